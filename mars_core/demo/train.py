@@ -1,0 +1,182 @@
+"""Makes the bundled pair from nothing: tokenizer, target, and a draft distilled from the target.
+
+``python -m mars_core.demo.train`` reproduces the weights in ``weights/``; ``--quick`` runs the same recipe at a size
+that a test can afford. bf16 autocast on the CPU; Muon for the matrices, AdamW for embeddings and norms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from mars_core.demo.corpus import documents
+from mars_core.demo.tokenizer import split_document, train_tokenizer
+
+log = logging.getLogger(__name__)
+WEIGHTS = Path(__file__).parent / "weights"
+_REQUEST_WEIGHT = 0.2  # loss weight of the words of a request; those of an answer weigh 1
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Sizes and budgets; tokens are counted as the models see them."""
+
+    vocabulary: int = 1536
+    tokenizer_samples: int = 20_000
+    hidden: int = 256
+    intermediate: int = 640
+    heads: int = 4
+    key_value_heads: int = 2
+    target_layers: int = 12
+    draft_layers: int = 1
+    context: int = 1024
+    window: int = 384
+    batch: int = 16
+    target_tokens: int = 10_000_000
+    draft_tokens: int = 3_000_000
+    learning_rate: float = 3e-3
+    seed: int = 1
+
+
+QUICK = Recipe(
+    vocabulary=512, tokenizer_samples=400, hidden=64, intermediate=128, target_layers=3, context=256, window=96, batch=4,
+    target_tokens=20_000, draft_tokens=8_000,
+)  # fmt: skip
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+def batches(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Packed token ids [B, T+1] and the loss weight of each predicted position [B, T]."""
+    ids: list[int] = []
+    weights: list[float] = []
+    size = recipe.batch * (recipe.window + 1)
+    for item in documents(seed):
+        given, written = (tokenizer.encode(part, add_special_tokens=False) for part in split_document(item))
+        ids += given + written
+        weights += [_REQUEST_WEIGHT] * len(given) + [1.0] * len(written)
+        if len(ids) >= size:
+            shape = (recipe.batch, recipe.window + 1)
+            yield torch.tensor(ids[:size]).view(shape), torch.tensor(weights[:size]).view(shape)[:, 1:]
+            ids, weights = ids[size:], weights[size:]
+
+
+def build(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, layers: int) -> LlamaForCausalLM:
+    torch.manual_seed(recipe.seed + layers)
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=recipe.vocabulary,
+            hidden_size=recipe.hidden,
+            intermediate_size=recipe.intermediate,
+            num_hidden_layers=layers,
+            num_attention_heads=recipe.heads,
+            num_key_value_heads=recipe.key_value_heads,
+            max_position_embeddings=recipe.context,
+            tie_word_embeddings=True,
+            bos_token_id=tokenizer.bos_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+    )
+
+
+def optimise(
+    model: nn.Module, loss: Loss, data: Iterator[tuple[Tensor, Tensor]], recipe: Recipe, tokens: int, out: Path
+) -> None:
+    """Warm-up, constant rate, linear decay over the last 30 %; a checkpoint in ``out`` now and then."""
+    matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "embed" not in n]
+    others = [p for n, p in model.named_parameters() if p.ndim != 2 or "embed" in n]
+    rate = recipe.learning_rate
+    optimisers: list[torch.optim.Optimizer] = [
+        torch.optim.Muon(matrices, lr=rate, weight_decay=0.05, adjust_lr_fn="match_rms_adamw"),
+        torch.optim.AdamW(others, lr=rate, betas=(0.9, 0.95), weight_decay=0.01),
+    ]
+    steps = max(1, tokens // (recipe.batch * recipe.window))
+    for step, (ids, weights) in enumerate(islice(data, steps)):
+        scale = min(1.0, (step + 1) / 40, (steps - step) / (0.3 * steps))
+        for optimiser in optimisers:
+            optimiser.param_groups[0]["lr"] = rate * scale
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            value = loss(ids, weights)
+        value.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for optimiser in optimisers:
+            optimiser.step()
+            optimiser.zero_grad()
+        if step % 20 == 0 or step == steps - 1:
+            log.info("step %d of %d: loss %.4f", step + 1, steps, float(value))
+        if step % 200 == 199:
+            model.save_pretrained(out)
+
+
+def _weighted(losses: Tensor, weights: Tensor) -> Tensor:
+    return (losses * weights.flatten()).sum() / weights.sum()
+
+
+def train_target(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, out: Path, compiled: bool) -> LlamaForCausalLM:
+    model = build(recipe, tokenizer, recipe.target_layers)
+
+    def loss(ids: Tensor, weights: Tensor) -> Tensor:
+        logits = model(ids[:, :-1], use_cache=False).logits.flatten(0, 1).float()
+        return _weighted(nn.functional.cross_entropy(logits, ids[:, 1:].flatten(), reduction="none"), weights)
+
+    step = torch.compile(loss) if compiled else loss
+    optimise(model, step, batches(recipe, tokenizer, recipe.seed), recipe, recipe.target_tokens, out)
+    return model
+
+
+def distil_draft(
+    recipe: Recipe, tokenizer: PreTrainedTokenizerFast, target: LlamaForCausalLM, out: Path, compiled: bool
+) -> LlamaForCausalLM:
+    """The draft starts from the target's embedding and learns the target's distribution (forward KL)."""
+    draft = build(recipe, tokenizer, recipe.draft_layers)
+    draft.model.embed_tokens.weight.data.copy_(target.model.embed_tokens.weight.data)
+    target.eval().requires_grad_(False)
+
+    def loss(ids: Tensor, weights: Tensor) -> Tensor:
+        wanted = target(ids[:, :-1], use_cache=False).logits.flatten(0, 1).float().log_softmax(-1)
+        given = draft(ids[:, :-1], use_cache=False).logits.flatten(0, 1).float().log_softmax(-1)
+        return _weighted((wanted.exp() * (wanted - given)).sum(-1), weights)
+
+    step = torch.compile(loss) if compiled else loss
+    optimise(draft, step, batches(recipe, tokenizer, recipe.seed + 1), recipe, recipe.draft_tokens, out)
+    return draft
+
+
+def save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    """bf16 safetensors, tokenizer and a generation config: a checkpoint like any other."""
+    model.to(torch.bfloat16).save_pretrained(folder)
+    GenerationConfig(
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        do_sample=False,
+    ).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m mars_core.demo.train", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tiny pair, to test the recipe")
+    parser.add_argument("--out", type=Path, default=WEIGHTS, help="folder that receives target/ and draft/")
+    parser.add_argument("--compile", action="store_true", help="torch.compile the loss (needs a C++ compiler)")
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    recipe = QUICK if options.quick else Recipe()
+    tokenizer = train_tokenizer(recipe.seed, recipe.tokenizer_samples, recipe.vocabulary, recipe.context)
+    target = train_target(recipe, tokenizer, options.out / "target", options.compile)
+    save(target, tokenizer, options.out / "target")
+    draft = distil_draft(recipe, tokenizer, target.float(), options.out / "draft", options.compile)
+    save(draft, tokenizer, options.out / "draft")
+
+
+if __name__ == "__main__":
+    main()

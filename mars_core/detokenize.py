@@ -1,0 +1,64 @@
+"""Token ids to text, piece by piece: no character is shown before all its bytes are there. Knows no model."""
+
+from __future__ import annotations
+
+from transformers import PreTrainedTokenizerBase
+
+_BROKEN = "\ufffd"
+_LONGEST_CHARACTER = 8  # tokens; a run of broken bytes longer than this is shown as it is
+
+
+class Detokenizer:
+    """The text of one run. The pieces that ``add`` and ``flush`` return, in order, are the whole text."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self._tokenizer = tokenizer
+        self._ids: list[int] = []
+        self._shown = 0  # ids whose text has been returned
+        self._context = 0  # decoding starts here, so that spaces between words come out right
+
+    def add(self, token: int) -> str:
+        """The characters that become complete with this token."""
+        self._ids.append(token)
+        piece = self._pending()
+        if piece.endswith(_BROKEN) and len(self._ids) - self._shown < _LONGEST_CHARACTER:
+            return ""
+        return self._take(piece)
+
+    def flush(self) -> str:
+        """What is left of a character that never became complete."""
+        return self._take(self._pending())
+
+    def _pending(self) -> str:
+        before = self._decode(self._ids[self._context : self._shown])
+        return self._decode(self._ids[self._context :])[len(before) :]
+
+    def _take(self, piece: str) -> str:
+        if piece:
+            self._context, self._shown = self._shown, len(self._ids)
+        return piece
+
+    def _decode(self, ids: list[int]) -> str:
+        return str(self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+
+class Pieces:
+    """The text of single tokens, for labels: leading spaces kept, special tokens by name, lone bytes as the vocabulary has them."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self._tokenizer = tokenizer
+        self._known: dict[int, str] = {}
+
+    def __getitem__(self, token: int) -> str:
+        if token not in self._known:
+            self._known[token] = self._piece(token)
+        return self._known[token]
+
+    def _piece(self, token: int) -> str:
+        raw = self._tokenizer.convert_ids_to_tokens(token)
+        text = str(self._tokenizer.decode([token], skip_special_tokens=False, clean_up_tokenization_spaces=False))
+        if raw is None:  # a padded row of the embedding
+            return f"<{token}>"
+        if _BROKEN in text or not text:
+            return str(raw)
+        return " " + text if str(raw).startswith("▁") and not text.startswith(" ") else text

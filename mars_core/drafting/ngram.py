@@ -1,0 +1,53 @@
+"""Prompt lookup: what followed the latest earlier occurrence of the last few tokens (Saxena 2023; transformers' prompt lookup).
+
+No model; the probability q of every drafted token is 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from mars_core.drafting.none import without_draft
+from mars_core.tree import chain
+from mars_core.verification import Draft
+
+LONGEST = 3  # tokens of context that are looked up first, then one fewer, down to one
+
+
+class NgramDrafter:
+    """Keeps an index of where each n-gram was last followed by something: constant time a token."""
+
+    def __init__(self, k: int, device: torch.device) -> None:
+        self._k = k
+        self._device = device
+        self._last: dict[tuple[int, ...], int] = {}
+        self._indexed = 0
+
+    def prefill(self, ids: Sequence[int]) -> None:
+        self._index(ids)
+
+    def propose(self, ids: Sequence[int], limit: int, u: Tensor) -> Draft:
+        self._index(ids)
+        found = next((at for at in map(self._last.get, self._contexts(ids)) if at is not None), None)
+        count = min(self._k, limit)
+        if found is None or count == 0:
+            return without_draft(ids, self._device)
+        drafted = list(ids[found : found + count])
+        nodes = torch.tensor([ids[-1], *drafted], device=self._device)
+        return Draft(chain(len(drafted)), nodes, torch.ones(len(drafted), device=self._device))
+
+    def commit(self, kept: int) -> None:
+        """Only committed ids are indexed."""
+
+    def _contexts(self, ids: Sequence[int]) -> list[tuple[int, ...]]:
+        return [tuple(ids[-size:]) for size in range(min(LONGEST, len(ids)), 0, -1)]
+
+    def _index(self, ids: Sequence[int]) -> None:
+        """Notes for each place in ids the n-grams that end just before it."""
+        for at in range(max(1, self._indexed), len(ids)):
+            for size in range(1, min(LONGEST, at) + 1):
+                self._last[tuple(ids[at - size : at])] = at
+        self._indexed = len(ids)

@@ -1,0 +1,32 @@
+"""No draft: plain autoregressive decoding of the target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from mars_core.tree import chain
+from mars_core.verification import Draft
+
+
+def without_draft(ids: Sequence[int], device: torch.device) -> Draft:
+    """The tree that is only its root."""
+    return Draft(chain(0), torch.tensor(ids[-1:], device=device), torch.ones(0, device=device))
+
+
+class NoDrafter:
+    """Proposes nothing."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def prefill(self, ids: Sequence[int]) -> None:
+        """Nothing to read."""
+
+    def propose(self, ids: Sequence[int], limit: int, u: Tensor) -> Draft:
+        return without_draft(ids, self._device)
+
+    def commit(self, kept: int) -> None:
+        """Nothing to roll back."""

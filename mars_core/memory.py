@@ -1,0 +1,21 @@
+"""Peak memory of a run, in bytes."""
+
+from __future__ import annotations
+
+import resource
+
+import torch
+
+
+class PeakMemory:
+    """On CUDA what the run allocated at most; elsewhere the process's largest resident set so far."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+
+    def bytes(self) -> int:
+        if self._device.type == "cuda":
+            return int(torch.cuda.max_memory_allocated(self._device))
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,0 +1,92 @@
+"""How much memory there is here, and what a model needs. Knows devices, not models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import torch
+
+OVERHEAD = 1.2  # weights to weights with cache, activations and buffers, for contexts of some thousand tokens
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Whether a pair fits here. ``needed_bytes`` is 0 where its size is not known before its configuration is read."""
+
+    needed_bytes: int
+    available_bytes: int
+    device: str
+
+    @property
+    def fits(self) -> bool:
+        return self.needed_bytes <= self.available_bytes
+
+
+def needed(parameters: int, dtype: torch.dtype) -> int:
+    """Bytes for ``parameters`` in ``dtype``, with what running them takes."""
+    return int(parameters * dtype.itemsize * OVERHEAD)
+
+
+def pick_device(wanted: str) -> torch.device:
+    """``auto`` (CUDA where there is one), ``cpu``, ``cuda`` or ``cuda:N``. Raises ValueError."""
+    if wanted == "auto":
+        wanted = "cuda" if torch.cuda.is_available() else "cpu"
+    if wanted == "cpu":
+        return torch.device("cpu")
+    kind, _, index = wanted.partition(":")
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if kind != "cuda" or (index and not index.isdecimal()):
+        raise ValueError(f"device is {wanted!r}; it must be auto, cpu, cuda or cuda:N.")
+    if int(index or 0) >= count:
+        raise ValueError(f"device is {wanted!r}, but this machine has {count} CUDA devices; choose auto or cpu.")
+    return torch.device("cuda", int(index) if index else torch.cuda.current_device())
+
+
+def pick_dtype(wanted: str, device: torch.device) -> torch.dtype:
+    """``auto`` (bfloat16 on CUDA, float16 where that lacks it, float32 on a CPU) or a name. Raises ValueError."""
+    names = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+    if wanted in names:
+        return names[wanted]
+    if wanted != "auto":
+        raise ValueError(f"dtype is {wanted!r}; it must be auto, {', '.join(names)}.")
+    if device.type != "cuda":
+        return torch.float32
+    return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+
+
+def free_bytes(device: torch.device) -> int:
+    """Bytes that can be had now on ``device``; on a CPU also within the limit of a container (cgroup v2)."""
+    if device.type == "cuda":
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return torch.cuda.mem_get_info(device)[0] + cached
+    available = int(psutil.virtual_memory().available)
+    limit = _container_free()
+    return available if limit is None else min(available, limit)
+
+
+def elsewhere_bytes(device: torch.device) -> int:
+    """Bytes that accelerate may use beside ``device``: the other GPUs and the host. 0 for a CPU."""
+    if device.type != "cuda":
+        return 0
+    others = (torch.device("cuda", index) for index in range(torch.cuda.device_count()) if index != device.index)
+    return sum(map(free_bytes, others)) + free_bytes(torch.device("cpu"))
+
+
+def gigabytes(count: int) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.0f} MB"
+
+
+def _container_free() -> int | None:
+    """What is left of this container's memory, reclaimable file cache counted as free; None without a limit."""
+    try:
+        limit = (_CGROUP / "memory.max").read_text().strip()
+        used = int((_CGROUP / "memory.current").read_text())
+        statistics = dict(line.split() for line in (_CGROUP / "memory.stat").read_text().splitlines())
+    except (OSError, ValueError):
+        return None
+    if not limit.isdecimal():
+        return None
+    return max(0, int(limit) - used + int(statistics.get("inactive_file", 0)))

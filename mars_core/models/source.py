@@ -1,0 +1,147 @@
+"""Where a model's files are: a local folder, or a snapshot of a Hub repository. Reads headers, never tensors.
+
+Hub files come in two helpings, so that a model that cannot be used is refused before its weights are fetched: first
+configuration and tokenizer, then the safetensors. Pickle files are never fetched and never opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import struct
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import snapshot_download
+from huggingface_hub.utils import validate_repo_id
+from tqdm.auto import tqdm
+
+from mars_core.models.errors import ModelError, explained
+from mars_core.types import ModelRef
+
+Progress = Callable[[str], None]
+WEIGHTS = "*.safetensors"
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tekken.json")
+_DESCRIPTION_FILES = ["*.json", "*.model", "*.txt", "*.jinja"]
+_ELSEWHERE = ["*/*", "consolidated*"]  # subfolders and second copies of the weights
+_PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+_SMALL = 64 * 2**20  # bytes: weights up to this size are hashed whole
+_LONGEST_HEADER = 100 * 2**20  # bytes, the limit of the safetensors format
+
+
+def parse_ref(text: str) -> ModelRef:
+    """``owner/name``, ``owner/name@revision`` or the path of a folder. Raises ModelError for anything else."""
+    text = text.strip()
+    ref = ModelRef(text)
+    if is_local(ref):
+        return ref
+    name, _, revision = text.partition("@")
+    ref = ModelRef(name, revision or None)
+    if not name.isprintable():
+        raise ModelError(f"{ascii(name)} is not the name of a model: write it as owner/name, or as the path of a folder.")
+    with explained(ref):
+        validate_repo_id(name)
+    return ref
+
+
+def is_local(ref: ModelRef) -> bool:
+    """Whether ``ref`` names a folder: one that is there, or something that only a path can look like."""
+    return ref.name.startswith(("/", "./", "../", "~")) or (ref.name != "" and _folder(ref).is_dir())
+
+
+def description(ref: ModelRef, progress: Progress) -> Path:
+    """The folder with configuration and tokenizer, fetched if need be. Raises ModelError."""
+    if not is_local(ref):
+        progress(f"Loading {ref.name}: configuration")
+        return _snapshot(ref, _DESCRIPTION_FILES, progress)
+    folder = _folder(ref)
+    if not folder.is_dir():
+        raise ModelError(f"There is no folder {ref.name}: give the path of a folder with config.json and safetensors.")
+    if not (folder / "config.json").is_file():
+        raise ModelError(f"The folder {ref.name} has no config.json: give one that save_pretrained wrote.")
+    return folder
+
+
+def weights(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
+    """The folder with everything, and the reference with its revision resolved. Raises ModelError.
+
+    The revision of a Hub model is its commit; that of a folder is ``local:`` and 12 digits of a content hash.
+    """
+    folder = _folder(ref) if is_local(ref) else _snapshot(ref, [*_DESCRIPTION_FILES, WEIGHTS], progress)
+    if not any(folder.glob(WEIGHTS)):
+        pickles = sorted(path.name for pattern in _PICKLES for path in folder.glob(pattern))
+        found = f"only pickle files ({pickles[0]})" if pickles else "no weights as safetensors"
+        raise ModelError(
+            f"{ref.name} has {found}; files that can run code are not opened: have the weights converted to safetensors "
+            "(save_pretrained of transformers writes them)."
+        )
+    return folder, ModelRef(ref.name, fingerprint(folder) if is_local(ref) else folder.name)
+
+
+def fingerprint(folder: Path) -> str:
+    """``local:`` and 12 hexadecimal digits over config.json and the safetensors: contents if small, else headers and sizes."""
+    digest = hashlib.sha256((folder / "config.json").read_bytes())
+    paths = sorted(folder.glob(WEIGHTS))
+    whole = sum(path.stat().st_size for path in paths) <= _SMALL
+    for path in paths:
+        digest.update(f"\0{path.name}\0{path.stat().st_size}\0".encode())
+        digest.update(path.read_bytes() if whole else json.dumps(read_header(path), sort_keys=True).encode())
+    return f"local:{digest.hexdigest()[:12]}"
+
+
+def count_parameters(folder: Path) -> int:
+    """Stored parameters, from the headers of the safetensors (tied weights are stored once). 0 where there are none."""
+    tensors = (entry for path in sorted(folder.glob(WEIGHTS)) for entry in read_header(path).values())
+    return sum(math.prod(entry["shape"]) for entry in tensors)
+
+
+def read_header(path: Path) -> Mapping[str, Any]:
+    """Name → dtype, shape and offsets of a safetensors file, without its metadata. Raises ModelError if it is damaged."""
+    try:
+        with path.open("rb") as file:
+            (length,) = struct.unpack("<Q", file.read(8))
+            header = json.loads(file.read(length)) if length <= _LONGEST_HEADER else None
+        tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}
+        if all(isinstance(size, int) for entry in tensors.values() for size in entry["shape"]):
+            return tensors
+    except (struct.error, ValueError, AttributeError, KeyError, TypeError):
+        pass
+    raise ModelError(f"The weights in {path} are damaged (no safetensors header): fetch or save them again.")
+
+
+def has_tokenizer(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in TOKENIZER_FILES)
+
+
+def _folder(ref: ModelRef) -> Path:
+    return Path(ref.name).expanduser()
+
+
+def _snapshot(ref: ModelRef, patterns: list[str], progress: Progress) -> Path:
+    with explained(ref):
+        return Path(
+            snapshot_download(
+                ref.name,
+                revision=ref.revision,
+                allow_patterns=patterns,
+                ignore_patterns=_ELSEWHERE,
+                tqdm_class=_reporting(lambda done: progress(f"Loading {ref.name}: {done}")),
+            )
+        )
+
+
+def _reporting(report: Progress) -> type[tqdm[Any]]:
+    """A progress bar for the Hub client that draws nothing and reports the bytes that have arrived on the disk."""
+
+    class Bar(tqdm[Any]):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **{**kwargs, "file": io.StringIO(), "mininterval": 0.5})
+
+        def display(self, *_args: Any, **_kwargs: Any) -> None:
+            if self.unit == "B" and self.total and not str(self.desc).startswith("Downloading"):
+                report(f"downloading, {self.n / 1e9:.2f} of {self.total / 1e9:.2f} GB")
+
+    return Bar

@@ -1,0 +1,83 @@
+"""From logits to laws and from laws to tokens: warpers, inverse CDF, residual, uniforms. Needs only torch.
+
+Filtering (``target_law``) and drawing (``draw``) are separate; a residual is never filtered again.
+"""
+
+from __future__ import annotations
+
+import random
+from enum import IntEnum
+
+import torch
+from torch import Tensor
+
+from mars_core.types import Sampling
+
+
+class Use(IntEnum):
+    """What each of a position's uniforms decides: a column of ``uniforms``."""
+
+    DRAW = 0  # the target's own token, or the correction
+    ACCEPT = 1  # sampled drafts: keep or reject
+    DRAFT = 2  # sampled drafts: the drafter's token
+
+
+def uniforms(seed: int, count: int) -> Tensor:
+    """Uniforms in [0, 1), float64 [count, 3]: row i belongs to output position i whatever ``count`` is."""
+    source = random.Random(seed)
+    return torch.tensor([[source.random() for _ in Use] for _ in range(count)], dtype=torch.float64).view(count, len(Use))
+
+
+def lowest_argmax(logits: Tensor) -> Tensor:
+    """Index of the largest logit of each row, ties to the lowest index: [N, V] → [N]."""
+    ids = torch.arange(logits.shape[-1], device=logits.device)
+    return torch.where(logits == logits.amax(-1, keepdim=True), ids, logits.shape[-1]).amin(-1).clamp(max=logits.shape[-1] - 1)
+
+
+def target_law(logits: Tensor, sampling: Sampling) -> Tensor:
+    """p [N, V] from raw logits [N, V], warped as transformers warps: temperature, top-k (ties kept), top-p.
+
+    Temperature 0 is one-hot p, so that nothing after this function knows a greedy case.
+    """
+    if sampling.temperature == 0:
+        return torch.zeros_like(logits).scatter_(-1, lowest_argmax(logits)[:, None], 1.0)
+    logits = logits / sampling.temperature
+    if 0 < sampling.top_k < logits.shape[-1]:
+        least = logits.topk(sampling.top_k).values[:, -1:]
+        logits = logits.masked_fill(logits < least, -torch.inf)
+    if sampling.top_p < 1:
+        logits = _nucleus(logits, sampling.top_p)
+    return logits.softmax(-1)
+
+
+def _nucleus(logits: Tensor, top_p: float) -> Tensor:
+    ordered, ids = logits.sort(-1)
+    dropped = ordered.softmax(-1).cumsum(-1) <= 1 - top_p
+    dropped[:, -1] = False
+    return logits.masked_fill(torch.zeros_like(dropped).scatter_(-1, ids, dropped), -torch.inf)
+
+
+def shown_law(logits: Tensor, p: Tensor, sampling: Sampling) -> Tensor:
+    """The law worth showing beside a token, [N, V]: p itself; at temperature 0, where p is one-hot, softmax(z)."""
+    return logits.softmax(-1) if sampling.temperature == 0 else p
+
+
+def draw(law: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+    """Inverse CDF in id order: law [N, V], u [N] → ids [N] and the distance of u to the nearer end of its interval [N].
+
+    An id of probability 0 is never drawn. The cumulative sum is float64.
+    """
+    cdf = law.double().cumsum(-1)
+    total = cdf[:, -1]
+    wanted = torch.minimum(u * total, torch.nextafter(total, torch.zeros_like(total)))
+    ids = torch.searchsorted(cdf, wanted[:, None], right=True)
+    upper = cdf.gather(-1, ids)
+    lower = cdf.gather(-1, (ids - 1).clamp(min=0)).masked_fill(ids == 0, 0.0)
+    return ids[:, 0], torch.minimum(wanted - lower[:, 0], upper[:, 0] - wanted)
+
+
+def residual(p: Tensor, q: Tensor) -> Tensor:
+    """norm((p − q)₊) row by row, [N, V]; p itself where nothing is left (p = q)."""
+    rest = (p - q).clamp(min=0)
+    mass = rest.sum(-1, keepdim=True)
+    return torch.where(mass > 0, rest / mass.clamp(min=torch.finfo(rest.dtype).tiny), p)

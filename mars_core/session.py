@@ -1,0 +1,204 @@
+"""Text in, Steps and a Trace out: tokenizer, chat template, validation, stop conditions, cancellation. Knows no screen, no store."""
+
+from __future__ import annotations
+
+import math
+import platform
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+import transformers
+
+from mars_core import __version__
+from mars_core.assembly import Assembler
+from mars_core.drafting.base import Drafter
+from mars_core.drafting.model import ModelDrafter
+from mars_core.drafting.ngram import NgramDrafter
+from mars_core.drafting.none import NoDrafter
+from mars_core.engine import Engine
+from mars_core.model_cache import ModelCache
+from mars_core.memory import PeakMemory
+from mars_core.models import Pair
+from mars_core.prompting import encode
+from mars_core.rules import RULES
+from mars_core.telemetry import summarise
+from mars_core.types import (
+    DrafterConfig,
+    PromptConfig,
+    RuleConfig,
+    RunConfig,
+    Sampling,
+    Status,
+    Step,
+    StopReason,
+    Trace,
+)
+from mars_core.validation import validate
+
+
+def run_config(
+    pair: Pair, *, prompt: PromptConfig, rule: RuleConfig, drafter: DrafterConfig, sampling: Sampling,
+    max_new_tokens: int, seed: int,
+) -> RunConfig:  # fmt: skip
+    """A RunConfig that names this pair's models, device, dtype and the versions of the libraries."""
+    model = pair.draft_ref if drafter.kind == "model" else None
+    return RunConfig(
+        prompt=prompt,
+        target=pair.target_ref,
+        drafter=replace(drafter, model=model),
+        rule=rule,
+        sampling=sampling,
+        max_new_tokens=max_new_tokens,
+        seed=seed,
+        environment=_environment(pair),
+    )
+
+
+def _environment(pair: Pair) -> dict[str, str]:
+    device = torch.cuda.get_device_name(pair.device) if pair.device.type == "cuda" else platform.processor() or "cpu"
+    return {
+        "app": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "platform": platform.platform(),
+        "device": f"{pair.device} ({device})",
+        "dtype": str(pair.dtype).removeprefix("torch."),
+        "threads": str(torch.get_num_threads()),
+    }
+
+
+class Session:
+    """Runs on one pair of models."""
+
+    def __init__(self, pair: Pair) -> None:
+        self.pair = pair
+
+    def count_tokens(self, prompt: PromptConfig) -> int:
+        """Length of the prompt in tokens, chat template included. Raises ValueError for a prompt that cannot be encoded."""
+        return len(encode(self.pair.tokenizer, prompt))
+
+    def start(self, config: RunConfig) -> Run:
+        """A run that is ready to be iterated. Raises ValueError with one sentence that names what is wrong."""
+        validate(config, self.pair)
+        parameters = RULES[config.rule.name].values(config.rule.parameters)
+        config = replace(config, rule=RuleConfig(config.rule.name, parameters))
+        ids = encode(self.pair.tokenizer, config.prompt)
+        room = self.pair.context - len(ids)
+        if not 1 <= config.max_new_tokens <= room:
+            raise ValueError(
+                f"max_new_tokens is {config.max_new_tokens}, and the prompt has {len(ids)} tokens; "
+                + (f"1 to {room} fit into" if room > 0 else "the prompt alone does not fit into")
+                + f" the context of {self.pair.context} tokens."
+            )
+        return Run(self.pair, config, ids)
+
+
+class Run:
+    """One generation. Iterate it for its Steps; ``trace`` is available at any time, before the end with status cancelled."""
+
+    def __init__(self, pair: Pair, config: RunConfig, prompt_ids: list[int]) -> None:
+        self._config = config
+        self._prompt_ids = prompt_ids
+        self._engine = _engine(pair, config)
+        self._assembler = Assembler(pair.tokenizer, config.prompt.stop)
+        self._steps: list[Step] = []
+        self._prefill_s = math.nan
+        self._status = Status.CANCELLED
+        self._stop_reason = StopReason.CANCELLED
+        self._error = ""
+        self._cancelled = False
+        self._stepping = self._generate()
+        self._peak = PeakMemory(pair.device)
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return self._assembler.text
+
+    def __iter__(self) -> Iterator[Step]:
+        return self
+
+    def __next__(self) -> Step:
+        if self._cancelled:
+            raise StopIteration
+        try:
+            return next(self._stepping)
+        except (RuntimeError, ValueError, MemoryError) as error:
+            self._finish(Status.FAILED, StopReason.ERROR, _sentence(error))
+            raise
+
+    def cancel(self) -> None:
+        """Ends the run before its next step, from any thread; a run that has ended stays as it is."""
+        self._cancelled = True
+
+    def trace(self) -> Trace:
+        """What happened so far."""
+        first = self._steps[0].elapsed_s if self._steps else math.nan
+        return Trace(
+            config=self._config,
+            status=self._status,
+            stop_reason=self._stop_reason,
+            prompt_ids=tuple(self._prompt_ids),
+            text=self._assembler.text,
+            steps=tuple(self._steps),
+            summary=summarise(
+                self._steps,
+                prompt_tokens=len(self._prompt_ids),
+                prefill_s=self._prefill_s,
+                ttft_s=first,
+                peak_memory_bytes=self._peak.bytes(),
+            ),
+            error=self._error,
+        )
+
+    def _generate(self) -> Iterator[Step]:
+        started = time.perf_counter()
+        self._engine.prefill(self._prompt_ids)
+        self._prefill_s = time.perf_counter() - started
+        reason = StopReason.LENGTH
+        for raw in self._engine.steps(self._prompt_ids, self._config.max_new_tokens):
+            step, stopped = self._assembler.step(raw, time.perf_counter() - started)
+            if stopped or raw.eos:
+                reason = StopReason.STOP_STRING if stopped else StopReason.EOS
+            ended = reason is not StopReason.LENGTH or self._assembler.count == self._config.max_new_tokens
+            self._steps.append(self._assembler.close(step) if ended else step)
+            if ended:
+                self._finish(Status.COMPLETED, reason, "")
+            yield self._steps[-1]
+            if ended:
+                return
+
+    def _finish(self, status: Status, reason: StopReason, error: str) -> None:
+        self._status, self._stop_reason, self._error = status, reason, error
+
+
+def _sentence(error: BaseException) -> str:
+    """One line, without the stack of a library's message."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+
+
+def _engine(pair: Pair, config: RunConfig) -> Engine:
+    rule = RULES[config.rule.name]
+    target = ModelCache(pair.target)
+    return Engine(
+        target=target,
+        drafter=_drafter(pair, config, target.device),
+        rule=rule,
+        parameters=rule.values(config.rule.parameters),
+        sampling=config.sampling,
+        mode=config.drafter.mode,
+        eos=pair.eos_ids,
+        seed=config.seed,
+    )
+
+
+def _drafter(pair: Pair, config: RunConfig, device: torch.device) -> Drafter:
+    drafter = config.drafter
+    if drafter.kind == "ngram":
+        return NgramDrafter(drafter.k, device)
+    if drafter.kind == "model" and pair.draft is not None:
+        return ModelDrafter(pair.draft, drafter.k, drafter.mode, config.sampling, pair.vocabulary)
+    return NoDrafter(device)

@@ -1,0 +1,238 @@
+"""The values that cross the borders of the engine: what was asked (RunConfig), what happened (Step, Token), what came of it.
+
+Standard library only; imports nothing of this project. Every value is frozen, so it may be kept, compared and stored as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """What became of a token. The one list for engine, database, CSV, colours and help texts."""
+
+    ACCEPTED = "accepted"  # drafted, kept by the strict rule
+    RELAXED = "relaxed"  # drafted, kept by the rule under test where strict, with the same u, would have rejected
+    REJECTED = "rejected"  # drafted, not kept: in the trace, not in the text
+    RECOVERED = "recovered"  # drawn after a rejection
+    BONUS = "bonus"  # drawn after every drafted token was kept (with no draft: every token)
+
+
+class DraftMode(StrEnum):
+    """How the drafter picks its tokens: its most likely one, or one sampled from q."""
+
+    GREEDY = "greedy"
+    SAMPLED = "sampled"
+
+
+class Status(StrEnum):
+    """How a run ended."""
+
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+class StopReason(StrEnum):
+    """Why generation ended."""
+
+    EOS = "eos"
+    STOP_STRING = "stop_string"
+    LENGTH = "length"
+    CANCELLED = "cancelled"
+    ERROR = "error"
+
+
+class Cause(StrEnum):
+    """Why two runs of one prompt part."""
+
+    RELAXED = "relaxed"  # the rule kept a token that strict rejects
+    TIGHTENED = "tightened"  # the rule refused a token that strict keeps
+    REDRAWN = "redrawn"  # both rejected; the rule corrects with another law or emits top-1
+    NUMERIC = "numeric"  # the same decision on logits that differ by rounding
+    LENGTH = "length"  # one text is the beginning of the other
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """The warpers of the target, in the order temperature, top-k, top-p. ``top_k=0`` and ``top_p=1`` switch them off."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRef:
+    """A causal language model: a Hub id with a revision, or a local folder. ``revision`` is the resolved commit once loaded."""
+
+    name: str
+    revision: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleConfig:
+    """A verification rule and its parameters, e.g. ``RuleConfig("mars", {"theta": 0.9})``. ``none`` drafts nothing."""
+
+    name: str = "strict"
+    parameters: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterConfig:
+    """Where drafts come from. ``kind``: ``model``, ``ngram`` or ``none``; ``k`` tokens a step."""
+
+    kind: str = "model"
+    model: ModelRef | None = None
+    k: int = 5
+    mode: DraftMode = DraftMode.GREEDY
+
+
+@dataclass(frozen=True, slots=True)
+class PromptConfig:
+    """What the user typed and how it becomes tokens."""
+
+    text: str
+    system: str = ""
+    chat: bool = True  # use the tokenizer's chat template where it has one
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """Everything that a run needs to be repeated. ``environment`` holds versions of libraries and app, device and dtype."""
+
+    prompt: PromptConfig
+    target: ModelRef
+    drafter: DrafterConfig
+    rule: RuleConfig
+    sampling: Sampling = Sampling()
+    max_new_tokens: int = 128
+    seed: int = 0
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One of the target's likeliest tokens at a position: id, text and probability p under the run's sampling."""
+
+    id: int
+    piece: str
+    p: float
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One emitted token, or (``outcome=rejected``) the drafted token refused at the place of the recovered one that follows it.
+
+    ``z1 >= z2`` are the target's two best raw logits, ``r = z2/z1`` (nan where z1 <= 0: such a position counts as decisive) and
+    ``gap = z1 - z2``. ``p``, ``q`` are the token's probability under target and drafter (q is nan where nothing was drafted;
+    1 for drafters without probabilities). ``own`` is the token the target drew here with the uniform ``u``; ``forgiveness`` is the
+    probability with which the rule keeps this token though it is not ``own``; ``tv`` is the total variation distance between the
+    law of the token emitted here, given the draft, and p.
+    """
+
+    position: int  # output position, 0-based; a rejected token has that of the token emitted in its stead
+    step: int  # 0-based
+    draft_position: int  # 1..K; for a recovered or bonus token: kept tokens of the step + 1
+    outcome: Outcome
+    id: int
+    piece: str
+    start: int  # characters of the run's text that become complete with this token: text[start:end]
+    end: int
+    z1: float
+    z2: float
+    id1: int
+    id2: int
+    r: float
+    gap: float
+    own: int
+    own_piece: str
+    p: float
+    q: float
+    rank: int  # of this token in p, 1 = likeliest
+    entropy: float  # of p, nats
+    forgiveness: float
+    u: float
+    edge: float  # distance from u to the nearer end of own's interval of the inverse CDF; at temperature 0 the gap
+    tv: float
+    top: tuple[Alternative, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One draft and one target pass. ``tokens`` in order of position, a rejected one directly before its recovered one."""
+
+    index: int
+    drafted: int
+    kept: int  # drafted tokens in the text
+    draft_s: float
+    verify_s: float  # target pass, rule, commit and the one transfer to the host
+    elapsed_s: float  # since the start of the run, at the end of this step
+    drafted_ids: tuple[int, ...]
+    tokens: tuple[Token, ...]
+
+    @property
+    def emitted(self) -> tuple[Token, ...]:
+        return tuple(token for token in self.tokens if token.outcome is not Outcome.REJECTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The numbers of one run. Times in seconds, memory in bytes; rates of nothing are nan."""
+
+    new_tokens: int
+    prompt_tokens: int
+    steps: int
+    wall_s: float  # from the first token of the prompt to the last new one
+    ttft_s: float  # to the first new token: prefill and one step
+    prefill_s: float
+    draft_s: float
+    verify_s: float
+    tokens_per_s: float  # new_tokens / wall_s
+    tau: float  # emitted tokens per step; the prefill pass is not a step
+    drafted: int
+    accepted: int
+    relaxed: int
+    rejected: int  # drafted - accepted - relaxed
+    recovered: int
+    bonus: int
+    acceptance_rate: float  # kept / drafted
+    acceptance_by_position: tuple[float, ...]  # kept at draft position i / drafted at i
+    relaxed_share: float  # relaxed / new_tokens
+    tv_sum: float
+    peak_memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One run: its configuration, steps and result. ``text`` is the decoded output without special tokens."""
+
+    config: RunConfig
+    status: Status
+    stop_reason: StopReason
+    prompt_ids: tuple[int, ...]
+    text: str
+    steps: tuple[Step, ...]
+    summary: Summary
+    error: str = ""  # one sentence; only with status failed
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        """The emitted tokens, in order."""
+        return tuple(token for step in self.steps for token in step.emitted)
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        return tuple(token.id for token in self.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """The first output position at which two runs differ, and why. ``gap``: how close the numeric tie was, else nan."""
+
+    position: int
+    cause: Cause
+    gap: float
