@@ -82,9 +82,7 @@ class Assembler:
         before = raw.verdict.nodes[raw.verdict.path[at]]
         nodes = [raw.verdict.nodes[child] for child in raw.verdict.children[raw.verdict.path[at]]]
         start = len(self.text)
-        return [
-            self._token(before, n.id, n.p, n.q, n.rank, n.forgiveness, Outcome.REJECTED, at, start) for n in nodes
-        ]
+        return [self._token(before, n.id, n.p, n.q, n.rank, n.forgiveness, Outcome.REJECTED, at, start) for n in nodes]
 
     def _token(
         self, before: Node, token: float, p: float, q: float, rank: float, forgiveness: float, outcome: Outcome,

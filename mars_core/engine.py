@@ -80,7 +80,9 @@ class Engine:
         self.drafter.commit(kept)
         synchronise(self.target.device)
         verified = time.perf_counter()
-        emitted = [int(verdict.nodes[node].id) for node in verdict.path[1:]] + [int(verdict.nodes[verdict.path[-1]].emit)]
+        emitted = [int(verdict.nodes[node].id) for node in verdict.path[1:]] + [
+            int(verdict.nodes[verdict.path[-1]].emit)
+        ]
         end = next((at for at, token in enumerate(emitted, start=1) if token in self.eos), None)
         return RawStep(
             verdict=verdict,

@@ -7,7 +7,7 @@ included (the mask carries the window), so that a rollback is always exact.
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
 
 
@@ -16,7 +16,7 @@ class ModelCache:
 
     def __init__(self, model: PreTrainedModel) -> None:
         self.model = model
-        self.device = model.get_input_embeddings().weight.device
+        self.device = input_embedding(model).weight.device
         self.length = 0
         self._cache = DynamicCache()
 
@@ -26,13 +26,21 @@ class ModelCache:
             input_ids=ids[None], past_key_values=self._cache, use_cache=True, logits_to_keep=logits, return_dict=True
         )
         self.length += len(ids)
-        return output.logits[0].float()
+        rows: Tensor = output.logits[0].float()
+        return rows
 
     def keep(self, length: int) -> None:
         """Forgets all positions from ``length`` on."""
         if length < self.length:
             self._cache.crop(length - self.length)
             self.length = length
+
+
+def input_embedding(model: PreTrainedModel) -> nn.Embedding:
+    """The table of token embeddings: its device is where ids go, its rows are the ids that may be read."""
+    table = model.get_input_embeddings()
+    assert isinstance(table, nn.Embedding)
+    return table
 
 
 def synchronise(device: torch.device) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from jinja2.exceptions import TemplateError
 from transformers import PreTrainedTokenizerBase
 
@@ -20,7 +22,7 @@ def encode(tokenizer: PreTrainedTokenizerBase, prompt: PromptConfig) -> list[int
     if prompt.chat and tokenizer.chat_template:
         ids = _with_template(tokenizer, system, text)
     else:
-        ids = list(tokenizer(f"{system}\n\n{text}" if system else text)["input_ids"])
+        ids = _ids(tokenizer(f"{system}\n\n{text}" if system else text))
     if not ids:
         raise ValueError("The prompt has no token for this model; it needs at least 1.")
     return ids
@@ -33,7 +35,11 @@ def _with_template(tokenizer: PreTrainedTokenizerBase, system: str, text: str) -
         encoded = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=True)
     except TemplateError as error:
         raise ValueError(f"The chat template of this model refuses the prompt: {error}") from error
-    return list(encoded["input_ids"])
+    return _ids(encoded)
+
+
+def _ids(encoded: Any) -> list[int]:
+    return [int(token) for token in encoded["input_ids"]]
 
 
 def _clean(text: str) -> str:

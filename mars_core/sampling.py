@@ -25,13 +25,19 @@ class Use(IntEnum):
 def uniforms(seed: int, count: int) -> Tensor:
     """Uniforms in [0, 1), float64 [count, 3]: row i belongs to output position i whatever ``count`` is."""
     source = random.Random(seed)
-    return torch.tensor([[source.random() for _ in Use] for _ in range(count)], dtype=torch.float64).view(count, len(Use))
+    return torch.tensor([[source.random() for _ in Use] for _ in range(count)], dtype=torch.float64).view(
+        count, len(Use)
+    )
 
 
 def lowest_argmax(logits: Tensor) -> Tensor:
     """Index of the largest logit of each row, ties to the lowest index: [N, V] → [N]."""
     ids = torch.arange(logits.shape[-1], device=logits.device)
-    return torch.where(logits == logits.amax(-1, keepdim=True), ids, logits.shape[-1]).amin(-1).clamp(max=logits.shape[-1] - 1)
+    return (
+        torch.where(logits == logits.amax(-1, keepdim=True), ids, logits.shape[-1])
+        .amin(-1)
+        .clamp(max=logits.shape[-1] - 1)
+    )
 
 
 def target_law(logits: Tensor, sampling: Sampling) -> Tensor:
@@ -70,7 +76,7 @@ def draw(law: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
     cdf = law.double().cumsum(-1)
     total = cdf[:, -1]
     wanted = torch.minimum(u * total, torch.nextafter(total, torch.zeros_like(total)))
-    ids = torch.searchsorted(cdf, wanted[:, None], right=True)
+    ids = torch.searchsorted(cdf, wanted[:, None], right=True).clamp(max=law.shape[-1] - 1)  # beyond only for a nan
     upper = cdf.gather(-1, ids)
     lower = cdf.gather(-1, (ids - 1).clamp(min=0)).masked_fill(ids == 0, 0.0)
     return ids[:, 0], torch.minimum(wanted - lower[:, 0], upper[:, 0] - wanted)

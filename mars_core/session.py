@@ -18,8 +18,8 @@ from mars_core.drafting.model import ModelDrafter
 from mars_core.drafting.ngram import NgramDrafter
 from mars_core.drafting.none import NoDrafter
 from mars_core.engine import Engine
-from mars_core.model_cache import ModelCache
 from mars_core.memory import PeakMemory
+from mars_core.model_cache import ModelCache
 from mars_core.models import Pair
 from mars_core.prompting import encode
 from mars_core.rules import RULES
@@ -167,9 +167,11 @@ class Run:
             self._steps.append(self._assembler.close(step) if ended else step)
             if ended:
                 self._finish(Status.COMPLETED, reason, "")
+            paused = time.perf_counter()
             yield self._steps[-1]
             if ended:
                 return
+            started += time.perf_counter() - paused  # what the consumer does between two steps is not the run's time
 
     def _finish(self, status: Status, reason: StopReason, error: str) -> None:
         self._status, self._stop_reason, self._error = status, reason, error

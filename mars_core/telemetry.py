@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from mars_core.types import Cause, Divergence, Outcome, Step, Summary, Token, Trace
 
-NUMERIC_EDGE = 1e-3  # a decision closer than this to its border may flip between passes of different width
-
 
 def summarise(
     steps: Sequence[Step], *, prompt_tokens: int, prefill_s: float, ttft_s: float, peak_memory_bytes: int

@@ -45,4 +45,6 @@ def _drafter(drafter: DrafterConfig, pair: Pair) -> None:
     if drafter.kind == "model" and pair.draft is None:
         raise ValueError(f"The pair {pair.spec.key} has no draft model; choose drafter ngram or none.")
     if drafter.mode is DraftMode.SAMPLED and drafter.kind != "model":
-        raise ValueError(f"Draft mode is sampled and the drafter {drafter.kind}; only a draft model samples its drafts.")
+        raise ValueError(
+            f"Draft mode is sampled and the drafter {drafter.kind}; only a draft model samples its drafts."
+        )

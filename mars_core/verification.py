@@ -186,7 +186,8 @@ def walk(rows: list[list[float]], tree: Tree) -> Verdict:
     fixed = len(Node._fields) - 3
     width = (len(rows[0]) - fixed) // 3
     nodes = tuple(
-        Node._make([*row[:fixed], *(tuple(row[at : at + width]) for at in range(fixed, len(row), width))]) for row in rows
+        Node._make([*row[:fixed], *(tuple(row[at : at + width]) for at in range(fixed, len(row), width))])
+        for row in rows
     )
     children: list[list[int]] = [[] for _ in nodes]
     for child, parent in enumerate(tree.parents, start=1):

@@ -146,7 +146,12 @@ _COMPARED = {
     "*": ("[we multiply|multiply]: {equation}.", "{b} times {a} [is|makes|gives] {equation}."),
     "/": ("[we divide|divide]: {equation}.", "{a} divided by {b} [is|makes|gives] {equation}."),
 }
-_RESULTS = ("[so|therefore], the answer is {n}.", "the answer is {n}.", "[that makes|it is] {n}.", "so [it is|we get] {n}.")
+_RESULTS = (
+    "[so|therefore], the answer is {n}.",
+    "the answer is {n}.",
+    "[that makes|it is] {n}.",
+    "so [it is|we get] {n}.",
+)
 _DRILLS = (
     "[what is|compute|find|how much is] {sum}[?|]",
     "[please |][solve|calculate] {sum}.",
@@ -199,7 +204,10 @@ def _comparison(rng: random.Random) -> Problem:
 def _drill(rng: random.Random) -> Problem:
     operator, a, b, result = _sum(rng)
     question = sentence(rng, _DRILLS, {"sum": f"{a} {operator} {b}"})
-    steps = [_equation(a, operator, b, result) + ".", *([] if rng.random() < 0.6 else [sentence(rng, _RESULTS, {"n": result})])]
+    steps = [
+        _equation(a, operator, b, result) + ".",
+        *([] if rng.random() < 0.6 else [sentence(rng, _RESULTS, {"n": result})]),
+    ]
     return _finish([question], steps, result)
 
 

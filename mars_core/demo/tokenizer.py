@@ -1,10 +1,13 @@
-"""The bundled pair's tokenizer: byte-level BPE with single digits, trained on the corpus, with a chat template."""
+"""The bundled pair's tokenizer: byte-level BPE with single digits, trained on the corpus, with a chat template.
+
+Plain text begins with ``<|begin|>``; a chat template writes its own.
+"""
 
 from __future__ import annotations
 
 from itertools import islice
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
 from mars_core.demo.corpus import Document, documents
@@ -32,6 +35,9 @@ def train_tokenizer(seed: int, samples: int, vocabulary: int, context: int) -> P
     )
     texts = (f"{item.request}\n{item.answer}" for item in islice(documents(seed), samples))
     core.train_from_iterator(texts, trainer)
+    core.post_processor = processors.TemplateProcessing(
+        single=f"{BEGIN} $A", special_tokens=[(BEGIN, core.token_to_id(BEGIN))]
+    )
     return PreTrainedTokenizerFast(
         tokenizer_object=core,
         bos_token=BEGIN,

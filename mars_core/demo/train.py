@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,7 @@ from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTra
 
 from mars_core.demo.corpus import documents
 from mars_core.demo.tokenizer import split_document, train_tokenizer
+from mars_core.model_cache import input_embedding
 
 log = logging.getLogger(__name__)
 WEIGHTS = Path(__file__).parent / "weights"
@@ -89,7 +91,7 @@ def build(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, layers: int) -> Ll
 
 
 def optimise(
-    model: nn.Module, loss: Loss, data: Iterator[tuple[Tensor, Tensor]], recipe: Recipe, tokens: int, out: Path
+    model: LlamaForCausalLM, loss: Loss, data: Iterator[tuple[Tensor, Tensor]], recipe: Recipe, tokens: int, out: Path
 ) -> None:
     """Warm-up, constant rate, linear decay over the last 30 %; a checkpoint in ``out`` now and then."""
     matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "embed" not in n]
@@ -138,7 +140,7 @@ def distil_draft(
 ) -> LlamaForCausalLM:
     """The draft starts from the target's embedding and learns the target's distribution (forward KL)."""
     draft = build(recipe, tokenizer, recipe.draft_layers)
-    draft.model.embed_tokens.weight.data.copy_(target.model.embed_tokens.weight.data)
+    input_embedding(draft).weight.data.copy_(input_embedding(target).weight.data)
     target.eval().requires_grad_(False)
 
     def loss(ids: Tensor, weights: Tensor) -> Tensor:
@@ -153,7 +155,8 @@ def distil_draft(
 
 def save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     """bf16 safetensors, tokenizer and a generation config: a checkpoint like any other."""
-    model.to(torch.bfloat16).save_pretrained(folder)
+    cast: Any = model.to  # its annotation knows only devices
+    cast(torch.bfloat16).save_pretrained(folder)
     GenerationConfig(
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,

@@ -1,6 +1,6 @@
 """Why a model cannot be used, in one sentence that ends with the way out.
 
-Turns what the Hub client, safetensors, transformers and torch raise into a ModelError. Knows no device and loads nothing.
+Turns what the Hub client, safetensors, transformers and torch raise into a ModelError. Loads nothing.
 """
 
 from __future__ import annotations
@@ -63,29 +63,40 @@ def _hub_reason(error: Exception, ref: ModelRef) -> str | None:
             return f"{name} has no revision {ref.revision!r}: choose one listed on {page}/tree/main, or none."
         case RepositoryNotFoundError():
             return (
-                f"There is no public model {name} on the Hugging Face Hub: check the name, or, if it is private, log in "
-                "with `hf auth login` or set HF_TOKEN."
+                f"There is no public model {name} on the Hugging Face Hub: check the name, or, if it is private, "
+                "log in with `hf auth login` or set HF_TOKEN."
             )
         case DisabledRepoError():
             return f"{name} has been disabled on the Hugging Face Hub: choose another model."
         case HFValidationError():
-            return f"{name!r} is neither a folder here nor a Hub id: write it as owner/name, or as the path of a folder."
-        case OfflineModeIsEnabled() | LocalEntryNotFoundError() | ConnectionError() | TimeoutError():
             return (
-                f"{name} is not completely on this machine and the Hugging Face Hub cannot be reached: connect (and unset "
-                f"HF_HUB_OFFLINE), or fetch it elsewhere with `hf download {name}` and give the folder."
+                f"{name!r} is neither a folder here nor a Hub id: write it as owner/name, or as the path of a folder."
             )
+        case OfflineModeIsEnabled() | LocalEntryNotFoundError() | ConnectionError() | TimeoutError():
+            return _unreachable(ref)
         case HfHubHTTPError():
             status = getattr(error.response, "status_code", "an error")
             return f"The Hugging Face Hub answered {status} for {name}: try again later, or give a local folder."
-    return None
+    return _unreachable(ref) if _is_transport(error) else None
+
+
+def _unreachable(ref: ModelRef) -> str:
+    return (
+        f"{ref.name} is not completely on this machine and the Hugging Face Hub cannot be reached: connect (and unset "
+        f"HF_HUB_OFFLINE), or fetch it elsewhere with `hf download {ref.name}` and give the folder."
+    )
+
+
+def _is_transport(error: Exception) -> bool:
+    """The Hub client lets errors of its HTTP library through, which is not a dependency of ours, so by name."""
+    return type(error).__module__.partition(".")[0] in ("httpx", "httpx2", "httpcore", "httpcore2", "requests")
 
 
 def _local_reason(error: Exception, ref: ModelRef) -> str | None:
     name, message = ref.name, str(error)
     if isinstance(error, SafetensorError):
         return f"The weights of {name} are damaged ({_brief(error)}): fetch or save them again."
-    if isinstance(error, torch.OutOfMemoryError | MemoryError) or "out of memory" in message:
+    if is_out_of_memory(error):
         return f"There is not enough memory for {name}: choose a smaller model, or a smaller dtype."
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         return f"There is no space left on the disk for {name}: free some, or set HF_HOME to a larger disk."
@@ -99,6 +110,11 @@ def _local_reason(error: Exception, ref: ModelRef) -> str | None:
     if "does not recognize this architecture" in message or "Unrecognized configuration class" in message:
         return f"{name} is not a causal language model that the installed transformers knows: choose another model."
     return None
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """torch has a type of its own only for devices; the host's allocator raises a plain RuntimeError."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
 
 
 def _brief(error: Exception) -> str:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 
-from mars_core.models.errors import ModelError
+from mars_core.models.errors import ModelError, is_out_of_memory
 
 _KNOWN_LAYERS = {"full_attention", "sliding_attention"}
 _PREFILL, _BLOCK, _DROPPED = 12, 6, 4  # tokens
@@ -18,8 +18,11 @@ _NARROW = 64  # a sliding window up to this many tokens is run past its end
 _TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.25}
 
 
-def check_architecture(config: PreTrainedConfig, name: str) -> None:
-    """Refuses what the configuration already rules out: recurrent state, chunks, encoders. Raises ModelError."""
+def check_config(config: PreTrainedConfig, name: str) -> None:
+    """Refuses encoders and layers that do not keep every key. Raises ModelError.
+
+    To be asked before a model is built, because some overwrite parts of their configuration.
+    """
     if config.is_encoder_decoder:
         raise _refusal(name, "it is an encoder-decoder model")
     layers = getattr(config.get_text_config(decoder=True), "layer_types", None) or []
@@ -28,15 +31,21 @@ def check_architecture(config: PreTrainedConfig, name: str) -> None:
         raise _refusal(name, f"it has layers of the kind {foreign[0]}")
 
 
-def probe(model: PreTrainedModel, name: str) -> None:
-    """Prefill, a block of tokens, a rollback, other tokens: the logits must be those of a fresh pass. Raises ModelError."""
+def check_class(model: PreTrainedModel, name: str) -> None:
+    """Refuses a recurrent model; its weights may be missing. Raises ModelError."""
     if getattr(model, "_is_stateful", False):
         raise _refusal(name, "it carries a recurrent state")
+
+
+def probe(model: PreTrainedModel, name: str) -> None:
+    """Prefill, a block of tokens, a rollback, other tokens: the logits must be a fresh pass's. Raises ModelError."""
     ids = _random_ids(model)
     with torch.no_grad():
         cached, fresh = _continued(model, ids, name), _logits(model, ids)
     if not torch.isfinite(fresh).all():
-        raise ModelError(f"{name} computes logits that are not finite: its weights or its dtype do not fit; try float32.")
+        raise ModelError(
+            f"{name} computes logits that are not finite: its weights or its dtype do not fit; try float32."
+        )
     error = _difference(cached, fresh[-cached.shape[0] :])
     if not error <= _TOLERANCE.get(model.dtype, 0.25):
         raise _refusal(name, f"after a rollback its logits are off by {error:.2g} standard deviations")
@@ -66,6 +75,8 @@ def _continued(model: PreTrainedModel, ids: Tensor, name: str) -> Tensor:
         cache.crop(-dropped)
         logits: Tensor = model(input_ids=ids[:, -dropped:], past_key_values=cache, use_cache=True).logits[0]
     except (TypeError, ValueError, RuntimeError, AttributeError, IndexError, NotImplementedError) as error:
+        if is_out_of_memory(error):
+            raise
         raise _refusal(name, "its forward pass does not work with a cache that is rolled back") from error
     return logits
 

@@ -1,0 +1,167 @@
+"""Command line: ``python -m mars_core run | compare | models``. Exit status 2 for bad input, 1 for a failed run, 130 if interrupted."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from transformers.utils import logging as transformers_logging
+
+from mars_core.arguments import parser, read_configs, read_spec
+from mars_core.comparison import RUN_FAILURES, execution_order, warm_up
+from mars_core.models import CATALOG, ModelPool
+from mars_core.session import Session
+from mars_core.telemetry import first_divergence
+from mars_core.types import Cause, RunConfig, Status, Trace
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
+    transformers_logging.set_verbosity_error()
+    try:
+        pool = ModelPool(device=options.device, dtype=options.dtype)
+        if options.command == "models":
+            _say(_models_table(pool))
+            return 0
+        session = Session(pool.get(read_spec(options), _progress))
+        configs = read_configs(options, session.pair)
+        for config in configs:
+            session.start(config)
+    except ValueError as error:  # ModelError is one
+        _progress("")
+        sys.stderr.write(f"{error}\n")
+        return 2
+    traces = _run_all(session, configs)
+    _say(json.dumps(_document(traces), ensure_ascii=True, allow_nan=False) if options.json else _report(traces))
+    if any(trace.status is Status.CANCELLED for trace in traces):
+        return 130
+    return 1 if any(trace.status is Status.FAILED for trace in traces) else 0
+
+
+def _run_all(session: Session, configs: list[RunConfig]) -> list[Trace]:
+    """The traces in the order of the configs, run in random order. Ctrl-C ends the run under way and skips the rest."""
+    traces: dict[int, Trace] = {}
+    order = execution_order(len(configs))
+    for number in order:
+        warm_up(session, configs[number])
+    for place, number in enumerate(order, start=1):
+        run = session.start(configs[number])
+        try:
+            for step in run:
+                _progress(f"run {place} of {len(configs)}: {_label(configs[number])}, step {step.index + 1}")
+        except KeyboardInterrupt:
+            run.cancel()
+        except RUN_FAILURES as error:
+            _progress(str(error))  # its trace says it again
+        traces[number] = run.trace()
+        if traces[number].status is Status.CANCELLED:
+            break
+    _progress("")
+    return [traces[number] for number in sorted(traces)]
+
+
+def _document(traces: list[Trace]) -> Any:
+    runs = [
+        {
+            "rule": _rule(trace.config),
+            "status": trace.status,
+            "stop_reason": trace.stop_reason,
+            "error": trace.error,
+            "config": asdict(trace.config),
+            "token_ids": trace.token_ids,
+            "text": trace.text,
+            "tokens": [asdict(token) for step in trace.steps for token in step.tokens],
+            "steps": [{key: value for key, value in asdict(step).items() if key != "tokens"} for step in trace.steps],
+            "summary": asdict(trace.summary),
+            "divergence": _divergence(traces[0], trace),
+        }
+        for trace in traces
+    ]
+    return _finite({"config": asdict(traces[0].config), "prompt_ids": traces[0].prompt_ids, "runs": runs})
+
+
+def _divergence(baseline: Trace, trace: Trace) -> dict[str, Any] | None:
+    found = first_divergence(baseline, trace)
+    return asdict(found) if found else None
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no nan: a rate of nothing is null."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _report(traces: list[Trace]) -> str:
+    """Both texts and a table of their numbers."""
+    baseline = traces[0].summary
+    lines = [
+        f"── {_label(trace.config)} ──\n{_printable(trace.text)}\n{_ending(traces[0], trace)}\n" for trace in traces
+    ]
+    head = f"{'':24}{'tokens':>8}{'wall s':>9}{'TTFT ms':>9}{'tok/s':>8}{'× first':>9}{'τ':>7}{'kept':>7}{'relaxed':>9}{'Σ TV':>8}"
+    rows = [
+        f"{_label(trace.config):24}{s.new_tokens:>8}{s.wall_s:>9.2f}{1000 * s.ttft_s:>9.0f}{s.tokens_per_s:>8.1f}"
+        f"{s.tokens_per_s / baseline.tokens_per_s:>8.2f}×{s.tau:>7.2f}{s.acceptance_rate:>7.0%}{s.relaxed:>9}{s.tv_sum:>8.2f}"
+        for trace in traces
+        for s in (trace.summary,)
+    ]
+    return "\n".join([*lines, head, *rows])
+
+
+def _ending(baseline: Trace, trace: Trace) -> str:
+    if trace.status is Status.FAILED:
+        return f"[failed: {trace.error}]"
+    found = first_divergence(baseline, trace)
+    if found is None:
+        return f"[{trace.stop_reason}]"
+    cause = f", a tie of {found.gap:.2g}" if found.cause is Cause.NUMERIC else ""
+    return f"[{trace.stop_reason}; first differs from {_rule(baseline.config)} at token {found.position}: {found.cause}{cause}]"
+
+
+def _rule(config: RunConfig) -> str:
+    return "none" if config.drafter.kind == "none" else config.rule.name
+
+
+def _label(config: RunConfig) -> str:
+    return " ".join([_rule(config), *(f"{name}={value:g}" for name, value in config.rule.parameters.items())])
+
+
+def _models_table(pool: ModelPool) -> str:
+    rows = []
+    for spec in CATALOG:
+        fit = pool.fits(spec)
+        size = f"{spec.target_parameters / 1e6:,.0f} M + {spec.draft_parameters / 1e6:,.0f} M parameters"
+        place = f"{fit.needed_bytes / 1e9:.1f} GB of {fit.available_bytes / 1e9:.1f} GB free on {fit.device}"
+        names = " ← ".join(
+            ref.name + (f"@{ref.revision}" if ref.revision else "") for ref in (spec.target, spec.draft) if ref
+        )
+        rows.append(
+            f"{spec.key:20}{spec.title}\n{'':20}{names}\n{'':20}{size}; {'fits' if fit.fits else 'too large'}: {place}\n{'':20}{spec.note}"
+        )
+    return "\n".join(rows)
+
+
+def _printable(text: str) -> str:
+    """Control characters of a model's text must not reach the terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text.encode("utf-8", "replace").decode() + "\n")
+
+
+def _progress(text: str) -> None:
+    """One line on a terminal's standard error, written over."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""The command line's options, and how they become a pair and RunConfigs. Runs nothing and prints nothing."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mars_core.models import CATALOG, Pair, PairSpec, custom_pair
+from mars_core.rules import RULES
+from mars_core.session import run_config
+from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, RunConfig, Sampling
+
+_KINDS = ("ngram", "none")
+
+
+def parser() -> argparse.ArgumentParser:
+    root = argparse.ArgumentParser(
+        prog="python -m mars_core", description="Strict and margin-aware speculative decoding."
+    )
+    commands = root.add_subparsers(dest="command", required=True)
+    for name, words in (
+        ("run", "decode one prompt with one rule"),
+        ("compare", "decode one prompt strictly and with one or more other rules"),
+    ):
+        _add_run_options(commands.add_parser(name, help=words, description=words.capitalize() + "."), name)
+    models = commands.add_parser("models", help="list the pairs, what they need and whether they fit here")
+    _add_machine_options(models)
+    return root
+
+
+def _add_run_options(command: argparse.ArgumentParser, name: str) -> None:
+    prompt = command.add_mutually_exclusive_group(required=True)
+    prompt.add_argument("--prompt", help="the prompt; - reads standard input")
+    prompt.add_argument("--prompt-file", type=argparse.FileType(encoding="utf-8"), help="a file with the prompt")
+    command.add_argument("--system", default="", help="system prompt")
+    command.add_argument(
+        "--no-chat", action="store_true", help="continue the prompt as it is, without the chat template"
+    )
+    command.add_argument("--stop", action="append", default=[], help="stop string; may be repeated")
+    rules = ", ".join(("none", *RULES))
+    if name == "run":
+        command.add_argument("--rule", action="append", help=f"{rules} (default mars)")
+    else:
+        command.add_argument(
+            "--rule", action="append", help=f"compared with strict; may be repeated: {rules} (default mars)"
+        )
+    command.add_argument("--theta", type=float, help="θ of the rules that take it (default 0.9)")
+    command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="any parameter of a rule")
+    command.add_argument("--k", type=int, default=5, help="drafted tokens a step (default 5)")
+    command.add_argument("--draft-mode", choices=[mode.value for mode in DraftMode], default=DraftMode.GREEDY.value)
+    command.add_argument("--temperature", type=float, default=0.0, help="0 is greedy (default)")
+    command.add_argument("--top-k", type=int, default=0, help="0 is off (default)")
+    command.add_argument("--top-p", type=float, default=1.0, help="1 is off (default)")
+    command.add_argument("--max-new-tokens", type=int, default=128)
+    command.add_argument("--seed", type=int, default=0)
+    command.add_argument(
+        "--pair", default="bundled", choices=[spec.key for spec in CATALOG], help="a pair of the catalog"
+    )
+    command.add_argument("--target", help="Hub id (owner/name@revision) or folder, in place of --pair")
+    command.add_argument("--drafter", help="Hub id or folder of a draft model, ngram, or none")
+    command.add_argument("--json", action="store_true", help="print one JSON object")
+    _add_machine_options(command)
+
+
+def _add_machine_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1")
+    command.add_argument("--dtype", default="auto", help="auto, float32, bfloat16, float16")
+
+
+def read_spec(options: argparse.Namespace) -> PairSpec:
+    """The pair that is asked for. Raises ModelError."""
+    chosen = next(spec for spec in CATALOG if spec.key == options.pair)
+    draft = None if options.drafter in _KINDS else options.drafter
+    if options.target is None:
+        return chosen if draft is None else replace(custom_pair(chosen.target, draft), title=chosen.title)
+    return custom_pair(options.target, draft)
+
+
+def read_configs(options: argparse.Namespace, pair: Pair) -> list[RunConfig]:
+    """One RunConfig for each rule; for ``compare`` the strict one first. Raises ValueError."""
+    rules: list[str] = options.rule or ["mars"]
+    if options.command == "run" and len(rules) > 1:
+        raise ValueError(f"--rule is given {len(rules)} times; run takes 1 rule, compare takes several.")
+    if options.command == "compare":
+        rules = ["strict", *(rule for rule in dict.fromkeys(rules) if rule != "strict")]
+    given = _parameters(options, rules)
+    return [_config(options, pair, rule, given) for rule in rules]
+
+
+def _config(options: argparse.Namespace, pair: Pair, rule: str, given: dict[str, float]) -> RunConfig:
+    kind = options.drafter if options.drafter in _KINDS else "model" if pair.draft is not None else "ngram"
+    own = {parameter.name for parameter in RULES[rule].parameters} if rule in RULES else set()
+    return run_config(
+        pair,
+        prompt=PromptConfig(_prompt(options), options.system, not options.no_chat, tuple(options.stop)),
+        rule=RuleConfig("strict" if rule == "none" else rule, {name: given[name] for name in given if name in own}),
+        drafter=DrafterConfig("none" if rule == "none" else kind, None, options.k, DraftMode(options.draft_mode)),
+        sampling=Sampling(options.temperature, options.top_k, options.top_p),
+        max_new_tokens=options.max_new_tokens,
+        seed=options.seed,
+    )
+
+
+def _parameters(options: argparse.Namespace, rules: Sequence[str]) -> dict[str, float]:
+    given = {} if options.theta is None else {"theta": float(options.theta)}
+    for item in options.set:
+        name, _, value = item.partition("=")
+        try:
+            given[name] = float(value)
+        except ValueError:
+            raise ValueError(f"--set is {item!r}; it takes NAME=VALUE with a number as value.") from None
+    known = {parameter.name for rule in rules if rule in RULES for parameter in RULES[rule].parameters}
+    if unknown := [name for name in given if name not in known]:
+        raise ValueError(
+            f"No rule of {', '.join(rules)} has a parameter {unknown[0]}; known: {', '.join(sorted(known)) or 'none'}."
+        )
+    return given
+
+
+def _prompt(options: argparse.Namespace) -> str:
+    """Read once: a file or standard input cannot be read again for the second rule."""
+    if options.prompt_file is not None:
+        options.prompt = options.prompt_file.read()
+        options.prompt_file = None
+    elif options.prompt == "-":
+        options.prompt = sys.stdin.read()
+    return str(options.prompt)

@@ -1,0 +1,26 @@
+"""Fair comparisons: runs go one after the other, warm, in an order that favours none."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from dataclasses import replace
+
+from mars_core.session import Session
+from mars_core.types import RunConfig
+
+WARM_UP_TOKENS = 8
+RUN_FAILURES = (RuntimeError, ValueError, MemoryError)  # what iterating a run may raise; its trace then says why
+
+
+def execution_order(runs: int) -> list[int]:
+    """Run numbers in random order. It is not seeded: repeated comparisons must not repeat a bias. Store it with the runs."""
+    return random.sample(range(runs), runs)
+
+
+def warm_up(session: Session, config: RunConfig) -> None:
+    """A few tokens that nobody sees. A failure here comes again in the run itself, and is told there."""
+    short = replace(config, max_new_tokens=min(WARM_UP_TOKENS, config.max_new_tokens))
+    with suppress(*RUN_FAILURES):
+        for _ in session.start(short):
+            pass

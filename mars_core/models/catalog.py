@@ -1,0 +1,150 @@
+"""The pairs that are offered, and how a user's own pair becomes one. Loads no model.
+
+Hub models are pinned to a commit. Parameters are counted over all weights, tied ones once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from mars_core.models.errors import ModelError
+from mars_core.models.memory import needed
+from mars_core.models.source import BUNDLED, count_parameters, folder_of, is_folder, is_local, label, parse_ref
+from mars_core.types import ModelRef
+
+GENERAL_PROMPTS = (
+    "Explain in three sentences why the sky is blue.",
+    "Natalia sold clips to 48 of her friends in April, and then she sold half as many clips in May. "
+    "How many clips did Natalia sell altogether in April and May?",
+    "Write a Python function that returns the n-th Fibonacci number.",
+    "Write a short story about a lighthouse keeper who finds a message in a bottle.",
+)
+BUNDLED_PROMPTS = (
+    "Tell me a story about Mia and a lantern.",
+    "Anna has 9 jars with 7 ribbons in each. Then she hands 56 of them to Omar. "
+    "How many ribbons does Anna have in the end?",
+    "A story about Greta in a village, please.",
+    "Ravi has 32 books and Omar has 28. How many more does Ravi have?",
+    "Tell a story about a restless boy called Sam.",
+    "Ivan has 51 toy cars and puts 3 in each bag. How many bags does he need?",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PairSpec:
+    """One row of the catalog. Parameters are 0 where they are not known before the model's configuration is read."""
+
+    key: str
+    title: str
+    target: ModelRef
+    draft: ModelRef | None
+    target_parameters: int
+    draft_parameters: int
+    note: str  # what the pair is good for, its licence, and what it takes to get it
+    gated: bool
+    prompts: tuple[str, ...]  # examples that suit this pair
+
+    def memory_bytes(self, dtype: torch.dtype) -> int:
+        """What weights, cache and activations of both models take in ``dtype``; 0 where the size is not known yet."""
+        known = self.target_parameters and (self.draft_parameters or self.draft is None)
+        return needed(self.target_parameters + self.draft_parameters, dtype) if known else 0
+
+
+def custom_pair(
+    target: str | ModelRef, draft: str | ModelRef | None = None, *, prompts: Sequence[str] = GENERAL_PROMPTS
+) -> PairSpec:
+    """A pair of the user's own: Hub ids (``owner/name`` or ``owner/name@revision``) or folders. Raises ModelError.
+
+    Without ``draft`` the pair can be decoded with n-gram drafts or none.
+    """
+    first = parse_ref(target) if isinstance(target, str) else target
+    second = parse_ref(draft) if isinstance(draft, str) else draft
+    return PairSpec(
+        key="custom",
+        title=_short(first) if second is None else f"{_short(second)} → {_short(first)}",
+        target=first,
+        draft=second,
+        target_parameters=_stored(first),
+        draft_parameters=0 if second is None else _stored(second),
+        note="Your own models.",
+        gated=False,
+        prompts=tuple(prompts),
+    )
+
+
+def _short(ref: ModelRef) -> str:
+    return label(ref).rpartition("/")[2] or ref.name
+
+
+def _stored(ref: ModelRef) -> int:
+    """Parameters of a local folder; 0 for a Hub model, whose files are not looked for here."""
+    return count_parameters(folder_of(ref)) if is_local(ref) and is_folder(folder_of(ref)) else 0
+
+
+def _bundled() -> PairSpec:
+    """Sizes from the weights themselves: 0 while they have not been trained, or are damaged (loading then says so)."""
+    target, draft = map(ModelRef, BUNDLED)
+    try:
+        sizes = (_stored(target), _stored(draft))
+    except ModelError:
+        sizes = (0, 0)
+    return PairSpec(
+        key="bundled",
+        title="Bundled: stories and sums",
+        target=target,
+        draft=draft,
+        target_parameters=sizes[0],
+        draft_parameters=sizes[1],
+        note="Comes with this program and runs at once on a CPU. It writes short stories and solves grade-school word "
+        "problems in the words of its own training text, and knows nothing else. MIT licence.",
+        gated=False,
+        prompts=BUNDLED_PROMPTS,
+    )
+
+
+def _qwen3(key: str, size: str, revision: str, parameters: int) -> PairSpec:
+    return PairSpec(
+        key=key,
+        title=f"Qwen3 0.6B → {size}",
+        target=ModelRef(f"Qwen/Qwen3-{size}", revision),
+        draft=ModelRef("Qwen/Qwen3-0.6B", "c1899de289a04d12100db370d81485cdf75e47ca"),
+        target_parameters=parameters,
+        draft_parameters=596_049_920,
+        note="General chat, reasoning and code in many languages; thinks before it answers. "
+        "Apache 2.0, no account needed.",
+        gated=False,
+        prompts=GENERAL_PROMPTS,
+    )
+
+
+CATALOG: tuple[PairSpec, ...] = (
+    _bundled(),
+    _qwen3("qwen3-0.6b-4b", "4B", "1cfa9a7208912126459214e8b04321603b3df60c", 4_022_468_096),
+    _qwen3("qwen3-0.6b-8b", "8B", "b968826d9c46dd6066d109eabc6255188de91218", 8_190_735_360),
+    PairSpec(
+        key="llama-3-1b-8b",
+        title="Llama 3.2 1B → 3.1 8B",
+        target=ModelRef("meta-llama/Llama-3.1-8B-Instruct", "0e9e39f249a16976918f6564b8830bc894c89659"),
+        draft=ModelRef("meta-llama/Llama-3.2-1B-Instruct", "9213176726f574b556790deb65791e0c5aa438b6"),
+        target_parameters=8_030_261_248,
+        draft_parameters=1_235_814_400,
+        note="General chat in English and seven more languages. Llama 3.1 and 3.2 Community Licences: "
+        "accept both on the models' pages, then log in with `hf auth login` or set HF_TOKEN.",
+        gated=True,
+        prompts=GENERAL_PROMPTS,
+    ),
+    PairSpec(
+        key="smollm2-135m-1.7b",
+        title="SmolLM2 135M → 1.7B",
+        target=ModelRef("HuggingFaceTB/SmolLM2-1.7B-Instruct", "31b70e2e869a7173562077fd711b654946d38674"),
+        draft=ModelRef("HuggingFaceTB/SmolLM2-135M-Instruct", "12fd25f77366fa6b3b4b768ec3050bf629380bac"),
+        target_parameters=1_711_376_384,
+        draft_parameters=134_515_008,
+        note="General chat in English, small enough for a laptop. Apache 2.0, no account needed.",
+        gated=False,
+        prompts=GENERAL_PROMPTS,
+    ),
+)

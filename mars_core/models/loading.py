@@ -1,0 +1,235 @@
+"""From a reference to a model that is ready to run: refused early, placed on its device, checked. Keeps nothing.
+
+``plan`` reads configurations only; ``load`` fetches the weights. Between the two the caller may make room.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.utils import logging as transformers_logging
+
+from mars_core.models.catalog import PairSpec
+from mars_core.models.errors import ModelError, explained
+from mars_core.models.memory import free_bytes, needed
+from mars_core.models.probe import check_class, check_config, probe
+from mars_core.models.source import Progress, description, has_tokenizer, label, weights
+from mars_core.models.vocabulary import same_size, shared_vocabulary
+from mars_core.types import ModelRef
+
+_FALLBACK_CONTEXT = 2048  # tokens, for models that do not say
+_NO_LIMIT = 10**9  # tokenizers write a huge model_max_length for "unknown"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pair:
+    """Two models on a device, ready to run. ``target_ref`` and ``draft_ref`` carry the resolved revisions.
+
+    Only ids below ``vocabulary`` may be drafted. ``context`` is the longest sequence, in tokens, that both can take.
+    """
+
+    spec: PairSpec
+    target: PreTrainedModel
+    draft: PreTrainedModel | None
+    tokenizer: PreTrainedTokenizerBase
+    device: torch.device
+    dtype: torch.dtype
+    target_ref: ModelRef
+    draft_ref: ModelRef | None
+    context: int
+    eos_ids: frozenset[int]
+    vocabulary: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A model that may be loaded: its configuration has been read and not refused."""
+
+    ref: ModelRef  # a Hub model's is pinned to its commit
+    folder: Path  # with configuration and tokenizer
+    config: PreTrainedConfig
+    parameters: int
+
+    def bytes(self, dtype: torch.dtype) -> int:
+        return needed(self.parameters, dtype)
+
+
+def plan(ref: ModelRef, progress: Progress) -> Plan:
+    """Reads and checks the configuration of ``ref``. Raises ModelError."""
+    folder, pinned = description(ref, progress)
+    with explained(ref):
+        config: PreTrainedConfig = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        check_config(config, ref.name)
+        build: Any = AutoModelForCausalLM.from_config
+        with torch.device("meta"):
+            empty: PreTrainedModel = build(config, trust_remote_code=False)
+        check_class(empty, ref.name)
+        return Plan(pinned, folder, config, empty.num_parameters())
+
+
+def load(
+    spec: PairSpec, target: Plan, draft: Plan | None, device: torch.device, dtype: torch.dtype, progress: Progress
+) -> Pair:
+    """Loads and checks a planned pair. A target larger than one GPU is spread by accelerate. Raises ModelError."""
+    tokenizer = _tokenizer(target)
+    vocabulary = _shared(target, tokenizer, draft) if draft else _rows(target.config)
+    second, second_ref = _model(draft, device, dtype, progress) if draft else (None, None)
+    reserve = None if _fits(target, device, dtype) else _spread()
+    first, first_ref = _model(target, device, dtype, progress, reserve)
+    return Pair(
+        spec=spec,
+        target=first,
+        draft=second,
+        tokenizer=tokenizer,
+        device=first.device,
+        dtype=dtype,
+        target_ref=first_ref,
+        draft_ref=second_ref,
+        context=min(_context(each.config, tokenizer) for each in (target, draft) if each is not None),
+        eos_ids=_eos_ids(first, _rows(target.config)),
+        vocabulary=vocabulary,
+    )
+
+
+def _tokenizer(plan: Plan) -> PreTrainedTokenizerBase:
+    if not has_tokenizer(plan.folder):
+        raise ModelError(f"{plan.ref.name} has no tokenizer: save the tokenizer of its family into the same folder.")
+    with explained(plan.ref):
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(plan.folder, trust_remote_code=False)
+        return tokenizer
+
+
+def _shared(target: Plan, tokenizer: PreTrainedTokenizerBase, draft: Plan) -> int:
+    """How many ids may be drafted; raises ModelError if the vocabularies differ."""
+    names = (target.ref.name, draft.ref.name)
+    rows = (_rows(target.config), _rows(draft.config))
+    if not has_tokenizer(draft.folder):
+        return same_size(names, rows)
+    return shared_vocabulary(names, tokenizer.get_vocab(), _tokenizer(draft).get_vocab(), rows)
+
+
+def _model(
+    plan: Plan, device: torch.device, dtype: torch.dtype, progress: Progress, spread: dict[int | str, int] | None = None
+) -> tuple[PreTrainedModel, ModelRef]:
+    """The model in evaluation mode, without gradients, on ``device`` or spread over the memory given by ``spread``."""
+    name = plan.ref.name
+    folder, ref = weights(plan.ref, progress)
+    options: dict[str, Any] = {"device_map": "auto", "max_memory": spread} if spread else {"device_map": {"": device}}
+    with explained(plan.ref), _reported(f"Loading {label(plan.ref)}: weights", progress):
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=dtype,
+            trust_remote_code=False,
+            use_safetensors=True,
+            output_loading_info=True,
+            **(options if device.type == "cuda" else {}),
+        )
+        model: PreTrainedModel = loaded[0].eval().requires_grad_(False)
+        _check_complete(name, loaded[1])
+        progress(f"Loading {label(plan.ref)}: checking that its cache can be rolled back")
+        probe(model, name)
+    return model, ref
+
+
+def _check_complete(name: str, report: dict[str, Any]) -> None:
+    """transformers fills weights that a checkpoint lacks with random numbers; such a model is refused."""
+    wrong = sorted(map(str, [*report["missing_keys"], *report["mismatched_keys"]]))
+    if wrong:
+        raise ModelError(
+            f"The weights of {name} do not fit its config.json ({len(wrong)} tensors, e.g. {wrong[0]}): fetch or save "
+            "both again."
+        )
+
+
+def _fits(target: Plan, device: torch.device, dtype: torch.dtype) -> bool:
+    return device.type != "cuda" or target.bytes(dtype) <= free_bytes(device)
+
+
+def _spread() -> dict[int | str, int]:
+    """For accelerate: 85 % of what every GPU has free (the rest is for cache and activations), then the host."""
+    limits: dict[int | str, int] = {
+        index: int(0.85 * free_bytes(torch.device("cuda", index))) for index in range(torch.cuda.device_count())
+    }
+    return {**limits, "cpu": free_bytes(torch.device("cpu"))}
+
+
+def _rows(config: PreTrainedConfig) -> int:
+    return int(config.get_text_config(decoder=True).vocab_size)
+
+
+def _context(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase) -> int:
+    """Tokens. Rotary scalings that change with the length end at the length from which they do, because keys that are
+    already in the cache keep the old one, and a block would be scaled otherwise than its tokens one by one."""
+    text = config.get_text_config(decoder=True)
+    limit = getattr(text, "max_position_embeddings", None)
+    if not isinstance(limit, int) or limit <= 0:
+        limit = tokenizer.model_max_length if 0 < tokenizer.model_max_length < _NO_LIMIT else _FALLBACK_CONTEXT
+    parameters = getattr(text, "rope_parameters", None) or {}
+    for rope in (parameters, *(value for value in parameters.values() if isinstance(value, dict))):
+        if rope.get("rope_type") not in ("dynamic", "longrope"):
+            continue
+        original = rope.get("original_max_position_embeddings") or getattr(
+            text, "original_max_position_embeddings", None
+        )
+        limit = min(limit, int(original or limit))
+    return int(limit)
+
+
+def _eos_ids(model: PreTrainedModel, rows: int) -> frozenset[int]:
+    """What ``generate`` stops at: the generation config's, one or a list; ids outside the vocabulary cannot occur."""
+    config = model.generation_config
+    found = config.eos_token_id if config is not None else None
+    ids = found if isinstance(found, list | tuple) else [found]
+    return frozenset(index for index in ids if isinstance(index, int) and 0 <= index < rows)
+
+
+@contextmanager
+def _reported(stage: str, progress: Progress) -> Iterator[None]:
+    """transformers' bar over the tensors becomes progress messages, about twenty, instead of a line on stderr."""
+
+    def hook(_factory: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return _Steps(args[0] if args else kwargs.get("iterable"), stage, progress)
+
+    progress(stage)
+    previous = transformers_logging.set_tqdm_hook(hook)
+    try:
+        yield
+    finally:
+        transformers_logging.set_tqdm_hook(previous)
+
+
+class _Steps:
+    """The part of a progress bar that transformers uses while it loads: iteration, and calls that may be ignored."""
+
+    def __init__(self, items: Any, stage: str, progress: Progress) -> None:
+        self._items, self._stage, self._progress = items, stage, progress
+
+    def __iter__(self) -> Iterator[Any]:
+        items = list(self._items or ())
+        for index, item in enumerate(items, 1):
+            yield item
+            if index % math.ceil(len(items) / 20) == 0:
+                self._progress(f"{self._stage} {index} of {len(items)}")
+
+    def __enter__(self) -> _Steps:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        return None
+
+    def __getattr__(self, _name: str) -> Any:
+        return lambda *_args, **_kwargs: None

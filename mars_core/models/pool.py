@@ -1,0 +1,104 @@
+"""The models in memory: loaded on demand, kept, and freed, least recently used first, when memory is short.
+
+Built once by app.py or the command line and passed down. A pair that somebody still holds stays in memory until it is
+let go, so sessions must not be kept longer than their runs.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import OrderedDict
+from threading import Lock
+
+import torch
+
+from mars_core.models.catalog import PairSpec
+from mars_core.models.errors import ModelError
+from mars_core.models.loading import Pair, Plan, load, plan
+from mars_core.models.memory import Fit, elsewhere_bytes, free_bytes, gigabytes, pick_device, pick_dtype
+from mars_core.models.source import Progress
+from mars_core.types import ModelRef
+
+_Key = tuple[ModelRef, ModelRef | None]
+
+
+def silent(_message: str) -> None:
+    """Progress that nobody watches."""
+
+
+class ModelPool:
+    """Pairs on one device. ``device``: auto, cpu, cuda, cuda:N; ``dtype``: auto, float32, bfloat16, float16.
+
+    Loading is serialised by a lock; ``fits`` and ``loaded`` never wait for it.
+    """
+
+    def __init__(self, *, device: str = "auto", dtype: str = "auto", max_pairs: int = 2) -> None:
+        if max_pairs < 1:
+            raise ValueError(f"max_pairs is {max_pairs}; it must be at least 1.")
+        self.device = pick_device(device)
+        self.dtype = pick_dtype(dtype, self.device)
+        self._max_pairs = max_pairs
+        self._pairs: OrderedDict[_Key, Pair] = OrderedDict()  # least recently used first
+        self._lock = Lock()
+
+    def get(self, spec: PairSpec, progress: Progress = silent) -> Pair:
+        """The pair, loaded if it is not here yet; may free others. Raises ModelError."""
+        key = (spec.target, spec.draft)
+        with self._lock:
+            if key not in self._pairs:
+                self._pairs[key] = self._load(spec, progress)
+            self._pairs.move_to_end(key)
+            return self._pairs[key]
+
+    def fits(self, spec: PairSpec) -> Fit:
+        """What the pair needs and what there is, pairs that can be freed counted as free."""
+        loaded = list(self._pairs.values())
+        reclaimable = sum(_bytes(pair) for pair in loaded)
+        available = free_bytes(self.device) + elsewhere_bytes(self.device) + reclaimable
+        return Fit(spec.memory_bytes(self.dtype), available, str(self.device))
+
+    def loaded(self) -> tuple[PairSpec, ...]:
+        """The pairs in memory, least recently used first."""
+        return tuple(pair.spec for pair in list(self._pairs.values()))
+
+    def clear(self) -> None:
+        """Frees every pair."""
+        with self._lock:
+            self._pairs.clear()
+            _collect()
+
+    def _load(self, spec: PairSpec, progress: Progress) -> Pair:
+        target = plan(spec.target, progress)
+        draft = plan(spec.draft, progress) if spec.draft else None
+        self._make_room(target, draft, progress)
+        return load(spec, target, draft, self.device, self.dtype, progress)
+
+    def _make_room(self, target: Plan, draft: Plan | None, progress: Progress) -> None:
+        """Frees pairs until this one fits and their number allows one more. Raises ModelError if it never fits."""
+        needed = target.bytes(self.dtype) + (draft.bytes(self.dtype) if draft else 0)
+        while self._pairs and (len(self._pairs) >= self._max_pairs or needed > free_bytes(self.device)):
+            _, pair = self._pairs.popitem(last=False)
+            progress(f"Freeing {pair.spec.title}")
+            del pair
+            _collect()
+        available = free_bytes(self.device) + elsewhere_bytes(self.device)
+        if needed > available:
+            raise ModelError(
+                f"{target.ref.name} needs about {gigabytes(needed)} with its draft model in {_name(self.dtype)}, and "
+                f"{gigabytes(available)} are free here: choose a smaller pair or a smaller dtype."
+            )
+
+
+def _bytes(pair: Pair) -> int:
+    models = [model for model in (pair.target, pair.draft) if model is not None]
+    return sum(tensor.nbytes for model in models for tensor in model.parameters())
+
+
+def _collect() -> None:
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

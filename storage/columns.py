@@ -1,0 +1,87 @@
+"""Column types that make SQLite and PostgreSQL keep exactly what they are given. Knows no tables.
+
+``SafeText``: any Python string (see text.py). ``SafeJson``: JSON whose strings are written so too, and whose non-finite
+numbers are the strings ``"nan"``, ``"inf"``, ``"-inf"`` (``float()`` reads both forms). ``Real``: a double in which nan
+is NULL, on both databases, since SQLite has no nan; −0 becomes 0, as SQLite would have it. ``UtcTime``: an aware
+datetime, kept in UTC.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import JSON, DateTime, Dialect, Double, Text
+from sqlalchemy.types import TypeDecorator
+
+from storage.text import decode, encode
+
+
+class SafeText(TypeDecorator[str]):
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, _dialect: Dialect) -> str | None:
+        return None if value is None else encode(value)
+
+    def process_result_value(self, value: str | None, _dialect: Dialect) -> str | None:
+        return None if value is None else decode(value)
+
+
+class SafeJson(TypeDecorator[Any]):
+    impl = JSON
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, _dialect: Dialect) -> Any:
+        return _plain(value)
+
+    def process_result_value(self, value: Any, _dialect: Dialect) -> Any:
+        return _restored(value)
+
+
+class Real(TypeDecorator[float]):
+    impl = Double
+    cache_ok = True
+
+    def process_bind_param(self, value: float | None, _dialect: Dialect) -> float | None:
+        return None if value is None or math.isnan(value) else value + 0.0
+
+    def process_result_value(self, value: float | None, _dialect: Dialect) -> float:
+        return math.nan if value is None else value
+
+
+class UtcTime(TypeDecorator[datetime]):
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        utc = None if value is None else value.astimezone(UTC)
+        return utc.replace(tzinfo=None) if utc is not None and dialect.name == "sqlite" else utc
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if dialect.name == "sqlite" else value.astimezone(UTC)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return encode(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, dict):
+        return {encode(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _restored(value: Any) -> Any:
+    if isinstance(value, str):
+        return decode(value)
+    if isinstance(value, dict):
+        return {decode(key): _restored(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_restored(item) for item in value]
+    return value

@@ -1,0 +1,145 @@
+"""From a URL to an engine on an up-to-date schema: dialects, pragmas, transactions, migrations. Knows no runs.
+
+SQLite: foreign keys on, synchronous FULL, ``BEGIN IMMEDIATE`` for writers, WAL only where the build is safe. An older
+schema is migrated in one transaction; a newer or foreign one is refused before anything is written.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import ArgumentError
+
+from storage.errors import StorageError, explained
+
+BUSY_TIMEOUT_S = 10.0
+WAL_SAFE = (3, 51, 3)  # earlier builds can corrupt a WAL when two connections write and checkpoint at once
+WRITING = "mars_writing"  # execution option of connections that are going to write
+_MIGRATIONS = Path(__file__).parent / "migrations"
+_MIGRATION_LOCK = 0x4D415253  # PostgreSQL advisory lock: one process migrates at a time
+_MIGRATING = threading.Lock()  # alembic's `op` and `context` belong to the process
+
+
+def parse_url(url: str) -> URL:
+    """``url`` with its driver. Raises StorageError (without repeating the URL: it may hold a password)."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise StorageError("The database URL is not a URL. " + _FORMS) from None
+    if parsed.drivername in ("postgres", "postgresql"):
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    if parsed.get_backend_name() not in ("sqlite", "postgresql"):
+        raise StorageError(f"The database {parsed.get_backend_name()!r} is not supported. {_FORMS}")
+    if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
+        raise StorageError(f"The database URL names no file. {_FORMS}")
+    return parsed
+
+
+_FORMS = "Use sqlite:////folder/file.db or postgresql://user:password@host/database."
+
+
+def file_of(url: URL) -> Path | None:
+    """The database file, absolute; None for a server."""
+    if url.get_backend_name() != "sqlite" or url.database is None:
+        return None
+    return Path(url.database.removeprefix("file:")).absolute()
+
+
+def location_of(url: URL) -> str:
+    """For people: the file, or the URL without its password."""
+    return str(file_of(url) or url.render_as_string(hide_password=True))
+
+
+def open_database(url: URL) -> Engine:
+    """An engine on the current schema; the folder of a SQLite file is made. Raises StorageError."""
+    location, path = location_of(url), file_of(url)
+    with explained("The database could not be opened", location):
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        engine = _create(url)
+        try:
+            _prepare(engine, location)
+        except BaseException:
+            engine.dispose()
+            raise
+    return engine
+
+
+def safe_journal_mode(version: tuple[int, ...]) -> str:
+    """The SQLite journal that this build keeps whole."""
+    return "WAL" if version >= WAL_SAFE else "DELETE"
+
+
+def _create(url: URL) -> Engine:
+    dumps = partial(json.dumps, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    if url.get_backend_name() == "sqlite":
+        engine = create_engine(url, json_serializer=dumps, connect_args={"timeout": BUSY_TIMEOUT_S}, max_overflow=-1)
+        event.listen(engine, "connect", _set_pragmas)
+        event.listen(engine, "begin", _begin)
+        return engine
+    try:
+        return create_engine(url, json_serializer=dumps, pool_pre_ping=True)
+    except ModuleNotFoundError as error:
+        raise StorageError("PostgreSQL needs a driver: pip install 'psycopg[binary]'.") from error
+
+
+def _set_pragmas(connection: sqlite3.Connection, _record: Any) -> None:
+    connection.isolation_level = None  # transactions are begun by _begin, not by the driver
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA synchronous = FULL")
+
+
+def _begin(connection: Connection) -> None:
+    writing = connection.get_execution_options().get(WRITING, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def _prepare(engine: Engine, location: str) -> None:
+    scripts = ScriptDirectory(str(_MIGRATIONS))
+    with engine.connect() as connection:
+        current = _is_current(connection, scripts, location)
+    if engine.dialect.name == "sqlite":
+        _set_journal(engine)
+    if current:
+        return
+    with _MIGRATING, engine.connect().execution_options(**{WRITING: True}) as connection, connection.begin():
+        if engine.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
+        if not _is_current(connection, scripts, location):
+            _upgrade(connection)
+
+
+def _is_current(connection: Connection, scripts: ScriptDirectory, location: str) -> bool:
+    """Whether nothing is to be migrated. Raises StorageError for a revision that is not known here."""
+    present = set(MigrationContext.configure(connection).get_current_heads())
+    known = {script.revision for script in scripts.walk_revisions()}
+    if unknown := sorted(present - known):
+        raise StorageError(
+            f"The database has the schema {unknown[0]!r}, which this version of MARS Playground does not know; it was "
+            f"made by a newer version ({location}). Update the app or choose another database; nothing was changed."
+        )
+    return present == set(scripts.get_heads())
+
+
+def _upgrade(connection: Connection) -> None:
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    command.upgrade(config, "head")
+
+
+def _set_journal(engine: Engine) -> None:
+    raw = engine.raw_connection()
+    try:
+        raw.cursor().execute(f"PRAGMA journal_mode = {safe_journal_mode(sqlite3.sqlite_version_info)}")
+    finally:
+        raw.close()

@@ -1,0 +1,40 @@
+"""The one error that storage raises, and how a database's own errors become one clear sentence. Knows no tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+_ADVICE = (
+    ("disk is full", "Free some space and try again."),
+    ("disk i/o error", "Check the space and the health of the disk, then try again."),
+    ("database is locked", "Another program is writing to it; try again when it has finished."),
+    ("readonly database", "Make the file and its folder writable."),
+    ("unable to open database file", "Check that the path names a file in a folder that may be written to."),
+    ("not a database", "Move the file away or choose another one."),
+)
+
+
+class StorageError(RuntimeError):
+    """Something could not be stored or read. The message is one or two sentences for the user."""
+
+
+@contextmanager
+def explained(action: str, location: str) -> Iterator[None]:
+    """Turn database errors inside into a StorageError: ``action`` (what did not happen), why, where, the way out."""
+    try:
+        yield
+    except (SQLAlchemyError, OverflowError, LookupError, OSError) as error:
+        if isinstance(error, KeyError | IndexError):  # a mistake in the program; a word unknown to an Enum is neither
+            raise
+        reason = _reason(error)
+        advice = next((text for sign, text in _ADVICE if sign in reason.lower()), "")
+        raise StorageError(f"{action}: {reason} ({location}). {advice}".rstrip()) from error
+
+
+def _reason(error: Exception) -> str:
+    """The first line of the driver's message: SQLAlchemy's own would repeat the statement and the stored texts."""
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    return (str(cause).strip() or type(cause).__name__).splitlines()[0].rstrip(".")

@@ -1,0 +1,177 @@
+"""A Trace as rows and back, without loss. Knows the columns, no connection.
+
+The columns carry the names of the dataclass fields; the few that differ stand in the tables below.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from sqlalchemy import RowMapping
+
+from mars_core.types import (
+    Alternative,
+    DrafterConfig,
+    ModelRef,
+    PromptConfig,
+    RuleConfig,
+    RunConfig,
+    Sampling,
+    Step,
+    Summary,
+    Token,
+    Trace,
+)
+from storage.errors import StorageError
+
+Values = dict[str, Any]  # one row: column → value
+
+# field → column
+_TOKEN = {field.name: field.name for field in fields(Token)} | {
+    "id": "token_id",
+    "start": "char_start",
+    "end": "char_end",
+}
+_STEP = {field.name: field.name for field in fields(Step) if field.name != "tokens"} | {"index": "step"}
+_SUMMARY = {field.name: field.name for field in fields(Summary)}
+_SAMPLING = {field.name: field.name for field in fields(Sampling)}
+
+
+def prompt_row(prompt: PromptConfig) -> Values:
+    return {"prompt": prompt.text, "system": prompt.system, "chat": prompt.chat, "stop": list(prompt.stop)}
+
+
+def read_prompt(row: RowMapping) -> PromptConfig:
+    return PromptConfig(row["prompt"], row["system"], row["chat"], tuple(row["stop"]))
+
+
+def run_row(trace: Trace) -> Values:
+    """Everything of a trace but its prompt (the comparison's) and its steps."""
+    config, drafter = trace.config, trace.config.drafter
+    return {
+        "status": trace.status,
+        "stop_reason": trace.stop_reason,
+        "error": trace.error,
+        "rule": config.rule.name,
+        "rule_parameters": dict(config.rule.parameters),
+        "drafter": drafter.kind,
+        "drafter_model": drafter.model.name if drafter.model else None,
+        "drafter_revision": drafter.model.revision if drafter.model else None,
+        "k": drafter.k,
+        "draft_mode": drafter.mode,
+        "target": config.target.name,
+        "target_revision": config.target.revision,
+        "max_new_tokens": config.max_new_tokens,
+        "seed": config.seed,
+        "environment": dict(config.environment),
+        "prompt_ids": list(trace.prompt_ids),
+        "text": trace.text,
+        **_taken(config.sampling, _SAMPLING),
+        **_taken(trace.summary, _SUMMARY),
+    }
+
+
+def step_rows(trace: Trace, run_id: str) -> list[Values]:
+    return [{"run_id": run_id, **_taken(step, _STEP)} for step in trace.steps]
+
+
+def token_rows(trace: Trace, run_id: str) -> Iterator[Values]:
+    for step in trace.steps:
+        for ordinal, token in enumerate(step.tokens):
+            row = {"run_id": run_id, "ordinal": ordinal, **_taken(token, _TOKEN)}
+            row["top"] = [(alternative.id, alternative.piece, alternative.p) for alternative in token.top]
+            yield row
+
+
+def check_numbering(trace: Trace) -> None:
+    """Raise StorageError unless steps are numbered 0, 1, 2… as their tokens say: else they would come back changed."""
+    for number, step in enumerate(trace.steps):
+        if step.index != number or any(token.step != number for token in step.tokens):
+            raise StorageError(
+                f"The run was not saved: step {number} of the trace is numbered {step.index} or its tokens are."
+            )
+
+
+def read_trace(
+    row: RowMapping, prompt: PromptConfig, steps: Sequence[RowMapping], tokens: Sequence[RowMapping]
+) -> Trace:
+    """The trace of a run's row, its steps' rows and its tokens' rows, both in order."""
+    by_step: dict[int, list[Token]] = {step["step"]: [] for step in steps}
+    for token in tokens:
+        by_step[token["step"]].append(_token(token))
+    return Trace(
+        config=_config(row, prompt),
+        status=row["status"],
+        stop_reason=row["stop_reason"],
+        prompt_ids=tuple(row["prompt_ids"]),
+        text=row["text"],
+        steps=tuple(_step(step, by_step[step["step"]]) for step in steps),
+        summary=_summary(row),
+        error=row["error"],
+    )
+
+
+def rule_label(row: RowMapping) -> str:
+    """A run's rule in a table: ``none``, ``strict``, ``mars(theta=0.9)``."""
+    if row["drafter"] == "none":
+        return "none"
+    parameters = ", ".join(f"{name}={float(value):g}" for name, value in row["rule_parameters"].items())
+    return f"{row['rule']}({parameters})" if parameters else str(row["rule"])
+
+
+def check_id(comparison_id: str) -> None:
+    """Raise StorageError for what cannot be an id: databases differ in what else they make of it."""
+    if re.fullmatch("[0-9a-f]{32}", comparison_id) is None:
+        raise no_comparison(comparison_id)
+
+
+def no_comparison(comparison_id: str) -> StorageError:
+    return StorageError(f"There is no comparison with the id {comparison_id[:64]!r}.")
+
+
+def _taken(value: object, columns: Mapping[str, str]) -> Values:
+    return {column: getattr(value, name) for name, column in columns.items()}
+
+
+def _given(row: RowMapping, columns: Mapping[str, str]) -> Values:
+    return {name: row[column] for name, column in columns.items()}
+
+
+def _config(row: RowMapping, prompt: PromptConfig) -> RunConfig:
+    model = row["drafter_model"]
+    return RunConfig(
+        prompt=prompt,
+        target=ModelRef(row["target"], row["target_revision"]),
+        drafter=DrafterConfig(
+            row["drafter"],
+            None if model is None else ModelRef(model, row["drafter_revision"]),
+            row["k"],
+            row["draft_mode"],
+        ),
+        rule=RuleConfig(row["rule"], {name: float(value) for name, value in row["rule_parameters"].items()}),
+        sampling=Sampling(**_given(row, _SAMPLING)),
+        max_new_tokens=row["max_new_tokens"],
+        seed=row["seed"],
+        environment=row["environment"],
+    )
+
+
+def _summary(row: RowMapping) -> Summary:
+    values = _given(row, _SUMMARY)
+    values["acceptance_by_position"] = tuple(float(rate) for rate in values["acceptance_by_position"])
+    return Summary(**values)
+
+
+def _step(row: RowMapping, tokens: Sequence[Token]) -> Step:
+    values = _given(row, _STEP)
+    values["drafted_ids"] = tuple(values["drafted_ids"])
+    return Step(**values, tokens=tuple(tokens))
+
+
+def _token(row: RowMapping) -> Token:
+    values = _given(row, _TOKEN)
+    values["top"] = tuple(Alternative(id_, piece, float(p)) for id_, piece, p in values["top"])
+    return Token(**values)

@@ -1,0 +1,94 @@
+"""The command line on a pair in local folders: JSON that a program can read, a table that a person can, errors in one sentence."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mars_core.__main__ import main
+from tests.checkpoints import tiny_checkpoint
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    root = tmp_path_factory.mktemp("pair")
+    target = tiny_checkpoint("llama", root / "target", seed=0)
+    draft = tiny_checkpoint("llama", root / "draft", seed=1)
+    return ["--target", str(target), "--drafter", str(draft), "--max-new-tokens", "20"]
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(arguments)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_compare_prints_one_json_object(folders: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--rule", "mars", "--theta", "0.9", "--k", "3", "--temperature", "1", "--seed", "7", "--json"]
+    code, out, _ = call(capsys, "compare", "--prompt", "<b>hi</b>", *options, *folders)
+    document: dict[str, Any] = json.loads(out)
+    assert code == 0
+    assert [run["rule"] for run in document["runs"]] == ["strict", "mars"]
+    assert document["config"]["seed"] == 7
+    for run in document["runs"]:
+        assert len(run["token_ids"]) == run["summary"]["new_tokens"] == 20
+        assert [token["id"] for token in run["tokens"] if token["outcome"] != "rejected"] == run["token_ids"]
+        assert run["config"]["drafter"]["k"] == 3
+    assert document["runs"][1]["config"]["rule"]["parameters"] == {"theta": 0.9}
+    assert document["runs"][0]["divergence"] is None
+
+
+@pytest.mark.parametrize("drafter", ["ngram", "none"])
+def test_run_without_a_draft_model(folders: list[str], capsys: pytest.CaptureFixture[str], drafter: str) -> None:
+    options = [*folders[:2], "--drafter", drafter, "--max-new-tokens", "5", "--rule", "strict", "--json"]
+    code, out, _ = call(capsys, "run", "--prompt", "abc", *options)
+    assert code == 0
+    assert json.loads(out)["config"]["drafter"]["kind"] == drafter
+
+
+def test_table_for_people_is_safe_for_a_terminal(folders: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "compare", "--prompt", "abc", "--rule", "mars", "--rule", "none", *folders)
+    assert code == 0
+    assert all(word in out for word in ("strict", "mars theta=0.9", "none", "tok/s", "τ"))
+    assert "\x1b" not in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--k", "0"], "K is 0"),
+        (["--theta", "nan"], "theta is nan"),
+        (["--rule", "lucky"], "'lucky'"),
+        (["--set", "theta"], "takes NAME=VALUE"),
+        (["--set", "speed=1"], "has a parameter speed"),
+        (["--max-new-tokens", "100000"], "max_new_tokens is 100000"),
+        (["--target", "/nowhere/at/all"], "/nowhere/at/all"),
+        (["--device", "abacus"], "abacus"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_status_2(
+    folders: list[str], capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    code, out, err = call(capsys, "compare", "--prompt", "abc", *folders, *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_models_lists_the_catalog(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "models")
+    assert code == 0
+    assert all(name in out for name in ("bundled", "Qwen/Qwen3-4B", "meta-llama/Llama-3.1-8B-Instruct", "free on"))
+
+
+def test_prompt_from_standard_input_in_a_process_of_its_own(folders: list[str]) -> None:
+    command = [sys.executable, "-m", "mars_core", "run", "--prompt", "-", "--rule", "none", "--json", *folders]
+    done = subprocess.run(
+        command, input="hello", capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3], timeout=120
+    )
+    assert json.loads(done.stdout)["runs"][0]["summary"]["prompt_tokens"] == len("hello")

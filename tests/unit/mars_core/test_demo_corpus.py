@@ -1,0 +1,50 @@
+"""The bundled pair's text: repeatable, varied, arithmetically right, and disjoint from what measures the pair."""
+
+from __future__ import annotations
+
+import random
+import re
+from itertools import islice
+
+from mars_core.demo.corpus import documents, held_out
+from mars_core.demo.problems import LIMIT, problem
+from mars_core.demo.stories import story
+
+_EQUATION = re.compile(r"(\d+) ([-+*/]) (\d+) = (\d+)")
+
+
+def test_same_seed_same_text() -> None:
+    assert list(islice(documents(3), 50)) == list(islice(documents(3), 50))
+    assert list(islice(documents(3), 50)) != list(islice(documents(4), 50))
+
+
+def test_every_equation_is_true_and_the_answer_is_the_last_result() -> None:
+    rng = random.Random(0)
+    for _ in range(2_000):
+        item = problem(rng)
+        results = []
+        for a, sign, b, result in _EQUATION.findall(item.solution):
+            left, right = int(a), int(b)
+            expected = {"+": left + right, "-": left - right, "*": left * right, "/": left / right}[sign]
+            assert int(result) == expected
+            results.append(int(result))
+        assert results[-1] == item.answer
+        assert 0 < item.answer <= LIMIT
+        assert item.solution.endswith(f"\n#### {item.answer}")
+
+
+def test_held_out_problems_never_train_the_pair() -> None:
+    withheld = {item.question for item in held_out()}
+    assert len(withheld) == 600
+    assert not any(item.request in withheld for item in islice(documents(1), 20_000))
+
+
+def test_outputs_do_not_look_like_one_template() -> None:
+    rng = random.Random(1)
+    stories = [story(rng)[1] for _ in range(300)]
+    assert len(set(stories)) == 300
+    assert len({text.split(". ")[0] for text in stories}) > 250
+    assert len({word for text in stories for word in re.findall(r"[a-z]+", text.lower())}) > 300
+    assert all("{" not in text and "[" not in text and "|" not in text for text in stories)
+    solutions = [re.sub(r"\d+", "#", problem(rng).solution) for _ in range(300)]
+    assert len(set(solutions)) > 200

@@ -1,0 +1,143 @@
+"""The promise: strict emits, token for token, what the target alone emits, for every drafter, K, temperature and architecture;
+a relaxed rule emits the same up to the first token it forgave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from mars_core.models import Pair
+from mars_core.session import Session, run_config
+from mars_core.telemetry import first_divergence
+from mars_core.types import Cause, DrafterConfig, DraftMode, Outcome, PromptConfig, RuleConfig, Sampling, Trace
+from tests.checkpoints import KINDS
+from tests.pairs import loaded_pair
+
+PROMPT = "The quick brown fox"
+NEW_TOKENS = 40
+SAMPLINGS = [Sampling(0.0), Sampling(0.7), Sampling(1.0), Sampling(1.0, top_k=10), Sampling(0.7, top_p=0.9)]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    yield loaded_pair(request.param, tmp_path_factory.mktemp(request.param))
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    return loaded_pair("llama", tmp_path_factory.mktemp("llama"))
+
+
+def generate(
+    pair: Pair, rule: str, kind: str, sampling: Sampling, k: int = 5, seed: int = 0, mode: DraftMode = DraftMode.GREEDY
+) -> Trace:
+    config = run_config(
+        pair,
+        prompt=PromptConfig(PROMPT),
+        rule=RuleConfig(rule),
+        drafter=DrafterConfig(kind, None, k, mode),
+        sampling=sampling,
+        max_new_tokens=NEW_TOKENS,
+        seed=seed,
+    )
+    run = Session(pair).start(config)
+    for _ in run:
+        pass
+    return run.trace()
+
+
+def test_strict_at_temperature_0_is_generate(pair: Pair) -> None:
+    ids = torch.tensor([pair.tokenizer(PROMPT)["input_ids"]])
+    expected = pair.target.generate(
+        ids,
+        attention_mask=torch.ones_like(ids),
+        do_sample=False,
+        max_new_tokens=NEW_TOKENS,
+        eos_token_id=None,
+        pad_token_id=0,
+    )[0, ids.shape[1] :].tolist()
+    assert list(generate(pair, "strict", "none", Sampling(0.0)).token_ids) == expected
+    assert list(generate(pair, "strict", "model", Sampling(0.0)).token_ids) == expected
+    assert list(generate(pair, "strict", "ngram", Sampling(0.0)).token_ids) == expected
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+def test_strict_is_the_target_alone_on_every_architecture(pair: Pair, sampling: Sampling) -> None:
+    alone = generate(pair, "strict", "none", sampling).token_ids
+    for kind, k in (("model", 1), ("model", 5), ("ngram", 4)):
+        assert generate(pair, "strict", kind, sampling, k).token_ids == alone, (kind, k)
+
+
+@pytest.mark.parametrize("k", range(1, 11))
+@pytest.mark.parametrize("sampling", SAMPLINGS[:3], ids=str)
+@pytest.mark.parametrize("kind", ["model", "ngram"])
+def test_strict_is_the_target_alone_for_every_k(llama: Pair, kind: str, k: int, sampling: Sampling) -> None:
+    for seed in range(3):
+        alone = generate(llama, "strict", "none", sampling, seed=seed)
+        drafted = generate(llama, "strict", kind, sampling, k, seed)
+        assert drafted.token_ids == alone.token_ids
+        assert drafted.summary.tv_sum == 0
+
+
+@pytest.mark.parametrize("rule", ["mars", "mars-gap"])
+@pytest.mark.parametrize("seed", range(8))
+def test_relaxed_text_is_strict_text_up_to_the_first_forgiven_token(llama: Pair, rule: str, seed: int) -> None:
+    strict = generate(llama, "strict", "model", Sampling(1.0), seed=seed)
+    relaxed = generate(llama, rule, "model", Sampling(1.0), seed=seed)
+    forgiven = [token.position for token in relaxed.tokens if token.outcome is Outcome.RELAXED]
+    found = first_divergence(strict, relaxed)
+    assert forgiven, "the pair of this test must be one on which the rule forgives something"
+    assert found is not None
+    assert (found.position, found.cause) == (forgiven[0], Cause.RELAXED)
+    assert strict.tokens[found.position].id == relaxed.tokens[found.position].own
+
+
+@pytest.mark.parametrize("rule", ["mars", "mars-algorithm1", "mars-gap"])
+@pytest.mark.parametrize("seed", range(4))
+def test_sampled_drafts_part_at_the_first_different_decision(llama: Pair, rule: str, seed: int) -> None:
+    sampled = DraftMode.SAMPLED
+    strict = generate(llama, "strict", "model", Sampling(1.0), seed=seed, mode=sampled)
+    relaxed = generate(llama, rule, "model", Sampling(1.0), seed=seed, mode=sampled)
+    found = first_divergence(strict, relaxed)
+    if found is None:
+        assert not any(token.outcome is Outcome.RELAXED for token in relaxed.tokens)
+        return
+    assert found.cause in (Cause.RELAXED, Cause.TIGHTENED, Cause.REDRAWN)
+    before = [(token.id, token.outcome) for token in strict.tokens[: found.position]]
+    assert before == [(token.id, token.outcome) for token in relaxed.tokens[: found.position]]
+
+
+def test_sampled_strict_measures_no_shift(llama: Pair) -> None:
+    trace = generate(llama, "strict", "model", Sampling(0.7, top_p=0.9), mode=DraftMode.SAMPLED)
+    assert trace.summary.tv_sum == pytest.approx(0, abs=1e-4)
+    assert trace.summary.accepted > 0
+    assert trace.summary.relaxed == 0
+
+
+def test_none_samples_the_law_of_generate() -> None:
+    """Chi-square over the first token of 3,000 seeds against the warpers of generate; false alarm probability 1e-4."""
+    from scipy.stats import chi2
+    from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+
+    from mars_core.sampling import draw, target_law, uniforms
+    from tests.pairs import random_pair
+
+    pair = random_pair()
+    ids = torch.tensor([pair.tokenizer(PROMPT)["input_ids"]])
+    logits = pair.target(ids).logits[:, -1]
+    scores = TopPLogitsWarper(0.9)(ids, TopKLogitsWarper(20)(ids, TemperatureLogitsWarper(1.5)(ids, logits)))
+    expected = scores.softmax(-1)[0].double()
+    count = 3_000
+    law = target_law(logits, Sampling(1.5, 20, 0.9))
+    seen = torch.zeros(len(expected), dtype=torch.float64)
+    for seed in range(count):
+        seen[draw(law, uniforms(seed, 1)[:, 0])[0]] += 1
+    assert seen[expected == 0].sum() == 0
+    possible = expected > 0
+    statistic = ((seen - count * expected)[possible] ** 2 / (count * expected)[possible]).sum()
+    assert (count * expected[possible]).min() > 5, "chi-square needs some of each"
+    assert float(statistic) < chi2.ppf(1 - 1e-4, int(possible.sum()) - 1)
+    short = [generate(pair, "strict", "none", Sampling(1.5, 20, 0.9), seed=seed).token_ids[0] for seed in range(20)]
+    assert short == [int(draw(law, uniforms(seed, 1)[:, 0])[0]) for seed in range(20)]

@@ -1,0 +1,172 @@
+"""Hub models: what goes wrong on the way is said in one sentence; what is in the cache is found without a network."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import huggingface_hub.constants
+import pytest
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+
+from mars_core.models import CATALOG, ModelError, ModelPool, custom_pair, source
+from mars_core.models.source import _reporting, parse_ref
+from mars_core.types import ModelRef
+from tests.checkpoints import tiny_checkpoint
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def http(kind: type[HfHubHTTPError], status: int) -> HfHubHTTPError:
+    request = httpx.Request("GET", "https://huggingface.co/api")
+    return kind(f"{status} secret internals\nTraceback", response=httpx.Response(status, request=request))
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            http(GatedRepoError, 401),
+            "asks for its licence to be accepted: accept it on https://huggingface.co/org/tiny",
+        ),
+        (http(RepositoryNotFoundError, 404), "There is no public model org/tiny"),
+        (http(RevisionNotFoundError, 404), "org/tiny has no revision 'v9'"),
+        (http(HfHubHTTPError, 503), "answered 503 for org/tiny"),
+        (OfflineModeIsEnabled("offline"), "cannot be reached: connect"),
+        (LocalEntryNotFoundError("not cached"), "`hf download org/tiny`"),
+        (httpx.ConnectError("refused"), "org/tiny is not completely on this machine"),
+        (OSError(errno.ENOSPC, "No space left on device"), "no space left on the disk for org/tiny"),
+        (PermissionError(errno.EACCES, "denied", "/cache/x"), "/cache/x may not be read or written"),
+        (MemoryError(), "not enough memory for org/tiny"),
+        (RuntimeError("first line\nTraceback (most recent call last)"), "org/tiny cannot be loaded: first line."),
+    ],
+)
+def test_a_failure_of_the_hub_is_one_sentence(error: Exception, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_args: object, **_options: object) -> str:
+        raise error
+
+    monkeypatch.setattr(source, "snapshot_download", fail)
+    with pytest.raises(ModelError) as caught:
+        ModelPool(device="cpu").get(custom_pair("org/tiny@v9"))
+    message = str(caught.value)
+    assert said in message
+    assert "\n" not in message and "Traceback" not in message and "internals" not in message
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty Hub cache and no network."""
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def cached(cache: Path, name: str, branch: str = "main") -> Path:
+    """A snapshot as the Hub client leaves it."""
+    repository = cache / f"models--{name.replace('/', '--')}"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / branch).write_text(COMMIT)
+    return tiny_checkpoint("llama", repository / "snapshots" / COMMIT)
+
+
+def test_a_cached_model_is_loaded_offline_with_its_commit(cache: Path) -> None:
+    cached(cache, "org/tiny")
+    messages: list[str] = []
+    pair = ModelPool(device="cpu").get(custom_pair("org/tiny", "org/tiny"), messages.append)
+    assert pair.target_ref == pair.draft_ref == ModelRef("org/tiny", COMMIT)
+    assert messages[0] == "Loading org/tiny: configuration"
+
+
+def test_a_branch_is_resolved_to_its_commit(cache: Path) -> None:
+    cached(cache, "org/tiny", "dev")
+    assert ModelPool(device="cpu").get(custom_pair("org/tiny@dev")).target_ref == ModelRef("org/tiny", COMMIT)
+
+
+def test_what_is_not_cached_is_not_there_offline(cache: Path) -> None:
+    for spec in CATALOG[1:]:
+        with pytest.raises(ModelError, match=f"{spec.target.name} is not completely on this machine"):
+            ModelPool(device="cpu", dtype="bfloat16").get(spec)
+    assert not any(path.suffix == ".safetensors" for path in cache.rglob("*"))
+
+
+def test_a_cached_description_without_weights_is_refused(cache: Path) -> None:
+    (cached(cache, "org/tiny") / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match="org/tiny has no weights as safetensors"):
+        ModelPool(device="cpu").get(custom_pair("org/tiny"))
+
+
+def test_a_missing_shard_is_refused(cache: Path) -> None:
+    folder = cached(cache, "org/tiny")
+    shutil.move(folder / "model.safetensors", folder / "model-00001-of-00002.safetensors")
+    index = '{"metadata": {}, "weight_map": {"lm_head.weight": "model-00002-of-00002.safetensors"}}'
+    (folder / "model.safetensors.index.json").write_text(index)
+    with pytest.raises(ModelError, match="org/tiny"):
+        ModelPool(device="cpu").get(custom_pair("org/tiny"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "  ",
+        "a/b/c",
+        "org/<script>",
+        "-org/x",
+        "org/x..y",
+        "org/x\x00",
+        "org/\ud800",
+        "x" * 500,
+        "/" + "x" * 100_000,
+        "/a\nb",
+        "@main",
+    ],
+)
+def test_a_name_that_is_neither_folder_nor_hub_id_is_refused(text: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        custom_pair(text)
+    str(caught.value).encode()
+
+
+@pytest.mark.parametrize("text", ["/nowhere", "~nobody-here/model", "./" + "x/" * 400, "/" + "x" * 900])
+def test_a_path_that_leads_nowhere_is_refused(text: str) -> None:
+    with pytest.raises(ModelError, match="There is no folder"):
+        ModelPool(device="cpu").get(custom_pair(text))
+
+
+def test_a_revision_follows_an_at_sign() -> None:
+    assert parse_ref(" org/tiny@v1 ") == ModelRef("org/tiny", "v1")
+    assert parse_ref("org/tiny") == ModelRef("org/tiny")
+
+
+def test_the_bundled_pair_is_named_without_a_path_of_this_machine() -> None:
+    assert CATALOG[0].target == ModelRef("bundled/target") == parse_ref("bundled/target")
+    assert CATALOG[0].draft == ModelRef("bundled/draft")
+
+
+def test_catalog_rows_are_pinned_and_distinct() -> None:
+    assert len({spec.key for spec in CATALOG}) == len(CATALOG)
+    for spec in CATALOG[1:]:
+        assert spec.draft is not None and spec.prompts and spec.note
+        for ref in (spec.target, spec.draft):
+            assert ref.revision is not None and len(ref.revision) == 40
+    assert [spec.key for spec in CATALOG if spec.gated] == ["llama-3-1b-8b"]
+
+
+def test_download_progress_is_reported_in_bytes_and_drawn_nowhere(capfd: pytest.CaptureFixture[str]) -> None:
+    messages: list[str] = []
+    bar: Callable[..., object] = _reporting(messages.append)
+    with bar(desc="Reconstructing", total=4_000_000_000, unit="B") as counter:  # type: ignore[attr-defined]
+        counter.update(1_000_000_000)
+        counter.refresh()
+    assert "downloading, 1.00 of 4.00 GB" in messages
+    assert capfd.readouterr() == ("", "")

@@ -1,0 +1,219 @@
+"""A pair is loaded as its folders describe it, or refused in one sentence that says why and what to do."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import BartConfig, BartForCausalLM, MambaConfig, MambaForCausalLM
+
+from mars_core.models import ModelError, ModelPool, Pair, custom_pair
+from mars_core.models.source import count_parameters, fingerprint
+from tests.checkpoints import BOS, CONTEXT, EOS, KINDS, SPECIAL, VOCABULARY, tiny_checkpoint, tiny_tokenizer
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_checkpoint("llama", tmp_path_factory.mktemp("llama"))
+
+
+@pytest.fixture
+def copy(llama: Path, tmp_path: Path) -> Path:
+    """A checkpoint that the test may spoil."""
+    return Path(shutil.copytree(llama, tmp_path / "copy"))
+
+
+def load(target: Path, draft: Path | None = None) -> Pair:
+    return ModelPool(device="cpu").get(custom_pair(str(target), str(draft) if draft else None))
+
+
+def refusal(target: Path, draft: Path | None = None) -> str:
+    """The message of the ModelError, which is one line, names the culprit and is no stack trace."""
+    with pytest.raises(ModelError) as caught:
+        load(target, draft)
+    message = str(caught.value)
+    assert "\n" not in message and "Traceback" not in message and message.endswith(".")
+    assert str(target) in message or (draft is not None and str(draft) in message)
+    return message
+
+
+def edit(folder: Path, name: str, **values: Any) -> None:
+    path = folder / name
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_promised_architecture_is_loaded_in_float32_ready_to_run(kind: str, tmp_path: Path) -> None:
+    folder = tiny_checkpoint(kind, tmp_path)
+    pair = load(folder, folder)
+    assert pair.draft is not None and pair.draft is not pair.target
+    for model in (pair.target, pair.draft):
+        assert not model.training and not any(weight.requires_grad for weight in model.parameters())
+        assert model.dtype == torch.float32 and model.device.type == "cpu"
+    assert (pair.context, pair.eos_ids, pair.vocabulary) == (CONTEXT, {EOS}, VOCABULARY)
+
+
+def test_the_dtype_can_be_overridden(llama: Path) -> None:
+    pair = ModelPool(device="cpu", dtype="bfloat16").get(custom_pair(str(llama)))
+    assert pair.dtype == pair.target.dtype == torch.bfloat16
+
+
+def test_stored_parameters_are_those_of_the_model(llama: Path) -> None:
+    assert count_parameters(llama) == load(llama).target.num_parameters() == custom_pair(str(llama)).target_parameters
+
+
+def test_a_folders_revision_follows_its_content(copy: Path, llama: Path) -> None:
+    assert load(copy).target_ref.revision == fingerprint(copy) == fingerprint(llama)
+    assert re.fullmatch(r"local:[0-9a-f]{12}", fingerprint(llama))
+    weights = bytearray((copy / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (copy / "model.safetensors").write_bytes(weights)
+    assert fingerprint(copy) != fingerprint(llama)
+
+
+@pytest.mark.parametrize(
+    ("declared", "expected"),
+    [(EOS, {EOS}), ([EOS, BOS], {EOS, BOS}), ([EOS, VOCABULARY, -1, 10**6], {EOS}), (None, set())],
+)
+def test_eos_ids_are_those_generate_stops_at_and_that_exist(declared: Any, expected: set[int], copy: Path) -> None:
+    edit(copy, "config.json", eos_token_id=None)
+    edit(copy, "generation_config.json", eos_token_id=declared)
+    assert load(copy).eos_ids == expected
+
+
+def test_the_context_is_the_shorter_of_the_two(llama: Path, tmp_path: Path) -> None:
+    short = tiny_checkpoint("gpt2", tmp_path, n_positions=100)
+    assert load(llama, short).context == load(short, llama).context == 100
+
+
+def test_the_context_ends_where_a_rotary_scaling_starts_to_change(tmp_path: Path) -> None:
+    scaling = {"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [2.0] * 4, "rope_theta": 10000.0}
+    folder = tiny_checkpoint("phi3", tmp_path, rope_parameters=scaling, original_max_position_embeddings=64)
+    assert load(folder).context == 64
+
+
+def test_a_draft_without_a_tokenizer_is_accepted_if_the_sizes_agree(llama: Path, tmp_path: Path) -> None:
+    folders = (
+        tiny_checkpoint("llama", tmp_path / "same"),
+        tiny_checkpoint("llama", tmp_path / "other", vocab_size=VOCABULARY + 1),
+    )
+    for folder in folders:
+        for path in folder.glob("tokenizer*"):
+            path.unlink()
+    assert load(llama, folders[0]).vocabulary == VOCABULARY
+    assert f"vocabulary of {VOCABULARY + 1}" in refusal(llama, folders[1])
+
+
+def test_padded_rows_are_no_difference_and_are_never_drafted(llama: Path, tmp_path: Path) -> None:
+    padded = tiny_checkpoint("llama", tmp_path, vocab_size=128)
+    assert load(padded, llama).vocabulary == load(llama, padded).vocabulary == VOCABULARY
+
+
+def test_vocabularies_of_one_size_that_differ_are_refused(llama: Path, copy: Path) -> None:
+    tokens = list(tiny_tokenizer().get_vocab().items())
+    ordered = [token for token, _ in sorted(tokens, key=lambda item: item[1])]
+    ordered[50], ordered[51] = ordered[51], ordered[50]
+    tiny_tokenizer(copy, vocabulary=tuple(ordered))
+    message = refusal(llama, copy)
+    assert str(llama) in message and str(copy) in message
+    assert f"id 50 is {ordered[51]!r} in the first and {ordered[50]!r} in the second" in message
+
+
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
+    assert "no folder" in refusal(tmp_path / "nothing")
+
+
+def test_a_folder_without_a_configuration_is_refused(copy: Path) -> None:
+    (copy / "config.json").unlink()
+    assert "no config.json" in refusal(copy)
+
+
+def test_a_target_without_a_tokenizer_is_refused(copy: Path) -> None:
+    for path in copy.glob("tokenizer*"):
+        path.unlink()
+    assert "no tokenizer" in refusal(copy)
+
+
+def test_pickled_weights_are_refused_and_never_opened(copy: Path) -> None:
+    (copy / "model.safetensors").rename(copy / "pytorch_model.bin")
+    message = refusal(copy)
+    assert "only pickle files (pytorch_model.bin)" in message and "safetensors" in message
+
+
+@pytest.mark.parametrize("length", [0, 5, 200, -1])
+def test_truncated_weights_are_refused(length: int, copy: Path) -> None:
+    path = copy / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:length])
+    assert "damaged" in refusal(copy)
+
+
+def test_weights_with_a_hostile_header_are_refused(copy: Path) -> None:
+    for header in (b"[]", b'{"a": 1}', b'{"a": {"shape": ["x"]}}', b"\xff\xfe"):
+        (copy / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+        assert "damaged" in refusal(copy)
+    (copy / "model.safetensors").write_bytes((2**63).to_bytes(8, "little") + b"{}")
+    assert "damaged" in refusal(copy)
+
+
+def test_weights_that_lack_a_tensor_are_refused_and_not_filled_with_random_numbers(copy: Path) -> None:
+    edit(copy, "config.json", num_hidden_layers=3)
+    assert "do not fit its config.json" in refusal(copy)
+
+
+def test_a_configuration_that_makes_no_sense_is_refused(copy: Path) -> None:
+    edit(copy, "config.json", hidden_size="many")
+    assert "cannot be loaded" in refusal(copy)
+    (copy / "config.json").write_text("{")
+    refusal(copy)
+
+
+def test_a_model_that_needs_its_own_code_is_refused_and_the_code_not_run(copy: Path) -> None:
+    (copy / "evil.py").write_text("import pathlib\npathlib.Path(__file__).with_name('ran').touch()\n")
+    edit(copy, "config.json", model_type="evil", auto_map={"AutoConfig": "evil.Evil", "AutoModelForCausalLM": "evil.E"})
+    assert "its own Python code" in refusal(copy)
+    assert not (copy / "ran").exists()
+
+
+def test_an_unknown_architecture_is_refused(copy: Path) -> None:
+    edit(copy, "config.json", model_type="not_a_model")
+    assert "transformers knows" in refusal(copy)
+
+
+@pytest.mark.parametrize("layer", ["chunked_attention", "linear_attention"])
+def test_layers_that_cannot_be_rolled_back_are_refused(layer: str, tmp_path: Path) -> None:
+    folder = tiny_checkpoint("qwen3", tmp_path)
+    edit(folder, "config.json", layer_types=["full_attention", layer])
+    assert f"layers of the kind {layer}" in refusal(folder)
+
+
+def test_a_recurrent_model_is_refused_before_its_weights_are_read(tmp_path: Path) -> None:
+    config = MambaConfig(vocab_size=VOCABULARY, hidden_size=16, state_size=4, num_hidden_layers=1)
+    MambaForCausalLM(config).save_pretrained(tmp_path)
+    tiny_tokenizer(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    message = refusal(tmp_path)
+    assert "recurrent state" in message or "linear_attention" in message
+
+
+def test_an_encoder_decoder_model_is_refused(tmp_path: Path) -> None:
+    config = BartConfig(
+        vocab_size=VOCABULARY, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, is_encoder_decoder=True,
+        pad_token_id=EOS, bos_token_id=BOS, eos_token_id=EOS, decoder_start_token_id=EOS, forced_eos_token_id=None,
+    )  # fmt: skip
+    BartForCausalLM(config).save_pretrained(tmp_path)
+    edit(tmp_path, "config.json", is_encoder_decoder=True)
+    tiny_tokenizer(tmp_path)
+    assert "it is an encoder-decoder model" in refusal(tmp_path)
+
+
+def test_the_tiny_tokenizer_writes_back_what_it_read() -> None:
+    tokenizer = tiny_tokenizer()
+    text = "Mia had 12 apples.\nShe ate 3 <b>!"
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+    assert tokenizer.convert_ids_to_tokens([0, BOS, EOS]) == list(SPECIAL)

@@ -1,0 +1,66 @@
+"""Laws and draws: the warpers are transformers' own, and drawing has exactly the law it is given."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+
+from mars_core.sampling import draw, lowest_argmax, residual, target_law, uniforms
+from mars_core.types import Sampling
+
+
+@pytest.mark.parametrize("temperature", [0.3, 0.7, 1.0, 1.9])
+@pytest.mark.parametrize("top_k", [0, 1, 5, 400])
+@pytest.mark.parametrize("top_p", [1.0, 0.9, 0.3, 1e-6])
+def test_law_is_that_of_the_warpers_of_generate(temperature: float, top_k: int, top_p: float) -> None:
+    logits = torch.randn(7, 50, generator=torch.Generator().manual_seed(1)) * 3
+    scores = TemperatureLogitsWarper(temperature)(None, logits)
+    if top_k:
+        scores = TopKLogitsWarper(top_k)(None, scores)
+    if top_p < 1:
+        scores = TopPLogitsWarper(top_p)(None, scores)
+    law = target_law(logits, Sampling(temperature, top_k, top_p))
+    assert torch.allclose(law, scores.softmax(-1), atol=1e-7)
+
+
+def test_temperature_0_is_one_hot_at_the_lowest_of_equal_maxima() -> None:
+    logits = torch.tensor([[1.0, 3.0, 3.0], [-torch.inf, -5.0, -5.0], [0.0, 0.0, 0.0]])
+    law = target_law(logits, Sampling(0.0))
+    assert law.tolist() == [[0, 1, 0], [0, 1, 0], [1, 0, 0]]
+    assert lowest_argmax(logits).tolist() == [1, 1, 0]
+
+
+def test_uniforms_belong_to_positions_not_to_calls() -> None:
+    few, many = uniforms(7, 5), uniforms(7, 500)
+    assert torch.equal(few, many[:5])
+    assert not torch.equal(uniforms(8, 5), few)
+    assert ((many >= 0) & (many < 1)).all()
+    assert uniforms(7, 0).shape == (0, 3)
+
+
+def test_draw_is_the_inverse_cdf_and_never_gives_an_impossible_id() -> None:
+    law = torch.tensor([[0.0, 0.25, 0.0, 0.75, 0.0]])
+    for u, expected in [(0.0, 1), (0.2499, 1), (0.25, 3), (0.9999999, 3), (1 - 2**-53, 3)]:
+        ids, edge = draw(law, torch.tensor([u], dtype=torch.float64))
+        assert ids.tolist() == [expected]
+        assert float(edge) >= 0
+
+
+def test_each_id_owns_an_interval_as_long_as_its_probability() -> None:
+    law = torch.rand(1, 9, generator=torch.Generator().manual_seed(3)).double()
+    law /= law.sum()
+    u = (torch.arange(100_000, dtype=torch.float64) + 0.5) / 100_000
+    ids, _ = draw(law.expand(len(u), -1), u)
+    assert torch.allclose(torch.bincount(ids, minlength=9).double() / len(u), law[0], atol=2e-5)
+
+
+def test_edge_is_the_distance_to_the_nearer_end_of_the_interval() -> None:
+    _, edge = draw(torch.tensor([[0.5, 0.5]]), torch.tensor([0.6], dtype=torch.float64))
+    assert float(edge) == pytest.approx(0.1)
+
+
+def test_residual_is_normalised_and_falls_back_to_p_where_nothing_is_left() -> None:
+    p = torch.tensor([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5]])
+    q = torch.tensor([[0.9, 0.1, 0.0], [0.2, 0.3, 0.5]])
+    assert torch.allclose(residual(p, q), torch.tensor([[0.0, 1.0, 0.0], [0.2, 0.3, 0.5]]))

@@ -1,0 +1,253 @@
+"""From text to trace: prompts, stops, limits, cancellation, failure; and the trace explains every decision by itself."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from mars_core.models import Pair
+from mars_core.session import Run, Session, run_config
+from mars_core.types import (
+    DrafterConfig, DraftMode, Outcome, PromptConfig, RuleConfig, RunConfig, Sampling, Status, StopReason, Trace,
+)  # fmt: skip
+from tests.pairs import random_pair
+
+
+@pytest.fixture(scope="module")
+def pair() -> Pair:
+    return random_pair(eos=frozenset())
+
+
+def config_for(
+    pair: Pair, text: str = "once", rule: str = "mars", *, kind: str = "model", k: int = 5, mode: DraftMode = DraftMode.GREEDY,
+    sampling: Sampling = Sampling(1.0), new: int = 24, seed: int = 0, stop: tuple[str, ...] = (), **parameters: float,
+) -> RunConfig:  # fmt: skip
+    return run_config(
+        pair, prompt=PromptConfig(text, stop=stop), rule=RuleConfig(rule, parameters), drafter=DrafterConfig(kind, None, k, mode),
+        sampling=sampling, max_new_tokens=new, seed=seed,
+    )  # fmt: skip
+
+
+def finished(pair: Pair, config: RunConfig) -> Trace:
+    run = Session(pair).start(config)
+    for _ in run:
+        pass
+    return run.trace()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"text": ""}, "The prompt is empty"),
+        ({"k": 0}, "K is 0; it must be 1 to 64"),
+        ({"k": 65}, "K is 65; it must be 1 to 64"),
+        ({"new": 0}, "max_new_tokens is 0.*1 to 252"),
+        ({"new": 253}, "max_new_tokens is 253.*4 tokens.*1 to 252.*256"),
+        ({"text": "x" * 100_000}, "prompt has 100000 tokens.*does not fit.*256"),
+        ({"theta": -1.0}, "theta is -1; rule mars takes 0 to 1"),
+        ({"theta": math.nan}, "theta is nan; rule mars takes 0 to 1"),
+        ({"gap": 1.0}, "no parameter gap"),
+        ({"rule": "lucky"}, "'lucky'; it must be one of strict"),
+        ({"kind": "oracle"}, "'oracle'; it must be one of model"),
+        ({"kind": "none"}, "Rule mars needs a drafter"),
+        ({"kind": "ngram", "mode": DraftMode.SAMPLED}, "only a draft model samples"),
+        ({"sampling": Sampling(-0.1)}, "temperature is -0.1"),
+        ({"sampling": Sampling(math.nan)}, "temperature is nan"),
+        ({"sampling": Sampling(1.0, top_k=-1)}, "top_k is -1"),
+        ({"sampling": Sampling(1.0, top_p=0.0)}, "top_p is 0"),
+        ({"sampling": Sampling(1.0, top_p=1.5)}, "top_p is 1.5"),
+        ({"seed": -1}, "seed is -1"),
+        ({"seed": 2**63}, "seed is"),
+        ({"stop": ("",)}, "stop string is empty"),
+    ],
+)
+def test_bad_input_gets_one_sentence_and_the_next_run_works(pair: Pair, change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        Session(pair).start(config_for(pair, **change))  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
+    assert finished(pair, config_for(pair)).status is Status.COMPLETED
+
+
+@pytest.mark.parametrize("change", [{"k": 64}, {"k": 1}, {"theta": 0.0}, {"theta": 1.0}, {"new": 252}, {"new": 1}])
+def test_limits_themselves_are_allowed(pair: Pair, change: dict[str, float]) -> None:
+    trace = finished(pair, config_for(pair, **change))  # type: ignore[arg-type]
+    assert len(trace.tokens) == change.get("new", 24)
+
+
+def test_pair_without_a_draft_model_says_so(pair: Pair) -> None:
+    alone = replace(pair, draft=None)
+    with pytest.raises(ValueError, match="has no draft model; choose drafter ngram or none"):
+        Session(alone).start(config_for(alone))
+
+
+@pytest.mark.parametrize("text", ["\ud800 lone", "\x00\x1b[31m", "<script>alert(1)</script>", "=HYPERLINK(1)", "\u202ertl", "🙂"])
+def test_hostile_prompts_run(pair: Pair, text: str) -> None:
+    trace = finished(pair, config_for(pair, text))
+    assert trace.status is Status.COMPLETED
+    assert trace.config.prompt.text == text
+
+
+def test_theta_1_is_strict(pair: Pair) -> None:
+    strict, mars = (finished(pair, config_for(pair, rule=rule)) for rule in ("strict", "mars"))
+    assert mars.token_ids != strict.token_ids
+    assert finished(pair, config_for(pair, theta=1.0)).token_ids == strict.token_ids
+
+
+def test_same_configuration_gives_the_same_trace_but_for_time(pair: Pair) -> None:
+    first, second = (finished(pair, config_for(pair, seed=5)) for _ in range(2))
+    assert [step.tokens for step in first.steps] == [step.tokens for step in second.steps]
+    assert finished(pair, config_for(pair, seed=6)).token_ids != first.token_ids
+
+
+@pytest.mark.parametrize("mode", DraftMode)
+@pytest.mark.parametrize("rule", ["strict", "mars", "mars-algorithm1", "mars-gap"])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_trace_accounts_for_every_drafted_token(pair: Pair, rule: str, mode: DraftMode, temperature: float) -> None:
+    trace = finished(pair, config_for(pair, rule=rule, mode=mode, sampling=Sampling(temperature), new=60))
+    summary = trace.summary
+    assert summary.new_tokens == len(trace.tokens) == 60
+    assert summary.accepted + summary.relaxed + summary.rejected == summary.drafted == sum(s.drafted for s in trace.steps)
+    assert summary.accepted + summary.relaxed + summary.recovered + summary.bonus == summary.new_tokens
+    assert summary.tau == summary.new_tokens / summary.steps
+    for step in trace.steps:
+        assert len(step.drafted_ids) == step.drafted
+        assert tuple(token.id for token in step.emitted[: step.kept]) == step.drafted_ids[: step.kept]
+        last = step.emitted[-1]
+        if last.outcome is Outcome.RECOVERED:
+            refused = step.tokens[-2]
+            assert (refused.outcome, refused.position, refused.id) == (
+                Outcome.REJECTED, last.position, step.drafted_ids[step.kept],
+            )  # fmt: skip
+    assert [token.position for token in trace.tokens] == list(range(60))
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_decisions_can_be_recomputed_from_the_trace(pair: Pair, temperature: float) -> None:
+    """mars on greedy drafts: kept iff it is the target's own token or one of the two best at low margin; TV = f (1 − p)."""
+    trace = finished(pair, config_for(pair, sampling=Sampling(temperature), new=80))
+    seen = set()
+    for token in (token for step in trace.steps for token in step.tokens):
+        seen.add(token.outcome)
+        low = token.z1 > 0 and token.z2 / token.z1 > 0.9
+        if token.outcome in (Outcome.ACCEPTED, Outcome.RELAXED, Outcome.REJECTED):
+            forgiven = low and token.id in (token.id1, token.id2)
+            assert token.forgiveness == forgiven
+            assert (token.outcome is Outcome.ACCEPTED) == (token.id == token.own)
+            assert (token.outcome is Outcome.REJECTED) == (token.id != token.own and not forgiven)
+            assert token.tv == pytest.approx(forgiven * (1 - token.p), abs=1e-6)
+        else:
+            assert token.id == token.own
+            assert token.outcome is Outcome.RECOVERED or token.tv == 0
+        assert token.gap == token.z1 - token.z2
+        assert token.top[0].id == token.id1
+    if temperature:
+        assert seen == set(Outcome)
+
+
+def test_pieces_and_spans_are_the_text(pair: Pair) -> None:
+    trace = finished(pair, config_for(pair, new=50))
+    assert "".join(trace.text[token.start : token.end] for token in trace.tokens) == trace.text
+    assert trace.text == pair.tokenizer.decode(trace.token_ids, skip_special_tokens=True)
+
+
+def test_eos_ends_the_run_inside_a_draft_and_is_in_the_trace(pair: Pair) -> None:
+    free = finished(pair, config_for(pair, rule="strict", new=40))
+    for place, token in enumerate(free.tokens[:12]):
+        if token.id in free.token_ids[:place]:
+            continue
+        ending = replace(pair, eos_ids=frozenset((token.id,)))
+        for kind in ("none", "model", "ngram"):
+            trace = finished(ending, config_for(ending, rule="strict", kind=kind, new=40))
+            assert trace.token_ids == free.token_ids[: place + 1]
+            assert (trace.status, trace.stop_reason) == (Status.COMPLETED, StopReason.EOS)
+
+
+def test_stop_string_ends_the_text_at_the_token_that_completes_it(pair: Pair) -> None:
+    free = finished(pair, config_for(pair, rule="strict", new=40))
+    stop = free.text[7:10]
+    at = free.text.index(stop)
+    trace = finished(pair, config_for(pair, rule="strict", new=40, stop=("never", stop)))
+    assert trace.stop_reason is StopReason.STOP_STRING
+    assert trace.text == free.text[: at + 3]
+    assert trace.summary.new_tokens == len(trace.tokens)
+    assert trace.token_ids == free.token_ids[: len(trace.tokens)]
+
+
+def test_cancelled_run_keeps_what_it_has(pair: Pair) -> None:
+    run = Session(pair).start(config_for(pair, new=60))
+    steps = [next(run), next(run)]
+    run.cancel()
+    assert list(run) == []
+    trace = run.trace()
+    assert (trace.status, trace.stop_reason) == (Status.CANCELLED, StopReason.CANCELLED)
+    assert list(trace.steps) == steps
+    assert trace.summary.steps == 2
+    assert finished(pair, config_for(pair)).status is Status.COMPLETED
+
+
+def test_run_that_never_began_has_a_trace(pair: Pair) -> None:
+    trace = Session(pair).start(config_for(pair)).trace()
+    assert (trace.status, trace.text, trace.steps) == (Status.CANCELLED, "", ())
+    assert math.isnan(trace.summary.tau)
+
+
+def test_cancel_after_the_end_changes_nothing(pair: Pair) -> None:
+    run = Session(pair).start(config_for(pair))
+    assert list(run)
+    run.cancel()
+    assert run.trace().status is Status.COMPLETED
+
+
+def test_nan_in_the_logits_is_named_and_the_next_run_works() -> None:
+    pair = random_pair(eos=frozenset())
+    run = Session(pair).start(config_for(pair))
+    next(run)
+    weight = pair.target.get_output_embeddings().weight
+    before = weight.clone()
+    with torch.no_grad():
+        weight.fill_(math.nan)
+    with pytest.raises(RuntimeError, match="not numbers"):
+        next(run)
+    trace = run.trace()
+    assert (trace.status, trace.stop_reason) == (Status.FAILED, StopReason.ERROR)
+    assert "not numbers" in trace.error
+    assert len(trace.steps) == 1
+    with torch.no_grad():
+        weight.copy_(before)
+    assert finished(pair, config_for(pair)).status is Status.COMPLETED
+
+
+def test_time_between_two_steps_is_not_the_run_s(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(10_000_000))
+    monkeypatch.setattr("time.perf_counter", lambda: next(clock))
+    run: Run = Session(pair).start(config_for(pair))
+    first = next(run)
+    for _ in range(100_000):
+        next(clock)
+    assert next(run).elapsed_s - first.elapsed_s < 100
+
+
+def test_chat_template_is_used_where_there_is_one(pair: Pair) -> None:
+    session = Session(pair)
+    plain = session.count_tokens(PromptConfig("hi", system="be kind"))
+    assert plain == len("be kind\n\nhi")
+    pair.tokenizer.chat_template = "{% for m in messages %}{{ m.role[0] }}:{{ m.content }};{% endfor %}a:"
+    try:
+        assert session.count_tokens(PromptConfig("hi")) == len("u:hi;a:")
+        assert session.count_tokens(PromptConfig("hi", system="no")) == len("s:no;u:hi;a:")
+        assert session.count_tokens(PromptConfig("hi", chat=False)) == len("hi")
+        pair.tokenizer.chat_template = "{{ raise_exception('no system prompt') }}"
+        with pytest.raises(ValueError, match=r"refuses the prompt: no system prompt"):
+            session.count_tokens(PromptConfig("hi", system="no"))
+    finally:
+        pair.tokenizer.chat_template = None
+
+
+def test_configuration_names_everything_that_a_repetition_needs(pair: Pair) -> None:
+    config = finished(pair, config_for(pair)).config
+    assert config.rule.parameters == {"theta": 0.9}
+    assert (config.target, config.drafter.model) == (pair.target_ref, pair.draft_ref)
+    assert {"app", "torch", "transformers", "python", "device", "dtype"} <= set(config.environment)

@@ -1,0 +1,145 @@
+"""The table of comparisons: latest first, in pages, without touching steps or tokens."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import pandas as pd
+import pytest
+from sqlalchemy import Connection, Engine, event, insert
+
+from mars_core.types import PromptConfig, Status
+from storage import RunStore, StorageError
+from storage.records import prompt_row, run_row
+from storage.schema import Comparison, Run
+from tests.traces import make_trace
+
+COLUMNS = [
+    "id", "created_at", "prompt", "target", "rules", "status", "new_tokens", "tau", "tokens_per_s", "ttft_s", "wall_s",
+    "relaxed_share",
+]  # fmt: skip
+
+
+def fill(store: RunStore, count: int) -> list[str]:
+    """``count`` comparisons of two runs, a second apart, latest last; their ids."""
+    trace, start = make_trace(rule="mars", new_tokens=20), datetime(2026, 1, 1, tzinfo=UTC)
+    ids = [uuid.uuid4().hex for _ in range(count)]
+    prompt = prompt_row(trace.config.prompt)
+    with store._write("not filled") as connection:
+        comparisons = [{"id": id_, "created_at": start + timedelta(seconds=n), **prompt} for n, id_ in enumerate(ids)]
+        connection.execute(insert(Comparison), comparisons)
+        keys = [(id_, lane) for id_ in ids for lane in range(2)]
+        run = {"created_at": start, **run_row(trace)}
+        connection.execute(
+            insert(Run),
+            [{"id": uuid.uuid4().hex, "comparison_id": i, "lane": n, "execution_order": n, **run} for i, n in keys],
+        )
+    return ids
+
+
+@contextmanager
+def statements() -> Iterator[list[str]]:
+    """Collects the SELECTs that are executed meanwhile."""
+    seen: list[str] = []
+
+    def note(_connection: Connection, _cursor: object, statement: str, *_rest: object) -> None:
+        seen.extend([statement] if statement.lstrip().startswith("SELECT") else [])
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield seen
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+
+
+def test_one_row_a_comparison(store: RunStore) -> None:
+    strict, mars = (
+        make_trace(new_tokens=30),
+        make_trace(rule="mars", theta=0.84, new_tokens=30, status=Status.CANCELLED),
+    )
+    comparison_id = store.new_comparison(strict.config.prompt)
+    store.save_run(comparison_id, mars, lane=1, order=0)
+    store.save_run(comparison_id, strict, lane=0, order=1)
+    frame = store.comparisons()
+    assert list(frame.columns) == COLUMNS
+    (row,) = frame.to_dict("records")
+    assert row["id"] == comparison_id
+    assert row["prompt"] == strict.config.prompt.text
+    assert row["target"] == "demo/target"
+    assert row["rules"] == ("strict", "mars(theta=0.84)")
+    assert row["status"] == ("completed", "cancelled")
+    for name in ("new_tokens", "tau", "tokens_per_s", "ttft_s", "wall_s", "relaxed_share"):
+        assert row[name] == (getattr(strict.summary, name), getattr(mars.summary, name))
+    assert str(frame["created_at"].dtype) == "datetime64[us, UTC]"
+
+
+def test_baseline_without_draft_is_called_none(store: RunStore) -> None:
+    trace = make_trace(rule="none", new_tokens=3)
+    store.save_run(store.new_comparison(trace.config.prompt), trace, lane=0, order=0)
+    assert store.comparisons()["rules"].tolist() == [("none",)]
+
+
+def test_empty_store_gives_an_empty_frame(store: RunStore) -> None:
+    frame = store.comparisons()
+    assert list(frame.columns) == COLUMNS
+    assert frame.empty
+    assert str(frame["created_at"].dtype) == "datetime64[us, UTC]"
+    assert store.count() == 0
+
+
+def test_comparison_without_runs_is_listed(store: RunStore) -> None:
+    store.new_comparison(PromptConfig("asked, and then the power failed"))
+    (row,) = store.comparisons().to_dict("records")
+    assert (row["rules"], row["status"], row["tau"], row["target"]) == ((), (), (), "")
+
+
+def test_pages_join_to_the_whole_latest_first(store: RunStore) -> None:
+    ids = fill(store, 25)
+    pages = [store.comparisons(limit=10, offset=offset) for offset in (0, 10, 20, 30)]
+    assert [len(page) for page in pages] == [10, 10, 5, 0]
+    assert pd.concat(pages)["id"].tolist() == ids[::-1]
+    assert store.comparisons(limit=0).empty
+
+
+@pytest.mark.parametrize(("limit", "offset"), [(-1, 0), (5, -1)])
+def test_negative_page_is_refused(store: RunStore, limit: int, offset: int) -> None:
+    with pytest.raises(StorageError, match="must be 0 or more"):
+        store.comparisons(limit=limit, offset=offset)
+
+
+def test_prompt_is_shortened_without_a_broken_escape(store: RunStore) -> None:
+    shown = {"\x00" * 999: "\\u0000" * 56, "ab" + "\ud800" * 999: "ab" + "\\ud800" * 55, "é" * 100_000: "é" * 280}
+    for text, preview in shown.items():
+        store.new_comparison(PromptConfig(text))
+        assert store.comparisons()["prompt"][0] == preview
+
+
+def test_five_thousand_comparisons_are_paged_by_index(sqlite_store: RunStore) -> None:
+    ids = fill(sqlite_store, 5000)
+    with statements() as seen:
+        started = time.perf_counter()
+        frame = sqlite_store.comparisons(limit=50, offset=100)
+        elapsed_s = time.perf_counter() - started
+    assert frame["id"].tolist() == ids[::-1][100:150]
+    assert elapsed_s < 0.5  # 10 ms on an idle machine
+    assert len(seen) == 2
+    assert not any(table in statement for statement in seen for table in ("steps ", "tokens "))
+
+
+def test_page_scans_no_table(sqlite_store: RunStore) -> None:
+    fill(sqlite_store, 50)
+    with statements() as seen:
+        sqlite_store.comparisons(limit=5, offset=5)
+    plans = []
+    with sqlite_store.read() as connection:
+        for statement in seen:
+            parameters = tuple(range(statement.count("?")))
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            plans.append([row["detail"] for row in plan.mappings()])
+    assert plans[0] == ["SCAN comparisons USING INDEX ix_comparisons_created_at_id"]
+    assert any(step.startswith("SEARCH runs USING INDEX") for step in plans[1])
+    assert not any(step == "SCAN runs" or "TEMP B-TREE" in step for step in plans[1])

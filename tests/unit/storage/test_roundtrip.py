@@ -1,0 +1,202 @@
+"""What is loaded is what was saved, whatever it holds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import select
+
+from mars_core.types import DrafterConfig, DraftMode, ModelRef, Outcome, PromptConfig, Status, Summary, Token, Trace
+from storage import RunStore, StorageError
+from storage.schema import Comparison, Run
+from storage.schema import Token as TokenRow
+from storage.text import decode, encode
+from tests.traces import make_trace, same
+
+HOSTILE = (
+    "", "plain text", "\x00", "\ud800", "\udc80\ud83d", "\ud83d\ude00", "😀", "␛", "␛0000", "␛␛d800", "\\u0000", "nan",
+    "<script>alert(1)</script>", "=HYPERLINK(1)", "'; DROP TABLE runs; --", "NULL",
+    "\r\n\t\x0b\x1b\x7f\x85\u2028\ufeff\uffff\U0010ffff",
+)  # fmt: skip
+ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=40)  # surrogates and controls included
+
+
+def saved_and_loaded(store: RunStore, trace: Trace) -> Trace:
+    comparison_id = store.new_comparison(trace.config.prompt)
+    store.save_run(comparison_id, trace, lane=0, order=0)
+    return store.load(comparison_id).runs[0].trace
+
+
+@pytest.mark.parametrize("rule", ["strict", "mars", "none"])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_loaded_trace_equals_saved(store: RunStore, rule: str, temperature: float) -> None:
+    trace = make_trace(rule=rule, temperature=temperature, new_tokens=60)
+    assert same(saved_and_loaded(store, trace), trace)
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_status_and_reason_are_kept(store: RunStore, status: Status) -> None:
+    trace = make_trace(status=status, new_tokens=9)
+    assert same(saved_and_loaded(store, trace), trace)
+
+
+def test_run_without_steps_is_kept(store: RunStore) -> None:
+    trace = make_trace(new_tokens=0, status=Status.FAILED)
+    assert math.isnan(trace.summary.tau)
+    assert same(saved_and_loaded(store, trace), trace)
+
+
+def test_configuration_is_kept_whole(store: RunStore) -> None:
+    trace = make_trace(rule="mars", new_tokens=6)
+    drafter = DrafterConfig("ngram", ModelRef("org/draft", None), 64, DraftMode.SAMPLED)
+    sampling = replace(trace.config.sampling, temperature=0.7000000000000001, top_k=2**40, top_p=0.1 + 0.2)
+    config = replace(
+        trace.config, drafter=drafter, sampling=sampling, seed=2**63 - 1, target=ModelRef("org/target", "4f2a")
+    )
+    assert same(saved_and_loaded(store, replace(trace, config=config)), replace(trace, config=config))
+
+
+def test_non_finite_numbers_are_kept(store: RunStore) -> None:
+    trace = make_trace(rule="mars", new_tokens=3)
+    first, *rest = trace.steps[0].tokens
+    top = tuple(
+        replace(item, p=p) for item, p in zip(first.top, (math.nan, math.inf, -math.inf, 0.0, 5e-324), strict=True)
+    )
+    odd = replace(
+        first, z1=math.inf, z2=-math.inf, r=math.nan, gap=1.7976931348623157e308, p=5e-324, q=math.nan, top=top
+    )
+    step = replace(trace.steps[0], tokens=(odd, *rest), draft_s=math.nan)
+    summary = replace(trace.summary, tau=math.inf, acceptance_by_position=(math.nan, 1.0, math.inf))
+    rule = replace(trace.config.rule, parameters={"theta": math.nan, "high": math.inf})
+    odd_trace = replace(trace, steps=(step, *trace.steps[1:]), summary=summary, config=replace(trace.config, rule=rule))
+    assert same(saved_and_loaded(store, odd_trace), odd_trace)
+
+
+def hostile_trace(text: str) -> Trace:
+    prompt = PromptConfig(text, system=text, chat=False, stop=(text, ""))
+    trace = make_trace(new_tokens=4, prompt=prompt, words=[text, text + "a", "b" + text, "\x00", "\udfff"])
+    drafter = replace(trace.config.drafter, model=ModelRef(text, text))
+    config = replace(trace.config, drafter=drafter, target=ModelRef(text, text), environment={text: text})
+    return replace(trace, config=config, error=text)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_is_kept(store: RunStore, text: str) -> None:
+    assert same(saved_and_loaded(store, hostile_trace(text)), hostile_trace(text))
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=ANY_TEXT)
+def test_any_text_is_kept(store: RunStore, text: str) -> None:
+    assert same(saved_and_loaded(store, hostile_trace(text)), hostile_trace(text))
+
+
+@given(text=ANY_TEXT)
+def test_encoding_is_lossless_and_safe(text: str) -> None:
+    stored = encode(text)
+    assert decode(stored) == text
+    assert "\x00" not in stored
+    stored.encode("utf-8")
+
+
+def test_long_prompt_is_kept(store: RunStore) -> None:
+    trace = make_trace(prompt="é\x00<b>" * 25_000, new_tokens=1)
+    assert same(saved_and_loaded(store, trace), trace)
+
+
+def test_ordinary_text_is_readable_in_the_database(sqlite_store: RunStore) -> None:
+    trace = make_trace(prompt='Say "naïve" — 日本 \\ 😀\n', new_tokens=5)
+    saved_and_loaded(sqlite_store, trace)
+    with sqlite_store.read() as connection:
+        assert connection.exec_driver_sql("SELECT prompt FROM comparisons").scalar_one() == trace.config.prompt.text
+        assert connection.exec_driver_sql("SELECT text FROM runs").scalar_one() == trace.text
+        top = connection.exec_driver_sql("SELECT top FROM tokens WHERE piece = ' 日本' OR top LIKE '%日本%'").scalars()
+        assert all("日本" in text for text in top)
+
+
+def test_comparison_keeps_its_lanes_in_order(store: RunStore) -> None:
+    traces = {lane: make_trace(rule=rule, new_tokens=12) for lane, rule in enumerate(("strict", "mars", "none"))}
+    prompt = traces[0].config.prompt
+    comparison_id = store.new_comparison(prompt)
+    ids = {lane: store.save_run(comparison_id, traces[lane], lane=lane, order=2 - lane) for lane in (2, 0, 1)}
+    loaded = store.load(comparison_id)
+    assert (loaded.id, loaded.prompt) == (comparison_id, prompt)
+    assert [(run.id, run.lane, run.order) for run in loaded.runs] == [(ids[lane], lane, 2 - lane) for lane in range(3)]
+    assert all(same(run.trace, traces[run.lane]) for run in loaded.runs)
+
+
+def test_times_are_utc(store: RunStore) -> None:
+    created = store.load(store.new_comparison(PromptConfig("x"))).created_at
+    assert created.tzinfo is UTC
+    assert abs(datetime.now(UTC) - created) < timedelta(minutes=1)
+
+
+def test_rejected_tokens_are_stored(store: RunStore) -> None:
+    trace = make_trace(new_tokens=80)
+    saved_and_loaded(store, trace)
+    with store.read() as connection:
+        outcomes = list(connection.execute(select(TokenRow.outcome)).scalars())
+    assert outcomes.count(Outcome.REJECTED) == sum(step.drafted - step.kept > 0 for step in trace.steps) > 0
+
+
+def test_every_field_has_a_column() -> None:
+    renamed = {"id": "token_id", "start": "char_start", "end": "char_end"}
+    columns = set(TokenRow.__table__.columns.keys())
+    assert {renamed.get(field.name, field.name) for field in fields(Token)} <= columns
+    assert {field.name for field in fields(Summary)} <= set(Run.__table__.columns.keys())
+    assert "prompt" in Comparison.__table__.columns
+
+
+def test_run_of_another_prompt_is_refused(store: RunStore) -> None:
+    comparison_id = store.new_comparison(PromptConfig("one"))
+    with pytest.raises(StorageError, match="its prompt is not the prompt of its comparison"):
+        store.save_run(comparison_id, make_trace(prompt="another", new_tokens=2), lane=0, order=0)
+    assert store.load(comparison_id).runs == ()
+
+
+def test_misnumbered_steps_are_refused(store: RunStore) -> None:
+    trace = make_trace(new_tokens=30)
+    comparison_id = store.new_comparison(trace.config.prompt)
+    with pytest.raises(StorageError, match="numbered"):
+        store.save_run(comparison_id, replace(trace, steps=trace.steps[1:]), lane=0, order=0)
+
+
+def test_place_is_taken_once(store: RunStore) -> None:
+    trace = make_trace(new_tokens=2)
+    comparison_id = store.new_comparison(trace.config.prompt)
+    store.save_run(comparison_id, trace, lane=0, order=0)
+    with pytest.raises(StorageError, match="The run was not saved"):
+        store.save_run(comparison_id, trace, lane=0, order=0)
+    assert len(store.load(comparison_id).runs) == 1
+
+
+@pytest.mark.parametrize("missing", ["", "0" * 32, "\x00", "\ud800", "' OR 1=1 --"])
+def test_unknown_comparison_is_named(store: RunStore, missing: str) -> None:
+    actions = (
+        lambda: store.load(missing),
+        lambda: store.delete(missing),
+        lambda: store.save_run(missing, make_trace(new_tokens=1), lane=0, order=0),
+    )
+    for action in actions:
+        with pytest.raises(StorageError, match="There is no comparison with the id"):
+            action()
+
+
+def test_delete_takes_everything_below(store: RunStore) -> None:
+    kept, gone = make_trace(new_tokens=10), make_trace(new_tokens=20, seed=1)
+    ids = [store.new_comparison(trace.config.prompt) for trace in (kept, gone)]
+    for comparison_id, trace in zip(ids, (kept, gone), strict=True):
+        store.save_run(comparison_id, trace, lane=0, order=0)
+    store.delete(ids[1])
+    with store.read() as connection:
+        counts = [
+            connection.exec_driver_sql(f"SELECT count(*) FROM {name}").scalar_one()
+            for name in ("comparisons", "runs", "steps", "tokens")
+        ]
+    assert counts == [1, 1, len(kept.steps), sum(len(step.tokens) for step in kept.steps)]
+    assert same(store.load(ids[0]).runs[0].trace, kept)

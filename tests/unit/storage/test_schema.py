@@ -1,0 +1,198 @@
+"""The schema comes from the migrations alone, agrees with the models, and an unknown one is left as it is."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from sqlalchemy import URL, Column, Integer, MetaData, inspect
+
+from mars_core.types import PromptConfig
+from storage import RunStore, StorageError
+from storage import __file__ as package_file
+from storage.database import safe_journal_mode
+from storage.schema import Base
+from tests.traces import make_trace
+
+
+def differences(store: RunStore, metadata: MetaData) -> list[object]:
+    with store.read() as connection:
+        options = {"compare_type": True, "compare_server_default": True}
+        return list(compare_metadata(MigrationContext.configure(connection, opts=options), metadata))
+
+
+def test_migrations_agree_with_models(store: RunStore) -> None:
+    assert differences(store, Base.metadata) == []
+
+
+def test_difference_would_be_seen(store: RunStore) -> None:
+    other = MetaData(naming_convention=Base.metadata.naming_convention)
+    for table in Base.metadata.tables.values():
+        table.to_metadata(other)
+    other.tables["runs"].append_column(Column("extra", Integer))
+    assert len(differences(store, other)) == 1
+
+
+def test_migrations_go_down_again(store: RunStore) -> None:
+    with store.read() as connection:
+        config = Config(attributes={"connection": connection})
+        config.set_main_option("script_location", str(Path(package_file).parent / "migrations"))
+        command.downgrade(config, "base")
+        assert inspect(connection).get_table_names() == ["alembic_version"]
+
+
+def test_reopening_keeps_what_is_there(url: str) -> None:
+    with RunStore(url) as store:
+        comparison_id = store.new_comparison(PromptConfig("kept"))
+    with RunStore(url) as store:
+        assert store.load(comparison_id).prompt == PromptConfig("kept")
+        assert store.count() == 1
+
+
+def test_opened_by_many_at_once_is_migrated_once(url: str) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        stores = list(pool.map(RunStore, [url] * 6))
+    for store in stores:
+        store.new_comparison(PromptConfig("x"))
+    assert [store.count() for store in stores] == [6] * 6
+    for store in stores:
+        store.close()
+
+
+def test_newer_schema_is_refused_and_untouched(sqlite_url: str) -> None:
+    with RunStore(sqlite_url) as store:
+        store.new_comparison(PromptConfig("kept"))
+        path = store.path
+    assert path is not None
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = 'f00d'")
+        connection.execute("ALTER TABLE runs ADD COLUMN novelty TEXT")
+    before = hashlib.sha256(path.read_bytes()).digest()
+    with pytest.raises(StorageError, match=r"schema 'f00d', which this version .* does not know.* nothing was changed"):
+        RunStore(sqlite_url)
+    assert hashlib.sha256(path.read_bytes()).digest() == before
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_newer_schema_on_a_server_is_refused(postgres_url: str) -> None:
+    with RunStore(postgres_url) as store, store.read() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'f00d'")
+        connection.commit()
+    with pytest.raises(StorageError, match=r"'f00d'.*newer version") as caught:
+        RunStore(postgres_url)
+    assert "secret" not in str(caught.value)
+
+
+def test_safety_settings_hold_on_every_connection(sqlite_store: RunStore) -> None:
+    with sqlite_store.read() as one, sqlite_store.read() as other:
+        for connection in (one, other):
+            pragmas = {
+                name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
+                for name in ("foreign_keys", "synchronous", "busy_timeout", "journal_mode")
+            }
+            journal = safe_journal_mode(sqlite3.sqlite_version_info).lower()
+            assert pragmas == {"foreign_keys": 1, "synchronous": 2, "busy_timeout": 10_000, "journal_mode": journal}
+
+
+@pytest.mark.parametrize(
+    ("version", "mode"),
+    [((3, 40, 1), "DELETE"), ((3, 51, 2), "DELETE"), ((3, 51, 3), "WAL"), ((3, 52, 0), "WAL"), ((4, 0, 0), "WAL")],
+)
+def test_wal_only_where_it_is_safe(version: tuple[int, ...], mode: str) -> None:
+    assert safe_journal_mode(version) == mode
+
+
+def test_store_works_in_wal_mode(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("storage.database.WAL_SAFE", (0,))
+    with RunStore(sqlite_url) as store, store.read() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal"
+        store.new_comparison(PromptConfig("written while another connection reads"))
+    monkeypatch.undo()
+    with RunStore(sqlite_url) as store, store.read() as connection:
+        assert store.count() == 1
+        journal = safe_journal_mode(sqlite3.sqlite_version_info).lower()
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == journal
+
+
+def test_default_is_a_file_in_the_users_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setenv("MARS_DATABASE_URL", "sqlite:///elsewhere.db")  # read by app.py only
+    with RunStore() as store:
+        assert store.path == tmp_path / "mars-playground" / "runs.db"
+        assert store.location == str(store.path)
+        assert store.path.exists()
+
+
+def test_path_may_hold_odd_characters(tmp_path: Path) -> None:
+    path = tmp_path / "100% naïve ?#&" / "日本 %41.db"
+    with RunStore(URL.create("sqlite", database=str(path)).render_as_string()) as store:
+        assert store.path == path
+        store.new_comparison(PromptConfig("x"))
+    assert path.exists()
+
+
+def test_server_location_holds_no_password(postgres_url: str) -> None:
+    with RunStore(postgres_url) as store:
+        assert store.path is None
+        assert store.location.startswith("postgresql")
+        assert "secret" not in store.location
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("", "not a URL"),
+        ("runs.db:secret", "not a URL"),
+        ("sqlite://", "names no file"),
+        ("sqlite:///:memory:", "names no file"),
+        ("mysql://root:secret@host/db", "'mysql' is not supported"),
+        ("postgresql://mars:secret@127.0.0.1:1/none", "could not be opened: .*refused"),
+        ("postgresql+nonsense://mars:secret@127.0.0.1:1/none", "could not be opened"),
+    ],
+)
+def test_bad_url_is_explained_without_its_password(url: str, message: str) -> None:
+    with pytest.raises(StorageError, match=message) as caught:
+        RunStore(url)
+    assert "secret" not in str(caught.value)
+
+
+def test_unknown_word_in_the_database_is_explained(store: RunStore) -> None:
+    trace = make_trace(new_tokens=2)
+    comparison_id = store.new_comparison(trace.config.prompt)
+    store.save_run(comparison_id, trace, lane=0, order=0)
+    with store.read() as connection:
+        connection.exec_driver_sql("UPDATE runs SET status = 'exploded'")
+        connection.commit()
+    with pytest.raises(StorageError, match="could not be read: 'exploded' is not among"):
+        store.load(comparison_id)
+
+
+def test_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(StorageError, match="pip install"):
+        RunStore("postgresql://mars:secret@127.0.0.1:1/none")
+
+
+def test_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "letter.txt"
+    path.write_text("Dear reader, " * 500)
+    with pytest.raises(StorageError, match=r"file is not a database \(.*letter.txt\)"):
+        RunStore(f"sqlite:///{path}")
+    assert path.read_text() == "Dear reader, " * 500
+
+
+@pytest.mark.parametrize("place", ["letter.txt/runs.db", "folder"])
+def test_impossible_path_is_explained(tmp_path: Path, place: str) -> None:
+    (tmp_path / "letter.txt").write_text("x")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(StorageError, match="The database could not be opened: "):
+        RunStore(f"sqlite:///{tmp_path / place}")

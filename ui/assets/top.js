@@ -1,0 +1,10 @@
+// The top of the page: device, and the switch between light and dark, kept by the browser.
+element.querySelector(".mars-chip").textContent = props.device;
+const button = element.querySelector(".mars-theme");
+const isDark = () => document.body.classList.contains("dark");
+function keep(value) { try { localStorage.setItem("mars-theme", value); } catch { /* a private window keeps nothing */ } }
+function kept() { try { return localStorage.getItem("mars-theme"); } catch { return null; } }
+function draw() { button.textContent = isDark() ? "Light" : "Dark"; }
+if (kept() && !new URLSearchParams(location.search).has("__theme")) document.body.classList.toggle("dark", kept() === "dark");
+button.addEventListener("click", () => { document.body.classList.toggle("dark"); keep(isDark() ? "dark" : "light"); draw(); });
+draw();

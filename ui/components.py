@@ -1,0 +1,95 @@
+"""The small components of the page that show text from outside: the line above the lanes, the table, the list of History.
+
+Each value is one ASCII JSON string that a script of ``ui/assets`` writes with textContent; no template contains a value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import gradio as gr
+
+from ui.format import displayable
+from ui.report import Table
+from ui.sentence import Part, Sentence
+from ui.token_view import asset, to_json
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """The line above the lanes. ``state``: idle, running, done, cancelled or failed; ``side`` a short text on the right."""
+
+    parts: Sentence
+    state: str = "idle"
+    side: str = ""
+    progress: float = 0.0  # 0 to 1
+
+    def json(self) -> str:
+        return to_json(asdict(self))
+
+
+def words(text: str, state: str = "idle", *, side: str = "", progress: float = 0.0) -> Strip:
+    """A strip of one plain sentence, whatever it contains."""
+    return Strip((Part(displayable(text)),), state, side, progress)
+
+
+def strip_component(strip: Strip, *, scope: str) -> gr.HTML:
+    return gr.HTML(
+        value=strip.json(),
+        html_template=asset("strip.html"),
+        js_on_load=asset("strip.js"),
+        apply_default_css=False,
+        elem_id=f"{scope}-strip",
+        elem_classes=["mars-strip-block"],
+        scope=scope,
+    )
+
+
+EMPTY_TABLE = Table(("",), ())
+
+
+def table_json(table: Table) -> str:
+    return to_json(asdict(table))
+
+
+def table_component(*, scope: str) -> gr.HTML:
+    return gr.HTML(
+        value=table_json(EMPTY_TABLE),
+        html_template=asset("table.html"),
+        js_on_load=asset("table.js"),
+        apply_default_css=False,
+        elem_id=f"{scope}-table",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryLane:
+    label: str
+    numbers: str
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """One saved comparison in the list. ``created`` is ISO 8601 in UTC; the browser writes it in its own time."""
+
+    id: str
+    created: str
+    prompt: str
+    lanes: tuple[HistoryLane, ...]
+    ratio: str
+    status: str
+    selected: bool
+
+
+def history_json(rows: tuple[HistoryRow, ...], message: str) -> str:
+    return to_json({"rows": [asdict(row) for row in rows], "message": message})
+
+
+def history_component(message: str) -> gr.HTML:
+    return gr.HTML(
+        value=history_json((), message),
+        html_template=asset("history.html"),
+        js_on_load=asset("history.js"),
+        apply_default_css=False,
+        elem_id="history-list",
+    )

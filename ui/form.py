@@ -1,0 +1,123 @@
+"""From the fields of the page to configurations. Fields can hold anything: what cannot be a value gets one clear sentence here,
+what cannot be run gets its sentence from the session. No gradio."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mars_core.models import Pair, PairSpec, custom_pair
+from mars_core.rules import RULES
+from mars_core.session import run_config
+from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, RunConfig, Sampling
+from ui.labels import PLAIN, parameter_title
+
+CUSTOM = "custom"
+EXACT_INTEGER = 2**53  # the browser's numbers are doubles
+
+
+@dataclass(frozen=True, slots=True)
+class LaneForm:
+    """The head of one lane: a rule, or ``none``, and all parameter fields; those of other rules are ignored."""
+
+    rule: str
+    parameters: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The fields as they are."""
+
+    prompt: str
+    pair: str
+    temperature: float | None
+    k: float | None
+    max_new_tokens: float | None
+    seed: float | None
+    lanes: tuple[LaneForm, ...]
+    system: str = ""
+    chat: bool = True
+    stop: str = ""  # one stop string a line
+    top_k: float | None = 0
+    top_p: float | None = 1
+    drafter: str = "model"
+    mode: str = "greedy"
+    own_target: str = ""
+    own_draft: str = ""
+
+
+def read_pair(form: Form, catalog: Sequence[PairSpec]) -> PairSpec:
+    """The pair that was chosen. Raises ValueError."""
+    if form.pair != CUSTOM:
+        return catalog_pair(form.pair, catalog)
+    if not form.own_target.strip():
+        raise ValueError("The target model is empty; give a Hub id (owner/name) or the path of a folder.")
+    return custom_pair(form.own_target.strip(), form.own_draft.strip() or None)
+
+
+def catalog_pair(key: str, catalog: Sequence[PairSpec]) -> PairSpec:
+    """The pair of that key. Raises ValueError."""
+    for spec in catalog:
+        if spec.key == key:
+            return spec
+    raise ValueError(f"The model pair is {key!r}; it must be one of {', '.join(spec.key for spec in catalog)}.")
+
+
+def read_prompt(form: Form) -> PromptConfig:
+    """The prompt with its stop strings, one a line. Raises ValueError where it is empty."""
+    if not form.prompt.strip():
+        raise ValueError("The prompt is empty; type one, or take one of the examples under the box.")
+    stop = tuple(line for line in form.stop.splitlines() if line)
+    return PromptConfig(form.prompt, system=form.system, chat=bool(form.chat), stop=stop)
+
+
+def read_configs(form: Form, pair: Pair) -> tuple[RunConfig, ...]:
+    """One configuration a lane. Raises ValueError for a field that is no value; ranges are the session's to judge."""
+    sampling = Sampling(
+        temperature=_number(form.temperature, "temperature"),
+        top_k=_whole(form.top_k, "top-k"),
+        top_p=_number(form.top_p, "top-p"),
+    )
+    drafter = DrafterConfig(kind=form.drafter, k=_whole(form.k, "K"), mode=_mode(form))
+    prompt, longest, seed = read_prompt(form), _whole(form.max_new_tokens, "max new tokens"), _whole(form.seed, "seed")
+    return tuple(
+        run_config(
+            pair, prompt=prompt, rule=_rule(lane), drafter=_drafter(lane, drafter), sampling=sampling,
+            max_new_tokens=longest, seed=seed,
+        )
+        for lane in form.lanes
+    )  # fmt: skip
+
+
+def _mode(form: Form) -> DraftMode:
+    if form.mode not in (mode.value for mode in DraftMode):
+        raise ValueError(f"The draft mode is {form.mode!r}; it must be greedy or sampled.")
+    return DraftMode(form.mode)
+
+
+def _rule(lane: LaneForm) -> RuleConfig:
+    if lane.rule == PLAIN:
+        return RuleConfig("strict")
+    if lane.rule not in RULES:
+        raise ValueError(f"The rule is {lane.rule!r}; it must be one of {', '.join((*RULES, PLAIN))}.")
+    names = [parameter.name for parameter in RULES[lane.rule].parameters]
+    return RuleConfig(lane.rule, {name: _number(lane.parameters.get(name), parameter_title(name)) for name in names})
+
+
+def _drafter(lane: LaneForm, drafter: DrafterConfig) -> DrafterConfig:
+    return DrafterConfig(kind="none", k=0) if lane.rule == PLAIN or drafter.kind == "none" else drafter
+
+
+def _number(value: float | None, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{name} is empty or no number; give a number.")
+    return float(value)
+
+
+def _whole(value: float | None, name: str) -> int:
+    number = _number(value, name)
+    if not number.is_integer():
+        raise ValueError(f"{name} is {number:g}; it must be a whole number.")
+    if abs(number) >= EXACT_INTEGER:
+        raise ValueError(f"{name} is {number:g}; the page takes whole numbers up to {EXACT_INTEGER - 1}.")
+    return int(number)

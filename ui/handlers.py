@@ -1,0 +1,198 @@
+"""The comparison as a plain generator of frames: what the page shows next. Runs in a test without a browser; knows no component.
+
+The decode loop is this generator. Stop ends it between two steps; a closed tab closes it, and the ``finally`` of the run that was
+under way saves that run as cancelled.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from queue import Empty, Queue
+from threading import Thread
+
+from mars_core.models import Pair, PairSpec
+from mars_core.session import Run, Session
+from mars_core.types import RunConfig, Status, Step, Trace
+from storage import StorageError
+from ui.components import Strip, words
+from ui.form import Form, read_configs, read_pair, read_prompt
+from ui.format import count, duration
+from ui.labels import lane_label
+from ui.result import Details, ended_result
+from ui.token_view import Counts, LaneView, Row, ended_view, stat_tiles, token_rows
+from ui.workplace import Workplace
+
+INTERVAL_S = 0.125  # between two updates of the page
+WARM_UP_TOKENS = 8
+FAILURES = (RuntimeError, ValueError, MemoryError)  # what a run may raise; its trace then says failed, and why
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What changes on the page: the strip, lanes by column (None: as it was), and the details once a comparison ended."""
+
+    strip: Strip | None = None
+    lanes: tuple[LaneView | None, ...] = ()
+    details: Details | None = None
+
+
+def lane_frame(strip: Strip | None, lane: int, view: LaneView, lanes: int = 2) -> Frame:
+    """A frame that changes one lane."""
+    return Frame(strip, tuple(view if column == lane else None for column in range(lanes)))
+
+
+@dataclass(slots=True)
+class _Comparison:
+    """A comparison under way; owned by its generator."""
+
+    workplace: Workplace
+    visitor: str
+    configs: tuple[RunConfig, ...]
+    session: Session
+    id: str = ""
+    traces: dict[int, Trace] = field(default_factory=dict)  # lane → run that ended, in order of execution
+    unsaved: str = ""  # why a run could not be saved
+
+    @property
+    def stopped(self) -> bool:
+        return self.workplace.stops.requested(self.visitor)
+
+
+def run_comparison(workplace: Workplace, form: Form, visitor: str) -> Iterator[Frame]:
+    """Run both lanes one after the other and say what came of it. Never raises for bad input: the strip says it."""
+    try:
+        read_prompt(form)
+        pair = yield from _load(workplace, read_pair(form, workplace.catalog))
+        session = Session(pair)
+        configs = read_configs(form, pair)
+        for config in configs:
+            session.start(config)
+        comparison = _Comparison(workplace, visitor, configs, session)
+        comparison.id = workplace.store.new_comparison(configs[0].prompt)
+    except (ValueError, StorageError) as error:
+        yield Frame(words(str(error), "failed"))
+        return
+    order = workplace.order(len(configs))
+    yield _opening(comparison, order)
+    for config in configs:
+        _warm_up(session, config)
+    for place, lane in enumerate(order):
+        if comparison.stopped:
+            break
+        yield from _run_lane(comparison, lane, place)
+        if comparison.traces[lane].status is not Status.COMPLETED:
+            break
+    yield _closing(comparison)
+
+
+def _load(workplace: Workplace, spec: PairSpec) -> Generator[Frame, None, Pair]:
+    """Yields the progress of loading; returns the pair. Raises ModelError."""
+    messages: Queue[str] = Queue()
+    result: list[Pair | BaseException] = []
+
+    def load() -> None:
+        try:
+            result.append(workplace.pool.get(spec, messages.put))
+        except BaseException as error:  # noqa: BLE001 - handed to the generator, which raises it
+            result.append(error)
+
+    thread = Thread(target=load, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        with suppress(Empty):
+            yield Frame(words(f"{messages.get(timeout=INTERVAL_S)} …", "running"))
+    if isinstance(result[0], BaseException):
+        raise result[0]
+    return result[0]
+
+
+def _opening(comparison: _Comparison, order: list[int]) -> Frame:
+    tiles = stat_tiles(Counts())
+    lanes = [LaneView(lane_label(config), state="waiting", tiles=tiles) for config in comparison.configs]
+    notes = (
+        "Runs first, after a short warm-up.",
+        "Runs second: two runs at once would share the processor and falsify both times.",
+    )
+    for place, lane in enumerate(order):
+        lanes[lane] = replace(lanes[lane], chip="warming up" if place == 0 else "waiting", empty=notes[min(place, 1)])
+    return Frame(
+        words("Warming up: a few tokens that do not count, so that the first run is not the slower one …", "running"),
+        tuple(lanes),
+    )
+
+
+def _warm_up(session: Session, config: RunConfig) -> None:
+    """A few tokens nobody sees. What fails here fails again in the run itself, and is told there."""
+    short = replace(config, max_new_tokens=min(WARM_UP_TOKENS, config.max_new_tokens))
+    for _step in _steps(session.start(short)):
+        pass
+
+
+def _run_lane(comparison: _Comparison, lane: int, place: int) -> Iterator[Frame]:
+    """Stream one lane; whatever happens, the run is saved."""
+    run = comparison.session.start(comparison.configs[lane])
+    try:
+        yield from _stream(comparison, run, lane, place)
+    finally:
+        comparison.traces[lane] = run.trace()
+        _save(comparison, lane, place)
+    view = ended_view(comparison.traces[lane], f"{comparison.id}/{lane}")
+    yield lane_frame(None, lane, view, len(comparison.configs))
+
+
+def _stream(comparison: _Comparison, run: Run, lane: int, place: int) -> Iterator[Frame]:
+    """Frames about every 125 ms. Each delta repeats the one before it, so that the page survives a lost one."""
+    counts, rows, sent, before, shown = Counts(), list[Row](), 0, 0, 0.0
+    config, lanes = comparison.configs[lane], len(comparison.configs)
+    for step in _steps(run):
+        counts = counts.after(step)
+        rows += token_rows(step.tokens, run.text)
+        if comparison.stopped:
+            run.cancel()
+        if time.monotonic() - shown >= INTERVAL_S:
+            view = _live_view(config, f"{comparison.id}/{lane}", counts, rows, before)
+            yield lane_frame(_progress(config, counts, place, lanes), lane, view, lanes)
+            before, sent, shown = sent, len(rows), time.monotonic()
+
+
+def _steps(run: Run) -> Iterator[Step]:
+    """The steps of a run up to its end or its failure, which its trace tells."""
+    with suppress(*FAILURES):
+        yield from run
+
+
+def _live_view(config: RunConfig, run: str, counts: Counts, rows: list[Row], start: int) -> LaneView:
+    return LaneView(
+        lane_label(config),
+        state="running",
+        chip=f"{count(counts.tokens)} of {count(config.max_new_tokens)} tokens",
+        run=run,
+        start=start,
+        rows=tuple(rows[start:]),
+        whole=False,
+        tiles=stat_tiles(counts),
+        progress=counts.tokens / config.max_new_tokens,
+    )
+
+
+def _progress(config: RunConfig, counts: Counts, place: int, lanes: int) -> Strip:
+    done = (place + counts.tokens / config.max_new_tokens) / lanes
+    text = f"Run {place + 1} of {lanes}: {lane_label(config)}, {count(counts.tokens)} of at most {count(config.max_new_tokens)} tokens"
+    return words(text, "running", side=duration(counts.elapsed_s), progress=done)
+
+
+def _save(comparison: _Comparison, lane: int, place: int) -> None:
+    try:
+        comparison.workplace.store.save_run(comparison.id, comparison.traces[lane], lane=lane, order=place)
+    except StorageError as error:
+        comparison.unsaved = str(error)
+
+
+def _closing(comparison: _Comparison) -> Frame:
+    labels = tuple(lane_label(config) for config in comparison.configs)
+    ended = ended_result(comparison.traces, comparison.id, labels)
+    strip = replace(ended.strip, side=f"Not saved: {comparison.unsaved}") if comparison.unsaved else ended.strip
+    return Frame(strip, ended.lanes, ended.details)

@@ -1,0 +1,73 @@
+"""The outcome colours and shapes, in one place: token view, figures, legends and reports take them from here.
+
+Colour-blind safe (Okabe and Ito); ``light`` and ``dark`` are the marks on either ground, ``*_text`` reach 4.5:1 as text.
+Every outcome also has a shape, so that no colour is ever needed to tell two apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from mars_core.types import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeStyle:
+    """How one outcome looks. ``line`` is a CSS underline style, ``symbol`` a Plotly marker, ``meaning`` one short sentence."""
+
+    light: str
+    light_text: str
+    dark: str
+    dark_text: str
+    line: str
+    symbol: str
+    meaning: str
+
+
+OUTCOME_STYLES: Mapping[Outcome, OutcomeStyle] = MappingProxyType(
+    {
+        Outcome.ACCEPTED: OutcomeStyle(
+            "#6B7280", "#4B5563", "#9CA3AF", "#C3C9D2", "none", "circle", "drafted, and the target draws it too"
+        ),
+        Outcome.RELAXED: OutcomeStyle(
+            "#D55E00",
+            "#A84A00",
+            "#F2894A",
+            "#F5A06C",
+            "solid",
+            "diamond",
+            "drafted, forgiven by the rule: strict refuses it",
+        ),
+        Outcome.REJECTED: OutcomeStyle(
+            "#CC79A7", "#9C3F73", "#E29AC3", "#E8B0D0", "line-through", "x", "drafted, refused: not in the text"
+        ),
+        Outcome.RECOVERED: OutcomeStyle(
+            "#0072B2", "#00619A", "#62B6E7", "#7CC4EE", "dotted", "square", "the target's own token after a refusal"
+        ),
+        Outcome.BONUS: OutcomeStyle(
+            "#7A7F87", "#5F646C", "#8D949E", "#B3B9C2", "dashed", "line-ew", "the target's own token after a full draft"
+        ),
+    }
+)
+
+# z₂/z₁ below θ is decisive (violet), above θ a near tie (orange); neutral at θ. PuOr of ColorBrewer: safe for every colour vision.
+DECISIVE: tuple[str, ...] = ("#2D1E5F", "#5E4A9C", "#A79FCB", "#E4E1EC")
+NEAR_TIE: tuple[str, ...] = ("#FBE9D3", "#FDB863", "#E08214")
+LANES: tuple[str, ...] = ("#7B7F8C", "#8C6BB1")  # left and right in figures that show both, on either ground
+NEUTRAL = "#808894"  # axes and captions: 3:1 or better on white and on near-black
+GRID = "rgba(128, 136, 148, 0.22)"
+
+
+def css_variables() -> str:
+    """The palette as CSS custom properties, ``--mars-<outcome>`` and ``--mars-<outcome>-text``, light and dark."""
+    light = "".join(
+        f"--mars-{outcome}:{style.light};--mars-{outcome}-text:{style.light_text};"
+        for outcome, style in OUTCOME_STYLES.items()
+    )
+    dark = "".join(
+        f"--mars-{outcome}:{style.dark};--mars-{outcome}-text:{style.dark_text};"
+        for outcome, style in OUTCOME_STYLES.items()
+    )
+    return f":root{{{light}}}\n.dark{{{dark}}}\n"

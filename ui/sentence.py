@@ -1,0 +1,143 @@
+"""What came of a comparison, in one sentence of plain words: faster or slower, how much was forgiven, where the texts part.
+
+Values in, values out: no gradio. A sentence is a tuple of parts, some of which point to a token of a lane.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mars_core.telemetry import first_divergence
+from mars_core.types import Cause, Divergence, Outcome, Status, Token, Trace
+from ui.format import count, displayable, number, over, plural, ratio, visible
+from ui.labels import pair_labels
+
+SAME_SPEED = 0.01  # two speeds closer than this share of each other are called equal
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a sentence. ``kind``: plain, strong or piece; ``lane`` and ``position`` make it a link to a token."""
+
+    text: str
+    kind: str = "plain"
+    lane: int | None = None
+    position: int | None = None
+
+
+Sentence = tuple[Part, ...]
+
+
+def plain(sentence: Sentence) -> str:
+    """The words alone."""
+    return "".join(part.text for part in sentence)
+
+
+def divergence(left: Trace, right: Trace) -> Divergence | None:
+    """Where the right run leaves the left one; None where the token ids agree or one of the runs did not end."""
+    if Status.COMPLETED is left.status is right.status:
+        return first_divergence(left, right)
+    return None
+
+
+def compare_sentence(left: Trace, right: Trace) -> Sentence:
+    """The sentence over a comparison of two runs of one prompt; the left one is the baseline."""
+    names = pair_labels(left, right)
+    for name, trace in zip(names, (left, right), strict=True):
+        if trace.status is Status.FAILED:
+            return (
+                Part(f"{name} failed after {plural(trace.summary.new_tokens, 'token')}: {displayable(trace.error)}"),
+            )
+    if Status.CANCELLED in (left.status, right.status):
+        return _stopped(names, left, right)
+    return (*_speed(names, left, right), *_forgiven(names, left, right), *_parting(names, left, right))
+
+
+def single_sentence(trace: Trace, name: str, other: str) -> Sentence:
+    """The sentence where only one of the two runs was begun."""
+    amount = plural(trace.summary.new_tokens, "token")
+    ended = {Status.COMPLETED: "had ended with", Status.CANCELLED: "was stopped after", Status.FAILED: "failed after"}
+    detail = f": {displayable(trace.error)}" if trace.error else "."
+    if trace.status is Status.FAILED:
+        return (Part(f"{name} {ended[trace.status]} {amount}{detail} {other} was not started."),)
+    return (Part("Stopped. ", "strong"), Part(f"{name} {ended[trace.status]} {amount}; {other} was not started."))
+
+
+def _stopped(names: tuple[str, str], left: Trace, right: Trace) -> Sentence:
+    halves = []
+    for name, trace in zip(names, (left, right), strict=True):
+        verb = "was stopped after" if trace.status is Status.CANCELLED else "had ended with"
+        halves.append(f"{name} {verb} {plural(trace.summary.new_tokens, 'token')}")
+    return (Part("Stopped. ", "strong"), Part("; ".join(halves) + ". What was written is kept."))
+
+
+def _speed(names: tuple[str, str], left: Trace, right: Trace) -> Sentence:
+    factor = over(right.summary.tokens_per_s, left.summary.tokens_per_s)
+    taus = f"(τ\N{NO-BREAK SPACE}{number(right.summary.tau)} against {number(left.summary.tau)})"
+    if math.isnan(factor) or factor <= 0:
+        return (Part(f"{names[1]} wrote {plural(right.summary.new_tokens, 'token')} {taus}"),)
+    if abs(factor - 1) < SAME_SPEED:
+        return (Part(f"{names[1]} ran "), Part("as fast", "strong"), Part(f" as {names[0]} {taus}"))
+    verdict = f"{ratio(factor)} faster" if factor > 1 else f"{ratio(1 / factor)} slower"
+    return (Part(f"{names[1]} ran "), Part(verdict, "strong"), Part(f" than {names[0]} {taus}"))
+
+
+def _forgiven(names: tuple[str, str], left: Trace, right: Trace) -> Sentence:
+    ours, base = right.summary.relaxed, left.summary.relaxed
+    if not ours and not base:
+        return (Part(", forgave no token"),)
+    first = next((token for token in right.tokens if token.outcome is Outcome.RELAXED), None)
+    place = first.position if first else None
+    link = Part(f"{count(ours)} of {plural(right.summary.new_tokens, 'token')}", "strong", 1 if first else None, place)
+    against = (Part(f" ({names[0]}: {count(base)} of {count(left.summary.new_tokens)})"),) if base else ()
+    return (Part(", forgave "), link, *against)
+
+
+def _parting(names: tuple[str, str], left: Trace, right: Trace) -> Sentence:
+    parting = divergence(left, right)
+    if parting is None:
+        return (Part(", and both texts are "), Part("the same, token for token", "strong"), Part("."))
+    link = Part(f"position {parting.position}", "strong", 1, parting.position)
+    if parting.cause is Cause.LENGTH:
+        longer, shorter = (1, 0) if right.summary.new_tokens > left.summary.new_tokens else (0, 1)
+        return (Part(f"; {names[longer]} goes on where {names[shorter]} ends, at "), _at(link, longer), Part("."))
+    mine, theirs = right.tokens[parting.position], left.tokens[parting.position]
+    if parting.cause is Cause.RELAXED and mine.outcome is not Outcome.RELAXED:
+        kept, link = Part(f": {names[0]} "), _at(link, 0)
+        return (Part(", and first differs at "), link, kept, *_cause(parting, theirs, mine))
+    return (Part(", and first differs at "), link, Part(": "), *_cause(parting, mine, theirs))
+
+
+def _at(link: Part, lane: int) -> Part:
+    return Part(link.text, link.kind, lane, link.position)
+
+
+def _cause(parting: Divergence, mine: Token, theirs: Token) -> Sentence:
+    pieces = Part(visible(mine.piece), "piece"), Part(visible(theirs.piece), "piece")
+    chances = f"p {number(mine.p)} against {number(_p_of(theirs, mine))}"
+    if parting.cause is Cause.RELAXED:
+        drew = Part(visible(mine.own_piece), "piece") if mine.own != mine.id else pieces[1]
+        return (
+            Part("kept "),
+            pieces[0],
+            Part(" where the target drew "),
+            drew,
+            Part(f" (r = {number(mine.r)}, {chances})."),
+        )
+    if parting.cause is Cause.NUMERIC:
+        return (
+            Part("a numeric tie, "), pieces[0], Part(" for "), pieces[1],
+            Part(f" (gap {number(parting.gap)}): rounding of the logits, not the rule."),
+        )  # fmt: skip
+    verb = (
+        "refused a token that strict keeps and wrote "
+        if parting.cause is Cause.TIGHTENED
+        else "corrected a refusal to "
+    )
+    return (Part(verb), pieces[0], Part(" where the other has "), pieces[1], Part(f" ({chances})."))
+
+
+def _p_of(theirs: Token, mine: Token) -> float:
+    """p of the other token under the law that the right run saw, where it is among the alternatives kept there."""
+    return next((a.p for a in mine.top if a.id == theirs.id), theirs.p)
