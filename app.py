@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import FrameType
 
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before gradio is imported: nothing is ever sent anywhere
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
-from mars_core.models import CATALOG, ModelError, ModelPool
+from mars_core.models import CATALOG, ModelError, ModelPool, PairSpec
 from storage import RunStore, StorageError
 from ui.app import build_app, launch_options
 from ui.workplace import Workplace
@@ -51,27 +52,26 @@ def _stop(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _warm(pool: ModelPool) -> None:
-    """Load the bundled pair before the first visitor asks; a page without it still starts, and says what is missing."""
+def _warm(pool: ModelPool, catalog: Sequence[PairSpec]) -> None:
+    """Load the default pair before the first visitor asks; a page without it still starts, and says what is missing."""
     try:
-        pool.get(CATALOG[0])
+        pool.get(catalog[0])
     except ModelError as error:
-        _say(f"The bundled pair is not available: {error}")
+        _say(f"The pair {catalog[0].title!r} is not available: {error}")
 
 
-def main() -> int:
-    """0 after a clean stop, 2 for settings that cannot be used."""
+def serve(chosen: Settings, catalog: Sequence[PairSpec] = CATALOG) -> int:
+    """The page until SIGTERM or Ctrl-C: 0 after a clean stop, 2 for settings that cannot be used."""
     try:
-        chosen = settings()
         pool = ModelPool(device=chosen.device, dtype=chosen.dtype)
         store = RunStore(chosen.database)
     except (ValueError, StorageError) as error:
         _say(str(error))
         return 2
     signal.signal(signal.SIGTERM, _stop)
-    _warm(pool)
-    page = build_app(Workplace(pool, store)).queue(default_concurrency_limit=4)
+    page = build_app(Workplace(pool, store, tuple(catalog))).queue(default_concurrency_limit=4)
     try:
+        _warm(pool, catalog)
         page.launch(
             server_name=chosen.host,
             server_port=chosen.port,
@@ -90,6 +90,15 @@ def main() -> int:
         page.close(verbose=False)
         store.close()
     return 0
+
+
+def main() -> int:
+    """The page with the settings of the environment."""
+    try:
+        return serve(settings())
+    except ValueError as error:
+        _say(str(error))
+        return 2
 
 
 if __name__ == "__main__":

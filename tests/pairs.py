@@ -1,60 +1,45 @@
-"""Pairs of models in memory for tests: a random target, and a draft that is the target a little disturbed."""
+"""A small random pair for tests of the page: the draft is the target with noise on its weights, so that drafts are often kept."""
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForCausalLM
 
-from mars_core.models import Pair, custom_pair
+from mars_core.models import PairSpec
 from mars_core.types import ModelRef
-from tests.checkpoints import EOS, tiny_checkpoint, tiny_config, tiny_tokenizer
+from tests.checkpoints import tiny_checkpoint
+
+NOISE = 0.1  # of each weight matrix's standard deviation
+CONTEXT = 4096  # tokens
 
 
-def disturbed(model: PreTrainedModel, strength: float, seed: int = 0) -> PreTrainedModel:
-    """A copy with noise on every weight: a draft that is often right, and often not."""
-    draft = copy.deepcopy(model)
-    source = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in draft.parameters():
-            parameter.add_(torch.randn(parameter.shape, generator=source) * strength)
-    return draft
-
-
-def pair_of(
-    target: PreTrainedModel, draft: PreTrainedModel | None, tokenizer: PreTrainedTokenizerBase, eos: frozenset[int]
-) -> Pair:
-    """A Pair around models that are already in memory."""
-    ref = ModelRef("tests/target", "0" * 40)
-    draft_ref = ModelRef("tests/draft", "1" * 40) if draft is not None else None
-    return Pair(
-        spec=custom_pair(ref, draft_ref),
-        target=target,
-        draft=draft,
-        tokenizer=tokenizer,
-        device=torch.device("cpu"),
-        dtype=torch.float32,
-        target_ref=ref,
-        draft_ref=draft_ref,
-        context=int(target.config.max_position_embeddings),
-        eos_ids=eos,
-        vocabulary=int(target.config.vocab_size),
+def tiny_pair(folder: Path) -> PairSpec:
+    """Two checkpoints in ``folder``, made where they are not there yet, and their row of a catalog."""
+    target, draft = folder / "target", folder / "draft"
+    if not draft.is_dir():
+        tiny_checkpoint("llama", target, max_position_embeddings=CONTEXT)
+        _noisy_copy(target, tiny_checkpoint("llama", draft, max_position_embeddings=CONTEXT))
+    return PairSpec(
+        key="bundled",
+        title="Two small random models",
+        target=ModelRef(str(target)),
+        draft=ModelRef(str(draft)),
+        target_parameters=30_000,
+        draft_parameters=30_000,
+        note="Writes noise.",
+        gated=False,
+        prompts=("Once upon a time", "2 + 2 ="),
     )
 
 
-def random_pair(
-    kind: str = "llama", noise: float = 0.01, eos: frozenset[int] = frozenset((EOS,)), seed: int = 0
-) -> Pair:
-    """A random pair of the architecture ``kind``, built in memory."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        target = AutoModelForCausalLM.from_config(tiny_config(kind), dtype=torch.float32).eval().requires_grad_(False)
-    return pair_of(target, disturbed(target, noise, seed), tiny_tokenizer(), eos)
-
-
-def loaded_pair(kind: str, folder: Path) -> Pair:
-    """As ``random_pair``, the target saved to ``folder`` and read back."""
-    target = AutoModelForCausalLM.from_pretrained(tiny_checkpoint(kind, folder)).eval().requires_grad_(False)
-    return pair_of(target, disturbed(target, 0.01), tiny_tokenizer(), frozenset())
+def _noisy_copy(source: Path, goal: Path) -> None:
+    """``source`` with noise, saved over the checkpoint in ``goal``."""
+    model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.dim() == 2:
+                weight += NOISE * weight.std() * torch.randn(weight.shape, generator=generator)
+    model.save_pretrained(goal)

@@ -1,0 +1,1 @@
+"""Measurements beside the field's own code, in one process and one run."""

@@ -1,0 +1,96 @@
+"""The ways of decoding that are compared: transformers' own two, and ours. Each takes prompt ids and returns new ids and steps."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from mars_core.models import Pair
+from mars_core.session import Session, run_config
+from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What one call gave. ``steps`` is 0 where a peer does not say."""
+
+    ids: tuple[int, ...]
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What all methods share in one table."""
+
+    temperature: float
+    k: int
+    max_new_tokens: int
+
+
+Method = Callable[[PromptConfig, int], Decoded]
+
+
+def methods(pair: Pair, setting: Setting) -> Mapping[str, Method]:
+    """By name, in the order of the table. The peers take part at temperature 0, where all must give the same tokens."""
+    ours = {
+        "none": _ours(pair, setting, "strict", "none"),
+        "strict": _ours(pair, setting, "strict", "model"),
+        "mars": _ours(pair, setting, "mars", "model"),
+    }
+    if setting.temperature:
+        return ours
+    return {
+        "generate": _generate(pair, setting, assisted=False),
+        "assisted": _generate(pair, setting, assisted=True),
+        **ours,
+    }
+
+
+def _ours(pair: Pair, setting: Setting, rule: str, kind: str) -> Method:
+    session = Session(pair)
+
+    def decode(prompt: PromptConfig, seed: int) -> Decoded:
+        config = run_config(
+            pair,
+            prompt=prompt,
+            rule=RuleConfig(rule),
+            drafter=DrafterConfig(kind, None, setting.k),
+            sampling=Sampling(setting.temperature),
+            max_new_tokens=setting.max_new_tokens,
+            seed=seed,
+        )
+        run = session.start(config)
+        steps = list(run)
+        return Decoded(tuple(token.id for step in steps for token in step.emitted), len(steps))
+
+    return decode
+
+
+def _generate(pair: Pair, setting: Setting, *, assisted: bool) -> Method:
+    """transformers' greedy ``generate``; assisted: same draft, K constant, no early stop by confidence."""
+    options: dict[str, Any] = {"do_sample": False, "max_new_tokens": setting.max_new_tokens}
+    if assisted:
+        assert pair.draft is not None
+        draft = copy.deepcopy(pair.draft)
+        assert draft.generation_config is not None
+        draft.generation_config.num_assistant_tokens = setting.k
+        draft.generation_config.num_assistant_tokens_schedule = "constant"
+        draft.generation_config.assistant_confidence_threshold = 0.0
+        options["assistant_model"] = draft
+    target: Any = pair.target
+
+    def decode(prompt: PromptConfig, _seed: int) -> Decoded:
+        messages = [{"role": "user", "content": prompt.text}]
+        encoded: Any = pair.tokenizer.apply_chat_template(
+            messages, add_generation_prompt=True, return_dict=True, return_tensors="pt"
+        )
+        ids = encoded["input_ids"].to(pair.device)
+        with torch.inference_mode():
+            output = target.generate(ids, attention_mask=torch.ones_like(ids), **options)
+        return Decoded(tuple(output[0, ids.shape[1] :].tolist()), 0)
+
+    return decode

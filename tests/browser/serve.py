@@ -1,0 +1,18 @@
+"""Serves the real page over a small random pair and a database of its own: ``python -m tests.browser.serve FOLDER PORT``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from app import Settings, serve
+from tests.pairs import tiny_pair
+
+
+def main(folder: Path, port: int) -> int:
+    settings = Settings("127.0.0.1", port, f"sqlite:///{folder / 'runs.db'}", "cpu", "float32")
+    return serve(settings, (tiny_pair(folder),))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(Path(sys.argv[1]), int(sys.argv[2])))

@@ -1,0 +1,45 @@
+"""What a visitor does, in words: used by the browser tests."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+STRIP = "#compare-strip .mars-strip"
+
+
+def fill(page: Page, label: str, value: str) -> None:
+    field = page.get_by_label(label, exact=True)
+    field.fill(value)
+    field.blur()
+
+
+def press_compare(page: Page) -> None:
+    page.click("#compare")
+
+
+def wait_for(page: Page, state: str, strip: str = STRIP) -> str:
+    """Until the line above the lanes is in ``state``; returns its words."""
+    page.wait_for_selector(f'{strip}[data-state="{state}"]')
+    return page.inner_text(f"{strip} p")
+
+
+def compare(page: Page, *, tokens: int = 48, state: str = "done") -> str:
+    """A whole comparison; returns its sentence."""
+    fill(page, "Max new tokens", str(tokens))
+    press_compare(page)
+    return wait_for(page, state)
+
+
+def lane_text(page: Page, lane: int, scope: str = "compare") -> str:
+    return page.inner_text(f"#{scope}-lane-{lane} .mars-text")
+
+
+def open_history(page: Page) -> None:
+    page.get_by_role("tab", name="History").click()
+    page.wait_for_selector(".mars-history-row")
+
+
+def reopen_latest(page: Page) -> None:
+    """Open the first row of History and wait for its result."""
+    page.locator(".mars-history-row").first.click()
+    expect(page.locator("#history-lane-0 .mars-lane")).not_to_have_attribute("data-state", "empty")

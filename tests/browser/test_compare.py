@@ -1,0 +1,154 @@
+"""The main road on the real page: compare, read, reopen, download; stop; close; bad values; hostile text."""
+
+from __future__ import annotations
+
+import io
+import time
+
+import pandas as pd
+import pytest
+from playwright.sync_api import expect
+
+from mars_core.types import Status
+from storage import RunStore
+from tests.browser.conftest import Server, Window
+from tests.browser.steps import (
+    STRIP,
+    compare,
+    fill,
+    lane_text,
+    open_history,
+    press_compare,
+    reopen_latest,
+    wait_for,
+)
+
+pytestmark = pytest.mark.browser
+HOSTILE = "<script>window.ran=1</script><img src=x onerror=window.ran=1>{{7*7}}${window.ran=1}`</textarea>\u202eabc =HYPERLINK(1)"
+
+
+def test_comparison_is_shown_kept_and_downloaded_alike(window: Window) -> None:
+    page = window.page
+    window.shot("empty")
+    sentence = compare(page)
+    assert "Strict" in sentence and "τ" in sentence
+    texts = [lane_text(page, lane) for lane in (0, 1)]
+    assert all(len(page.query_selector_all(f"#compare-lane-{lane} .tok")) > 0 for lane in (0, 1))
+    expect(page.locator("#compare-table tbody tr")).to_have_count(9)
+    expect(page.locator(".mars-details .js-plotly-plot .heatmaplayer").first).to_be_attached()
+    assert page.locator(".mars-details .js-plotly-plot:visible").count() == 3
+    window.shot("compared")
+
+    open_history(page)
+    reopen_latest(page)
+    assert wait_for(page, "done", "#history-strip .mars-strip") == sentence
+    assert [lane_text(page, lane, "history") for lane in (0, 1)] == texts
+    assert page.text_content("#history-table") == page.text_content("#compare-table")
+    window.shot("history")
+
+    with page.expect_download() as download:
+        page.get_by_role("link", name="runs.csv").last.click()
+    runs = pd.read_csv(download.value.path())
+    assert list(runs["rule"]) == ["strict", "mars"]
+    tokens = page.request.get(page.get_by_role("link", name="tokens.csv").last.get_attribute("href") or "")
+    frame = pd.read_csv(io.BytesIO(tokens.body()))
+    emitted = frame[frame["outcome"] != "rejected"]
+    assert len(emitted) == int(runs["new_tokens"].sum())
+
+
+def test_stop_keeps_what_was_written(window: Window, server: Server) -> None:
+    page = window.page
+    fill(page, "Temperature", "0")
+    fill(page, "K, drafted tokens", "1")
+    fill(page, "Max new tokens", "3000")
+    press_compare(page)
+    page.wait_for_selector(".mars-lane[data-state=running] .tok")
+    window.shot("running")
+    page.click("#stop")
+    assert "Stopped" in wait_for(page, "cancelled")
+    window.shot("stopped")
+    expect(page.locator("#compare")).to_be_visible()
+    assert _latest_states(server)[-1] is Status.CANCELLED
+    fill(page, "K, drafted tokens", "5")
+    compare(page, tokens=16)
+
+
+def test_closed_tab_is_saved_as_cancelled(window: Window, server: Server) -> None:
+    page = window.page
+    before = _count(server)
+    fill(page, "Temperature", "0")
+    fill(page, "K, drafted tokens", "1")
+    fill(page, "Max new tokens", "4000")
+    press_compare(page)
+    page.wait_for_selector(".mars-lane[data-state=running] .tok")
+    page.close()
+    ends = time.monotonic() + 30
+    while time.monotonic() < ends and not (_count(server) > before and _latest_states(server)):
+        time.sleep(0.2)
+    assert _latest_states(server)[-1] is Status.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("label", "value", "said"),
+    [
+        ("K, drafted tokens", "0", "K is 0"),
+        ("K, drafted tokens", "2.5", "K is 2.5"),
+        ("Max new tokens", "0", "max_new_tokens is 0"),
+        ("Max new tokens", "99999", "max_new_tokens is 99999"),
+        ("Temperature", "-1", "temperature is -1"),
+        ("Seed", "", "seed is empty"),
+    ],
+)
+def test_bad_value_is_named_in_one_sentence_and_the_next_run_works(
+    window: Window, label: str, value: str, said: str
+) -> None:
+    page = window.page
+    kept = page.get_by_label(label, exact=True).input_value()
+    fill(page, label, value)
+    press_compare(page)
+    sentence = wait_for(page, "failed")
+    assert said in sentence and sentence.endswith(".")
+    fill(page, label, kept)
+    compare(page, tokens=8)
+
+
+def test_hostile_text_is_shown_and_never_run(window: Window) -> None:
+    page = window.page
+    page.fill("#prompt textarea", HOSTILE)
+    page.evaluate(
+        "() => { const box = document.querySelector('#prompt textarea'); box.value += '\\ud800';"
+        " box.dispatchEvent(new Event('input', {bubbles: true})); }"
+    )
+    compare(page, tokens=24)
+    open_history(page)
+    row = page.locator(".mars-history-prompt").first
+    assert "<script>window.ran=1</script>" in row.inner_text() and "{{7*7}}${window.ran=1}" in row.inner_text()
+    reopen_latest(page)
+    expect(page.locator("#history-prompt textarea")).to_have_value(HOSTILE + "\\ud800")
+    window.shot("hostile")
+    assert page.evaluate("window.ran") is None
+    assert page.locator("script:text('window.ran')").count() == 0
+
+
+def test_own_pair_that_does_not_exist_is_told_and_nothing_is_lost(window: Window) -> None:
+    page = window.page
+    page.fill("#prompt textarea", "a prompt that stays")
+    page.get_by_label("Model pair").click()
+    page.get_by_role("option", name="Own folders or Hub ids").click()
+    page.fill("#own-target textarea, #own-target input", "/nowhere/at/all")
+    press_compare(page)
+    assert "/nowhere/at/all" in wait_for(page, "failed")
+    assert page.input_value("#prompt textarea") == "a prompt that stays"
+    assert page.locator(STRIP).get_attribute("role") == "alert"
+
+
+def _count(server: Server) -> int:
+    with RunStore(server.database) as store:
+        return store.count()
+
+
+def _latest_states(server: Server) -> list[Status]:
+    """The states of the latest comparison's runs, in the order in which they ran."""
+    with RunStore(server.database) as store:
+        stored = store.load(str(store.comparisons(limit=1)["id"].iloc[0]))
+        return [run.trace.status for run in sorted(stored.runs, key=lambda run: run.order)]

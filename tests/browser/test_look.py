@@ -1,0 +1,79 @@
+"""How the page looks and is reached: light and dark, narrow and wide, keyboard, axe."""
+
+from __future__ import annotations
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+from playwright.sync_api import ViewportSize, expect
+
+from tests.browser.conftest import Window
+from tests.browser.steps import compare
+
+pytestmark = pytest.mark.browser
+# What a stock gradio 6.31 page violates by itself.
+BASELINE = {"aria-prohibited-attr", "color-contrast", "image-redundant-alt"}
+
+
+@pytest.mark.parametrize("size", [ViewportSize(width=360, height=780)])
+def test_narrow_window_needs_no_sideways_scrolling(window: Window) -> None:
+    page = window.page
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    compare(page)
+    expect(page.locator(".mars-details .js-plotly-plot").first).to_be_visible()
+    window.shot("narrow")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+@pytest.mark.parametrize("size", [ViewportSize(width=2560, height=1300)])
+def test_wide_window_sets_the_lanes_side_by_side(window: Window) -> None:
+    page = window.page
+    compare(page)
+    left, right = (page.locator(f"#compare-lane-{lane}").bounding_box() for lane in (0, 1))
+    assert left and right and left["y"] == right["y"] and left["x"] + left["width"] <= right["x"]
+    window.shot("wide")
+
+
+def test_dark_is_chosen_with_a_button_and_remembered(window: Window) -> None:
+    page = window.page
+    page.get_by_role("button", name="Switch between light and dark").click()
+    expect(page.locator("body.dark")).to_be_attached()
+    compare(page)
+    window.shot("dark")
+    page.reload()
+    page.wait_for_selector("#compare")
+    expect(page.locator("body.dark")).to_be_attached()
+
+
+def test_tokens_are_reached_with_the_keyboard(window: Window) -> None:
+    page = window.page
+    compare(page)
+    page.focus("#compare-lane-0 .mars-text")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    popover = page.locator("#compare-lane-0 .mars-pop")
+    expect(popover).to_be_visible()
+    assert "Probability covered" in popover.inner_text()
+    assert "position 1" in page.inner_text("#compare-lane-0 .mars-sr")
+    page.keyboard.press("Escape")
+    expect(popover).to_be_hidden()
+
+
+def test_streaming_does_not_move_the_page(window: Window) -> None:
+    page = window.page
+    before = page.locator("#compare-lane-1 .mars-text").bounding_box()
+    compare(page)
+    after = page.locator("#compare-lane-1 .mars-text").bounding_box()
+    assert before and after and abs(before["y"] - after["y"]) <= 1
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_beyond_gradios_own(window: Window, theme: str) -> None:
+    page = window.page
+    if theme == "dark":
+        page.get_by_role("button", name="Switch between light and dark").click()
+    compare(page)
+    found = {violation["id"]: violation for violation in Axe().run(page).response["violations"]}
+    new = {name: [node["html"][:200] for node in found[name]["nodes"]] for name in found.keys() - BASELINE}
+    assert new == {}
+    contrast = found.get("color-contrast", {"nodes": []})["nodes"]
+    assert [node["html"][:200] for node in contrast if "mars-" in node["html"] or "tok" in node["html"]] == []
