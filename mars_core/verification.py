@@ -111,20 +111,27 @@ def judge_sampled(
     p = target_law(logits, sampling)
     top_z, top_ids = logits.topk(min(TOP, logits.shape[-1]))
     everything = torch.arange(p.shape[-1], device=p.device).expand(count, -1)
-    evidence = Evidence(logits[:count], p[:count], everything, top_z[:count], top_ids[:count])
-    q = torch.nn.functional.pad(draft.law, (0, p.shape[-1] - draft.law.shape[-1]))  # ids that only the target knows
+    evidence = Evidence(logits[:count], _exact(p[:count]), everything, top_z[:count], top_ids[:count])
+    padding = (0, p.shape[-1] - draft.law.shape[-1])  # ids that only the target knows
+    q = _exact(torch.nn.functional.pad(draft.law, padding))
     accept, correction = sampled_pair(evidence, q, rule, parameters)
     x = draft.ids[1:, None]
     own, edge = draw(p, u[:, Use.DRAW])
-    emit, _ = draw(torch.cat([correction, p[count:]]), u[:, Use.DRAW])
+    emit, _ = draw(torch.cat([correction, p[count:].double()]), u[:, Use.DRAW])
     u_accept = u[:count, Use.ACCEPT]
     strict = u_accept < (evidence.p.gather(-1, x) / q.gather(-1, x))[:, 0]
     keep = u_accept < accept.gather(-1, x)[:, 0]
-    tv = torch.zeros_like(p[:, 0])
+    tv = u.new_zeros(count + 1)
     tv[:count] = 0.5 * (sampled_law(q, accept, correction) - evidence.p).abs().sum(-1)
     forgiveness = rule.forgive(evidence, parameters).gather(-1, x)[:, 0]
     u_shown = torch.cat([u_accept, u[count:, Use.DRAW]])
     return _rows(logits, p, draft, sampling, keep, strict, forgiveness, own, emit, u_shown, edge, tv, top_z, top_ids)
+
+
+def _exact(law: Tensor) -> Tensor:
+    """float64, summing to 1: the meter then reads 0 where the law is p, not the rounding of a softmax."""
+    law = law.double()
+    return law / law.sum(-1, keepdim=True)
 
 
 def sampled_pair(evidence: Evidence, q: Tensor, rule: Rule, parameters: Mapping[str, float]) -> tuple[Tensor, Tensor]:

@@ -144,8 +144,8 @@ def _clip(margin: float, scale: Scale) -> float:
 def _colours(scale: Scale) -> list[tuple[float, str]]:
     """Violet up to the border, orange above it: the colours part exactly at θ."""
     border = min(0.995, max(0.005, (scale.border - scale.low) / (scale.high - scale.low)))
-    below = [(border * i / (len(DECISIVE) - 1), colour) for i, colour in enumerate(DECISIVE)]
-    above = [(border + (1 - border) * i / (len(NEAR_TIE) - 1), colour) for i, colour in enumerate(NEAR_TIE)]
+    below = [(round(border * i / (len(DECISIVE) - 1), 6), colour) for i, colour in enumerate(DECISIVE)]
+    above = [(round(border + (1 - border) * i / (len(NEAR_TIE) - 1), 6), colour) for i, colour in enumerate(NEAR_TIE)]
     return [*below, *above]
 
 

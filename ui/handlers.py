@@ -193,6 +193,6 @@ def _save(comparison: _Comparison, lane: int, place: int) -> None:
 
 def _closing(comparison: _Comparison) -> Frame:
     labels = tuple(lane_label(config) for config in comparison.configs)
-    ended = ended_result(comparison.traces, comparison.id, labels)
-    strip = replace(ended.strip, side=f"Not saved: {comparison.unsaved}") if comparison.unsaved else ended.strip
-    return Frame(strip, ended.lanes, ended.details)
+    side = f"Not saved: {comparison.unsaved}" if comparison.unsaved else "Saved to History"
+    ended = ended_result(comparison.traces, comparison.id, labels, side=side)
+    return Frame(ended.strip, ended.lanes, ended.details)

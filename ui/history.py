@@ -13,8 +13,8 @@ import pandas as pd
 from storage import RunStore, StorageError, StoredComparison
 from ui.components import HistoryLane, HistoryRow, history_component, history_json, words
 from ui.downloads import downloads_component, downloads_json
-from ui.format import count, number, over, plural, ratio, shorten
-from ui.labels import lane_label, parameter_title, rule_title
+from ui.format import count, displayable, number, over, plural, ratio, shorten
+from ui.labels import lane_label, parameter_title, rule_title, settings_line
 from ui.result import Result, ended_result
 from ui.result_view import LANE_NAMES, ResultView, Updates, build_result
 from ui.token_view import LaneView
@@ -91,6 +91,7 @@ class _Parts:
     downloads: gr.HTML
     opened: gr.Column
     prompt: gr.Textbox
+    settings: gr.HTML
     view: ResultView
     page: gr.State
     selected: gr.State
@@ -101,7 +102,15 @@ class _Parts:
 
     @property
     def outputs(self) -> list[Any]:
-        return [*self.list_outputs, self.selected, self.downloads, self.opened, self.prompt, *self.view.outputs]
+        return [
+            *self.list_outputs,
+            self.selected,
+            self.downloads,
+            self.opened,
+            self.prompt,
+            self.settings,
+            *self.view.outputs,
+        ]
 
 
 def build_history_tab(workplace: Workplace, tab: gr.Tab) -> None:
@@ -118,9 +127,10 @@ def build_history_tab(workplace: Workplace, tab: gr.Tab) -> None:
     with gr.Column(visible=False, elem_classes=["mars-details"]) as opened:
         with gr.Column(elem_classes=["mars-panel"]):
             prompt = gr.Textbox(label="Prompt", interactive=False, lines=1, max_lines=6, elem_id="history-prompt")
+            settings = _text_component()
         empty = tuple(LaneView("") for _ in LANE_NAMES)
         view = build_result("history", words("Choose a comparison from the list."), empty)
-    parts = _Parts(rows, position, newer, older, downloads, opened, prompt, view, page, selected)
+    parts = _Parts(rows, position, newer, older, downloads, opened, prompt, settings, view, page, selected)
     _wire(workplace.store, parts, tab, refresh)
 
 
@@ -176,12 +186,14 @@ def _opened(store: RunStore, parts: _Parts, chosen: str) -> Updates:
     shown = parts.view.update(result.strip, result.lanes) | parts.view.show(result.details)
     head = {
         parts.opened: gr.update(visible=True),
-        parts.prompt: shown_prompt(stored),
+        parts.prompt: displayable(stored.prompt.text),
+        parts.settings: shown_settings(stored),
         parts.downloads: downloads_json(chosen),
     }
     return head | shown
 
 
-def shown_prompt(stored: StoredComparison) -> str:
-    """The prompt as it may stand in a text box; transport takes no lone surrogates."""
-    return stored.prompt.text.encode("utf-8", "backslashreplace").decode("utf-8")
+def shown_settings(stored: StoredComparison) -> str:
+    """The settings of the run that drafted, if one did: they say more."""
+    configs = sorted((run.trace.config for run in stored.runs), key=lambda config: config.drafter.kind == "none")
+    return settings_line(configs[0]) if configs else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mars_core.types import RunConfig, StopReason, Trace
+from ui.format import displayable
 
 PLAIN = "none"  # the rule chooser's name for plain decoding of the target: no drafter
 _RULES = {
@@ -54,3 +55,19 @@ def pair_labels(left: Trace, right: Trace) -> tuple[str, str]:
         return titles
     labels = lane_label(left.config), lane_label(right.config)
     return labels if labels[0] != labels[1] else (f"{labels[0]} (left)", f"{labels[1]} (right)")
+
+
+def settings_line(config: RunConfig) -> str:
+    """What both runs of a comparison share, in one line."""
+    sampling, drafter = config.sampling, config.drafter
+    facts = [f"temperature {sampling.temperature:g}", f"seed {config.seed}", f"at most {config.max_new_tokens} tokens"]
+    facts += [f"top-k {sampling.top_k}"] if sampling.top_k else []
+    facts += [f"top-p {sampling.top_p:g}"] if sampling.top_p < 1 else []
+    facts += [f"K {drafter.k}", f"{drafter.mode.value} drafts"] if drafter.kind == "model" else []
+    facts += [f"K {drafter.k}", "n-gram drafts"] if drafter.kind == "ngram" else []
+    names = [ref.name for ref in (drafter.model, config.target) if ref]
+    return displayable(" · ".join([*facts, " → ".join(names), *_machine(config)]))
+
+
+def _machine(config: RunConfig) -> list[str]:
+    return [config.environment[name] for name in ("device", "dtype") if name in config.environment]

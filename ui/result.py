@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mars_core.types import Status, Trace
@@ -32,8 +32,8 @@ class Result:
     details: Details | None
 
 
-def ended_result(traces: Mapping[int, Trace], name: str, labels: Sequence[str]) -> Result:
-    """A comparison by lane; ``labels`` name the lanes, also those that never ran; ``name`` is unique to the comparison."""
+def ended_result(traces: Mapping[int, Trace], name: str, labels: Sequence[str], *, side: str = "") -> Result:
+    """A comparison by lane. ``labels``: of all lanes, also those that never ran; ``name``: unique to it; ``side``: beside its line."""
     views: list[LaneView | None] = [None] * len(labels)
     parting = divergence(traces[0], traces[1]) if len(traces) == len(labels) else None
     for lane, label in enumerate(labels):
@@ -47,7 +47,11 @@ def ended_result(traces: Mapping[int, Trace], name: str, labels: Sequence[str]) 
                 tiles=stat_tiles(Counts()),
                 empty="This run was not started.",
             )
-    return Result(_strip(traces, labels), tuple(views), _details(traces, labels, parting.position if parting else None))
+    return Result(
+        replace(_strip(traces, labels), side=side if traces else ""),
+        tuple(views),
+        _details(traces, labels, parting.position if parting else None),
+    )
 
 
 def _strip(traces: Mapping[int, Trace], labels: Sequence[str]) -> Strip:
@@ -56,11 +60,11 @@ def _strip(traces: Mapping[int, Trace], labels: Sequence[str]) -> Strip:
     state = next((t.status for t in traces.values() if t.status is not Status.COMPLETED), Status.COMPLETED)
     if len(traces) == len(labels):
         state = Status.CANCELLED if state is Status.CANCELLED else state
-        return Strip(compare_sentence(traces[0], traces[1]), _state(state), side="Saved to History", progress=1.0)
+        return Strip(compare_sentence(traces[0], traces[1]), _state(state))
     (lane,) = traces
     other = next(label for column, label in enumerate(labels) if column != lane)
     ended = Status.CANCELLED if state is Status.COMPLETED else state
-    return Strip(single_sentence(traces[lane], labels[lane], other), _state(ended), side="Saved to History")
+    return Strip(single_sentence(traces[lane], labels[lane], other), _state(ended))
 
 
 def _state(status: Status) -> str:

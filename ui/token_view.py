@@ -132,11 +132,16 @@ def stat_tiles(counts: Counts) -> tuple[Tile, ...]:
     began = counts.steps > 0
     relaxed = count(counts.relaxed) if began else number(math.nan)
     return (
-        ("Speed", number(over(counts.tokens, counts.elapsed_s)), "tok/s", "new tokens / wall time of the run"),
+        (
+            "Speed",
+            number(over(counts.tokens, counts.elapsed_s)),
+            "tok/s" if began else "",
+            "new tokens / wall time of the run",
+        ),
         (
             "τ",
             number(over(counts.tokens, counts.steps)),
-            "/ step",
+            "/ step" if began else "",
             "mean acceptance length: emitted tokens per decoding step",
         ),
         ("First token", *_split(duration(counts.ttft_s)), "TTFT: from the prompt to the first new token"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import time
+from urllib.parse import urljoin
 
 import pandas as pd
 import pytest
@@ -50,7 +51,8 @@ def test_comparison_is_shown_kept_and_downloaded_alike(window: Window) -> None:
         page.get_by_role("link", name="runs.csv").last.click()
     runs = pd.read_csv(download.value.path())
     assert list(runs["rule"]) == ["strict", "mars"]
-    tokens = page.request.get(page.get_by_role("link", name="tokens.csv").last.get_attribute("href") or "")
+    link = page.get_by_role("link", name="tokens.csv").last
+    tokens = page.request.get(urljoin(page.url, link.get_attribute("href")))
     frame = pd.read_csv(io.BytesIO(tokens.body()))
     emitted = frame[frame["outcome"] != "rejected"]
     assert len(emitted) == int(runs["new_tokens"].sum())
@@ -124,7 +126,7 @@ def test_hostile_text_is_shown_and_never_run(window: Window) -> None:
     row = page.locator(".mars-history-prompt").first
     assert "<script>window.ran=1</script>" in row.inner_text() and "{{7*7}}${window.ran=1}" in row.inner_text()
     reopen_latest(page)
-    expect(page.locator("#history-prompt textarea")).to_have_value(HOSTILE + "\\ud800")
+    expect(page.locator("#history-prompt textarea")).to_have_value(HOSTILE.replace("\u202e", "⟨U+202E⟩") + "⟨U+D800⟩")
     window.shot("hostile")
     assert page.evaluate("window.ran") is None
     assert page.locator("script:text('window.ran')").count() == 0

@@ -26,7 +26,9 @@ def sentencepiece_like() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=core, unk_token="<unk>", clean_up_tokenization_spaces=False)
 
 
-@pytest.mark.parametrize("text", ["plain words", "naïve café", "日本語", "👩‍👩‍👧 family", "a\u0301", "\ufffd?", "\x00\n\t"])
+@pytest.mark.parametrize(
+    "text", ["plain words", "naïve café", "日本語", "👩‍👩‍👧 family", "a\u0301", "\ufffd?", "\x00\n\t"]
+)
 def test_pieces_are_whole_characters_and_make_the_text(byte_level: PreTrainedTokenizerFast, text: str) -> None:
     detokenizer = Detokenizer(byte_level)
     pieces = [detokenizer.add(token) for token in byte_level.encode(text)]

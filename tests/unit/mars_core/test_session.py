@@ -11,9 +11,20 @@ import torch
 from mars_core.models import Pair
 from mars_core.session import Run, Session, run_config
 from mars_core.types import (
-    DrafterConfig, DraftMode, Outcome, PromptConfig, RuleConfig, RunConfig, Sampling, Status, StopReason, Trace,
+    DrafterConfig,
+    DraftMode,
+    Outcome,
+    PromptConfig,
+    RuleConfig,
+    RunConfig,
+    Sampling,
+    Status,
+    StopReason,
+    Trace,
 )  # fmt: skip
-from tests.pairs import random_pair
+from tests.live_pairs import random_pair
+
+WARM = Sampling(1.0)
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +34,7 @@ def pair() -> Pair:
 
 def config_for(
     pair: Pair, text: str = "once", rule: str = "mars", *, kind: str = "model", k: int = 5, mode: DraftMode = DraftMode.GREEDY,
-    sampling: Sampling = Sampling(1.0), new: int = 24, seed: int = 0, stop: tuple[str, ...] = (), **parameters: float,
+    sampling: Sampling = WARM, new: int = 24, seed: int = 0, stop: tuple[str, ...] = (), **parameters: float,
 ) -> RunConfig:  # fmt: skip
     return run_config(
         pair, prompt=PromptConfig(text, stop=stop), rule=RuleConfig(rule, parameters), drafter=DrafterConfig(kind, None, k, mode),
@@ -64,7 +75,9 @@ def finished(pair: Pair, config: RunConfig) -> Trace:
         ({"stop": ("",)}, "stop string is empty"),
     ],
 )
-def test_bad_input_gets_one_sentence_and_the_next_run_works(pair: Pair, change: dict[str, object], message: str) -> None:
+def test_bad_input_gets_one_sentence_and_the_next_run_works(
+    pair: Pair, change: dict[str, object], message: str
+) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         Session(pair).start(config_for(pair, **change))  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
@@ -83,7 +96,9 @@ def test_pair_without_a_draft_model_says_so(pair: Pair) -> None:
         Session(alone).start(config_for(alone))
 
 
-@pytest.mark.parametrize("text", ["\ud800 lone", "\x00\x1b[31m", "<script>alert(1)</script>", "=HYPERLINK(1)", "\u202ertl", "🙂"])
+@pytest.mark.parametrize(
+    "text", ["\ud800 lone", "\x00\x1b[31m", "<script>alert(1)</script>", "=HYPERLINK(1)", "\u202ertl", "🙂"]
+)
 def test_hostile_prompts_run(pair: Pair, text: str) -> None:
     trace = finished(pair, config_for(pair, text))
     assert trace.status is Status.COMPLETED
@@ -109,7 +124,9 @@ def test_trace_accounts_for_every_drafted_token(pair: Pair, rule: str, mode: Dra
     trace = finished(pair, config_for(pair, rule=rule, mode=mode, sampling=Sampling(temperature), new=60))
     summary = trace.summary
     assert summary.new_tokens == len(trace.tokens) == 60
-    assert summary.accepted + summary.relaxed + summary.rejected == summary.drafted == sum(s.drafted for s in trace.steps)
+    assert (
+        summary.accepted + summary.relaxed + summary.rejected == summary.drafted == sum(s.drafted for s in trace.steps)
+    )
     assert summary.accepted + summary.relaxed + summary.recovered + summary.bonus == summary.new_tokens
     assert summary.tau == summary.new_tokens / summary.steps
     for step in trace.steps:

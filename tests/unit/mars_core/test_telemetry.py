@@ -50,7 +50,8 @@ def with_token(trace: Trace, position: int, **changes: object) -> Trace:
     steps = []
     for each in trace.steps:
         tokens = tuple(
-            replace(t, **changes) if t.position == position and t.outcome is not Outcome.REJECTED else t for t in each.tokens
+            replace(t, **changes) if t.position == position and t.outcome is not Outcome.REJECTED else t
+            for t in each.tokens
         )
         steps.append(replace(each, tokens=tokens))
     return replace(trace, steps=tuple(steps))

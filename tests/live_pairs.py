@@ -1,0 +1,60 @@
+"""Pairs of models in memory for tests: a random target, and a draft that is the target a little disturbed."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
+
+from mars_core.models import Pair, custom_pair
+from mars_core.types import ModelRef
+from tests.checkpoints import EOS, tiny_checkpoint, tiny_config, tiny_tokenizer
+
+
+def disturbed(model: PreTrainedModel, strength: float, seed: int = 0) -> PreTrainedModel:
+    """A copy with noise on every weight: a draft that is often right, and often not."""
+    draft = copy.deepcopy(model)
+    source = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in draft.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=source) * strength)
+    return draft
+
+
+def pair_of(
+    target: PreTrainedModel, draft: PreTrainedModel | None, tokenizer: PreTrainedTokenizerBase, eos: frozenset[int]
+) -> Pair:
+    """A Pair around models that are already in memory."""
+    ref = ModelRef("tests/target", "0" * 40)
+    draft_ref = ModelRef("tests/draft", "1" * 40) if draft is not None else None
+    return Pair(
+        spec=custom_pair(ref, draft_ref),
+        target=target,
+        draft=draft,
+        tokenizer=tokenizer,
+        device=torch.device("cpu"),
+        dtype=torch.float32,
+        target_ref=ref,
+        draft_ref=draft_ref,
+        context=int(target.config.max_position_embeddings),
+        eos_ids=eos,
+        vocabulary=int(target.config.vocab_size),
+    )
+
+
+def random_pair(
+    kind: str = "llama", noise: float = 0.01, eos: frozenset[int] = frozenset((EOS,)), seed: int = 0
+) -> Pair:
+    """A random pair of the architecture ``kind``, built in memory."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        target = AutoModelForCausalLM.from_config(tiny_config(kind), dtype=torch.float32).eval().requires_grad_(False)
+    return pair_of(target, disturbed(target, noise, seed), tiny_tokenizer(), eos)
+
+
+def loaded_pair(kind: str, folder: Path) -> Pair:
+    """As ``random_pair``, the target saved to ``folder`` and read back."""
+    target = AutoModelForCausalLM.from_pretrained(tiny_checkpoint(kind, folder)).eval().requires_grad_(False)
+    return pair_of(target, disturbed(target, 0.01), tiny_tokenizer(), frozenset())

@@ -1,0 +1,91 @@
+"""The bundled pair: the recipe runs, and the weights in the repository are what the model card says they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from mars_core.demo.corpus import held_out
+from mars_core.demo.measure import measure
+from mars_core.demo.train import WEIGHTS, main
+from mars_core.models import CATALOG, ModelPool, Pair, custom_pair
+from mars_core.session import Session, run_config
+from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, Sampling, Trace
+
+GREEDY = DraftMode.GREEDY
+
+
+@pytest.fixture(scope="module")
+def bundled() -> Pair:
+    return ModelPool().get(next(spec for spec in CATALOG if spec.key == "bundled"))
+
+
+def generate(pair: Pair, text: str, kind: str, temperature: float, seed: int = 0, *, chat: bool = True) -> Trace:
+    config = run_config(
+        pair,
+        prompt=PromptConfig(text, chat=chat),
+        rule=RuleConfig("strict"),
+        drafter=DrafterConfig(kind),
+        sampling=Sampling(temperature),
+        max_new_tokens=96,
+        seed=seed,
+    )
+    run = Session(pair).start(config)
+    for _ in run:
+        pass
+    return run.trace()
+
+
+def test_quick_recipe_makes_a_pair_that_loads_and_runs(tmp_path: Path) -> None:
+    main(["--quick", "--out", str(tmp_path)])
+    pair = ModelPool().get(custom_pair(str(tmp_path / "target"), str(tmp_path / "draft")))
+    trace = generate(pair, "What is 2 + 2?", "model", 1.0)
+    assert trace.summary.new_tokens > 0
+    assert trace.token_ids == generate(pair, "What is 2 + 2?", "none", 1.0).token_ids
+
+
+def test_weights_are_small_safe_and_complete() -> None:
+    files = {path.relative_to(WEIGHTS).as_posix(): path.stat().st_size for path in WEIGHTS.rglob("*") if path.is_file()}
+    assert sum(files.values()) < 32_000_000
+    for model in ("target", "draft"):
+        assert {f"{model}/{name}" for name in ("model.safetensors", "config.json", "generation_config.json")} <= files.keys()
+    assert "README.md" in files
+    assert not any(name.endswith((".bin", ".pt", ".pkl")) for name in files)
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_strict_is_generate_at_temperature_0(bundled: Pair, number: int) -> None:
+    prompts = [item.question for item in held_out()[:3]] + ["A story about Mia and a key.", "Tell me something.", "🙂 =1+1"]
+    ids = bundled.tokenizer.apply_chat_template(
+        [{"role": "user", "content": prompts[number]}], add_generation_prompt=True, return_dict=True, return_tensors="pt"
+    )["input_ids"]
+    output = bundled.target.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=96)
+    expected = tuple(output[0, ids.shape[1] :].tolist())
+    for kind in ("none", "model", "ngram"):
+        assert generate(bundled, prompts[number], kind, 0.0).token_ids == expected
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_strict_is_the_target_alone_when_sampling(bundled: Pair, seed: int) -> None:
+    text = "Tell me a story about Omar and a drum."
+    alone = generate(bundled, text, "none", 1.0, seed)
+    assert generate(bundled, text, "model", 1.0, seed).token_ids == alone.token_ids
+    assert generate(bundled, text, "ngram", 1.0, seed).token_ids == alone.token_ids
+
+
+def test_plain_text_is_continued_without_the_chat_template(bundled: Pair) -> None:
+    trace = generate(bundled, "Once upon a time, there was a", "model", 0.0, chat=False)
+    assert trace.prompt_ids[0] == bundled.tokenizer.bos_token_id
+    assert len(trace.text.split()) > 20
+
+
+def test_pair_can_do_what_its_card_says(bundled: Pair) -> None:
+    """On the first 40 of the 300 held-out problems of the card; the bounds are those that the pair was made to reach."""
+    strict = measure(bundled, "strict", 0.0, GREEDY, 40)
+    assert strict.accuracy >= 0.9
+    assert strict.tau >= 3.5
+    sampled, mars = (measure(bundled, rule, 1.0, GREEDY, 40) for rule in ("strict", "mars"))
+    assert mars.tau > sampled.tau
+    assert 0.1 <= sampled.low_margin <= 0.35
