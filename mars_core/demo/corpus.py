@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from mars_core.demo.problems import Problem, problem
+from mars_core.demo.problems import Problem, practice, problem
 from mars_core.demo.stories import story
 
 SYSTEM_PROMPTS = (
@@ -33,12 +33,13 @@ class Document:
     system: str = ""
 
 
-def documents(seed: int) -> Iterator[Document]:
-    """An endless stream, the same for the same seed."""
+def documents(seed: int, practice_share: float = 0.0) -> Iterator[Document]:
+    """An endless stream, the same for the same seed; ``practice_share`` of it are sheets of equations."""
     rng = random.Random(seed)
     withheld = {item.question for item in held_out()}
     while True:
-        document = _document(rng)
+        practises = practice_share > 0 and rng.random() < practice_share
+        document = Document("", practice(rng)) if practises else _document(rng)
         if document.request not in withheld:
             yield document
 

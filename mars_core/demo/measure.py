@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mars_core.demo.corpus import held_out, held_out_requests
-from mars_core.demo.train import Recipe
+from mars_core.demo.train import Recipe, Stage
 from mars_core.models import Pair, custom_pair
 from mars_core.models.pool import ModelPool
 from mars_core.session import Session, run_config
@@ -101,7 +101,8 @@ def card(pair: Pair, rows: Sequence[Measured], examples: Sequence[Trace], count:
         "",
         "## Recipe",
         "",
-        f"`python -m mars_core.demo.train`: target {recipe.target_tokens / 1e6:.1f} M tokens, draft {recipe.draft_tokens / 1e6:.1f} M "
+        f"`python -m mars_core.demo.train`: target {_millions(recipe.target_stages)} M tokens (the last "
+        f"{_millions(recipe.target_stages[1:])} M with sheets of bare equations among the texts), draft {_millions(recipe.draft_stages)} M "
         "tokens of distillation (forward KL), Muon for the matrices and AdamW for the rest, bf16 autocast on a CPU; stored in bf16.",
         "",
         f"## Measured on {count} unseen problems",
@@ -127,6 +128,10 @@ def card(pair: Pair, rows: Sequence[Measured], examples: Sequence[Trace], count:
         "MIT, as the program.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _millions(stages: Sequence[Stage]) -> str:
+    return f"{sum(stage.tokens for stage in stages) / 1e6:.1f}"
 
 
 def main(arguments: list[str] | None = None) -> None:

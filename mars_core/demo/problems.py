@@ -159,6 +159,13 @@ _DRILLS = (
 )
 
 
+def practice(rng: random.Random) -> str:
+    """A sheet of twelve equations: much arithmetic in few tokens."""
+    return " ".join(
+        f"{_equation(a, operator, b, result)}." for operator, a, b, result in (_sum(rng) for _ in range(12))
+    )
+
+
 def problem(rng: random.Random) -> Problem:
     """One problem: a chain of one to three changes, a comparison of two numbers, or a bare sum."""
     kind = rng.choices((_chain, _comparison, _drill), weights=(0.6, 0.28, 0.12))[0]

@@ -28,8 +28,17 @@ _REQUEST_WEIGHT = 0.2  # loss weight of the words of a request; those of an answ
 
 
 @dataclass(frozen=True, slots=True)
+class Stage:
+    """A stretch of training with its own optimisers. ``decay``: the rate falls linearly to 0, else it is constant."""
+
+    tokens: int  # as the model sees them
+    decay: bool = True
+    practice_share: float = 0.0  # of the documents
+
+
+@dataclass(frozen=True, slots=True)
 class Recipe:
-    """Sizes and budgets; tokens are counted as the models see them."""
+    """Sizes and budgets."""
 
     vocabulary: int = 1536
     tokenizer_samples: int = 20_000
@@ -42,26 +51,28 @@ class Recipe:
     context: int = 1024
     window: int = 384
     batch: int = 16
-    target_tokens: int = 10_000_000
-    draft_tokens: int = 3_000_000
+    target_stages: tuple[Stage, ...] = (Stage(7_372_800, decay=False), Stage(3_686_400, practice_share=0.35))
+    draft_stages: tuple[Stage, ...] = (Stage(3_000_000),)
     learning_rate: float = 3e-3
     seed: int = 1
 
 
 QUICK = Recipe(
     vocabulary=512, tokenizer_samples=400, hidden=64, intermediate=128, target_layers=3, context=256, window=96, batch=4,
-    target_tokens=20_000, draft_tokens=8_000,
+    target_stages=(Stage(12_000, decay=False), Stage(8_000, practice_share=0.35)), draft_stages=(Stage(8_000),),
 )  # fmt: skip
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
-def batches(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
+def batches(
+    recipe: Recipe, tokenizer: PreTrainedTokenizerFast, seed: int, practice_share: float
+) -> Iterator[tuple[Tensor, Tensor]]:
     """Packed token ids [B, T+1] and the loss weight of each predicted position [B, T]."""
     ids: list[int] = []
     weights: list[float] = []
     size = recipe.batch * (recipe.window + 1)
-    for item in documents(seed):
+    for item in documents(seed, practice_share):
         given, written = (tokenizer.encode(part, add_special_tokens=False) for part in split_document(item))
         ids += given + written
         weights += [_REQUEST_WEIGHT] * len(given) + [1.0] * len(written)
@@ -91,9 +102,9 @@ def build(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, layers: int) -> Ll
 
 
 def optimise(
-    model: LlamaForCausalLM, loss: Loss, data: Iterator[tuple[Tensor, Tensor]], recipe: Recipe, tokens: int, out: Path
+    model: LlamaForCausalLM, loss: Loss, data: Iterator[tuple[Tensor, Tensor]], recipe: Recipe, stage: Stage
 ) -> None:
-    """Warm-up, constant rate, linear decay over the last 30 %; a checkpoint in ``out`` now and then."""
+    """One stage, after a warm-up of 40 steps."""
     matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "embed" not in n]
     others = [p for n, p in model.named_parameters() if p.ndim != 2 or "embed" in n]
     rate = recipe.learning_rate
@@ -101,9 +112,9 @@ def optimise(
         torch.optim.Muon(matrices, lr=rate, weight_decay=0.05, adjust_lr_fn="match_rms_adamw"),
         torch.optim.AdamW(others, lr=rate, betas=(0.9, 0.95), weight_decay=0.01),
     ]
-    steps = max(1, tokens // (recipe.batch * recipe.window))
+    steps = max(1, stage.tokens // (recipe.batch * recipe.window))
     for step, (ids, weights) in enumerate(islice(data, steps)):
-        scale = min(1.0, (step + 1) / 40, (steps - step) / (0.3 * steps))
+        scale = min(1.0, (step + 1) / 40) * ((steps - step) / steps if stage.decay else 1.0)
         for optimiser in optimisers:
             optimiser.param_groups[0]["lr"] = rate * scale
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -115,15 +126,13 @@ def optimise(
             optimiser.zero_grad()
         if step % 20 == 0 or step == steps - 1:
             log.info("step %d of %d: loss %.4f", step + 1, steps, float(value))
-        if step % 200 == 199:
-            model.save_pretrained(out)
 
 
 def _weighted(losses: Tensor, weights: Tensor) -> Tensor:
     return (losses * weights.flatten()).sum() / weights.sum()
 
 
-def train_target(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, out: Path, compiled: bool) -> LlamaForCausalLM:
+def train_target(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, compiled: bool) -> LlamaForCausalLM:
     model = build(recipe, tokenizer, recipe.target_layers)
 
     def loss(ids: Tensor, weights: Tensor) -> Tensor:
@@ -131,12 +140,15 @@ def train_target(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, out: Path, 
         return _weighted(nn.functional.cross_entropy(logits, ids[:, 1:].flatten(), reduction="none"), weights)
 
     step = torch.compile(loss) if compiled else loss
-    optimise(model, step, batches(recipe, tokenizer, recipe.seed), recipe, recipe.target_tokens, out)
+    for number, stage in enumerate(recipe.target_stages):
+        optimise(
+            model, step, batches(recipe, tokenizer, recipe.seed + 10 * number, stage.practice_share), recipe, stage
+        )
     return model
 
 
 def distil_draft(
-    recipe: Recipe, tokenizer: PreTrainedTokenizerFast, target: LlamaForCausalLM, out: Path, compiled: bool
+    recipe: Recipe, tokenizer: PreTrainedTokenizerFast, target: LlamaForCausalLM, compiled: bool
 ) -> LlamaForCausalLM:
     """The draft starts from the target's embedding and learns the target's distribution (forward KL)."""
     draft = build(recipe, tokenizer, recipe.draft_layers)
@@ -149,7 +161,10 @@ def distil_draft(
         return _weighted((wanted.exp() * (wanted - given)).sum(-1), weights)
 
     step = torch.compile(loss) if compiled else loss
-    optimise(draft, step, batches(recipe, tokenizer, recipe.seed + 1), recipe, recipe.draft_tokens, out)
+    for number, stage in enumerate(recipe.draft_stages):
+        optimise(
+            draft, step, batches(recipe, tokenizer, recipe.seed + 1 + 10 * number, stage.practice_share), recipe, stage
+        )
     return draft
 
 
@@ -175,9 +190,9 @@ def main(arguments: list[str] | None = None) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     recipe = QUICK if options.quick else Recipe()
     tokenizer = train_tokenizer(recipe.seed, recipe.tokenizer_samples, recipe.vocabulary, recipe.context)
-    target = train_target(recipe, tokenizer, options.out / "target", options.compile)
+    target = train_target(recipe, tokenizer, options.compile)
     save(target, tokenizer, options.out / "target")
-    draft = distil_draft(recipe, tokenizer, target.float(), options.out / "draft", options.compile)
+    draft = distil_draft(recipe, tokenizer, target.float(), options.compile)
     save(draft, tokenizer, options.out / "draft")
 
 
