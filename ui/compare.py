@@ -235,7 +235,7 @@ def _wire_run(workplace: Workplace, fields: Fields, view: ResultView, bar: Bar) 
 
     def begin(request: gr.Request) -> Updates:
         workplace.stops.begin(str(request.session_hash))
-        starting = words("Starting …", "running")
+        starting = words("Starting; if another comparison is running, this one waits for it …", "running")
         return {
             run: gr.update(visible=False),
             stop: gr.update(visible=True, interactive=True, value="Stop"),

@@ -239,6 +239,9 @@ def acceptance_figure(lanes: Sequence[AcceptanceData]) -> go.Figure:
     return figure
 
 
+_NO_BUTTONS = ["zoom", "pan", "select", "lasso", "zoomIn", "zoomOut", "autoScale", "resetScale"]
+
+
 def _style(figure: go.Figure, *, height: int) -> None:
     """Transparent ground, neutral captions, a legend above: what all figures share."""
     figure.update_layout(
@@ -249,6 +252,7 @@ def _style(figure: go.Figure, *, height: int) -> None:
         plot_bgcolor="rgba(0,0,0,0)",
         font={"family": FONT, "color": NEUTRAL, "size": 12},
         legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "itemclick": False, "itemdoubleclick": False},
+        modebar={"bgcolor": "rgba(0,0,0,0)", "color": NEUTRAL, "activecolor": NEUTRAL, "remove": _NO_BUTTONS},
         hoverlabel={
             "align": "left",
             "bgcolor": "#FFFFFF",

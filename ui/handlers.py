@@ -149,7 +149,7 @@ def _stream(comparison: _Comparison, run: Run, lane: int, place: int) -> Iterato
     config, lanes = comparison.configs[lane], len(comparison.configs)
     for step in _steps(run):
         counts = counts.after(step)
-        rows += token_rows(step.tokens, run.text)
+        rows += token_rows(step.tokens, run.text, greedy=config.sampling.temperature == 0)
         if comparison.stopped:
             run.cancel()
         if time.monotonic() - shown >= INTERVAL_S:

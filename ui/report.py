@@ -13,7 +13,10 @@ from ui.labels import lane_label
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """One row: how it is called, read from a summary and written. ``better``: which direction is good, if any."""
+    """One row: how it is called, read from a summary and written. ``better``: which direction is good, if any.
+
+    Latency and passes have none: they also fall where the output is only shorter.
+    """
 
     name: str
     help: str
@@ -27,14 +30,14 @@ def _whole(value: float) -> str:
 
 
 QUANTITIES: tuple[Quantity, ...] = (
-    Quantity("Total latency", "wall time from the prompt to the last token", lambda s: s.wall_s, duration, "less"),
+    Quantity("Total latency", "wall time from the prompt to the last token", lambda s: s.wall_s, duration),
     Quantity("Time to first token", "prefill and the first step", lambda s: s.ttft_s, duration, "less"),
     Quantity("Tokens per second", "new tokens / total latency", lambda s: s.tokens_per_s, number, "more"),
     Quantity("τ, tokens per step", "mean acceptance length, with the recovered or bonus token", lambda s: s.tau, number, "more"),
     Quantity("Acceptance rate", "kept drafted tokens / drafted tokens", lambda s: s.acceptance_rate, share, "more"),
     Quantity("Relaxed share", "tokens kept only because they were forgiven / new tokens", lambda s: s.relaxed_share, share),
     Quantity("Output length", "new tokens", lambda s: float(s.new_tokens), _whole),
-    Quantity("Target passes", "decoding steps, each one forward pass of the target", lambda s: float(s.steps), _whole, "less"),
+    Quantity("Target passes", "decoding steps, each one forward pass of the target", lambda s: float(s.steps), _whole),
     Quantity("Summed TV", "total variation between emitted law and p, summed over the output; 0 is lossless", lambda
     s: s.tv_sum, number, "less"),
 )  # fmt: skip

@@ -105,7 +105,7 @@ def _plot(label: str) -> gr.Plot:
 def legend_html() -> str:
     """How to read the token view; constant text of ours."""
     marks = "".join(
-        f'<li><span class="tok {outcome}">{outcome}</span> {style.meaning}</li>'
+        f'<li><span class="tok w {outcome}">{outcome}</span> {style.meaning}</li>'
         for outcome, style in OUTCOME_STYLES.items()
     )
     return f'<ul class="mars-legend" aria-label="How to read the text">{marks}</ul>'

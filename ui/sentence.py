@@ -103,21 +103,22 @@ def _parting(names: tuple[str, str], left: Trace, right: Trace) -> Sentence:
         longer, shorter = (1, 0) if right.summary.new_tokens > left.summary.new_tokens else (0, 1)
         return (Part(f"; {names[longer]} goes on where {names[shorter]} ends, at "), _at(link, longer), Part("."))
     mine, theirs = right.tokens[parting.position], left.tokens[parting.position]
+    greedy = right.config.sampling.temperature == 0
     if parting.cause is Cause.RELAXED and mine.outcome is not Outcome.RELAXED:
         kept, link = Part(f": {names[0]} "), _at(link, 0)
-        return (Part(", and first differs at "), link, kept, *_cause(parting, theirs, mine))
-    return (Part(", and first differs at "), link, Part(": "), *_cause(parting, mine, theirs))
+        return (Part(", and first differs at "), link, kept, *_cause(parting, theirs, mine, greedy))
+    return (Part(", and first differs at "), link, Part(": "), *_cause(parting, mine, theirs, greedy))
 
 
 def _at(link: Part, lane: int) -> Part:
     return Part(link.text, link.kind, lane, link.position)
 
 
-def _cause(parting: Divergence, mine: Token, theirs: Token) -> Sentence:
-    pieces = Part(visible(mine.piece), "piece"), Part(visible(theirs.piece), "piece")
-    chances = f"p {number(mine.p)} against {number(_p_of(theirs, mine))}"
+def _cause(parting: Divergence, mine: Token, theirs: Token, greedy: bool) -> Sentence:
+    pieces = _piece(mine.piece), _piece(theirs.piece)
+    chances = _chances(mine, theirs, greedy)
     if parting.cause is Cause.RELAXED:
-        drew = Part(visible(mine.own_piece), "piece") if mine.own != mine.id else pieces[1]
+        drew = _piece(mine.own_piece) if mine.own != mine.id else pieces[1]
         return (
             Part("kept "),
             pieces[0],
@@ -138,6 +139,15 @@ def _cause(parting: Divergence, mine: Token, theirs: Token) -> Sentence:
     return (Part(verb), pieces[0], Part(" where the other has "), pieces[1], Part(f" ({chances})."))
 
 
-def _p_of(theirs: Token, mine: Token) -> float:
-    """p of the other token under the law that the right run saw, where it is among the alternatives kept there."""
-    return next((a.p for a in mine.top if a.id == theirs.id), theirs.p)
+def _piece(text: str) -> Part:
+    """A token as a word: the one space that most words begin with is not shown."""
+    word = text.removeprefix(" ")
+    return Part(visible(word or text), "piece")
+
+
+def _chances(mine: Token, theirs: Token, greedy: bool) -> str:
+    """p of both tokens under the law at this place, which both runs share; at temperature 0, where p is one-hot, that at 1."""
+    law = {alternative.id: alternative.p for alternative in mine.top}
+    if greedy and mine.id in law and theirs.id in law:
+        return f"p at temperature 1: {number(law[mine.id])} against {number(law[theirs.id])}"
+    return f"p {number(mine.p)} against {number(law.get(theirs.id, theirs.p))}"

@@ -94,6 +94,7 @@ _VARIABLES = {
     "input_border_color_focus": "#1B1E24",
     "input_border_color_focus_dark": "#C5CAD3",
     "input_border_width": "1px",
+    "input_radius": "8px",
     "input_shadow": "none",
     "input_shadow_focus": "0 0 0 3px rgba(60, 70, 90, 0.14)",
     "input_shadow_focus_dark": "0 0 0 3px rgba(200, 210, 230, 0.14)",

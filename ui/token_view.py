@@ -70,24 +70,28 @@ def to_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def token_rows(tokens: Iterable[Token], text: str) -> list[Row]:
-    """One row an emitted token; a rejected token becomes the struck-through alternative of the one after it."""
+def token_rows(tokens: Iterable[Token], text: str, *, greedy: bool) -> list[Row]:
+    """One row an emitted token; a rejected token becomes the struck-through alternative of the one after it.
+
+    ``greedy``: temperature 0, where p is one-hot and the alternatives show the law at temperature 1.
+    """
     rows: list[Row] = []
     refused: Token | None = None
     for token in tokens:
         if token.outcome is Outcome.REJECTED:
             refused = token
             continue
-        rows.append(_row(token, text[token.start : token.end], refused))
+        rows.append(_row(token, text[token.start : token.end], refused, greedy))
         refused = None
     return rows
 
 
-def _row(token: Token, text: str, refused: Token | None) -> Row:
+def _row(token: Token, text: str, refused: Token | None, greedy: bool) -> Row:
     own = visible(token.own_piece) if token.own != token.id else ""
     struck = [visible(refused.piece), number(refused.p), number(refused.q)] if refused else None
     top = [[visible(a.piece), number(a.p), round(min(1.0, max(0.0, a.p)), 3), a.id == token.id] for a in token.top]
     covered = share(math.fsum(a.p for a in token.top)) if token.top else share(math.nan)
+    covered += " (at temperature 1)" if greedy else ""
     outcome = OUTCOMES.index(token.outcome)
     return [displayable(text), outcome, visible(token.piece), _numbers(token), own, struck, top, covered]
 
@@ -179,8 +183,8 @@ def ended_view(trace: Trace, run: str, *, diverges: int | None = None) -> LaneVi
         chip=chips[trace.status],
         note=displayable(trace.error),
         empty="This run wrote nothing.",
-        run=f"{run}/end",
-        rows=tuple(token_rows(tokens, trace.text)),
+        run=run,
+        rows=tuple(token_rows(tokens, trace.text, greedy=trace.config.sampling.temperature == 0)),
         tiles=stat_tiles(counts_of(trace)),
         progress=1.0,
         diverges=diverges,

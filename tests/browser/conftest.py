@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 SCREENSHOTS = ROOT / "screenshots"
-START_S = 120.0
+START_S = 180.0
+PATIENCE_MS = 60_000  # for whatever a busy machine takes its time with
 ARGUMENTS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
@@ -81,6 +82,7 @@ def browser() -> Iterator[Browser]:
     path = os.environ.get("MARS_BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")
     if path is None:
         pytest.fail("No Chromium: run `make test`, which finds or installs one, or set MARS_BROWSER to its path.")
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield chromium
@@ -97,7 +99,7 @@ def size() -> ViewportSize:
 def window(server: Server, browser: Browser, size: ViewportSize) -> Iterator[Window]:
     """A fresh window on the page. Afterwards: nothing left this machine, and no script failed."""
     context = browser.new_context(viewport=size, color_scheme="light", reduced_motion="reduce", accept_downloads=True)
-    context.set_default_timeout(60_000)
+    context.set_default_timeout(PATIENCE_MS)
     window = Window(context.new_page())
     window.page.on("request", lambda request: _note_outside(window, request.url))
     window.page.on("pageerror", lambda error: window.errors.append(str(error)))

@@ -144,6 +144,13 @@ def test_own_pair_that_does_not_exist_is_told_and_nothing_is_lost(window: Window
     assert page.locator(STRIP).get_attribute("role") == "alert"
 
 
+def test_no_endpoint_of_the_page_is_public(window: Window, server: Server) -> None:
+    info = window.page.request.get(f"{server.url}gradio_api/info").json()
+    assert info == {"named_endpoints": {}, "unnamed_endpoints": {}}
+    config = window.page.request.get(f"{server.url}config").json()
+    assert config["dependencies"] and {entry["api_visibility"] for entry in config["dependencies"]} == {"private"}
+
+
 def _count(server: Server) -> int:
     with RunStore(server.database) as store:
         return store.count()

@@ -29,6 +29,7 @@ def test_wide_window_sets_the_lanes_side_by_side(window: Window) -> None:
     page = window.page
     compare(page)
     left, right = (page.locator(f"#compare-lane-{lane}").bounding_box() for lane in (0, 1))
+    expect(page.locator(".mars-details .js-plotly-plot .heatmaplayer").first).to_be_attached()
     assert left and right and left["y"] == right["y"] and left["x"] + left["width"] <= right["x"]
     window.shot("wide")
 

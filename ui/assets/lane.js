@@ -10,7 +10,7 @@ const key = props.scope + "/" + props.lane;
 
 let state = memory[key] || { run: null, rows: [], latest: null };
 memory[key] = state;
-let active = -1, pinned = false;
+let active = -1, pinned = false, follows = true;  // follows: the end of the text stays in sight while it grows
 
 const make = (tag, name, content) => {
   const node = document.createElement(tag);
@@ -32,9 +32,14 @@ function span(row, index) {
       else if (part) node.append(part);
     }
   } else {
-    const words = content.trimStart();  // the mark belongs to the word, not to the space before it
-    node.append(content.slice(0, content.length - words.length), ...(words && words !== content ? [make("span", "w", words)] : [words]));
+    const words = content.trimStart();  // the mark (class w) belongs to the word, not to the space before it
+    if (words && words !== content) {
+      node.append(content.slice(0, content.length - words.length), make("span", "w", words));
+      return node;
+    }
+    node.textContent = content;
   }
+  node.classList.add("w");
   return node;
 }
 
@@ -43,15 +48,26 @@ function append(rows) {
   const first = state.rows.length;
   rows.forEach((row, offset) => fragment.append(span(row, first + offset)));
   state.rows.push(...rows);
-  const atEnd = text.scrollTop + text.clientHeight >= text.scrollHeight - 40;
   text.append(fragment);
-  if (atEnd && state.latest.state === "running") text.scrollTop = text.scrollHeight;
+  if (follows && state.latest.state === "running") requestAnimationFrame(() => { text.scrollTop = 1e9; });
 }
 
 function clear() {
   hide(true);
+  follows = true;
   state.rows = [];
   text.replaceChildren();
+}
+
+// The whole value: what is on the page already stays, everything from the first difference on is drawn anew.
+function reconcile(rows) {
+  const same = (row, index) => state.rows[index] && [0, 1, 2].every((part) => state.rows[index][part] === row[part]);
+  const differs = rows.findIndex((row, index) => !same(row, index));
+  const kept = differs < 0 ? Math.min(rows.length, state.rows.length) : differs;
+  hide(true);
+  while (text.children.length > kept) text.lastElementChild.remove();
+  state.rows = rows.slice(0, kept);
+  append(rows.slice(kept));
 }
 
 function drawTiles(list) {
@@ -88,10 +104,10 @@ function draw(value) {
   note.textContent = value.note;
   bar.style.transform = "scaleX(" + value.progress + ")";
   drawTiles(value.tiles);
-  if (value.whole || value.run !== state.run) clear();
+  if (value.run !== state.run) clear();
   state.run = value.run;
-  const known = state.rows.length;
-  if (value.start <= known) append(value.rows.slice(known - value.start));
+  if (value.whole) reconcile(value.rows);
+  else if (value.start <= state.rows.length) append(value.rows.slice(state.rows.length - value.start));
   mark(value.diverges);
   text.setAttribute("aria-label", "Text of " + value.title + ". Arrow keys walk through its tokens.");
   if (!state.rows.length && !text.firstChild) text.append(make("p", "mars-empty", value.empty));
@@ -210,8 +226,10 @@ text.addEventListener("click", (event) => {
   hide(true);
   if (!again) { show(index); pinned = true; }
 });
-lane.addEventListener("mouseleave", () => { if (document.activeElement !== text || pinned) hide(); else hide(); });
+lane.addEventListener("mouseleave", () => hide());
 text.addEventListener("blur", () => hide());
+const look = () => setTimeout(() => { follows = text.scrollTop + text.clientHeight >= text.scrollHeight - 40; }, 120);
+for (const deed of ["wheel", "touchmove", "pointerup", "keyup"]) text.addEventListener(deed, look, { passive: true });
 text.addEventListener("scroll", () => { if (active >= 0) place(text.children[active]); });
 const jump = (event) => {
   if (!lane.isConnected) return document.removeEventListener("mars:show", jump);

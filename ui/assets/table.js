@@ -19,7 +19,7 @@ function update() {
   body.replaceChildren(...rows.map(([name, help, left, right, ratio, verdict]) => {
     const row = document.createElement("tr"), title = cell("th", name, "", help);
     title.scope = "row";
-    const last = cell("td", ratio, "ratio");
+    const last = cell("td", ratio, verdict ? "ratio" : "ratio alone");
     if (verdict) last.append(cell("small", verdict, verdict));
     row.append(title, cell("td", left), cell("td", right), last);
     return row;

@@ -1,0 +1,80 @@
+"""Numbers and text as the reader sees them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ui.format import (
+    count,
+    displayable,
+    duration,
+    memory,
+    number,
+    over,
+    parameters,
+    plural,
+    ratio,
+    share,
+    shorten,
+    visible,
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"), (1, "1.00"), (4.187, "4.19"), (0.012345, "0.0123"), (152.4, "152"), (1234567, "1,230,000"), (-0.5, "−0.500"),
+        (9.999, "10.0"), (1e-9, "1.00e−09"), (math.nan, "–"), (math.inf, "∞"), (-math.inf, "−∞"),
+    ],
+)  # fmt: skip
+def test_numbers_have_three_significant_digits(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+@given(st.floats(min_value=1e-4, max_value=9e6))
+def test_a_written_number_is_within_half_a_unit_of_its_third_digit(value: float) -> None:
+    assert float(number(value).replace(",", "")) == pytest.approx(value, rel=5.1e-3)
+
+
+def test_durations_below_a_second_are_in_ms() -> None:
+    assert [duration(s) for s in (0.0123, 0.5, 0.9994, 0.9996, 12.34, math.nan)] == [
+        "12.3 ms", "500 ms", "999 ms", "1.00 s", "12.3 s", "–",
+    ]  # fmt: skip
+
+
+def test_units_and_signs() -> None:
+    assert ratio(1.2345) == "1.23×"
+    assert share(0.0333) == "3.33 %"
+    assert memory(83_100_000) == "83.1 MB" and memory(22.5e9) == "22.5 GB" and memory(12) == "12.0 B"
+    assert parameters(8_030_261_248) == "8.03 B" and parameters(999) == "999"
+    assert (plural(1, "token"), plural(1200, "token"), count(-3)) == ("1 token", "1,200 tokens", "−3")
+
+
+def test_a_ratio_of_nothing_is_no_number() -> None:
+    assert math.isnan(over(1, 0)) and math.isnan(over(1, math.nan)) and over(1, 4) == 0.25
+
+
+def test_white_space_of_a_piece_is_visible_and_a_piece_is_never_empty() -> None:
+    assert visible(" a\n\t") == "␣a↵⇥"
+    assert visible("") == "∅"
+
+
+@given(
+    st.text(
+        alphabet=st.characters(categories=["L", "N", "P", "S", "Z", "C"], include_characters="\ud800\u202e\x1b\x00")
+    )
+)
+def test_displayable_text_can_be_transported_and_hides_nothing(text: str) -> None:
+    shown = displayable(text)
+    shown.encode("utf-8")
+    assert not set(shown) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\x1b\x00\r")
+
+
+def test_a_long_text_is_one_short_line() -> None:
+    assert shorten("a\n b  c") == "a b c"
+    assert shorten("x" * 100_000, 20) == "x" * 19 + "…"
+    assert len(shorten("word " * 40, 120)) == 120

@@ -1,0 +1,165 @@
+"""The comparison run as a plain generator over a small real pair, without a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mars_core.models import ModelPool, PairSpec
+from mars_core.types import Status
+from storage import RunStore
+from tests.pairs import tiny_pair
+from ui.form import Form, LaneForm
+from ui.handlers import Frame, run_comparison
+from ui.history import listing, reopened
+from ui.labels import PLAIN
+from ui.sentence import plain
+from ui.workplace import Workplace
+
+FORM = Form(
+    prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,
+    lanes=(LaneForm("strict", {}), LaneForm("mars", {"theta": 0.9})),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory: pytest.TempPathFactory) -> PairSpec:
+    return tiny_pair(tmp_path_factory.mktemp("pair"))
+
+
+@pytest.fixture(scope="module")
+def pool() -> ModelPool:
+    return ModelPool(device="cpu", dtype="float32")
+
+
+@pytest.fixture
+def workplace(pool: ModelPool, spec: PairSpec, tmp_path: Path) -> Iterator[Workplace]:
+    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
+        yield Workplace(pool, store, (spec,), order=lambda lanes: list(reversed(range(lanes))))
+
+
+def last(workplace: Workplace, form: Form) -> Frame:
+    return list(run_comparison(workplace, form, "visitor"))[-1]
+
+
+def said(frame: Frame) -> tuple[str, str]:
+    assert frame.strip is not None
+    return frame.strip.state, plain(frame.strip.parts)
+
+
+def saved(workplace: Workplace) -> list[tuple[int, int, Status]]:
+    """Lane, order and status of the latest comparison's runs."""
+    stored = workplace.store.load(str(workplace.store.comparisons(limit=1)["id"].iloc[0]))
+    return [(run.lane, run.order, run.trace.status) for run in stored.runs]
+
+
+def test_both_lanes_run_in_the_drawn_order_and_are_saved(workplace: Workplace) -> None:
+    frame = last(workplace, FORM)
+    assert said(frame)[0] == "done" and frame.details is not None and frame.details.table is not None
+    assert [view.state for view in frame.lanes if view] == ["completed", "completed"]
+    assert saved(workplace) == [(0, 1, Status.COMPLETED), (1, 0, Status.COMPLETED)]
+
+
+def test_history_shows_what_was_shown_live(workplace: Workplace) -> None:
+    frame = last(workplace, FORM)
+    row = listing(workplace.store, 0, "").rows[0]
+    result = reopened(workplace.store.load(row.id))
+    assert result.lanes == frame.lanes and frame.strip is not None
+    assert result.strip == replace(frame.strip, side="")
+    assert frame.details is not None and result.details is not None and result.details.table == frame.details.table
+    assert [lane.label for lane in row.lanes] == ["Strict", "MARS θ = 0.9"] and row.status == "completed"
+
+
+def test_streamed_deltas_spell_the_whole_text(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ui.handlers.INTERVAL_S", 0.0)
+    shown: list[object] = []
+    ended = None
+    for frame in run_comparison(workplace, FORM, "visitor"):
+        view = frame.lanes[0] if frame.lanes else None
+        if view and view.state == "running":
+            assert view.start <= len(shown)
+            shown[view.start :] = view.rows
+        ended = view or ended
+    assert ended is not None and list(ended.rows) == shown
+
+
+def test_plain_decoding_is_a_lane_like_any_other(workplace: Workplace) -> None:
+    frame = last(workplace, replace(FORM, lanes=(LaneForm(PLAIN, {}), LaneForm("strict", {}))))
+    state, words = said(frame)
+    assert state == "done" and words.endswith("the same, token for token.") and "Target alone" in words
+
+
+def test_stop_ends_the_run_keeps_it_as_cancelled_and_starts_no_other(workplace: Workplace) -> None:
+    frames = run_comparison(workplace, replace(FORM, max_new_tokens=400), "visitor")
+    for frame in frames:
+        if any(view and view.state == "running" for view in frame.lanes):
+            workplace.stops.request("visitor")
+    assert said(frame)[0] == "cancelled" and "was not started" in said(frame)[1]
+    assert saved(workplace) == [(1, 0, Status.CANCELLED)]
+    workplace.stops.begin("visitor")
+    assert said(last(workplace, FORM))[0] == "done"
+
+
+def test_a_closed_tab_saves_the_run_as_cancelled(workplace: Workplace) -> None:
+    frames = run_comparison(workplace, replace(FORM, max_new_tokens=400), "visitor")
+    next(frame for frame in frames if any(view and view.state == "running" for view in frame.lanes))
+    frames.close()  # type: ignore[attr-defined]
+    assert saved(workplace) == [(1, 0, Status.CANCELLED)]
+
+
+def test_one_visitors_stop_is_not_anothers(workplace: Workplace) -> None:
+    workplace.stops.request("somebody else")
+    assert said(last(workplace, FORM))[0] == "done"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"prompt": " \n"}, "The prompt is empty"),
+        ({"k": 0}, "K is 0"),
+        ({"k": 1.5}, "K is 1.5; it must be a whole number."),
+        ({"k": None}, "K is empty"),
+        ({"max_new_tokens": 10**6}, "max_new_tokens is 1000000"),
+        ({"temperature": float("nan")}, "temperature is nan"),
+        ({"seed": 2.0**60}, "seed is"),
+        ({"top_p": 0}, "top_p is 0"),
+        ({"pair": "no such pair"}, "The model pair is 'no such pair'"),
+        ({"pair": "custom"}, "The target model is empty"),
+        ({"pair": "custom", "own_target": "/nowhere"}, "/nowhere"),
+        ({"mode": "wild"}, "The draft mode is 'wild'"),
+        ({"drafter": "ngram", "mode": "sampled"}, "Draft mode is sampled"),
+        ({"lanes": (LaneForm("strict", {}), LaneForm("mars", {"theta": -1.0}))}, "theta is -1"),
+        ({"lanes": (LaneForm("strict", {}), LaneForm("mars", {"theta": float("nan")}))}, "theta is nan"),
+        ({"lanes": (LaneForm("strict", {}), LaneForm("mars", {"theta": None}))}, "θ is empty"),
+        ({"lanes": (LaneForm("strict", {}), LaneForm("vars", {}))}, "The rule is 'vars'"),
+    ],
+)
+def test_a_bad_value_gets_one_sentence_and_saves_nothing(
+    workplace: Workplace, change: dict[str, object], words: str
+) -> None:
+    state, sentence = said(last(workplace, replace(FORM, **change)))  # type: ignore[arg-type]
+    assert state == "failed" and words in sentence and sentence.endswith(".") and "\n" not in sentence
+    assert workplace.store.count() == 0
+
+
+def test_a_run_that_breaks_is_kept_as_failed_with_its_reason(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mars_core.session import Assembler
+
+    steps = []
+
+    def broken(self: Assembler, raw: object, elapsed: float) -> object:
+        steps.append(raw)
+        if len(steps) > 12:
+            raise RuntimeError("The device is gone.\nstack")
+        return real(self, raw, elapsed)  # type: ignore[arg-type]
+
+    real = Assembler.step
+    monkeypatch.setattr(Assembler, "step", broken)
+    state, sentence = said(last(workplace, FORM))
+    assert state == "failed" and "The device is gone." in sentence and "stack" not in sentence
+    assert saved(workplace)[0][2] is Status.FAILED

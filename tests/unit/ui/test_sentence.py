@@ -1,0 +1,97 @@
+"""The sentence over a comparison is honest in every case."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from mars_core.telemetry import first_divergence
+from mars_core.types import Cause, Outcome, Status, StopReason, Trace
+from tests.traces import make_trace
+from ui.sentence import compare_sentence, divergence, plain, single_sentence
+
+
+def faster(trace: Trace, factor: float) -> Trace:
+    return replace(trace, summary=replace(trace.summary, tokens_per_s=trace.summary.tokens_per_s * factor))
+
+
+def level(left: Trace, right: Trace, factor: float) -> Trace:
+    """``right`` at ``factor`` times the speed of ``left``."""
+    return replace(right, summary=replace(right.summary, tokens_per_s=left.summary.tokens_per_s * factor))
+
+
+LEFT, RIGHT = make_trace(rule="strict", new_tokens=120), make_trace(rule="mars", new_tokens=120)
+
+
+def test_a_faster_run_a_forgiven_count_and_the_first_forgiven_token_are_named() -> None:
+    sentence = plain(compare_sentence(LEFT, level(LEFT, RIGHT, 1.234)))
+    first = next(token for token in RIGHT.tokens if token.outcome is Outcome.RELAXED)
+    assert sentence.startswith("MARS ran 1.23× faster than Strict (τ")
+    assert f"forgave {RIGHT.summary.relaxed} of 120 tokens" in sentence
+    assert f"first differs at position {first.position}: kept" in sentence
+    assert sentence.endswith(").")
+
+
+def test_slower_is_called_slower_and_equal_equal() -> None:
+    assert "1.25× slower" in plain(compare_sentence(LEFT, level(LEFT, RIGHT, 0.8)))
+    assert "as fast" in plain(compare_sentence(LEFT, level(LEFT, RIGHT, 1.004)))
+
+
+def test_equal_texts_are_called_the_same() -> None:
+    other = make_trace(rule="mars", theta=1.0, new_tokens=120)
+    assert other.token_ids == LEFT.token_ids
+    sentence = plain(compare_sentence(LEFT, other))
+    assert "forgave no token" in sentence and sentence.endswith("both texts are the same, token for token.")
+
+
+def test_every_link_points_to_a_token_that_is_there() -> None:
+    links = [part for part in compare_sentence(LEFT, RIGHT) if part.lane is not None]
+    assert links
+    assert all(
+        part.position is not None and part.position < len((LEFT, RIGHT)[part.lane or 0].tokens) for part in links
+    )
+
+
+def test_a_rounding_tie_is_not_blamed_on_the_rule() -> None:
+    step = LEFT.steps[0]
+    token = replace(step.emitted[0], id=9_999, own=9_999, piece=" other", edge=1e-7)
+    steps = (replace(step, tokens=(token, *step.emitted[1:])), *LEFT.steps[1:])
+    other = replace(LEFT, steps=steps)
+    parting = first_divergence(LEFT, other)
+    assert parting is not None and parting.cause is Cause.NUMERIC and not math.isnan(parting.gap)
+    assert "numeric tie" in plain(compare_sentence(LEFT, other)) and "not the rule" in plain(
+        compare_sentence(LEFT, other)
+    )
+
+
+def test_the_longer_text_of_two_is_named() -> None:
+    short = replace(LEFT, steps=LEFT.steps[:3])
+    short = replace(short, summary=replace(LEFT.summary, new_tokens=len(short.tokens)))
+    assert "goes on where" in plain(compare_sentence(LEFT, short))
+
+
+def test_a_relaxed_run_on_the_left_is_told_as_the_left_ones_deed() -> None:
+    assert ": MARS kept" in plain(compare_sentence(RIGHT, LEFT))
+
+
+def test_stopped_and_failed_runs_claim_no_speed() -> None:
+    stopped = replace(RIGHT, status=Status.CANCELLED, stop_reason=StopReason.CANCELLED)
+    failed = make_trace(rule="mars", status=Status.FAILED, error="Out of memory.")
+    for sentence in (plain(compare_sentence(LEFT, stopped)), plain(compare_sentence(LEFT, failed))):
+        assert "faster" not in sentence and "slower" not in sentence
+    assert "MARS was stopped after 120 tokens" in plain(compare_sentence(LEFT, stopped))
+    assert plain(compare_sentence(LEFT, failed)).endswith("Out of memory.")
+    assert divergence(LEFT, stopped) is None
+
+
+def test_a_lone_run_says_that_the_other_never_started() -> None:
+    stopped = replace(LEFT, status=Status.CANCELLED)
+    assert (
+        plain(single_sentence(stopped, "Strict", "MARS"))
+        == "Stopped. Strict was stopped after 120 tokens; MARS was not started."
+    )
+
+
+def test_at_temperature_0_the_law_of_temperature_1_is_quoted_and_named() -> None:
+    left, right = (make_trace(rule=rule, new_tokens=120, temperature=0.0) for rule in ("strict", "mars"))
+    assert "p at temperature 1: " in plain(compare_sentence(left, right))
