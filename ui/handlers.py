@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from queue import Empty, Queue
 from threading import Thread
 
+from mars_core.comparison import RUN_FAILURES, warm_up
 from mars_core.models import Pair, PairSpec
 from mars_core.session import Run, Session
 from mars_core.types import RunConfig, Status, Step, Trace
@@ -26,8 +27,6 @@ from ui.token_view import Counts, LaneView, Row, ended_view, stat_tiles, token_r
 from ui.workplace import Workplace
 
 INTERVAL_S = 0.125  # between two updates of the page
-WARM_UP_TOKENS = 8
-FAILURES = (RuntimeError, ValueError, MemoryError)  # what a run may raise; its trace then says failed, and why
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ def run_comparison(workplace: Workplace, form: Form, visitor: str) -> Iterator[F
     order = workplace.order(len(configs))
     yield _opening(comparison, order)
     for config in configs:
-        _warm_up(session, config)
+        warm_up(session, config)
     for place, lane in enumerate(order):
         if comparison.stopped:
             break
@@ -124,13 +123,6 @@ def _opening(comparison: _Comparison, order: list[int]) -> Frame:
     )
 
 
-def _warm_up(session: Session, config: RunConfig) -> None:
-    """A few tokens nobody sees. What fails here fails again in the run itself, and is told there."""
-    short = replace(config, max_new_tokens=min(WARM_UP_TOKENS, config.max_new_tokens))
-    for _step in _steps(session.start(short)):
-        pass
-
-
 def _run_lane(comparison: _Comparison, lane: int, place: int) -> Iterator[Frame]:
     """Stream one lane; whatever happens, the run is saved."""
     run = comparison.session.start(comparison.configs[lane])
@@ -160,7 +152,7 @@ def _stream(comparison: _Comparison, run: Run, lane: int, place: int) -> Iterato
 
 def _steps(run: Run) -> Iterator[Step]:
     """The steps of a run up to its end or its failure, which its trace tells."""
-    with suppress(*FAILURES):
+    with suppress(*RUN_FAILURES):
         yield from run
 
 

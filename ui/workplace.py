@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from mars_core.comparison import execution_order
 from mars_core.models import CATALOG, ModelPool, PairSpec
 from storage import RunStore
 from ui.stops import StopRequests
-
-
-def _shuffled(lanes: int) -> list[int]:
-    """Lane numbers in an order drawn from the clock, so that neither side always runs on the warmer machine."""
-    order = list(range(lanes))
-    random.Random(time.time_ns()).shuffle(order)
-    return order
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,4 +19,4 @@ class Workplace:
     store: RunStore
     catalog: tuple[PairSpec, ...] = CATALOG
     stops: StopRequests = field(default_factory=StopRequests)
-    order: Callable[[int], list[int]] = _shuffled
+    order: Callable[[int], list[int]] = execution_order

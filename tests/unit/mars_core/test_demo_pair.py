@@ -50,16 +50,25 @@ def test_weights_are_small_safe_and_complete() -> None:
     files = {path.relative_to(WEIGHTS).as_posix(): path.stat().st_size for path in WEIGHTS.rglob("*") if path.is_file()}
     assert sum(files.values()) < 32_000_000
     for model in ("target", "draft"):
-        assert {f"{model}/{name}" for name in ("model.safetensors", "config.json", "generation_config.json")} <= files.keys()
+        assert {
+            f"{model}/{name}" for name in ("model.safetensors", "config.json", "generation_config.json")
+        } <= files.keys()
     assert "README.md" in files
     assert not any(name.endswith((".bin", ".pt", ".pkl")) for name in files)
 
 
 @pytest.mark.parametrize("number", range(6))
 def test_strict_is_generate_at_temperature_0(bundled: Pair, number: int) -> None:
-    prompts = [item.question for item in held_out()[:3]] + ["A story about Mia and a key.", "Tell me something.", "🙂 =1+1"]
+    prompts = [item.question for item in held_out()[:3]] + [
+        "A story about Mia and a key.",
+        "Tell me something.",
+        "🙂 =1+1",
+    ]
     ids = bundled.tokenizer.apply_chat_template(
-        [{"role": "user", "content": prompts[number]}], add_generation_prompt=True, return_dict=True, return_tensors="pt"
+        [{"role": "user", "content": prompts[number]}],
+        add_generation_prompt=True,
+        return_dict=True,
+        return_tensors="pt",
     )["input_ids"]
     output = bundled.target.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=96)
     expected = tuple(output[0, ids.shape[1] :].tolist())
