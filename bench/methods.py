@@ -1,14 +1,18 @@
-"""The ways of decoding that are compared: transformers' own two, and ours. Each takes prompt ids and returns new ids and steps."""
+"""The ways of decoding that are compared: transformers' own two, and ours. Each takes a prompt and returns new ids and steps.
+
+The peers run on models of their own, as transformers loads them: ours are prepared by ``mars_core.models``.
+"""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from transformers import AutoModelForCausalLM, PreTrainedModel
 
+from mars_core.demo.train import WEIGHTS
 from mars_core.models import Pair
 from mars_core.session import Session, run_config
 from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, Sampling
@@ -74,14 +78,13 @@ def _generate(pair: Pair, setting: Setting, *, assisted: bool) -> Method:
     """transformers' greedy ``generate``; assisted: same draft, K constant, no early stop by confidence."""
     options: dict[str, Any] = {"do_sample": False, "max_new_tokens": setting.max_new_tokens}
     if assisted:
-        assert pair.draft is not None
-        draft = copy.deepcopy(pair.draft)
+        draft = _pristine("draft", pair)
         assert draft.generation_config is not None
         draft.generation_config.num_assistant_tokens = setting.k
         draft.generation_config.num_assistant_tokens_schedule = "constant"
         draft.generation_config.assistant_confidence_threshold = 0.0
         options["assistant_model"] = draft
-    target: Any = pair.target
+    target: Any = _pristine("target", pair)
 
     def decode(prompt: PromptConfig, _seed: int) -> Decoded:
         messages = [{"role": "user", "content": prompt.text}]
@@ -94,3 +97,9 @@ def _generate(pair: Pair, setting: Setting, *, assisted: bool) -> Method:
         return Decoded(tuple(output[0, ids.shape[1] :].tolist()), 0)
 
     return decode
+
+
+def _pristine(name: str, pair: Pair) -> PreTrainedModel:
+    loaded: Any = AutoModelForCausalLM.from_pretrained(WEIGHTS / name, dtype=pair.dtype)
+    model: PreTrainedModel = loaded.to(pair.device).eval()
+    return model

@@ -125,7 +125,7 @@ def optimise(
             optimiser.step()
             optimiser.zero_grad()
         if step % 20 == 0 or step == steps - 1:
-            log.info("step %d of %d: loss %.4f", step + 1, steps, float(value))
+            log.info("step %d of %d: loss %.4f", step + 1, steps, float(value.detach()))
 
 
 def _weighted(losses: Tensor, weights: Tensor) -> Tensor:

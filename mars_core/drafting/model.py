@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 from mars_core.drafting.none import without_draft
 from mars_core.model_cache import ModelCache, input_embedding
-from mars_core.sampling import Use, draw, lowest_argmax, target_law
+from mars_core.sampling import Use, draw, lowest_argmax, shown_law, target_law
 from mars_core.tree import chain
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification import Draft
@@ -41,15 +41,15 @@ class ModelDrafter:
             return without_draft(ids, self._cache.device)
         self._proposed_at = len(ids)
         fed = self._known(ids[self._cache.length :])
-        drafted, chances, laws = [torch.tensor(ids[-1:], device=self._cache.device)], [], []
+        drafted, rows = [torch.tensor(ids[-1:], device=self._cache.device)], []
         for depth in range(count):
             logits = self._cache.forward(fed, logits=1)[:, : self._vocabulary]
-            fed, chance, law = self._choose(logits, u[depth : depth + 1, Use.DRAFT])
+            fed = self._choose(logits, u[depth : depth + 1, Use.DRAFT])
             drafted.append(fed)
-            chances.append(chance)
-            laws.append(law)
-        whole = torch.cat(laws) if self._mode is DraftMode.SAMPLED else None
-        return Draft(chain(count), torch.cat(drafted), torch.cat(chances), whole)
+            rows.append(logits)
+        nodes, law = torch.cat(drafted), self._law(torch.cat(rows))
+        chances = law.gather(-1, nodes[1:, None])[:, 0]
+        return Draft(chain(count), nodes, chances, law if self._mode is DraftMode.SAMPLED else None)
 
     def _known(self, ids: Sequence[int]) -> Tensor:
         """The ids as the draft model may read them: one that only the target's (padded) embedding has becomes its last."""
@@ -59,12 +59,11 @@ class ModelDrafter:
         """The last drafted token was never fed, so a wholly kept draft leaves one id to read."""
         self._cache.keep(self._proposed_at + kept)
 
-    def _choose(self, logits: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The drafted id [1], its probability [1] and the law [1, V] it is taken from."""
-        if self._mode is DraftMode.SAMPLED:
-            law = target_law(logits, self._sampling)
-            token, _ = draw(law, u)
-        else:
-            law = logits.softmax(-1) if self._sampling.temperature == 0 else target_law(logits, self._sampling)
-            token = lowest_argmax(logits)
-        return token, law.gather(-1, token[:, None])[:, 0], law
+    def _choose(self, logits: Tensor, u: Tensor) -> Tensor:
+        """The drafted id [1] after logits [1, V]."""
+        return draw(self._law(logits), u)[0] if self._mode is DraftMode.SAMPLED else lowest_argmax(logits)
+
+    def _law(self, logits: Tensor) -> Tensor:
+        """q [N, V]: what sampled drafts are drawn from; of greedy drafts the law that is shown."""
+        law = target_law(logits, self._sampling)
+        return law if self._mode is DraftMode.SAMPLED else shown_law(logits, law, self._sampling)

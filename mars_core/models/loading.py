@@ -25,6 +25,7 @@ from transformers.utils import logging as transformers_logging
 
 from mars_core.models.catalog import PairSpec
 from mars_core.models.errors import ModelError, explained
+from mars_core.models.linear import read_weights_once
 from mars_core.models.memory import free_bytes, needed
 from mars_core.models.probe import check_class, check_config, probe
 from mars_core.models.source import Progress, description, has_tokenizer, label, weights
@@ -140,6 +141,7 @@ def _model(
         )
         model: PreTrainedModel = loaded[0].eval().requires_grad_(False)
         _check_complete(name, loaded[1])
+        read_weights_once(model)
         progress(f"Loading {label(plan.ref)}: checking that its cache can be rolled back")
         probe(model, name)
     return model, ref
