@@ -52,12 +52,12 @@ def _stop(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _warm(pool: ModelPool, catalog: Sequence[PairSpec]) -> None:
+def _warm(workplace: Workplace) -> None:
     """Load the default pair before the first visitor asks; a page without it still starts, and says what is missing."""
     try:
-        pool.get(catalog[0])
+        workplace.engine.submit(workplace.pool.get, workplace.catalog[0]).result()
     except ModelError as error:
-        _say(f"The pair {catalog[0].title!r} is not available: {error}")
+        _say(f"The pair {workplace.catalog[0].title!r} is not available: {error}")
 
 
 def serve(chosen: Settings, catalog: Sequence[PairSpec] = CATALOG) -> int:
@@ -69,9 +69,10 @@ def serve(chosen: Settings, catalog: Sequence[PairSpec] = CATALOG) -> int:
         _say(str(error))
         return 2
     signal.signal(signal.SIGTERM, _stop)
-    page = build_app(Workplace(pool, store, tuple(catalog))).queue(default_concurrency_limit=4)
+    workplace = Workplace(pool, store, tuple(catalog))
+    page = build_app(workplace).queue(default_concurrency_limit=4)
     try:
-        _warm(pool, catalog)
+        _warm(workplace)
         page.launch(
             server_name=chosen.host,
             server_port=chosen.port,
@@ -88,6 +89,7 @@ def serve(chosen: Settings, catalog: Sequence[PairSpec] = CATALOG) -> int:
         return 2
     finally:
         page.close(verbose=False)
+        workplace.engine.shutdown(wait=False, cancel_futures=True)
         store.close()
     return 0
 

@@ -11,7 +11,6 @@ from collections.abc import Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from queue import Empty, Queue
-from threading import Thread
 
 from mars_core.comparison import RUN_FAILURES, warm_up
 from mars_core.models import Pair, PairSpec
@@ -77,7 +76,7 @@ def run_comparison(workplace: Workplace, form: Form, visitor: str) -> Iterator[F
     order = workplace.order(len(configs))
     yield _opening(comparison, order)
     for config in configs:
-        warm_up(session, config)
+        workplace.engine.submit(warm_up, session, config).result()
     for place, lane in enumerate(order):
         if comparison.stopped:
             break
@@ -90,22 +89,11 @@ def run_comparison(workplace: Workplace, form: Form, visitor: str) -> Iterator[F
 def _load(workplace: Workplace, spec: PairSpec) -> Generator[Frame, None, Pair]:
     """Yields the progress of loading; returns the pair. Raises ModelError."""
     messages: Queue[str] = Queue()
-    result: list[Pair | BaseException] = []
-
-    def load() -> None:
-        try:
-            result.append(workplace.pool.get(spec, messages.put))
-        except BaseException as error:  # noqa: BLE001 - handed to the generator, which raises it
-            result.append(error)
-
-    thread = Thread(target=load, daemon=True)
-    thread.start()
-    while thread.is_alive():
+    loading = workplace.engine.submit(workplace.pool.get, spec, messages.put)
+    while not loading.done():
         with suppress(Empty):
             yield Frame(words(f"{messages.get(timeout=INTERVAL_S)} …", "running"))
-    if isinstance(result[0], BaseException):
-        raise result[0]
-    return result[0]
+    return loading.result()
 
 
 def _opening(comparison: _Comparison, order: list[int]) -> Frame:
@@ -139,7 +127,7 @@ def _stream(comparison: _Comparison, run: Run, lane: int, place: int) -> Iterato
     """Frames about every 125 ms. Each delta repeats the one before it, so that the page survives a lost one."""
     counts, rows, sent, before, shown = Counts(), list[Row](), 0, 0, 0.0
     config, lanes = comparison.configs[lane], len(comparison.configs)
-    for step in _steps(run):
+    for step in _steps(comparison.workplace, run):
         counts = counts.after(step)
         rows += token_rows(step.tokens, run.text, greedy=config.sampling.temperature == 0)
         if comparison.stopped:
@@ -150,10 +138,11 @@ def _stream(comparison: _Comparison, run: Run, lane: int, place: int) -> Iterato
             before, sent, shown = sent, len(rows), time.monotonic()
 
 
-def _steps(run: Run) -> Iterator[Step]:
+def _steps(workplace: Workplace, run: Run) -> Iterator[Step]:
     """The steps of a run up to its end or its failure, which its trace tells."""
     with suppress(*RUN_FAILURES):
-        yield from run
+        while (step := workplace.engine.submit(next, run, None).result()) is not None:
+            yield step
 
 
 def _live_view(config: RunConfig, run: str, counts: Counts, rows: list[Row], start: int) -> LaneView:
