@@ -1,12 +1,9 @@
-"""Draft topology: a token tree whose node 0 is the last committed token. A chain is the tree with one path. Needs only torch."""
+"""Draft topology: a token tree whose node 0 is the last committed token. A chain is the tree with one path. Standard library only."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-
-import torch
-from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +32,6 @@ class Tree:
     @property
     def is_chain(self) -> bool:
         return self.parents == tuple(range(len(self.parents)))
-
-    def sees(self) -> Tensor:
-        """Which nodes a node may attend to: itself and its ancestors, bool [size, size]."""
-        mask = torch.eye(self.size, dtype=torch.bool)
-        for child, parent in enumerate(self.parents, start=1):
-            mask[child] |= mask[parent]
-        return mask
 
 
 @cache

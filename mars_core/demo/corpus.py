@@ -46,7 +46,7 @@ def documents(seed: int, practice_share: float = 0.0) -> Iterator[Document]:
 
 @cache
 def held_out() -> tuple[Problem, ...]:
-    """Distinct problems that ``documents`` never yields, bare sums left out."""
+    """Distinct problems that ``documents`` never yields, bare sums left out. Their single equations may occur there."""
     rng = random.Random(_HELD_OUT_SEED)
     found: dict[str, Problem] = {}
     while len(found) < _HELD_OUT_COUNT:
@@ -57,7 +57,7 @@ def held_out() -> tuple[Problem, ...]:
 
 
 def held_out_requests(count: int) -> tuple[str, ...]:
-    """Story requests from a seed of their own."""
+    """Story requests from a seed of their own. They are short, and many also occur in ``documents``."""
     rng = random.Random(_HELD_OUT_SEED + 1)
     return tuple(story(rng)[0] for _ in range(count))
 

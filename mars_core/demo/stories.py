@@ -141,8 +141,3 @@ def _cast(rng: random.Random) -> dict[str, str]:
         "sub": pronouns["sub"], "obj": pronouns["obj"], "pos": pronouns["pos"],
         "Sub": pronouns["sub"].capitalize(), "Pos": pronouns["pos"].capitalize(),
     }  # fmt: skip
-
-
-def opening_line(rng: random.Random) -> str:
-    """A first sentence alone, for prompts without a chat template."""
-    return sentence(rng, _OPENINGS, _cast(rng))

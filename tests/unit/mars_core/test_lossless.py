@@ -7,13 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from scipy.stats import chi2
+from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from mars_core.models import Pair
 from mars_core.session import Session, run_config
 from mars_core.telemetry import first_divergence
 from mars_core.types import Cause, DrafterConfig, DraftMode, Outcome, PromptConfig, RuleConfig, Sampling, Trace
 from tests.checkpoints import KINDS
-from tests.live_pairs import loaded_pair
+from tests.live_pairs import loaded_pair, random_pair
 
 PROMPT = "The quick brown fox"
 NEW_TOKENS = 40
@@ -31,7 +33,14 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Pair:
 
 
 def generate(
-    pair: Pair, rule: str, kind: str, sampling: Sampling, k: int = 5, seed: int = 0, mode: DraftMode = DraftMode.GREEDY
+    pair: Pair,
+    rule: str,
+    kind: str,
+    sampling: Sampling,
+    k: int = 5,
+    seed: int = 0,
+    mode: DraftMode = DraftMode.GREEDY,
+    new_tokens: int = NEW_TOKENS,
 ) -> Trace:
     config = run_config(
         pair,
@@ -39,7 +48,7 @@ def generate(
         rule=RuleConfig(rule),
         drafter=DrafterConfig(kind, None, k, mode),
         sampling=sampling,
-        max_new_tokens=NEW_TOKENS,
+        max_new_tokens=new_tokens,
         seed=seed,
     )
     run = Session(pair).start(config)
@@ -117,27 +126,18 @@ def test_sampled_strict_measures_no_shift(llama: Pair) -> None:
 
 
 def test_none_samples_the_law_of_generate() -> None:
-    """Chi-square over the first token of 3,000 seeds against the warpers of generate; false alarm probability 1e-4."""
-    from scipy.stats import chi2
-    from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
-
-    from mars_core.sampling import draw, target_law, uniforms
-    from tests.live_pairs import random_pair
-
+    """Chi-square over the first token of 2,000 whole runs against the warpers of generate; false alarm probability 1e-4."""
     pair = random_pair()
+    sampling, count = Sampling(1.5, 20, 0.9), 2_000
     ids = torch.tensor([pair.tokenizer(PROMPT)["input_ids"]])
-    logits = pair.target(ids).logits[:, -1]
-    scores = TopPLogitsWarper(0.9)(ids, TopKLogitsWarper(20)(ids, TemperatureLogitsWarper(1.5)(ids, logits)))
+    scores = TemperatureLogitsWarper(1.5)(ids, pair.target(ids).logits[:, -1])
+    scores = TopPLogitsWarper(0.9)(ids, TopKLogitsWarper(20)(ids, scores))
     expected = scores.softmax(-1)[0].double()
-    count = 3_000
-    law = target_law(logits, Sampling(1.5, 20, 0.9))
     seen = torch.zeros(len(expected), dtype=torch.float64)
     for seed in range(count):
-        seen[draw(law, uniforms(seed, 1)[:, 0])[0]] += 1
-    assert seen[expected == 0].sum() == 0
+        seen[generate(pair, "strict", "none", sampling, seed=seed, new_tokens=1).token_ids[0]] += 1
     possible = expected > 0
-    statistic = ((seen - count * expected)[possible] ** 2 / (count * expected)[possible]).sum()
+    assert seen[~possible].sum() == 0
     assert (count * expected[possible]).min() > 5, "chi-square needs some of each"
+    statistic = ((seen - count * expected)[possible] ** 2 / (count * expected)[possible]).sum()
     assert float(statistic) < chi2.ppf(1 - 1e-4, int(possible.sum()) - 1)
-    short = [generate(pair, "strict", "none", Sampling(1.5, 20, 0.9), seed=seed).token_ids[0] for seed in range(20)]
-    assert short == [int(draw(law, uniforms(seed, 1)[:, 0])[0]) for seed in range(20)]
