@@ -118,7 +118,8 @@ def card(
         *([provenance, ""] if provenance else []),
         f"## Measured on {count} held-out problems",
         "",
-        f"K = {K}, θ = {THETA}, chat template, float32; `python -m mars_core.demo.measure --count {count}`. One seed a problem; no intervals.",
+        f"K = {K}, θ = {THETA}, chat template, float32; `python -m mars_core.demo.measure --count {count}`. "
+        "One seed a problem; no intervals.",
         "",
         "| rule | temperature | drafts | accuracy | τ | positions with r > 0.9 | relaxed |",
         "|---|---:|---|---:|---:|---:|---:|",
