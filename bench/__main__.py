@@ -25,7 +25,12 @@ from mars_core.types import PromptConfig
 
 RESULTS = Path(__file__).parent / "results"
 GOALS = (("none", "generate", 1.0), ("strict", "assisted", 1.3), ("strict", "none", 1.6))  # at temperature 0
-EQUAL = (("none", "generate"), ("assisted", "generate"), ("strict", "none"))  # must give the same tokens
+TAU_GOALS = (("eagle3 tree", "strict", 1.25),)  # emitted tokens per target pass, at temperature 0
+METER_GOAL = 0.03  # of the wall time, for all that is measured of every token
+METERED = ("strict", "mars", "eagle3 tree")  # each beside itself with the meter off
+EQUAL = (
+    ("none", "generate"), ("assisted", "generate"), ("strict", "none"), ("eagle3 chain", "none"), ("eagle3 tree", "none"),
+)  # must give the same tokens  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -89,6 +94,19 @@ def _report(tables: dict[float, Samples], options: argparse.Namespace, device: s
         lines.append(
             f"| {method} / {baseline} | {measured:.2f}× | {goal:.2f}× | {'yes' if measured >= goal else 'no'} |"
         )
+    taus = {row.name: row.tau for row in timings(first, "none")}
+    for method, baseline, goal in TAU_GOALS:
+        measured = taus[method] / taus[baseline]
+        lines.append(
+            f"| τ of {method} / τ of {baseline} | {measured:.2f}× | {goal:.2f}× | {'yes' if measured >= goal else 'no'} |"
+        )
+    lines += ["", f"## What measuring costs (goal: at most {METER_GOAL:.0%} of the wall time)", ""]
+    lines += ["| method | temperature | share of the wall time |", "|---|---:|---:|"]
+    lines += [
+        f"| {name} | {temperature:g} | {1 - ratio(samples, name, f'{name}, meter off'):.1%} |"
+        for temperature, samples in tables.items()
+        for name in METERED
+    ]
     lines += ["", "## Same tokens", ""]
     lines += [f"- {method} = {baseline}: {same} of {count}" for method, baseline, same, count in _equalities(first)]
     return "\n".join(lines) + "\n"

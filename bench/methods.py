@@ -15,7 +15,9 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from mars_core.demo.train import WEIGHTS
 from mars_core.models import Pair
 from mars_core.session import Session, run_config
-from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, Sampling
+from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, Sampling, TreeShape
+
+TREE = TreeShape(24, 7, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,12 @@ def methods(pair: Pair, setting: Setting) -> Mapping[str, Method]:
     ours = {
         "none": _ours(pair, setting, "strict", "none"),
         "strict": _ours(pair, setting, "strict", "model"),
+        "strict, meter off": _ours(pair, setting, "strict", "model", meter=False),
         "mars": _ours(pair, setting, "mars", "model"),
+        "mars, meter off": _ours(pair, setting, "mars", "model", meter=False),
+        "eagle3 chain": _ours(pair, setting, "strict", "eagle3"),
+        "eagle3 tree": _ours(pair, setting, "strict", "eagle3", tree=TREE),
+        "eagle3 tree, meter off": _ours(pair, setting, "strict", "eagle3", tree=TREE, meter=False),
     }
     if setting.temperature:
         return ours
@@ -54,7 +61,9 @@ def methods(pair: Pair, setting: Setting) -> Mapping[str, Method]:
     }
 
 
-def _ours(pair: Pair, setting: Setting, rule: str, kind: str) -> Method:
+def _ours(
+    pair: Pair, setting: Setting, rule: str, kind: str, *, tree: TreeShape | None = None, meter: bool = True
+) -> Method:
     session = Session(pair)
 
     def decode(prompt: PromptConfig, seed: int) -> Decoded:
@@ -62,12 +71,12 @@ def _ours(pair: Pair, setting: Setting, rule: str, kind: str) -> Method:
             pair,
             prompt=prompt,
             rule=RuleConfig(rule),
-            drafter=DrafterConfig(kind, None, setting.k),
+            drafter=DrafterConfig(kind, None, setting.k, tree=tree),
             sampling=Sampling(setting.temperature),
             max_new_tokens=setting.max_new_tokens,
             seed=seed,
         )
-        run = session.start(config)
+        run = session.start(config, meter=meter)
         steps = list(run)
         return Decoded(tuple(token.id for step in steps for token in step.emitted), len(steps))
 

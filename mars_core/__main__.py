@@ -1,4 +1,7 @@
-"""Command line: ``python -m mars_core run | compare | models``. Exit status 2 for bad input, 1 for a failed run, 130 if interrupted."""
+"""Command line: ``python -m mars_core run | compare | models | rules``.
+
+Exit status 2 for bad input, 1 for a failed run, 130 if interrupted.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from transformers.utils import logging as transformers_logging
 from mars_core.arguments import parser, read_configs, read_spec
 from mars_core.comparison import RUN_FAILURES, execution_order, warm_up
 from mars_core.models import CATALOG, ModelPool
+from mars_core.rules import RULES, Siblings
 from mars_core.session import Session
 from mars_core.telemetry import first_divergence
 from mars_core.types import Cause, RunConfig, Status, Trace
@@ -21,6 +25,9 @@ from mars_core.types import Cause, RunConfig, Status, Trace
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
+    if options.command == "rules":
+        _say(_rules_table())
+        return 0
     transformers_logging.set_verbosity_error()
     try:
         pool = ModelPool(device=options.device, dtype=options.dtype)
@@ -104,10 +111,13 @@ def _report(traces: list[Trace]) -> str:
     lines = [
         f"── {_label(trace.config)} ──\n{_printable(trace.text)}\n{_ending(traces[0], trace)}\n" for trace in traces
     ]
-    head = f"{'':24}{'tokens':>8}{'wall s':>9}{'TTFT ms':>9}{'tok/s':>8}{'× first':>9}{'τ':>7}{'kept':>7}{'relaxed':>9}{'Σ TV':>8}"
+    wide = max(24, *(len(_label(trace.config)) + 2 for trace in traces))
+    head = f"{'':{wide}}{'tokens':>8}{'wall s':>9}{'TTFT ms':>9}{'tok/s':>8}{'× first':>9}{'τ':>7}{'kept':>7}{'relaxed':>9}"
+    head += f"{'Σ TV':>9}{'max TV':>9}{'Σ KL':>9}{'shifted':>9}{'log-lik.':>10}{'perpl.':>8}"
     rows = [
-        f"{_label(trace.config):24}{s.new_tokens:>8}{s.wall_s:>9.2f}{1000 * s.ttft_s:>9.0f}{s.tokens_per_s:>8.1f}"
-        f"{s.tokens_per_s / baseline.tokens_per_s:>8.2f}×{s.tau:>7.2f}{s.acceptance_rate:>7.0%}{s.relaxed:>9}{s.tv_sum:>8.2f}"
+        f"{_label(trace.config):{wide}}{s.new_tokens:>8}{s.wall_s:>9.2f}{1000 * s.ttft_s:>9.0f}{s.tokens_per_s:>8.1f}"
+        f"{s.tokens_per_s / baseline.tokens_per_s:>8.2f}×{s.tau:>7.2f}{s.acceptance_rate:>7.0%}{s.relaxed:>9}"
+        f"{s.tv_sum:>9.2g}{s.tv_max:>9.2g}{s.kl_sum:>9.2g}{s.shifted_share:>9.0%}{s.log_likelihood:>10.1f}{s.perplexity:>8.2f}"
         for trace in traces
         for s in (trace.summary,)
     ]
@@ -139,12 +149,27 @@ def _models_table(pool: ModelPool) -> str:
         size = f"{spec.target_parameters / 1e6:,.0f} M + {spec.draft_parameters / 1e6:,.0f} M parameters"
         place = f"{fit.needed_bytes / 1e9:.1f} GB of {fit.available_bytes / 1e9:.1f} GB free on {fit.device}"
         names = " ← ".join(
-            ref.name + (f"@{ref.revision}" if ref.revision else "") for ref in (spec.target, spec.draft) if ref
+            ref.name + (f"@{ref.revision}" if ref.revision else "")
+            for ref in (spec.target, spec.draft, spec.head)
+            if ref
         )
         rows.append(
             f"{spec.key:20}{spec.title}\n{'':20}{names}\n{'':20}{size}; {'fits' if fit.fits else 'too large'}: {place}\n{'':20}{spec.note}"
         )
     return "\n".join(rows)
+
+
+def _rules_table() -> str:
+    """Every rule with what it does, its formula, where it is defined, its parameters and its source."""
+    blocks = []
+    for rule in RULES.values():
+        where = f"{' and '.join(rule.modes)} drafts; " + (
+            "chains only" if rule.siblings is Siblings.REFUSED else "chains and trees"
+        )
+        lines = [f"{rule.name:18}{rule.summary}", rule.formula, where]
+        lines += [f"{p.name} = {p.default:g} ({p.low:g} to {p.high:g}): {p.help}" for p in rule.parameters]
+        blocks.append(f"\n{'':18}".join([*lines, f"source: {rule.source}"]))
+    return "\n\n".join(blocks)
 
 
 def _printable(text: str) -> str:

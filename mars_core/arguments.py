@@ -10,9 +10,10 @@ from dataclasses import replace
 from mars_core.models import CATALOG, Pair, PairSpec, custom_pair
 from mars_core.rules import RULES
 from mars_core.session import run_config
-from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, RunConfig, Sampling
+from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, RunConfig, Sampling, TreeShape
 
-_KINDS = ("ngram", "none")
+_KINDS = ("eagle3", "ngram", "none")
+_TREE = TreeShape()
 
 
 def parser() -> argparse.ArgumentParser:
@@ -27,6 +28,7 @@ def parser() -> argparse.ArgumentParser:
         _add_run_options(commands.add_parser(name, help=words, description=words.capitalize() + "."), name)
     models = commands.add_parser("models", help="list the pairs, what they need and whether they fit here")
     _add_machine_options(models)
+    commands.add_parser("rules", help="list the verification rules with formula, parameters and source")
     return root
 
 
@@ -48,7 +50,17 @@ def _add_run_options(command: argparse.ArgumentParser, name: str) -> None:
         )
     command.add_argument("--theta", type=float, help="θ of the rules that take it (default 0.9)")
     command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="any parameter of a rule")
-    command.add_argument("--k", type=int, default=5, help="drafted tokens a step (default 5)")
+    command.add_argument("--k", type=int, default=5, help="drafted tokens a step, of chains (default 5)")
+    command.add_argument("--chain", action="store_true", help="eagle3: draft a chain of K, not a tree")
+    command.add_argument(
+        "--tree-tokens", type=int, default=_TREE.tokens, help=f"eagle3: drafted nodes (default {_TREE.tokens})"
+    )
+    command.add_argument(
+        "--tree-depth", type=int, default=_TREE.depth, help=f"eagle3: longest path (default {_TREE.depth})"
+    )
+    command.add_argument(
+        "--tree-top-k", type=int, default=_TREE.top_k, help=f"eagle3: nodes expanded a depth (default {_TREE.top_k})"
+    )
     command.add_argument("--draft-mode", choices=[mode.value for mode in DraftMode], default=DraftMode.GREEDY.value)
     command.add_argument("--temperature", type=float, default=0.0, help="0 is greedy (default)")
     command.add_argument("--top-k", type=int, default=0, help="0 is off (default)")
@@ -59,7 +71,10 @@ def _add_run_options(command: argparse.ArgumentParser, name: str) -> None:
         "--pair", default="bundled", choices=[spec.key for spec in CATALOG], help="a pair of the catalog"
     )
     command.add_argument("--target", help="Hub id (owner/name@revision) or folder, in place of --pair")
-    command.add_argument("--drafter", help="Hub id or folder of a draft model, ngram, or none")
+    command.add_argument(
+        "--drafter",
+        help="Hub id or folder of a draft model, eagle3 (the pair's head), eagle3:ID or FOLDER, ngram, or none",
+    )
     command.add_argument("--json", action="store_true", help="print one JSON object")
     _add_machine_options(command)
 
@@ -72,10 +87,22 @@ def _add_machine_options(command: argparse.ArgumentParser) -> None:
 def read_spec(options: argparse.Namespace) -> PairSpec:
     """The pair that is asked for. Raises ModelError."""
     chosen = next(spec for spec in CATALOG if spec.key == options.pair)
-    draft = None if options.drafter in _KINDS else options.drafter
-    if options.target is None:
-        return chosen if draft is None else replace(custom_pair(chosen.target, draft), title=chosen.title)
-    return custom_pair(options.target, draft)
+    kind, path = _drafter(options)
+    draft, head = (path, None) if kind == "model" else (None, path)
+    if options.target is not None:
+        return custom_pair(options.target, draft, head)
+    if path is None:
+        return chosen
+    return replace(custom_pair(chosen.target, draft or chosen.draft, head or chosen.head), title=chosen.title)
+
+
+def _drafter(options: argparse.Namespace) -> tuple[str | None, str | None]:
+    """Kind and model of ``--drafter``; None where they are left to the pair."""
+    given = options.drafter
+    if given is None or given in _KINDS:
+        return given, None
+    kind, _, path = given.partition(":")
+    return (kind, path) if kind == "eagle3" and path else ("model", given)
 
 
 def read_configs(options: argparse.Namespace, pair: Pair) -> list[RunConfig]:
@@ -90,13 +117,17 @@ def read_configs(options: argparse.Namespace, pair: Pair) -> list[RunConfig]:
 
 
 def _config(options: argparse.Namespace, pair: Pair, rule: str, given: dict[str, float]) -> RunConfig:
-    kind = options.drafter if options.drafter in _KINDS else "model" if pair.draft is not None else "ngram"
+    kind = _drafter(options)[0] or ("model" if pair.draft else "eagle3" if pair.head else "ngram")
+    tree = TreeShape(options.tree_tokens, options.tree_depth, options.tree_top_k)
+    tree_wanted = kind == "eagle3" and not options.chain
     own = {parameter.name for parameter in RULES[rule].parameters} if rule in RULES else set()
     return run_config(
         pair,
         prompt=PromptConfig(_prompt(options), options.system, not options.no_chat, tuple(options.stop)),
         rule=RuleConfig("strict" if rule == "none" else rule, {name: given[name] for name in given if name in own}),
-        drafter=DrafterConfig("none" if rule == "none" else kind, None, options.k, DraftMode(options.draft_mode)),
+        drafter=DrafterConfig("none")
+        if rule == "none"
+        else DrafterConfig(kind, None, options.k, DraftMode(options.draft_mode), tree if tree_wanted else None),
         sampling=Sampling(options.temperature, options.top_k, options.top_p),
         max_new_tokens=options.max_new_tokens,
         seed=options.seed,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
 from mars_core.detokenize import Detokenizer, Pieces
 from mars_core.engine import RawStep
-from mars_core.types import Alternative, Outcome, Step, Token
+from mars_core.types import Alternative, DraftNode, Outcome, Step, Token
 from mars_core.verification import Node
 
 
@@ -46,7 +47,7 @@ class Assembler:
             draft_s=raw.draft_s,
             verify_s=raw.verify_s,
             elapsed_s=elapsed_s,
-            drafted_ids=tuple(int(node.id) for node in raw.verdict.nodes[1:]),
+            nodes=self._nodes(raw, kept),
             tokens=tuple(tokens),
         )
         self._steps += 1
@@ -63,60 +64,94 @@ class Assembler:
         recent = self.text[max(0, token.start - max(map(len, self._stop), default=0)) :]
         return any(stop in recent for stop in self._stop)
 
+    def _nodes(self, raw: RawStep, kept: int) -> tuple[DraftNode, ...]:
+        """The whole draft; what the text does not contain, because it ended before, counts as rejected."""
+        nodes, path = raw.verdict.nodes, raw.verdict.path[1 : kept + 1]
+        depths = [0]
+        drafted = []
+        for number, node in enumerate(nodes[1:], start=1):
+            depths.append(depths[int(node.parent)] + 1)
+            outcome = _outcome(node) if number in path else Outcome.REJECTED
+            piece = self._pieces[int(node.id)]
+            drafted.append(DraftNode(int(node.id), piece, int(node.parent), depths[-1], node.p, node.q, outcome))
+        return tuple(drafted)
+
     def _emitted(self, raw: RawStep, at: int, last: bool) -> Token:
         """The step's token number ``at``, judged by the logits after path[at]."""
         verdict = raw.verdict
-        before = verdict.nodes[verdict.path[at]]
+        parent = verdict.path[at]
         start = len(self.text)
         self.text += self._detokenizer.add(raw.emitted[at])
         self.count += 1
         if not last:
-            node = verdict.nodes[verdict.path[at + 1]]
-            outcome = Outcome.ACCEPTED if node.strict else Outcome.RELAXED
-            return self._token(before, node.id, node.p, node.q, node.rank, node.forgiveness, outcome, at, start)
-        outcome = Outcome.RECOVERED if verdict.children[verdict.path[at]] else Outcome.BONUS
-        return self._token(before, before.emit, before.emit_p, math.nan, before.emit_rank, 0.0, outcome, at, start)
+            number = verdict.path[at + 1]
+            return self._drafted(raw, number, _outcome(verdict.nodes[number]), at, start)
+        before = verdict.nodes[parent]
+        outcome = Outcome.RECOVERED if verdict.children[parent] else Outcome.BONUS
+        judged = _Judged(0, before.emit, before.emit_p, math.nan, before.emit_rank, before.emit_logprob, 0.0)
+        return self._token(before, parent, judged, outcome, at, start)
 
     def _refused(self, raw: RawStep, at: int) -> list[Token]:
         """The drafted tokens that the recovered one replaces."""
-        before = raw.verdict.nodes[raw.verdict.path[at]]
-        nodes = [raw.verdict.nodes[child] for child in raw.verdict.children[raw.verdict.path[at]]]
-        start = len(self.text)
-        return [self._token(before, n.id, n.p, n.q, n.rank, n.forgiveness, Outcome.REJECTED, at, start) for n in nodes]
+        children = raw.verdict.children[raw.verdict.path[at]]
+        return [self._drafted(raw, child, Outcome.REJECTED, at, len(self.text)) for child in children]
 
-    def _token(
-        self, before: Node, token: float, p: float, q: float, rank: float, forgiveness: float, outcome: Outcome,
-        at: int, start: int,
-    ) -> Token:  # fmt: skip
+    def _drafted(self, raw: RawStep, number: int, outcome: Outcome, at: int, start: int) -> Token:
+        node = raw.verdict.nodes[number]
+        judged = _Judged(number, node.id, node.p, node.q, node.rank, node.logprob, node.forgiveness)
+        return self._token(raw.verdict.nodes[int(node.parent)], int(node.parent), judged, outcome, at, start)
+
+    def _token(self, before: Node, parent: int, judged: _Judged, outcome: Outcome, at: int, start: int) -> Token:
         rejected = outcome is Outcome.REJECTED
-        z1, z2 = before.top_z[0], before.top_z[1] if len(before.top_z) > 1 else -math.inf
+        top_z, top_ids = before.top_z or (math.nan,), before.top_ids or (-1,)
+        z2 = top_z[1] if len(top_z) > 1 else -math.inf
         return Token(
             position=self.count - (not rejected),
             step=self._steps,
             draft_position=at + 1,
+            node=judged.number,
+            parent=parent,
             outcome=outcome,
-            id=int(token),
-            piece=self._pieces[int(token)],
+            id=int(judged.id),
+            piece=self._pieces[int(judged.id)],
             start=start,
             end=start if rejected else len(self.text),
-            z1=z1,
+            z1=before.z1,
             z2=z2,
-            id1=int(before.top_ids[0]),
-            id2=int(before.top_ids[min(1, len(before.top_ids) - 1)]),
-            r=z2 / z1 if z1 > 0 else math.nan,
-            gap=z1 - z2,
+            id1=int(top_ids[0]),
+            id2=int(top_ids[min(1, len(top_ids) - 1)]),
+            r=z2 / before.z1 if before.z1 > 0 else math.nan,
+            gap=before.z1 - z2,
             own=int(before.own),
             own_piece=self._pieces[int(before.own)],
-            p=p,
-            q=q,
-            rank=int(rank),
+            p=judged.p,
+            q=judged.q,
+            rank=int(judged.rank) if math.isfinite(judged.rank) else 0,
             entropy=before.entropy,
-            forgiveness=forgiveness,
+            forgiveness=judged.forgiveness,
             u=before.u,
             edge=before.edge,
             tv=before.tv,
+            kl=before.kl,
+            logprob=judged.logprob,
             top=tuple(
                 Alternative(int(i), self._pieces[int(i)], chance)
                 for i, chance in zip(before.top_ids, before.top_p, strict=True)
             ),
         )
+
+
+class _Judged(NamedTuple):
+    """What of a token belongs to itself, not to the place at which it stands."""
+
+    number: int  # of its node, 0 where it was not drafted
+    id: float
+    p: float
+    q: float
+    rank: float
+    logprob: float
+    forgiveness: float
+
+
+def _outcome(node: Node) -> Outcome:
+    return Outcome.ACCEPTED if node.strict else Outcome.RELAXED

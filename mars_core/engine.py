@@ -1,6 +1,6 @@
 """The loop: draft → one target pass → verdict → commit. Knows token ids only: no text, no screen, no database, no log.
 
-Every emitted token belongs to a step: the prompt's last token is the root of the first one. Uniforms are indexed by output position.
+Every emitted token belongs to a step: the prompt's last token is the root of the first one. Draws are indexed by output position.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import torch
 from mars_core.drafting.base import Drafter
 from mars_core.model_cache import ModelCache, synchronise
 from mars_core.rules.base import Rule
-from mars_core.sampling import uniforms
+from mars_core.sampling import step_uniforms, uniforms
 from mars_core.types import DraftMode, Sampling
-from mars_core.verification import Draft, Verdict, judge, judge_sampled, walk
+from mars_core.verification import Draft, Verdict, judge, walk
 
 
 class InvalidLogitsError(RuntimeError):
@@ -38,7 +38,8 @@ class RawStep:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """One run's parts. ``drafter`` and ``target`` are fresh; ``parameters`` are complete and valid."""
+    """One run's parts. ``drafter`` and ``target`` are fresh; ``parameters`` are complete and valid. Without ``meter`` nothing is
+    measured but times and outcomes."""
 
     target: ModelCache
     drafter: Drafter
@@ -48,6 +49,7 @@ class Engine:
     mode: DraftMode
     eos: Collection[int]
     seed: int
+    meter: bool = True
 
     def prefill(self, prompt: Sequence[int]) -> None:
         """Reads all of the prompt but its last token, which is the root of the first step."""
@@ -60,9 +62,11 @@ class Engine:
     def steps(self, prompt: Sequence[int], max_new_tokens: int) -> Iterator[RawStep]:
         """Steps until EOS or ``max_new_tokens``. Never drafts past the last token that may be emitted."""
         ids = list(prompt)
-        u = uniforms(self.seed, max_new_tokens).to(self.target.device)
+        draws = uniforms(self.seed, max_new_tokens).to(self.target.device)
         while (position := len(ids) - len(prompt)) < max_new_tokens:
-            step = self._step(ids, max_new_tokens - position - 1, u[position:])
+            limit = max_new_tokens - position - 1
+            u = step_uniforms(draws, self.seed, position, min(limit, self.drafter.longest) + 1)
+            step = self._step(ids, limit, u)
             ids += step.emitted
             yield step
             if step.eos:
@@ -74,10 +78,12 @@ class Engine:
         draft = self.drafter.propose(ids, limit, u)
         synchronise(self.target.device)
         drafted = time.perf_counter()
-        verdict = self._verify(draft, u[: max(draft.tree.depths) + 1])
-        kept = len(verdict.path) - 1
-        self.target.keep(len(ids) + kept)
-        self.drafter.commit(kept)
+        verdict = self._verify(draft, u[: draft.depth + 1])
+        if draft.is_chain:
+            self.target.keep(len(ids) + len(verdict.path) - 1)
+        else:
+            self.target.keep_path(len(ids) - 1, verdict.path)
+        self.drafter.commit(verdict.path)
         synchronise(self.target.device)
         verified = time.perf_counter()
         emitted = [int(verdict.nodes[node].id) for node in verdict.path[1:]] + [
@@ -94,10 +100,15 @@ class Engine:
         )
 
     def _verify(self, draft: Draft, u: torch.Tensor) -> Verdict:
-        logits = self.target.forward(draft.ids)
-        decide = judge_sampled if self.mode is DraftMode.SAMPLED and draft.law is not None else judge
-        rows = decide(logits, draft, self.rule, self.parameters, self.sampling, u)
-        verdict = walk(rows.tolist(), draft.tree)
-        if any(math.isnan(node.top_z[0]) or math.isinf(node.top_z[0]) for node in verdict.nodes):
+        logits = self._read(draft)
+        rows = judge(logits, draft, self.rule, self.parameters, self.sampling, self.mode, u, self.meter)
+        verdict = walk(rows.tolist())
+        if not all(math.isfinite(node.z1) for node in verdict.nodes):
             raise InvalidLogitsError("The target's logits contain values that are not numbers; try another dtype.")
         return verdict
+
+    def _read(self, draft: Draft) -> torch.Tensor:
+        """The target's raw logits after every node."""
+        if draft.is_chain:
+            return self.target.forward(draft.ids)
+        return self.target.forward_tree(draft.ids, draft.parents, draft.depths)

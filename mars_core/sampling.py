@@ -15,19 +15,28 @@ from mars_core.types import Sampling
 
 
 class Use(IntEnum):
-    """What each of a position's uniforms decides: a column of ``uniforms``."""
+    """What each of a place's uniforms decides: a column of ``step_uniforms``."""
 
     DRAW = 0  # the target's own token, or the correction
-    ACCEPT = 1  # sampled drafts: keep or reject
+    ACCEPT = 1  # keep or reject
     DRAFT = 2  # sampled drafts: the drafter's token
 
 
 def uniforms(seed: int, count: int) -> Tensor:
-    """Uniforms in [0, 1), float64 [count, 3]: row i belongs to output position i whatever ``count`` is."""
+    """The drawing uniforms in [0, 1), float64 [count]: number i belongs to output position i whatever ``count`` is."""
     source = random.Random(seed)
-    return torch.tensor([[source.random() for _ in Use] for _ in range(count)], dtype=torch.float64).view(
-        count, len(Use)
-    )
+    return torch.tensor([source.random() for _ in range(count)], dtype=torch.float64)
+
+
+def step_uniforms(draws: Tensor, seed: int, position: int, count: int) -> Tensor:
+    """float64 [count, 3] for a step whose first token has output position ``position``; draws as ``uniforms`` gives them.
+
+    Only the drawing uniform of a place belongs to its position. A rule may look at the other two of places that the step does not
+    reach (block verification, a window), so that they must not decide there again: they belong to the step.
+    """
+    source = random.Random(f"{seed}/{position}")
+    others = torch.tensor([[source.random(), source.random()] for _ in range(count)], dtype=torch.float64)
+    return torch.cat([draws[position : position + count, None], others.to(draws.device)], -1)
 
 
 def lowest_argmax(logits: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ import transformers
 from mars_core import __version__
 from mars_core.assembly import Assembler
 from mars_core.drafting.base import Drafter
+from mars_core.drafting.eagle3 import Eagle3Drafter
 from mars_core.drafting.model import ModelDrafter
 from mars_core.drafting.ngram import NgramDrafter
 from mars_core.drafting.none import NoDrafter
@@ -34,6 +35,7 @@ from mars_core.types import (
     Step,
     StopReason,
     Trace,
+    TreeShape,
 )
 from mars_core.validation import validate
 
@@ -43,7 +45,7 @@ def run_config(
     max_new_tokens: int, seed: int,
 ) -> RunConfig:  # fmt: skip
     """A RunConfig that names this pair's models, device, dtype and the versions of the libraries."""
-    model = pair.draft_ref if drafter.kind == "model" else None
+    model = {"model": pair.draft_ref, "eagle3": pair.head_ref}.get(drafter.kind)
     return RunConfig(
         prompt=prompt,
         target=pair.target_ref,
@@ -80,8 +82,11 @@ class Session:
         """Length of the prompt in tokens, chat template included. Raises ValueError for a prompt that cannot be encoded."""
         return len(encode(self.pair.tokenizer, prompt))
 
-    def start(self, config: RunConfig) -> Run:
-        """A run that is ready to be iterated. Raises ValueError with one sentence that names what is wrong."""
+    def start(self, config: RunConfig, *, meter: bool = True) -> Run:
+        """A run that is ready to be iterated. Raises ValueError with one sentence that names what is wrong.
+
+        Without ``meter`` only times and outcomes are known: the measure of what measuring costs.
+        """
         validate(config, self.pair)
         parameters = RULES[config.rule.name].values(config.rule.parameters)
         config = replace(config, rule=RuleConfig(config.rule.name, parameters))
@@ -93,16 +98,16 @@ class Session:
                 + (f"1 to {room} fit into" if room > 0 else "the prompt alone does not fit into")
                 + f" the context of {self.pair.context} tokens."
             )
-        return Run(self.pair, config, ids)
+        return Run(self.pair, config, ids, meter)
 
 
 class Run:
     """One generation. Iterate it for its Steps; ``trace`` is available at any time, before the end with status cancelled."""
 
-    def __init__(self, pair: Pair, config: RunConfig, prompt_ids: list[int]) -> None:
+    def __init__(self, pair: Pair, config: RunConfig, prompt_ids: list[int], meter: bool) -> None:
         self._config = config
         self._prompt_ids = prompt_ids
-        self._engine = _engine(pair, config)
+        self._engine = _engine(pair, config, meter)
         self._assembler = Assembler(pair.tokenizer, config.prompt.stop)
         self._steps: list[Step] = []
         self._prefill_s = math.nan
@@ -182,25 +187,29 @@ def _sentence(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
 
 
-def _engine(pair: Pair, config: RunConfig) -> Engine:
+def _engine(pair: Pair, config: RunConfig, meter: bool) -> Engine:
     rule = RULES[config.rule.name]
-    target = ModelCache(pair.target)
+    head = pair.head if config.drafter.kind == "eagle3" else None
+    target = ModelCache(pair.target, taps=head.config.taps if head else ())
     return Engine(
         target=target,
-        drafter=_drafter(pair, config, target.device),
+        drafter=_drafter(pair, config, target),
         rule=rule,
         parameters=rule.values(config.rule.parameters),
         sampling=config.sampling,
         mode=config.drafter.mode,
         eos=pair.eos_ids,
         seed=config.seed,
+        meter=meter,
     )
 
 
-def _drafter(pair: Pair, config: RunConfig, device: torch.device) -> Drafter:
+def _drafter(pair: Pair, config: RunConfig, target: ModelCache) -> Drafter:
     drafter = config.drafter
     if drafter.kind == "ngram":
-        return NgramDrafter(drafter.k, device)
+        return NgramDrafter(drafter.k, target.device)
+    if drafter.kind == "eagle3" and pair.head is not None:
+        return Eagle3Drafter(pair.head, target, drafter.tree or TreeShape(drafter.k, drafter.k, 1))
     if drafter.kind == "model" and pair.draft is not None:
         return ModelDrafter(pair.draft, drafter.k, drafter.mode, config.sampling, pair.vocabulary)
-    return NoDrafter(device)
+    return NoDrafter(target.device)

@@ -7,12 +7,19 @@ from collections.abc import Sequence
 
 from mars_core.types import Cause, Divergence, Outcome, Step, Summary, Token, Trace
 
+SHIFTED = 1e-9  # a token's law counts as shifted where its TV from p is above this: float64 leaves less where the two are equal
+
 
 def summarise(
     steps: Sequence[Step], *, prompt_tokens: int, prefill_s: float, ttft_s: float, peak_memory_bytes: int
 ) -> Summary:
-    """All numbers of a run from its steps. The wall time ends with the last step."""
+    """All numbers of a run from its steps. The wall time ends with the last step.
+
+    A share, mean or maximum of nothing is nan, a sum of nothing 0; what the run did not measure (nan) makes its numbers nan.
+    """
     tokens = [token for step in steps for token in step.emitted]
+    tv, kl = [token.tv for token in tokens], [token.kl for token in tokens]
+    log_likelihood = math.fsum(token.logprob for token in tokens)
     counts = {outcome: sum(token.outcome is outcome for token in tokens) for outcome in Outcome}
     drafted = sum(step.drafted for step in steps)
     kept = counts[Outcome.ACCEPTED] + counts[Outcome.RELAXED]
@@ -24,8 +31,8 @@ def summarise(
         wall_s=wall_s,
         ttft_s=ttft_s,
         prefill_s=prefill_s,
-        draft_s=sum(step.draft_s for step in steps),
-        verify_s=sum(step.verify_s for step in steps),
+        draft_s=math.fsum(step.draft_s for step in steps),
+        verify_s=math.fsum(step.verify_s for step in steps),
         tokens_per_s=_ratio(len(tokens), wall_s),
         tau=_ratio(len(tokens), len(steps)),
         drafted=drafted,
@@ -37,21 +44,45 @@ def summarise(
         acceptance_rate=_ratio(kept, drafted),
         acceptance_by_position=_by_position(steps),
         relaxed_share=_ratio(counts[Outcome.RELAXED], len(tokens)),
-        tv_sum=math.fsum(token.tv for token in tokens),
+        tv_sum=math.fsum(tv),
+        tv_mean=_ratio(math.fsum(tv), len(tv)),
+        tv_max=_largest(tv),
+        kl_sum=math.fsum(kl),
+        kl_mean=_ratio(math.fsum(kl), len(kl)),
+        kl_max=_largest(kl),
+        shifted_share=_shifted_share(steps),
+        log_likelihood=log_likelihood,
+        perplexity=_exp(-_ratio(log_likelihood, len(tokens))),
         peak_memory_bytes=peak_memory_bytes,
     )
 
 
 def _by_position(steps: Sequence[Step]) -> tuple[float, ...]:
-    """Kept at draft position i / drafted at i, for i = 1 … the longest draft."""
-    longest = max((step.drafted for step in steps), default=0)
-    offered = [sum(step.drafted >= i for step in steps) for i in range(1, longest + 1)]
-    kept = [sum(step.kept >= i for step in steps) for i in range(1, longest + 1)]
-    return tuple(_ratio(part, whole) for part, whole in zip(kept, offered, strict=True))
+    """Steps that kept a token at depth i / steps that drafted one there, for i = 1 … the deepest draft."""
+    depths = [max((node.depth for node in step.nodes), default=0) for step in steps]  # every depth above is drafted too
+    places = range(1, max(depths, default=0) + 1)
+    return tuple(_ratio(sum(step.kept >= i for step in steps), sum(depth >= i for depth in depths)) for i in places)
+
+
+def _shifted_share(steps: Sequence[Step]) -> float:
+    """Steps in which the law of any emitted token differs from p (TV > SHIFTED) / steps."""
+    largest = [_largest([token.tv for token in step.emitted]) for step in steps]
+    return math.nan if any(map(math.isnan, largest)) else _ratio(sum(tv > SHIFTED for tv in largest), len(steps))
+
+
+def _largest(values: Sequence[float]) -> float:
+    return math.nan if not values or any(map(math.isnan, values)) else max(values)
 
 
 def _ratio(part: float, whole: float) -> float:
     return part / whole if whole else math.nan
+
+
+def _exp(x: float) -> float:
+    try:
+        return math.exp(x)
+    except OverflowError:
+        return math.inf
 
 
 def first_divergence(baseline: Trace, other: Trace) -> Divergence | None:

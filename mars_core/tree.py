@@ -1,40 +1,27 @@
-"""Draft topology: a token tree whose node 0 is the last committed token. A chain is the tree with one path. Standard library only."""
+"""Draft topology as tensors: node 0 is the last committed token, ``parents[i]`` the node before node i + 1. A chain is the tree with
+one path. Parents come before their children; siblings stand in draft order. Needs only torch."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
-
-@dataclass(frozen=True, slots=True)
-class Tree:
-    """``parents[i]`` is the node before node i + 1, always a smaller number; children of a node stand in draft order."""
-
-    parents: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        if any(not 0 <= parent <= child for child, parent in enumerate(self.parents)):
-            raise ValueError(f"parents {self.parents}: every parent must come before its child")
-
-    @property
-    def size(self) -> int:
-        """Nodes, the root included."""
-        return len(self.parents) + 1
-
-    @property
-    def depths(self) -> tuple[int, ...]:
-        """Distance of every node from the root; the root's is 0."""
-        depths = [0]
-        for parent in self.parents:
-            depths.append(depths[parent] + 1)
-        return tuple(depths)
-
-    @property
-    def is_chain(self) -> bool:
-        return self.parents == tuple(range(len(self.parents)))
+import torch
+from torch import Tensor
 
 
 @cache
-def chain(length: int) -> Tree:
-    """The tree with one path of ``length`` drafted tokens."""
-    return Tree(tuple(range(length)))
+def chain(length: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Parents [N] and depths [N + 1] of the tree with one path of N drafted tokens. Not to be written to."""
+    return torch.arange(length, device=device), torch.arange(length + 1, device=device)
+
+
+def ancestors(parents: Tensor) -> Tensor:
+    """bool [N + 1, N + 1]: whether the column's node is the row's node or before it."""
+    size = len(parents) + 1
+    sees = torch.eye(size, device=parents.device)
+    sees[torch.arange(1, size, device=parents.device), parents] = 1
+    reach = 1
+    while reach < size - 1:  # each product doubles how far back a node sees
+        sees = (sees @ sees).clamp(max=1)
+        reach *= 2
+    return sees.bool()

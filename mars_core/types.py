@@ -81,13 +81,23 @@ class RuleConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class TreeShape:
+    """A dynamic draft tree: the ``top_k`` best nodes of every depth are expanded, the best ``tokens`` nodes are drafted."""
+
+    tokens: int = 60  # drafted nodes; the root is not one
+    depth: int = 7
+    top_k: int = 10
+
+
+@dataclass(frozen=True, slots=True)
 class DrafterConfig:
-    """Where drafts come from. ``kind``: ``model``, ``ngram`` or ``none``; ``k`` tokens a step."""
+    """Where drafts come from. ``kind``: ``model``, ``eagle3``, ``ngram`` or ``none``; a chain of ``k`` tokens a step, or a tree."""
 
     kind: str = "model"
     model: ModelRef | None = None
-    k: int = 5
+    k: int = 5  # of chains
     mode: DraftMode = DraftMode.GREEDY
+    tree: TreeShape | None = None  # eagle3 only
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +140,16 @@ class Token:
     ``z1 >= z2`` are the target's two best raw logits, ``r = z2/z1`` (nan where z1 <= 0: such a position counts as decisive) and
     ``gap = z1 - z2``. ``p``, ``q`` are the token's probability under target and drafter (q is nan where nothing was drafted;
     1 for drafters without probabilities). ``own`` is the token the target drew here with the uniform ``u``; ``forgiveness`` is the
-    probability with which the rule keeps this token though it is not ``own``; ``tv`` is the total variation distance between the
-    law of the token emitted here, given the draft, and p.
+    probability with which the rule keeps this token though strict does not; ``tv`` and ``kl`` (nats) are total variation and
+    KL(P‖p) between the law P of the token emitted here, given context and draft, and p; ``logprob`` is ln softmax(z) of this token:
+    the target's own opinion of it, at temperature 1 and unfiltered whatever the run's sampling.
     """
 
     position: int  # output position, 0-based; a rejected token has that of the token emitted in its stead
     step: int  # 0-based
-    draft_position: int  # 1..K; for a recovered or bonus token: kept tokens of the step + 1
+    draft_position: int  # depth in the draft, 1..; for a recovered or bonus token: kept tokens of the step + 1
+    node: int  # number of the drafted node in the step's tree, 1..; 0 for a recovered or bonus token
+    parent: int  # number of the node after which this token stands; 0 is the root, the last token of the step before
     outcome: Outcome
     id: int
     piece: str
@@ -158,7 +171,22 @@ class Token:
     u: float
     edge: float  # distance from u to the nearer end of own's interval of the inverse CDF; at temperature 0 the gap
     tv: float
+    kl: float
+    logprob: float
     top: tuple[Alternative, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DraftNode:
+    """One drafted token of a step's tree, kept or not. ``p`` and ``q``: under target and drafter, after its parent."""
+
+    id: int
+    piece: str
+    parent: int  # number of its parent node; 0 is the root; nodes are numbered from 1
+    depth: int  # 1..
+    p: float
+    q: float
+    outcome: Outcome  # accepted, relaxed or rejected
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +199,7 @@ class Step:
     draft_s: float
     verify_s: float  # target pass, rule, commit and the one transfer to the host
     elapsed_s: float  # since the start of the run, at the end of this step
-    drafted_ids: tuple[int, ...]
+    nodes: tuple[DraftNode, ...]  # the whole draft; node number i stands at nodes[i - 1]
     tokens: tuple[Token, ...]
 
     @property
@@ -200,9 +228,17 @@ class Summary:
     recovered: int
     bonus: int
     acceptance_rate: float  # kept / drafted
-    acceptance_by_position: tuple[float, ...]  # kept at draft position i / drafted at i
+    acceptance_by_position: tuple[float, ...]  # steps that kept a token at depth i / steps that drafted one there
     relaxed_share: float  # relaxed / new_tokens
     tv_sum: float
+    tv_mean: float  # over emitted tokens
+    tv_max: float
+    kl_sum: float  # nats; infinite where the rule may emit what p excludes
+    kl_mean: float
+    kl_max: float
+    shifted_share: float  # steps in which any emitted token's law differs from p (TV > SHIFTED) / steps
+    log_likelihood: float  # sum of logprob over the emitted tokens
+    perplexity: float  # exp(−log_likelihood / new_tokens)
     peak_memory_bytes: int
 
 

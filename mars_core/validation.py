@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 from mars_core.models import Pair
-from mars_core.rules import RULES
+from mars_core.rules import RULES, Rule, Siblings
 from mars_core.types import DrafterConfig, DraftMode, RunConfig, Sampling
 
 LONGEST_DRAFT = 64
 LARGEST_SEED = 2**63 - 1
-DRAFTERS = ("model", "ngram", "none")
+DRAFTERS = ("model", "eagle3", "ngram", "none")
+TREE_RANGES = {"tokens": (1, 256), "depth": (1, 32), "top_k": (1, 64)}
 
 
 def validate(config: RunConfig, pair: Pair) -> None:
@@ -20,8 +21,7 @@ def validate(config: RunConfig, pair: Pair) -> None:
     if config.rule.name not in RULES:
         raise ValueError(f"The rule is {config.rule.name!r}; it must be one of {', '.join(RULES)}.")
     RULES[config.rule.name].values(config.rule.parameters)
-    if config.drafter.kind == "none" and config.rule.name != "strict":
-        raise ValueError(f"Rule {config.rule.name} needs a drafter; drafter none goes with rule strict only.")
+    _combination(RULES[config.rule.name], config.drafter)
     if not 0 <= config.seed <= LARGEST_SEED:
         raise ValueError(f"seed is {config.seed}; it must be 0 to {LARGEST_SEED}.")
     if any(not stop for stop in config.prompt.stop):
@@ -40,11 +40,46 @@ def _sampling(sampling: Sampling) -> None:
 def _drafter(drafter: DrafterConfig, pair: Pair) -> None:
     if drafter.kind not in DRAFTERS:
         raise ValueError(f"The drafter is {drafter.kind!r}; it must be one of {', '.join(DRAFTERS)}.")
-    if drafter.kind != "none" and not 1 <= drafter.k <= LONGEST_DRAFT:
+    if drafter.kind != "none" and drafter.tree is None and not 1 <= drafter.k <= LONGEST_DRAFT:
         raise ValueError(f"K is {drafter.k}; it must be 1 to {LONGEST_DRAFT} (for no draft choose drafter none).")
     if drafter.kind == "model" and pair.draft is None:
-        raise ValueError(f"The pair {pair.spec.key} has no draft model; choose drafter ngram or none.")
+        raise ValueError(f"The pair {pair.spec.key} has no draft model; choose drafter {_others(pair)}.")
+    if drafter.kind == "eagle3" and pair.head is None:
+        raise ValueError(f"The pair {pair.spec.key} has no EAGLE-3 head; choose drafter {_others(pair)}.")
     if drafter.mode is DraftMode.SAMPLED and drafter.kind != "model":
         raise ValueError(
             f"Draft mode is sampled and the drafter {drafter.kind}; only a draft model samples its drafts."
         )
+    if drafter.tree is not None:
+        _tree(drafter)
+
+
+def _others(pair: Pair) -> str:
+    with_model = ["model"] if pair.draft is not None else []
+    with_head = ["eagle3"] if pair.head is not None else []
+    return ", ".join([*with_model, *with_head, "ngram"]) + " or none"
+
+
+def _tree(drafter: DrafterConfig) -> None:
+    if drafter.kind != "eagle3":
+        raise ValueError(f"A draft tree is asked for and the drafter is {drafter.kind}; only eagle3 drafts trees.")
+    for name, (low, high) in TREE_RANGES.items():
+        value = getattr(drafter.tree, name)
+        if not low <= value <= high:
+            raise ValueError(f"{name} of the draft tree is {value}; it must be {low} to {high}.")
+
+
+def _combination(rule: Rule, drafter: DrafterConfig) -> None:
+    """Whether the rule is defined for what the drafter does."""
+    if drafter.kind == "none":
+        if rule.name != "strict":
+            raise ValueError(f"Rule {rule.name} needs a drafter; drafter none goes with rule strict only.")
+        return
+    if drafter.mode not in rule.modes:
+        raise ValueError(
+            f"Draft mode is {drafter.mode}; rule {rule.name} is defined for {' and '.join(rule.modes)} drafts only."
+        )
+    if drafter.tree is not None and drafter.tree.top_k > 1 and rule.siblings is Siblings.REFUSED:
+        raise ValueError(f"A draft tree is asked for; rule {rule.name} is defined for chains only.")
+    if rule.needs_law and drafter.kind == "ngram":
+        raise ValueError(f"Rule {rule.name} needs the drafter's probabilities; drafter ngram has none.")

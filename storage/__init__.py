@@ -1,7 +1,14 @@
 """Keeps traces and hands them back: RunStore, and export as CSV and Parquet. Knows mars_core.types and no screen."""
 
 from storage.errors import StorageError
-from storage.export import write_runs_csv, write_runs_parquet, write_tokens_csv, write_tokens_parquet
+from storage.export import (
+    write_nodes_csv,
+    write_nodes_parquet,
+    write_runs_csv,
+    write_runs_parquet,
+    write_tokens_csv,
+    write_tokens_parquet,
+)
 from storage.store import RunStore, StoredComparison, StoredRun
 
 __all__ = [
@@ -9,6 +16,8 @@ __all__ = [
     "StorageError",
     "StoredComparison",
     "StoredRun",
+    "write_nodes_csv",
+    "write_nodes_parquet",
     "write_runs_csv",
     "write_runs_parquet",
     "write_tokens_csv",

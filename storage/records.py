@@ -15,7 +15,9 @@ from sqlalchemy import RowMapping
 from mars_core.types import (
     Alternative,
     DrafterConfig,
+    DraftNode,
     ModelRef,
+    Outcome,
     PromptConfig,
     RuleConfig,
     RunConfig,
@@ -24,6 +26,7 @@ from mars_core.types import (
     Summary,
     Token,
     Trace,
+    TreeShape,
 )
 from storage.errors import StorageError
 
@@ -38,6 +41,7 @@ _TOKEN = {field.name: field.name for field in fields(Token)} | {
 _STEP = {field.name: field.name for field in fields(Step) if field.name != "tokens"} | {"index": "step"}
 _SUMMARY = {field.name: field.name for field in fields(Summary)}
 _SAMPLING = {field.name: field.name for field in fields(Sampling)}
+_TREE = {field.name: f"tree_{field.name}" for field in fields(TreeShape)}
 
 
 def prompt_row(prompt: PromptConfig) -> Values:
@@ -69,13 +73,17 @@ def run_row(trace: Trace) -> Values:
         "environment": dict(config.environment),
         "prompt_ids": list(trace.prompt_ids),
         "text": trace.text,
+        **(_taken(drafter.tree, _TREE) if drafter.tree else dict.fromkeys(_TREE.values())),
         **_taken(config.sampling, _SAMPLING),
         **_taken(trace.summary, _SUMMARY),
     }
 
 
 def step_rows(trace: Trace, run_id: str) -> list[Values]:
-    return [{"run_id": run_id, **_taken(step, _STEP)} for step in trace.steps]
+    return [
+        {"run_id": run_id, **_taken(step, _STEP), "nodes": [_node_row(node) for node in step.nodes]}
+        for step in trace.steps
+    ]
 
 
 def token_rows(trace: Trace, run_id: str) -> Iterator[Values]:
@@ -114,6 +122,14 @@ def read_trace(
     )
 
 
+def read_nodes(rows: Sequence[Sequence[Any]]) -> tuple[DraftNode, ...]:
+    """The drafted nodes of a step, as its column ``nodes`` holds them."""
+    return tuple(
+        DraftNode(id_, piece, parent, depth, float(p), float(q), _outcome(outcome))
+        for id_, piece, parent, depth, p, q, outcome in rows
+    )
+
+
 def rule_label(row: RowMapping) -> str:
     """A run's rule in a table: ``none``, ``strict``, ``mars(theta=0.9)``."""
     if row["drafter"] == "none":
@@ -140,6 +156,18 @@ def _given(row: RowMapping, columns: Mapping[str, str]) -> Values:
     return {name: row[column] for name, column in columns.items()}
 
 
+def _node_row(node: DraftNode) -> list[Any]:
+    return [node.id, node.piece, node.parent, node.depth, node.p, node.q, str(node.outcome)]
+
+
+def _outcome(word: str) -> Outcome:
+    """Raises LookupError for an unknown word, as a column of words does."""
+    try:
+        return Outcome(word)
+    except ValueError:
+        raise LookupError(f"{word!r} is not among the outcomes of a token") from None
+
+
 def _config(row: RowMapping, prompt: PromptConfig) -> RunConfig:
     model = row["drafter_model"]
     return RunConfig(
@@ -150,6 +178,7 @@ def _config(row: RowMapping, prompt: PromptConfig) -> RunConfig:
             None if model is None else ModelRef(model, row["drafter_revision"]),
             row["k"],
             row["draft_mode"],
+            None if row["tree_tokens"] is None else TreeShape(**_given(row, _TREE)),
         ),
         rule=RuleConfig(row["rule"], {name: float(value) for name, value in row["rule_parameters"].items()}),
         sampling=Sampling(**_given(row, _SAMPLING)),
@@ -167,7 +196,7 @@ def _summary(row: RowMapping) -> Summary:
 
 def _step(row: RowMapping, tokens: Sequence[Token]) -> Step:
     values = _given(row, _STEP)
-    values["drafted_ids"] = tuple(values["drafted_ids"])
+    values["nodes"] = read_nodes(values["nodes"])
     return Step(**values, tokens=tuple(tokens))
 
 

@@ -1,22 +1,23 @@
-"""Runs and tokens as flat rows for export, read a bounded piece at a time. Knows no file format.
+"""Runs, tokens and drafted nodes as flat rows for export, read a bounded piece at a time. Knows no file format.
 
-Comparisons come in the order in which they were made (or that of the ids asked for), runs by lane, tokens in order.
+Comparisons come in the order in which they were made (or that of the ids asked for), runs by lane, tokens and nodes in order.
 Each piece is read in a transaction of its own: on SQLite a long one would hold up writers. Runs never change, so a row
 is always whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, or_, select
+from sqlalchemy import ColumnElement, Integer, Select, and_, column, or_, select
 
-from storage.records import check_id, no_comparison
+from storage.columns import Real, SafeText
+from storage.records import check_id, no_comparison, read_nodes
 from storage.schema import Comparison, Run, Step, Token
 from storage.store import RunStore
 
-SCHEMA_VERSION = 1  # of the exported columns; goes up when one changes its name or meaning
+SCHEMA_VERSION = 2  # of the exported columns; goes up when one changes its name or meaning
 COMPARISONS_A_READ = 20
 STEPS_A_READ = 128
 
@@ -41,7 +42,16 @@ TOKEN_COLUMNS: tuple[ColumnElement[Any], ...] = (
     Run.lane.label("lane"),
     Run.rule.label("rule"),
     *_all(Token, "run_id"),
-    *_all(Step, "run_id", "step", prefix="step_"),
+    *_all(Step, "run_id", "step", "nodes", prefix="step_"),  # the draft of the step is in NODE_COLUMNS
+)
+_STEP_COLUMNS: tuple[ColumnElement[Any], ...] = (*TOKEN_COLUMNS[:4], Step.step.label("step"))
+NODE_COLUMNS: tuple[ColumnElement[Any], ...] = (
+    *_STEP_COLUMNS,
+    *(column(name, Integer) for name in ("node", "parent", "depth", "token_id")),
+    column("piece", SafeText),
+    column("p", Real),
+    column("q", Real),
+    column("outcome", SafeText),
 )
 
 
@@ -52,7 +62,12 @@ def run_rows(store: RunStore, comparison_ids: Iterable[str] | None = None) -> It
 
 def token_rows(store: RunStore, comparison_ids: Iterable[str] | None = None) -> Iterator[Row]:
     """One row a token: ``schema_version`` and TOKEN_COLUMNS. Raises StorageError for an unknown id, at once."""
-    return _token_rows(store, _checked(store, comparison_ids))
+    return _run_by_run(store, _checked(store, comparison_ids), _tokens)
+
+
+def node_rows(store: RunStore, comparison_ids: Iterable[str] | None = None) -> Iterator[Row]:
+    """One row a drafted node: ``schema_version`` and NODE_COLUMNS. Raises StorageError for an unknown id, at once."""
+    return _run_by_run(store, _checked(store, comparison_ids), _nodes)
 
 
 def _run_rows(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Row]:
@@ -62,12 +77,14 @@ def _run_rows(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Row]:
         yield from sorted(rows, key=lambda row: page.index(row["comparison_id"]))
 
 
-def _token_rows(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Row]:
+def _run_by_run(
+    store: RunStore, wanted: Sequence[str] | None, rows_of: Callable[[RunStore, str], Iterator[Row]]
+) -> Iterator[Row]:
     for page in _pages(store, wanted):
         statement = select(Run.id, Run.comparison_id).where(Run.comparison_id.in_(page))
         runs = _fetch(store, statement.order_by(Run.lane, Run.execution_order))
         for run in sorted(runs, key=lambda row: page.index(row["comparison_id"])):
-            yield from _tokens(store, run["id"])
+            yield from rows_of(store, run["id"])
 
 
 def _tokens(store: RunStore, run_id: str) -> Iterator[Row]:
@@ -78,6 +95,31 @@ def _tokens(store: RunStore, run_id: str) -> Iterator[Row]:
     while batch := _fetch(store, statement.where(Token.step >= start, Token.step < start + STEPS_A_READ)):
         yield from batch
         start += STEPS_A_READ
+
+
+def _nodes(store: RunStore, run_id: str) -> Iterator[Row]:
+    statement = select(*_STEP_COLUMNS, Step.nodes).join(Run, Run.id == Step.run_id)
+    statement = statement.where(Step.run_id == run_id).order_by(Step.step)
+    start = 0
+    while batch := _fetch(store, statement.where(Step.step >= start, Step.step < start + STEPS_A_READ)):
+        for step in batch:
+            yield from _nodes_of(step)
+        start += STEPS_A_READ
+
+
+def _nodes_of(step: Row) -> Iterator[Row]:
+    nodes = read_nodes(step.pop("nodes"))
+    for number, node in enumerate(nodes, start=1):
+        yield step | {
+            "node": number,
+            "parent": node.parent,
+            "depth": node.depth,
+            "token_id": node.id,
+            "piece": node.piece,
+            "p": node.p,
+            "q": node.q,
+            "outcome": node.outcome,
+        }
 
 
 def _pages(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[str]]:

@@ -74,6 +74,9 @@ class Run(Base):
     drafter_revision: Mapped[Words | None]
     k: Mapped[int]
     draft_mode: Mapped[DraftMode] = mapped_column(_words(DraftMode))
+    tree_tokens: Mapped[int | None]  # these three: NULL where the drafter drafts chains
+    tree_depth: Mapped[int | None]
+    tree_top_k: Mapped[int | None]
     target: Mapped[Words]
     target_revision: Mapped[Words | None]
     temperature: Mapped[Number]
@@ -101,6 +104,14 @@ class Run(Base):
     acceptance_rate: Mapped[Number]
     relaxed_share: Mapped[Number]
     tv_sum: Mapped[Number]
+    tv_mean: Mapped[Number]
+    tv_max: Mapped[Number]
+    kl_sum: Mapped[Number]
+    kl_mean: Mapped[Number]
+    kl_max: Mapped[Number]
+    shifted_share: Mapped[Number]
+    log_likelihood: Mapped[Number]
+    perplexity: Mapped[Number]
     peak_memory_bytes: Mapped[Large]
     acceptance_by_position: Mapped[Json]  # list of numbers
 
@@ -122,7 +133,7 @@ class Step(Base):
     draft_s: Mapped[Number]
     verify_s: Mapped[Number]
     elapsed_s: Mapped[Number]
-    drafted_ids: Mapped[Json]  # list of token ids
+    nodes: Mapped[Json]  # list of [id, piece, parent, depth, p, q, outcome]
 
 
 class Token(Base):
@@ -136,6 +147,8 @@ class Token(Base):
     ordinal: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     position: Mapped[int]
     draft_position: Mapped[int]
+    node: Mapped[int]
+    parent: Mapped[int]
     outcome: Mapped[Outcome] = mapped_column(_words(Outcome))
     token_id: Mapped[int]
     piece: Mapped[Words]
@@ -157,4 +170,6 @@ class Token(Base):
     u: Mapped[Number]
     edge: Mapped[Number]
     tv: Mapped[Number]
+    kl: Mapped[Number]
+    logprob: Mapped[Number]
     top: Mapped[Json]  # list of [id, piece, p]

@@ -2,6 +2,7 @@
 
 ``make_trace`` plays one run over a small vocabulary: at every output position the target's own token is drawn by a
 uniform that depends on seed and position only, so two rules agree up to the first token that one of them forgave.
+Drafts are trees (a chain has one path); a node beside the path is judged under the law of its own context.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import accumulate
 
+from mars_core.telemetry import summarise
 from mars_core.types import (
     Alternative,
     DrafterConfig,
+    DraftNode,
     ModelRef,
     Outcome,
     PromptConfig,
@@ -24,9 +27,9 @@ from mars_core.types import (
     Status,
     Step,
     StopReason,
-    Summary,
     Token,
     Trace,
+    TreeShape,
 )
 
 NAN = math.nan
@@ -37,14 +40,10 @@ WORDS: tuple[str, ...] = (
     " garden", " apples", " seeds", ",", ".", " She", " He", " found", " saw", " 1", "7", " +", " 2", "5", " =", " 42",
     "\n", ' "yes"', " naïve", " 日本", " in", " with", " small", " old", " door", " again", " river",
 )  # fmt: skip
+PROMPT = "Tell me a story about a sunny day."
 ENVIRONMENT = {
-    "app": "0.1.0",
-    "python": "3.11.7",
-    "torch": "2.13.0",
-    "transformers": "5.23.0",
-    "device": "cpu",
-    "dtype": "float32",
-}
+    "app": "0.1.0", "python": "3.11.7", "torch": "2.13.0", "transformers": "5.23.0", "device": "cpu", "dtype": "float32",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +51,11 @@ class _Place:
     """The target's law at one output position, over five tokens."""
 
     ids: tuple[int, ...]  # likeliest first
-    probabilities: tuple[float, ...]
+    probabilities: tuple[float, ...]  # under the run's sampling
+    logprobs: tuple[float, ...]  # at temperature 1
     z1: float
     r: float
+    gap: float
     own: int
     u: float
     edge: float
@@ -65,19 +66,14 @@ class _Place:
 
 
 def make_config(
-    *,
-    rule: str = "strict",
-    theta: float = 0.9,
-    k: int = 5,
-    seed: int = 0,
-    temperature: float = 1.0,
-    max_new_tokens: int = 40,
-    prompt: PromptConfig | str = "Tell me a story about a sunny day.",
-) -> RunConfig:
+    *, rule: str = "strict", theta: float = 0.9, k: int = 5, seed: int = 0, temperature: float = 1.0,
+    max_new_tokens: int = 40, prompt: PromptConfig | str = PROMPT, tree: TreeShape | None = None,
+) -> RunConfig:  # fmt: skip
     """A configuration as the bundled pair would have it; ``rule="none"`` is plain decoding of the target."""
     prompt = prompt if isinstance(prompt, PromptConfig) else PromptConfig(prompt, system="Be brief.", stop=("###",))
     plain = rule == "none"
     drafter = DrafterConfig("none", None, 0) if plain else DrafterConfig("model", ModelRef("demo/draft", "bundled"), k)
+    drafter = DrafterConfig("eagle3", ModelRef("demo/eagle3", "bundled"), tree=tree) if tree else drafter
     return RunConfig(
         prompt=prompt,
         target=ModelRef("demo/target", "bundled"),
@@ -91,25 +87,18 @@ def make_config(
 
 
 def make_trace(
-    *,
-    rule: str = "strict",
-    theta: float = 0.9,
-    k: int = 5,
-    new_tokens: int = 40,
-    seed: int = 0,
-    temperature: float = 1.0,
-    prompt: PromptConfig | str = "Tell me a story about a sunny day.",
-    words: Sequence[str] = WORDS,
-    status: Status = Status.COMPLETED,
-    error: str = "",
-) -> Trace:
+    *, rule: str = "strict", theta: float = 0.9, k: int = 5, new_tokens: int = 40, seed: int = 0, temperature: float = 1.0,
+    prompt: PromptConfig | str = PROMPT, words: Sequence[str] = WORDS, status: Status = Status.COMPLETED, error: str = "",
+    tree: TreeShape | None = None,
+) -> Trace:  # fmt: skip
     """One run of ``new_tokens`` tokens under ``strict``, ``none`` or a ``mars`` rule. ``words``: 5 pieces or more."""
     config = make_config(
-        rule=rule, theta=theta, k=k, seed=seed, temperature=temperature, max_new_tokens=new_tokens, prompt=prompt
-    )
+        rule=rule, theta=theta, k=k, seed=seed, temperature=temperature, max_new_tokens=new_tokens, prompt=prompt, tree=tree,
+    )  # fmt: skip
     steps = _steps(config, new_tokens, words)
     reasons = {Status.CANCELLED: StopReason.CANCELLED, Status.FAILED: StopReason.ERROR}
     prompt_ids = tuple(range(5, 5 + 1 + len(config.prompt.text) // 4))
+    ttft_s = steps[0].elapsed_s if steps else NAN
     return Trace(
         config=config,
         status=status,
@@ -117,8 +106,19 @@ def make_trace(
         prompt_ids=prompt_ids,
         text="".join(token.piece for step in steps for token in step.emitted),
         steps=steps,
-        summary=_summary(steps, len(prompt_ids)),
+        summary=summarise(
+            steps, prompt_tokens=len(prompt_ids), prefill_s=PREFILL_S, ttft_s=ttft_s, peak_memory_bytes=1_234_567_890
+        ),
         error=error or ("The device ran out of memory." if status is Status.FAILED else ""),
+    )
+
+
+def make_tree_trace(
+    *, rule: str = "mars", temperature: float = 0.0, new_tokens: int = 40, seed: int = 0, words: Sequence[str] = WORDS
+) -> Trace:
+    """One run with an EAGLE-3 head that drafts trees: kept and rejected branches, and at temperature 0 an infinite KL."""
+    return make_trace(
+        rule=rule, temperature=temperature, new_tokens=new_tokens, seed=seed, words=words, tree=TreeShape(24, 6, 4)
     )
 
 
@@ -144,7 +144,8 @@ def _place(config: RunConfig, branch: int, position: int, words: Sequence[str]) 
     gap = z1 * (1.0 - r) if r == r else 2.5
     weights = [1.0, math.exp(-gap)] + [math.exp(-gap - 1.0 - rank) for rank in range(3)]
     one_hot = config.sampling.temperature == 0.0
-    probabilities = (1.0, 0.0, 0.0, 0.0, 0.0) if one_hot else tuple(w / sum(weights) for w in weights)
+    soft = tuple(w / sum(weights) for w in weights)
+    probabilities = (1.0, 0.0, 0.0, 0.0, 0.0) if one_hot else soft
     u = rng.random()
     order = sorted(range(5), key=ids.__getitem__)
     borders = list(accumulate((probabilities[i] for i in order), initial=0.0))
@@ -153,28 +154,41 @@ def _place(config: RunConfig, branch: int, position: int, words: Sequence[str]) 
     edge = gap if one_hot else min(u - borders[at], abs(borders[at + 1] - u))
     guess = rng.random()
     draft = own if guess < 0.72 else ids[0] if guess < 0.82 else ids[1] if guess < 0.96 else ids[4]
-    return _Place(ids, probabilities, z1, r, own, u, edge, draft)
+    return _Place(ids, probabilities, tuple(map(math.log, soft)), z1, r, gap, own, u, edge, draft)
 
 
 def _token(place: _Place, token: int, outcome: Outcome, base: Token, words: Sequence[str], forgiven: float) -> Token:
     drafted = outcome in (*KEPT, Outcome.REJECTED)
     length = 0 if outcome is Outcome.REJECTED else len(words[token])
-    r, z1 = place.r, place.z1
-    gap = z1 * (1.0 - r) if r == r else 2.5
+    p = place.p(token)
     return replace(
         base,
         outcome=outcome, id=token, piece=words[token], end=base.start + length,
-        z1=z1, z2=z1 - gap, id1=place.ids[0], id2=place.ids[1], r=r, gap=gap, own=place.own, own_piece=words[place.own],
-        p=place.p(token), q=0.5 if drafted else NAN, rank=place.ids.index(token) + 1,
+        z1=place.z1, z2=place.z1 - place.gap, id1=place.ids[0], id2=place.ids[1], r=place.r, gap=place.gap,
+        own=place.own, own_piece=words[place.own],
+        node=base.node if drafted else 0, p=p, q=base.q if drafted else NAN, rank=place.ids.index(token) + 1,
         entropy=-sum(p * math.log(p) for p in place.probabilities if p > 0.0),
-        forgiveness=forgiven, u=place.u, edge=place.edge, tv=forgiven * (1.0 - place.p(token)),
+        forgiveness=forgiven, u=place.u, edge=place.edge, tv=forgiven * (1.0 - p),
+        kl=0.0 if not forgiven else abs(math.log(p)) if p else math.inf, logprob=place.logprobs[place.ids.index(token)],
         top=tuple(Alternative(i, words[i], p) for i, p in zip(place.ids, place.probabilities, strict=True)),
     )  # fmt: skip
 
 
 _BLANK = Token(
-    0, 0, 0, Outcome.BONUS, 0, "", 0, 0, 0.0, 0.0, 0, 0, 0.0, 0.0, 0, "", 0.0, NAN, 1, 0.0, 0.0, 0.0, 0.0, 0.0, ()
-)
+    0, 0, 0, 0, 0, Outcome.BONUS, 0, "", 0, 0, 0.0, 0.0, 0, 0, 0.0, 0.0, 0, "",
+    0.0, NAN, 1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, (),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Guess:
+    """One token that the drafter considers. ``path``: the drafted tokens up to it; ``score``: the product of their q."""
+
+    score: float
+    path: tuple[int, ...]
+    p: float
+    q: float
+    branch: int  # the context after it
 
 
 def _steps(config: RunConfig, new_tokens: int, words: Sequence[str]) -> tuple[Step, ...]:
@@ -182,70 +196,83 @@ def _steps(config: RunConfig, new_tokens: int, words: Sequence[str]) -> tuple[St
     position = start = branch = 0
     elapsed = PREFILL_S
     while position < new_tokens:
-        drafted, tokens = [], []
-        width = min(config.drafter.k, new_tokens - position - 1)
-        for depth in range(1, width + 2):
-            place = _place(config, branch, position, words)
-            base = replace(_BLANK, position=position, step=len(steps), draft_position=depth, start=start)
-            drafted += [place.draft] if depth <= width else []
-            outcome, forgiven = _decide(config, place) if depth <= width else (Outcome.BONUS, 0.0)
-            if outcome is Outcome.REJECTED:
-                tokens.append(_token(place, place.draft, outcome, base, words, forgiven))
-                outcome = Outcome.RECOVERED
-            chosen = place.draft if outcome in KEPT else place.own
-            tokens.append(_token(place, chosen, outcome, base, words, forgiven))
-            position, start = position + 1, start + len(words[chosen])
-            branch = position if outcome is Outcome.RELAXED else branch
-            if outcome not in KEPT:
-                break
+        shape = config.drafter.tree or TreeShape(config.drafter.k, config.drafter.k, 1)
+        shape = replace(shape, depth=min(shape.depth, new_tokens - position - 1))
+        nodes, branches = _draft(config, shape, branch, position, words)
+        base = replace(_BLANK, position=position, step=len(steps), start=start)
+        tokens = _walk(config, nodes, branches, base, words)
+        for token in tokens:
+            if token.node:
+                nodes[token.node - 1] = replace(nodes[token.node - 1], outcome=token.outcome)
+        last = tokens[-1]
+        branch, position, start = branches[last.parent], last.position + 1, last.end
         kept = sum(token.outcome in KEPT for token in tokens)
-        drafted += [place.own] * (width - len(drafted))
-        elapsed += DRAFT_S * width + VERIFY_S
-        steps.append(Step(len(steps), width, kept, DRAFT_S * width, VERIFY_S, elapsed, tuple(drafted), tuple(tokens)))
+        draft_s = DRAFT_S * shape.depth
+        elapsed += draft_s + VERIFY_S
+        steps.append(Step(len(steps), len(nodes), kept, draft_s, VERIFY_S, elapsed, tuple(nodes), tuple(tokens)))
     return tuple(steps)
 
 
-def _decide(config: RunConfig, place: _Place) -> tuple[Outcome, float]:
-    theta = config.rule.parameters.get("theta", math.inf)
-    forgiven = 1.0 if place.r > theta and place.draft in place.ids[:2] else 0.0
-    if place.draft == place.own:
-        return Outcome.ACCEPTED, forgiven
-    return (Outcome.RELAXED, forgiven) if forgiven else (Outcome.REJECTED, 0.0)
+def _draft(
+    config: RunConfig, shape: TreeShape, branch: int, position: int, words: Sequence[str]
+) -> tuple[list[DraftNode], list[int]]:
+    """The drafted nodes, parents first, none judged yet; the context after the root and after each of them."""
+    frontier, every = [_Guess(1.0, (), 1.0, 1.0, branch)], []
+    for at in range(position, position + shape.depth):
+        grown = [guess for parent in frontier for guess in _guesses(config, parent, at, shape.top_k, words)]
+        frontier = sorted(grown, key=lambda guess: -guess.score)[: shape.top_k]
+        every += grown
+    best = sorted(sorted(every, key=lambda guess: -guess.score)[: shape.tokens], key=lambda guess: len(guess.path))
+    number = {guess.path: at for at, guess in enumerate(best, start=1)} | {(): 0}
+    nodes = [
+        DraftNode(g.path[-1], words[g.path[-1]], number[g.path[:-1]], len(g.path), g.p, g.q, Outcome.REJECTED)
+        for g in best
+    ]
+    return nodes, [branch, *(guess.branch for guess in best)]
 
 
-def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole else NAN
+def _guesses(config: RunConfig, parent: _Guess, position: int, top_k: int, words: Sequence[str]) -> list[_Guess]:
+    """The drafter's best tokens after ``parent``: a chain's is always ``draft``, with q = 0.5."""
+    place = _place(config, parent.branch, position, words)
+    rng = random.Random(f"{config.seed}/q/{parent.branch}/{position}")
+    sure = rng.uniform(0.35, 0.85) if top_k > 1 else 0.5
+    others = [token for token in place.ids if token != place.draft]
+    ids = [place.draft, *rng.sample(others, 4)][:top_k]
+    shares = (sure, *((1.0 - sure) * part for part in (0.55, 0.25, 0.12, 0.06)))
+    guesses = []
+    for token, q in zip(ids, shares, strict=False):
+        other = position + 1 if token == place.draft else position + 1 + 1000 * (token + 1)
+        branch = parent.branch if token == place.own else other
+        guesses.append(_Guess(parent.score * q, (*parent.path, token), place.p(token), q, branch))
+    return guesses
 
 
-def _summary(steps: Sequence[Step], prompt_tokens: int) -> Summary:
-    tokens = [token for step in steps for token in step.tokens]
-    count = {outcome: sum(token.outcome is outcome for token in tokens) for outcome in Outcome}
-    new_tokens = len(tokens) - count[Outcome.REJECTED]
-    drafted, kept = sum(step.drafted for step in steps), sum(step.kept for step in steps)
-    wall = steps[-1].elapsed_s if steps else PREFILL_S
-    widths = range(1, 1 + max((step.drafted for step in steps), default=0))
-    return Summary(
-        new_tokens=new_tokens,
-        prompt_tokens=prompt_tokens,
-        steps=len(steps),
-        wall_s=wall,
-        ttft_s=steps[0].elapsed_s if steps else NAN,
-        prefill_s=PREFILL_S,
-        draft_s=math.fsum(step.draft_s for step in steps),
-        verify_s=math.fsum(step.verify_s for step in steps),
-        tokens_per_s=new_tokens / wall,
-        tau=_ratio(new_tokens, len(steps)),
-        drafted=drafted,
-        accepted=count[Outcome.ACCEPTED],
-        relaxed=count[Outcome.RELAXED],
-        rejected=drafted - kept,
-        recovered=count[Outcome.RECOVERED],
-        bonus=count[Outcome.BONUS],
-        acceptance_rate=_ratio(kept, drafted),
-        acceptance_by_position=tuple(
-            _ratio(sum(step.kept >= i for step in steps), sum(step.drafted >= i for step in steps)) for i in widths
-        ),
-        relaxed_share=_ratio(count[Outcome.RELAXED], new_tokens),
-        tv_sum=math.fsum(token.tv for token in tokens if token.outcome is not Outcome.REJECTED),
-        peak_memory_bytes=1_234_567_890,
-    )
+def _walk(
+    config: RunConfig, nodes: Sequence[DraftNode], branches: Sequence[int], base: Token, words: Sequence[str]
+) -> list[Token]:
+    """The step's tokens: down the tree as long as a child is kept."""
+    tokens: list[Token] = []
+    while not tokens or tokens[-1].outcome in KEPT:
+        place = _place(config, branches[base.node], base.position, words)
+        children = {node.id: at for at, node in enumerate(nodes, start=1) if node.parent == base.node}
+        base = replace(base, parent=base.node, draft_position=base.draft_position + 1)
+        chosen, outcome, forgiven = _decide(config, place, list(children))
+        for token in children if outcome is Outcome.RECOVERED else ():
+            refused = replace(base, node=children[token], q=nodes[children[token] - 1].q)
+            tokens.append(_token(place, token, Outcome.REJECTED, refused, words, 0.0))
+        if outcome in KEPT:
+            base = replace(base, node=children[chosen], q=nodes[children[chosen] - 1].q)
+        tokens.append(_token(place, chosen, outcome, base, words, forgiven))
+        base = replace(base, position=base.position + 1, start=tokens[-1].end)
+    return tokens
+
+
+def _decide(config: RunConfig, place: _Place, drafted: Sequence[int]) -> tuple[int, Outcome, float]:
+    """The emitted token, its outcome and its forgiveness."""
+    lenient = [t for t in place.ids[:2] if place.r > config.rule.parameters.get("theta", math.inf)]
+    if place.own in drafted:
+        return place.own, Outcome.ACCEPTED, float(place.own in lenient)
+    forgiven = [token for token in drafted if token in lenient]
+    if forgiven:
+        return forgiven[0], Outcome.RELAXED, 1.0
+    return place.own, Outcome.RECOVERED if drafted else Outcome.BONUS, 0.0

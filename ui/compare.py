@@ -1,4 +1,4 @@
-"""The Compare tab: prompt, settings, two lanes side by side, and what came of them. Wires components to the plain handlers."""
+"""The Compare tab: prompt, settings, lanes side by side, and what came of them. Wires components to the plain handlers."""
 
 from __future__ import annotations
 
@@ -8,62 +8,22 @@ from typing import Any
 
 import gradio as gr
 
+from mars_core.models import PairSpec
 from mars_core.models.catalog import GENERAL_PROMPTS
-from mars_core.rules import RULES, Parameter
 from ui.chips import chips_component, chips_json
 from ui.components import words
-from ui.form import CUSTOM, Form, LaneForm, catalog_pair, read_pair
+from ui.drafter_fields import drafter_chooser, for_pair, mode_field, number_field, tree_fields, wire_drafter
+from ui.fields import Fields
+from ui.form import CUSTOM, MOST_LANES, Form, catalog_pair, read_pair
 from ui.handlers import Frame, run_comparison
-from ui.labels import PLAIN, parameter_title, rule_title
+from ui.lanes import LEAST_LANES, Head, LaneCount, empty_lane, lane_count, lane_head
 from ui.pair_note import note_json, pair_note, sentence_json
-from ui.result_view import LANE_NAMES, ResultView, Updates, build_result
-from ui.token_view import Counts, LaneView, stat_tiles
+from ui.result_view import ResultView, Updates, build_result
 from ui.workplace import Workplace
 
-PLAIN_SUMMARY = "No drafts: the target writes every token itself. The yardstick for speed."
-DEFAULT_RULES = ("strict", "mars")
-TEXTS = frozenset(("prompt", "system", "stop", "own_target", "own_draft"))
 ACCELERATOR = "accelerator"  # the one slot that everything which computes shares
+HINT = "Press Compare: the prompt is decoded once with each rule, and every token says how it came to be."
 PRIVATE: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The head of a lane's card."""
-
-    rule: gr.Dropdown
-    parameters: dict[tuple[str, str], Any]  # (rule, parameter) → field
-
-
-@dataclass(frozen=True, slots=True)
-class Fields:
-    """The input components by field of Form; lanes apart."""
-
-    by_name: dict[str, Any]
-    heads: tuple[Head, ...]
-
-    @property
-    def inputs(self) -> list[Any]:
-        lanes = [component for head in self.heads for component in (head.rule, *head.parameters.values())]
-        return [*self.by_name.values(), *lanes]
-
-    def form(self, values: tuple[Any, ...]) -> Form:
-        """The fields' values, in the order of ``inputs``."""
-        given = iter(values)
-        fields: dict[str, Any] = {name: _text(next(given)) if name in TEXTS else next(given) for name in self.by_name}
-        lanes = tuple(_lane_form(head, given) for head in self.heads)
-        return Form(lanes=lanes, **fields)
-
-
-def _text(value: Any) -> str:
-    """An empty text box gives None."""
-    return "" if value is None else str(value)
-
-
-def _lane_form(head: Head, given: Iterator[Any]) -> LaneForm:
-    rule = next(given)
-    values = {key: next(given) for key in head.parameters}
-    return LaneForm(rule, {name: value for (owner, name), value in values.items() if owner == rule})
 
 
 def build_compare_tab(workplace: Workplace) -> ResultView:
@@ -75,19 +35,22 @@ def build_compare_tab(workplace: Workplace) -> ResultView:
         bar = _bar_fields(workplace, by_name)
         _advanced_fields(by_name)
     heads: list[Head] = []
-    views = tuple(LaneView(_default_label(lane), tiles=stat_tiles(Counts())) for lane in range(len(LANE_NAMES)))
-    hint = words("Press Compare: the prompt is decoded twice, and every token says how it came to be.")
-    view = build_result("compare", hint, views, lambda lane: heads.append(_lane_head(lane)))
-    fields = Fields(by_name, tuple(heads))
+    counts: list[LaneCount] = []
+    views = tuple(map(empty_lane, range(MOST_LANES)))
+    view = build_result(
+        "compare",
+        words(HINT),
+        views,
+        head=lambda lane: heads.append(lane_head(lane)),
+        tools=lambda: counts.append(lane_count()),
+    )
+    (lanes,) = counts
+    fields = Fields(by_name, tuple(heads), lanes.count)
+    wire_drafter(by_name)
     _wire_pair(workplace, fields, bar, chips)
-    _wire_run(workplace, fields, view, bar)
+    _wire_lanes(lanes, view)
+    _wire_run(workplace, fields, view, bar, lanes)
     return view
-
-
-def _default_label(lane: int) -> str:
-    rule = DEFAULT_RULES[lane]
-    values = [f"{parameter_title(p.name)} = {p.default:g}" for p in RULES[rule].parameters]
-    return " ".join([rule_title(rule), ", ".join(values)]).strip()
 
 
 def _prompt_fields(workplace: Workplace, by_name: dict[str, Any]) -> None:
@@ -113,18 +76,21 @@ class Bar:
 
 
 def _bar_fields(workplace: Workplace, by_name: dict[str, Any]) -> Bar:
+    first = workplace.catalog[0]
     with gr.Row(elem_classes=["mars-bar"]):
         choices = [(spec.title, spec.key) for spec in workplace.catalog] + [("Own folders or Hub ids", CUSTOM)]
         by_name["pair"] = gr.Dropdown(
-            choices, value=workplace.catalog[0].key, label="Model pair", elem_classes=["mars-bar-pair"], min_width=200
+            choices, value=first.key, label="Model pair", elem_classes=["mars-bar-pair"], min_width=200
         )
-        by_name["temperature"] = _number("Temperature", 1.0, 0.1)
-        by_name["k"] = _number("K, drafted tokens", 5, 1)
-        by_name["max_new_tokens"] = _number("Max new tokens", 128, 16)
-        by_name["seed"] = _number("Seed", 0, 1)
+        by_name["drafter"] = drafter_chooser(first)
+        by_name["k"] = number_field("K, drafted tokens", 5, 1)
+        by_name["temperature"] = number_field("Temperature", 1.0, 0.1)
+        by_name["max_new_tokens"] = number_field("Max new tokens", 128, 16)
+        by_name["seed"] = number_field("Seed", 0, 1)
         with gr.Column(elem_classes=["mars-action"], min_width=150):
             run = gr.Button("Compare", variant="primary", elem_id="compare")
             stop = gr.Button("Stop", variant="stop", visible=False, elem_id="stop")
+    by_name.update(tree_fields(first))
     with gr.Row(visible=False, elem_classes=["mars-own"]) as own:
         by_name["own_target"] = gr.Textbox(
             label="Target", placeholder="owner/name, owner/name@revision, or a folder", elem_id="own-target"
@@ -132,106 +98,76 @@ def _bar_fields(workplace: Workplace, by_name: dict[str, Any]) -> Bar:
         by_name["own_draft"] = gr.Textbox(
             label="Draft model (may be empty)", placeholder="shares the target's vocabulary", elem_id="own-draft"
         )
-    return Bar(run, stop, own, pair_note(workplace.pool, workplace.catalog[0]))
-
-
-def _number(label: str, value: float, step: float) -> gr.Number:
-    return gr.Number(value, label=label, step=step, min_width=96, elem_classes=["mars-number"])
+        by_name["own_head"] = gr.Textbox(
+            label="EAGLE-3 head (may be empty)", placeholder="trained for the target: Hub id or folder", elem_id="own-head"
+        )  # fmt: skip
+    return Bar(run, stop, own, pair_note(workplace.pool, first))
 
 
 def _advanced_fields(by_name: dict[str, Any]) -> None:
     with gr.Accordion("Advanced", open=False, elem_classes=["mars-advanced"]):
         with gr.Row():
-            by_name["drafter"] = gr.Radio(
-                [("Draft model", "model"), ("N-gram lookup", "ngram"), ("None", "none")], value="model", label="Drafts come from",
-                info="N-gram lookup copies what followed the same words earlier in the text.",
-            )  # fmt: skip
-            by_name["mode"] = gr.Radio(
-                [("Greedy", "greedy"), ("Sampled", "sampled")], value="greedy", label="Draft mode",
-                info="Greedy is the paper's setting. With sampled drafts strict keeps more, and MARS may lose.",
-            )  # fmt: skip
-        with gr.Row():
-            by_name["top_k"] = _number("Top-k (0: off)", 0, 1)
-            by_name["top_p"] = _number("Top-p (1: off)", 1.0, 0.05)
+            by_name["top_k"] = number_field("Top-k (0: off)", 0, 1)
+            by_name["top_p"] = number_field("Top-p (1: off)", 1.0, 0.05)
             by_name["stop"] = gr.Textbox(label="Stop strings, one a line", lines=1, max_lines=4, min_width=200)
         with gr.Row():
             by_name["system"] = gr.Textbox(label="System prompt", lines=1, max_lines=6, scale=3)
             by_name["chat"] = gr.Checkbox(
                 True, label="Use the chat template", info="Where the tokenizer has one.", scale=1
             )
-
-
-def _lane_head(lane: int) -> Head:
-    default = DEFAULT_RULES[lane]
-    choices = [(rule_title(name), name) for name in (*RULES, PLAIN)]
-    parameters: dict[tuple[str, str], Any] = {}
-    with gr.Row(elem_classes=["mars-head"]):
-        rule = gr.Dropdown(
-            choices,
-            value=default,
-            label=f"{LANE_NAMES[lane]} rule",
-            info=_summary(default),
-            elem_id=f"rule-{lane}",
-            min_width=160,
-        )
-        with gr.Column(elem_classes=["mars-head-parameters"], min_width=140):
-            for owner, entry in RULES.items():
-                for parameter in entry.parameters:
-                    parameters[owner, parameter.name] = _parameter_field(parameter, visible=owner == default)
-    shown = list(parameters)
-    rule.change(
-        lambda name: [gr.update(info=_summary(name)), *(gr.update(visible=owner == name) for owner, _ in shown)],
-        rule, [rule, *parameters.values()], queue=False, **PRIVATE,
-    )  # fmt: skip
-    return Head(rule, parameters)
-
-
-def _summary(rule: str) -> str:
-    return RULES[rule].summary if rule in RULES else PLAIN_SUMMARY
-
-
-def _parameter_field(parameter: Parameter, *, visible: bool) -> Any:
-    label = parameter_title(parameter.name)
-    common: dict[str, Any] = {"visible": visible, "min_width": 120, "elem_classes": ["mars-parameter"]}
-    if parameter.high <= 1:
-        return gr.Slider(
-            parameter.low, parameter.high, parameter.default, step=0.01, label=label, info=parameter.help, **common
-        )
-    return gr.Number(parameter.default, label=label, info=parameter.help, step=0.1, **common)
+        by_name["mode"] = mode_field()
 
 
 def _wire_pair(workplace: Workplace, fields: Fields, bar: Bar, chips: gr.HTML) -> None:
-    pair, target, draft, prompt = (fields.by_name[name] for name in ("pair", "own_target", "own_draft", "prompt"))
+    pair, drafter, prompt = (fields.by_name[name] for name in ("pair", "drafter", "prompt"))
+    own = [fields.by_name[name] for name in ("own_target", "own_draft", "own_head")]
 
-    def choose(key: str) -> tuple[Any, Any, Any]:
-        spec = catalog_pair(key, workplace.catalog) if key != CUSTOM else None
+    def chosen(key: str) -> PairSpec | None:
+        return catalog_pair(key, workplace.catalog) if key != CUSTOM else None
+
+    def choose(key: str, kind: str) -> tuple[Any, ...]:
+        spec = chosen(key)
         prompts = spec.prompts if spec else GENERAL_PROMPTS
-        return gr.update(visible=key == CUSTOM), chips_json(prompts), note_json(workplace.pool, spec)
+        note = note_json(workplace.pool, spec)
+        return gr.update(visible=key == CUSTOM), chips_json(prompts), note, *for_pair(spec, kind)
 
-    def own_note(first: str, second: str) -> str:
-        return _own_note(workplace, first, second)
+    def own_note(target: str, draft: str, head: str) -> str:
+        return _own_note(workplace, target, draft, head)
 
     def take(key: str, event: gr.EventData) -> str:
-        prompts = catalog_pair(key, workplace.catalog).prompts if key != CUSTOM else GENERAL_PROMPTS
+        spec = chosen(key)
+        prompts = spec.prompts if spec else GENERAL_PROMPTS
         index = event._data.get("index")
         return prompts[index] if isinstance(index, int) and 0 <= index < len(prompts) else prompts[0]
 
-    pair.change(choose, pair, [bar.own, chips, bar.note], queue=False, **PRIVATE)
-    gr.on([target.blur, draft.blur], own_note, [target, draft], bar.note, queue=False, **PRIVATE)
+    changed = [bar.own, chips, bar.note, drafter, fields.by_name["tree_tokens"]]
+    pair.change(choose, [pair, drafter], changed, queue=False, **PRIVATE)
+    gr.on([field.blur for field in own], own_note, own, bar.note, queue=False, **PRIVATE)
     chips.select(take, pair, prompt, queue=False, **PRIVATE)
 
 
-def _own_note(workplace: Workplace, target: str, draft: str) -> str:
+def _own_note(workplace: Workplace, target: str, draft: str, head: str) -> str:
     try:
-        form = Form("", CUSTOM, 0, 0, 0, 0, (), own_target=target, own_draft=draft)
+        form = Form("", CUSTOM, 0, 0, 0, 0, (), own_target=target, own_draft=draft, own_head=head)
         return note_json(workplace.pool, read_pair(form, workplace.catalog))
     except ValueError as error:
         return sentence_json(str(error))
 
 
-def _wire_run(workplace: Workplace, fields: Fields, view: ResultView, bar: Bar) -> None:
+def _wire_lanes(lanes: LaneCount, view: ResultView) -> None:
+    def change(count: int, by: int) -> Updates:
+        count = min(MOST_LANES, max(LEAST_LANES, count + by))
+        fresh = {view.lanes[count - 1]: empty_lane(count - 1).json()} if by > 0 else {}
+        return {lanes.count: count} | lanes.update(count) | view.show_lanes(count) | fresh
+
+    outputs = [lanes.count, lanes.add, lanes.remove, *view.cards, *view.lanes]
+    lanes.add.click(lambda count: change(count, 1), lanes.count, outputs, queue=False, **PRIVATE)
+    lanes.remove.click(lambda count: change(count, -1), lanes.count, outputs, queue=False, **PRIVATE)
+
+
+def _wire_run(workplace: Workplace, fields: Fields, view: ResultView, bar: Bar, lanes: LaneCount) -> None:
     run, stop = bar.run, bar.stop
-    buttons = [run, stop]
+    buttons = [run, stop, lanes.add, lanes.remove]
 
     def begin(request: gr.Request) -> Updates:
         workplace.stops.begin(str(request.session_hash))
@@ -239,6 +175,8 @@ def _wire_run(workplace: Workplace, fields: Fields, view: ResultView, bar: Bar) 
         return {
             run: gr.update(visible=False),
             stop: gr.update(visible=True, interactive=True, value="Stop"),
+            lanes.add: gr.update(interactive=False),
+            lanes.remove: gr.update(interactive=False),
         } | view.update(starting, ())
 
     def compare(request: gr.Request, *values: Any) -> Iterator[Updates]:
@@ -254,8 +192,8 @@ def _wire_run(workplace: Workplace, fields: Fields, view: ResultView, bar: Bar) 
             words("The comparison broke off by an error of this program; its log says more.", "failed"), ()
         )
 
-    def end() -> list[Any]:
-        return [gr.update(visible=True), gr.update(visible=False)]
+    def end(count: int) -> Updates:
+        return {run: gr.update(visible=True), stop: gr.update(visible=False)} | lanes.update(count)
 
     pressed = gr.on(
         [run.click, fields.by_name["prompt"].submit],
@@ -270,7 +208,7 @@ def _wire_run(workplace: Workplace, fields: Fields, view: ResultView, bar: Bar) 
         compare, fields.inputs, view.outputs, concurrency_id=ACCELERATOR, concurrency_limit=1, **PRIVATE
     )
     running.failure(broke, None, [view.strip], queue=False, **PRIVATE)
-    running.then(end, None, buttons, queue=False, **PRIVATE)
+    running.then(end, lanes.count, buttons, queue=False, **PRIVATE)
     stop.click(ask_stop, None, stop, queue=False, **PRIVATE)
 
 

@@ -12,6 +12,7 @@ import gradio as gr
 from ui.format import displayable
 from ui.report import Table
 from ui.sentence import Part, Sentence
+from ui.shift import Check
 from ui.token_view import asset, to_json
 
 
@@ -59,6 +60,30 @@ def table_component(*, scope: str) -> gr.HTML:
         js_on_load=asset("table.js"),
         apply_default_css=False,
         elem_id=f"{scope}-table",
+    )
+
+
+def check_json(check: Check) -> str:
+    return to_json(asdict(check))
+
+
+def check_component() -> gr.HTML:
+    """The verdict of the self-check."""
+    return gr.HTML(
+        value=check_json(Check()),
+        html_template='<p class="mars-check" role="status"></p>',
+        js_on_load=asset("check.js"),
+        apply_default_css=False,
+    )
+
+
+def text_component(name: str) -> gr.HTML:
+    """A short text, written as text; ``name`` is its CSS class."""
+    return gr.HTML(
+        value="",
+        html_template=f'<p class="{name}"></p>',
+        js_on_load="const update = () => { element.querySelector('p').textContent = props.value; }; watch('value', update); update();",
+        apply_default_css=False,
     )
 
 

@@ -16,6 +16,8 @@ from starlette.routing import Route
 from storage import (
     RunStore,
     StorageError,
+    write_nodes_csv,
+    write_nodes_parquet,
     write_runs_csv,
     write_runs_parquet,
     write_tokens_csv,
@@ -38,8 +40,10 @@ def _csv(write: Callable[..., None]) -> Writer:
 FILES: dict[str, tuple[Writer, str]] = {
     "runs.csv": (_csv(write_runs_csv), "text/csv; charset=utf-8"),
     "tokens.csv": (_csv(write_tokens_csv), "text/csv; charset=utf-8"),
+    "nodes.csv": (_csv(write_nodes_csv), "text/csv; charset=utf-8"),
     "runs.parquet": (write_runs_parquet, "application/vnd.apache.parquet"),
     "tokens.parquet": (write_tokens_parquet, "application/vnd.apache.parquet"),
+    "nodes.parquet": (write_nodes_parquet, "application/vnd.apache.parquet"),
 }
 
 

@@ -1,7 +1,4 @@
-"""Plotly figures of traces, each as a data half (plain values) and a drawing half (values to figure). No gradio, no store.
-
-Backgrounds are transparent and captions neutral, so that one figure serves the light and the dark page.
-"""
+"""Plotly figures of traces, each as a data half (plain values) and a drawing half (values to figure). No gradio, no store."""
 
 from __future__ import annotations
 
@@ -13,15 +10,14 @@ from html import escape
 import plotly.graph_objects as go
 
 from mars_core.types import Outcome, Step, Token, Trace
-from ui.format import number, share, visible
+from ui.figure_style import INK, plotly_text, style
+from ui.format import number, share
 from ui.labels import lane_label
 from ui.palette import DECISIVE, GRID, LANES, NEAR_TIE, NEUTRAL, OUTCOME_STYLES
 
 ROW = 32  # tokens in a row of the heatmap
 CELL_PX = 24
 LEAST_ROWS = 4  # so that the colour bar has room for its ticks
-FONT = "IBM Plex Sans, ui-sans-serif, system-ui, sans-serif"
-INK = "#15171C"
 DEFAULT_THETA = 0.9
 
 
@@ -55,9 +51,9 @@ class MarginData:
 
 def margin_scale(traces: Sequence[Trace]) -> Scale:
     """One scale for all runs: r with its θ; e^−gap where the only relaxed rule judges the gap."""
-    rules = [trace.config.rule for trace in traces]
-    thetas = [rule.parameters["theta"] for rule in rules if "theta" in rule.parameters]
-    gaps = [rule.parameters["gap"] for rule in rules if "gap" in rule.parameters]
+    given = [trace.config.rule.parameters for trace in traces if trace.config.rule.name.startswith("mars")]
+    thetas = [values["theta"] for values in given if "theta" in values]
+    gaps = [values["gap"] for values in given if "gap" in values]
     by_gap = bool(gaps) and not thetas
     border = math.exp(-gaps[-1]) if by_gap else (thetas[-1] if thetas else DEFAULT_THETA)
     name = "e^−gap" if by_gap else "r"
@@ -84,7 +80,7 @@ def margin_figure(data: MarginData) -> go.Figure:
     if data.diverges is not None:
         _frame(figure, data.diverges)
     rows = max(1, math.ceil(len(data.cells) / ROW))
-    _style(figure, height=CELL_PX * max(rows, LEAST_ROWS) + 78)
+    style(figure, height=CELL_PX * max(rows, LEAST_ROWS) + 78)
     figure.update_xaxes(
         range=[-0.5, ROW - 0.5], tickvals=[0, 8, 16, 24, 31], ticks="", showgrid=False, zeroline=False, fixedrange=True
     )
@@ -121,16 +117,11 @@ _HOVER = (
 
 
 def _hover(token: Token) -> tuple[str, ...]:
-    top = "<br>".join(f"{number(a.p)}  {_plotly_text(a.piece)}" for a in token.top)
+    top = "<br>".join(f"{number(a.p)}  {plotly_text(a.piece)}" for a in token.top)
     covered = share(math.fsum(a.p for a in token.top))
     values = (token.r, token.gap), (token.p, token.q, token.tv)
     first, second = (tuple(map(number, group)) for group in values)
-    return _plotly_text(token.piece), token.outcome.value, *first, str(token.rank), *second, top, covered
-
-
-def _plotly_text(piece: str) -> str:
-    """Plotly reads a subset of HTML in hover texts: nothing of a piece may be markup, or a ``%{`` of a template."""
-    return escape(visible(piece)).replace("%{", "% {")
+    return plotly_text(token.piece), token.outcome.value, *first, str(token.rank), *second, top, covered
 
 
 def _margin(token: Token, name: str) -> float:
@@ -185,19 +176,23 @@ def _frame(figure: go.Figure, position: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class AcceptanceData:
-    """Share of drafts kept at each draft position: ``accepted`` by strict, ``relaxed`` by forgiveness; ``offered`` how many."""
+    """Share of steps that kept a token at each depth of the draft: ``accepted`` as by strict, ``relaxed`` by forgiveness.
+
+    ``offered``: how many steps drafted that deep.
+    """
 
     label: str
     accepted: tuple[float, ...]
     relaxed: tuple[float, ...]
     offered: tuple[int, ...]
+    lane: int = 0
 
 
-def acceptance_data(trace: Trace) -> AcceptanceData:
-    """Kept at draft position i / drafted at i, split by why it was kept."""
-    longest = max((step.drafted for step in trace.steps), default=0)
+def acceptance_data(trace: Trace, lane: int = 0) -> AcceptanceData:
+    """Steps that kept a token at depth i / steps that drafted one there, split by why it was kept."""
+    longest = max((node.depth for step in trace.steps for node in step.nodes), default=0)
     places = range(1, longest + 1)
-    offered = tuple(sum(step.drafted >= place for step in trace.steps) for place in places)
+    offered = tuple(sum(any(node.depth == place for node in step.nodes) for step in trace.steps) for place in places)
     accepted = tuple(_kept(trace.steps, place, Outcome.ACCEPTED) for place in places)
     relaxed = tuple(_kept(trace.steps, place, Outcome.RELAXED) for place in places)
     return AcceptanceData(
@@ -205,6 +200,7 @@ def acceptance_data(trace: Trace) -> AcceptanceData:
         tuple(part / whole for part, whole in zip(accepted, offered, strict=True)),
         tuple(part / whole for part, whole in zip(relaxed, offered, strict=True)),
         offered,
+        lane,
     )
 
 
@@ -213,7 +209,7 @@ def _kept(steps: Sequence[Step], place: int, outcome: Outcome) -> int:
 
 
 def acceptance_figure(lanes: Sequence[AcceptanceData]) -> go.Figure:
-    """Bars per draft position, the runs side by side; the forgiven part stacked and hatched."""
+    """Bars per depth of the draft, the runs side by side; the forgiven part stacked and hatched."""
     figure = go.Figure()
     relaxed = OUTCOME_STYLES[Outcome.RELAXED]
     for index, lane in enumerate(lanes):
@@ -221,42 +217,19 @@ def acceptance_figure(lanes: Sequence[AcceptanceData]) -> go.Figure:
         common = {"x": places, "offsetgroup": str(index), "customdata": lane.offered}
         name = escape(lane.label)
         figure.add_bar(
-            y=lane.accepted, name=f"{name}: accepted", marker_color=LANES[index % len(LANES)],
-            hovertemplate=f"{name}<br>accepted %{{y:.1%}} of %{{customdata}} drafted<extra></extra>", **common,
+            y=lane.accepted, name=f"{name}: accepted", marker_color=LANES[lane.lane % len(LANES)],
+            hovertemplate=f"{name}<br>accepted %{{y:.1%}} of %{{customdata}} steps<extra></extra>", **common,
         )  # fmt: skip
         if any(lane.relaxed):
             figure.add_bar(
                 y=lane.relaxed, base=lane.accepted, name=f"{name}: relaxed", marker_color=relaxed.light,
                 marker_pattern={"shape": "/", "fillmode": "overlay", "fgcolor": "#FFFFFF", "fgopacity": 0.55, "size": 7, "solidity": 0.2},
-                hovertemplate=f"{name}<br>relaxed %{{y:.1%}} of %{{customdata}} drafted<extra></extra>", **common,
+                hovertemplate=f"{name}<br>relaxed %{{y:.1%}} of %{{customdata}} steps<extra></extra>", **common,
             )  # fmt: skip
-    _style(figure, height=360)
+    style(figure, height=360)
     figure.update_layout(barmode="group", bargap=0.35, bargroupgap=0.08)
-    figure.update_xaxes(title="draft position", showgrid=False, fixedrange=True)
+    figure.update_xaxes(title="depth in the draft", showgrid=False, fixedrange=True)
     figure.update_yaxes(
         title="kept", tickformat=".0%", range=[0, 1.02], gridcolor=GRID, zerolinecolor=GRID, fixedrange=True
     )
     return figure
-
-
-_NO_BUTTONS = ["zoom", "pan", "select", "lasso", "zoomIn", "zoomOut", "autoScale", "resetScale"]
-
-
-def _style(figure: go.Figure, *, height: int) -> None:
-    """Transparent ground, neutral captions, a legend above: what all figures share."""
-    figure.update_layout(
-        template="none",
-        height=height,
-        margin={"l": 44, "r": 12, "t": 40, "b": 34},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"family": FONT, "color": NEUTRAL, "size": 12},
-        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "itemclick": False, "itemdoubleclick": False},
-        modebar={"bgcolor": "rgba(0,0,0,0)", "color": NEUTRAL, "activecolor": NEUTRAL, "remove": _NO_BUTTONS},
-        hoverlabel={
-            "align": "left",
-            "bgcolor": "#FFFFFF",
-            "bordercolor": "#C9CCD3",
-            "font": {"color": INK, "family": FONT},
-        },
-    )

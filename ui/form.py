@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from mars_core.models import Pair, PairSpec, custom_pair
 from mars_core.rules import RULES
 from mars_core.session import run_config
-from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, RunConfig, Sampling
+from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, RunConfig, Sampling, TreeShape
 from ui.labels import PLAIN, parameter_title
 
 CUSTOM = "custom"
+TREE, CHAIN = "tree", "chain"  # what an EAGLE-3 head drafts
+MOST_LANES = 4
 EXACT_INTEGER = 2**53  # the browser's numbers are doubles
 
 
@@ -42,8 +44,13 @@ class Form:
     top_p: float | None = 1
     drafter: str = "model"
     mode: str = "greedy"
+    shape: str = TREE
+    tree_tokens: float | None = 60
+    tree_depth: float | None = 7
+    tree_top_k: float | None = 10
     own_target: str = ""
     own_draft: str = ""
+    own_head: str = ""
 
 
 def read_pair(form: Form, catalog: Sequence[PairSpec]) -> PairSpec:
@@ -52,7 +59,7 @@ def read_pair(form: Form, catalog: Sequence[PairSpec]) -> PairSpec:
         return catalog_pair(form.pair, catalog)
     if not form.own_target.strip():
         raise ValueError("The target model is empty; give a Hub id (owner/name) or the path of a folder.")
-    return custom_pair(form.own_target.strip(), form.own_draft.strip() or None)
+    return custom_pair(form.own_target.strip(), form.own_draft.strip() or None, form.own_head.strip() or None)
 
 
 def catalog_pair(key: str, catalog: Sequence[PairSpec]) -> PairSpec:
@@ -73,12 +80,14 @@ def read_prompt(form: Form) -> PromptConfig:
 
 def read_configs(form: Form, pair: Pair) -> tuple[RunConfig, ...]:
     """One configuration a lane. Raises ValueError for a field that is no value; ranges are the session's to judge."""
+    if not 1 <= len(form.lanes) <= MOST_LANES:
+        raise ValueError(f"{len(form.lanes)} rules were chosen; the page compares 1 to {MOST_LANES}.")
     sampling = Sampling(
         temperature=_number(form.temperature, "temperature"),
         top_k=_whole(form.top_k, "top-k"),
         top_p=_number(form.top_p, "top-p"),
     )
-    drafter = DrafterConfig(kind=form.drafter, k=_whole(form.k, "K"), mode=_mode(form))
+    drafter = read_drafter(form)
     prompt, longest, seed = read_prompt(form), _whole(form.max_new_tokens, "max new tokens"), _whole(form.seed, "seed")
     return tuple(
         run_config(
@@ -87,6 +96,27 @@ def read_configs(form: Form, pair: Pair) -> tuple[RunConfig, ...]:
         )
         for lane in form.lanes
     )  # fmt: skip
+
+
+def read_drafter(form: Form) -> DrafterConfig:
+    """The drafter with its own parameters; fields that it does not take are not read. Raises ValueError."""
+    if form.drafter == "none":
+        return DrafterConfig(kind="none", k=0)
+    if form.drafter != "eagle3":
+        mode = _mode(form) if form.drafter == "model" else DraftMode.GREEDY
+        return DrafterConfig(kind=form.drafter, k=_whole(form.k, "K"), mode=mode)
+    if form.shape not in (TREE, CHAIN):
+        raise ValueError(f"The shape of the draft is {form.shape!r}; it must be {CHAIN} or {TREE}.")
+    if form.shape == CHAIN:
+        return DrafterConfig(kind="eagle3", k=_whole(form.k, "K"))
+    return DrafterConfig(
+        kind="eagle3",
+        tree=TreeShape(
+            tokens=_whole(form.tree_tokens, "the number of drafted tokens"),
+            depth=_whole(form.tree_depth, "the depth of the tree"),
+            top_k=_whole(form.tree_top_k, "the tree's top-k"),
+        ),
+    )
 
 
 def _mode(form: Form) -> DraftMode:
@@ -105,7 +135,7 @@ def _rule(lane: LaneForm) -> RuleConfig:
 
 
 def _drafter(lane: LaneForm, drafter: DrafterConfig) -> DrafterConfig:
-    return DrafterConfig(kind="none", k=0) if lane.rule == PLAIN or drafter.kind == "none" else drafter
+    return DrafterConfig(kind="none", k=0) if lane.rule == PLAIN else drafter
 
 
 def _number(value: float | None, name: str) -> float:

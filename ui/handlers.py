@@ -22,10 +22,15 @@ from ui.form import Form, read_configs, read_pair, read_prompt
 from ui.format import count, duration
 from ui.labels import lane_label
 from ui.result import Details, ended_result
-from ui.token_view import Counts, LaneView, Row, ended_view, stat_tiles, token_rows
+from ui.shift import lane_check
+from ui.tiles import Counts, stat_tiles
+from ui.token_view import LaneView, Row, ended_view, token_rows
 from ui.workplace import Workplace
 
 INTERVAL_S = 0.125  # between two updates of the page
+FIRST = "Runs first, after a short warm-up."
+LATER = "Runs {}: two runs at once would share the processor and falsify both times."
+TURNS = ("first", "second", "third", "fourth")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,7 @@ class Frame:
     details: Details | None = None
 
 
-def lane_frame(strip: Strip | None, lane: int, view: LaneView, lanes: int = 2) -> Frame:
+def lane_frame(strip: Strip | None, lane: int, view: LaneView, lanes: int) -> Frame:
     """A frame that changes one lane."""
     return Frame(strip, tuple(view if column == lane else None for column in range(lanes)))
 
@@ -60,7 +65,7 @@ class _Comparison:
 
 
 def run_comparison(workplace: Workplace, form: Form, visitor: str) -> Iterator[Frame]:
-    """Run both lanes one after the other and say what came of it. Never raises for bad input: the strip says it."""
+    """Run the lanes one after the other and say what came of it. Never raises for bad input: the strip says it."""
     try:
         read_prompt(form)
         pair = yield from _load(workplace, read_pair(form, workplace.catalog))
@@ -99,12 +104,9 @@ def _load(workplace: Workplace, spec: PairSpec) -> Generator[Frame, None, Pair]:
 def _opening(comparison: _Comparison, order: list[int]) -> Frame:
     tiles = stat_tiles(Counts())
     lanes = [LaneView(lane_label(config), state="waiting", tiles=tiles) for config in comparison.configs]
-    notes = (
-        "Runs first, after a short warm-up.",
-        "Runs second: two runs at once would share the processor and falsify both times.",
-    )
     for place, lane in enumerate(order):
-        lanes[lane] = replace(lanes[lane], chip="warming up" if place == 0 else "waiting", empty=notes[min(place, 1)])
+        chip, note = ("waiting", LATER.format(TURNS[place])) if place else ("warming up", FIRST)
+        lanes[lane] = replace(lanes[lane], chip=chip, empty=note)
     return Frame(
         words("Warming up: a few tokens that do not count, so that the first run is not the slower one …", "running"),
         tuple(lanes),
@@ -156,6 +158,7 @@ def _live_view(config: RunConfig, run: str, counts: Counts, rows: list[Row], sta
         whole=False,
         tiles=stat_tiles(counts),
         progress=counts.tokens / config.max_new_tokens,
+        check=lane_check(config, counts.tv_max, counts.tokens),
     )
 
 

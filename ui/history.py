@@ -11,12 +11,14 @@ import gradio as gr
 import pandas as pd
 
 from storage import RunStore, StorageError, StoredComparison
-from ui.components import HistoryLane, HistoryRow, history_component, history_json, words
+from ui.components import HistoryLane, HistoryRow, history_component, history_json, text_component, words
 from ui.downloads import downloads_component, downloads_json
+from ui.form import MOST_LANES
 from ui.format import count, displayable, number, over, plural, ratio, shorten
 from ui.labels import lane_label, parameter_title, rule_title, settings_line
+from ui.lanes import LEAST_LANES
 from ui.result import Result, ended_result
-from ui.result_view import LANE_NAMES, ResultView, Updates, build_result
+from ui.result_view import ResultView, Updates, build_result
 from ui.token_view import LaneView
 from ui.workplace import Workplace
 
@@ -76,7 +78,8 @@ def _rule(label: str) -> str:
 def reopened(stored: StoredComparison) -> Result:
     """The result view of a stored comparison, from its traces alone."""
     traces = {run.lane: run.trace for run in stored.runs}
-    labels = [lane_label(traces[lane].config) if lane in traces else OTHER for lane in range(len(LANE_NAMES))]
+    lanes = max(LEAST_LANES, *(lane + 1 for lane in traces), 0)
+    labels = [lane_label(traces[lane].config) if lane in traces else OTHER for lane in range(lanes)]
     return ended_result(traces, stored.id, labels)
 
 
@@ -110,6 +113,7 @@ class _Parts:
             self.prompt,
             self.settings,
             *self.view.outputs,
+            *self.view.cards,
         ]
 
 
@@ -121,27 +125,17 @@ def build_history_tab(workplace: Workplace, tab: gr.Tab) -> None:
             refresh = gr.Button("Refresh", size="sm", elem_id="history-refresh")
             newer = gr.Button("Newer", size="sm", interactive=False)
             older = gr.Button("Older", size="sm", interactive=False)
-            position = _text_component()
+            position = text_component("mars-page")
         rows = history_component(NOTHING)
         downloads = downloads_component()
     with gr.Column(visible=False, elem_classes=["mars-details"]) as opened:
         with gr.Column(elem_classes=["mars-panel"]):
             prompt = gr.Textbox(label="Prompt", interactive=False, lines=1, max_lines=6, elem_id="history-prompt")
-            settings = _text_component()
-        empty = tuple(LaneView("") for _ in LANE_NAMES)
+            settings = text_component("mars-page")
+        empty = tuple(LaneView("") for _ in range(MOST_LANES))
         view = build_result("history", words("Choose a comparison from the list."), empty)
     parts = _Parts(rows, position, newer, older, downloads, opened, prompt, settings, view, page, selected)
     _wire(workplace.store, parts, tab, refresh)
-
-
-def _text_component() -> gr.HTML:
-    """A short text of ours, written as text."""
-    return gr.HTML(
-        value="",
-        html_template='<span class="mars-page"></span>',
-        js_on_load="const update = () => { element.querySelector('span').textContent = props.value; }; watch('value', update); update();",
-        apply_default_css=False,
-    )
 
 
 def _wire(store: RunStore, parts: _Parts, tab: gr.Tab, refresh: gr.Button) -> None:
@@ -183,7 +177,8 @@ def _opened(store: RunStore, parts: _Parts, chosen: str) -> Updates:
             | parts.view.show(None)
         )
     result = reopened(stored)
-    shown = parts.view.update(result.strip, result.lanes) | parts.view.show(result.details)
+    view = parts.view
+    shown = view.update(result.strip, result.lanes) | view.show_lanes(len(result.lanes)) | view.show(result.details)
     head = {
         parts.opened: gr.update(visible=True),
         parts.prompt: displayable(stored.prompt.text),

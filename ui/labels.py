@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
-from mars_core.types import RunConfig, StopReason, Trace
+from collections.abc import Sequence
+
+from mars_core.types import DrafterConfig, RunConfig, StopReason
 from ui.format import displayable
 
 PLAIN = "none"  # the rule chooser's name for plain decoding of the target: no drafter
 _RULES = {
     PLAIN: "Target alone",
     "strict": "Strict",
+    "block": "Block verification",
     "mars": "MARS",
     "mars-algorithm1": "MARS, Algorithm 1",
+    "mars-reference": "MARS, reference code",
     "mars-gap": "MARS, gap",
+    "cascade-token": "Token cascade",
+    "ears": "EARS",
+    "ensemble": "Ensemble",
+    "entropy": "Entropy",
+    "fly": "FLy",
+    "lenience": "Lenience",
+    "threshold": "Threshold",
+    "topk-delta": "Top-k, margin δ",
+    "topk-ratio": "Top-k, ratio ρ",
+    "typical": "Typical acceptance",
 }
-_PARAMETERS = {"theta": "θ", "gap": "g"}
+_PARAMETERS = {
+    "theta": "θ",
+    "gap": "g",
+    "epsilon": "ε",
+    "delta": "δ",
+    "ratio": "ρ",
+    "lenience": "ℓ",
+    "tolerance": "τ₀",
+    "alpha": "α",
+    "limit": "t",
+    "weight": "w",
+    "window": "W",
+    "entropy": "h",
+    "n": "N",
+    "single": "θ single",
+    "accumulated": "θ acc",
+}
 _STOPS = {
     StopReason.EOS: "ended by itself",
     StopReason.STOP_STRING: "ended at a stop string",
@@ -48,25 +78,34 @@ def lane_label(config: RunConfig) -> str:
     return f"{rule_title(config.rule.name)} {values}".strip()
 
 
-def pair_labels(left: Trace, right: Trace) -> tuple[str, str]:
-    """Names that tell two runs apart, as short as that allows."""
-    titles = lane_title(left.config), lane_title(right.config)
-    if titles[0] != titles[1]:
-        return titles
-    labels = lane_label(left.config), lane_label(right.config)
-    return labels if labels[0] != labels[1] else (f"{labels[0]} (left)", f"{labels[1]} (right)")
+def run_names(configs: Sequence[RunConfig]) -> tuple[str, ...]:
+    """Names that tell runs apart, as short as that allows; ``configs`` by lane."""
+    for name in (lane_title, lane_label):
+        names = tuple(map(name, configs))
+        if len(set(names)) == len(names):
+            return names
+    sides = ("left", "right") if len(configs) == 2 else tuple(f"lane {lane + 1}" for lane in range(len(configs)))
+    labels = tuple(map(lane_label, configs))
+    return tuple(
+        f"{label} ({side})" if labels.count(label) > 1 else label for label, side in zip(labels, sides, strict=True)
+    )
 
 
 def settings_line(config: RunConfig) -> str:
-    """What both runs of a comparison share, in one line."""
+    """What the runs of a comparison share, in one line."""
     sampling, drafter = config.sampling, config.drafter
     facts = [f"temperature {sampling.temperature:g}", f"seed {config.seed}", f"at most {config.max_new_tokens} tokens"]
     facts += [f"top-k {sampling.top_k}"] if sampling.top_k else []
     facts += [f"top-p {sampling.top_p:g}"] if sampling.top_p < 1 else []
-    facts += [f"K {drafter.k}", f"{drafter.mode.value} drafts"] if drafter.kind == "model" else []
-    facts += [f"K {drafter.k}", "n-gram drafts"] if drafter.kind == "ngram" else []
     names = [ref.name for ref in (drafter.model, config.target) if ref]
-    return displayable(" · ".join([*facts, " → ".join(names), *_machine(config)]))
+    return displayable(" · ".join([*facts, *_draft(drafter), " → ".join(names), *_machine(config)]))
+
+
+def _draft(drafter: DrafterConfig) -> list[str]:
+    tree = drafter.tree
+    shape = f"tree of {tree.tokens}, depth {tree.depth}, top-k {tree.top_k}" if tree else f"K {drafter.k}"
+    kinds = {"model": f"{drafter.mode.value} drafts", "eagle3": "EAGLE-3 drafts", "ngram": "n-gram drafts"}
+    return [shape, kinds[drafter.kind]] if drafter.kind in kinds else []
 
 
 def _machine(config: RunConfig) -> list[str]:

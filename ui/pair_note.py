@@ -8,7 +8,10 @@ from mars_core.models import ModelPool, PairSpec
 from ui.format import displayable, memory, parameters
 from ui.token_view import asset, to_json
 
-OWN = "Two models that share a vocabulary, in safetensors: Hub ids or folders. Without a draft model, use n-gram drafts or none."
+OWN = (
+    "A target, and a draft model that shares its vocabulary, or an EAGLE-3 head trained for it: Hub ids or folders, in safetensors. "
+    "Without both, use n-gram drafts or none."
+)
 
 
 def sentence_json(text: str, state: str = "bad") -> str:

@@ -47,7 +47,13 @@ OUTCOME_STYLES: Mapping[Outcome, OutcomeStyle] = MappingProxyType(
             "#0072B2", "#00619A", "#62B6E7", "#7CC4EE", "dotted", "square", "the target's own token after a refusal"
         ),
         Outcome.BONUS: OutcomeStyle(
-            "#7A7F87", "#5F646C", "#8D949E", "#B3B9C2", "dashed", "line-ew", "the target's own token after a full draft"
+            "#7A7F87",
+            "#5F646C",
+            "#8D949E",
+            "#B3B9C2",
+            "dashed",
+            "triangle-right",
+            "the target's own token after a full draft",
         ),
     }
 )
@@ -55,7 +61,7 @@ OUTCOME_STYLES: Mapping[Outcome, OutcomeStyle] = MappingProxyType(
 # z₂/z₁ below θ is decisive (violet), above θ a near tie (orange); neutral at θ. PuOr of ColorBrewer: safe for every colour vision.
 DECISIVE: tuple[str, ...] = ("#2D1E5F", "#5E4A9C", "#A79FCB", "#E4E1EC")
 NEAR_TIE: tuple[str, ...] = ("#FBE9D3", "#FDB863", "#E08214")
-LANES: tuple[str, ...] = ("#7B7F8C", "#8C6BB1")  # left and right in figures that show both, on either ground
+LANES: tuple[str, ...] = ("#7B7F8C", "#8C6BB1", "#2F93A3", "#B3872B")  # the lanes, on either ground
 NEUTRAL = "#808894"  # axes and captions: 3:1 or better on white and on near-black
 GRID = "rgba(128, 136, 148, 0.22)"
 

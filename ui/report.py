@@ -1,9 +1,9 @@
-"""The table of a comparison, as plain values: one row a quantity, both runs, and the ratio right / left. No gradio."""
+"""The table of a comparison, as plain values: one row a quantity, one column a run, and the ratio of each to the left one. No gradio."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mars_core.types import Summary, Trace
@@ -38,30 +38,44 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("Relaxed share", "tokens kept only because they were forgiven / new tokens", lambda s: s.relaxed_share, share),
     Quantity("Output length", "new tokens", lambda s: float(s.new_tokens), _whole),
     Quantity("Target passes", "decoding steps, each one forward pass of the target", lambda s: float(s.steps), _whole),
-    Quantity("Summed TV", "total variation between emitted law and p, summed over the output; 0 is lossless", lambda
-    s: s.tv_sum, number, "less"),
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
+class Cell:
+    """A formatted value, or a ratio with its verdict: ``better``, ``worse`` or ``""``."""
+
+    text: str
+    ratio: bool = False
+    verdict: str = ""
+
+
+Row = tuple[str, str, tuple[Cell, ...]]  # name, help, cells
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
-    """Heads and rows, formatted. A row: name, help, left, right, ratio, and ``better``, ``worse`` or ``""``."""
+    """Heads and rows, formatted; as many cells a row as there are heads after the first."""
 
     heads: tuple[str, ...]
-    rows: tuple[tuple[str, str, str, str, str, str], ...]
+    rows: tuple[Row, ...]
 
 
-def comparison_table(left: Trace, right: Trace) -> Table:
-    """Both runs side by side; the ratio is right / left."""
-    rows = tuple(_row(quantity, left.summary, right.summary) for quantity in QUANTITIES)
-    return Table(("", lane_label(left.config), lane_label(right.config), "right / left"), rows)
+def comparison_table(traces: Sequence[Trace]) -> Table:
+    """Runs by lane; each after the first with its ratio to the first."""
+    labels = [lane_label(trace.config) for trace in traces]
+    ratio_head = "right / left" if len(traces) == 2 else "/ left"
+    heads = [head for label in labels[1:] for head in (label, ratio_head)]
+    return Table(("", labels[0], *heads), tuple(_row(quantity, traces) for quantity in QUANTITIES))
 
 
-def _row(quantity: Quantity, left: Summary, right: Summary) -> tuple[str, str, str, str, str, str]:
-    values = quantity.read(left), quantity.read(right)
-    factor = over(values[1], values[0])
-    left_text, right_text = map(quantity.write, values)
-    return quantity.name, quantity.help, left_text, right_text, ratio(factor), _verdict(quantity, factor)
+def _row(quantity: Quantity, traces: Sequence[Trace]) -> Row:
+    base, *others = (quantity.read(trace.summary) for trace in traces)
+    cells = [Cell(quantity.write(base))]
+    for value in others:
+        factor = over(value, base)
+        cells += [Cell(quantity.write(value)), Cell(ratio(factor), True, _verdict(quantity, factor))]
+    return quantity.name, quantity.help, tuple(cells)
 
 
 def _verdict(quantity: Quantity, factor: float) -> str:

@@ -9,20 +9,36 @@ from typing import Any
 from mars_core.types import Status, Trace
 from ui.components import Strip, words
 from ui.figures import acceptance_data, acceptance_figure, margin_data, margin_figure, margin_scale
+from ui.labels import run_names
 from ui.report import Table, comparison_table
-from ui.sentence import compare_sentence, divergence, single_sentence
-from ui.token_view import Counts, LaneView, ended_view, stat_tiles
+from ui.sentence import broken_sentence, divergence, verdict
+from ui.shift import Check, infinite_note, self_check, shift_table
+from ui.shift_figure import shift_data, shift_figure
+from ui.tiles import Counts, stat_tiles
+from ui.token_view import LaneView, ended_view
 
 Figure = Any  # plotly.graph_objects.Figure, which is not typed
 
 
 @dataclass(frozen=True, slots=True)
+class Shift:
+    """The shift meter: all runs that wrote something."""
+
+    check: Check
+    table: Table
+    note: str
+    figure: Figure
+
+
+@dataclass(frozen=True, slots=True)
 class Details:
-    """Below the lanes. ``table`` needs both runs; a margin map is None where its lane did not run."""
+    """Below the lanes. ``table`` needs all runs; a margin map is None where its lane did not run; ``traces`` by lane."""
 
     table: Table | None
     margins: tuple[Figure | None, ...]
     acceptance: Figure | None
+    shift: Shift
+    traces: Mapping[int, Trace]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,52 +50,61 @@ class Result:
 
 def ended_result(traces: Mapping[int, Trace], name: str, labels: Sequence[str], *, side: str = "") -> Result:
     """A comparison by lane. ``labels``: of all lanes, also those that never ran; ``name``: unique to it; ``side``: beside its line."""
-    views: list[LaneView | None] = [None] * len(labels)
-    parting = divergence(traces[0], traces[1]) if len(traces) == len(labels) else None
+    views: list[LaneView | None] = []
+    partings = _partings(traces)
     for lane, label in enumerate(labels):
         if lane in traces:
-            views[lane] = ended_view(traces[lane], f"{name}/{lane}", diverges=parting.position if parting else None)
+            views.append(ended_view(traces[lane], f"{name}/{lane}", diverges=partings.get(lane)))
         else:
-            views[lane] = LaneView(
-                label,
-                state="cancelled",
-                chip="not started",
-                tiles=stat_tiles(Counts()),
-                empty="This run was not started.",
-            )
-    return Result(
-        replace(_strip(traces, labels), side=side if traces else ""),
-        tuple(views),
-        _details(traces, labels, parting.position if parting else None),
+            views.append(_never(label))
+    strip = replace(_strip(traces, labels), side=side if traces else "")
+    return Result(strip, tuple(views), _details(traces, labels, partings))
+
+
+def _never(label: str) -> LaneView:
+    return LaneView(
+        label, state="cancelled", chip="not started", tiles=stat_tiles(Counts()), empty="This run was not started."
     )
+
+
+def _partings(traces: Mapping[int, Trace]) -> dict[int, int]:
+    """Lane → position at which it leaves the leftmost run; for that one, the first at which any other leaves it."""
+    if 0 not in traces:
+        return {}
+    found = {lane: divergence(traces[0], trace) for lane, trace in traces.items() if lane}
+    partings = {lane: parting.position for lane, parting in found.items() if parting}
+    return partings | ({0: min(partings.values())} if partings else {})
 
 
 def _strip(traces: Mapping[int, Trace], labels: Sequence[str]) -> Strip:
     if not traces:
         return words("Stopped before the first token; nothing was written.", "cancelled")
-    state = next((t.status for t in traces.values() if t.status is not Status.COMPLETED), Status.COMPLETED)
-    if len(traces) == len(labels):
-        state = Status.CANCELLED if state is Status.CANCELLED else state
-        return Strip(compare_sentence(traces[0], traces[1]), _state(state))
-    (lane,) = traces
-    other = next(label for column, label in enumerate(labels) if column != lane)
-    ended = Status.CANCELLED if state is Status.COMPLETED else state
-    return Strip(single_sentence(traces[lane], labels[lane], other), _state(ended))
+    runs = [traces.get(lane) for lane in range(len(labels))]
+    ended = [trace for trace in runs if trace is not None and trace.status is Status.COMPLETED]
+    if len(ended) == len(labels):
+        return Strip(verdict(ended), "done")
+    failed = any(trace.status is Status.FAILED for trace in traces.values())
+    names = run_names([run.config for run in runs if run]) if len(traces) == len(labels) else labels
+    return Strip(broken_sentence(list(zip(names, runs, strict=True))), "failed" if failed else "cancelled")
 
 
-def _state(status: Status) -> str:
-    return {Status.COMPLETED: "done", Status.CANCELLED: "cancelled", Status.FAILED: "failed"}[status]
-
-
-def _details(traces: Mapping[int, Trace], labels: Sequence[str], diverges: int | None) -> Details | None:
-    written = {lane: trace for lane, trace in traces.items() if trace.tokens}
+def _details(traces: Mapping[int, Trace], labels: Sequence[str], partings: Mapping[int, int]) -> Details | None:
+    written = {lane: traces[lane] for lane in sorted(traces) if traces[lane].tokens}
     if not written:
         return None
-    scale = margin_scale(list(written.values()))
+    runs = list(written.values())
+    scale = margin_scale(runs)
     margins = tuple(
-        margin_figure(margin_data(written[lane], scale, diverges)) if lane in written else None
+        margin_figure(margin_data(written[lane], scale, partings.get(lane))) if lane in written else None
         for lane in range(len(labels))
     )
-    drafted = [acceptance_data(trace) for _, trace in sorted(written.items()) if trace.summary.drafted]
-    table = comparison_table(traces[0], traces[1]) if len(written) == len(labels) else None
-    return Details(table, margins, acceptance_figure(drafted) if drafted else None)
+    drafted = [acceptance_data(trace, lane) for lane, trace in written.items() if trace.summary.drafted]
+    table = comparison_table(runs) if len(written) == len(labels) > 1 else None
+    acceptance = acceptance_figure(drafted) if drafted else None
+    return Details(table, margins, acceptance, _shift(written), written)
+
+
+def _shift(written: Mapping[int, Trace]) -> Shift:
+    runs = list(written.values())
+    figure = shift_figure([shift_data(trace, lane) for lane, trace in written.items()])
+    return Shift(self_check(runs), shift_table(runs), infinite_note(runs), figure)

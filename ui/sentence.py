@@ -6,19 +6,20 @@ Values in, values out: no gradio. A sentence is a tuple of parts, some of which 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from mars_core.telemetry import first_divergence
 from mars_core.types import Cause, Divergence, Outcome, Status, Token, Trace
 from ui.format import count, displayable, number, over, plural, ratio, visible
-from ui.labels import pair_labels
+from ui.labels import run_names
 
 SAME_SPEED = 0.01  # two speeds closer than this share of each other are called equal
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of a sentence. ``kind``: plain, strong or piece; ``lane`` and ``position`` make it a link to a token."""
+    """A piece of a sentence. ``kind``: plain, strong, piece or break; ``lane`` and ``position`` make it a link to a token."""
 
     text: str
     kind: str = "plain"
@@ -27,6 +28,7 @@ class Part:
 
 
 Sentence = tuple[Part, ...]
+BREAK = Part("\n", "break")  # a new line
 
 
 def plain(sentence: Sentence) -> str:
@@ -42,37 +44,51 @@ def divergence(left: Trace, right: Trace) -> Divergence | None:
 
 
 def compare_sentence(left: Trace, right: Trace) -> Sentence:
-    """The sentence over a comparison of two runs of one prompt; the left one is the baseline."""
-    names = pair_labels(left, right)
-    for name, trace in zip(names, (left, right), strict=True):
-        if trace.status is Status.FAILED:
-            return (
-                Part(f"{name} failed after {plural(trace.summary.new_tokens, 'token')}: {displayable(trace.error)}"),
-            )
-    if Status.CANCELLED in (left.status, right.status):
-        return _stopped(names, left, right)
-    return (*_speed(names, left, right), *_forgiven(names, left, right), *_parting(names, left, right))
+    """The sentence over two runs of one prompt that both ended; the left one is the baseline."""
+    return _against(run_names([left.config, right.config]), left, right, 1)
 
 
-def single_sentence(trace: Trace, name: str, other: str) -> Sentence:
-    """The sentence where only one of the two runs was begun."""
-    amount = plural(trace.summary.new_tokens, "token")
-    ended = {Status.COMPLETED: "had ended with", Status.CANCELLED: "was stopped after", Status.FAILED: "failed after"}
-    detail = f": {displayable(trace.error)}" if trace.error else "."
-    if trace.status is Status.FAILED:
-        return (Part(f"{name} {ended[trace.status]} {amount}{detail} {other} was not started."),)
-    return (Part("Stopped. ", "strong"), Part(f"{name} {ended[trace.status]} {amount}; {other} was not started."))
+def verdict(traces: Sequence[Trace]) -> Sentence:
+    """What came of runs that all ended, by lane: one sentence for each against the leftmost, one a line."""
+    names = run_names([trace.config for trace in traces])
+    parts: list[Part] = []
+    for lane, trace in enumerate(traces[1:], start=1):
+        parts += [BREAK] if parts else []
+        parts += _against((names[0], names[lane]), traces[0], trace, lane)
+    return tuple(parts) or (Part(f"{names[0]} wrote {plural(traces[0].summary.new_tokens, 'token')}."),)
 
 
-def _stopped(names: tuple[str, str], left: Trace, right: Trace) -> Sentence:
-    halves = []
-    for name, trace in zip(names, (left, right), strict=True):
-        verb = "was stopped after" if trace.status is Status.CANCELLED else "had ended with"
-        halves.append(f"{name} {verb} {plural(trace.summary.new_tokens, 'token')}")
-    return (Part("Stopped. ", "strong"), Part("; ".join(halves) + ". What was written is kept."))
+def broken_sentence(runs: Sequence[tuple[str, Trace | None]]) -> Sentence:
+    """The sentence where not every run ended. ``runs``: name and trace by lane, None where a run was never begun."""
+    absent = [name for name, trace in runs if trace is None]
+    untold = f" {_listed(absent)} {'was' if len(absent) == 1 else 'were'} not started." if absent else ""
+    for name, trace in runs:
+        if trace is not None and trace.status is Status.FAILED:
+            amount = plural(trace.summary.new_tokens, "token")
+            return (Part(f"{name} failed after {amount}: {displayable(trace.error)}{untold}"),)
+    told = "; ".join(
+        f"{name} {_ENDED[trace.status]} {plural(trace.summary.new_tokens, 'token')}"
+        for name, trace in runs
+        if trace is not None
+    )
+    rest = f";{untold}" if untold else ". What was written is kept."
+    return (Part("Stopped. ", "strong"), Part(told + rest))
 
 
-def _speed(names: tuple[str, str], left: Trace, right: Trace) -> Sentence:
+_ENDED = {Status.COMPLETED: "had ended with", Status.CANCELLED: "was stopped after"}
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _against(names: tuple[str, ...], left: Trace, right: Trace, lane: int) -> Sentence:
+    """``right``, in ``lane``, against the leftmost."""
+    spoken = (*_speed(names, left, right), *_forgiven(names, left, right), *_parting(names, left, right))
+    return tuple(replace(part, lane=lane) if part.lane == 1 else part for part in spoken)
+
+
+def _speed(names: tuple[str, ...], left: Trace, right: Trace) -> Sentence:
     factor = over(right.summary.tokens_per_s, left.summary.tokens_per_s)
     taus = f"(τ\N{NO-BREAK SPACE}{number(right.summary.tau)} against {number(left.summary.tau)})"
     if math.isnan(factor) or factor <= 0:
@@ -83,7 +99,7 @@ def _speed(names: tuple[str, str], left: Trace, right: Trace) -> Sentence:
     return (Part(f"{names[1]} ran "), Part(verdict, "strong"), Part(f" than {names[0]} {taus}"))
 
 
-def _forgiven(names: tuple[str, str], left: Trace, right: Trace) -> Sentence:
+def _forgiven(names: tuple[str, ...], left: Trace, right: Trace) -> Sentence:
     ours, base = right.summary.relaxed, left.summary.relaxed
     if not ours and not base:
         return (Part(", forgave no token"),)
@@ -94,7 +110,7 @@ def _forgiven(names: tuple[str, str], left: Trace, right: Trace) -> Sentence:
     return (Part(", forgave "), link, *against)
 
 
-def _parting(names: tuple[str, str], left: Trace, right: Trace) -> Sentence:
+def _parting(names: tuple[str, ...], left: Trace, right: Trace) -> Sentence:
     parting = divergence(left, right)
     if parting is None:
         return (Part(", and both texts are "), Part("the same, token for token", "strong"), Part("."))

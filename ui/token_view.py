@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
 import gradio as gr
 
-from mars_core.types import Outcome, Status, Step, Token, Trace
-from ui.format import count, displayable, duration, number, over, share, visible
+from mars_core.types import Outcome, Status, Token, Trace
+from ui.format import count, displayable, number, share, visible
 from ui.labels import lane_label, stop_title
 from ui.palette import OUTCOME_STYLES
+from ui.shift import UNCHECKED, Check, lane_check
+from ui.tiles import Tile, counts_of, stat_tiles
 
 OUTCOMES: tuple[Outcome, ...] = tuple(Outcome)
 FIELDS: tuple[tuple[str, str], ...] = (
@@ -29,17 +31,19 @@ FIELDS: tuple[tuple[str, str], ...] = (
     ("p", "probability of this token under the target"),
     ("q", "its probability under the drafter"),
     ("rank", "place of this token in p; 1 is the likeliest"),
+    ("ln p", "ln of its softmax probability under the target, at temperature 1 and unfiltered"),
     ("u", "the uniform with which the target draws here"),
-    ("TV", "distance of the law of the emitted token from p, 0 to 1"),
+    ("TV", "distance of the law P of the emitted token from p, 0 to 1"),
+    ("KL", "KL(P‖p) in nats; ∞ where P may emit what p excludes, as at temperature 0"),
     ("entropy", "of p, in nats"),
     ("forgiven", "probability with which the rule keeps this token though the target drew another"),
     ("position", "output position, from 0; as in the CSV"),
     ("step", "decoding step, from 0"),
-    ("draft place", "1 to K; after a refusal or a full draft: kept tokens + 1"),
+    ("depth", "place in the draft, from 1; after a refusal or a full draft: kept tokens + 1"),
+    ("node", "number in the draft tree of its step, from 1; 0 for a token that the target drew"),
     ("id", "token id"),
 )
-Row = list[Any]  # [text, outcome, piece, numbers, own piece, refused, top, covered]: the order lane.js takes them in
-Tile = tuple[str, str, str, str]  # name, value, unit, help
+Row = list[Any]  # [text, outcome, piece, numbers, own piece, refused siblings, top, covered]: as lane.js takes them
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +62,12 @@ class LaneView:
     tiles: tuple[Tile, ...] = ()
     progress: float = 0.0
     diverges: int | None = None
+    check: Check = UNCHECKED
 
     def json(self) -> str:
         """The value of the component: ASCII, without ``<``."""
         content = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return to_json(content)
+        return to_json(content | {"check": [self.check.state, self.check.text]})
 
 
 def to_json(value: object) -> str:
@@ -71,24 +76,24 @@ def to_json(value: object) -> str:
 
 
 def token_rows(tokens: Iterable[Token], text: str, *, greedy: bool) -> list[Row]:
-    """One row an emitted token; a rejected token becomes the struck-through alternative of the one after it.
+    """One row an emitted token; the rejected siblings before it become its struck-through alternatives.
 
     ``greedy``: temperature 0, where p is one-hot and the alternatives show the law at temperature 1.
     """
     rows: list[Row] = []
-    refused: Token | None = None
+    refused: list[Token] = []
     for token in tokens:
         if token.outcome is Outcome.REJECTED:
-            refused = token
+            refused.append(token)
             continue
         rows.append(_row(token, text[token.start : token.end], refused, greedy))
-        refused = None
+        refused = []
     return rows
 
 
-def _row(token: Token, text: str, refused: Token | None, greedy: bool) -> Row:
+def _row(token: Token, text: str, refused: Sequence[Token], greedy: bool) -> Row:
     own = visible(token.own_piece) if token.own != token.id else ""
-    struck = [visible(refused.piece), number(refused.p), number(refused.q)] if refused else None
+    struck = [[visible(sibling.piece), number(sibling.p), number(sibling.q)] for sibling in refused]
     top = [[visible(a.piece), number(a.p), round(min(1.0, max(0.0, a.p)), 3), a.id == token.id] for a in token.top]
     covered = share(math.fsum(a.p for a in token.top)) if token.top else share(math.nan)
     covered += " (at temperature 1)" if greedy else ""
@@ -98,74 +103,9 @@ def _row(token: Token, text: str, refused: Token | None, greedy: bool) -> Row:
 
 def _numbers(token: Token) -> list[str]:
     values = (token.r, token.z1, token.z2, token.gap, token.p, token.q)
-    more = (token.u, token.tv, token.entropy, token.forgiveness)
-    places = (token.position, token.step, token.draft_position, token.id)
+    more = (token.logprob, token.u, token.tv, token.kl, token.entropy, token.forgiveness)
+    places = (token.position, token.step, token.draft_position, token.node, token.id)
     return [*map(number, values), count(token.rank), *map(number, more), *map(str, places)]
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """The running numbers of a lane, kept up step by step: O(1) a step, whatever the length of the run."""
-
-    tokens: int = 0
-    steps: int = 0
-    relaxed: int = 0
-    elapsed_s: float = 0.0
-    ttft_s: float = math.nan
-
-    def after(self, step: Step) -> Counts:
-        emitted = step.emitted
-        return replace(
-            self,
-            tokens=self.tokens + len(emitted),
-            steps=self.steps + 1,
-            relaxed=self.relaxed + sum(token.outcome is Outcome.RELAXED for token in emitted),
-            elapsed_s=step.elapsed_s,
-            ttft_s=step.elapsed_s if self.steps == 0 else self.ttft_s,
-        )
-
-
-def counts_of(trace: Trace) -> Counts:
-    """The same numbers of a run that ended."""
-    summary = trace.summary
-    return Counts(summary.new_tokens, summary.steps, summary.relaxed, summary.wall_s, summary.ttft_s)
-
-
-def stat_tiles(counts: Counts) -> tuple[Tile, ...]:
-    """Speed, τ, first token, latency, forgiven tokens; dashes before anything happened."""
-    began = counts.steps > 0
-    relaxed = count(counts.relaxed) if began else number(math.nan)
-    return (
-        (
-            "Speed",
-            number(over(counts.tokens, counts.elapsed_s)),
-            "tok/s" if began else "",
-            "new tokens / wall time of the run",
-        ),
-        (
-            "τ",
-            number(over(counts.tokens, counts.steps)),
-            "/ step" if began else "",
-            "mean acceptance length: emitted tokens per decoding step",
-        ),
-        ("First token", *_split(duration(counts.ttft_s)), "TTFT: from the prompt to the first new token"),
-        (
-            "Latency",
-            *_split(duration(counts.elapsed_s if began else math.nan)),
-            "wall time of the run so far, or in all",
-        ),
-        (
-            "Relaxed",
-            relaxed,
-            f"of {count(counts.tokens)}" if began else "",
-            "tokens kept only because the rule forgave them",
-        ),
-    )
-
-
-def _split(text: str) -> tuple[str, str]:
-    value, _, unit = text.partition(" ")
-    return value, unit
 
 
 def ended_view(trace: Trace, run: str, *, diverges: int | None = None) -> LaneView:
@@ -188,6 +128,7 @@ def ended_view(trace: Trace, run: str, *, diverges: int | None = None) -> LaneVi
         tiles=stat_tiles(counts_of(trace)),
         progress=1.0,
         diverges=diverges,
+        check=lane_check(trace.config, trace.summary.tv_max, trace.summary.new_tokens),
     )
 
 

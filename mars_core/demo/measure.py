@@ -18,12 +18,20 @@ from mars_core.demo.train import Recipe, Stage
 from mars_core.models import Pair, custom_pair
 from mars_core.models.pool import ModelPool
 from mars_core.session import Session, run_config
-from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, Sampling, Trace
+from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, Sampling, Trace, TreeShape
 
 log = logging.getLogger(__name__)
 K = 5
 THETA = 0.9
 NEW_TOKENS = 160
+TREE = TreeShape(24, 7, 4)
+GREEDY, SAMPLED, CHAIN, BRANCHED = "greedy", "sampled", "EAGLE-3 chain", "EAGLE-3 tree"
+DRAFTERS = {
+    GREEDY: DrafterConfig("model", None, K),
+    SAMPLED: DrafterConfig("model", None, K, DraftMode.SAMPLED),
+    CHAIN: DrafterConfig("eagle3", None, K),
+    BRANCHED: DrafterConfig("eagle3", None, K, tree=TREE),
+}
 _EQUATION = re.compile(r"\d+ [-+*/] \d+ = \d+")
 
 
@@ -33,24 +41,24 @@ class Measured:
 
     rule: str
     temperature: float
-    mode: DraftMode
+    drafts: str
     accuracy: float
     tau: float
     low_margin: float
     relaxed_share: float
 
 
-def measure(pair: Pair, rule: str, temperature: float, mode: DraftMode, count: int) -> Measured:
+def measure(pair: Pair, rule: str, temperature: float, drafts: str, count: int) -> Measured:
     """Answers the first ``count`` held-out problems; the seed of each run is the problem's number."""
     session = Session(pair)
     problems = held_out()[:count]
-    traces = [_run(session, item.question, rule, temperature, mode, seed) for seed, item in enumerate(problems)]
+    traces = [_run(session, item.question, rule, temperature, drafts, seed) for seed, item in enumerate(problems)]
     tokens = [token for trace in traces for token in trace.tokens]
     right = [trace.text.rstrip().endswith(f"#### {item.answer}") for trace, item in zip(traces, problems, strict=True)]
     result = Measured(
         rule=rule,
         temperature=temperature,
-        mode=mode,
+        drafts=drafts,
         accuracy=sum(right) / len(right),
         tau=len(tokens) / sum(trace.summary.steps for trace in traces),
         low_margin=sum(token.r > THETA for token in tokens) / len(tokens),
@@ -60,12 +68,12 @@ def measure(pair: Pair, rule: str, temperature: float, mode: DraftMode, count: i
     return result
 
 
-def _run(session: Session, text: str, rule: str, temperature: float, mode: DraftMode, seed: int) -> Trace:
+def _run(session: Session, text: str, rule: str, temperature: float, drafts: str, seed: int) -> Trace:
     config = run_config(
         session.pair,
         prompt=PromptConfig(text),
         rule=RuleConfig(rule),
-        drafter=DrafterConfig("model", None, K, mode),
+        drafter=DRAFTERS[drafts],
         sampling=Sampling(temperature),
         max_new_tokens=NEW_TOKENS,
         seed=seed,
@@ -118,13 +126,14 @@ def card(
         *([provenance, ""] if provenance else []),
         f"## Measured on {count} held-out problems",
         "",
-        f"K = {K}, θ = {THETA}, chat template, float32; `python -m mars_core.demo.measure --count {count}`. "
+        f"K = {K}, EAGLE-3 trees of {TREE.tokens} nodes (depth {TREE.depth}, top-k {TREE.top_k}), θ = {THETA}, chat template, float32; "
+        f"`python -m mars_core.demo.measure --count {count}`. "
         "One seed a problem; no intervals.",
         "",
         "| rule | temperature | drafts | accuracy | τ | positions with r > 0.9 | relaxed |",
         "|---|---:|---|---:|---:|---:|---:|",
         *(
-            f"| {row.rule} | {row.temperature:g} | {row.mode} | {row.accuracy:.1%} | {row.tau:.2f} | {row.low_margin:.1%} "
+            f"| {row.rule} | {row.temperature:g} | {row.drafts} | {row.accuracy:.1%} | {row.tau:.2f} | {row.low_margin:.1%} "
             f"| {row.relaxed_share:.1%} |"
             for row in rows
         ),
@@ -163,18 +172,18 @@ def _millions(stages: Sequence[Stage]) -> str:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m mars_core.demo.measure", description=__doc__)
     parser.add_argument(
-        "--folder", type=Path, default=Path(__file__).parent / "weights", help="holds target/ and draft/"
+        "--folder", type=Path, default=Path(__file__).parent / "weights", help="holds target/, draft/ and eagle3/"
     )
     parser.add_argument("--count", type=int, default=300, help="problems")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    pair = ModelPool().get(custom_pair(str(options.folder / "target"), str(options.folder / "draft")))
-    greedy, sampled = DraftMode.GREEDY, DraftMode.SAMPLED
-    plan = [("strict", 0.0, greedy), ("mars", 0.0, greedy)]
-    plan += [(rule, 1.0, mode) for mode in (greedy, sampled) for rule in ("strict", "mars")]
+    pair = ModelPool().get(custom_pair(*(str(options.folder / name) for name in ("target", "draft", "eagle3"))))
+    plan = [(rule, 0.0, drafts) for drafts in (GREEDY, BRANCHED) for rule in ("strict", "mars")]
+    plan += [("strict", 0.0, CHAIN)]
+    plan += [(rule, 1.0, drafts) for drafts in (GREEDY, SAMPLED, BRANCHED) for rule in ("strict", "mars")]
     rows = [measure(pair, *each, options.count) for each in plan]
     prompts = (held_out()[0].question, held_out_requests(1)[0])
-    examples = [_run(Session(pair), prompt, "strict", 1.0, greedy, 0) for prompt in prompts]
+    examples = [_run(Session(pair), prompt, "strict", 1.0, GREEDY, 0) for prompt in prompts]
     note = options.folder / "PROVENANCE.md"
     provenance = note.read_text(encoding="utf-8").strip() if note.exists() else ""
     text = card(pair, rows, examples, options.count, equations_seen(pair, options.count), provenance)

@@ -18,12 +18,13 @@ import torch
 from torch import Tensor, nn
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from mars_core.demo.corpus import documents
+from mars_core.demo.corpus import Document, documents
 from mars_core.demo.tokenizer import split_document, train_tokenizer
 from mars_core.model_cache import input_embedding
 
 log = logging.getLogger(__name__)
 WEIGHTS = Path(__file__).parent / "weights"
+_KEEP_EVERY = 200  # steps
 _REQUEST_WEIGHT = 0.2  # loss weight of the words of a request; those of an answer weigh 1
 
 
@@ -68,12 +69,22 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 def batches(
     recipe: Recipe, tokenizer: PreTrainedTokenizerFast, seed: int, practice_share: float
 ) -> Iterator[tuple[Tensor, Tensor]]:
+    """The corpus, packed."""
+    return pack(recipe, (encoded(tokenizer, item) for item in documents(seed, practice_share)))
+
+
+def encoded(tokenizer: PreTrainedTokenizerFast, item: Document) -> tuple[list[int], list[int]]:
+    """Token ids of what is given and of what is to be written."""
+    given, written = (tokenizer.encode(part, add_special_tokens=False) for part in split_document(item))
+    return given, written
+
+
+def pack(recipe: Recipe, texts: Iterator[tuple[list[int], list[int]]]) -> Iterator[tuple[Tensor, Tensor]]:
     """Packed token ids [B, T+1] and the loss weight of each predicted position [B, T]."""
     ids: list[int] = []
     weights: list[float] = []
     size = recipe.batch * (recipe.window + 1)
-    for item in documents(seed, practice_share):
-        given, written = (tokenizer.encode(part, add_special_tokens=False) for part in split_document(item))
+    for given, written in texts:
         ids += given + written
         weights += [_REQUEST_WEIGHT] * len(given) + [1.0] * len(written)
         if len(ids) >= size:
@@ -102,11 +113,18 @@ def build(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, layers: int) -> Ll
 
 
 def optimise(
-    model: LlamaForCausalLM, loss: Loss, data: Iterator[tuple[Tensor, Tensor]], recipe: Recipe, stage: Stage
+    model: nn.Module,
+    loss: Loss,
+    data: Iterator[tuple[Tensor, Tensor]],
+    recipe: Recipe,
+    stage: Stage,
+    keep: Callable[[], None] | None = None,
 ) -> None:
-    """One stage, after a warm-up of 40 steps."""
-    matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "embed" not in n]
-    others = [p for n, p in model.named_parameters() if p.ndim != 2 or "embed" in n]
+    """One stage, after a warm-up of 40 steps. ``keep`` is called every 200 steps, to save what there is."""
+    trained = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
+    tables = [n for n, p in trained if p.ndim == 2 and ("embed" in n or "lm_head" in n)]
+    matrices = [p for n, p in trained if p.ndim == 2 and n not in tables]
+    others = [p for n, p in trained if p.ndim != 2 or n in tables]
     rate = recipe.learning_rate
     optimisers: list[torch.optim.Optimizer] = [
         torch.optim.Muon(matrices, lr=rate, weight_decay=0.05, adjust_lr_fn="match_rms_adamw"),
@@ -126,6 +144,8 @@ def optimise(
             optimiser.zero_grad()
         if step % 20 == 0 or step == steps - 1:
             log.info("step %d of %d: loss %.4f", step + 1, steps, float(value.detach()))
+        if keep is not None and (step + 1) % _KEEP_EVERY == 0:
+            keep()
 
 
 def _weighted(losses: Tensor, weights: Tensor) -> Tensor:

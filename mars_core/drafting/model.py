@@ -14,9 +14,8 @@ from transformers import PreTrainedModel
 from mars_core.drafting.none import without_draft
 from mars_core.model_cache import ModelCache, input_embedding
 from mars_core.sampling import Use, draw, lowest_argmax, shown_law, target_law
-from mars_core.tree import chain
 from mars_core.types import DraftMode, Sampling
-from mars_core.verification import Draft
+from mars_core.verification import Draft, chain_draft
 
 
 class ModelDrafter:
@@ -26,10 +25,14 @@ class ModelDrafter:
         self._cache = ModelCache(model)
         self._rows = input_embedding(model).num_embeddings
         self._k = k
-        self._mode = mode
+        self._sampled = mode is DraftMode.SAMPLED and sampling.temperature > 0
         self._sampling = sampling
         self._vocabulary = vocabulary
         self._proposed_at = 0  # length of the sequence that the latest draft continues
+
+    @property
+    def longest(self) -> int:
+        return self._k
 
     def prefill(self, ids: Sequence[int]) -> None:
         if len(ids) > 1:
@@ -49,21 +52,20 @@ class ModelDrafter:
             rows.append(logits)
         nodes, law = torch.cat(drafted), self._law(torch.cat(rows))
         chances = law.gather(-1, nodes[1:, None])[:, 0]
-        return Draft(chain(count), nodes, chances, law if self._mode is DraftMode.SAMPLED else None)
+        return chain_draft(nodes, chances, law)
 
     def _known(self, ids: Sequence[int]) -> Tensor:
         """The ids as the draft model may read them: one that only the target's (padded) embedding has becomes its last."""
         return torch.tensor(ids, device=self._cache.device).clamp(max=self._rows - 1)
 
-    def commit(self, kept: int) -> None:
+    def commit(self, path: Sequence[int]) -> None:
         """The last drafted token was never fed, so a wholly kept draft leaves one id to read."""
-        self._cache.keep(self._proposed_at + kept)
+        self._cache.keep(self._proposed_at + len(path) - 1)
 
     def _choose(self, logits: Tensor, u: Tensor) -> Tensor:
         """The drafted id [1] after logits [1, V]."""
-        return draw(self._law(logits), u)[0] if self._mode is DraftMode.SAMPLED else lowest_argmax(logits)
+        return draw(self._law(logits), u)[0] if self._sampled else lowest_argmax(logits)
 
     def _law(self, logits: Tensor) -> Tensor:
-        """q [N, V]: what sampled drafts are drawn from; of greedy drafts the law that is shown."""
-        law = target_law(logits, self._sampling)
-        return law if self._mode is DraftMode.SAMPLED else shown_law(logits, law, self._sampling)
+        """q [N, V]: what sampled drafts are drawn from; at temperature 0, where all drafts are greedy, softmax(z)."""
+        return shown_law(logits, target_law(logits, self._sampling), self._sampling)

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from mars_core.drafting.none import without_draft
-from mars_core.tree import chain
-from mars_core.verification import Draft
+from mars_core.verification import Draft, chain_draft
 
 LONGEST = 3  # tokens of context that are looked up first, then one fewer, down to one
 
@@ -26,6 +25,10 @@ class NgramDrafter:
         self._last: dict[tuple[int, ...], int] = {}
         self._indexed = 0
 
+    @property
+    def longest(self) -> int:
+        return self._k
+
     def prefill(self, ids: Sequence[int]) -> None:
         self._index(ids)
 
@@ -37,9 +40,9 @@ class NgramDrafter:
             return without_draft(ids, self._device)
         drafted = list(ids[found : found + count])
         nodes = torch.tensor([ids[-1], *drafted], device=self._device)
-        return Draft(chain(len(drafted)), nodes, torch.ones(len(drafted), device=self._device))
+        return chain_draft(nodes, torch.ones(len(drafted), device=self._device))
 
-    def commit(self, kept: int) -> None:
+    def commit(self, path: Sequence[int]) -> None:
         """Only committed ids are indexed."""
 
     def _contexts(self, ids: Sequence[int]) -> list[tuple[int, ...]]:

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from mars_core.tree import chain
-from mars_core.verification import Draft
+from mars_core.verification import Draft, chain_draft
 
 
 def without_draft(ids: Sequence[int], device: torch.device) -> Draft:
     """The tree that is only its root."""
-    return Draft(chain(0), torch.tensor(ids[-1:], device=device), torch.ones(0, device=device))
+    return chain_draft(torch.tensor(ids[-1:], device=device), torch.ones(0, device=device))
 
 
 class NoDrafter:
@@ -22,11 +21,15 @@ class NoDrafter:
     def __init__(self, device: torch.device) -> None:
         self._device = device
 
+    @property
+    def longest(self) -> int:
+        return 0
+
     def prefill(self, ids: Sequence[int]) -> None:
         """Nothing to read."""
 
     def propose(self, ids: Sequence[int], limit: int, u: Tensor) -> Draft:
         return without_draft(ids, self._device)
 
-    def commit(self, kept: int) -> None:
+    def commit(self, path: Sequence[int]) -> None:
         """Nothing to roll back."""

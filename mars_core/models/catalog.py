@@ -46,6 +46,7 @@ class PairSpec:
     note: str  # what the pair is good for, its licence, and what it takes to get it
     gated: bool
     prompts: tuple[str, ...]  # examples that suit this pair
+    head: ModelRef | None = None  # an EAGLE-3 head made for the target
 
     def memory_bytes(self, dtype: torch.dtype) -> int:
         """What weights, cache and activations of both models take in ``dtype``; 0 where the size is not known yet."""
@@ -54,14 +55,19 @@ class PairSpec:
 
 
 def custom_pair(
-    target: str | ModelRef, draft: str | ModelRef | None = None, *, prompts: Sequence[str] = GENERAL_PROMPTS
+    target: str | ModelRef,
+    draft: str | ModelRef | None = None,
+    head: str | ModelRef | None = None,
+    *,
+    prompts: Sequence[str] = GENERAL_PROMPTS,
 ) -> PairSpec:
     """A pair of the user's own: Hub ids (``owner/name`` or ``owner/name@revision``) or folders. Raises ModelError.
 
-    Without ``draft`` the pair can be decoded with n-gram drafts or none.
+    ``draft``: a smaller model; ``head``: an EAGLE-3 head. Without both the target can be decoded with n-gram drafts or none.
     """
     first = parse_ref(target) if isinstance(target, str) else target
     second = parse_ref(draft) if isinstance(draft, str) else draft
+    third = parse_ref(head) if isinstance(head, str) else head
     return PairSpec(
         key="custom",
         title=_short(first) if second is None else f"{_short(second)} → {_short(first)}",
@@ -72,6 +78,7 @@ def custom_pair(
         note="Your own models.",
         gated=False,
         prompts=tuple(prompts),
+        head=third,
     )
 
 
@@ -86,7 +93,7 @@ def _stored(ref: ModelRef) -> int:
 
 def _bundled() -> PairSpec:
     """Sizes from the weights themselves: 0 while they have not been trained, or are damaged (loading then says so)."""
-    target, draft = map(ModelRef, BUNDLED)
+    target, draft, head = map(ModelRef, BUNDLED)
     try:
         sizes = (_stored(target), _stored(draft))
     except ModelError:
@@ -102,6 +109,7 @@ def _bundled() -> PairSpec:
         "problems in the words of its own training text, and knows nothing else. MIT licence.",
         gated=False,
         prompts=BUNDLED_PROMPTS,
+        head=head if is_folder(folder_of(head)) else None,
     )
 
 

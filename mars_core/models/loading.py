@@ -23,7 +23,9 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
+from mars_core.eagle3.head import Eagle3Head
 from mars_core.models.catalog import PairSpec
+from mars_core.models.eagle import HeadPlan, load_planned
 from mars_core.models.errors import ModelError, explained
 from mars_core.models.linear import read_weights_once
 from mars_core.models.memory import free_bytes, needed
@@ -38,7 +40,7 @@ _NO_LIMIT = 10**9  # tokenizers write a huge model_max_length for "unknown"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pair:
-    """Two models on a device, ready to run. ``target_ref`` and ``draft_ref`` carry the resolved revisions.
+    """A target and its drafters on a device, ready to run. The refs carry the resolved revisions.
 
     Only ids below ``vocabulary`` may be drafted. ``context`` is the longest sequence, in tokens, that both can take.
     """
@@ -54,6 +56,8 @@ class Pair:
     context: int
     eos_ids: frozenset[int]
     vocabulary: int
+    head: Eagle3Head | None = None
+    head_ref: ModelRef | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +87,16 @@ def plan(ref: ModelRef, progress: Progress) -> Plan:
 
 
 def load(
-    spec: PairSpec, target: Plan, draft: Plan | None, device: torch.device, dtype: torch.dtype, progress: Progress
-) -> Pair:
+    spec: PairSpec, target: Plan, draft: Plan | None, head: HeadPlan | None, device: torch.device, dtype: torch.dtype,
+    progress: Progress,
+) -> Pair:  # fmt: skip
     """Loads and checks a planned pair. A target larger than one GPU is spread by accelerate. Raises ModelError."""
     tokenizer = _tokenizer(target)
     vocabulary = _shared(target, tokenizer, draft) if draft else _rows(target.config)
     second, second_ref = _model(draft, device, dtype, progress) if draft else (None, None)
     reserve = None if _fits(target, device, dtype) else _spread()
     first, first_ref = _model(target, device, dtype, progress, reserve)
+    eagle, eagle_ref = load_planned(head, first, progress) if head else (None, None)
     return Pair(
         spec=spec,
         target=first,
@@ -103,6 +109,8 @@ def load(
         context=min(_context(each.config, tokenizer) for each in (target, draft) if each is not None),
         eos_ids=_eos_ids(first, _rows(target.config)),
         vocabulary=vocabulary,
+        head=eagle,
+        head_ref=eagle_ref,
     )
 
 

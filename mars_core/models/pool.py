@@ -13,13 +13,14 @@ from threading import Lock
 import torch
 
 from mars_core.models.catalog import PairSpec
+from mars_core.models.eagle import plan_eagle
 from mars_core.models.errors import ModelError
-from mars_core.models.loading import Pair, Plan, load, plan
+from mars_core.models.loading import Pair, load, plan
 from mars_core.models.memory import Fit, elsewhere_bytes, free_bytes, gigabytes, pick_device, pick_dtype
 from mars_core.models.source import Progress
 from mars_core.types import ModelRef
 
-_Key = tuple[ModelRef, ModelRef | None]
+_Key = tuple[ModelRef, ModelRef | None, ModelRef | None]
 
 
 def silent(_message: str) -> None:
@@ -43,7 +44,7 @@ class ModelPool:
 
     def get(self, spec: PairSpec, progress: Progress = silent) -> Pair:
         """The pair, loaded if it is not here yet; may free others. Raises ModelError."""
-        key = (spec.target, spec.draft)
+        key = (spec.target, spec.draft, spec.head)
         with self._lock:
             if key not in self._pairs:
                 self._pairs[key] = self._load(spec, progress)
@@ -70,12 +71,14 @@ class ModelPool:
     def _load(self, spec: PairSpec, progress: Progress) -> Pair:
         target = plan(spec.target, progress)
         draft = plan(spec.draft, progress) if spec.draft else None
-        self._make_room(target, draft, progress)
-        return load(spec, target, draft, self.device, self.dtype, progress)
+        head = plan_eagle(spec.head, target.config, spec.target.name, progress) if spec.head else None
+        self._make_room(
+            target.ref.name, sum(each.bytes(self.dtype) for each in (target, draft, head) if each), progress
+        )
+        return load(spec, target, draft, head, self.device, self.dtype, progress)
 
-    def _make_room(self, target: Plan, draft: Plan | None, progress: Progress) -> None:
+    def _make_room(self, name: str, needed: int, progress: Progress) -> None:
         """Frees pairs until this one fits and their number allows one more. Raises ModelError if it never fits."""
-        needed = target.bytes(self.dtype) + (draft.bytes(self.dtype) if draft else 0)
         while self._pairs and (len(self._pairs) >= self._max_pairs or needed > free_bytes(self.device)):
             _, pair = self._pairs.popitem(last=False)
             progress(f"Freeing {pair.spec.title}")
@@ -84,13 +87,13 @@ class ModelPool:
         available = free_bytes(self.device) + elsewhere_bytes(self.device)
         if needed > available:
             raise ModelError(
-                f"{target.ref.name} needs about {gigabytes(needed)} with its draft model in {_name(self.dtype)}, and "
+                f"{name} needs about {gigabytes(needed)} with its drafters in {_name(self.dtype)}, and "
                 f"{gigabytes(available)} are free here: choose a smaller pair or a smaller dtype."
             )
 
 
 def _bytes(pair: Pair) -> int:
-    models = [model for model in (pair.target, pair.draft) if model is not None]
+    models = [model for model in (pair.target, pair.draft, pair.head) if model is not None]
     return sum(tensor.nbytes for model in models for tensor in model.parameters())
 
 

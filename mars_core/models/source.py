@@ -24,11 +24,15 @@ from mars_core.models.errors import ModelError, explained
 from mars_core.types import ModelRef
 
 Progress = Callable[[str], None]
-BUNDLED = ("bundled/target", "bundled/draft")  # names that stand for folders of this program, wherever it is installed
+BUNDLED = (
+    "bundled/target",
+    "bundled/draft",
+    "bundled/eagle3",
+)  # names that stand for folders of this program, wherever it is installed
 WEIGHTS_FOLDER = Path(mars_core.demo.__file__).parent / "weights"
 WEIGHTS = "*.safetensors"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tekken.json")
-_DESCRIPTION_FILES = ["*.json", "*.model", "*.txt", "*.jinja"]
+DESCRIPTION_FILES = ["*.json", "*.model", "*.txt", "*.jinja"]
 _ELSEWHERE = ["*/*", "consolidated*"]  # subfolders and second copies of the weights
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 _SMALL = 64 * 2**20  # bytes: weights up to this size are hashed whole
@@ -90,7 +94,7 @@ def description(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
     """
     progress(f"Loading {label(ref)}: configuration")
     if not is_local(ref):
-        folder = _snapshot(ref, _DESCRIPTION_FILES, progress)
+        folder = snapshot(ref, DESCRIPTION_FILES, progress)
         return folder, ModelRef(ref.name, folder.name)
     folder = folder_of(ref)
     if not is_folder(folder):
@@ -105,7 +109,7 @@ def weights(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
 
     The revision of a Hub model is its commit; that of a folder is ``local:`` and 12 digits of a content hash.
     """
-    folder = folder_of(ref) if is_local(ref) else _snapshot(ref, [*_DESCRIPTION_FILES, WEIGHTS], progress)
+    folder = folder_of(ref) if is_local(ref) else snapshot(ref, [*DESCRIPTION_FILES, WEIGHTS], progress)
     if not any(folder.glob(WEIGHTS)):
         pickles = sorted(path.name for pattern in _PICKLES for path in folder.glob(pattern))
         found = f"only pickle files ({pickles[0]})" if pickles else "no weights as safetensors"
@@ -151,7 +155,7 @@ def has_tokenizer(folder: Path) -> bool:
     return any((folder / name).is_file() for name in TOKENIZER_FILES)
 
 
-def _snapshot(ref: ModelRef, patterns: list[str], progress: Progress) -> Path:
+def snapshot(ref: ModelRef, patterns: list[str], progress: Progress) -> Path:
     with explained(ref):
         return Path(
             snapshot_download(

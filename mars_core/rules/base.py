@@ -1,7 +1,7 @@
-"""What a verification rule is: one pure function from evidence to forgiveness, and what must be said about it.
+"""What a verification rule is: one pure function from evidence to the probability of keeping a drafted token.
 
-``forgive`` gives the probability of keeping a drafted token although the target drew another one. Everything else of a rule
-(the law of greedy drafts, the pair (a, R) of sampled drafts, the distance from p) follows from it in ``verification``.
+``accept`` serves greedy drafts (chains and trees) and sampled drafts alike: what a token was drafted with is ``Evidence.q``, which
+is 1 for a greedy draft. The law of the emitted token, its distance from p and the decisions themselves follow in ``verification``.
 """
 
 from __future__ import annotations
@@ -13,24 +13,71 @@ from enum import Enum
 import torch
 from torch import Tensor
 
+from mars_core.types import DraftMode
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One row a judged node, one column a candidate token: C = 1 for the drafted token, C = V for the whole vocabulary."""
+    """What a rule may look at: P places of the draft, and E rows of candidates, each judged at one of the places.
 
-    z: Tensor  # [E, V] raw target logits
-    p: Tensor  # [E, V] the target's law
+    C = 1 candidate a row on greedy drafts (the drafted token), C = V on sampled ones (the whole vocabulary).
+    """
+
+    logits: Tensor  # [P, V] z, the target's raw logits
+    law: Tensor  # [P, V] p, the target's law: one-hot at temperature 0
+    soft: Tensor  # [P, V] p; at temperature 0, where that says only which token is the best, softmax(z)
+    drafter: Tensor | None  # [P, V] the drafter's law at the place, where it has one and the draft is a chain
+    top_z: Tensor  # [P, ≥2] the largest logits, in falling order
+    top_ids: Tensor  # [P, ≥2] their ids
+    at: Tensor  # [E] the place of each row
     x: Tensor  # [E, C] candidate ids
-    top_z: Tensor  # [E, ≥2] the largest logits, in falling order
-    top_ids: Tensor  # [E, ≥2] their ids
+    q: Tensor  # [E, C] probability with which the candidate was drafted: 1 on greedy drafts
+    confidence: Tensor  # [E, C] the drafter's own probability of it, on greedy drafts too (1 where it has none)
+    tried: Tensor  # [E, 1] p of the siblings before this one, which were refused; 0 in a chain
+    greedy: bool  # temperature 0
+
+    def of(self, values: Tensor) -> Tensor:
+        """Values of the candidates, [E, C], from those of all tokens at all places, [P, V]."""
+        whole = self.x.shape[-1] == values.shape[-1]
+        return values[self.at] if whole else values[self.at[:, None], self.x]
+
+    @property
+    def p(self) -> Tensor:
+        """p of the candidates, [E, C]."""
+        return self.of(self.law)
+
+    def largest(self, law: Tensor) -> Tensor:
+        """The largest value of a law at the place of each row, [P, V] → [E, 1]."""
+        return law.amax(-1, keepdim=True)[self.at]
+
+    @property
+    def strict(self) -> Tensor:
+        """The lossless acceptance probability min(1, p/q), [E, C]."""
+        return (self.p / self.q.clamp(min=torch.finfo(self.q.dtype).tiny)).clamp(max=1)
+
+    @property
+    def z1(self) -> Tensor:
+        """The largest logit at the place of each row, [E, 1], float64."""
+        return self.top_z[self.at, 0:1].double()
+
+    @property
+    def z2(self) -> Tensor:
+        """The second largest, [E, 1], float64."""
+        return self.top_z[self.at, 1:2].double()
 
     @property
     def is_top1(self) -> Tensor:
-        return self.x == self.top_ids[:, 0:1]
+        """Whether the candidate is the target's best token, [E, C]."""
+        return self.x == self.top_ids[self.at, 0:1]
 
     @property
     def is_top2(self) -> Tensor:
-        return self.x == self.top_ids[:, 1:2]
+        """Whether it is the second best, [E, C]."""
+        return self.x == self.top_ids[self.at, 1:2]
+
+
+Values = Mapping[str, float]
+Function = Callable[[Evidence, Values], Tensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +91,45 @@ class Parameter:
     help: str
 
 
-Forgive = Callable[[Evidence, Mapping[str, float]], Tensor]
+class Siblings(Enum):
+    """How a rule judges several drafted continuations of one place."""
+
+    OWN_FIRST = "own first"  # the one that the target drew is kept; else each may be forgiven in turn
+    IN_TURN = "in turn"  # each is kept with probability ``accept``, given that those before it were refused
+    REFUSED = "refused"  # the rule is defined for chains only
 
 
-class Emits(Enum):
-    """What a rule emits where it keeps nothing."""
+class Reach(Enum):
+    """What a decision depends on."""
 
-    OWN = "own"  # the target's own draw
-    TOP1 = "top1"  # the target's likeliest token, at every temperature
+    TOKEN = "token"  # its own place
+    WINDOW = "window"  # forgiven only if the next ``window`` drafted tokens pass strict's test
+    BLOCK = "block"  # all drafted tokens at once, on sampled drafts (on greedy ones it comes to the same as TOKEN)
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """``forgive(evidence, parameters)`` → [E, C] in [0, 1]; ``formula`` and ``source`` are shown to the user."""
+    """``accept(evidence, values)`` → [E, C] in [0, 1]: how probably a drafted token is kept. All texts are shown to the user.
+
+    ``redraw`` → bool [E, 1]: where a refused token is replaced by a draw from p itself; elsewhere it is one from what p has more
+    than q (greedy drafts with ``OWN_FIRST`` need no correction: the own draw stands there).
+    ``aim`` → [E, V]: the law that is corrected to in place of p, on sampled drafts and at temperature 0.
+    """
 
     name: str
     summary: str
     formula: str
     source: str
-    forgive: Forgive
+    accept: Function
     parameters: tuple[Parameter, ...] = ()
-    emits: Emits = Emits.OWN
+    siblings: Siblings = Siblings.OWN_FIRST
+    best_first: bool = False  # siblings in falling order of the target's logits, not in draft order
+    emits_top1: bool = False  # in place of a refused token, at every temperature
+    redraw: Function | None = None
+    aim: Function | None = None
+    reach: Reach = Reach.TOKEN
+    modes: tuple[DraftMode, ...] = tuple(DraftMode)  # draft modes for which the rule is defined
+    needs_law: bool = False  # of the drafter, which n-gram lookup has not
 
     def values(self, given: Mapping[str, float]) -> dict[str, float]:
         """All parameters, the given ones over the defaults; a ValueError names what does not fit."""
@@ -79,6 +144,11 @@ class Rule:
         return {name: float(given.get(name, parameter.default)) for name, parameter in known.items()}
 
 
-def never(evidence: Evidence, parameters: Mapping[str, float]) -> Tensor:
-    """Forgives nothing."""
-    return torch.zeros(evidence.x.shape, dtype=evidence.p.dtype, device=evidence.p.device)
+def strict(evidence: Evidence, values: Values) -> Tensor:
+    """min(1, p/q): keeps what the target itself would say, no more."""
+    return evidence.strict
+
+
+def everywhere(evidence: Evidence, values: Values) -> Tensor:
+    """A refused token is always replaced by a draw from p itself."""
+    return torch.ones_like(evidence.tried, dtype=torch.bool)

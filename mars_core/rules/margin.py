@@ -1,53 +1,106 @@
-"""Margin-aware rules: forgive the runner-up where the target hardly prefers its best token. Needs only torch."""
+"""Margin-aware rules: forgive the runner-up where the target hardly prefers its best token. Need only torch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+import torch
 from torch import Tensor
 
-from mars_core.rules.base import Emits, Evidence, Parameter, Rule
+from mars_core.rules.base import Evidence, Parameter, Rule, Siblings, Values
+from mars_core.types import DraftMode
 
 _THETA = Parameter("theta", 0.9, 0.0, 1.0, "low margin means z₂/z₁ > θ; 1 never forgives (z₁ > 0)")
 _GAP = Parameter("gap", 0.7, 0.0, 100.0, "low margin means z₁ − z₂ < g; 0 never forgives")
 
 
-def by_ratio(evidence: Evidence, parameters: Mapping[str, float]) -> Tensor:
-    """1 for the two best tokens where z₁ > 0 and z₂/z₁ > θ, else 0 (MARS, 2601.15498). A z₁ ≤ 0 counts as decisive."""
-    z1, z2 = evidence.top_z[:, 0:1].double(), evidence.top_z[:, 1:2].double()
-    low_margin = (z1 > 0) & (z2 / z1 > parameters["theta"])
-    return (low_margin & (evidence.is_top1 | evidence.is_top2)).to(evidence.p.dtype)
+def near_tie(evidence: Evidence, values: Values) -> Tensor:
+    """bool [E, 1]: z₁ > 0 and z₂/z₁ > θ. A z₁ ≤ 0 counts as decisive: the ratio has no meaning there."""
+    return (evidence.z1 > 0) & (evidence.z2 / evidence.z1 > values["theta"])
 
 
-def by_gap(evidence: Evidence, parameters: Mapping[str, float]) -> Tensor:
-    """1 for the two best tokens where z₁ − z₂ < g, that is p₂/p₁ > e^−g at temperature 1; invariant to a shift of the logits."""
-    z1, z2 = evidence.top_z[:, 0:1].double(), evidence.top_z[:, 1:2].double()
-    low_margin = z1 - z2 < parameters["gap"]
-    return (low_margin & (evidence.is_top1 | evidence.is_top2)).to(evidence.p.dtype)
+def small_gap(evidence: Evidence, values: Values) -> Tensor:
+    """bool [E, 1]: z₁ − z₂ < g, that is p₂/p₁ > e^−g at temperature 1; invariant to a shift of the logits."""
+    return evidence.z1 - evidence.z2 < values["gap"]
+
+
+def released_tie(evidence: Evidence, values: Values) -> Tensor:
+    """bool [E, 1]: the released code's test: on warped logits, with 1e-10 added to z₁ and no look at its sign."""
+    kept = evidence.law[evidence.at[:, None], evidence.top_ids[evidence.at, 1:2]] > 0
+    return torch.where(kept, evidence.z2, -torch.inf) / (evidence.z1 + 1e-10) > values["theta"]
+
+
+def by_ratio(evidence: Evidence, values: Values) -> Tensor:
+    """At low margin 1 for the two best tokens and 0 for others, elsewhere strict (MARS, 2601.15498)."""
+    return torch.where(near_tie(evidence, values), _one_of_two(evidence), evidence.strict)
+
+
+def by_gap(evidence: Evidence, values: Values) -> Tensor:
+    """As ``by_ratio``, with the gap in place of the ratio."""
+    return torch.where(small_gap(evidence, values), _one_of_two(evidence), evidence.strict)
+
+
+def algorithm_1(evidence: Evidence, values: Values) -> Tensor:
+    """1 for top-1, and for top-2 at low margin; else 0."""
+    return (evidence.is_top1 | (near_tie(evidence, values) & evidence.is_top2)).to(evidence.q.dtype)
+
+
+def released(evidence: Evidence, values: Values) -> Tensor:
+    """What the released code does: at low margin the two best and nothing else; elsewhere min(1, p/q), p without the siblings tried."""
+    if evidence.greedy:
+        return evidence.strict
+    left = evidence.p / (1 - evidence.tried).clamp(min=torch.finfo(evidence.q.dtype).tiny)
+    elsewhere = (left / evidence.confidence.clamp(min=1e-10)).clamp(max=1)
+    return torch.where(released_tie(evidence, values), _one_of_two(evidence), elsewhere)
+
+
+def _one_of_two(evidence: Evidence) -> Tensor:
+    """1 for the two best tokens, else 0, [E, C]."""
+    return (evidence.is_top1 | evidence.is_top2).to(evidence.q.dtype)
+
+
+def released_redraw(evidence: Evidence, values: Values) -> Tensor:
+    """bool [E, 1]: at low margin a refusal leaves p as it was."""
+    return released_tie(evidence, values)
 
 
 MARS = Rule(
     name="mars",
     summary="Where the two best logits are nearly equal, a drafted token that is one of them is kept.",
-    formula="forgive x iff z₁ > 0, z₂/z₁ > θ and x ∈ {top-1, top-2}",
+    formula="forgive x iff z₁ > 0, z₂/z₁ > θ and x ∈ {top-1, top-2}; sampled drafts: there a = 1 for these two, else 0, R = p",
     source="MARS 2601.15498, over a lossless strict rule",
-    forgive=by_ratio,
+    accept=by_ratio,
     parameters=(_THETA,),
+    best_first=True,
+    redraw=near_tie,
 )
 MARS_ALGORITHM1 = Rule(
     name="mars-algorithm1",
     summary="The paper's Algorithm 1 to the letter: the target always says its best token; the runner-up is kept at low margin.",
     formula="y = top-1; keep x iff x = top-1, or x = top-2 and z₁ > 0 and z₂/z₁ > θ; else emit top-1",
     source="MARS 2601.15498, Algorithm 1",
-    forgive=by_ratio,
+    accept=algorithm_1,
     parameters=(_THETA,),
-    emits=Emits.TOP1,
+    siblings=Siblings.IN_TURN,
+    best_first=True,
+    emits_top1=True,
+)
+MARS_REFERENCE = Rule(
+    name="mars-reference",
+    summary="The released code to the letter, with what it gets wrong: not lossless even where the margin is wide.",
+    formula="at z₂/(z₁ + 1e-10) > θ keep the first x ∈ {top-1, top-2}, else draw from p; elsewhere a = min(1, p/q), q softmax",
+    source="5SSjw/MARS 8909b411, mars/model/utils.py evaluate_posterior; temperature 0: strict",
+    accept=released,
+    parameters=(_THETA,),
+    siblings=Siblings.IN_TURN,
+    redraw=released_redraw,
+    modes=(DraftMode.GREEDY,),
 )
 MARS_GAP = Rule(
     name="mars-gap",
     summary="MARS with the logit gap in place of the ratio: the same for logits shifted by a constant.",
-    formula="forgive x iff z₁ − z₂ < g and x ∈ {top-1, top-2}",
+    formula="forgive x iff z₁ − z₂ < g and x ∈ {top-1, top-2}; sampled drafts: as mars",
     source="ours; z₁ − z₂ < g is p₂/p₁ > e^−g",
-    forgive=by_gap,
+    accept=by_gap,
     parameters=(_GAP,),
+    best_first=True,
+    redraw=small_gap,
 )

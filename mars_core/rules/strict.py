@@ -1,13 +1,21 @@
-"""The lossless rule. Needs only torch."""
+"""The lossless rules. Need only torch."""
 
 from __future__ import annotations
 
-from mars_core.rules.base import Rule, never
+from mars_core.rules.base import Reach, Rule, strict
 
 STRICT = Rule(
     name="strict",
     summary="Keeps a drafted token only where the target itself draws it: the text is the target's own.",
     formula="keep x iff x = y, y ~ p; sampled drafts: a = min(1, p/q), R = norm((p − q)₊)",
     source="Leviathan et al. 2211.17192; the one-hot form of EAGLE",
-    forgive=never,
+    accept=strict,
+)
+BLOCK = Rule(
+    name="block",
+    summary="Lossless like strict, but judges the whole draft at once: on sampled drafts it keeps as much on average, or more.",
+    formula="pᵢ = min(1, pᵢ₋₁·p(xᵢ)/q(xᵢ)), Zᵢ = Σ(pᵢ·p − q)₊, keep up to the last i with u < Zᵢ/(Zᵢ + 1 − pᵢ), R = norm((pᵢ·p − q)₊)",
+    source="block verification 2403.10444; on greedy drafts the same as strict",
+    accept=strict,
+    reach=Reach.BLOCK,
 )

@@ -1,4 +1,4 @@
-"""Serves the real page over a small random pair and a database of its own: ``python -m tests.browser.serve FOLDER PORT``."""
+"""Serves the real page over small random pairs and a database of its own: ``python -m tests.browser.serve FOLDER PORT``."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from pathlib import Path
 
 from app import Settings, serve
 from tests.pairs import tiny_pair
+from tests.unit.ui.eagle_pair import eagle_pair
 
 
 def main(folder: Path, port: int) -> int:
     settings = Settings("127.0.0.1", port, f"sqlite:///{folder / 'runs.db'}", "cpu", "float32")
-    return serve(settings, (tiny_pair(folder),))
+    return serve(settings, (tiny_pair(folder), eagle_pair(folder)))
 
 
 if __name__ == "__main__":

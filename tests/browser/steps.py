@@ -13,6 +13,12 @@ def fill(page: Page, label: str, value: str) -> None:
     field.blur()
 
 
+def pick(page: Page, label: str, option: str) -> None:
+    """An option of a dropdown."""
+    page.get_by_label(label, exact=True).click()
+    page.get_by_role("option", name=option, exact=True).click()
+
+
 def press_compare(page: Page) -> None:
     page.click("#compare")
 

@@ -35,16 +35,18 @@ def test_comparison_is_shown_kept_and_downloaded_alike(window: Window) -> None:
     assert "Strict" in sentence and "τ" in sentence
     texts = [lane_text(page, lane) for lane in (0, 1)]
     assert all(len(page.query_selector_all(f"#compare-lane-{lane} .tok")) > 0 for lane in (0, 1))
-    expect(page.locator("#compare-table tbody tr")).to_have_count(9)
+    expect(page.locator("#compare-table tbody tr")).to_have_count(8)
+    expect(page.locator("#compare-shift-table tbody tr")).to_have_count(9)
     expect(page.locator(".mars-details .js-plotly-plot .heatmaplayer").first).to_be_attached()
-    assert page.locator(".mars-details .js-plotly-plot:visible").count() == 3
+    expect(page.locator(".mars-details .js-plotly-plot:visible")).to_have_count(5)
     window.shot("compared")
 
     open_history(page)
     reopen_latest(page)
     assert wait_for(page, "done", "#history-strip .mars-strip") == sentence
     assert [lane_text(page, lane, "history") for lane in (0, 1)] == texts
-    assert page.text_content("#history-table") == page.text_content("#compare-table")
+    for table in ("table", "shift-table"):
+        assert page.text_content(f"#history-{table}") == page.text_content(f"#compare-{table}")
     window.shot("history")
 
     with page.expect_download() as download:

@@ -3,7 +3,7 @@
 const lane = element.querySelector(".mars-lane");
 const at = (name) => lane.querySelector(".mars-" + name);
 const title = at("lane-title"), chip = at("lane-state"), tiles = at("tiles"), bar = at("progress").firstElementChild;
-const text = at("text"), note = at("lane-note"), pop = at("pop"), spoken = at("sr");
+const text = at("text"), note = at("lane-note"), check = at("check"), pop = at("pop"), spoken = at("sr");
 const OUTCOMES = props.outcomes, FIELDS = props.fields;
 const memory = (window.marsLanes ||= {});
 const key = props.scope + "/" + props.lane;
@@ -102,6 +102,7 @@ function draw(value) {
   title.textContent = value.title;
   chip.textContent = value.chip;
   note.textContent = value.note;
+  [check.dataset.state, check.textContent] = value.check;
   bar.style.transform = "scaleX(" + value.progress + ")";
   drawTiles(value.tiles);
   if (value.run !== state.run) clear();
@@ -125,10 +126,19 @@ function heading(row) {
   return head;
 }
 
+function refusal(siblings) {
+  const [piece, p, q] = siblings[0], more = siblings.length - 1;
+  const part = document.createDocumentFragment();
+  part.append("; the draft said ", pieceNode(piece, "struck"), ` (p ${p}, q ${q})`);
+  if (more) part.append(` and ${more} more: `);
+  siblings.slice(1).forEach(([other, otherP], index) => part.append(index ? ", " : "", pieceNode(other, "struck"), ` (p ${otherP})`));
+  return part;
+}
+
 function story(row) {
   const [, outcome, , , own, refused] = row;
   const line = make("p", "mars-pop-story", OUTCOMES[outcome].meaning);
-  if (refused) line.append("; the draft said ", pieceNode(refused[0], "struck"), ` (p ${refused[1]}, q ${refused[2]})`);
+  if (refused.length) line.append(refusal(refused));
   if (own) line.append("; the target drew ", pieceNode(own, "struck"));
   return line;
 }
@@ -206,8 +216,14 @@ const MOVES = {
   Home: () => 0, End: () => state.rows.length - 1,
 };
 
+// The step of this token, for the draft tree below; only once the run has ended.
+function choose(index) {
+  if (state.latest.state !== "running") trigger("select", { index });
+}
+
 text.addEventListener("keydown", (event) => {
   if (event.key === "Escape") return hide(true);
+  if (event.key === "Enter" && active >= 0) return choose(active);
   if (!(event.key in MOVES) || !state.rows.length || event.ctrlKey || event.metaKey || event.altKey) return;
   event.preventDefault();
   const next = active < 0 ? (event.key === "End" ? state.rows.length - 1 : 0) : MOVES[event.key]();
@@ -224,7 +240,7 @@ text.addEventListener("click", (event) => {
   if (!target) return;
   const index = Number(target.dataset.i), again = pinned && index === active;
   hide(true);
-  if (!again) { show(index); pinned = true; }
+  if (!again) { show(index); pinned = true; choose(index); }
 });
 lane.addEventListener("mouseleave", () => hide());
 text.addEventListener("blur", () => hide());

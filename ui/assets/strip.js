@@ -3,6 +3,7 @@ const strip = element.querySelector(".mars-strip");
 const [, words, side, bar] = strip.children;
 
 function part({ text, kind, lane, position }) {
+  if (kind === "break") return document.createElement("br");
   const link = lane !== null && position !== null;
   const node = document.createElement(link ? "button" : kind === "piece" ? "code" : kind === "strong" ? "strong" : "span");
   node.textContent = text;

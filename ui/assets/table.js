@@ -9,19 +9,25 @@ function cell(tag, text, name, help) {
   return node;
 }
 
+function value({ text, ratio, verdict }) {
+  if (!ratio) return cell("td", text);
+  const node = cell("td", text, verdict ? "ratio" : "ratio alone");
+  if (verdict) node.append(cell("small", verdict, verdict));
+  return node;
+}
+
 function update() {
   const { heads, rows } = JSON.parse(props.value);
+  element.querySelector("table").dataset.columns = heads.length;
   head.replaceChildren(...heads.map((text) => {
     const node = cell(text ? "th" : "td", text);
     if (text) node.scope = "col";
     return node;
   }));
-  body.replaceChildren(...rows.map(([name, help, left, right, ratio, verdict]) => {
+  body.replaceChildren(...rows.map(([name, help, cells]) => {
     const row = document.createElement("tr"), title = cell("th", name, "", help);
     title.scope = "row";
-    const last = cell("td", ratio, verdict ? "ratio" : "ratio alone");
-    if (verdict) last.append(cell("small", verdict, verdict));
-    row.append(title, cell("td", left), cell("td", right), last);
+    row.append(title, ...cells.map(value));
     return row;
   }));
 }

@@ -1,57 +1,222 @@
-"""Hand-made cases for every rule: never, always, at the margin, negative and infinite logits, parameters out of range."""
+"""Hand-made cases for every rule: below, at and above its border, negative and infinite logits, parameters out of range."""
 
 from __future__ import annotations
 
+import importlib
 import math
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+import mars_core.rules
 from mars_core.rules import RULES, Evidence
+from mars_core.sampling import shown_law, target_law
+from mars_core.types import DraftMode, Sampling
+from mars_core.verification import judge
+from tests.unit.mars_core.test_verification import case, chance, column
+
+LN = [math.log(p) for p in (0.5, 0.3, 0.2)]  # logits whose softmax is known
+SOFT = torch.tensor(LN, dtype=torch.float64).softmax(-1).tolist()  # but for its rounding
 
 
-def forgiveness(name: str, logits: list[float], x: int, **parameters: float) -> float:
-    z = torch.tensor([logits])
-    top_z, top_ids = z.topk(2)
-    rule = RULES[name]
-    evidence = Evidence(z, z.softmax(-1), torch.tensor([[x]]), top_z, top_ids)
-    return float(rule.forgive(evidence, rule.values(parameters)))
+def accept(
+    name: str, logits: list[float], x: int, *, cold: bool = False, q: float = 1.0, confidence: float = 1.0, tried: float = 0.0,
+    drafter: list[float] | None = None, top_k: int = 0, **parameters: float,
+) -> float:  # fmt: skip
+    """a(x) of one drafted token; ``cold`` means temperature 0."""
+    z = torch.tensor([logits], dtype=torch.float64)
+    sampling = Sampling(0.0) if cold else Sampling(1.0, top_k)
+    law = target_law(z, sampling)
+    top_z, top_ids = torch.sort(z, stable=True, descending=True)
+    one = torch.ones(1, 1, dtype=torch.float64)
+    evidence = Evidence(
+        logits=z, law=law, soft=shown_law(z, law, sampling), drafter=None if drafter is None else torch.tensor([drafter]),
+        top_z=top_z, top_ids=top_ids, at=torch.tensor([0]), x=torch.tensor([[x]]), q=one * q, confidence=one * confidence,
+        tried=one * tried, greedy=cold,
+    )  # fmt: skip
+    return float(RULES[name].accept(evidence, RULES[name].values(parameters)))
 
 
-@pytest.mark.parametrize("logits", [[10.0, 9.9, 0.0], [1.0, 1.0, 1.0], [-1.0, -1.0, -3.0]])
+def p(logits: list[float], x: int) -> float:
+    return float(torch.tensor(logits, dtype=torch.float64).softmax(-1)[x])
+
+
+@pytest.mark.parametrize("name", ["strict", "block"])
+@pytest.mark.parametrize("logits", [[10.0, 9.9, 0.0], [1.0, 1.0, 1.0], [-1.0, -1.0, -3.0], [2.0, -math.inf, 0.0]])
 @pytest.mark.parametrize("x", [0, 1, 2])
-def test_strict_never_forgives(logits: list[float], x: int) -> None:
-    assert forgiveness("strict", logits, x) == 0
+def test_strict_keeps_min_of_1_and_p_over_q(name: str, logits: list[float], x: int) -> None:
+    assert accept(name, logits, x) == pytest.approx(p(logits, x))
+    assert accept(name, logits, x, q=0.4) == pytest.approx(min(1, p(logits, x) / 0.4))
+    assert accept(name, logits, x, cold=True) == (x == 0)
 
 
-@pytest.mark.parametrize("name", ["mars", "mars-algorithm1"])
-@pytest.mark.parametrize(
-    ("logits", "x", "theta", "expected"),
-    [
-        ([10.0, 9.5, 9.4], 1, 0.9, 1),  # runner-up in a near tie
-        ([10.0, 9.5, 9.4], 0, 0.9, 1),  # the best, though another was drawn
-        ([10.0, 9.5, 9.4], 2, 0.9, 0),  # the third is never forgiven
-        ([10.0, 9.0, 0.0], 1, 0.9, 0),  # r = θ is not above it
-        ([10.0, 8.9, 0.0], 1, 0.9, 0),  # decisive
-        ([10.0, 8.9, 0.0], 1, 0.85, 1),
-        ([-1.0, -8.0, -9.0], 1, 0.9, 0),  # z₁ ≤ 0 is decisive, though r = 8
-        ([0.0, 0.0, -9.0], 1, 0.9, 0),
-        ([10.0, 10.0, 0.0], 1, 1.0, 0),  # θ = 1 is strict
-        ([10.0, 0.1, 0.0], 1, 0.0, 1),  # θ = 0 forgives every runner-up with z₂ > 0
-        ([10.0, -0.1, -1.0], 1, 0.0, 0),
-        ([10.0, -math.inf, -math.inf], 1, 0.9, 0),
-    ],
-)
-def test_mars_forgives_the_two_best_at_low_margin_only(
-    name: str, logits: list[float], x: int, theta: float, expected: float
+TIES = [
+    ([10.0, 9.5, 9.4], 1, 0.9, True),  # runner-up in a near tie
+    ([10.0, 9.5, 9.4], 0, 0.9, True),  # the best, though another was drawn
+    ([10.0, 9.0, 0.0], 1, 0.9, False),  # r = θ is not above it
+    ([10.0, 9.0 + 1e-9, 0.0], 1, 0.9, True),
+    ([10.0, 8.9, 0.0], 1, 0.9, False),  # decisive
+    ([10.0, 8.9, 0.0], 1, 0.85, True),
+    ([-1.0, -8.0, -9.0], 1, 0.9, False),  # z₁ ≤ 0 is decisive, though r = 8
+    ([0.0, 0.0, -9.0], 1, 0.9, False),
+    ([10.0, 10.0, 0.0], 1, 1.0, False),  # θ = 1 is strict
+    ([10.0, 0.1, 0.0], 1, 0.0, True),  # θ = 0: every runner-up with z₂ > 0
+    ([10.0, -0.1, -1.0], 1, 0.0, False),
+    ([10.0, -math.inf, -math.inf], 1, 0.9, False),
+]
+
+
+@pytest.mark.parametrize("cold", [True, False])
+@pytest.mark.parametrize(("logits", "x", "theta", "low"), TIES)
+def test_mars_keeps_the_two_best_at_low_margin_only(
+    logits: list[float], x: int, theta: float, low: bool, cold: bool
 ) -> None:
-    assert forgiveness(name, logits, x, theta=theta) == expected
+    """Elsewhere mars is strict; Algorithm 1 keeps the best token and nothing else."""
+    assert accept("mars", [10.0, 9.5, 9.4], 2, cold=cold) == 0, "never the third"
+    assert accept("mars", logits, x, cold=cold, theta=theta) == (1 if low else accept("strict", logits, x, cold=cold))
+    assert accept("mars-algorithm1", logits, x, cold=cold, theta=theta) == (low or x == 0)
 
 
 @pytest.mark.parametrize("shift", [0.0, -100.0, 55.0])
-@pytest.mark.parametrize(("x", "gap", "expected"), [(1, 0.7, 1), (0, 0.7, 1), (2, 0.7, 0), (1, 0.5, 0), (1, 0.0, 0)])
-def test_mars_gap_does_not_see_a_shift_of_the_logits(shift: float, x: int, gap: float, expected: float) -> None:
-    assert forgiveness("mars-gap", [10.0 + shift, 9.5 + shift, 9.4 + shift], x, gap=gap) == expected
+@pytest.mark.parametrize(
+    ("x", "gap", "low"),
+    [(1, 0.51, True), (0, 0.51, True), (1, 0.5, False), (1, 0.49, False), (1, 0, False)],
+)
+def test_mars_gap_does_not_see_a_shift_of_the_logits(shift: float, x: int, gap: float, low: bool) -> None:
+    logits = [10.0 + shift, 9.5 + shift, 9.4 + shift]
+    assert accept("mars-gap", logits, x, gap=gap) == (1 if low else accept("strict", logits, x))
+    assert accept("mars-gap", logits, 2, gap=0.7) == 0, "never the third"
+    assert accept("mars-gap", [1.0, -math.inf, -math.inf], 1, gap=100) == 0
+
+
+@pytest.mark.parametrize(
+    ("logits", "x", "options", "expected"),
+    [
+        ([10.0, 9.5, 9.4], 1, {}, 1),
+        ([10.0, 9.5, 9.4], 2, {}, 0),  # at low margin nothing but the two best, whatever the uniform
+        (LN, 1, {}, 1),  # z₁ < 0: the ratio is above 1 however small p₂ is
+        ([-1.0, -80.0, -90.0], 1, {}, 1),
+        ([9.0, 1.0, 0.0], 0, {"confidence": 1.0}, p([9.0, 1.0, 0.0], 0)),
+        (
+            [9.0, 8.0, 0.0],
+            1,
+            {"confidence": 0.5},
+            p([9.0, 8.0, 0.0], 1) / 0.5,
+        ),  # the drafter's softmax, though x was not sampled
+        ([9.0, 8.0, 0.0], 0, {"confidence": 0.5}, 1),
+        ([9.0, 8.0, 0.0], 1, {"tried": 0.5}, p([9.0, 8.0, 0.0], 1) / 0.5),  # p without the siblings refused before
+        ([9.0, 8.9, 0.0], 1, {"top_k": 1}, 0),  # filtered: decisive
+        ([-9.0, -9.1, -99.0], 1, {"top_k": 1}, 1),  # filtered, but −∞/z₁ = +∞
+        ([9.0, 8.9, 0.0], 1, {"cold": True}, 0),
+        ([9.0, 8.9, 0.0], 0, {"cold": True}, 1),
+    ],
+)
+def test_mars_reference(logits: list[float], x: int, options: dict[str, Any], expected: float) -> None:
+    assert accept("mars-reference", logits, x, **options) == pytest.approx(expected)
+
+
+def test_typical_keeps_what_is_strictly_above_the_lower_of_two_bars() -> None:
+    assert accept("typical", LN, 2, epsilon=SOFT[2], delta=1000) == 0  # p = ε
+    assert accept("typical", LN, 2, epsilon=SOFT[2] - 1e-9, delta=1000) == 1
+    spread = -sum(each * math.log(each + 1e-5) for each in SOFT)
+    bar = SOFT[1] * math.exp(spread)
+    assert [accept("typical", LN, 1, epsilon=1, delta=bar * scale) for scale in (1 - 1e-9, 1 + 1e-9)] == [1, 0]
+    assert [accept("typical", LN, x, cold=True, epsilon=0, delta=0) for x in range(3)] == [1, 0, 0]
+
+
+@pytest.mark.parametrize("cold", [True, False])
+def test_topk_delta(cold: bool) -> None:
+    delta = SOFT[0] - SOFT[1]
+    assert [accept("topk-delta", LN, 1, cold=cold, delta=each) for each in (delta, delta - 1e-9)] == [1, 0]
+    assert [accept("topk-delta", LN, 2, cold=cold, delta=1, n=n) for n in (2, 3)] == [0, 1]
+    assert accept("topk-delta", LN, 0, cold=cold, delta=0, n=1) == 1
+
+
+@pytest.mark.parametrize("cold", [True, False])
+def test_topk_ratio(cold: bool) -> None:
+    ratio = SOFT[1] / SOFT[0]
+    assert [accept("topk-ratio", LN, 1, cold=cold, ratio=each) for each in (ratio - 1e-9, ratio + 1e-9)] == [1, 0]
+    assert [accept("topk-ratio", LN, 2, cold=cold, ratio=0, n=n) for n in (2, 3)] == [0, 1]
+    assert accept("topk-ratio", [1.0, 1.0, 0.0], 1, cold=cold, ratio=1) == 1
+
+
+def test_threshold() -> None:
+    for cold in (True, False):
+        assert accept("threshold", LN, 1, cold=cold, single=SOFT[1]) == 1
+    assert [accept("threshold", LN, x, cold=True, single=SOFT[1] + 1e-9) for x in range(3)] == [1, 0, 0]
+    assert accept("threshold", LN, 1, accumulated=0.6) == pytest.approx(0.5)
+    assert accept("threshold", LN, 0, accumulated=0.4) == 1
+    assert accept("threshold", LN, 2, tried=0.3, accumulated=0.8) == pytest.approx(
+        (0.5 / 0.8 - 0.3 / 0.8) / (1 - 0.3 / 0.8)
+    )
+    assert accept("threshold", LN, 2, tried=0.8, accumulated=0.8) == 0  # those before take all
+    assert accept("threshold", LN, 1, q=0.6, accumulated=0.8) == pytest.approx(0.5 / 0.8)
+
+
+def test_lenience() -> None:
+    assert accept("lenience", LN, 1, lenience=0.6) == pytest.approx(0.5)
+    assert accept("lenience", LN, 1, lenience=0.6, q=0.8) == pytest.approx(0.3 / 0.48)
+    assert accept("lenience", LN, 0, lenience=0.4) == 1
+    border = SOFT[1] / SOFT[0]
+    assert [accept("lenience", LN, 1, cold=True, lenience=each) for each in (border - 1e-9, border + 1e-9)] == [1, 0]
+
+
+def test_ears() -> None:
+    assert accept("ears", LN, 1, tolerance=0.4) == pytest.approx(0.3 + 0.4 * 0.5)
+    assert accept("ears", LN, 0, tolerance=1, q=0.9) == 1
+    assert accept("ears", LN, 2, tolerance=1, top_k=2) == 0  # what p excludes
+    assert [accept("ears", LN, x, cold=True, tolerance=1) for x in range(3)] == [1, 0, 0]
+
+
+def test_entropy() -> None:
+    spread = -sum(each * math.log(each) for each in SOFT)
+    assert accept("entropy", LN, 2, alpha=1, limit=1) == pytest.approx(0.2 * math.exp(spread))
+    assert accept("entropy", LN, 2, alpha=0, limit=0.5) == pytest.approx(0.4)
+    assert accept("entropy", LN, 0, alpha=1, limit=1) == 1
+    assert [accept("entropy", LN, x, cold=True) for x in range(3)] == [1, 0, 0]
+
+
+def test_ensemble() -> None:
+    assert accept("ensemble", LN, 1, weight=0.6) == pytest.approx(0.4 + 0.6 * 0.3)
+    assert accept("ensemble", LN, 1, weight=0.6, q=0.5) == pytest.approx(0.4 + 0.6 * 0.3 / 0.5)
+    for weight, best in [(0.9, 0), (0.5, 2)]:  # .9 or .5 of (.5, .3, .2) and the rest of (0, .2, .8)
+        kept = [accept("ensemble", LN, x, cold=True, weight=weight, drafter=[0.0, 0.2, 0.8]) for x in range(3)]
+        assert kept == [float(x == best) for x in range(3)]
+
+
+@pytest.mark.parametrize("cold", [True, False])
+def test_cascade_token(cold: bool) -> None:
+    border = 1 - SOFT[1] / SOFT[0]
+    beside, within = (accept("cascade-token", LN, 1, cold=cold, alpha=border + each) for each in (-1e-9, 1e-9))
+    assert [beside, within] == pytest.approx([0 if cold else 0.3, 1])
+    assert accept("cascade-token", LN, 0, cold=cold, alpha=0) == 1
+
+
+def test_fly_opens_its_gate_at_the_bar() -> None:
+    spread = -sum(each * math.log(each) for each in SOFT)
+    assert accept("fly", LN, 2, entropy=spread - 1e-9) == 1
+    assert accept("fly", LN, 2, entropy=spread + 1e-9) == pytest.approx(0.2)
+    assert accept("fly", LN, 2, entropy=0, top_k=2) == 0
+    assert [accept("fly", LN, 2, cold=True, entropy=spread + each) for each in (-1e-9, 1e-9)] == [1, 0]
+
+
+@pytest.mark.parametrize("cold", [True, False])
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule_gives_a_probability_for_all_logits(name: str, cold: bool) -> None:
+    cases = (
+        [-5.0, -6.0, -70.0],
+        [0.0] * 3,
+        [3.0, -math.inf, -math.inf],
+        [-math.inf, -2.0, -math.inf],
+        [80.0, -80.0, 0.0],
+    )
+    for logits in cases:
+        for x in range(3):
+            for q in (1.0, 1e-30):
+                assert 0 <= accept(name, logits, x, cold=cold, q=q, drafter=[0.0, 0.0, 1.0]) <= 1 + 1e-12
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -61,10 +226,12 @@ def test_bad_parameters_are_named_with_their_range(name: str) -> None:
         rule.values({"nonsense": 1})
     for parameter in rule.parameters:
         for value in (parameter.low - 1, parameter.high + 1, math.nan, math.inf, -math.inf):
-            with pytest.raises(ValueError, match=rf"{parameter.name} is .*{name} takes"):
+            range_ = f"{parameter.low:g} to {parameter.high:g}"
+            with pytest.raises(ValueError, match=rf"{parameter.name} is .*{name} takes {range_}"):
                 rule.values({parameter.name: value})
         assert rule.values({})[parameter.name] == parameter.default
         assert rule.values({parameter.name: parameter.high})[parameter.name] == parameter.high
+        assert rule.values({parameter.name: parameter.low})[parameter.name] == parameter.low
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -72,3 +239,40 @@ def test_every_rule_says_what_it_does_and_where_it_comes_from(name: str) -> None
     rule = RULES[name]
     assert rule.name == name
     assert all((rule.summary, rule.formula, rule.source, *(parameter.help for parameter in rule.parameters)))
+
+
+NEWCOMER = """
+from mars_core.rules.base import Parameter, Rule
+
+
+def coin(evidence, values):
+    \"\"\"Keeps every drafted token with one probability.\"\"\"
+    return evidence.strict.new_full(evidence.strict.shape, values["chance"])
+
+
+COIN = Rule(
+    name="coin",
+    summary="Keeps every drafted token with one probability.",
+    formula="a = c",
+    source="tests",
+    accept=coin,
+    parameters=(Parameter("chance", 0.5, 0.0, 1.0, "c: how often a token is kept"),),
+)
+"""
+
+
+def test_a_new_rule_is_one_short_file_in_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert NEWCOMER.count("\n") < 30
+    (tmp_path / "coin.py").write_text(NEWCOMER)
+    monkeypatch.setattr(mars_core.rules, "__path__", [*mars_core.rules.__path__, str(tmp_path)])
+    importlib.invalidate_caches()
+    found = {rule.name: rule for rule in mars_core.rules._found()}
+    del sys.modules["mars_core.rules.coin"], vars(mars_core.rules)["coin"]
+    assert {*found} == {*RULES, "coin"}
+    coin, (logits, draft) = found["coin"], case("chain of 3", 0)
+    law = target_law(logits, Sampling(1.0))
+    values, u = coin.values({"chance": 1}), chance(draft, 0)
+    rows = judge(logits, draft, coin, values, Sampling(1.0), DraftMode.GREEDY, u)
+    assert column(rows, "keep") == [1] * 4
+    tv = [1 - float(law[at, token]) for at, token in enumerate(draft.ids[1:])]
+    assert column(rows, "tv")[:3] == pytest.approx(tv)

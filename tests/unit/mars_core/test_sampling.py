@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from mars_core.sampling import draw, lowest_argmax, residual, target_law, uniforms
+from mars_core.sampling import Use, draw, lowest_argmax, residual, shown_law, step_uniforms, target_law, uniforms
 from mars_core.types import Sampling
 
 
@@ -31,12 +31,25 @@ def test_temperature_0_is_one_hot_at_the_lowest_of_equal_maxima() -> None:
     assert lowest_argmax(logits).tolist() == [1, 1, 0]
 
 
-def test_uniforms_belong_to_positions_not_to_calls() -> None:
+def test_drawing_uniforms_belong_to_positions_not_to_calls() -> None:
     few, many = uniforms(7, 5), uniforms(7, 500)
     assert torch.equal(few, many[:5])
     assert not torch.equal(uniforms(8, 5), few)
     assert ((many >= 0) & (many < 1)).all()
-    assert uniforms(7, 0).shape == (0, 3)
+    assert uniforms(7, 0).shape == (0,)
+
+
+def test_of_the_uniforms_of_two_steps_at_one_position_only_the_drawing_ones_are_equal() -> None:
+    """A rule may have looked at the others without using the place: there they must not decide again."""
+    draws = uniforms(7, 40)
+    first, second = step_uniforms(draws, 7, 10, 6), step_uniforms(draws, 7, 12, 6)
+    assert torch.equal(first[:, Use.DRAW], draws[10:16])
+    assert torch.equal(first[2:, Use.DRAW], second[:4, Use.DRAW])
+    others = torch.cat([first[:, 1:], second[:, 1:], step_uniforms(draws, 8, 10, 6)[:, 1:], draws[:6, None]], 1)
+    assert len(set(others.flatten().tolist())) == others.numel()
+    assert ((others >= 0) & (others < 1)).all()
+    assert torch.equal(step_uniforms(draws, 7, 10, 3), first[:3])
+    assert step_uniforms(draws, 7, 39, 1).shape == (1, 3)
 
 
 def test_draw_is_the_inverse_cdf_and_never_gives_an_impossible_id() -> None:
@@ -64,3 +77,31 @@ def test_residual_is_normalised_and_falls_back_to_p_where_nothing_is_left() -> N
     p = torch.tensor([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5]])
     q = torch.tensor([[0.9, 0.1, 0.0], [0.2, 0.3, 0.5]])
     assert torch.allclose(residual(p, q), torch.tensor([[0.0, 1.0, 0.0], [0.2, 0.3, 0.5]]))
+
+
+def test_top_k_keeps_all_that_tie_with_the_last() -> None:
+    law = target_law(torch.tensor([[3.0, 1.0, 1.0, 0.0]]), Sampling(1.0, top_k=2))
+    assert (law > 0).tolist() == [[True, True, True, False]]
+
+
+def test_impossible_tokens_stay_impossible_at_every_temperature() -> None:
+    logits = torch.tensor([[-torch.inf, -4.0, -5.0, -torch.inf]])
+    for temperature in (0.0, 0.5, 2.0):
+        law = target_law(logits, Sampling(temperature))
+        assert law[0, [0, 3]].tolist() == [0, 0]
+        assert float(law.sum()) == pytest.approx(1)
+
+
+def test_the_shown_law_is_p_and_at_temperature_0_the_softmax() -> None:
+    logits = torch.tensor([[1.0, 3.0, 2.0]])
+    for sampling in (Sampling(0.0), Sampling(0.7, top_k=2)):
+        p = target_law(logits, sampling)
+        expected = p if sampling.temperature else logits.softmax(-1)
+        assert torch.equal(shown_law(logits, p, sampling), expected)
+
+
+def test_what_strict_keeps_and_the_residual_add_up_to_p() -> None:
+    p, q = torch.rand(2, 50, 9, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    p, q = p / p.sum(-1, keepdim=True), q / q.sum(-1, keepdim=True)
+    kept = torch.minimum(p, q)
+    assert torch.allclose(kept + (1 - kept.sum(-1, keepdim=True)) * residual(p, q), p, atol=1e-15)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from mars_core.telemetry import first_divergence, summarise
-from mars_core.types import Cause, Outcome, Step, Token, Trace
-from tests.traces import make_trace
+from mars_core.telemetry import SHIFTED, first_divergence, summarise
+from mars_core.types import Cause, DraftNode, Outcome, Step, Summary, Token, Trace
+from tests.traces import make_trace, make_tree_trace
 
 
 @pytest.fixture(scope="module")
@@ -18,16 +19,29 @@ def token() -> Token:
     return make_trace(rule="strict").tokens[0]
 
 
-def step(token: Token, outcomes: Sequence[Outcome], drafted: int, elapsed_s: float) -> Step:
+def step(token: Token, outcomes: Sequence[Outcome], drafted: int, elapsed_s: float, depths: Sequence[int] = ()) -> Step:
+    """A step of a chain, or of a tree whose nodes have these depths."""
     kept = sum(outcome in (Outcome.ACCEPTED, Outcome.RELAXED) for outcome in outcomes)
-    tokens = tuple(replace(token, outcome=outcome, tv=0.25) for outcome in outcomes)
-    return Step(0, drafted, kept, 0.1, 0.2, elapsed_s, tuple(range(drafted)), tokens)
+    tokens = tuple(replace(token, outcome=outcome, tv=0.25, kl=0.5, logprob=-2.0) for outcome in outcomes)
+    depths = depths or range(1, drafted + 1)
+    nodes = tuple(DraftNode(0, "", depth - 1, depth, 0.5, 0.5, Outcome.REJECTED) for depth in depths)
+    return Step(0, drafted, kept, 0.1, 0.2, elapsed_s, nodes, tokens)
+
+
+def summary_of(*steps: Step) -> Summary:
+    return summarise(steps, prompt_tokens=7, prefill_s=0.5, ttft_s=1.0, peak_memory_bytes=9)
+
+
+def measured(token: Token, *values: tuple[float, float, float]) -> Step:
+    """A step of bonus tokens with these (tv, kl, logprob)."""
+    tokens = tuple(replace(token, outcome=Outcome.BONUS, tv=tv, kl=kl, logprob=ln) for tv, kl, ln in values)
+    return Step(0, 0, 0, 0.1, 0.2, 1.0, (), tokens)
 
 
 def test_summary_of_hand_made_steps(token: Token) -> None:
     a, x, r, c, b = Outcome.ACCEPTED, Outcome.RELAXED, Outcome.REJECTED, Outcome.RECOVERED, Outcome.BONUS
     steps = [step(token, (a, x, r, c), 4, 1.0), step(token, (r, c), 4, 2.0), step(token, (a, a, b), 2, 3.0)]
-    summary = summarise(steps, prompt_tokens=7, prefill_s=0.5, ttft_s=1.0, peak_memory_bytes=9)
+    summary = summary_of(*steps)
     assert (summary.new_tokens, summary.steps, summary.tau) == (7, 3, 7 / 3)
     assert (summary.accepted, summary.relaxed, summary.recovered, summary.bonus) == (3, 1, 2, 1)
     assert (summary.drafted, summary.rejected, summary.acceptance_rate) == (10, 6, 0.4)
@@ -36,16 +50,80 @@ def test_summary_of_hand_made_steps(token: Token) -> None:
     assert summary.draft_s == pytest.approx(0.3)
     assert summary.verify_s == pytest.approx(0.6)
     assert summary.relaxed_share == 1 / 7
-    assert summary.tv_sum == pytest.approx(7 * 0.25)
+    assert (summary.tv_sum, summary.tv_mean, summary.tv_max) == (7 * 0.25, 0.25, 0.25)
+    assert (summary.kl_sum, summary.kl_mean, summary.kl_max) == (7 * 0.5, 0.5, 0.5)
+    assert (summary.shifted_share, summary.log_likelihood) == (1.0, -14.0)
+    assert summary.perplexity == pytest.approx(math.e**2)
 
 
 def test_rates_of_nothing_are_nan() -> None:
     summary = summarise([], prompt_tokens=1, prefill_s=0.1, ttft_s=math.nan, peak_memory_bytes=0)
     assert (summary.new_tokens, summary.steps, summary.acceptance_by_position) == (0, 0, ())
-    assert all(map(math.isnan, (summary.tau, summary.acceptance_rate, summary.relaxed_share)))
+    rates = (summary.tau, summary.acceptance_rate, summary.relaxed_share, summary.shifted_share, summary.perplexity)
+    assert all(map(math.isnan, (*rates, summary.tv_mean, summary.tv_max, summary.kl_mean, summary.kl_max)))
+    assert (summary.tv_sum, summary.kl_sum, summary.log_likelihood) == (0.0, 0.0, 0.0)
 
 
-def with_token(trace: Trace, position: int, **changes: object) -> Trace:
+def test_acceptance_in_trees_is_by_depth(token: Token) -> None:
+    a, b, r, c = Outcome.ACCEPTED, Outcome.BONUS, Outcome.REJECTED, Outcome.RECOVERED
+    steps = [
+        step(token, (a, a, b), 7, 1.0, depths=(1, 1, 1, 2, 2, 3, 3)),
+        step(token, (r, r, c), 5, 2.0, depths=(1, 1, 2, 2, 3)),
+        step(token, (a, b), 3, 3.0, depths=(1, 1, 1)),
+        step(token, (b,), 0, 4.0),
+    ]
+    summary = summary_of(*steps)
+    assert summary.acceptance_by_position == (2 / 3, 1 / 2, 0)
+    assert (summary.drafted, summary.accepted, summary.rejected, summary.acceptance_rate) == (15, 3, 12, 3 / 15)
+
+
+def test_refused_tokens_are_in_no_mean(token: Token) -> None:
+    base = step(token, (Outcome.REJECTED, Outcome.RECOVERED), 1, 1.0)
+    refused = replace(base.tokens[0], tv=1.0, kl=math.inf, logprob=-math.inf)
+    summary = summary_of(replace(base, tokens=(refused, base.tokens[1])))
+    assert (summary.tv_max, summary.kl_max, summary.log_likelihood) == (0.25, 0.5, -2.0)
+
+
+def test_a_step_is_shifted_above_the_threshold_only(token: Token) -> None:
+    exact, rounded = measured(token, (0.0, 0, -1)), measured(token, (0.0, 0, -1), (SHIFTED, 0, -1))
+    shifted = measured(token, (0.0, 0, -1), (2 * SHIFTED, 0, -1), (0.5, 0, -1))
+    assert summary_of(exact, rounded, shifted, exact).shifted_share == 0.25
+
+
+def test_an_infinite_kl_is_said_and_breaks_nothing(token: Token) -> None:
+    summary = summary_of(measured(token, (1.0, math.inf, -9.0), (0.0, 0.0, -1.0)), measured(token, (1.0, math.inf, -2)))
+    assert (summary.kl_sum, summary.kl_mean, summary.kl_max) == (math.inf,) * 3
+    assert summary.perplexity == pytest.approx(math.exp(4))
+
+
+def test_impossible_text_has_infinite_perplexity(token: Token) -> None:
+    for logprob in (-1000.0, -math.inf):  # e¹⁰⁰⁰ is beyond a double
+        assert summary_of(measured(token, (0.0, 0.0, logprob))).perplexity == math.inf
+
+
+def test_what_was_not_measured_is_nan(token: Token) -> None:
+    nan = math.nan
+    for values in ([(nan, nan, nan), (0.5, math.inf, -1.0)], [(0.5, math.inf, -1.0), (nan, nan, nan)]):
+        s = summary_of(measured(token, *values))
+        of_shift = (s.tv_sum, s.tv_mean, s.tv_max, s.kl_sum, s.kl_mean, s.kl_max, s.shifted_share)
+        assert all(map(math.isnan, (*of_shift, s.log_likelihood, s.perplexity)))
+
+
+def test_tree_trace_has_every_kind_of_token_and_a_sound_tree() -> None:
+    trace = make_tree_trace()
+    assert {token.outcome for step in trace.steps for token in step.tokens} == set(Outcome)
+    assert any(token.outcome is Outcome.RELAXED and token.kl == math.inf for token in trace.tokens)
+    for each in trace.steps:
+        for number, node in enumerate(each.nodes, start=1):
+            assert node.parent < number
+            assert node.depth == (each.nodes[node.parent - 1].depth + 1 if node.parent else 1)
+        drafted = [token for token in each.tokens if token.node]
+        assert all(each.nodes[token.node - 1].id == token.id for token in drafted)
+        assert all(each.nodes[token.node - 1].parent == token.parent for token in drafted)
+        assert all(each.nodes[token.node - 1].outcome is token.outcome for token in drafted)
+
+
+def with_token(trace: Trace, position: int, **changes: Any) -> Trace:
     """The trace with one emitted token changed."""
     steps = []
     for each in trace.steps:

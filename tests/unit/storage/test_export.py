@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import math
@@ -11,59 +10,37 @@ import tracemalloc
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 
-from mars_core.types import Alternative, PromptConfig, RuleConfig, Token, Trace
+from mars_core.types import Alternative, PromptConfig, RuleConfig, TreeShape
 from storage import (
     RunStore,
     StorageError,
+    write_nodes_csv,
+    write_nodes_parquet,
     write_runs_csv,
     write_runs_parquet,
     write_tokens_csv,
-    write_tokens_parquet,
 )
 from storage.export import cell, guarded
-from storage.text import decode
-from tests.traces import WORDS, make_trace, same
+from tests.traces import WORDS, make_trace, make_tree_trace, same
+from tests.unit.storage.exports import (
+    NUMBERS,
+    all_nodes,
+    all_tokens,
+    nodes_csv,
+    number,
+    parsed,
+    read_parquet,
+    runs_csv,
+    save,
+    tokens_csv,
+)
 
 DANGEROUS = ('=HYPERLINK("http://x")', "+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1", "－1", "＋1", "＠x")  # noqa: RUF001
 HARMLESS = ("", "plain", " =1", "'=1", "1-2", "a\r\nb", 'say "yes", then', "日本")
-NUMBERS = ("z1", "z2", "r", "gap", "p", "q", "entropy", "forgiveness", "u", "edge", "tv")
-
-
-def save(store: RunStore, *traces: Trace) -> str:
-    comparison_id = store.new_comparison(traces[0].config.prompt)
-    for lane, trace in enumerate(traces):
-        store.save_run(comparison_id, trace, lane=lane, order=lane)
-    return comparison_id
-
-
-def runs_csv(store: RunStore, ids: list[str] | None = None) -> str:
-    stream = io.StringIO(newline="")
-    write_runs_csv(store, stream, ids)
-    return stream.getvalue()
-
-
-def tokens_csv(store: RunStore, ids: list[str] | None = None) -> str:
-    stream = io.StringIO(newline="")
-    write_tokens_csv(store, stream, ids)
-    return stream.getvalue()
-
-
-def parsed(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
-
-
-def all_tokens(trace: Trace) -> list[Token]:
-    return [token for step in trace.steps for token in step.tokens]
-
-
-def number(text: str) -> float:
-    return float(text) if text else math.nan
 
 
 def test_runs_csv_says_what_was_saved(store: RunStore) -> None:
@@ -72,7 +49,7 @@ def test_runs_csv_says_what_was_saved(store: RunStore) -> None:
     rows = parsed(runs_csv(store))
     assert [row["lane"] for row in rows] == ["0", "1", "2"]
     for row, trace in zip(rows, traces, strict=True):
-        assert row["schema_version"] == "1"
+        assert row["schema_version"] == "2"
         assert row["comparison_id"] == comparison_id
         assert row["text"] == guarded(trace.text)
         assert row["prompt"] == trace.config.prompt.text
@@ -80,14 +57,37 @@ def test_runs_csv_says_what_was_saved(store: RunStore) -> None:
         assert json.loads(row["environment"]) == trace.config.environment
         assert json.loads(row["prompt_ids"]) == list(trace.prompt_ids)
         assert same(number(row["tau"]), trace.summary.tau)
-        assert same(number(row["acceptance_rate"]), trace.summary.acceptance_rate)
+        for name in (
+            "acceptance_rate",
+            "tv_mean",
+            "tv_max",
+            "kl_sum",
+            "kl_mean",
+            "kl_max",
+            "shifted_share",
+            "perplexity",
+        ):
+            assert same(number(row[name]), getattr(trace.summary, name))
+        assert (row["tree_tokens"], row["tree_depth"], row["tree_top_k"]) == ("", "", "")
         assert (row["chat"], row["status"]) == ("true", "completed")
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", row["created_at"])
         assert datetime.fromisoformat(row["created_at"]).utcoffset() is not None
 
 
+def test_tree_of_a_run_is_in_its_row(store: RunStore, tmp_path: Path) -> None:
+    traces = (make_tree_trace(), make_trace())
+    save(store, *traces)
+    row, _ = parsed(runs_csv(store))
+    assert (row["tree_tokens"], row["tree_depth"], row["tree_top_k"]) == ("24", "6", "4")
+    assert (row["drafter"], row["drafter_model"], row["kl_sum"]) == ("eagle3", "demo/eagle3", "inf")
+    write_runs_parquet(store, tmp_path / "runs.parquet")
+    tree, chain = read_parquet(tmp_path / "runs.parquet")
+    assert [tree[name] for name in ("tree_tokens", "tree_depth", "tree_top_k", "kl_max")] == [24, 6, 4, math.inf]
+    assert [chain[name] for name in ("tree_tokens", "tree_depth", "tree_top_k")] == [None] * 3
+
+
 def test_tokens_csv_says_what_was_saved(store: RunStore) -> None:
-    traces = (make_trace(new_tokens=80), make_trace(rule="mars", new_tokens=80))
+    traces = (make_trace(new_tokens=80), make_trace(rule="mars", new_tokens=80), make_tree_trace())
     save(store, *traces)
     rows = parsed(tokens_csv(store))
     tokens = [token for trace in traces for token in all_tokens(trace)]
@@ -95,12 +95,35 @@ def test_tokens_csv_says_what_was_saved(store: RunStore) -> None:
     for row, token in zip(rows, tokens, strict=True):
         assert (int(row["token_id"]), row["piece"], row["outcome"]) == (token.id, guarded(token.piece), token.outcome)
         assert (int(row["char_start"]), int(row["char_end"])) == (token.start, token.end)
+        assert (int(row["node"]), int(row["parent"])) == (token.node, token.parent)
         assert all(same(number(row[name]), getattr(token, name)) for name in NUMBERS)
         assert tuple(Alternative(**item) for item in json.loads(row["top"])) == token.top
     steps = {int(row["step"]): row for row in rows if row["lane"] == "0"}
     for step in traces[0].steps:
-        assert json.loads(steps[step.index]["step_drafted_ids"]) == list(step.drafted_ids)
         assert float(steps[step.index]["step_elapsed_s"]) == step.elapsed_s
+    assert [name for name in rows[0] if name.startswith("step_")] == [
+        "step_drafted", "step_kept", "step_draft_s", "step_verify_s", "step_elapsed_s",
+    ]  # fmt: skip
+
+
+def test_nodes_say_what_was_saved(store: RunStore, tmp_path: Path) -> None:
+    traces = (make_tree_trace(), make_trace(rule="none"), make_trace(rule="mars", temperature=0.0))
+    comparison_id = save(store, *traces)
+    write_nodes_parquet(store, tmp_path / "nodes.parquet")
+    saved = [(lane, trace, *node) for lane, trace in enumerate(traces) for node in all_nodes(trace)]
+    ids = [run.id for run in store.load(comparison_id).runs]
+    rows = parsed(nodes_csv(store))
+    for row, exact, (lane, trace, step, at, node) in zip(
+        rows, read_parquet(tmp_path / "nodes.parquet"), saved, strict=True
+    ):
+        place = (comparison_id, ids[lane], lane, trace.config.rule.name, step, at, node.parent, node.depth, node.id)
+        assert tuple(exact.values()) == (2, *place, node.piece, node.p, node.q, node.outcome)
+        law = [cell(node.p), cell(node.q)]
+        assert list(row.values()) == ["2", *map(str, place), guarded(node.piece), *law, str(node.outcome)]
+    assert list(rows[0]) == [
+        "schema_version", "comparison_id", "run_id", "lane", "rule", "step", "node", "parent", "depth", "token_id", "piece",
+        "p", "q", "outcome",
+    ]  # fmt: skip
 
 
 def test_pandas_reads_the_same_numbers(store: RunStore) -> None:
@@ -133,7 +156,8 @@ def test_formula_is_guarded(sqlite_store: RunStore, text: str) -> None:
     (run,) = parsed(runs_csv(sqlite_store))
     assert [run[name] for name in ("prompt", "system", "error", "rule")] == ["'" + text] * 4
     assert run["text"] == "'" + trace.text
-    assert {row["piece"] for row in parsed(tokens_csv(sqlite_store))} == {"'" + text}
+    for rows in (parsed(tokens_csv(sqlite_store)), parsed(nodes_csv(sqlite_store))):
+        assert {row["piece"] for row in rows} == {"'" + text}
 
 
 @pytest.mark.parametrize("text", HARMLESS)
@@ -162,12 +186,13 @@ def test_no_cell_can_break_a_reader(sqlite_store: RunStore) -> None:
     hostile = 'a\x00b\ud800c\x1b[31md\x85e\x7f\r\n"f",\tg'
     save(sqlite_store, make_trace(prompt=hostile, new_tokens=6, words=[hostile] * 5))
     shown = 'a\\u0000b\\ud800c\\u001b[31md\\u0085e\\u007f\r\n"f",\tg'
-    for text in (runs_csv(sqlite_store), tokens_csv(sqlite_store)):
+    for text in (runs_csv(sqlite_store), tokens_csv(sqlite_store), nodes_csv(sqlite_store)):
         text.encode("utf-8")
         assert not re.search("[\x00\x1b\x7f\x85]", text)
     (run,) = parsed(runs_csv(sqlite_store))
     assert run["prompt"] == shown
-    assert all(row["piece"] == shown for row in parsed(tokens_csv(sqlite_store)))
+    rows = parsed(tokens_csv(sqlite_store)) + parsed(nodes_csv(sqlite_store))
+    assert all(row["piece"] == shown for row in rows)
 
 
 def test_export_is_in_order_of_making_and_can_be_filtered(store: RunStore) -> None:
@@ -177,6 +202,7 @@ def test_export_is_in_order_of_making_and_can_be_filtered(store: RunStore) -> No
     rows = parsed(runs_csv(store, chosen))
     assert [(row["comparison_id"], row["lane"]) for row in rows] == [(i, n) for i in chosen[:2] for n in "01"]
     assert {row["comparison_id"] for row in parsed(tokens_csv(store, chosen))} == set(chosen)
+    assert {row["comparison_id"] for row in parsed(nodes_csv(store, chosen))} == set(chosen)
     assert parsed(runs_csv(store, [])) == []
     assert {row["comparison_id"] for row in parsed(tokens_csv(store))} == set(ids)
 
@@ -187,72 +213,13 @@ def test_unknown_comparison_is_refused_before_anything_is_written(
 ) -> None:
     known = save(store, make_trace(new_tokens=1))
     stream = io.StringIO()
-    for write in (write_runs_csv, write_tokens_csv):
+    for write in (write_runs_csv, write_tokens_csv, write_nodes_csv):
         with pytest.raises(StorageError, match="There is no comparison with the id"):
             write(store, stream, [known, unknown])
     with pytest.raises(StorageError, match="There is no comparison with the id"):
         write_runs_parquet(store, tmp_path / "runs.parquet", [known, unknown])
     assert stream.getvalue() == ""
     assert list(tmp_path.glob("*.parquet*")) == []
-
-
-def read_parquet(path: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
-    return rows
-
-
-def test_parquet_is_lossless(store: RunStore, tmp_path: Path) -> None:
-    words = ["=a", "\x00", "\ud800␛", "", " b", "\ud83d", "\r\n"]
-    prompt = PromptConfig("\udfff=x\x00", system="␛0000", chat=False, stop=("\ud800", ""))
-    trace = make_trace(rule="mars", new_tokens=60, words=words, prompt=prompt)
-    token = replace(trace.steps[0].tokens[0], q=math.inf, top=(Alternative(3, "\ud800", math.nan),))
-    step = replace(trace.steps[0], tokens=(token, *trace.steps[0].tokens[1:]))
-    trace = replace(trace, steps=(step, *trace.steps[1:]))
-    save(store, trace)
-    write_runs_parquet(store, tmp_path / "runs.parquet")
-    write_tokens_parquet(store, tmp_path / "tokens.parquet")
-    (run,) = read_parquet(tmp_path / "runs.parquet")
-    texts = (decode(run["prompt"]), decode(run["system"]), tuple(map(decode, run["stop"])), decode(run["text"]))
-    assert texts == (prompt.text, prompt.system, prompt.stop, trace.text)
-    assert (run["chat"], run["seed"], dict(run["rule_parameters"])) == (False, 0, {"theta": 0.9})
-    assert dict(run["environment"]) == trace.config.environment
-    assert tuple(run["prompt_ids"]) == trace.prompt_ids
-    assert same(tuple(run["acceptance_by_position"]), trace.summary.acceptance_by_position)
-    for row, saved in zip(read_parquet(tmp_path / "tokens.parquet"), all_tokens(trace), strict=True):
-        assert (decode(row["piece"]), decode(row["own_piece"])) == (saved.piece, saved.own_piece)
-        assert all(same(row[name], getattr(saved, name)) for name in (*NUMBERS, "position", "rank"))
-        assert row["outcome"] == saved.outcome
-        assert same(tuple(Alternative(item["id"], decode(item["piece"]), item["p"]) for item in row["top"]), saved.top)
-
-
-def test_parquet_has_the_columns_and_rows_of_csv(
-    store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("storage.export.TOKENS_A_GROUP", 50)
-    save(store, make_trace(new_tokens=100), make_trace(rule="mars", new_tokens=100))
-    write_tokens_parquet(store, tmp_path / "tokens.parquet")
-    file = pq.ParquetFile(tmp_path / "tokens.parquet")
-    rows = parsed(tokens_csv(store))
-    assert file.schema_arrow.names == list(rows[0])
-    assert file.metadata.num_rows == len(rows)
-    assert file.num_row_groups == math.ceil(len(rows) / 50)
-    assert file.schema_arrow.metadata[b"schema_version"] == b"1"
-    file.close()
-
-
-def test_empty_store_exports_headers(store: RunStore, tmp_path: Path) -> None:
-    assert runs_csv(store).count("\r\n") == tokens_csv(store).count("\r\n") == 1
-    write_runs_parquet(store, tmp_path / "runs.parquet")
-    assert read_parquet(tmp_path / "runs.parquet") == []
-
-
-def test_failed_parquet_leaves_no_file(sqlite_store: RunStore, tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"The Parquet file was not written: .*missing"):
-        write_runs_parquet(sqlite_store, tmp_path / "missing" / "runs.parquet")
-    (tmp_path / "taken.parquet").mkdir()
-    with pytest.raises(StorageError, match="The Parquet file was not written"):
-        write_runs_parquet(sqlite_store, tmp_path / "taken.parquet")
-    assert list(tmp_path.glob("*.part")) == []
 
 
 class Sink(io.StringIO):
@@ -266,11 +233,12 @@ class Sink(io.StringIO):
 
 
 def peak_of_export(store: RunStore) -> tuple[int, int]:
-    """Bytes at the peak of both exports, and characters written."""
+    """Bytes at the peak of the three exports, and characters written."""
     sink = Sink()
     tracemalloc.start()
     try:
         write_tokens_csv(store, sink)
+        write_nodes_csv(store, sink)
         write_runs_csv(store, sink)
         return tracemalloc.get_traced_memory()[1], sink.written
     finally:
@@ -280,10 +248,10 @@ def peak_of_export(store: RunStore) -> tuple[int, int]:
 def test_csv_takes_constant_memory(sqlite_store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("storage.rows.STEPS_A_READ", 16)
     monkeypatch.setattr("storage.rows.COMPARISONS_A_READ", 2)
-    trace = make_trace(new_tokens=120, prompt="p" * 5000)
+    trace = make_trace(new_tokens=120, prompt="p" * 5000, tree=TreeShape(24, 6, 4))
     for _ in range(2):
         save(sqlite_store, trace)
-    write_tokens_csv(sqlite_store, Sink())  # compiled statements are cached
+    peak_of_export(sqlite_store)  # compiled statements are cached
     few_bytes, few_written = peak_of_export(sqlite_store)
     for _ in range(10):
         save(sqlite_store, trace)

@@ -11,12 +11,26 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from mars_core.types import DrafterConfig, DraftMode, ModelRef, Outcome, PromptConfig, Status, Summary, Token, Trace
+from mars_core.types import (
+    DrafterConfig,
+    DraftMode,
+    DraftNode,
+    ModelRef,
+    Outcome,
+    PromptConfig,
+    Status,
+    Step,
+    Summary,
+    Token,
+    Trace,
+    TreeShape,
+)
 from storage import RunStore, StorageError
 from storage.schema import Comparison, Run
+from storage.schema import Step as StepRow
 from storage.schema import Token as TokenRow
 from storage.text import decode, encode
-from tests.traces import make_trace, same
+from tests.traces import make_trace, make_tree_trace, same
 
 HOSTILE = (
     "", "plain text", "\x00", "\ud800", "\udc80\ud83d", "\ud83d\ude00", "😀", "␛", "␛0000", "␛␛d800", "\\u0000", "nan",
@@ -39,6 +53,13 @@ def test_loaded_trace_equals_saved(store: RunStore, rule: str, temperature: floa
     assert same(saved_and_loaded(store, trace), trace)
 
 
+@pytest.mark.parametrize("rule", ["strict", "mars"])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_loaded_tree_equals_saved(store: RunStore, rule: str, temperature: float) -> None:
+    trace = make_tree_trace(rule=rule, temperature=temperature, new_tokens=60)
+    assert same(saved_and_loaded(store, trace), trace)
+
+
 @pytest.mark.parametrize("status", list(Status))
 def test_status_and_reason_are_kept(store: RunStore, status: Status) -> None:
     trace = make_trace(status=status, new_tokens=9)
@@ -53,7 +74,7 @@ def test_run_without_steps_is_kept(store: RunStore) -> None:
 
 def test_configuration_is_kept_whole(store: RunStore) -> None:
     trace = make_trace(rule="mars", new_tokens=6)
-    drafter = DrafterConfig("ngram", ModelRef("org/draft", None), 64, DraftMode.SAMPLED)
+    drafter = DrafterConfig("eagle3", ModelRef("org/draft", None), 64, DraftMode.SAMPLED, TreeShape(1023, 12, 16))
     sampling = replace(trace.config.sampling, temperature=0.7000000000000001, top_k=2**40, top_p=0.1 + 0.2)
     config = replace(
         trace.config, drafter=drafter, sampling=sampling, seed=2**63 - 1, target=ModelRef("org/target", "4f2a")
@@ -68,13 +89,41 @@ def test_non_finite_numbers_are_kept(store: RunStore) -> None:
         replace(item, p=p) for item, p in zip(first.top, (math.nan, math.inf, -math.inf, 0.0, 5e-324), strict=True)
     )
     odd = replace(
-        first, z1=math.inf, z2=-math.inf, r=math.nan, gap=1.7976931348623157e308, p=5e-324, q=math.nan, top=top
-    )
-    step = replace(trace.steps[0], tokens=(odd, *rest), draft_s=math.nan)
-    summary = replace(trace.summary, tau=math.inf, acceptance_by_position=(math.nan, 1.0, math.inf))
+        first, z1=math.inf, z2=-math.inf, r=math.nan, gap=1.7976931348623157e308, p=5e-324, q=math.nan, top=top,
+        tv=math.nan, kl=math.inf, logprob=-math.inf,
+    )  # fmt: skip
+    node, *others = trace.steps[0].nodes
+    nodes = (replace(node, p=math.nan, q=math.inf), *others)
+    step = replace(trace.steps[0], tokens=(odd, *rest), nodes=nodes, draft_s=math.nan)
+    summary = replace(
+        trace.summary, tau=math.inf, acceptance_by_position=(math.nan, 1.0, math.inf),
+        kl_sum=math.inf, kl_mean=math.nan, kl_max=math.inf, log_likelihood=-math.inf, perplexity=math.inf,
+    )  # fmt: skip
     rule = replace(trace.config.rule, parameters={"theta": math.nan, "high": math.inf})
     odd_trace = replace(trace, steps=(step, *trace.steps[1:]), summary=summary, config=replace(trace.config, rule=rule))
     assert same(saved_and_loaded(store, odd_trace), odd_trace)
+
+
+_NODE = st.builds(
+    DraftNode,
+    id=st.integers(0, 2**31 - 1),
+    piece=ANY_TEXT,
+    parent=st.integers(0, 60),
+    depth=st.integers(1, 12),
+    p=st.floats(),
+    q=st.floats(),
+    outcome=st.sampled_from((Outcome.ACCEPTED, Outcome.RELAXED, Outcome.REJECTED)),
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(nodes=st.lists(_NODE, max_size=8), kl=st.floats(), logprob=st.floats(), node=st.integers(0, 2**31 - 1))
+def test_any_draft_is_kept(store: RunStore, nodes: list[DraftNode], kl: float, logprob: float, node: int) -> None:
+    trace = make_trace(new_tokens=1)
+    (token,) = trace.steps[0].tokens
+    token = replace(token, kl=kl, logprob=logprob, node=node, parent=node)
+    trace = replace(trace, steps=(replace(trace.steps[0], nodes=tuple(nodes), tokens=(token,)),))
+    assert same(saved_and_loaded(store, trace), trace)
 
 
 def hostile_trace(text: str) -> Trace:
@@ -149,6 +198,8 @@ def test_every_field_has_a_column() -> None:
     columns = set(TokenRow.__table__.columns.keys())
     assert {renamed.get(field.name, field.name) for field in fields(Token)} <= columns
     assert {field.name for field in fields(Summary)} <= set(Run.__table__.columns.keys())
+    assert {f"tree_{field.name}" for field in fields(TreeShape)} <= set(Run.__table__.columns.keys())
+    assert {field.name for field in fields(Step)} - {"index", "tokens"} <= set(StepRow.__table__.columns.keys())
     assert "prompt" in Comparison.__table__.columns
 
 

@@ -176,6 +176,17 @@ def test_unknown_word_in_the_database_is_explained(store: RunStore) -> None:
         store.load(comparison_id)
 
 
+def test_unknown_outcome_of_a_node_is_explained(store: RunStore) -> None:
+    trace = make_trace(new_tokens=2)
+    comparison_id = store.new_comparison(trace.config.prompt)
+    store.save_run(comparison_id, trace, lane=0, order=0)
+    with store.read() as connection:
+        connection.exec_driver_sql("""UPDATE steps SET nodes = '[[5, "x", 0, 1, 0.5, "nan", "exploded"]]'""")
+        connection.commit()
+    with pytest.raises(StorageError, match="could not be read: 'exploded' is not among"):
+        store.load(comparison_id)
+
+
 def test_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(StorageError, match="pip install"):

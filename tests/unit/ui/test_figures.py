@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from mars_core.types import Outcome, RuleConfig
-from tests.traces import make_trace
+from tests.traces import make_trace, make_tree_trace
 from ui.figures import (
     ROW,
     acceptance_data,
@@ -79,10 +79,16 @@ def test_hostile_pieces_are_escaped_in_hover_texts() -> None:
 
 
 def test_acceptance_counts_are_the_summarys() -> None:
-    for trace in (LEFT, RIGHT):
+    for trace in (LEFT, RIGHT, make_tree_trace(new_tokens=90)):
         data = acceptance_data(trace)
         kept = [a + b for a, b in zip(data.accepted, data.relaxed, strict=True)]
         assert kept == pytest.approx(list(trace.summary.acceptance_by_position))
+
+
+def test_a_lane_keeps_its_colour_where_another_drafted_nothing() -> None:
+    alone = acceptance_figure([acceptance_data(LEFT, 1)]).data[0].marker.color
+    beside = acceptance_figure([acceptance_data(RIGHT, 0), acceptance_data(LEFT, 1)]).data[-1].marker.color
+    assert alone == beside
 
 
 def test_relaxed_bars_stand_on_the_accepted_ones() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,25 +10,34 @@ from pathlib import Path
 import pytest
 
 from mars_core.models import ModelPool, PairSpec
-from mars_core.types import Status
+from mars_core.types import Status, TreeShape
 from storage import RunStore
 from tests.pairs import tiny_pair
+from tests.unit.ui.eagle_pair import eagle_pair
 from ui.form import Form, LaneForm
 from ui.handlers import Frame, run_comparison
 from ui.history import listing, reopened
 from ui.labels import PLAIN
 from ui.sentence import plain
+from ui.tree_figure import tree_data
+from ui.tree_panel import drafting, first_choice
 from ui.workplace import Workplace
 
 FORM = Form(
     prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,
     lanes=(LaneForm("strict", {}), LaneForm("mars", {"theta": 0.9})),
 )  # fmt: skip
+THREE = (LaneForm("strict", {}), LaneForm("mars", {"theta": 0.9}), LaneForm("lenience", {"lenience": 0.5}))
 
 
 @pytest.fixture(scope="module")
 def spec(tmp_path_factory: pytest.TempPathFactory) -> PairSpec:
     return tiny_pair(tmp_path_factory.mktemp("pair"))
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory: pytest.TempPathFactory) -> PairSpec:
+    return eagle_pair(tmp_path_factory.mktemp("eagle"))
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +102,65 @@ def test_plain_decoding_is_a_lane_like_any_other(workplace: Workplace) -> None:
     assert state == "done" and words.endswith("the same, token for token.") and "Target alone" in words
 
 
+def test_three_rules_run_in_one_go_and_history_shows_them_as_they_were(workplace: Workplace) -> None:
+    frames = list(run_comparison(workplace, replace(FORM, lanes=THREE), "visitor"))
+    frame = frames[-1]
+    assert all(len(each.lanes) in (0, 3) for each in frames)
+    assert saved(workplace) == [(lane, 2 - lane, Status.COMPLETED) for lane in range(3)]
+    state, words = said(frame)
+    assert state == "done" and len(words.split("\n")) == 2 and frame.details is not None
+    assert frame.details.table is not None and len(frame.details.table.heads) == 6
+    assert len(frame.details.margins) == 3 and len(frame.details.traces) == 3
+    row = listing(workplace.store, 0, "").rows[0]
+    result = reopened(workplace.store.load(row.id))
+    assert result.lanes == frame.lanes and result.strip == replace(frame.strip, side="")  # type: ignore[type-var]
+    assert result.details is not None and result.details.table == frame.details.table
+    assert result.details.shift.table == frame.details.shift.table
+    assert len(row.lanes) == 3 and row.ratio == ""
+
+
+def test_lanes_say_in_which_turn_they_run(workplace: Workplace) -> None:
+    opening = next(f for f in run_comparison(workplace, replace(FORM, lanes=THREE), "visitor") if len(f.lanes) == 3)
+    notes = [view.empty for view in opening.lanes if view]
+    assert [next(turn for turn in ("first", "second", "third") if turn in note) for note in notes] == [
+        "third", "second", "first"
+    ]  # fmt: skip
+
+
+def test_a_lossless_lane_checks_itself_while_it_runs(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ui.handlers.INTERVAL_S", 0.0)
+    frames = list(run_comparison(workplace, replace(FORM, lanes=THREE), "visitor"))
+    live = [f.lanes[0] for f in frames if f.lanes and f.lanes[0] and f.lanes[0].state == "running"]
+    assert live and all(view and view.check.text.startswith("Self-check: Strict shifted nothing") for view in live)
+    details = frames[-1].details
+    assert details is not None and details.shift.check.state == "ok" and "Strict" in details.shift.check.text
+
+
+def test_stop_in_the_second_of_three_names_all(workplace: Workplace) -> None:
+    frames = run_comparison(workplace, replace(FORM, lanes=THREE, max_new_tokens=200), "visitor")
+    for frame in frames:
+        if frame.lanes and frame.lanes[1] and frame.lanes[1].state == "running":
+            workplace.stops.request("visitor")
+    state, words = said(frame)
+    assert state == "cancelled" and "was stopped after" in words and words.endswith("Strict was not started.")
+    assert next(view.chip for view in frame.lanes if view) == "not started"
+
+
+def test_a_tree_is_drafted_kept_and_shown_again(pool: ModelPool, head: PairSpec, tmp_path: Path) -> None:
+    form = replace(FORM, pair="eagle", drafter="eagle3", tree_tokens=12, tree_depth=4, tree_top_k=3)
+    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
+        place = Workplace(pool, store, (head,))
+        frame = last(place, form)
+        assert said(frame)[0] == "done", said(frame)[1]
+        stored = store.load(listing(store, 0, "").rows[0].id)
+    assert frame.details is not None
+    trace = frame.details.traces[1]
+    assert trace.config.drafter.tree == TreeShape(12, 4, 3)
+    lane, step = first_choice(drafting(frame.details.traces))
+    live, again = tree_data(frame.details.traces[lane], step), tree_data(stored.runs[lane].trace, step)
+    assert live == again and max(Counter(place.x for place in live.places).values()) > 1
+
+
 def test_stop_ends_the_run_keeps_it_as_cancelled_and_starts_no_other(workplace: Workplace) -> None:
     frames = run_comparison(workplace, replace(FORM, max_new_tokens=400), "visitor")
     for frame in frames:
@@ -130,7 +199,10 @@ def test_one_visitors_stop_is_not_anothers(workplace: Workplace) -> None:
         ({"pair": "custom"}, "The target model is empty"),
         ({"pair": "custom", "own_target": "/nowhere"}, "/nowhere"),
         ({"mode": "wild"}, "The draft mode is 'wild'"),
-        ({"drafter": "ngram", "mode": "sampled"}, "Draft mode is sampled"),
+        ({"drafter": "eagle3"}, "has no EAGLE-3 head"),
+        ({"drafter": "none"}, "Rule mars needs a drafter"),
+        ({"drafter": "ngram", "lanes": (LaneForm("ensemble", {"weight": 0.7}),)}, "needs the drafter's probabilities"),
+        ({"lanes": ()}, "0 rules were chosen"),
         ({"lanes": (LaneForm("strict", {}), LaneForm("mars", {"theta": -1.0}))}, "theta is -1"),
         ({"lanes": (LaneForm("strict", {}), LaneForm("mars", {"theta": float("nan")}))}, "theta is nan"),
         ({"lanes": (LaneForm("strict", {}), LaneForm("mars", {"theta": None}))}, "θ is empty"),
@@ -148,7 +220,7 @@ def test_a_bad_value_gets_one_sentence_and_saves_nothing(
 def test_a_run_that_breaks_is_kept_as_failed_with_its_reason(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mars_core.session import Assembler
+    from mars_core.assembly import Assembler
 
     steps = []
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from mars_core.telemetry import first_divergence
 from mars_core.types import Cause, Outcome, Status, StopReason, Trace
 from tests.traces import make_trace
-from ui.sentence import compare_sentence, divergence, plain, single_sentence
+from ui.sentence import broken_sentence, compare_sentence, divergence, plain, verdict
 
 
 def faster(trace: Trace, factor: float) -> Trace:
@@ -74,22 +74,45 @@ def test_a_relaxed_run_on_the_left_is_told_as_the_left_ones_deed() -> None:
     assert ": MARS kept" in plain(compare_sentence(RIGHT, LEFT))
 
 
+def test_every_other_run_gets_its_line_and_its_links_point_into_its_own_lane() -> None:
+    third = make_trace(rule="mars-gap", new_tokens=120, theta=0.8)
+    sentence = verdict([LEFT, RIGHT, third])
+    lines = plain(sentence).split("\n")
+    assert len(lines) == 2
+    assert lines[0].startswith("MARS ran") and lines[1].startswith("MARS, gap ran")
+    assert all("than Strict" in line or "as Strict" in line for line in lines)
+    assert {part.lane for part in sentence if part.lane is not None} <= {0, 1, 2}
+    second = sentence[[part.kind for part in sentence].index("break") :]
+    assert all(part.lane in (None, 0, 2) for part in second) and any(part.lane == 2 for part in second)
+
+
+def test_two_runs_are_told_as_ever() -> None:
+    assert verdict([LEFT, RIGHT]) == compare_sentence(LEFT, RIGHT)
+
+
 def test_stopped_and_failed_runs_claim_no_speed() -> None:
     stopped = replace(RIGHT, status=Status.CANCELLED, stop_reason=StopReason.CANCELLED)
     failed = make_trace(rule="mars", status=Status.FAILED, error="Out of memory.")
-    for sentence in (plain(compare_sentence(LEFT, stopped)), plain(compare_sentence(LEFT, failed))):
-        assert "faster" not in sentence and "slower" not in sentence
-    assert "MARS was stopped after 120 tokens" in plain(compare_sentence(LEFT, stopped))
-    assert plain(compare_sentence(LEFT, failed)).endswith("Out of memory.")
+    told = [plain(broken_sentence([("Strict", LEFT), ("MARS", other)])) for other in (stopped, failed)]
+    assert not any("faster" in sentence or "slower" in sentence for sentence in told)
+    assert told[0] == (
+        "Stopped. Strict had ended with 120 tokens; MARS was stopped after 120 tokens. What was written is kept."
+    )
+    assert told[1].endswith("Out of memory.")
     assert divergence(LEFT, stopped) is None
 
 
-def test_a_lone_run_says_that_the_other_never_started() -> None:
+def test_runs_that_never_started_are_named() -> None:
     stopped = replace(LEFT, status=Status.CANCELLED)
     assert (
-        plain(single_sentence(stopped, "Strict", "MARS"))
+        plain(broken_sentence([("Strict", stopped), ("MARS", None)]))
         == "Stopped. Strict was stopped after 120 tokens; MARS was not started."
     )
+    three = plain(broken_sentence([("Strict", None), ("MARS", stopped), ("FLy", None)]))
+    assert three.endswith("; Strict and FLy were not started.")
+    failed = make_trace(rule="mars", status=Status.FAILED, error="Out of memory.")
+    lost = plain(broken_sentence([("Strict", None), ("MARS", failed)]))
+    assert lost.endswith("Out of memory. Strict was not started.")
 
 
 def test_at_temperature_0_the_law_of_temperature_1_is_quoted_and_named() -> None:

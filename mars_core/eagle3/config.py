@@ -1,0 +1,252 @@
+"""What the config.json of an EAGLE-3 head says, in both families: EAGLE's own (SpecForge, SGLang, AngelSlim) and speculators.
+
+Refuses what a head cannot be built from and what does not fit the target, before any weight is read. Opens no file.
+Where the programs that write and serve heads disagree, the comment at the key says whom this follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from transformers import LlamaConfig, PreTrainedConfig
+from transformers.activations import ACT2FN
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
+from mars_core.eagle3.head import HeadConfig
+from mars_core.models.errors import ModelError
+
+_ROTARY = ("default", "linear", "dynamic", "llama3", "yarn", "longrope")
+_THETA = 10_000.0  # where a head names none, as in EAGLE's own training code; never the target's
+# Older converters of speculators write this vocab_size whatever the target; the tensors are still checked.
+_PLACEHOLDER_VOCABULARY = 128_000
+_ONLY: Mapping[str, Any] = {  # of vLLM and NVIDIA's ModelOpt; absent means the same
+    "use_aux_hidden_state": True, "use_input_layernorm_in_first_layer": True, "use_last_layernorm": True,
+    "use_mtp_layernorm": False, "parallel_draft_step": 1, "logit_scale": 1,
+}  # fmt: skip
+
+
+def read_config(raw: Mapping[str, Any], target: PreTrainedConfig, name: str, target_name: str) -> HeadConfig:
+    """The head that ``raw`` describes, for a target with the configuration ``target``. Raises ModelError.
+
+    The names are for messages. A verifier of another name but of the same sizes is accepted: folders are renamed.
+    """
+    text = target.get_text_config(decoder=True)
+    speculators = "speculators_model_type" in raw or "transformer_layer_config" in raw
+    file = _Keys(raw, name)
+    head = _Keys({**raw, **file.mapping("eagle_config")}, name)
+    layer = _Keys(file.mapping("transformer_layer_config"), name) if speculators else head
+    qk_norm = _check_kind(head, layer, speculators)
+    _check_window(layer, text)
+    fits = _Fit(name, target_name, file.mapping("speculators_config"))
+    vocabulary, width = int(text.vocab_size), layer.whole("hidden_size")
+    read = "target_hidden_size" if head.get("target_hidden_size") is not None else "hidden_size"
+    fits.same(f"{read} of the target", head.whole("target_hidden_size", width), int(text.hidden_size))
+    said = head.whole("target_vocab_size", layer.whole("vocab_size", vocabulary))
+    if not (speculators and said == _PLACEHOLDER_VOCABULARY):
+        fits.same("vocab_size", said, vocabulary)
+    draft = head.whole("draft_vocab_size", vocabulary)
+    if draft > vocabulary:
+        raise fits.refusal("draft_vocab_size", draft, f"{vocabulary} tokens")
+    return HeadConfig(
+        layer=_layer(layer, vocabulary),
+        target_hidden_size=int(text.hidden_size),
+        target_vocabulary=vocabulary,
+        draft_vocabulary=draft,
+        taps=_taps(head, int(text.num_hidden_layers), target_name),
+        norm_before_residual=head.flag("norm_before_residual"),  # vLLM takes true where speculators' file is silent
+        norm_before_fc=head.flag("norm_before_fc"),
+        fc_norm=head.flag("fc_norm") or head.flag("use_aux_norm"),
+        norm_output=head.flag("norm_output"),
+        qk_norm=qk_norm,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """Values of a JSON object, checked for their kind; null is as good as absent."""
+
+    values: Mapping[str, Any]
+    name: str
+
+    def get(self, key: str) -> Any:
+        return self.values.get(key)
+
+    def whole(self, key: str, default: int | None = None) -> int:
+        value = self._present(key, default)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise self.refusal(key, "a whole number above 0 is needed")
+        return value
+
+    def number(self, key: str, default: float) -> float:
+        value = self._present(key, default)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < float("inf"):
+            raise self.refusal(key, "a number above 0 is needed")
+        return float(value)
+
+    def flag(self, key: str) -> bool:
+        value = self._present(key, False)
+        if not isinstance(value, bool):
+            raise self.refusal(key, "true or false is needed")
+        return value
+
+    def mapping(self, key: str) -> Mapping[str, Any]:
+        value = self._present(key, {})
+        if not isinstance(value, Mapping):
+            raise self.refusal(key, "an object is needed")
+        return value
+
+    def refusal(self, key: str, needed: str) -> ModelError:
+        value = repr(self.get(key))
+        return ModelError(
+            f"config.json of the EAGLE-3 head {self.name} has {key} {value if len(value) <= 80 else value[:79] + '…'}, "
+            f"but {needed}: choose another head, or correct the file."
+        )
+
+    def _present(self, key: str, default: Any) -> Any:
+        value = self.get(key)
+        if value is None and default is None:
+            raise ModelError(
+                f"config.json of {self.name} has no {key}, so it does not describe an EAGLE-3 head: give the folder of "
+                "one, with its own config.json."
+            )
+        return default if value is None else value
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """Compares sizes of head and target."""
+
+    name: str
+    target_name: str
+    origin: Mapping[str, Any]  # speculators_config
+
+    def same(self, key: str, ours: int, target: int) -> None:
+        if ours != target:
+            raise self.refusal(key, ours, str(target))
+
+    def refusal(self, key: str, ours: int, target: str) -> ModelError:
+        verifier = self.origin.get("verifier")
+        made_for = verifier.get("name_or_path") if isinstance(verifier, Mapping) else None
+        origin = f" (made for {made_for})" if made_for else ""
+        return ModelError(
+            f"The EAGLE-3 head {self.name}{origin} expects {key} {ours}, but {self.target_name} has {target}: choose the "
+            f"head that was trained for {self.target_name}."
+        )
+
+
+def _check_kind(head: _Keys, layer: _Keys, speculators: bool) -> bool:
+    """Refuses what is no EAGLE-3 head with one Llama-like layer; whether queries and keys are normed, as in Qwen3."""
+    if speculators and head.get("speculators_model_type") not in (None, "eagle3"):
+        raise head.refusal("speculators_model_type", "only eagle3 can be run")
+    if layer.whole("num_hidden_layers", 1) != 1:
+        raise layer.refusal("num_hidden_layers", "a head with 1 layer is needed")
+    for key, only in _ONLY.items():
+        if head.get(key) is not None and head.get(key) != only:
+            raise head.refusal(key, f"only {str(only).lower()} can be run")
+    classes = " ".join(map(str, head.get("architectures") or ())).lower()
+    kind = layer.get("model_type")
+    if "qwen3" in classes or (kind == "qwen3" and "llama" not in classes):
+        return True
+    if "llama" not in classes and kind not in (None, "llama"):
+        raise layer.refusal("model_type", "a head with a layer of llama or qwen3 is needed")
+    return False
+
+
+def _check_window(layer: _Keys, target: PreTrainedConfig) -> None:
+    """A sliding window is accepted only where the target's context never fills it."""
+    kinds = layer.get("layer_types")
+    used = "sliding_attention" in kinds if isinstance(kinds, list) else layer.flag("use_sliding_window")
+    context = int(getattr(target, "max_position_embeddings", 0) or 0)
+    if used and layer.get("sliding_window") is not None and not 0 < context <= layer.whole("sliding_window"):
+        raise layer.refusal("sliding_window", f"attention over the whole context ({context} tokens) is needed")
+
+
+def _taps(head: _Keys, layers: int, target_name: str) -> tuple[int, ...]:
+    """Layers of the target whose input is read, in the order in which it is concatenated.
+
+    SGLang, SpecForge and ModelOpt count outputs of layers: 1, n/2 − 1, n − 4 for the same hidden states as 2, n/2, n − 3. Only
+    that very list is read so.
+    """
+    key = "eagle_aux_hidden_state_layer_ids"
+    default = (2, layers // 2, layers - 3)
+    ids = default if head.get(key) in (None, []) else head.get(key)
+    if not isinstance(ids, list | tuple) or not all(isinstance(i, int) and not isinstance(i, bool) for i in ids):
+        raise head.refusal(key, "a list of layer numbers is needed")
+    if list(ids) == [i - 1 for i in default]:
+        ids = default
+    if not all(0 <= i < layers for i in ids):
+        raise ModelError(
+            f"The EAGLE-3 head {head.name} reads layers {list(ids)} ({key}), but {target_name} has layers 0 to {layers - 1}: "
+            f"choose the head that was trained for {target_name}."
+        )
+    count = head.whole("num_aux_hidden_states", len(ids))
+    if count != len(ids):
+        raise head.refusal("num_aux_hidden_states", f"{len(ids)} layers are read ({key} {list(ids)})")
+    return tuple(ids)
+
+
+def _layer(keys: _Keys, vocabulary: int) -> LlamaConfig:
+    """The decoder layer as a Llama configuration, tried out."""
+    width, heads = keys.whole("hidden_size"), keys.whole("num_attention_heads")
+    groups, head_dim = keys.whole("num_key_value_heads", heads), keys.whole("head_dim", max(1, width // heads))
+    if heads % groups:
+        raise keys.refusal("num_key_value_heads", f"a divisor of num_attention_heads {heads} is needed")
+    if head_dim % 2:
+        raise keys.refusal("head_dim", f"an even number is needed, not {head_dim}")
+    activation = keys.get("hidden_act") or "silu"
+    if not isinstance(activation, str) or activation not in ACT2FN:
+        raise keys.refusal("hidden_act", "an activation that transformers knows is needed")
+    rotary = _rotary(keys)
+    try:
+        layer = LlamaConfig(
+            vocab_size=vocabulary,
+            hidden_size=width,
+            intermediate_size=keys.whole("intermediate_size"),
+            num_hidden_layers=1,
+            num_attention_heads=heads,
+            num_key_value_heads=groups,
+            head_dim=head_dim,
+            hidden_act=activation,
+            max_position_embeddings=keys.whole("max_position_embeddings", 2048),
+            rms_norm_eps=keys.number("rms_norm_eps", 1e-6),
+            rope_parameters=rotary,
+            attention_bias=keys.flag("attention_bias"),
+            mlp_bias=keys.flag("mlp_bias"),
+            tie_word_embeddings=keys.flag("tie_word_embeddings"),
+        )
+        finite = bool(torch.isfinite(LlamaRotaryEmbedding(layer).inv_freq).all())
+    except ModelError:
+        raise
+    except (StrictDataclassError, KeyError, TypeError, ValueError, ArithmeticError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:240].rstrip(".")
+        raise ModelError(
+            f"The decoder layer in config.json of {keys.name} cannot be built ({reason}): choose another head, or correct "
+            "the file."
+        ) from error
+    if not finite:
+        raise keys.refusal("rope_scaling", f"finite frequencies are needed, not those of {rotary}")
+    return layer
+
+
+def _rotary(keys: _Keys) -> dict[str, Any]:
+    """``rope_parameters`` of today's transformers from those, or from ``rope_scaling`` and ``rope_theta`` of before."""
+    key = "rope_scaling" if keys.get("rope_scaling") else "rope_parameters"
+    given = _Keys(keys.mapping(key), keys.name)
+    if any(isinstance(value, Mapping) for value in given.values.values()):
+        raise keys.refusal(key, "one setting for the only layer is needed")
+    for place in (keys, given):
+        if place.number("partial_rotary_factor", 1.0) != 1:
+            raise place.refusal("partial_rotary_factor", "only 1.0 can be run")
+    kind = given.get("rope_type") or given.get("type") or "default"
+    if kind not in _ROTARY:
+        raise keys.refusal(key, f"one of the kinds {', '.join(_ROTARY)} is needed")
+    theta = given.number("rope_theta", keys.number("rope_theta", _THETA))
+    parameters = {name: value for name, value in given.values.items() if name != "type" and value is not None}
+    original = keys.get("original_max_position_embeddings")  # Phi-3 writes it beside rope_scaling
+    if original is not None and kind in ("llama3", "yarn", "longrope"):
+        parameters.setdefault("original_max_position_embeddings", original)
+    return {**parameters, "rope_type": kind, "rope_theta": theta}

@@ -1,0 +1,66 @@
+"""Rules that are lossless towards another law than p: one that lies between target and drafter. Need only torch."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mars_core.rules.base import Evidence, Parameter, Rule, Siblings, Values
+
+
+def ensemble(evidence: Evidence, values: Values) -> Tensor:
+    """(1 − w) + w·min(1, p/q); at temperature 0 whether x is the best token of the mixture."""
+    if evidence.greedy and evidence.drafter is not None:
+        best = ensemble_law(evidence, values).argmax(-1, keepdim=True)
+        return (evidence.x == best).to(evidence.q.dtype)
+    return 1 - values["weight"] + values["weight"] * evidence.strict
+
+
+def ensemble_law(evidence: Evidence, values: Values) -> Tensor:
+    """w·p + (1 − w)·q over the vocabulary, [E, V]; at temperature 0 of both softmaxes."""
+    mixed = values["weight"] * evidence.soft[evidence.at]
+    if evidence.drafter is not None:
+        known = evidence.drafter.shape[-1]
+        mixed[:, :known] += (1 - values["weight"]) * evidence.drafter[evidence.at]
+    return mixed
+
+
+def cascade_token(evidence: Evidence, values: Values) -> Tensor:
+    """min(1, π/q) with π = q·1_A + η·p: 1 for tokens of A."""
+    deferred = 1 - (evidence.q * _good(evidence, values)).sum(-1, keepdim=True)
+    elsewhere = (deferred * evidence.p / evidence.q.clamp(min=torch.finfo(evidence.q.dtype).tiny)).clamp(max=1)
+    return torch.where(_good(evidence, values), 1.0, elsewhere)
+
+
+def cascade_law(evidence: Evidence, values: Values) -> Tensor:
+    """π = q·1_A + η·p over the vocabulary, [E, V]; η = 1 − q(A)."""
+    trusted = evidence.q * _good(evidence, values)
+    law = (1 - trusted.sum(-1, keepdim=True)) * evidence.law[evidence.at]
+    return law.scatter_add(-1, evidence.x, trusted.to(law.dtype))
+
+
+def _good(evidence: Evidence, values: Values) -> Tensor:
+    """bool [E, C]: whether the candidate is in A = {p ≥ (1 − α)·max p}; at temperature 0 p = softmax(z)."""
+    return evidence.of(evidence.soft) >= (1 - values["alpha"]) * evidence.largest(evidence.soft)
+
+
+ENSEMBLE = Rule(
+    name="ensemble",
+    summary="Decodes the mixture of target and drafter: exactly w·p + (1 − w)·q on sampled drafts.",
+    formula="a = (1 − w) + w·min(1, p/q), R = norm((p − q)₊); temperature 0: argmax(w·p + (1 − w)·q) of both softmaxes",
+    source="transformers assistant_ensemble_weight (2604.07622); chains of a drafter with probabilities; the default is ours",
+    accept=ensemble,
+    parameters=(Parameter("weight", 0.7, 0.0, 1.0, "w: weight of the target; 1 is strict"),),
+    siblings=Siblings.REFUSED,
+    aim=ensemble_law,
+    needs_law=True,
+)
+CASCADE_TOKEN = Rule(
+    name="cascade-token",
+    summary="Trusts the drafter wherever its token is nearly as probable as the target's best, and defers to the target elsewhere.",
+    formula="π = q·1_A + η·p, A = {p ≥ (1 − α)·max p}, η = 1 − q(A); a = min(1, π/q), R = norm((π − q)₊)",
+    source="speculative cascades 2405.19261, token-specific rule",
+    accept=cascade_token,
+    parameters=(Parameter("alpha", 0.3, 0.0, 1.0, "α: how far below the best a trusted token may be"),),
+    aim=cascade_law,
+)

@@ -1,0 +1,123 @@
+"""Decisions on greedy drafts, chains and trees: the law over the drafted children of each node, and how it comes about.
+
+At a node with children x₁ … x_m (distinct, in the rule's order) a rule makes the law Qᵢ = P(xᵢ); what is left, 1 − ΣQ, goes to p
+without the children, to p itself, or to top-1. The distances from p follow in closed form. Where it goes to p without the children,
+the decision is a maximal coupling with the own draw y: y stands wherever it can, so that every difference from strict is a
+decision of the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from mars_core.rules.base import Evidence, Reach, Rule, Siblings, everywhere
+from mars_core.sampling import Use, draw
+from mars_core.verification.decision import Decision, Places
+from mars_core.verification.draft import Draft
+from mars_core.verification.shift import Children, law_shift
+from mars_core.verification.window import window_chance, window_keep, window_law
+
+
+def decide_greedy(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float], meter: bool) -> Decision:
+    """keep, emit and the exact shift of a greedy draft under ``rule``."""
+    children = _children(places, draft, rule)
+    evidence = _evidence(places, draft, children)
+    accept = rule.accept(evidence, values)[:, 0].double().clamp(0, 1) * children.fresh
+    strict = (draft.ids[1:] == places.own[draft.parents]) & (children.fresh > 0)
+    forgiveness = ((accept - children.p) / (1 - children.p)).clamp(min=0).nan_to_num(0.0)
+    coin, emit = places.u[:, Use.ACCEPT], places.own
+    in_turn = rule.siblings is Siblings.IN_TURN
+    redraws = _redraws(rule, evidence, values, children) if in_turn and rule.redraw else None
+    if rule.reach is Reach.WINDOW:
+        size = int(values["window"])
+        law = window_law(children.p, forgiveness, size)
+        keep = window_keep(strict, coin[draft.parents] < children.p, forgiveness > 0, size)
+        forgiveness = forgiveness * window_chance(children.p, size)
+    else:
+        law = _law(rule, children, accept, forgiveness)
+        by_coin = rule.emits_top1 or redraws is not None
+        keep = _by_coin(children, law, coin) if by_coin else _coupled(children, law, coin, strict)
+    if rule.emits_top1:
+        emit = places.top_ids[:, 0]
+    elif redraws is not None and rule.redraw is not everywhere:
+        emit = torch.where(redraws, places.own, _without_children(places, draft))
+    elif rule.aim is not None and places.greedy:
+        emit = places.own.scatter(0, draft.parents, rule.aim(evidence, values).argmax(-1))
+    shift = law_shift(children, law, rule, redraws, places, emit, draft.ids[1:]) if meter else (coin, coin)
+    return Decision(keep, strict, emit, forgiveness, *shift, places.u[:, Use.DRAW])
+
+
+def _children(places: Places, draft: Draft, rule: Rule) -> Children:
+    x, parents, count = draft.ids[1:], draft.parents, draft.size + 1
+    p = places.law[parents, x].double()
+    if draft.is_chain:
+        return Children(parents, None, torch.ones_like(p), p, count)
+    place = torch.arange(draft.size, device=x.device)
+    siblings = parents[:, None] == parents
+    earlier = siblings & (place < place[:, None])
+    fresh = (~(earlier & (x == x[:, None])).any(-1)).double()
+    if rule.best_first:
+        z = places.logits[parents, x]
+        earlier = siblings & ((z > z[:, None]) | ((z == z[:, None]) & (place < place[:, None])))
+    return Children(parents, earlier, fresh, p * fresh, count)
+
+
+def _evidence(places: Places, draft: Draft, children: Children) -> Evidence:
+    q = draft.q[:, None]
+    return Evidence(
+        logits=places.logits,
+        law=places.law,
+        soft=places.soft,
+        drafter=draft.law,
+        top_z=places.top_z,
+        top_ids=places.top_ids,
+        at=draft.parents,
+        x=draft.ids[1:, None],
+        q=torch.ones_like(q),
+        confidence=q,
+        tried=children.sum_before(children.p)[:, None],
+        greedy=places.greedy,
+    )
+
+
+def _law(rule: Rule, children: Children, accept: Tensor, forgiveness: Tensor) -> Tensor:
+    """Q [N]: the probability that each drafted token is what follows its node."""
+    if rule.siblings is Siblings.IN_TURN:
+        return accept * children.product_before(1 - accept)
+    missed = (1 - children.sum(children.p)).clamp(min=0)[children.parents]
+    return children.p + missed * forgiveness * children.product_before(1 - forgiveness)
+
+
+def _coupled(children: Children, law: Tensor, coin: Tensor, own: Tensor) -> Tensor:
+    """keep [N]: y stands, or gives way to the children of which the law has more than p, no oftener than the law asks for."""
+    surplus = (law - children.p).clamp(min=0)
+    drawn = children.sum(own.double())
+    given_up = children.sum(own * (1 - law / children.p).clamp(min=0).nan_to_num(0.0))
+    outside = (children.sum(law - children.p) / (1 - children.sum(children.p))).nan_to_num(0.0).clamp(0, 1)
+    yields = (given_up + (1 - drawn) * outside)[children.parents]
+    u = coin[children.parents]
+    goal = u / yields * children.sum(surplus)[children.parents]
+    low = children.sum_before(surplus)
+    return torch.where(u < yields, (low <= goal) & (goal < low + surplus), own)
+
+
+def _by_coin(children: Children, law: Tensor, coin: Tensor) -> Tensor:
+    """keep [N]: the uniform falls into the child's share, whatever the target drew."""
+    low, u = children.sum_before(law), coin[children.parents]
+    return (low <= u) & (u < low + law)
+
+
+def _redraws(rule: Rule, evidence: Evidence, values: Mapping[str, float], children: Children) -> Tensor:
+    """bool [N + 1]: nodes after which p itself is drawn from; those without children are."""
+    assert rule.redraw is not None
+    stays = (~rule.redraw(evidence, values)[:, 0]).double()
+    return children.sum(stays) == 0
+
+
+def _without_children(places: Places, draft: Draft) -> Tensor:
+    """[N + 1] draws from p without the children of each node."""
+    rest = places.law.index_put((draft.parents, draft.ids[1:]), places.law.new_zeros(()))
+    return draw(rest, places.u[:, Use.DRAW])[0]

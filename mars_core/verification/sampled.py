@@ -1,0 +1,133 @@
+"""Decisions on sampled drafts (chains): token by token with the pair (a, R), or the whole block at once.
+
+A drafted x ~ q is kept with probability a(x); the first refused place is drawn anew from R. The law of the emitted token is
+P = q·a + (1 − Σ q·a)·R, exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from mars_core.rules.base import Evidence, Reach, Rule
+from mars_core.sampling import Use, draw, residual
+from mars_core.verification.decision import Decision, Places
+from mars_core.verification.draft import Draft
+
+
+def decide_sampled(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float], meter: bool) -> Decision:
+    """keep, emit and the exact shift of a sampled chain under ``rule``."""
+    evidence, x = _evidence(places, draft), draft.ids[1:, None]
+    if rule.reach is Reach.BLOCK:
+        return _by_block(places, x, evidence)
+    return _by_token(places, x, evidence, rule, values, meter)
+
+
+def _evidence(places: Places, draft: Draft) -> Evidence:
+    """The whole vocabulary at every drafted place, in float64: the meter then reads 0 where the law is p."""
+    assert draft.law is not None and draft.is_chain
+    count, size = draft.size, places.law.shape[-1]
+    q = exact(torch.nn.functional.pad(draft.law, (0, size - draft.law.shape[-1])))  # ids that only the target knows
+    at = torch.arange(count, device=q.device)
+    law = exact(places.law[:count])
+    return Evidence(
+        logits=places.logits[:count],
+        law=law,
+        soft=exact(places.soft[:count]) if places.greedy else law,
+        drafter=q,
+        top_z=places.top_z[:count],
+        top_ids=places.top_ids[:count],
+        at=at,
+        x=torch.arange(size, device=q.device).expand(count, -1),
+        q=q,
+        confidence=q,
+        tried=q.new_zeros(count, 1),
+        greedy=places.greedy,
+    )
+
+
+def exact(law: Tensor) -> Tensor:
+    """float64, summing to 1."""
+    law = law.double()
+    return law / law.sum(-1, keepdim=True)
+
+
+def _by_token(
+    places: Places, x: Tensor, evidence: Evidence, rule: Rule, values: Mapping[str, float], meter: bool
+) -> Decision:
+    count = len(x)
+    accept, correction = accept_and_correction(evidence, rule, values)
+    u = places.u[:count, Use.ACCEPT]
+    chance, strict = accept.gather(-1, x)[:, 0], evidence.strict.gather(-1, x)[:, 0]
+    emitted = draw(correction, places.u[:count, Use.DRAW])[0]
+    bonus = places.top_ids[count:, 0] if rule.emits_top1 else places.own[count:]
+    law = sampled_law(evidence.q, accept, correction) if meter else evidence.law
+    bonus_p = places.law[count:].gather(-1, bonus[:, None])[:, 0].double()
+    end = (1 - bonus_p, -bonus_p.log()) if rule.emits_top1 else (torch.zeros_like(bonus_p),) * 2
+    return Decision(
+        keep=u < chance,
+        strict=u < strict,
+        emit=torch.cat([emitted, bonus]),
+        forgiveness=((chance - strict) / (1 - strict)).clamp(min=0).nan_to_num(0.0),
+        tv=torch.cat([_tv(law, evidence.law), end[0]]),
+        kl=torch.cat([_kl(law, evidence.law), end[1]]),
+        shown_u=torch.cat([u, places.u[count:, Use.DRAW]]),
+    )
+
+
+def accept_and_correction(evidence: Evidence, rule: Rule, values: Mapping[str, float]) -> tuple[Tensor, Tensor]:
+    """(a, R), both [E, V], with the whole vocabulary as candidates."""
+    accept = rule.accept(evidence, values).clamp(0, 1)
+    if rule.emits_top1:
+        return accept, evidence.is_top1.to(accept.dtype)
+    goal = evidence.law if rule.aim is None else rule.aim(evidence, values)
+    correction = residual(goal, evidence.q)
+    return accept, correction if rule.redraw is None else torch.where(rule.redraw(evidence, values), goal, correction)
+
+
+def sampled_law(q: Tensor, accept: Tensor, correction: Tensor) -> Tensor:
+    """P = q·a + (1 − Σ q·a)·R, [E, V]: the exact law of the token emitted at each place of a sampled chain."""
+    kept = q * accept
+    return kept + (1 - kept.sum(-1, keepdim=True)) * correction
+
+
+def _by_block(places: Places, x: Tensor, evidence: Evidence) -> Decision:
+    """Block verification (2403.10444): the longest accepted beginning, with h_i of all its places. Lossless."""
+    count, p, q = len(x), evidence.law, evidence.q
+    ratio = (p.gather(-1, x) / q.gather(-1, x))[:, 0]
+    reach = [p.new_ones(())]
+    for each in ratio:
+        reach.append((reach[-1] * each).clamp(max=1))
+    before, through = torch.stack(reach[:-1]), torch.stack(reach[1:])
+    excess = (before[:, None] * p - q).clamp(min=0)
+    mass = excess.sum(-1)
+    stop = mass[1:] / (mass[1:] + 1 - through[:-1])
+    chance = torch.cat([stop.nan_to_num(1.0), through[-1:]])
+    u = places.u[:count, Use.ACCEPT]
+    keep = (u < chance).flip(0).cummax(0).values.flip(0)
+    correction = torch.where(mass[:, None] > 0, excess / mass[:, None], p)
+    emitted = draw(correction, places.u[:count, Use.DRAW])[0]
+    kept = torch.minimum(before[:, None] * p, q)  # q times the probability that the beginning up to here is kept
+    law = (kept + (before - kept.sum(-1))[:, None] * correction) / before[:, None]
+    law = torch.where(before[:, None] > 0, law, p)
+    nothing = p.new_zeros(1)
+    return Decision(
+        keep=keep,
+        strict=keep,
+        emit=torch.cat([emitted, places.own[count:]]),
+        forgiveness=torch.zeros_like(chance),
+        tv=torch.cat([_tv(law, p), nothing]),
+        kl=torch.cat([_kl(law, p), nothing]),
+        shown_u=torch.cat([u, places.u[count:, Use.DRAW]]),
+    )
+
+
+def _tv(law: Tensor, p: Tensor) -> Tensor:
+    return 0.5 * (law - p).abs().sum(-1)
+
+
+def _kl(law: Tensor, p: Tensor) -> Tensor:
+    terms = torch.where(law > 0, law * (law.log() - p.log()), 0.0)
+    return terms.sum(-1).clamp(min=0)

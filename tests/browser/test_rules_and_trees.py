@@ -1,0 +1,86 @@
+"""Several rules in one go, the drafter's own fields, the draft tree of a chosen step, and the self-check, on the real page."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Window
+from tests.browser.steps import compare, open_history, pick, reopen_latest, wait_for
+
+pytestmark = pytest.mark.browser
+EAGLE = "A small random model with a head"
+
+
+def test_three_rules_run_in_one_go_and_come_back_from_history(window: Window) -> None:
+    page = window.page
+    expect(page.locator("#compare-lane-2")).to_be_hidden()
+    page.click("#add-lane")
+    expect(page.locator("#compare-lane-2")).to_be_visible()
+    sentence = compare(page, tokens=24)
+    assert len(sentence.splitlines()) == 2
+    expect(page.locator(".mars-lane[data-state=completed]:visible")).to_have_count(3)
+    expect(page.locator("#compare-table thead th")).to_have_count(5)
+    expect(page.locator(".mars-details .js-plotly-plot .heatmaplayer")).to_have_count(3)
+    window.shot("three")
+    open_history(page)
+    reopen_latest(page)
+    assert wait_for(page, "done", "#history-strip .mars-strip") == sentence
+    expect(page.locator("#history-lane-2 .mars-lane")).to_have_attribute("data-state", "completed")
+    assert page.text_content("#history-table") == page.text_content("#compare-table")
+
+
+def test_lanes_are_added_and_removed_within_bounds(window: Window) -> None:
+    page = window.page
+    add, remove = page.locator("#add-lane"), page.locator("#remove-lane")
+    expect(remove).to_be_disabled()
+    for lane in (2, 3):
+        add.click()
+        expect(page.locator(f"#rule-{lane}")).to_be_visible()
+    expect(add).to_be_disabled()
+    for lane in (3, 2):
+        remove.click()
+        expect(page.locator(f"#rule-{lane}")).to_be_hidden()
+    compare(page, tokens=8)
+
+
+def test_only_the_chosen_rules_parameters_and_note_are_shown(window: Window) -> None:
+    page = window.page
+    card = page.locator(".mars-card-1")
+    pick(page, "Right rule", "Typical acceptance")
+    expect(card.get_by_label("ε", exact=False).first).to_be_visible()
+    expect(card.get_by_text("θ", exact=True)).to_have_count(0)
+    assert card.locator(".mars-rule code").inner_text() and card.locator(".mars-rule small").inner_text()
+    assert "Typical acceptance" in compare(page, tokens=16)
+
+
+def test_an_eagle_run_shows_the_tree_of_the_step_of_a_clicked_token(window: Window) -> None:
+    page = window.page
+    pick(page, "Model pair", EAGLE)
+    expect(page.get_by_label("Drafts from", exact=True)).to_have_value("EAGLE-3 head")
+    expect(page.get_by_label("Depth", exact=True)).to_be_visible()
+    expect(page.get_by_label("K, drafted tokens", exact=True)).to_be_hidden()
+    compare(page, tokens=24)
+    panel = page.locator("#compare-tree")
+    expect(panel.locator(".js-plotly-plot .scatterlayer .trace").first).to_be_attached()
+    expect(panel.locator(".mars-tree-title")).to_contain_text("tokens drafted")
+    page.locator("#compare-lane-0 .tok").last.click()
+    expect(panel.get_by_role("radio", name="Strict", exact=True)).to_be_checked()
+    last = panel.get_by_label("Step", exact=False).first.input_value()
+    expect(panel.locator(".mars-tree-title")).to_contain_text(f"Step {last}:")
+    panel.get_by_role("button", name="Previous").click()
+    expect(panel.locator(".mars-tree-title")).to_contain_text(f"Step {int(last) - 1}:")
+    window.shot("tree")
+    open_history(page)
+    reopen_latest(page)
+    expect(page.locator("#history-tree .js-plotly-plot .scatterlayer .trace").first).to_be_attached()
+
+
+def test_the_self_check_is_on_the_lane_and_in_the_shift_panel(window: Window) -> None:
+    page = window.page
+    compare(page, tokens=16)
+    said = "Self-check: Strict shifted nothing"
+    for place in ("#compare-lane-0 .mars-check", "#compare-shift .mars-check"):
+        expect(page.locator(place)).to_contain_text(said)
+        expect(page.locator(place)).to_have_attribute("data-state", "ok")
+    expect(page.locator("#compare-lane-1 .mars-check")).to_be_hidden()

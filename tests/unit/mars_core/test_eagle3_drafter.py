@@ -1,0 +1,286 @@
+"""EAGLE-3 drafts: the dynamic tree is the one that its definition gives, the head's cache is exact, and strict stays the target's own text.
+
+The models have twelve tokens, so that an untrained head is often right: drafted paths are kept, branches are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, GenerationConfig, LlamaConfig, PreTrainedModel
+
+from mars_core.drafting.base import Drafter
+from mars_core.drafting.eagle3 import Eagle3Drafter
+from mars_core.drafting.none import NoDrafter
+from mars_core.eagle3.head import Eagle3Head, HeadConfig
+from mars_core.engine import Engine, RawStep
+from mars_core.model_cache import ModelCache
+from mars_core.rules import RULES
+from mars_core.sampling import step_uniforms, uniforms
+from mars_core.types import DraftMode, Sampling, TreeShape
+from mars_core.verification import Draft
+from tests.checkpoints import tiny_config
+
+V, CONTEXT = 12, 64
+NOTED = 10  # new tokens of the runs whose drafts are compared one by one
+PROMPT = [3, 9, 4, 4, 7, 1, 10, 2]
+KINDS = ("llama", "qwen2", "qwen3", "mistral", "phi3")
+SHAPES = [
+    TreeShape(1, 1, 1), TreeShape(5, 5, 1), TreeShape(2, 1, 2), TreeShape(7, 3, 2), TreeShape(24, 6, 4), TreeShape(60, 8, 10),
+    TreeShape(60, 2, 12), TreeShape(60, 5, 3),
+]  # fmt: skip
+SAMPLINGS = [Sampling(0.0), Sampling(0.7), Sampling(1.0, top_p=0.9)]
+
+
+def target_of(kind: str) -> PreTrainedModel:
+    config = tiny_config(
+        kind, vocab_size=V, num_hidden_layers=3, max_position_embeddings=CONTEXT, bos_token_id=None, eos_token_id=None
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+    return model.requires_grad_(False)
+
+
+def head_of(target: PreTrainedModel, draft_vocabulary: int = V) -> Eagle3Head:
+    """A random head; a smaller draft vocabulary takes every second id first."""
+    layer = LlamaConfig(
+        hidden_size=32, intermediate_size=48, num_attention_heads=4, num_key_value_heads=2, vocab_size=V
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(7)
+        head = Eagle3Head(HeadConfig(layer, 32, V, draft_vocabulary, taps=(0, 1, 2), norm_before_residual=True))
+        for weight in head.parameters():
+            if weight.dim() == 2:
+                weight.data.normal_(0, 0.3)
+    if draft_vocabulary < V:
+        head.d2t.copy_(torch.arange(draft_vocabulary))
+    head.embed_tokens = target.get_input_embeddings()  # type: ignore[assignment]
+    return head.eval().requires_grad_(False)
+
+
+@dataclass(frozen=True)
+class Models:
+    target: PreTrainedModel
+    head: Eagle3Head
+
+    def cache(self) -> ModelCache:
+        return ModelCache(self.target, self.head.config.taps)
+
+    def run(
+        self, sampling: Sampling, shape: TreeShape | None, *, rule: str = "strict", seed: int = 0, tokens: int = 40,
+        eos: frozenset[int] = frozenset(),
+    ) -> list[RawStep]:  # fmt: skip
+        cache = self.cache()
+        drafter: Drafter = Eagle3Drafter(self.head, cache, shape) if shape else NoDrafter(cache.device)
+        values = RULES[rule].values({})
+        engine = Engine(cache, drafter, RULES[rule], values, sampling, DraftMode.GREEDY, eos, seed)
+        engine.prefill(PROMPT)
+        return list(engine.steps(PROMPT, tokens))
+
+
+def emitted(steps: list[RawStep]) -> list[int]:
+    return [token for step in steps for token in step.emitted]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def models(request: pytest.FixtureRequest) -> Iterator[Models]:
+    target = target_of(request.param)
+    yield Models(target, head_of(target))
+
+
+@pytest.fixture(scope="module")
+def llama() -> Models:
+    target = target_of("llama")
+    return Models(target, head_of(target))
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+def test_strict_with_trees_is_the_target_alone(models: Models, sampling: Sampling) -> None:
+    branched = 0
+    for seed in range(2):
+        alone = emitted(models.run(sampling, None, seed=seed))
+        for shape in SHAPES:
+            steps = models.run(sampling, shape, seed=seed)
+            assert emitted(steps) == alone, f"{shape}, seed {seed}"
+            assert all(node.tv == node.kl == 0 for step in steps for node in step.verdict.nodes)
+            branched += sum(step.verdict.path != tuple(range(len(step.verdict.path))) for step in steps)
+    assert branched > 20, "the paths kept must be others than the first ones, or the commit in place is not tried"
+
+
+def test_strict_with_trees_at_temperature_0_is_generate(models: Models) -> None:
+    options = GenerationConfig(max_new_tokens=40, do_sample=False, pad_token_id=0)
+    ids = torch.tensor([PROMPT])
+    wanted = models.target.generate(ids, options, attention_mask=torch.ones_like(ids))[0, len(PROMPT) :].tolist()  # type: ignore[misc, operator]
+    for shape in SHAPES:
+        assert emitted(models.run(Sampling(0.0), shape)) == wanted
+
+
+@pytest.mark.parametrize("draft_vocabulary", [V, 6])
+@pytest.mark.parametrize(
+    "shape", [TreeShape(5, 5, 1), TreeShape(2, 1, 2), TreeShape(7, 3, 2), TreeShape(16, 4, 3)], ids=str
+)
+def test_every_draft_is_what_its_definition_gives(llama: Models, shape: TreeShape, draft_vocabulary: int) -> None:
+    """Drafts of a run against ones built path by path without any cache, from the target's features of a fresh pass."""
+    models = replace(llama, head=head_of(llama.target, draft_vocabulary))
+    cache = models.cache()
+    drafter = Eagle3Drafter(models.head, cache, shape)
+    engine = Engine(cache, drafter, RULES["strict"], {}, Sampling(1.0), DraftMode.GREEDY, (), 3)
+    engine.prefill(PROMPT)
+    ids, seen, proposals = list(PROMPT), 0, drafter.propose
+    drafts: list[tuple[list[int], Draft]] = []
+
+    def noted(given: list[int], limit: int, u: torch.Tensor) -> Draft:
+        drafts.append((list(given), proposals(given, limit, u)))
+        return drafts[-1][1]
+
+    drafter.propose = noted  # type: ignore[method-assign, assignment]
+    for step in engine.steps(PROMPT, NOTED):
+        ids += step.emitted
+    for given, draft in drafts:
+        depth = min(shape.depth, len(PROMPT) + NOTED - len(given) - 1)
+        if depth == 0:
+            assert draft.size == 0
+            continue
+        seen += 1
+        assert paths(draft) == pytest.approx(defined_tree(models, given, replace(shape, depth=depth)), rel=1e-4)
+    assert seen > 2
+
+
+def paths(draft: Draft) -> dict[tuple[int, ...], float]:
+    """Each drafted path and its last token's probability q."""
+    found: list[tuple[int, ...]] = [()]
+    for token, parent in zip(draft.ids[1:].tolist(), draft.parents.tolist(), strict=True):
+        found.append((*found[parent], token))
+    assert [len(path) for path in found] == draft.depths.tolist()
+    assert len(set(found)) == len(found), "siblings must be distinct"
+    return dict(zip(found[1:], draft.q.tolist(), strict=True))
+
+
+def defined_tree(models: Models, ids: list[int], shape: TreeShape) -> dict[tuple[int, ...], float]:
+    """EAGLE-2's tree from its definition: expand the best ``top_k`` of each depth, keep the best ``tokens`` of all candidates."""
+    chance: dict[tuple[int, ...], float] = {}
+    score = {(): 0.0}
+    frontier: list[tuple[int, ...]] = [()]
+    for _ in range(shape.depth):
+        found = []
+        for path in frontier:
+            law = law_after(models, ids, path)
+            for token in sorted(law, key=lambda each: -law[each])[: shape.top_k]:
+                child = (*path, token)
+                chance[child], score[child] = law[token], score[path] + float(torch.tensor(law[token]).log())
+                found.append(child)
+        frontier = sorted(found, key=lambda path: -score[path])[: shape.top_k]
+    best = sorted(chance, key=lambda path: (-score[path], len(path)))[: shape.tokens]
+    return {path: chance[path] for path in best}
+
+
+def law_after(models: Models, ids: list[int], path: tuple[int, ...]) -> dict[int, float]:
+    """The head's law after ids and a drafted path: all entries anew, the drafted ones fed with the head's own output."""
+    head = models.head
+    cache = models.cache()
+    cache.forward(torch.tensor(ids[:-1]))
+    assert cache.features is not None
+    hidden = head.fuse(cache.features)
+    following = torch.tensor([*ids[1:], *path])
+    for count in range(len(ids) - 1, len(following) + 1):
+        residual, q, k, v = head.read(following[None, :count], hidden[None], torch.arange(count)[None])
+        attended = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        output, logits = head.finish(residual, attended)
+        hidden = torch.cat([hidden, output[0, -1:]])
+    draft = logits[0, -1].softmax(-1)
+    return {int(head.target_ids(torch.tensor(index))): float(draft[index]) for index in range(len(draft))}
+
+
+@pytest.mark.parametrize("rule", [name for name in RULES if name not in ("fly", "ensemble")])
+def test_relaxed_rules_run_on_trees_and_repeat_themselves(llama: Models, rule: str) -> None:
+    first = models_text(llama, rule)
+    assert first == models_text(llama, rule)
+    assert len(first) == 40
+
+
+def models_text(models: Models, rule: str) -> list[int]:
+    return emitted(models.run(Sampling(1.0), TreeShape(24, 5, 4), rule=rule))
+
+
+@pytest.mark.parametrize("shape", [TreeShape(60, 8, 10), TreeShape(5, 5, 1)], ids=str)
+def test_a_path_that_ends_in_eos_ends_the_text_there(llama: Models, shape: TreeShape) -> None:
+    alone = emitted(llama.run(Sampling(0.7), None, seed=1))
+    for end in sorted(set(alone)):
+        steps = llama.run(Sampling(0.7), shape, seed=1, eos=frozenset((end,)))
+        assert emitted(steps) == alone[: alone.index(end) + 1]
+        assert steps[-1].eos
+
+
+def test_a_tree_wider_than_the_rest_of_the_context_fits(llama: Models) -> None:
+    room = CONTEXT - len(PROMPT)
+    alone = emitted(llama.run(Sampling(1.0), None, tokens=room))
+    steps = llama.run(Sampling(1.0), TreeShape(60, 8, 10), tokens=room)
+    assert emitted(steps) == alone
+    left = room
+    for step in steps:
+        depths = [0]
+        for node in step.verdict.nodes[1:]:
+            depths.append(depths[int(node.parent)] + 1)
+        assert max(depths) < left, "a draft never reaches past the last token that may be emitted"
+        left -= len(step.emitted)
+
+
+def test_a_prompt_of_one_token_is_drafted_for_from_the_second_step_on(llama: Models) -> None:
+    cache = llama.cache()
+    engine = Engine(
+        cache, Eagle3Drafter(llama.head, cache, TreeShape(10, 4, 3)), RULES["strict"], {}, Sampling(1.0),
+        DraftMode.GREEDY, (), 0,
+    )  # fmt: skip
+    engine.prefill([4])
+    sizes = [len(step.verdict.nodes) for step in engine.steps([4], 20)]
+    assert sizes[0] == 1
+    assert sizes[1] == 11
+
+
+def test_taps_leave_no_hook_on_the_model(llama: Models) -> None:
+    llama.run(Sampling(0.0), TreeShape(10, 4, 3), tokens=8)
+    assert all(not layer._forward_pre_hooks for layer in llama.target.modules())
+
+
+def test_features_are_what_enters_the_tapped_layers(models: Models) -> None:
+    cache = models.cache()
+    ids = torch.tensor(PROMPT)
+    cache.forward(ids)
+    hidden = models.target(ids[None], output_hidden_states=True).hidden_states
+    assert cache.features is not None
+    assert torch.allclose(cache.features, torch.cat([hidden[tap][0] for tap in (0, 1, 2)], -1), atol=1e-6)
+
+
+def test_kept_paths_leave_the_cache_that_a_fresh_pass_would(models: Models) -> None:
+    """Two trees in a row with paths that are no prefix of them; then the logits of a continuation."""
+    parents = torch.tensor([0, 0, 1, 2, 2, 4])
+    depths = torch.tensor([0, 1, 1, 2, 2, 2, 3])
+    ids, cache = list(PROMPT), models.cache()
+    cache.forward(torch.tensor(ids))
+    for offset in (0, 5):
+        nodes = torch.tensor([1, 5, 3, 8, 6, 2, 9]) + offset % 2
+        root = cache.length
+        cache.forward_tree(nodes, parents, depths)
+        path = [0, 2, 4, 6]
+        cache.keep_path(root, path)
+        ids += nodes[path].tolist()
+    given = cache.forward(torch.tensor([3, 4]))
+    fresh = models.target(torch.tensor([[*ids, 3, 4]])).logits[0, -2:]
+    assert torch.allclose(given, fresh, atol=1e-5)
+    assert cache.length == len(ids) + 2
+
+
+def test_uniforms_are_not_used_by_greedy_drafts(llama: Models) -> None:
+    """Two proposals after the same text are equal whatever the uniforms are."""
+    trees = []
+    for seed in (0, 1):
+        cache = llama.cache()
+        drafter = Eagle3Drafter(llama.head, cache, TreeShape(12, 4, 3))
+        cache.forward(torch.tensor(PROMPT[:-1]))
+        drafter.prefill(PROMPT)
+        trees.append(paths(drafter.propose(PROMPT, 8, step_uniforms(uniforms(seed, 9), seed, 0, 9))))
+    assert trees[0] == trees[1]

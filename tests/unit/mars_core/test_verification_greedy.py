@@ -1,0 +1,269 @@
+"""Greedy drafts: the meter is the distance of the law of the decisions from p, strict has none, and other rules become it."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+from mars_core.rules import RULES, Siblings
+from mars_core.sampling import draw, target_law
+from mars_core.types import Sampling
+from mars_core.verification import Draft, Node, chain_draft, judge
+from tests.unit.mars_core.test_verification import (
+    SAMPLINGS,
+    TREES,
+    V,
+    case,
+    chance,
+    children_of,
+    column,
+    columns,
+    decide,
+    divergence,
+    takes,
+    total_variation,
+    values_of,
+)
+
+GRID = 12  # pieces into which the accepting uniform is cut first
+NARROW = 1e-11  # where the decision changes, is known to this
+RULES_BY_TOKEN = [name for name in RULES if name != "fly"]  # which looks ahead: test_verification_window.py
+COUPLED = [name for name in RULES_BY_TOKEN if RULES[name].siblings is not Siblings.IN_TURN or name == "threshold"]
+
+
+def outcomes(logits: Tensor, draft: Draft, rule: str, sampling: Sampling, u: Tensor) -> Tensor:
+    """The token after each node in each of C trials, [C, N + 1]; u [C, N + 1, 3]: a node has uniforms of its own.
+
+    All trials are judged in one draft: copies of a tree hang on one root, copies of a chain follow each other (the token
+    after a leaf means nothing there).
+    """
+    count, nodes = len(u), draft.size + 1
+    q, ids, u = torch.cat([draft.q[:1], draft.q]).repeat(count), draft.ids.repeat(count), u.reshape(-1, 3)
+    if draft.is_chain:
+        assert draft.law is not None
+        law = torch.cat([draft.law[:1], draft.law]).repeat(count, 1)
+        many, first, z = chain_draft(ids, q[1:], law[1:]), 0, logits.repeat(count, 1)
+    else:
+        offsets = torch.arange(count)[:, None] * nodes + 1
+        parents = torch.cat([torch.zeros(count, 1, dtype=torch.long), draft.parents + offsets], 1).reshape(-1)
+        size = count * nodes
+        many = Draft(torch.cat([ids[:1], ids]), parents, torch.arange(size + 1), q, size, False)
+        first, z, u = 1, torch.cat([logits[:1], logits.repeat(count, 1)]), torch.cat([u[:1], u])
+    rows = judge(z, many, RULES[rule], values_of(rule), sampling, RULES[rule].modes[0], u, False)[:, first:]
+    kept, token, after = (
+        rows[Node._fields.index(name)].view(count, nodes).clone() for name in ("keep", "id", "emit")
+    )  # fmt: skip
+    for node, children in enumerate(children_of(draft.parents)):
+        for child in reversed(children):
+            after[:, node] = torch.where(kept[:, child] > 0, token[:, child], after[:, node])
+    return after
+
+
+class Cell(NamedTuple):
+    """An interval of the drawing uniform in which nothing changes."""
+
+    node: int
+    own: int
+    u: float
+    weight: float
+
+
+class Shift(NamedTuple):
+    """The law of the token after a node, and how probably it is not the target's own."""
+
+    law: list[float]
+    changed: float
+
+
+class Piece(NamedTuple):
+    """An interval of the accepting uniform, and the tokens at its ends."""
+
+    cell: Cell
+    low: float
+    high: float
+    at_low: int
+    at_high: int
+
+
+def cells(node: int, p: Tensor, drafted: list[int], redrawn: bool) -> list[Cell]:
+    """The tokens' shares of p; where a token is redrawn, cut at those of p without the children, too."""
+    laws = [p]
+    rest = p.clone()
+    rest[drafted] = 0
+    if redrawn and rest.sum() > 1e-12:
+        laws.append(rest / rest.sum())
+    borders = sorted({0.0, *(border for law in laws for border in law.cumsum(-1).tolist())})
+    middles = [((a + b) / 2, b - a) for a, b in pairwise(borders) if b - a > 1e-13]
+    return [Cell(node, int((p.cumsum(-1) <= u).sum()), u, weight) for u, weight in middles]
+
+
+def tokens_at(
+    points: list[tuple[Cell, float]], logits: Tensor, draft: Draft, rule: str, sampling: Sampling
+) -> list[int]:
+    """The token after the cell's node for each (drawing, accepting) pair of uniforms."""
+    trials = [0] * (draft.size + 1)
+    places = []
+    for cell, _ in points:
+        places.append((trials[cell.node], cell.node))
+        trials[cell.node] += 1
+    u = torch.full((max(trials), draft.size + 1, 3), 0.5, dtype=torch.float64)
+    for (cell, accept), (trial, node) in zip(points, places, strict=True):
+        u[trial, node, 0], u[trial, node, 1] = cell.u, accept
+    after = outcomes(logits, draft, rule, sampling, u).tolist()
+    return [int(after[trial][node]) for trial, node in places]
+
+
+@cache
+def enumerated(rule: str, tree: str, sampling: Sampling, seed: int) -> dict[int, Shift]:
+    """For each node with children what the code does, integrated over both uniforms."""
+    logits, draft = case(tree, seed)
+    p = target_law(logits, sampling)
+    children = {node: found for node, found in enumerate(children_of(draft.parents)) if found}
+    laws, changed = {node: [0.0] * V for node in children}, dict.fromkeys(children, 0.0)
+    ends = [at / GRID for at in range(GRID)] + [1 - 2**-53]
+    points = [
+        (cell, end)
+        for node, drafted in children.items()
+        for cell in cells(node, p[node], draft.ids[drafted].tolist(), rule == "mars-reference")
+        for end in ends
+    ]
+    found = tokens_at(points, logits, draft, rule, sampling)
+    pieces = [
+        Piece(points[at][0], points[at][1], points[at + 1][1], found[at], found[at + 1])
+        for at in range(len(points) - 1)
+        if points[at][1] < points[at + 1][1]
+    ]
+    while pieces:
+        unsure = []
+        for piece in pieces:
+            if piece.at_low == piece.at_high or piece.high - piece.low < NARROW:
+                weight = piece.cell.weight * (piece.high - piece.low)
+                laws[piece.cell.node][piece.at_low] += weight
+                changed[piece.cell.node] += weight * (piece.at_low != piece.cell.own)
+            else:
+                unsure.append(piece)
+        middles = [(piece.cell, (piece.low + piece.high) / 2) for piece in unsure]
+        found = tokens_at(middles, logits, draft, rule, sampling) if middles else []
+        pieces = [
+            half
+            for piece, (_, u), token in zip(unsure, middles, found, strict=True)
+            for half in (piece._replace(high=u, at_high=token), piece._replace(low=u, at_low=token))
+        ]
+    return {node: Shift(law, changed[node]) for node, law in laws.items()}
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+@pytest.mark.parametrize(
+    ("rule", "tree"), [(rule, tree) for rule in RULES_BY_TOKEN for tree in TREES if takes(rule, tree)]
+)
+def test_meter_is_the_distance_of_the_law_of_the_decisions_from_p(rule: str, tree: str, sampling: Sampling) -> None:
+    for seed in range(2):
+        logits, draft = case(tree, seed)
+        p, nodes = (
+            target_law(logits, sampling).tolist(),
+            decide(logits, draft, rule, sampling, chance(draft, seed)).nodes,
+        )
+        for node, (law, _) in enumerated(rule, tree, sampling, seed).items():
+            assert nodes[node].tv == pytest.approx(total_variation(law, p[node]), abs=1e-9)
+            assert nodes[node].kl == pytest.approx(divergence(law, p[node]), abs=1e-9)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+@pytest.mark.parametrize(("rule", "tree"), [(rule, tree) for rule in COUPLED for tree in TREES if takes(rule, tree)])
+def test_the_own_token_gives_way_no_oftener_than_the_law_asks_for(rule: str, tree: str, sampling: Sampling) -> None:
+    """A maximal coupling: two variables of laws P and p cannot differ less often than TV(P, p)."""
+    for seed in range(2):
+        p = target_law(case(tree, seed)[0], sampling).tolist()
+        for node, (law, changed) in enumerated(rule, tree, sampling, seed).items():
+            assert changed == pytest.approx(total_variation(law, p[node]), abs=1e-9)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize("rule", ["strict", "block"])
+def test_strict_law_is_p_and_its_meter_reads_nothing(rule: str, tree: str, sampling: Sampling) -> None:
+    for seed in range(2):
+        logits, draft = case(tree, seed)
+        p = target_law(logits, sampling)
+        for node, (law, changed) in enumerated(rule, tree, sampling, seed).items():
+            assert law == pytest.approx(p[node].tolist(), abs=1e-15)
+            assert changed == 0
+    for seed in range(20):
+        logits, draft = case(tree, seed)
+        rows = columns(logits.float(), draft, rule, sampling, chance(draft, seed))  # as the models give them
+        assert column(rows, "tv") == column(rows, "kl") == [0] * (draft.size + 1)
+        assert column(rows, "emit") == column(rows, "own")
+        assert column(rows, "forgiveness") == [0] * (draft.size + 1)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize("rule", ["strict", "block"])
+def test_strict_path_follows_the_tokens_that_the_target_draws(rule: str, tree: str, sampling: Sampling) -> None:
+    for seed in range(20):
+        logits, draft = case(tree, seed)
+        u = chance(draft, seed)
+        verdict = decide(logits, draft, rule, sampling, u)
+        own = draw(target_law(logits, sampling), u[draft.depths, 0])[0].tolist()
+        assert [node.own for node in verdict.nodes] == own
+        for before, after in pairwise(verdict.path):
+            assert (verdict.nodes[after].parent, verdict.nodes[after].id) == (before, own[before])
+        end = verdict.path[-1]
+        assert all(verdict.nodes[child].id != own[end] for child in verdict.children[end])
+        assert verdict.nodes[end].emit == own[end]
+
+
+STRICT_LIMITS: list[tuple[str, dict[str, float]]] = [
+    ("block", {}),
+    ("lenience", {"lenience": 1}),
+    ("ears", {"tolerance": 0}),
+    ("entropy", {"alpha": 0, "limit": 1}),
+    ("threshold", {"single": 1, "accumulated": 1}),
+    ("ensemble", {"weight": 1}),
+    ("mars", {"theta": 1}),
+    ("mars-gap", {"gap": 0}),
+]
+GREEDY_LIMITS: list[tuple[str, dict[str, float]]] = [
+    ("mars-algorithm1", {"theta": 1}),
+    ("topk-delta", {"n": 1}),
+    ("topk-delta", {"delta": 0}),
+    ("topk-ratio", {"n": 1}),
+    ("topk-ratio", {"ratio": 1}),
+]
+
+
+def decided(rows: Tensor) -> list[list[float]]:
+    return [column(rows, "keep"), column(rows, "emit")]
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+@pytest.mark.parametrize(("rule", "values"), STRICT_LIMITS, ids=str)
+def test_limits_of_the_rules_are_strict_decision_by_decision(
+    rule: str, values: dict[str, float], sampling: Sampling
+) -> None:
+    for tree in (tree for tree in TREES if takes(rule, tree)):
+        for seed in range(4):
+            logits, draft = case(tree, seed, shift=8.0)  # all positive, as θ = 1 asks for
+            u = chance(draft, seed)
+            for z, rounding in ((logits, 1e-12), (logits.float(), 1e-7)):
+                rows = columns(z, draft, rule, sampling, u, values)
+                assert decided(rows) == decided(columns(z, draft, "strict", sampling, u))
+                assert max(*column(rows, "tv"), *column(rows, "kl")) < rounding
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+@pytest.mark.parametrize(("rule", "values"), GREEDY_LIMITS, ids=str)
+def test_limits_of_the_rules_that_emit_top1_are_greedy_decoding(
+    rule: str, values: dict[str, float], sampling: Sampling
+) -> None:
+    for tree in TREES:
+        for seed in range(4):
+            logits, draft = case(tree, seed, shift=8.0)
+            u = chance(draft, seed)
+            rows = columns(logits.float(), draft, rule, sampling, u, values)
+            assert decided(rows) == decided(columns(logits.float(), draft, "strict", Sampling(0.0), u))

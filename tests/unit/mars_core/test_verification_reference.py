@@ -1,0 +1,271 @@
+"""Decisions on greedy drafts against their sources: every rule's published law, and the released code of MARS itself."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from mars_core.sampling import draw, target_law
+from mars_core.types import Sampling
+from mars_core.verification import Draft, chain_draft, walk
+from tests.unit.mars_core.test_verification import (
+    SAMPLINGS,
+    TREES,
+    V,
+    case,
+    chance,
+    children_of,
+    column,
+    columns,
+    decide,
+    middle_of,
+    takes,
+    values_of,
+)
+from tests.unit.mars_core.test_verification_greedy import RULES_BY_TOKEN, enumerated
+
+
+def own_first(p: list[float], tokens: list[int], forgiven: list[float]) -> list[float]:
+    """P(xᵢ) = pᵢ + (1 − S)·fᵢ·Π(1 − fⱼ); the rest in proportion to p."""
+    law, missed, stays = list(p), max(0.0, 1 - sum(p[x] for x in tokens)), 1.0
+    for x, f in zip(tokens, forgiven, strict=True):
+        law[x] += missed * f * stays
+        stays *= 1 - f
+    return [each if y in tokens else each * stays for y, each in enumerate(law)]
+
+
+def in_turn(tokens: list[int], accept: list[float], rest: list[float]) -> list[float]:
+    """P(xᵢ) = aᵢ·Π(1 − aⱼ); what is left goes to another law."""
+    law, left = [0.0] * V, 1.0
+    for x, a in zip(tokens, accept, strict=True):
+        law[x] += left * a
+        left *= 1 - a
+    return [each + left * other for each, other in zip(law, rest, strict=True)]
+
+
+def relaxed(a: float, p: float) -> float:
+    """The forgiveness of a rule that is published as an acceptance probability."""
+    return (min(1, a) - p) / (1 - p) if min(1, a) > p else 0.0
+
+
+def one(token: int) -> list[float]:
+    return [float(y == token) for y in range(V)]
+
+
+def published(
+    rule: str,
+    z: list[float],
+    p: list[float],
+    drafted: list[int],
+    confidence: list[float],
+    q: list[float] | None,
+    cold: bool,
+) -> list[float]:
+    """The law after a node as the sources define it, in the form of verification.md; ``drafted`` are distinct, ``cold`` means T = 0."""
+    value = values_of(rule)
+    total = sum(math.exp(each) for each in z)
+    soft = [math.exp(each) / total for each in z]
+    shown = soft if cold else p
+    order = sorted(range(V), key=lambda y: -z[y])
+    first, second = order[:2]
+    best = sorted(drafted, key=order.index)
+    gap, ratio = z[first] - z[second], z[second] / z[first]
+    without = [0.0 if y in drafted else each for y, each in enumerate(p)]
+    without = [each / sum(without) for each in without] if sum(without) else without
+    spread = -sum(each * math.log(each) for each in p if each)
+    match rule:
+        case "mars":
+            return own_first(p, best, [z[first] > 0 and ratio > value["theta"] and x in (first, second) for x in best])
+        case "mars-gap":
+            return own_first(p, best, [gap < value["gap"] and x in (first, second) for x in best])
+        case "mars-algorithm1":
+            low = z[first] > 0 and ratio > value["theta"]
+            return in_turn(best, [x == first or (low and x == second) for x in best], one(first))
+        case "mars-reference" if not cold:
+            runner_up = z[second] if p[second] else -math.inf
+            if runner_up / (z[first] + 1e-10) > value["theta"]:
+                return in_turn(drafted, [x in (first, second) for x in drafted], p)
+            accept, tried = [], 0.0
+            for x, c in zip(drafted, confidence, strict=True):
+                accept.append(min(1.0, p[x] / (1 - tried) / c) if p[x] else 0.0)
+                tried += p[x]
+            return in_turn(drafted, accept, without)
+        case "typical" if not cold:
+            noise = -sum(each * math.log(each + 1e-5) for each in p)
+            bar = min(value["epsilon"], value["delta"] * math.exp(-noise))
+            return in_turn(drafted, [p[x] > bar for x in drafted], p)
+        case "topk-delta":
+            near = [x for x in order[: int(value["n"])] if soft[first] - soft[x] <= value["delta"]]
+            return in_turn(best, [x in near for x in best], one(first))
+        case "topk-ratio":
+            near = [x for x in order[: int(value["n"])] if shown[x] >= value["ratio"] * max(shown)]
+            return in_turn(best, [x in near for x in best], one(first))
+        case "threshold" if cold:
+            return in_turn(drafted, [soft[x] >= value["single"] or x == first for x in drafted], without)
+        case "threshold":
+            law, summed, taken = [0.0] * V, 0.0, 0.0  # one coin for all siblings
+            for x in drafted:
+                summed += p[x]
+                reach = 1.0 if p[x] >= value["single"] else max(taken, min(1, summed / value["accumulated"]))
+                law[x], taken = reach - taken, reach
+            return [each + (1 - taken) * other for each, other in zip(law, without, strict=True)]
+        case "lenience" if cold:
+            return own_first(p, drafted, [soft[x] >= value["lenience"] * max(soft) for x in drafted])
+        case "lenience":
+            return own_first(p, drafted, [relaxed(p[x] / value["lenience"], p[x]) for x in drafted])
+        case "ears":
+            raised = [p[x] + value["tolerance"] * (1 - max(p)) if p[x] else 0.0 for x in drafted]
+            return own_first(p, drafted, [relaxed(a, p[x]) for x, a in zip(drafted, raised, strict=True)])
+        case "entropy":
+            bar = min(math.exp(-value["alpha"] * spread), value["limit"])
+            return own_first(p, drafted, [relaxed(p[x] / bar, p[x]) for x in drafted])
+        case "ensemble" if cold:
+            assert q is not None
+            mixed = [value["weight"] * a + (1 - value["weight"]) * b for a, b in zip(soft, q, strict=True)]
+            return one(mixed.index(max(mixed)))
+        case "ensemble":
+            return own_first(p, drafted, [1 - value["weight"] for _ in drafted])
+        case "cascade-token":
+            return own_first(p, drafted, [shown[x] >= (1 - value["alpha"]) * max(shown) for x in drafted])
+    return p
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+@pytest.mark.parametrize(
+    ("rule", "tree"), [(rule, tree) for rule in RULES_BY_TOKEN for tree in TREES if takes(rule, tree)]
+)
+def test_law_of_the_decisions_is_the_published_one(rule: str, tree: str, sampling: Sampling) -> None:
+    for seed in range(2):
+        logits, draft = case(tree, seed)
+        p, children = target_law(logits, sampling).tolist(), children_of(draft.parents)
+        for node, (law, _) in enumerated(rule, tree, sampling, seed).items():
+            drafted: dict[int, float] = {}
+            for child in children[node]:  # a sibling that repeats another is not there
+                drafted.setdefault(int(draft.ids[child]), float(draft.q[child - 1]))
+            z, q = logits[node].tolist(), None if draft.law is None else draft.law[node].tolist()
+            cold = sampling.temperature == 0
+            expected = published(rule, z, p[node], list(drafted), list(drafted.values()), q, cold)
+            assert law == pytest.approx(expected, abs=1e-9)
+
+
+class OneUniform:
+    """Uniforms for siblings in turn, made from one: (u − A)/(1 − A), where A is the chance that an earlier one was kept."""
+
+    def __init__(self, u: float) -> None:
+        self._u, self._taken = u, 0.0
+
+    def __call__(self, chance: float) -> float:
+        u = (self._u - self._taken) / (1 - self._taken)
+        self._taken += (1 - self._taken) * chance
+        return u
+
+
+def evaluate_posterior(
+    warped: list[float], order: list[int], tokens: list[int], confidence: list[float], theta: float, coin: OneUniform
+) -> tuple[int | None, list[float]]:
+    """One node of 5SSjw/MARS mars/model/utils.py: the kept token, else the law that the next one is drawn from.
+
+    ``order``: all tokens by falling logit (torch leaves open which of several −inf is the second).
+    """
+    weights = [math.exp(w - warped[order[0]]) for w in warped]
+    whole = [weight / sum(weights) for weight in weights]
+    left = list(whole)
+    first, second = order[:2]
+    relax = warped[second] / (warped[first] + 1e-10) > theta
+    for token, q in zip(tokens, confidence, strict=True):
+        if relax:
+            if token in (first, second):
+                return token, whole
+            continue
+        accept = min(1.0, left[token] / max(q, 1e-10))
+        if coin(accept) <= accept:
+            return token, whole
+        left[token] = max(0.0, left[token] - q)
+        left = [each / sum(left) for each in left]
+    return None, left
+
+
+@pytest.mark.parametrize("shift", [4.0, 0.0, -4.0])
+@pytest.mark.parametrize("sampling", SAMPLINGS[1:], ids=str)
+@pytest.mark.parametrize("tree", TREES)
+def test_mars_reference_decides_as_the_released_code(tree: str, sampling: Sampling, shift: float) -> None:
+    for seed in range(16):
+        logits, draft = case(tree, seed, shift)
+        u, p, theta = chance(draft, seed), target_law(logits, sampling), (0.6, 0.97)[seed % 2]
+        draft = replace(
+            draft, q=0.2 + 0.8 * torch.rand(draft.size, generator=torch.Generator().manual_seed(seed)).double()
+        )
+        verdict = decide(logits, draft, "mars-reference", sampling, u, {"theta": theta})
+        for node, children in enumerate(verdict.children):
+            warped = (logits[node] / sampling.temperature).masked_fill(p[node] == 0, -math.inf)
+            drafted: dict[int, float] = {}
+            for child in children:
+                drafted.setdefault(int(draft.ids[child]), float(draft.q[child - 1]))
+            mine = u[draft.depths[node]]
+            token, law = evaluate_posterior(
+                warped.tolist(), logits[node].argsort(descending=True).tolist(), list(drafted), list(drafted.values()),
+                theta, OneUniform(float(mine[1])),
+            )  # fmt: skip
+            kept = [int(verdict.nodes[child].id) for child in children if verdict.nodes[child].keep]
+            assert kept == ([] if token is None else [token])
+            drawn = int(draw(torch.tensor([law], dtype=torch.float64), mine[:1])[0])
+            assert token is not None or verdict.nodes[node].emit == drawn
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_mars_reference_is_strict_at_temperature_0(tree: str) -> None:
+    for seed in range(10):
+        logits, draft = case(tree, seed)
+        u = chance(draft, seed)
+        rows, strict = (columns(logits, draft, rule, Sampling(0.0), u) for rule in ("mars-reference", "strict"))
+        assert all(column(rows, name) == column(strict, name) for name in ("keep", "tv", "kl"))
+        verdict, own = walk(rows.tolist()), column(strict, "own")
+        assert verdict.nodes[verdict.path[-1]].emit == own[verdict.path[-1]]
+
+
+def test_mars_reference_is_not_lossless_where_the_margin_is_wide() -> None:
+    """p = (.5, .5) and a deterministic draft of confidence .6: 83.3 % where p says 50."""
+    logits = torch.zeros(2, 2, dtype=torch.float64)
+    draft = chain_draft(torch.tensor([0, 0]), torch.tensor([0.6], dtype=torch.float64))
+    for accept, keep in [(0.5 / 0.6 - 1e-9, 1), (0.5 / 0.6 + 1e-9, 0)]:
+        u = torch.tensor([[0.2, accept, 0.5]] * 2, dtype=torch.float64)
+        root, drafted = decide(logits, draft, "mars-reference", Sampling(1.0), u).nodes
+        assert drafted.keep == keep
+        assert keep or root.emit == 1
+        assert root.tv == pytest.approx(0.8333 - 0.5, abs=1e-4)
+
+
+@pytest.mark.parametrize("coin", [0.0, 0.5, 0.999])
+@pytest.mark.parametrize("own", [0, 1, 2])
+def test_mars_reference_refuses_the_third_at_low_margin_and_draws_from_all_of_p(own: int, coin: float) -> None:
+    logits = torch.tensor([[2.0, 1.9, 1.8], [0.0, 0.0, 0.0]], dtype=torch.float64)
+    draft = chain_draft(torch.tensor([0, 2]), torch.tensor([0.1], dtype=torch.float64))
+    u = torch.tensor([[middle_of(logits[0].softmax(-1), own), coin, 0.5]] * 2, dtype=torch.float64)
+    root, drafted = decide(logits, draft, "mars-reference", Sampling(1.0), u).nodes
+    assert (drafted.keep, root.emit, root.tv) == (0, own, 0)
+
+
+def test_mars_reference_keeps_an_impossible_runner_up_where_all_logits_are_negative() -> None:
+    """Top-k leaves the best alone, its ratio −∞/z₁ is +∞, and the token it filtered away is kept for sure."""
+    logits = torch.tensor([[-1.0, -9.0], [0.0, 0.0]], dtype=torch.float64)
+    draft = chain_draft(torch.tensor([0, 1]), torch.tensor([0.1], dtype=torch.float64))
+    u = torch.full((2, 3), 0.99, dtype=torch.float64)
+    root, drafted = decide(logits, draft, "mars-reference", Sampling(1.0, top_k=1), u).nodes
+    assert (drafted.keep, drafted.p, root.tv, root.kl) == (1, 0, 1, math.inf)
+    logits[0] += 5
+    root, drafted = decide(logits, draft, "mars-reference", Sampling(1.0, top_k=1), u).nodes
+    assert (drafted.keep, root.emit, root.tv, root.kl) == (0, 0, 0, 0)
+
+
+def test_mars_reference_keeps_the_first_of_the_two_best_in_draft_order() -> None:
+    logits = torch.tensor([[2.0, 1.9, 1.8], [0.0] * 3, [0.0] * 3, [0.0] * 3], dtype=torch.float64)
+    draft = Draft(
+        torch.tensor([0, 2, 1, 0]), torch.tensor([0, 0, 0]), torch.tensor([0, 1, 1, 1]), torch.full((3,), 0.3), 1, False
+    )
+    u = torch.full((2, 3), 0.01, dtype=torch.float64)  # the own token is the best one
+    verdict = decide(logits, draft, "mars-reference", Sampling(1.0), u)
+    assert (verdict.path, verdict.nodes[0].own) == ((0, 2), 0)
+    assert decide(logits, draft, "mars", Sampling(1.0), u).path == (0, 3)

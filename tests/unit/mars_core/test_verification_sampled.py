@@ -1,0 +1,277 @@
+"""Sampled drafts: the law of every rule's decisions is q·a + (1 − Σ q·a)·R with the published pair (a, R); blocks are lossless."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise, product
+
+import pytest
+import torch
+from torch import Tensor
+
+from mars_core.rules import RULES, Reach
+from mars_core.sampling import Use, target_law
+from mars_core.types import DraftMode, Sampling
+from mars_core.verification import Verdict, chain_draft
+from tests.unit.mars_core.test_verification import (
+    CHAINS,
+    SAMPLINGS,
+    V,
+    case,
+    chance,
+    column,
+    columns,
+    decide,
+    divergence,
+    total_variation,
+    values_of,
+)
+
+NEAR = 1e-9  # how close to a border the decisions on both sides of it are tried
+BY_TOKEN = [name for name, rule in RULES.items() if DraftMode.SAMPLED in rule.modes and rule.reach is Reach.TOKEN]
+Law = list[float]
+
+
+def norm(weights: Sequence[float], otherwise: Law) -> Law:
+    """norm((…)₊)."""
+    kept = [max(0.0, each) for each in weights]
+    return [each / sum(kept) for each in kept] if sum(kept) else otherwise
+
+
+def published(rule: str, z: Law, p: Law, q: Law) -> tuple[Law, Law]:
+    """(a, R) as the sources define it, in the form of verification.md."""
+    value = values_of(rule)
+    tokens = range(V)
+    soft = norm([math.exp(each) for each in z], z)
+    order = sorted(tokens, key=lambda y: -z[y])
+    first, second = order[:2]
+    ratio = [a / b for a, b in zip(p, q, strict=True)]
+    strict = [min(1.0, each) for each in ratio]
+    residual = norm([a - b for a, b in zip(p, q, strict=True)], p)
+    top1 = [float(y == first) for y in tokens]
+    low = z[first] > 0 and z[second] / z[first] > value.get("theta", 1)
+    close = z[first] - z[second] < value.get("gap", 0)
+    match rule:
+        case "mars" if low:
+            return [float(y in (first, second)) for y in tokens], p
+        case "mars-gap" if close:
+            return [float(y in (first, second)) for y in tokens], p
+        case "mars-algorithm1":
+            return [float(y == first or (low and y == second)) for y in tokens], top1
+        case "typical":
+            noise = -sum(each * math.log(each + 1e-5) for each in p)
+            return [float(each > min(value["epsilon"], value["delta"] * math.exp(-noise))) for each in p], p
+        case "topk-delta":
+            near = [y for y in order[: int(value["n"])] if soft[first] - soft[y] <= value["delta"]]
+            return [float(y in near) for y in tokens], top1
+        case "topk-ratio":
+            return [float(y in order[: int(value["n"])] and p[y] >= value["ratio"] * max(p)) for y in tokens], top1
+        case "threshold":
+            return [1.0 if r >= value["single"] else min(1.0, r / value["accumulated"]) for r in ratio], residual
+        case "lenience":
+            return [min(1.0, r / value["lenience"]) for r in ratio], residual
+        case "ears":
+            return [min(1.0, r + value["tolerance"] * (1 - max(p))) if r else 0.0 for r in ratio], residual
+        case "entropy":
+            spread = -sum(each * math.log(each) for each in p if each)
+            return [min(1.0, r / min(math.exp(-value["alpha"] * spread), value["limit"])) for r in ratio], residual
+        case "ensemble":
+            return [1 - value["weight"] + value["weight"] * each for each in strict], residual
+        case "cascade-token":
+            aim = cascade(p, q, value["alpha"])
+            pairs = list(zip(aim, q, strict=True))
+            return [min(1.0, a / b) for a, b in pairs], norm([a - b for a, b in pairs], aim)
+    return strict, residual
+
+
+def cascade(p: Law, q: Law, alpha: float) -> Law:
+    """q·1_A + η·p."""
+    trusted = [b if a >= (1 - alpha) * max(p) else 0.0 for a, b in zip(p, q, strict=True)]
+    return [t + (1 - sum(trusted)) * a for t, a in zip(trusted, p, strict=True)]
+
+
+def law_of(q: Law, accept: Law, correction: Law) -> Law:
+    kept = [a * b for a, b in zip(q, accept, strict=True)]
+    return [each + (1 - sum(kept)) * r for each, r in zip(kept, correction, strict=True)]
+
+
+def probes(borders: Sequence[float]) -> Iterator[tuple[float, float]]:
+    """(u, weight): the intervals between the borders, at both ends and within."""
+    for low, high in pairwise(sorted({0.0, 1.0, *borders})):
+        if high - low > 4 * NEAR:
+            for u in (low + NEAR, low + 0.3 * (high - low), low + 0.7 * (high - low), high - NEAR):
+                yield u, (high - low) / 4
+
+
+def place(sampling: Sampling, seed: int) -> tuple[Tensor, Law, Law]:
+    """z [1, V], p and q; the drafter has no filters, so that p excludes some of what it drafts."""
+    logits, draft = case("chain of 1", seed)
+    assert draft.law is not None
+    return logits[:1], target_law(logits[:1], sampling)[0].tolist(), draft.law[0].tolist()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("sampling", SAMPLINGS[1:], ids=str)
+@pytest.mark.parametrize("rule", BY_TOKEN)
+def test_law_of_the_decisions_is_the_published_one_and_the_meter_its_distance_from_p(
+    rule: str, sampling: Sampling, seed: int
+) -> None:
+    """A chain of equal places tries every drafted token, weighted by q, with all uniforms that could matter."""
+    z, p, q = place(sampling, seed)
+    accept, correction = published(rule, z[0].tolist(), p, q)
+    redraws = list(probes([sum(correction[: y + 1]) for y in range(V)]))
+    trials = [(x, u, w) for x in range(V) for u, w in product(probes([accept[x]]), redraws)]
+    x = torch.tensor([0, *(trial[0] for trial in trials)])
+    u = torch.tensor([[w[0], u[0], 0.5] for _, u, w in trials] + [[0.5, 0.5, 0.5]], dtype=torch.float64)
+    law = torch.tensor([q], dtype=torch.float64).expand(len(trials), -1)
+    draft = chain_draft(x, law[0, x[1:]], law)
+    rows = columns(z.expand(len(x), -1), draft, rule, sampling, u, mode=DraftMode.SAMPLED)
+    keep, emit = column(rows, "keep")[1:], column(rows, "emit")
+    found = [0.0] * V
+    for (token, accepting, drawing), kept, other in zip(trials, keep, emit, strict=False):
+        found[token if kept else int(other)] += q[token] * accepting[1] * drawing[1]
+    assert found == pytest.approx(law_of(q, accept, correction), abs=1e-9)
+    assert column(rows, "tv")[0] == pytest.approx(total_variation(found, p), abs=1e-7)
+    assert column(rows, "tv")[0] == pytest.approx(total_variation(law_of(q, accept, correction), p), abs=1e-12)
+    assert column(rows, "kl")[0] == pytest.approx(divergence(law_of(q, accept, correction), p), abs=1e-12)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS[1:], ids=str)
+def test_laws_with_an_aim_are_that_aim(sampling: Sampling) -> None:
+    """What the tests above compare the decisions with is w·p + (1 − w)·q, and q·1_A + η·p."""
+    for seed in range(20):
+        z, p, q = place(sampling, seed)
+        weight, alpha = values_of("ensemble")["weight"], values_of("cascade-token")["alpha"]
+        mixed = [weight * a + (1 - weight) * b for a, b in zip(p, q, strict=True)]
+        assert law_of(q, *published("ensemble", z[0].tolist(), p, q)) == pytest.approx(mixed, abs=1e-14)
+        assert law_of(q, *published("cascade-token", z[0].tolist(), p, q)) == pytest.approx(
+            cascade(p, q, alpha), abs=1e-14
+        )
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS[1:], ids=str)
+@pytest.mark.parametrize("rule", ["strict", "block"])
+def test_the_meter_of_the_lossless_rules_reads_nothing(rule: str, sampling: Sampling) -> None:
+    for seed in range(20):
+        logits, draft = case("chain of 3", seed)
+        assert draft.law is not None
+        draft = chain_draft(draft.ids, draft.q.float(), draft.law.float())  # as the models give them
+        rows = columns(logits.float(), draft, rule, sampling, chance(draft, seed), mode=DraftMode.SAMPLED)
+        assert max(*column(rows, "tv"), *column(rows, "kl")) < 1e-12
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_temperature_0_makes_every_draft_a_greedy_one(rule: str) -> None:
+    for tree in CHAINS:
+        for seed in range(5):
+            logits, draft = case(tree, seed)
+            sampled, greedy = (
+                columns(logits, draft, rule, Sampling(0.0), chance(draft, seed), mode=mode)
+                for mode in (DraftMode.SAMPLED, DraftMode.GREEDY)
+            )
+            assert torch.equal(sampled, greedy)
+
+
+@pytest.mark.parametrize("rule", [name for name in RULES if DraftMode.SAMPLED in RULES[name].modes])
+def test_ids_that_only_the_target_knows_are_never_drafted_but_may_be_drawn(rule: str) -> None:
+    logits, draft = case("chain of 1", 1)
+    logits[:, V - 1] = 9.0
+    known = draft.law
+    assert known is not None
+    law = known[:, : V - 2] / known[:, : V - 2].sum()
+    short = chain_draft(torch.tensor([0, 0]), law[:, 0], law)
+    full = chain_draft(torch.tensor([0, 0]), law[:, 0], torch.nn.functional.pad(law, (0, 2)))
+    for seed in range(5):
+        u = chance(short, seed)
+        rows = columns(logits, short, rule, Sampling(1.0), u, mode=DraftMode.SAMPLED)
+        assert torch.equal(rows, columns(logits, full, rule, Sampling(1.0), u, mode=DraftMode.SAMPLED))
+        assert column(rows, "emit")[1] == V - 1
+
+
+Contexts = Callable[[tuple[int, ...]], Law]
+
+
+def contexts(seed: str, size: int) -> Contexts:
+    """A language: the law of the next of ``size`` tokens after any text."""
+
+    def after(text: tuple[int, ...]) -> Law:
+        rng = random.Random(f"{seed}{text}")
+        weights = [rng.random() ** 2 + 0.02 for _ in range(size)]
+        return [weight / sum(weights) for weight in weights]
+
+    return after
+
+
+def block(x: tuple[int, ...], p: Contexts, q: Contexts) -> tuple[list[float], list[Law]]:
+    """Block verification (2403.10444): hᵢ of each place, and the correction after each beginning that is kept."""
+    reach = [1.0]
+    for at, token in enumerate(x):
+        reach.append(min(1.0, reach[-1] * p(x[:at])[token] / q(x[:at])[token]))
+    excess = [[reach[at] * a - b for a, b in zip(p(x[:at]), q(x[:at]), strict=True)] for at in range(len(x))]
+    mass = [sum(max(0.0, each) for each in row) for row in excess]
+    ends = [mass[at] / (mass[at] + 1 - reach[at]) if mass[at] + 1 - reach[at] else 1.0 for at in range(1, len(x))]
+    return [*ends, reach[-1]], [norm(row, p(x[:at])) for at, row in enumerate(excess)]
+
+
+def verify(rule: str, x: tuple[int, ...], p: Contexts, q: Contexts, u: Tensor) -> Verdict:
+    prefixes = [x[:at] for at in range(len(x) + 1)]
+    logits = torch.tensor([p(text) for text in prefixes], dtype=torch.float64).log()
+    law = torch.tensor([q(text) for text in prefixes[:-1]], dtype=torch.float64)
+    draft = chain_draft(torch.tensor([0, *x]), law.gather(-1, torch.tensor(x)[:, None])[:, 0], law)
+    return decide(logits, draft, rule, Sampling(1.0), u, mode=DraftMode.SAMPLED)
+
+
+def sides(chances: Sequence[float]) -> Iterator[tuple[tuple[float, ...], float]]:
+    """(uniforms, weight): just below and just above each chance, one of the two at every place."""
+    cells = [[(c - NEAR, c)] * (c > NEAR) + [(c + NEAR, 1 - c)] * (c < 1 - NEAR) for c in chances]
+    for cell in product(*cells):
+        yield tuple(u for u, _ in cell), math.prod(weight for _, weight in cell)
+
+
+def likelihood(text: tuple[int, ...], law: Contexts) -> float:
+    return math.prod(law(text[:at])[token] for at, token in enumerate(text))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("length", [2, 3])
+def test_block_verification_is_lossless(length: int, seed: int) -> None:
+    """The law of the first ``length`` tokens: every draft, every decision, every correction, continued with p."""
+    p, q = contexts(f"p{seed}", 3), contexts(f"q{seed}", 3)
+    found = dict.fromkeys(product(range(3), repeat=length), 0.0)
+    for x in product(range(3), repeat=length):
+        chances, corrections = block(x, p, q)
+        for accept, weight in sides(chances):
+            weight *= likelihood(x, q)
+            u = torch.tensor([[0.5, each, 0.5] for each in (*accept, 0.5)], dtype=torch.float64)
+            kept = len(verify("block", x, p, q, u).path) - 1
+            if kept == length:
+                found[x] += weight
+                continue
+            for token, share in enumerate(corrections[kept]):
+                if not share:
+                    continue
+                u[kept, Use.DRAW] = sum(corrections[kept][:token]) + share / 2
+                verdict = verify("block", x, p, q, u)
+                text = (*x[:kept], int(verdict.nodes[kept].emit))
+                assert text[-1] == token
+                for rest in product(range(3), repeat=length - len(text)):
+                    found[text + rest] += weight * share * likelihood(text + rest, p) / likelihood(text, p)
+    assert found == pytest.approx({text: likelihood(text, p) for text in found}, abs=1e-9)
+
+
+def test_block_verification_keeps_as_much_as_strict_on_average_or_more() -> None:
+    gains = []
+    for seed in range(8):
+        p, q = contexts(f"p{seed}", 3), contexts(f"q{seed}", 3)
+        length = {"block": 0.0, "strict": 0.0}
+        for x in product(range(3), repeat=2):
+            strict = [min(1.0, p(x[:at])[token] / q(x[:at])[token]) for at, token in enumerate(x)]
+            for rule, chances in (("block", block(x, p, q)[0]), ("strict", strict)):
+                for accept, weight in sides(chances):
+                    u = torch.tensor([[0.5, each, 0.5] for each in (*accept, 0.5)], dtype=torch.float64)
+                    length[rule] += weight * likelihood(x, q) * (len(verify(rule, x, p, q, u).path) - 1)
+        gains.append(length["block"] - length["strict"])
+    assert min(gains) > -1e-8
+    assert max(gains) > 0.01

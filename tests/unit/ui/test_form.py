@@ -1,0 +1,81 @@
+"""The form: only the chosen drafter's fields are read, and what cannot be a value gets one sentence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mars_core.models import CATALOG
+from mars_core.rules import RULES, Parameter
+from mars_core.types import DrafterConfig, DraftMode, TreeShape
+from ui.drafter_fields import FIELDS, TITLES, offered, taken, tree_tokens
+from ui.form import Form, LaneForm, read_drafter
+from ui.labels import parameter_title, rule_title
+from ui.lanes import DEFAULT_RULES, is_whole, rule_json
+
+FORM = Form(
+    prompt="x", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,
+    lanes=(LaneForm("strict", {}), LaneForm("mars", {"theta": 0.9})),
+)  # fmt: skip
+EAGLE = replace(FORM, drafter="eagle3", tree_tokens=24, tree_depth=5, tree_top_k=8)
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        (FORM, DrafterConfig("model", k=4)),
+        (replace(FORM, mode="sampled"), DrafterConfig("model", k=4, mode=DraftMode.SAMPLED)),
+        (replace(FORM, drafter="ngram", mode="sampled"), DrafterConfig("ngram", k=4)),
+        (replace(FORM, drafter="none", k=None), DrafterConfig("none", k=0)),
+        (replace(EAGLE, k=None), DrafterConfig("eagle3", tree=TreeShape(24, 5, 8))),
+        (replace(EAGLE, shape="chain", tree_tokens=None), DrafterConfig("eagle3", k=4)),
+    ],
+)
+def test_each_drafter_reads_its_own_fields_and_no_others(form: Form, expected: DrafterConfig) -> None:
+    assert read_drafter(form) == expected
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        (replace(FORM, mode="wild"), "The draft mode is 'wild'"),
+        (replace(EAGLE, shape="ring"), "The shape of the draft is 'ring'"),
+        (replace(EAGLE, tree_tokens=2.5), "the number of drafted tokens is 2.5"),
+        (replace(EAGLE, tree_depth=None), "the depth of the tree is empty"),
+        (replace(EAGLE, tree_top_k=float("inf")), "the tree's top-k is inf"),
+        (replace(EAGLE, shape="chain", k=None), "K is empty"),
+    ],
+)
+def test_a_bad_drafter_field_gets_one_sentence(form: Form, words: str) -> None:
+    with pytest.raises(ValueError, match=r"\.$") as error:
+        read_drafter(form)
+    assert words in str(error.value)
+
+
+def test_every_drafter_shows_exactly_what_it_takes() -> None:
+    assert taken("model", "tree") == {"k", "mode"}
+    assert taken("ngram", "chain") == {"k"}
+    assert taken("none", "tree") == set()
+    assert taken("eagle3", "chain") == {"shape", "k"}
+    assert taken("eagle3", "tree") == set(FIELDS) - {"k", "mode"}
+
+
+def test_a_pair_offers_the_drafters_that_it_has() -> None:
+    bundled = CATALOG[0]
+    assert offered(None) == list(TITLES)
+    assert offered(replace(bundled, draft=None, head=None)) == ["ngram", "none"]
+    assert ("eagle3" in offered(bundled)) is (bundled.head is not None)
+    assert (tree_tokens(bundled), tree_tokens(None)) == (24, 60)
+
+
+def test_every_rule_and_parameter_has_a_title_and_a_note() -> None:
+    for name, rule in RULES.items():
+        assert rule_title(name) != name and "<" not in rule_json(name)
+        assert all(parameter_title(parameter.name) != parameter.name for parameter in rule.parameters)
+    assert len({rule_title(name) for name in RULES}) == len(RULES)
+    assert set(DEFAULT_RULES) <= set(RULES)
+
+
+def test_counts_step_by_one() -> None:
+    assert is_whole(Parameter("n", 10, 1, 1000, "")) and not is_whole(Parameter("delta", 0.3, 0.0, 1000.0, ""))

@@ -1,0 +1,78 @@
+"""The shift meter: what a lossless rule must read, what infinity means, and the figure."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from mars_core.types import RuleConfig, Trace
+from tests.traces import make_trace, make_tree_trace
+from ui.shift import FLOAT_ERROR, QUANTITIES, infinite_note, lane_check, self_check, shift_table
+from ui.shift_figure import shift_data, shift_figure
+
+STRICT, MARS, PLAIN = (make_trace(rule=rule, new_tokens=80) for rule in ("strict", "mars", "none"))
+
+
+def shifted(trace: Trace, tv: float) -> Trace:
+    return replace(trace, summary=replace(trace.summary, tv_max=tv))
+
+
+def test_a_lossless_run_passes_and_says_its_largest_tv() -> None:
+    check = self_check([STRICT, MARS])
+    assert (check.state, check.text) == ("ok", "Self-check: Strict shifted nothing (largest TV 0).")
+
+
+def test_float_error_is_no_shift_and_more_is_a_warning() -> None:
+    assert self_check([shifted(STRICT, 0.9 * FLOAT_ERROR)]).state == "ok"
+    bad = self_check([STRICT, shifted(STRICT, 0.02)])
+    assert bad.state == "bad" and bad.text.startswith("Self-check failed: Strict") and "0.0200" in bad.text
+
+
+@pytest.mark.parametrize(("rule", "checked"), [("strict", True), ("block", True), ("mars", False), ("typical", False)])
+def test_only_lossless_rules_are_checked(rule: str, checked: bool) -> None:
+    config = replace(STRICT.config, rule=RuleConfig(rule))
+    assert bool(lane_check(config, 0.5, 10).state) is checked
+
+
+def test_plain_decoding_is_checked_and_a_run_without_tokens_is_not() -> None:
+    assert "Target alone" in self_check([PLAIN]).text
+    assert lane_check(STRICT.config, 0.0, 0).state == ""
+
+
+def test_without_a_lossless_rule_the_page_says_which_would_be_one() -> None:
+    assert "Add Strict or Block verification" in self_check([MARS]).text
+
+
+def test_the_table_has_a_column_a_run_and_no_ratio() -> None:
+    table = shift_table([STRICT, MARS, PLAIN])
+    assert table.heads == ("", "Strict", "MARS", "Target alone")
+    assert [row[0] for row in table.rows] == [quantity.name for quantity in QUANTITIES]
+    assert all(len(cells) == 3 and not any(cell.ratio for cell in cells) for _, _, cells in table.rows)
+    assert table.rows[0][2][0].text == "0"
+
+
+def test_an_infinite_divergence_is_written_and_explained() -> None:
+    greedy = make_tree_trace(new_tokens=60)
+    assert greedy.summary.kl_sum == float("inf")
+    assert "∞" in next(row for row in shift_table([greedy]).rows if row[0] == "KL, summed")[2][0].text
+    assert "temperature 0" in infinite_note([greedy]) and "temperature 0" in infinite_note([STRICT, greedy])
+    assert infinite_note([STRICT]) == ""
+
+
+def test_the_figure_has_a_row_of_bars_a_run_on_one_scale() -> None:
+    figure = shift_figure([shift_data(STRICT, 0), shift_data(MARS, 2)])
+    assert [list(bar.y) for bar in figure.data] == [
+        [0.0] * 80, pytest.approx([token.tv for token in MARS.tokens], abs=1e-6)
+    ]  # fmt: skip
+    assert figure.layout.yaxis.range == figure.layout.yaxis2.range
+    assert figure.data[0].marker.color != figure.data[1].marker.color
+
+
+def test_hostile_pieces_and_infinities_do_not_break_the_figure() -> None:
+    words = ("<b>x</b>", "%{x}", "\ud800", "\u202e", "&lt;")
+    text = shift_figure([shift_data(make_trace(words=words, rule="mars", temperature=0.0), 0)]).to_json()
+    text.encode("utf-8")
+    json.loads(text)
+    assert "<b>x</b>" not in text

@@ -1,0 +1,135 @@
+"""The heads of the lanes: which rule, its parameters, and what the rule says; and how many lanes there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from mars_core.rules import RULES, Parameter, Rule, Siblings
+from mars_core.types import DraftMode
+from ui.form import MOST_LANES, LaneForm
+from ui.labels import PLAIN, parameter_title, rule_title
+from ui.tiles import Counts, stat_tiles
+from ui.token_view import LaneView, asset, to_json
+
+PLAIN_SUMMARY = "No drafts: the target writes every token itself. The yardstick for speed."
+DEFAULT_RULES = ("strict", "mars", "lenience", "typical")
+LEAST_LANES = 2
+STEP = 0.01  # of sliders
+LANE_NAMES = ("Left", "Right", "Third", "Fourth")
+PRIVATE: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The head of a lane's card."""
+
+    rule: gr.Dropdown
+    parameters: dict[tuple[str, str], Any]  # (rule, parameter) → field
+
+    @property
+    def inputs(self) -> list[Any]:
+        return [self.rule, *self.parameters.values()]
+
+    def read(self, given: Iterator[Any]) -> LaneForm:
+        """The values of ``inputs``, taken from ``given``."""
+        rule = next(given)
+        values = {key: next(given) for key in self.parameters}
+        return LaneForm(rule, {name: value for (owner, name), value in values.items() if owner == rule})
+
+
+def lane_head(lane: int) -> Head:
+    """The components of one head, with the event that shows the chosen rule's own parameters only."""
+    default = DEFAULT_RULES[lane]
+    choices = [(rule_title(name), name) for name in (*RULES, PLAIN)]
+    parameters: dict[tuple[str, str], Any] = {}
+    with gr.Row(elem_classes=["mars-head"]):
+        rule = gr.Dropdown(
+            choices, value=default, label=f"{LANE_NAMES[lane]} rule", elem_id=f"rule-{lane}", min_width=160
+        )
+        with gr.Column(elem_classes=["mars-head-parameters"], min_width=140):
+            for owner, entry in RULES.items():
+                for parameter in entry.parameters:
+                    parameters[owner, parameter.name] = _parameter_field(parameter, visible=owner == default)
+    note = gr.HTML(
+        value=rule_json(default),
+        html_template=asset("rule.html"),
+        js_on_load=asset("rule.js"),
+        apply_default_css=False,
+        elem_id=f"rule-note-{lane}",
+    )
+    shown = list(parameters)
+
+    def choose(name: str) -> list[Any]:
+        return [rule_json(name), *(gr.update(visible=owner == name) for owner, _ in shown)]
+
+    rule.change(choose, rule, [note, *parameters.values()], **PRIVATE)
+    return Head(rule, parameters)
+
+
+def rule_json(name: str) -> str:
+    """What the page says under the chooser: summary, formula, source and limits of a rule."""
+    if name not in RULES:
+        return to_json({"summary": PLAIN_SUMMARY, "formula": "", "source": ""})
+    rule = RULES[name]
+    return to_json(
+        {"summary": rule.summary, "formula": rule.formula, "source": " · ".join([rule.source, *_limits(rule)])}
+    )
+
+
+def _limits(rule: Rule) -> list[str]:
+    """For which drafts the rule is not defined, in words."""
+    chains = ["chains only, no tree"] if rule.siblings is Siblings.REFUSED else []
+    modes = [f"{mode.value} drafts only" for mode in rule.modes] if len(rule.modes) < len(DraftMode) else []
+    law = ["needs the drafter’s probabilities"] if rule.needs_law else []
+    return [*chains, *modes, *law]
+
+
+def _parameter_field(parameter: Parameter, *, visible: bool) -> Any:
+    label = parameter_title(parameter.name)
+    common: dict[str, Any] = {"visible": visible, "min_width": 120, "elem_classes": ["mars-parameter"]}
+    if parameter.high <= 1:
+        lowest = parameter.low if parameter.low == 0 else max(parameter.low, STEP)
+        return gr.Slider(
+            lowest, parameter.high, parameter.default, step=STEP, label=label, info=parameter.help, **common
+        )
+    step = 1 if is_whole(parameter) else 0.1
+    return gr.Number(parameter.default, label=label, info=parameter.help, step=step, **common)
+
+
+def is_whole(parameter: Parameter) -> bool:
+    """Whether a parameter counts something."""
+    return parameter.low >= 1 and float(parameter.default).is_integer()
+
+
+def empty_lane(lane: int) -> LaneView:
+    """A lane before its first run."""
+    rule = DEFAULT_RULES[lane]
+    values = ", ".join(f"{parameter_title(p.name)} = {p.default:g}" for p in RULES[rule].parameters)
+    return LaneView(f"{rule_title(rule)} {values}".strip(), tiles=stat_tiles(Counts()))
+
+
+@dataclass(frozen=True, slots=True)
+class LaneCount:
+    """How many lanes are shown and run, and the buttons that change it."""
+
+    count: gr.State
+    add: gr.Button
+    remove: gr.Button
+
+    def update(self, count: int) -> dict[Any, Any]:
+        """The buttons for that many lanes, while no comparison is under way."""
+        return {
+            self.add: gr.update(interactive=count < MOST_LANES),
+            self.remove: gr.update(interactive=count > LEAST_LANES),
+        }
+
+
+def lane_count() -> LaneCount:
+    with gr.Row(elem_classes=["mars-tools", "mars-lane-tools"]):
+        add = gr.Button("Add a rule", size="sm", elem_id="add-lane")
+        remove = gr.Button("Remove the last", size="sm", elem_id="remove-lane", interactive=False)
+    return LaneCount(gr.State(LEAST_LANES), add, remove)
