@@ -63,18 +63,23 @@ def _best(logits: Tensor) -> tuple[Tensor, Tensor]:
 def _measures(places: Places, draft: Draft, decision: Decision) -> tuple[Tensor, ...]:
     """The fields from ``p`` on: of the drafted tokens, of the places after them, and the wide ones."""
     logits, parents, x, emit = places.logits, draft.parents, draft.ids[1:], decision.emit[:, None]
-    z_x, z_emit, scale = logits[parents, x], logits.gather(-1, emit), logits.logsumexp(-1)
+    z_x, z_emit, likelihood = logits[parents, x], logits.gather(-1, emit), logits.log_softmax(-1)
     above = logits[: draft.size] if draft.is_chain else logits[parents]
     edge = places.top_z[:, 0] - places.top_z[:, 1] if places.greedy else places.edge
     drafted = [
-        places.law[parents, x], draft.q, 1 + (above > z_x[:, None]).sum(-1), z_x - scale[parents], decision.forgiveness
+        places.law[parents, x], draft.q, 1 + (above > z_x[:, None]).sum(-1), likelihood[parents, x], decision.forgiveness
     ]  # fmt: skip
     after = [
-        places.law.gather(-1, emit)[:, 0], 1 + (logits > z_emit).sum(-1), z_emit[:, 0] - scale, decision.shown_u, edge,
-        -torch.xlogy(places.soft, places.soft).sum(-1), decision.tv, decision.kl,
+        places.law.gather(-1, emit)[:, 0], 1 + (logits > z_emit).sum(-1), likelihood.gather(-1, emit)[:, 0], decision.shown_u, edge,
+        _entropy(places.soft), decision.tv, decision.kl,
     ]  # fmt: skip
     wide = (places.top_ids, places.top_z, places.soft.gather(-1, places.top_ids))
     return _rooted(torch.stack(drafted).double(), _ROOT_MEASURES), torch.stack(after), *(each.T for each in wide)
+
+
+def _entropy(law: Tensor) -> Tensor:
+    """Of each row of a law, in nats; what the law excludes adds nothing."""
+    return -(law * law.log()).nan_to_num(0.0).sum(-1)
 
 
 def _rooted(values: Tensor, root: tuple[float, ...]) -> Tensor:
