@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers import AutoModelForCausalLM
 
 from mars_core.__main__ import main
+from mars_core.rules import RULES
 from tests.checkpoints import tiny_checkpoint
+from tests.eagle_heads import random_head, save_head, tiny_config
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +81,50 @@ def test_bad_input_is_one_sentence_and_status_2(
     assert (code, out) == (2, "")
     assert message in err
     assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(("more", "shape"), [([], [24, 3, 4]), (["--chain", "--k", "4"], None)])
+def test_an_eagle3_head_in_a_folder_drafts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], shape: list[int] | None
+) -> None:
+    target = tiny_checkpoint("llama", tmp_path / "target", num_hidden_layers=8)
+    model = AutoModelForCausalLM.from_pretrained(target, dtype="float32")
+    save_head(random_head(tiny_config(model.config), model), tmp_path / "head")
+    options = [
+        "--drafter",
+        f"eagle3:{tmp_path / 'head'}",
+        "--tree-tokens",
+        "24",
+        "--tree-depth",
+        "3",
+        "--tree-top-k",
+        "4",
+    ]
+    code, out, _ = call(
+        capsys, "compare", "--prompt", "abc", "--target", str(target), "--rule", "threshold", "--set", "accumulated=0.5",
+        "--temperature", "1", "--max-new-tokens", "12", "--json", *options, *more,
+    )  # fmt: skip
+    assert code == 0
+    document: dict[str, Any] = json.loads(out)
+    drafter = document["config"]["drafter"]
+    assert (drafter["kind"], drafter["model"]["name"]) == ("eagle3", str(tmp_path / "head"))
+    assert drafter["tree"] == (dict(zip(("tokens", "depth", "top_k"), shape, strict=True)) if shape else None)
+    assert document["runs"][1]["config"]["rule"]["parameters"]["accumulated"] == 0.5
+    assert len(document["runs"][0]["steps"][0]["nodes"]) == (24 if shape else 4)
+
+
+def test_a_missing_head_is_named(folders: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = call(capsys, "run", "--prompt", "abc", *folders[:2], "--drafter", "eagle3")
+    assert code == 2
+    assert "has no EAGLE-3 head; choose drafter ngram or none" in err
+
+
+def test_rules_lists_every_rule_with_formula_and_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "rules")
+    assert code == 0
+    for rule in RULES.values():
+        assert all(text in out for text in (rule.name, rule.summary, rule.formula, rule.source))
+        assert all(f"{parameter.name} = {parameter.default:g}" in out for parameter in rule.parameters)
 
 
 def test_models_lists_the_catalog(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,13 +8,11 @@ import pytest
 import torch
 
 from mars_core.demo.corpus import held_out
-from mars_core.demo.measure import measure
+from mars_core.demo.measure import BRANCHED, GREEDY, TREE, measure
 from mars_core.demo.train import WEIGHTS, main
 from mars_core.models import CATALOG, ModelPool, Pair, custom_pair
 from mars_core.session import Session, run_config
-from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, Sampling, Trace
-
-GREEDY = DraftMode.GREEDY
+from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, Sampling, Trace
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +25,7 @@ def generate(pair: Pair, text: str, kind: str, temperature: float, seed: int = 0
         pair,
         prompt=PromptConfig(text, chat=chat),
         rule=RuleConfig("strict"),
-        drafter=DrafterConfig(kind),
+        drafter=DrafterConfig(kind, tree=TREE if kind == "eagle3" else None),
         sampling=Sampling(temperature),
         max_new_tokens=96,
         seed=seed,
@@ -53,7 +51,8 @@ def test_weights_are_small_safe_and_complete() -> None:
         assert {
             f"{model}/{name}" for name in ("model.safetensors", "config.json", "generation_config.json")
         } <= files.keys()
-    assert "README.md" in files
+    assert {"README.md", "eagle3/model.safetensors", "eagle3/config.json"} <= files.keys()
+    assert sum(size for name, size in files.items() if name.startswith("eagle3/")) <= 4_000_000
     assert not any(name.endswith((".bin", ".pt", ".pkl")) for name in files)
 
 
@@ -72,7 +71,7 @@ def test_strict_is_generate_at_temperature_0(bundled: Pair, number: int) -> None
     )["input_ids"]
     output = bundled.target.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=96)
     expected = tuple(output[0, ids.shape[1] :].tolist())
-    for kind in ("none", "model", "ngram"):
+    for kind in ("none", "model", "ngram", "eagle3"):
         assert generate(bundled, prompts[number], kind, 0.0).token_ids == expected
 
 
@@ -82,6 +81,7 @@ def test_strict_is_the_target_alone_when_sampling(bundled: Pair, seed: int) -> N
     alone = generate(bundled, text, "none", 1.0, seed)
     assert generate(bundled, text, "model", 1.0, seed).token_ids == alone.token_ids
     assert generate(bundled, text, "ngram", 1.0, seed).token_ids == alone.token_ids
+    assert generate(bundled, text, "eagle3", 1.0, seed).token_ids == alone.token_ids
 
 
 def test_plain_text_is_continued_without_the_chat_template(bundled: Pair) -> None:
@@ -95,6 +95,8 @@ def test_pair_can_do_what_its_card_says(bundled: Pair) -> None:
     strict = measure(bundled, "strict", 0.0, GREEDY, 40)
     assert strict.accuracy >= 0.9
     assert strict.tau >= 3.5
+    tree = measure(bundled, "strict", 0.0, BRANCHED, 40)
+    assert (tree.accuracy, tree.tau >= 1.25 * strict.tau) == (strict.accuracy, True)
     sampled, mars = (measure(bundled, rule, 1.0, GREEDY, 40) for rule in ("strict", "mars"))
     assert mars.tau > sampled.tau
     assert 0.1 <= sampled.low_margin <= 0.35

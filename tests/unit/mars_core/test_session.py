@@ -13,6 +13,7 @@ from mars_core.session import Run, Session, run_config
 from mars_core.types import (
     DrafterConfig,
     DraftMode,
+    ModelRef,
     Outcome,
     PromptConfig,
     RuleConfig,
@@ -21,7 +22,9 @@ from mars_core.types import (
     Status,
     StopReason,
     Trace,
+    TreeShape,
 )  # fmt: skip
+from tests.eagle_heads import random_head, tiny_config
 from tests.live_pairs import random_pair
 
 WARM = Sampling(1.0)
@@ -34,10 +37,11 @@ def pair() -> Pair:
 
 def config_for(
     pair: Pair, text: str = "once", rule: str = "mars", *, kind: str = "model", k: int = 5, mode: DraftMode = DraftMode.GREEDY,
-    sampling: Sampling = WARM, new: int = 24, seed: int = 0, stop: tuple[str, ...] = (), **parameters: float,
+    sampling: Sampling = WARM, new: int = 24, seed: int = 0, stop: tuple[str, ...] = (), tree: TreeShape | None = None,
+    **parameters: float,
 ) -> RunConfig:  # fmt: skip
     return run_config(
-        pair, prompt=PromptConfig(text, stop=stop), rule=RuleConfig(rule, parameters), drafter=DrafterConfig(kind, None, k, mode),
+        pair, prompt=PromptConfig(text, stop=stop), rule=RuleConfig(rule, parameters), drafter=DrafterConfig(kind, None, k, mode, tree),
         sampling=sampling, max_new_tokens=new, seed=seed,
     )  # fmt: skip
 
@@ -73,6 +77,11 @@ def finished(pair: Pair, config: RunConfig) -> Trace:
         ({"seed": -1}, "seed is -1"),
         ({"seed": 2**63}, "seed is"),
         ({"stop": ("",)}, "stop string is empty"),
+        ({"kind": "eagle3"}, "has no EAGLE-3 head; choose drafter model, ngram or none"),
+        ({"tree": TreeShape()}, "tree is asked for and the drafter is model; only eagle3"),
+        ({"rule": "ensemble", "kind": "ngram"}, "needs the drafter's probabilities; drafter ngram has none"),
+        ({"rule": "fly", "mode": DraftMode.SAMPLED}, "rule fly is defined for greedy drafts only"),
+        ({"rule": "mars-reference", "mode": DraftMode.SAMPLED}, "mars-reference is defined for greedy drafts only"),
     ],
 )
 def test_bad_input_gets_one_sentence_and_the_next_run_works(
@@ -94,6 +103,87 @@ def test_pair_without_a_draft_model_says_so(pair: Pair) -> None:
     alone = replace(pair, draft=None)
     with pytest.raises(ValueError, match="has no draft model; choose drafter ngram or none"):
         Session(alone).start(config_for(alone))
+
+
+@pytest.fixture(scope="module")
+def headed(pair: Pair) -> Pair:
+    """The pair with a random EAGLE-3 head."""
+    head = random_head(tiny_config(pair.target.config, taps=(0, 1, 1)), pair.target).eval().requires_grad_(False)
+    return replace(pair, head=head, head_ref=ModelRef("tests/head", "2" * 40))
+
+
+@pytest.mark.parametrize(
+    ("tree", "rule", "message"),
+    [
+        (TreeShape(0, 3, 3), "mars", "tokens of the draft tree is 0; it must be 1 to 256"),
+        (TreeShape(257, 3, 3), "mars", "tokens of the draft tree is 257; it must be 1 to 256"),
+        (TreeShape(5, 0, 3), "mars", "depth of the draft tree is 0; it must be 1 to 32"),
+        (TreeShape(5, 3, 65), "mars", "top_k of the draft tree is 65; it must be 1 to 64"),
+        (TreeShape(5, 3, 3), "fly", "rule fly is defined for chains only"),
+        (TreeShape(5, 3, 3), "ensemble", "rule ensemble is defined for chains only"),
+    ],
+)
+def test_trees_that_cannot_be_drafted_are_named(headed: Pair, tree: TreeShape, rule: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Session(headed).start(config_for(headed, rule=rule, kind="eagle3", tree=tree))
+    assert finished(headed, config_for(headed, rule=rule, kind="eagle3")).status is Status.COMPLETED
+
+
+@pytest.mark.parametrize("rule", ["strict", "mars", "typical", "topk-delta", "mars-reference", "threshold"])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_trace_of_a_tree_says_where_every_token_stands(headed: Pair, rule: str, temperature: float) -> None:
+    sampling = Sampling(temperature)
+    trace = finished(
+        headed, config_for(headed, rule=rule, kind="eagle3", tree=TreeShape(20, 4, 5), sampling=sampling, new=40)
+    )
+    assert trace.config.drafter.model == headed.head_ref
+    for step in trace.steps:
+        assert len(step.nodes) == step.drafted
+        assert all(node.parent < number for number, node in enumerate(step.nodes, start=1))
+        at = 0
+        for token in step.emitted:
+            assert token.parent == at
+            assert token.draft_position == (step.nodes[at - 1].depth if at else 0) + 1
+            at = token.node or at
+        kept = {token.node: token.outcome for token in step.emitted if token.node}
+        assert len(kept) == step.kept
+        for number, node in enumerate(step.nodes, start=1):
+            assert node.outcome is kept.get(number, Outcome.REJECTED)
+        refused = [token for token in step.tokens if token.outcome is Outcome.REJECTED]
+        end = step.emitted[-1]
+        siblings = [number for number, node in enumerate(step.nodes, start=1) if node.parent == end.parent]
+        assert [token.node for token in refused] == (siblings if end.outcome is Outcome.RECOVERED else [])
+        assert all(token.position == end.position for token in refused)
+
+
+@pytest.mark.parametrize("kind", ["model", "eagle3"])
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+def test_what_the_trace_says_of_a_token_is_what_a_fresh_pass_says(headed: Pair, kind: str, temperature: float) -> None:
+    """p, logprob, rank, margin and entropy from one pass over the whole text; their sums are the run's."""
+    tree = TreeShape(20, 4, 5) if kind == "eagle3" else None
+    trace = finished(headed, config_for(headed, kind=kind, tree=tree, sampling=Sampling(temperature), new=40))
+    ids = torch.tensor([[*trace.prompt_ids, *trace.token_ids]])
+    logits = headed.target(ids).logits[0, len(trace.prompt_ids) - 1 : -1]
+    for row, token in zip(logits, trace.tokens, strict=True):
+        shown = (row / temperature if temperature else row).softmax(-1)
+        p = shown[token.id] if temperature else float(row.argmax() == token.id)
+        assert token.p == pytest.approx(float(p), abs=1e-4)
+        assert token.logprob == pytest.approx(float(row.log_softmax(-1)[token.id]), abs=1e-3)
+        assert token.rank == 1 + int((row > row[token.id]).sum())
+        assert (token.z1, token.z2) == pytest.approx(row.topk(2).values.tolist(), abs=1e-3)
+        assert token.entropy == pytest.approx(float(-(shown * shown.log()).sum()), abs=1e-3)
+    summary = trace.summary
+    assert summary.log_likelihood == pytest.approx(sum(token.logprob for token in trace.tokens))
+    assert summary.perplexity == pytest.approx(math.exp(-summary.log_likelihood / 40))
+
+
+def test_a_run_without_the_meter_decides_the_same(headed: Pair) -> None:
+    config = config_for(headed, kind="eagle3", tree=TreeShape(20, 4, 5), new=40)
+    run = Session(headed).start(config, meter=False)
+    tokens = [token for step in run for token in step.tokens]
+    metered = [token for step in finished(headed, config).steps for token in step.tokens]
+    assert [(t.id, t.outcome, t.own) for t in tokens] == [(t.id, t.outcome, t.own) for t in metered]
+    assert all(math.isnan(token.tv) and not token.top for token in tokens)
 
 
 @pytest.mark.parametrize(
