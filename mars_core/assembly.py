@@ -130,6 +130,7 @@ class Assembler:
             entropy=before.entropy,
             forgiveness=judged.forgiveness,
             u=before.u,
+            coin=before.coin,
             edge=before.edge,
             tv=before.tv,
             kl=before.kl,

@@ -168,7 +168,8 @@ class Token:
     rank: int  # of this token in p, 1 = likeliest
     entropy: float  # of p, nats
     forgiveness: float
-    u: float
+    u: float  # the drawing uniform of the position
+    coin: float  # the accepting uniform of the place: sampled drafts, and rules that keep by chance
     edge: float  # distance from u to the nearer end of own's interval of the inverse CDF; at temperature 0 the gap
     tv: float
     kl: float

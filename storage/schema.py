@@ -168,6 +168,7 @@ class Token(Base):
     entropy: Mapped[Number]
     forgiveness: Mapped[Number]
     u: Mapped[Number]
+    coin: Mapped[Number]
     edge: Mapped[Number]
     tv: Mapped[Number]
     kl: Mapped[Number]

@@ -168,7 +168,7 @@ def _token(place: _Place, token: int, outcome: Outcome, base: Token, words: Sequ
         own=place.own, own_piece=words[place.own],
         node=base.node if drafted else 0, p=p, q=base.q if drafted else NAN, rank=place.ids.index(token) + 1,
         entropy=-sum(p * math.log(p) for p in place.probabilities if p > 0.0),
-        forgiveness=forgiven, u=place.u, edge=place.edge, tv=forgiven * (1.0 - p),
+        forgiveness=forgiven, u=place.u, coin=(7 * place.u) % 1, edge=place.edge, tv=forgiven * (1.0 - p),
         kl=0.0 if not forgiven else abs(math.log(p)) if p else math.inf, logprob=place.logprobs[place.ids.index(token)],
         top=tuple(Alternative(i, words[i], p) for i, p in zip(place.ids, place.probabilities, strict=True)),
     )  # fmt: skip
@@ -176,7 +176,7 @@ def _token(place: _Place, token: int, outcome: Outcome, base: Token, words: Sequ
 
 _BLANK = Token(
     0, 0, 0, 0, 0, Outcome.BONUS, 0, "", 0, 0, 0.0, 0.0, 0, 0, 0.0, 0.0, 0, "",
-    0.0, NAN, 1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, (),
+    0.0, NAN, 1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, (),
 )  # fmt: skip
 
 

@@ -33,6 +33,7 @@ FIELDS: tuple[tuple[str, str], ...] = (
     ("rank", "place of this token in p; 1 is the likeliest"),
     ("ln p", "ln of its softmax probability under the target, at temperature 1 and unfiltered"),
     ("u", "the uniform with which the target draws here"),
+    ("coin", "the uniform that decides where a rule keeps a token by chance, and on sampled drafts"),
     ("TV", "distance of the law P of the emitted token from p, 0 to 1"),
     ("KL", "KL(P‖p) in nats; ∞ where P may emit what p excludes, as at temperature 0"),
     ("entropy", "of p, in nats"),
@@ -103,7 +104,7 @@ def _row(token: Token, text: str, refused: Sequence[Token], greedy: bool) -> Row
 
 def _numbers(token: Token) -> list[str]:
     values = (token.r, token.z1, token.z2, token.gap, token.p, token.q)
-    more = (token.logprob, token.u, token.tv, token.kl, token.entropy, token.forgiveness)
+    more = (token.logprob, token.u, token.coin, token.tv, token.kl, token.entropy, token.forgiveness)
     places = (token.position, token.step, token.draft_position, token.node, token.id)
     return [*map(number, values), count(token.rank), *map(number, more), *map(str, places)]
 

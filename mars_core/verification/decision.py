@@ -30,4 +30,3 @@ class Decision(NamedTuple):
     forgiveness: Tensor  # [N]
     tv: Tensor  # [N + 1] float64
     kl: Tensor  # [N + 1] float64, nats
-    shown_u: Tensor  # [N + 1] the uniform that decided

@@ -63,7 +63,8 @@ class Node(NamedTuple):
     emit_p: float
     emit_rank: float
     emit_logprob: float
-    u: float  # the uniform of the decision after this node: draw (greedy) or accept (sampled)
+    u: float  # the drawing uniform of the token after this node
+    coin: float  # its accepting uniform
     edge: float  # distance of the drawing uniform to the nearer end of own's interval; at temperature 0 z1 - z2
     entropy: float
     tv: float  # between the law of the token after this node and p

@@ -47,7 +47,7 @@ def decide_greedy(places: Places, draft: Draft, rule: Rule, values: Mapping[str,
     elif rule.aim is not None and places.greedy:
         emit = places.own.scatter(0, draft.parents, rule.aim(evidence, values).argmax(-1))
     shift = law_shift(children, law, rule, redraws, places, emit, draft.ids[1:]) if meter else (coin, coin)
-    return Decision(keep, strict, emit, forgiveness, *shift, places.u[:, Use.DRAW])
+    return Decision(keep, strict, emit, forgiveness, *shift)
 
 
 def _children(places: Places, draft: Draft, rule: Rule) -> Children:

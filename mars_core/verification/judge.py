@@ -70,8 +70,8 @@ def _measures(places: Places, draft: Draft, decision: Decision) -> tuple[Tensor,
         places.law[parents, x], draft.q, 1 + (above > z_x[:, None]).sum(-1), likelihood[parents, x], decision.forgiveness
     ]  # fmt: skip
     after = [
-        places.law.gather(-1, emit)[:, 0], 1 + (logits > z_emit).sum(-1), likelihood.gather(-1, emit)[:, 0], decision.shown_u, edge,
-        _entropy(places.soft), decision.tv, decision.kl,
+        places.law.gather(-1, emit)[:, 0], 1 + (logits > z_emit).sum(-1), likelihood.gather(-1, emit)[:, 0],
+        places.u[:, Use.DRAW], places.u[:, Use.ACCEPT], edge, _entropy(places.soft), decision.tv, decision.kl,
     ]  # fmt: skip
     wide = (places.top_ids, places.top_z, places.soft.gather(-1, places.top_ids))
     return _rooted(torch.stack(drafted).double(), _ROOT_MEASURES), torch.stack(after), *(each.T for each in wide)

@@ -73,7 +73,6 @@ def _by_token(
         forgiveness=((chance - strict) / (1 - strict)).clamp(min=0).nan_to_num(0.0),
         tv=torch.cat([_tv(law, evidence.law), end[0]]),
         kl=torch.cat([_kl(law, evidence.law), end[1]]),
-        shown_u=torch.cat([u, places.u[count:, Use.DRAW]]),
     )
 
 
@@ -120,7 +119,6 @@ def _by_block(places: Places, x: Tensor, evidence: Evidence) -> Decision:
         forgiveness=torch.zeros_like(chance),
         tv=torch.cat([_tv(law, p), nothing]),
         kl=torch.cat([_kl(law, p), nothing]),
-        shown_u=torch.cat([u, places.u[count:, Use.DRAW]]),
     )
 
 

@@ -2,6 +2,7 @@
 
 What stood in the tables were chains: node i stands at depth i, after node i − 1. Of a drafted token that was not judged (it
 came after a rejected one) only its id was kept: its text becomes "", p and q nan. KL and log-probability were not measured.
+``u`` of sampled drafts was the accepting uniform, ``coin`` from now on; the drawing one was not kept.
 Rows are read and written a bounded number at a time, in the one transaction in which storage.database migrates.
 """
 
@@ -31,6 +32,7 @@ Found = dict[tuple[int, int], Row]  # (step, draft position) → the drafted tok
 _runs = sa.table(
     "runs",
     sa.column("id", sa.String),
+    sa.column("draft_mode", sa.String),
     sa.column("steps", sa.Integer),
     sa.column("tv_sum", sa.Double),
     *(sa.column(name, sa.Double) for name in SUMMARY),
@@ -41,7 +43,7 @@ _tokens = sa.table(
     sa.column("run_id", sa.String),
     *(sa.column(name, sa.Integer) for name in ("step", "draft_position", "node", "parent")),
     *(sa.column(name, sa.String) for name in ("outcome", "piece")),
-    *(sa.column(name, sa.Double) for name in ("p", "q", "tv")),
+    *(sa.column(name, sa.Double) for name in ("p", "q", "u", "coin", "tv")),
 )
 
 
@@ -53,7 +55,7 @@ def upgrade() -> None:
     op.alter_column("steps", "drafted_ids", new_column_name="nodes")
     for name in ("node", "parent"):
         op.add_column("tokens", sa.Column(name, sa.Integer(), nullable=True))
-    for name in ("kl", "logprob"):
+    for name in ("kl", "logprob", "coin"):
         op.add_column("tokens", sa.Column(name, sa.Double(), nullable=True))
     _fill()
     with op.batch_alter_table("tokens") as batch:  # SQLite copies the table; nothing refers to it
@@ -66,8 +68,9 @@ def downgrade() -> None:
     connection = op.get_bind()
     for run in _each_run(connection):
         _rewrite_steps(connection, run.id, lambda _found, _step, nodes: [node[0] for node in nodes])
+    connection.execute(sa.update(_tokens).where(_of_sampled_drafts()).values(u=_tokens.c.coin))
     op.alter_column("steps", "nodes", new_column_name="drafted_ids")
-    for table, names in (("runs", (*TREE, *SUMMARY)), ("tokens", ("node", "parent", "kl", "logprob"))):
+    for table, names in (("runs", (*TREE, *SUMMARY)), ("tokens", ("node", "parent", "kl", "logprob", "coin"))):
         for name in names:
             op.drop_column(table, name)
 
@@ -77,9 +80,16 @@ def _fill() -> None:
     tokens = _tokens.c
     node = sa.case((tokens.outcome.in_(DRAFTED), tokens.draft_position), else_=0)
     connection.execute(sa.update(_tokens).values(node=node, parent=tokens.draft_position - 1))
+    connection.execute(sa.update(_tokens).where(_of_sampled_drafts()).values(coin=tokens.u, u=None))
     for run in _each_run(connection):
         _rewrite_steps(connection, run.id, _chain)
         _measure(connection, run)
+
+
+def _of_sampled_drafts() -> sa.ColumnElement[bool]:
+    """Tokens that were judged, or drawn after a judgement, with an accepting uniform."""
+    sampled = sa.select(_runs.c.id).where(_runs.c.draft_mode == "sampled")
+    return sa.and_(_tokens.c.run_id.in_(sampled), _tokens.c.outcome != "bonus")
 
 
 def _each_run(connection: sa.Connection) -> Iterator[Row]:

@@ -120,7 +120,7 @@ def test_rows_carry_what_the_trace_needs() -> None:
     assert (drafted.keep, drafted.strict, drafted.forgiveness) == (0, 0, 0)
     assert (root.own, root.emit, root.emit_rank, root.z1) == (1, 1, 1, 3)
     assert (root.emit_p, root.emit_logprob) == pytest.approx((float(p[1]), float(p[1].log())))
-    assert (root.u, drafted.u) == (0.5, 0.6)
+    assert (root.u, drafted.u, root.coin, drafted.coin) == (0.5, 0.6, 0.3, 0.2)
     assert root.edge == pytest.approx(min(0.5 - float(p[0]), float(p[0] + p[1]) - 0.5))
     assert root.entropy == pytest.approx(float(-(p * p.log()).sum()))
     assert (root.top_ids, root.top_z) == ((1, 2, 0), (3, 2, 1))
@@ -137,11 +137,11 @@ def test_rows_of_temperature_0_show_the_softmax_and_the_gap() -> None:
     assert (drafted.logprob, *root.top_p) == pytest.approx((float(soft[2].log()), *soft[[1, 2, 0]].tolist()))
 
 
-def test_rows_of_sampled_drafts_show_the_uniform_of_acceptance_and_that_of_the_bonus() -> None:
+def test_rows_of_sampled_drafts_show_both_uniforms() -> None:
     logits, draft = case("chain of 3", 0)
     u = chance(draft, 0)
     rows = columns(logits, draft, "strict", Sampling(1.0), u, mode=DraftMode.SAMPLED)
-    assert column(rows, "u") == [*u[:3, 1].tolist(), float(u[3, 0])]
+    assert (column(rows, "u"), column(rows, "coin")) == (u[:, 0].tolist(), u[:, 1].tolist())
     assert column(rows, "q")[1:] == pytest.approx(draft.q.tolist())
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from mars_core.types import DraftNode, Token, Trace
 from storage import RunStore, write_nodes_csv, write_runs_csv, write_tokens_csv
 
-NUMBERS = ("z1", "z2", "r", "gap", "p", "q", "entropy", "forgiveness", "u", "edge", "tv", "kl", "logprob")
+NUMBERS = ("z1", "z2", "r", "gap", "p", "q", "entropy", "forgiveness", "u", "coin", "edge", "tv", "kl", "logprob")
 
 
 def save(store: RunStore, *traces: Trace) -> str:

@@ -102,5 +102,5 @@ def _upgraded(step: Step) -> Step:
         known = (token.piece, token.p, token.q, token.outcome) if token else ("", NAN, NAN, Outcome.REJECTED)
         piece, p, q, outcome = known
         nodes.append(DraftNode(node.id, piece, depth - 1, depth, p, q, outcome))
-    tokens = tuple(replace(token, kl=NAN, logprob=NAN) for token in step.tokens)
+    tokens = tuple(replace(token, kl=NAN, logprob=NAN, coin=NAN) for token in step.tokens)
     return replace(step, nodes=tuple(nodes), tokens=tokens)

@@ -18,7 +18,7 @@ import pytest
 from alembic import command
 from sqlalchemy import Connection, Engine, event, text
 
-from mars_core.types import Status, Trace
+from mars_core.types import DraftMode, Outcome, Status, Trace
 from storage import RunStore, StorageError
 from tests.traces import make_trace, same
 from tests.unit.storage.old_schema import NAN, dump, make_old, migrations, raw, upgraded
@@ -141,6 +141,18 @@ def test_unmeasured_tv_stays_unmeasured(url: str) -> None:
     summary = replace(trace.summary, tv_sum=NAN, tv_mean=NAN, tv_max=NAN, shifted_share=NAN)
     trace = replace(trace, steps=(step,), summary=summary)
     assert_carried_over(url, make_old(url, [trace]), [trace])
+
+
+def test_the_uniform_of_sampled_drafts_becomes_the_coin(url: str) -> None:
+    trace = make_trace(new_tokens=12)
+    sampled = replace(trace.config, drafter=replace(trace.config.drafter, mode=DraftMode.SAMPLED))
+    (comparison_id,) = make_old(url, [replace(trace, config=sampled)])
+    with RunStore(url) as store:
+        found = store.load(comparison_id).runs[0].trace
+    assert {token.outcome for token in trace.tokens} >= {Outcome.ACCEPTED, Outcome.BONUS}
+    for old, new in zip(trace.tokens, found.tokens, strict=True):
+        drawn = old.outcome is Outcome.BONUS
+        assert (new.u, new.coin) == pytest.approx((old.u, NAN) if drawn else (NAN, old.u), nan_ok=True)
 
 
 def test_opened_by_many_at_once_is_carried_over_once(url: str) -> None:
