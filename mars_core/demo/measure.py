@@ -15,6 +15,7 @@ from pathlib import Path
 from mars_core.demo.corpus import documents, held_out, held_out_requests
 from mars_core.demo.tokenizer import split_document
 from mars_core.demo.train import Recipe, Stage
+from mars_core.demo.train_head import HeadRecipe
 from mars_core.models import Pair, custom_pair
 from mars_core.models.pool import ModelPool
 from mars_core.session import Session, run_config
@@ -91,9 +92,12 @@ def card(
 
     ``seen``: equations that were trained on, of how many; ``provenance``: how these weights differ from the recipe.
     """
-    recipe = Recipe()
-    assert pair.draft is not None
+    recipe, head = Recipe(), HeadRecipe()
+    assert pair.draft is not None and pair.head is not None
     sizes = [model.num_parameters() / 1e6 for model in (pair.target, pair.draft)]
+    own = (
+        sum(value.numel() for name, value in pair.head.named_parameters() if not name.startswith("embed_tokens.")) / 1e6
+    )
     lines = [
         "---",
         "license: mit",
@@ -104,8 +108,9 @@ def card(
         "",
         "# The bundled pair",
         "",
-        f"A target of {sizes[0]:.1f} M parameters ({recipe.target_layers} layers × {recipe.hidden}) and a draft of {sizes[1]:.1f} M "
-        f"({recipe.draft_layers} layer) with one tokenizer ({recipe.vocabulary} entries, single digits). They exist to show "
+        f"A target of {sizes[0]:.1f} M parameters ({recipe.target_layers} layers × {recipe.hidden}), a draft of {sizes[1]:.1f} M "
+        f"({recipe.draft_layers} layer) with the same tokenizer ({recipe.vocabulary} entries, single digits), and an EAGLE-3 head of "
+        f"{own:.1f} M that reads what enters the target's layers {', '.join(map(str, pair.head.config.taps))}. They exist to show "
         "speculative decoding at once, offline, on a CPU. They write short stories and solve grade-school word problems in the "
         "words of their own training text, and know nothing else: no facts, no other language, no conversation.",
         "",
@@ -122,6 +127,10 @@ def card(
         f"`python -m mars_core.demo.train`: target {_millions(recipe.target_stages)} M tokens (the last "
         f"{_millions(recipe.target_stages[1:])} M with sheets of bare equations among the texts), draft {_millions(recipe.draft_stages)} M "
         "tokens of distillation (forward KL), Muon for the matrices and AdamW for the rest, bf16 autocast on a CPU; stored in bf16.",
+        "",
+        f"`python -m mars_core.demo.train_head`: the head drafts chains of {head.steps} from one look at the target, with the target's own "
+        f"hidden states and its own outputs fed back, {_millions(head.stages)} M tokens of forward KL; in the last "
+        f"{_millions(head.stages[1:])} M the target has answered half of the requests itself (greedily).",
         "",
         *([provenance, ""] if provenance else []),
         f"## Measured on {count} held-out problems",
