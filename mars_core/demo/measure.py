@@ -92,12 +92,6 @@ def card(
 
     ``seen``: equations that were trained on, of how many; ``provenance``: how these weights differ from the recipe.
     """
-    recipe, head = Recipe(), HeadRecipe()
-    assert pair.draft is not None and pair.head is not None
-    sizes = [model.num_parameters() / 1e6 for model in (pair.target, pair.draft)]
-    own = (
-        sum(value.numel() for name, value in pair.head.named_parameters() if not name.startswith("embed_tokens.")) / 1e6
-    )
     lines = [
         "---",
         "license: mit",
@@ -108,12 +102,7 @@ def card(
         "",
         "# The bundled pair",
         "",
-        f"A target of {sizes[0]:.1f} M parameters ({recipe.target_layers} layers × {recipe.hidden}), a draft of {sizes[1]:.1f} M "
-        f"({recipe.draft_layers} layer) with the same tokenizer ({recipe.vocabulary} entries, single digits), and an EAGLE-3 head of "
-        f"{own:.1f} M that reads what enters the target's layers {', '.join(map(str, pair.head.config.taps))}. They exist to show "
-        "speculative decoding at once, offline, on a CPU. They write short stories and solve grade-school word problems in the "
-        "words of their own training text, and know nothing else: no facts, no other language, no conversation.",
-        "",
+        *_about(pair),
         "## Data",
         "",
         "Text made by `mars_core/demo/corpus.py` (seeded; nothing is collected): stories of five plots, and word problems of one "
@@ -122,6 +111,41 @@ def card(
         "(there are only about ten thousand within these bounds). The accuracy below therefore shows that the pair reads a problem, "
         "chooses the steps and recalls the sums; it says nothing about sums it never saw.",
         "",
+        *_recipe(),
+        *([provenance, ""] if provenance else []),
+        *_results(rows, count),
+        "## Two outputs at temperature 1 (strict)",
+        "",
+        *(
+            f"> **{trace.config.prompt.text}**\n>\n> {trace.text.replace(chr(10), chr(10) + '> ')}\n"
+            for trace in examples
+        ),
+        "## Licence",
+        "",
+        "MIT, as the program.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _about(pair: Pair) -> list[str]:
+    assert pair.draft is not None and pair.head is not None
+    recipe = Recipe()
+    sizes = [model.num_parameters() / 1e6 for model in (pair.target, pair.draft)]
+    weights = (value for name, value in pair.head.named_parameters() if not name.startswith("embed_tokens."))
+    own = sum(value.numel() for value in weights) / 1e6
+    return [
+        f"A target of {sizes[0]:.1f} M parameters ({recipe.target_layers} layers × {recipe.hidden}), a draft of {sizes[1]:.1f} M "
+        f"({recipe.draft_layers} layer) with the same tokenizer ({recipe.vocabulary} entries, single digits), and an EAGLE-3 head of "
+        f"{own:.1f} M that reads what enters the target's layers {', '.join(map(str, pair.head.config.taps))}. They exist to show "
+        "speculative decoding at once, offline, on a CPU. They write short stories and solve grade-school word problems in the "
+        "words of their own training text, and know nothing else: no facts, no other language, no conversation.",
+        "",
+    ]
+
+
+def _recipe() -> list[str]:
+    recipe, head = Recipe(), HeadRecipe()
+    return [
         "## Recipe",
         "",
         f"`python -m mars_core.demo.train`: target {_millions(recipe.target_stages)} M tokens (the last "
@@ -132,7 +156,11 @@ def card(
         f"hidden states and its own outputs fed back, {_millions(head.stages)} M tokens of forward KL; in the last "
         f"{_millions(head.stages[1:])} M the target has answered half of the requests itself (greedily).",
         "",
-        *([provenance, ""] if provenance else []),
+    ]
+
+
+def _results(rows: Sequence[Measured], count: int) -> list[str]:
+    return [
         f"## Measured on {count} held-out problems",
         "",
         f"K = {K}, EAGLE-3 trees of {TREE.tokens} nodes (depth {TREE.depth}, top-k {TREE.top_k}), θ = {THETA}, chat template, float32; "
@@ -147,17 +175,7 @@ def card(
             for row in rows
         ),
         "",
-        "## Two outputs at temperature 1 (strict)",
-        "",
-        *(
-            f"> **{trace.config.prompt.text}**\n>\n> {trace.text.replace(chr(10), chr(10) + '> ')}\n"
-            for trace in examples
-        ),
-        "## Licence",
-        "",
-        "MIT, as the program.",
     ]
-    return "\n".join(lines) + "\n"
 
 
 def equations_seen(pair: Pair, count: int) -> tuple[int, int]:
