@@ -26,9 +26,8 @@ class Eagle3Drafter:
         self._target = target
         self._shape = shape
         self._cache = HeadCache(head)
-        self._pending = head.fc.weight.new_zeros(
-            0, head.config.layer.hidden_size
-        )  # fused features that are not cached yet
+        # Fused features of the entries that are not cached yet.
+        self._pending = head.fc.weight.new_zeros(0, head.config.layer.hidden_size)
 
     @property
     def longest(self) -> int:

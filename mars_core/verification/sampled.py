@@ -26,7 +26,7 @@ def decide_sampled(places: Places, draft: Draft, rule: Rule, values: Mapping[str
 
 
 def _evidence(places: Places, draft: Draft) -> Evidence:
-    """The whole vocabulary at every drafted place, in float64: the meter then reads 0 where the law is p."""
+    """The whole vocabulary at every drafted place, in float64: the meter then reads 0 where the law is p. Temperature > 0."""
     assert draft.law is not None and draft.is_chain
     count, size = draft.size, places.law.shape[-1]
     q = exact(torch.nn.functional.pad(draft.law, (0, size - draft.law.shape[-1])))  # ids that only the target knows
@@ -35,7 +35,7 @@ def _evidence(places: Places, draft: Draft) -> Evidence:
     return Evidence(
         logits=places.logits[:count],
         law=law,
-        soft=exact(places.soft[:count]) if places.greedy else law,
+        soft=law,
         drafter=q,
         top_z=places.top_z[:count],
         top_ids=places.top_ids[:count],
@@ -44,7 +44,7 @@ def _evidence(places: Places, draft: Draft) -> Evidence:
         q=q,
         confidence=q,
         tried=q.new_zeros(count, 1),
-        greedy=places.greedy,
+        greedy=False,
     )
 
 
