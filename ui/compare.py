@@ -140,7 +140,8 @@ def _wire_pair(workplace: Workplace, fields: Fields, bar: Bar, chips: gr.HTML) -
         index = event._data.get("index")
         return prompts[index] if isinstance(index, int) and 0 <= index < len(prompts) else prompts[0]
 
-    changed = [bar.own, chips, bar.note, drafter, fields.by_name["tree_tokens"]]
+    tree = [fields.by_name[name] for name in ("tree_tokens", "tree_depth", "tree_top_k")]
+    changed = [bar.own, chips, bar.note, drafter, *tree]
     pair.change(choose, [pair, drafter], changed, queue=False, **PRIVATE)
     gr.on([field.blur for field in own], own_note, own, bar.note, queue=False, **PRIVATE)
     chips.select(take, pair, prompt, queue=False, **PRIVATE)

@@ -17,7 +17,7 @@ TITLES: Mapping[str, str] = {
     "ngram": "N-gram lookup",
     "none": "None",
 }
-SMALL_TREE = 24  # drafted tokens for the bundled pair: its target is too small to check more at no cost
+SMALL_TREE = TreeShape(24, 7, 4)  # for the bundled pair: its target is too small to check more at no cost
 FIELDS = ("k", "shape", "tree_tokens", "tree_depth", "tree_top_k", "mode")  # those that not every drafter takes
 PRIVATE: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
 
@@ -28,9 +28,9 @@ def offered(spec: PairSpec | None) -> list[str]:
     return [kind for kind in TITLES if not missing.get(kind)]
 
 
-def tree_tokens(spec: PairSpec | None) -> int:
-    """How many tokens a tree has unless something else is asked for."""
-    return SMALL_TREE if spec and spec.key == "bundled" else TreeShape().tokens
+def tree_shape(spec: PairSpec | None) -> TreeShape:
+    """What a tree looks like unless something else is asked for."""
+    return SMALL_TREE if spec and spec.key == "bundled" else TreeShape()
 
 
 def taken(kind: str, shape: str) -> frozenset[str]:
@@ -57,13 +57,13 @@ def drafter_chooser(spec: PairSpec) -> gr.Dropdown:
 
 def tree_fields(spec: PairSpec) -> dict[str, Any]:
     """The fields of an EAGLE-3 draft, hidden until one is chosen."""
-    default = TreeShape()
+    default = tree_shape(spec)
     with gr.Row(elem_classes=["mars-tree-fields"]):
         return {
             "shape": gr.Radio(
                 [("Tree", TREE), ("Chain of K", CHAIN)], value=TREE, label="Shape of the draft", visible=False, min_width=190
             ),
-            "tree_tokens": number_field("Drafted tokens", tree_tokens(spec), 1, visible=False),
+            "tree_tokens": number_field("Drafted tokens", default.tokens, 1, visible=False),
             "tree_depth": number_field("Depth", default.depth, 1, visible=False),
             "tree_top_k": number_field("Tree top-k", default.top_k, 1, visible=False),
         }  # fmt: skip
@@ -81,11 +81,12 @@ def shown(kind: str, shape: str) -> list[Any]:
     return [gr.update(visible=name in taken(kind, shape)) for name in FIELDS]
 
 
-def for_pair(spec: PairSpec | None, kind: str) -> tuple[Any, Any]:
-    """Updates of the chooser and of the tree's size for a pair; the chosen drafter stays where the pair has it."""
+def for_pair(spec: PairSpec | None, kind: str) -> tuple[Any, ...]:
+    """Updates of the chooser and of the tree's three numbers for a pair; the chosen drafter stays where the pair has it."""
     kinds = offered(spec)
     choice = gr.update(choices=[(TITLES[name], name) for name in kinds], value=kind if kind in kinds else kinds[0])
-    return choice, tree_tokens(spec)
+    shape = tree_shape(spec)
+    return choice, shape.tokens, shape.depth, shape.top_k
 
 
 def wire_drafter(by_name: Mapping[str, Any]) -> None:

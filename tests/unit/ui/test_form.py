@@ -9,7 +9,7 @@ import pytest
 from mars_core.models import CATALOG
 from mars_core.rules import RULES, Parameter
 from mars_core.types import DrafterConfig, DraftMode, TreeShape
-from ui.drafter_fields import FIELDS, TITLES, offered, taken, tree_tokens
+from ui.drafter_fields import FIELDS, TITLES, offered, taken, tree_shape
 from ui.form import Form, LaneForm, read_drafter
 from ui.labels import parameter_title, rule_title
 from ui.lanes import DEFAULT_RULES, is_whole, rule_json
@@ -66,7 +66,7 @@ def test_a_pair_offers_the_drafters_that_it_has() -> None:
     assert offered(None) == list(TITLES)
     assert offered(replace(bundled, draft=None, head=None)) == ["ngram", "none"]
     assert ("eagle3" in offered(bundled)) is (bundled.head is not None)
-    assert (tree_tokens(bundled), tree_tokens(None)) == (24, 60)
+    assert (tree_shape(bundled), tree_shape(None)) == (TreeShape(24, 7, 4), TreeShape(60, 7, 10))
 
 
 def test_every_rule_and_parameter_has_a_title_and_a_note() -> None:
