@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     transformers_logging.set_verbosity_error()
     try:
-        pool = ModelPool(device=options.device, dtype=options.dtype)
+        pool = ModelPool(device=options.device, dtype=options.dtype, graphs=not options.no_graphs)
         if options.command == "models":
             _say(_models_table(pool))
             return 0

@@ -82,6 +82,7 @@ def _add_run_options(command: argparse.ArgumentParser, name: str) -> None:
 def _add_machine_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1")
     command.add_argument("--dtype", default="auto", help="auto, float32, bfloat16, float16")
+    command.add_argument("--no-graphs", action="store_true", help="on CUDA: do not record steps as CUDA graphs")
 
 
 def read_spec(options: argparse.Namespace) -> PairSpec:

@@ -69,11 +69,12 @@ class Assembler:
         nodes, path = raw.verdict.nodes, raw.verdict.path[1 : kept + 1]
         depths = [0]
         drafted = []
-        for number, node in enumerate(nodes[1:], start=1):
-            depths.append(depths[int(node.parent)] + 1)
-            outcome = _outcome(node) if number in path else Outcome.REJECTED
-            piece = self._pieces[int(node.id)]
-            drafted.append(DraftNode(int(node.id), piece, int(node.parent), depths[-1], node.p, node.q, outcome))
+        columns = zip(nodes.parents, *(nodes.column(name) for name in ("id", "p", "q")), strict=True)
+        for number, (parent, id_, p, q) in enumerate(columns):
+            if number:
+                depths.append(depths[parent] + 1)
+                outcome = _outcome(nodes[number]) if number in path else Outcome.REJECTED
+                drafted.append(DraftNode(int(id_), self._pieces[int(id_)], parent, depths[-1], p, q, outcome))
         return tuple(drafted)
 
     def _emitted(self, raw: RawStep, at: int, last: bool) -> Token:

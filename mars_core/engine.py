@@ -9,13 +9,17 @@ import math
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 
-from mars_core.drafting.base import Drafter
-from mars_core.model_cache import ModelCache, synchronise
+from mars_core.decoder import ModelCache, synchronise
+from mars_core.decoder.direct_cache import DirectCache
+from mars_core.drafting.base import Drafter, FixedDrafter
+from mars_core.recording import FixedSteps
 from mars_core.rules.base import Rule
 from mars_core.sampling import step_uniforms, uniforms
+from mars_core.tree import ancestors
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification import Draft, Verdict, judge, walk
 
@@ -34,38 +38,49 @@ class RawStep:
     eos: bool
     draft_s: float
     verify_s: float
+    set_up_s: float  # spent on recordings, no part of the two
 
 
-@dataclass(frozen=True, slots=True)
 class Engine:
-    """One run's parts. ``drafter`` and ``target`` are fresh; ``parameters`` are complete and valid. Without ``meter`` nothing is
-    measured but times and outcomes."""
+    """One run's parts, or those of runs one after the other. ``parameters`` are complete and valid. Without ``meter`` nothing is
+    measured but times and outcomes. ``fixed``: full steps are of fixed shape, and recorded on CUDA, where target and drafter can."""
 
-    target: ModelCache
-    drafter: Drafter
-    rule: Rule
-    parameters: Mapping[str, float]
-    sampling: Sampling
-    mode: DraftMode
-    eos: Collection[int]
-    seed: int
-    meter: bool = True
+    def __init__(
+        self, target: ModelCache, drafter: Drafter, rule: Rule, parameters: Mapping[str, float], sampling: Sampling,
+        mode: DraftMode, eos: Collection[int], *, meter: bool = True, fixed: bool = False,
+    ) -> None:  # fmt: skip
+        self.target, self.drafter = target, drafter
+        self._rule, self._parameters, self._sampling, self._mode = rule, parameters, sampling, mode
+        self._eos, self._meter = eos, meter
+        self._moves: tuple[int, ...] = ()  # the path of the latest tree, where it is still to be put in place
+        self._fixed: FixedSteps | None = None
+        if fixed and isinstance(target, DirectCache):
+            self._fixed = FixedSteps(target, cast(FixedDrafter, drafter), self._read, self._judge)
 
+    @property
+    def path(self) -> str:
+        """How steps are computed, for the run's record."""
+        if self._fixed is None:
+            return self.target.path
+        return "fast layers, CUDA graphs" if self.target.device.type == "cuda" else "fast layers, fixed shapes"
+
+    @torch.inference_mode()
     def prefill(self, prompt: Sequence[int]) -> None:
-        """Reads all of the prompt but its last token, which is the root of the first step."""
-        with torch.inference_mode():
-            if len(prompt) > 1:
-                self.target.forward(torch.tensor(prompt[:-1], device=self.target.device), logits=1)
-            self.drafter.prefill(prompt)
-            synchronise(self.target.device)
+        """Begins a run: reads all of the prompt but its last token, which is the root of the first step."""
+        self.target.keep(0)
+        self._moves = ()
+        if len(prompt) > 1:
+            self.target.read(torch.tensor(prompt[:-1], device=self.target.device))
+        self.drafter.prefill(prompt)
+        synchronise(self.target.device)
 
-    def steps(self, prompt: Sequence[int], max_new_tokens: int) -> Iterator[RawStep]:
+    def steps(self, prompt: Sequence[int], max_new_tokens: int, seed: int) -> Iterator[RawStep]:
         """Steps until EOS or ``max_new_tokens``. Never drafts past the last token that may be emitted."""
         ids = list(prompt)
-        draws = uniforms(self.seed, max_new_tokens).to(self.target.device)
+        draws = uniforms(seed, max_new_tokens)
         while (position := len(ids) - len(prompt)) < max_new_tokens:
             limit = max_new_tokens - position - 1
-            u = step_uniforms(draws, self.seed, position, min(limit, self.drafter.longest) + 1)
+            u = step_uniforms(draws, seed, position, min(limit, self.drafter.longest) + 1)
             step = self._step(ids, limit, u)
             ids += step.emitted
             yield step
@@ -75,40 +90,64 @@ class Engine:
     @torch.inference_mode()
     def _step(self, ids: list[int], limit: int, u: torch.Tensor) -> RawStep:
         started = time.perf_counter()
-        draft = self.drafter.propose(ids, limit, u)
-        synchronise(self.target.device)
-        drafted = time.perf_counter()
-        verdict = self._verify(draft, u[: draft.depth + 1])
-        if draft.is_chain:
-            self.target.keep(len(ids) + len(verdict.path) - 1)
-        else:
-            self.target.keep_path(len(ids) - 1, verdict.path)
-        self.drafter.commit(verdict.path)
-        synchronise(self.target.device)
-        verified = time.perf_counter()
+        verdict, draft_s, set_up_s = self._fixed_step(ids, limit, u) or self._free_step(ids, limit, u)
         emitted = [int(verdict.nodes[node].id) for node in verdict.path[1:]] + [
             int(verdict.nodes[verdict.path[-1]].emit)
         ]
-        end = next((at for at, token in enumerate(emitted, start=1) if token in self.eos), None)
+        end = next((at for at, token in enumerate(emitted, start=1) if token in self._eos), None)
         return RawStep(
             verdict=verdict,
             emitted=tuple(emitted[:end]),
             recovers=end is None or end == len(emitted),
             eos=end is not None,
-            draft_s=drafted - started,
-            verify_s=verified - drafted,
+            draft_s=draft_s,
+            verify_s=time.perf_counter() - started - set_up_s - draft_s,
+            set_up_s=set_up_s,
         )
 
-    def _verify(self, draft: Draft, u: torch.Tensor) -> Verdict:
-        logits = self._read(draft)
-        rows = judge(logits, draft, self.rule, self.parameters, self.sampling, self.mode, u, self.meter)
-        verdict = walk(rows.tolist())
-        if not all(math.isfinite(node.z1) for node in verdict.nodes):
-            raise InvalidLogitsError("The target's logits contain values that are not numbers; try another dtype.")
-        return verdict
+    def _free_step(self, ids: list[int], limit: int, u: torch.Tensor) -> tuple[Verdict, float, float]:
+        """A step of any shape, the seconds until it was drafted, and those spent on recordings."""
+        started = time.perf_counter()
+        if self._moves:
+            self.target.move(self._moves, len(ids) - 1 - len(self._moves))
+            self._moves = ()
+        u = u.to(self.target.device)
+        draft = self.drafter.propose(ids, limit, u)
+        synchronise(self.target.device)
+        drafted = time.perf_counter()
+        verdict = _walked(self._judge(self._read(draft), draft, u[: draft.depth + 1]).tolist())
+        self.target.keep_path(len(ids) - 1, verdict.path)
+        self.drafter.commit(verdict.path)
+        synchronise(self.target.device)
+        return verdict, drafted - started, 0.0
+
+    def _fixed_step(self, ids: list[int], limit: int, u: torch.Tensor) -> tuple[Verdict, float, float] | None:
+        """A step of full size, if steps are fixed and the drafter can make one."""
+        if self._fixed is None or limit < self.drafter.longest:
+            return None
+        drafter = cast(FixedDrafter, self.drafter)
+        numbers = drafter.numbers(ids)
+        if numbers is None:
+            return None
+        answer, draft_s = self._fixed.step(ids, numbers, self._moves, u)
+        verdict = _walked(answer)
+        self._moves = verdict.path if drafter.branches else ()
+        self.target.length = len(ids) - 1 + len(verdict.path)
+        drafter.commit_fixed(ids, verdict.path)
+        return verdict, draft_s, self._fixed.set_up_s
 
     def _read(self, draft: Draft) -> torch.Tensor:
         """The target's raw logits after every node."""
         if draft.is_chain:
             return self.target.forward(draft.ids)
-        return self.target.forward_tree(draft.ids, draft.parents, draft.depths)
+        return self.target.forward_tree(draft.ids, draft.depths, ancestors(draft.parents, draft.depth))
+
+    def _judge(self, logits: torch.Tensor, draft: Draft, u: torch.Tensor) -> torch.Tensor:
+        return judge(logits, draft, self._rule, self._parameters, self._sampling, self._mode, u, self._meter)
+
+
+def _walked(answer: list[float]) -> Verdict:
+    verdict = walk(answer)
+    if not all(map(math.isfinite, verdict.nodes.column("z1"))):
+        raise InvalidLogitsError("The target's logits contain values that are not numbers; try another dtype.")
+    return verdict

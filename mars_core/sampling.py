@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from enum import IntEnum
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -36,7 +37,7 @@ def step_uniforms(draws: Tensor, seed: int, position: int, count: int) -> Tensor
     """
     source = random.Random(f"{seed}/{position}")
     others = torch.tensor([[source.random(), source.random()] for _ in range(count)], dtype=torch.float64)
-    return torch.cat([draws[position : position + count, None], others.to(draws.device)], -1)
+    return torch.cat([draws[position : position + count, None], others], -1)
 
 
 def lowest_argmax(logits: Tensor) -> Tensor:
@@ -63,7 +64,7 @@ def target_law(logits: Tensor, sampling: Sampling) -> Tensor:
 def _nucleus(logits: Tensor, top_p: float) -> Tensor:
     ordered, ids = logits.sort(-1)
     dropped = ordered.softmax(-1).cumsum(-1) <= 1 - top_p
-    dropped[:, -1] = False
+    dropped[:, -1].fill_(False)
     return logits.masked_fill(torch.zeros_like(dropped).scatter_(-1, ids, dropped), -torch.inf)
 
 
@@ -72,18 +73,29 @@ def shown_law(logits: Tensor, p: Tensor, sampling: Sampling) -> Tensor:
     return logits.softmax(-1) if sampling.temperature == 0 else p
 
 
-def draw(law: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
-    """Inverse CDF in id order: law [N, V], u [N] → ids [N] and the distance of u to the nearer end of its interval [N].
+class Drawn(NamedTuple):
+    """What uniforms drew from laws."""
 
-    An id of probability 0 is never drawn. The cumulative sum is float64.
-    """
-    cdf = law.double().cumsum(-1)
-    total = cdf[:, -1]
-    wanted = torch.minimum(u * total, torch.nextafter(total, torch.zeros_like(total)))
-    ids = torch.searchsorted(cdf, wanted[:, None], right=True).clamp(max=law.shape[-1] - 1)  # beyond only for a nan
-    upper = cdf.gather(-1, ids)
-    lower = cdf.gather(-1, (ids - 1).clamp(min=0)).masked_fill(ids == 0, 0.0)
-    return ids[:, 0], torch.minimum(wanted - lower[:, 0], upper[:, 0] - wanted)
+    ids: Tensor  # [N]
+    u: Tensor  # [N, 1] float64, times the sum of the law
+    cdf: Tensor  # [N, V] float64
+
+    def edge(self) -> Tensor:
+        """The distance of u to the nearer end of the interval of the id that it drew, [N]."""
+        ids = self.ids[:, None]
+        upper = self.cdf.gather(-1, ids)
+        lower = self.cdf.gather(-1, (ids - 1).clamp(min=0)).masked_fill(ids == 0, 0.0)
+        return torch.minimum(self.u - lower, upper - self.u)[:, 0]
+
+
+def draw(law: Tensor, u: Tensor) -> Drawn:
+    """Inverse CDF in id order: law [N, V], u [N]. An id of probability 0 is never drawn. The cumulative sum is float64."""
+    cdf = law.cumsum(-1, dtype=torch.float64)
+    total = cdf[:, -1:]
+    below = total * (1 - torch.finfo(torch.float64).eps)  # u · total may be rounded up to total, where nothing is
+    wanted = torch.minimum(u[:, None] * total, below)
+    ids = torch.searchsorted(cdf, wanted, right=True).clamp(max=law.shape[-1] - 1)  # beyond only for a nan
+    return Drawn(ids[:, 0], wanted, cdf)
 
 
 def residual(p: Tensor, q: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 
 import torch
@@ -13,6 +13,7 @@ import transformers
 
 from mars_core import __version__
 from mars_core.assembly import Assembler
+from mars_core.decoder import ModelCache, open_cache
 from mars_core.drafting.base import Drafter
 from mars_core.drafting.eagle3 import Eagle3Drafter
 from mars_core.drafting.model import ModelDrafter
@@ -20,7 +21,6 @@ from mars_core.drafting.ngram import NgramDrafter
 from mars_core.drafting.none import NoDrafter
 from mars_core.engine import Engine
 from mars_core.memory import PeakMemory
-from mars_core.model_cache import ModelCache
 from mars_core.models import Pair
 from mars_core.prompting import encode
 from mars_core.rules import RULES
@@ -105,9 +105,10 @@ class Run:
     """One generation. Iterate it for its Steps; ``trace`` is available at any time, before the end with status cancelled."""
 
     def __init__(self, pair: Pair, config: RunConfig, prompt_ids: list[int], meter: bool) -> None:
-        self._config = config
+        self._pair = pair
         self._prompt_ids = prompt_ids
-        self._engine = _engine(pair, config, meter)
+        self._kind, self._engine = _engine(pair, config, len(prompt_ids) + config.max_new_tokens, meter)
+        self._config = replace(config, environment={**config.environment, "path": self._engine.path})
         self._assembler = Assembler(pair.tokenizer, config.prompt.stop)
         self._steps: list[Step] = []
         self._prefill_s = math.nan
@@ -164,7 +165,8 @@ class Run:
         self._engine.prefill(self._prompt_ids)
         self._prefill_s = time.perf_counter() - started
         reason = StopReason.LENGTH
-        for raw in self._engine.steps(self._prompt_ids, self._config.max_new_tokens):
+        for raw in self._engine.steps(self._prompt_ids, self._config.max_new_tokens, self._config.seed):
+            started += raw.set_up_s  # recordings serve later runs too, and are no part of this one's time
             step, stopped = self._assembler.step(raw, time.perf_counter() - started)
             if stopped or raw.eos:
                 reason = StopReason.STOP_STRING if stopped else StopReason.EOS
@@ -180,6 +182,8 @@ class Run:
 
     def _finish(self, status: Status, reason: StopReason, error: str) -> None:
         self._status, self._stop_reason, self._error = status, reason, error
+        if self._pair.graphs and status is Status.COMPLETED:
+            self._pair.engines.give_back(self._kind, self._engine)
 
 
 def _sentence(error: BaseException) -> str:
@@ -187,29 +191,41 @@ def _sentence(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
 
 
-def _engine(pair: Pair, config: RunConfig, meter: bool) -> Engine:
+def _engine(pair: Pair, config: RunConfig, tokens: int, meter: bool) -> tuple[Hashable, Engine]:
+    """An engine for a text of at most ``tokens`` tokens, the prompt included, and its kind."""
+    if not pair.graphs:
+        return None, _build(pair, config, tokens, meter)
+    while tokens & (tokens - 1):  # up to a power of two, so that texts of about the same length share recordings
+        tokens += tokens & -tokens
+    rule = (config.rule.name, *sorted(config.rule.parameters.items()))
+    kind = (config.drafter, rule, config.sampling, min(tokens, pair.context), meter)
+    return kind, pair.engines.take(kind, lambda: _build(pair, config, min(tokens, pair.context), meter))
+
+
+def _build(pair: Pair, config: RunConfig, tokens: int, meter: bool) -> Engine:
     rule = RULES[config.rule.name]
     head = pair.head if config.drafter.kind == "eagle3" else None
-    target = ModelCache(pair.target, taps=head.config.taps if head else ())
+    nodes = config.drafter.tree.tokens if config.drafter.tree else config.drafter.k
+    target = open_cache(pair.target, tokens, nodes, head.config.taps if head else ())
     return Engine(
         target=target,
-        drafter=_drafter(pair, config, target),
+        drafter=_drafter(pair, config, target, tokens),
         rule=rule,
         parameters=rule.values(config.rule.parameters),
         sampling=config.sampling,
         mode=config.drafter.mode,
         eos=pair.eos_ids,
-        seed=config.seed,
         meter=meter,
+        fixed=pair.graphs,
     )
 
 
-def _drafter(pair: Pair, config: RunConfig, target: ModelCache) -> Drafter:
+def _drafter(pair: Pair, config: RunConfig, target: ModelCache, tokens: int) -> Drafter:
     drafter = config.drafter
     if drafter.kind == "ngram":
         return NgramDrafter(drafter.k, target.device)
     if drafter.kind == "eagle3" and pair.head is not None:
-        return Eagle3Drafter(pair.head, target, drafter.tree or TreeShape(drafter.k, drafter.k, 1))
+        return Eagle3Drafter(pair.head, target, drafter.tree or TreeShape(drafter.k, drafter.k, 1), tokens)
     if drafter.kind == "model" and pair.draft is not None:
-        return ModelDrafter(pair.draft, drafter.k, drafter.mode, config.sampling, pair.vocabulary)
+        return ModelDrafter(pair.draft, tokens, drafter.k, drafter.mode, config.sampling, pair.vocabulary)
     return NoDrafter(target.device)

@@ -15,13 +15,12 @@ def chain(length: int, device: torch.device) -> tuple[Tensor, Tensor]:
     return torch.arange(length, device=device), torch.arange(length + 1, device=device)
 
 
-def ancestors(parents: Tensor) -> Tensor:
-    """bool [N + 1, N + 1]: whether the column's node is the row's node or before it."""
-    size = len(parents) + 1
-    sees = torch.eye(size, device=parents.device)
-    sees[torch.arange(1, size, device=parents.device), parents] = 1
+def ancestors(parents: Tensor, depth: int) -> Tensor:
+    """bool [N + 1, N + 1]: whether the column's node is the row's node or before it. ``depth`` bounds that of the nodes."""
+    sees = torch.eye(len(parents) + 1, device=parents.device)
+    sees[1:].scatter_(1, parents[:, None], 1.0)
     reach = 1
-    while reach < size - 1:  # each product doubles how far back a node sees
+    while reach < depth:  # each product doubles how far back a node sees
         sees = (sees @ sees).clamp(max=1)
         reach *= 2
     return sees.bool()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Outcome(StrEnum):
@@ -124,8 +125,7 @@ class RunConfig:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Alternative:
+class Alternative(NamedTuple):
     """One of the target's likeliest tokens at a position: id, text and probability p under the run's sampling."""
 
     id: int

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
+from mars_core.decoder import prepare
 from mars_core.models import Pair, custom_pair
 from mars_core.types import ModelRef
 from tests.checkpoints import EOS, tiny_checkpoint, tiny_config, tiny_tokenizer
@@ -24,9 +25,13 @@ def disturbed(model: PreTrainedModel, strength: float, seed: int = 0) -> PreTrai
 
 
 def pair_of(
-    target: PreTrainedModel, draft: PreTrainedModel | None, tokenizer: PreTrainedTokenizerBase, eos: frozenset[int]
-) -> Pair:
-    """A Pair around models that are already in memory."""
+    target: PreTrainedModel, draft: PreTrainedModel | None, tokenizer: PreTrainedTokenizerBase, eos: frozenset[int],
+    *, fast: bool = True,
+) -> Pair:  # fmt: skip
+    """A Pair around models that are already in memory, prepared in place as they are when they are loaded, unless not ``fast``."""
+    for model in (target, draft):
+        if fast and model is not None:
+            prepare(model)
     ref = ModelRef("tests/target", "0" * 40)
     draft_ref = ModelRef("tests/draft", "1" * 40) if draft is not None else None
     return Pair(
@@ -54,7 +59,7 @@ def random_pair(
     return pair_of(target, disturbed(target, noise, seed), tiny_tokenizer(), eos)
 
 
-def loaded_pair(kind: str, folder: Path) -> Pair:
+def loaded_pair(kind: str, folder: Path, *, fast: bool = True) -> Pair:
     """As ``random_pair``, the target saved to ``folder`` and read back."""
     target = AutoModelForCausalLM.from_pretrained(tiny_checkpoint(kind, folder)).eval().requires_grad_(False)
-    return pair_of(target, disturbed(target, 0.01), tiny_tokenizer(), frozenset())
+    return pair_of(target, disturbed(target, 0.01), tiny_tokenizer(), frozenset(), fast=fast)

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, nn
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from mars_core.decoder import input_embedding
 from mars_core.demo.corpus import Document, documents
 from mars_core.demo.tokenizer import split_document, train_tokenizer
-from mars_core.model_cache import input_embedding
 
 log = logging.getLogger(__name__)
 WEIGHTS = Path(__file__).parent / "weights"

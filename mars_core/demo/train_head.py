@@ -22,11 +22,11 @@ from safetensors.torch import save as serialised
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from mars_core.decoder import input_embedding
 from mars_core.demo.corpus import documents
 from mars_core.demo.tokenizer import split_document
 from mars_core.demo.train import WEIGHTS, Recipe, Stage, encoded, optimise, pack
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
-from mars_core.model_cache import input_embedding
 
 log = logging.getLogger(__name__)
 _TEXT = replace(Recipe(), window=192, batch=32)

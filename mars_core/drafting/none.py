@@ -18,6 +18,9 @@ def without_draft(ids: Sequence[int], device: torch.device) -> Draft:
 class NoDrafter:
     """Proposes nothing."""
 
+    branches = False
+    ahead = 0
+
     def __init__(self, device: torch.device) -> None:
         self._device = device
 
@@ -32,4 +35,13 @@ class NoDrafter:
         return without_draft(ids, self._device)
 
     def commit(self, path: Sequence[int]) -> None:
+        """Nothing to roll back."""
+
+    def numbers(self, ids: Sequence[int]) -> list[int] | None:
+        return [ids[-1]]
+
+    def fixed(self, told: Tensor, u: Tensor, width: int) -> Draft:
+        return chain_draft(told, torch.ones(0, device=told.device))
+
+    def commit_fixed(self, ids: Sequence[int], path: Sequence[int]) -> None:
         """Nothing to roll back."""

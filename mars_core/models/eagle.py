@@ -17,7 +17,6 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from mars_core.eagle3 import checkpoint, config, tensors  # modules, not names: they import errors from this package
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models.errors import ModelError, explained
-from mars_core.models.linear import read_weights_once
 from mars_core.models.memory import needed
 from mars_core.models.source import (
     DESCRIPTION_FILES,
@@ -76,7 +75,6 @@ def load_planned(plan: HeadPlan, target: PreTrainedModel, progress: Progress) ->
     progress(f"Loading {label(ref)}: weights")
     with explained(ref), torch.no_grad():
         head = checkpoint.load_head(folder, plan.config, target, ref.name)
-        read_weights_once(head)
         return head, ModelRef(ref.name, _revision(folder, ref))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,13 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
+from mars_core.decoder import prepare
+from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head
+from mars_core.engines import Engines
 from mars_core.models.catalog import PairSpec
 from mars_core.models.eagle import HeadPlan, load_planned
 from mars_core.models.errors import ModelError, explained
-from mars_core.models.linear import read_weights_once
 from mars_core.models.memory import free_bytes, needed
 from mars_core.models.probe import check_class, check_config, probe
 from mars_core.models.source import Progress, description, has_tokenizer, label, weights
@@ -58,6 +60,8 @@ class Pair:
     vocabulary: int
     head: Eagle3Head | None = None
     head_ref: ModelRef | None = None
+    graphs: bool = False  # steps are recorded as CUDA graphs
+    engines: Engines = field(default_factory=Engines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ def plan(ref: ModelRef, progress: Progress) -> Plan:
 
 def load(
     spec: PairSpec, target: Plan, draft: Plan | None, head: HeadPlan | None, device: torch.device, dtype: torch.dtype,
-    progress: Progress,
+    graphs: bool, progress: Progress,
 ) -> Pair:  # fmt: skip
     """Loads and checks a planned pair. A target larger than one GPU is spread by accelerate. Raises ModelError."""
     tokenizer = _tokenizer(target)
@@ -97,6 +101,8 @@ def load(
     reserve = None if _fits(target, device, dtype) else _spread()
     first, first_ref = _model(target, device, dtype, progress, reserve)
     eagle, eagle_ref = load_planned(head, first, progress) if head else (None, None)
+    if eagle is not None:
+        prepare_head(eagle)
     return Pair(
         spec=spec,
         target=first,
@@ -111,6 +117,7 @@ def load(
         vocabulary=vocabulary,
         head=eagle,
         head_ref=eagle_ref,
+        graphs=graphs and first.device.type == "cuda",
     )
 
 
@@ -149,7 +156,7 @@ def _model(
         )
         model: PreTrainedModel = loaded[0].eval().requires_grad_(False)
         _check_complete(name, loaded[1])
-        read_weights_once(model)
+        prepare(model)
         progress(f"Loading {label(plan.ref)}: checking that its cache can be rolled back")
         probe(model, name)
     return model, ref

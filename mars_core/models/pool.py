@@ -28,17 +28,19 @@ def silent(_message: str) -> None:
 
 
 class ModelPool:
-    """Pairs on one device. ``device``: auto, cpu, cuda, cuda:N; ``dtype``: auto, float32, bfloat16, float16.
+    """Pairs on one device. ``device``: auto, cpu, cuda, cuda:N; ``dtype``: auto, float32, bfloat16, float16. ``graphs``: record steps
+    as CUDA graphs; not where every run is a process of its own (ZeroGPU).
 
     Loading is serialised by a lock; ``fits`` and ``loaded`` never wait for it.
     """
 
-    def __init__(self, *, device: str = "auto", dtype: str = "auto", max_pairs: int = 2) -> None:
+    def __init__(self, *, device: str = "auto", dtype: str = "auto", max_pairs: int = 2, graphs: bool = True) -> None:
         if max_pairs < 1:
             raise ValueError(f"max_pairs is {max_pairs}; it must be at least 1.")
         self.device = pick_device(device)
         self.dtype = pick_dtype(dtype, self.device)
         self._max_pairs = max_pairs
+        self._graphs = graphs
         self._pairs: OrderedDict[_Key, Pair] = OrderedDict()  # least recently used first
         self._lock = Lock()
 
@@ -75,7 +77,7 @@ class ModelPool:
         self._make_room(
             target.ref.name, sum(each.bytes(self.dtype) for each in (target, draft, head) if each), progress
         )
-        return load(spec, target, draft, head, self.device, self.dtype, progress)
+        return load(spec, target, draft, head, self.device, self.dtype, self._graphs, progress)
 
     def _make_room(self, name: str, needed: int, progress: Progress) -> None:
         """Frees pairs until this one fits and their number allows one more. Raises ModelError if it never fits."""

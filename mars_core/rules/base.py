@@ -29,17 +29,23 @@ class Evidence:
     drafter: Tensor | None  # [P, V] the drafter's law at the place, where it has one and the draft is a chain
     top_z: Tensor  # [P, ≥2] the largest logits, in falling order
     top_ids: Tensor  # [P, ≥2] their ids
-    at: Tensor  # [E] the place of each row
+    at: Tensor | None  # [E] the place of each row; None: row e is judged at place e
     x: Tensor  # [E, C] candidate ids
     q: Tensor  # [E, C] probability with which the candidate was drafted: 1 on greedy drafts
     confidence: Tensor  # [E, C] the drafter's own probability of it, on greedy drafts too (1 where it has none)
     tried: Tensor  # [E, 1] p of the siblings before this one, which were refused; 0 in a chain
     greedy: bool  # temperature 0
 
+    def place(self, values: Tensor) -> Tensor:
+        """Values at the place of each row, [P, …] → [E, …]."""
+        return values[: len(self.x)] if self.at is None else values[self.at]
+
     def of(self, values: Tensor) -> Tensor:
         """Values of the candidates, [E, C], from those of all tokens at all places, [P, V]."""
-        whole = self.x.shape[-1] == values.shape[-1]
-        return values[self.at] if whole else values[self.at[:, None], self.x]
+        if self.at is None or self.x.shape[-1] == values.shape[-1]:
+            placed = self.place(values)
+            return placed if self.x.shape[-1] == values.shape[-1] else placed.gather(-1, self.x)
+        return values[self.at[:, None], self.x]
 
     @property
     def p(self) -> Tensor:
@@ -48,7 +54,7 @@ class Evidence:
 
     def largest(self, law: Tensor) -> Tensor:
         """The largest value of a law at the place of each row, [P, V] → [E, 1]."""
-        return law.amax(-1, keepdim=True)[self.at]
+        return self.place(law.amax(-1, keepdim=True))
 
     @property
     def strict(self) -> Tensor:
@@ -58,22 +64,22 @@ class Evidence:
     @property
     def z1(self) -> Tensor:
         """The largest logit at the place of each row, [E, 1], float64."""
-        return self.top_z[self.at, 0:1].double()
+        return self.place(self.top_z)[:, 0:1].double()
 
     @property
     def z2(self) -> Tensor:
         """The second largest, [E, 1], float64."""
-        return self.top_z[self.at, 1:2].double()
+        return self.place(self.top_z)[:, 1:2].double()
 
     @property
     def is_top1(self) -> Tensor:
         """Whether the candidate is the target's best token, [E, C]."""
-        return self.x == self.top_ids[self.at, 0:1]
+        return self.x == self.place(self.top_ids)[:, 0:1]
 
     @property
     def is_top2(self) -> Tensor:
         """Whether it is the second best, [E, C]."""
-        return self.x == self.top_ids[self.at, 1:2]
+        return self.x == self.place(self.top_ids)[:, 1:2]
 
 
 Values = Mapping[str, float]

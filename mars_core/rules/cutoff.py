@@ -12,7 +12,7 @@ def typical(evidence: Evidence, values: Values) -> Tensor:
     """1 where p(x) > min(ε, δ·e^(−H)), H = −Σ p·ln(p + 1e-5); at temperature 0 strict."""
     if evidence.greedy:
         return evidence.strict
-    spread = -(evidence.law * (evidence.law + 1e-5).log()).sum(-1, keepdim=True)[evidence.at]
+    spread = evidence.place(-(evidence.law * (evidence.law + 1e-5).log()).sum(-1, keepdim=True))
     bar = (values["delta"] * (-spread).exp()).clamp(max=values["epsilon"])
     return (evidence.p > bar).to(evidence.q.dtype)
 
@@ -43,7 +43,7 @@ def threshold(evidence: Evidence, values: Values) -> Tensor:
 
 def _among(evidence: Evidence, count: int) -> Tensor:
     """bool [E, C]: fewer than ``count`` tokens have a larger logit than the candidate."""
-    least = evidence.logits.topk(min(count, evidence.logits.shape[-1])).values[evidence.at, -1:]
+    least = evidence.place(evidence.logits.topk(min(count, evidence.logits.shape[-1])).values[:, -1:])
     return evidence.of(evidence.logits) >= least
 
 

@@ -25,7 +25,7 @@ def ears(evidence: Evidence, values: Values) -> Tensor:
 
 def entropy(evidence: Evidence, values: Values) -> Tensor:
     """P(u·min(e^(−αH), t) ≤ p/q), H the entropy of p in nats."""
-    spread = -torch.xlogy(evidence.law, evidence.law).sum(-1, keepdim=True)[evidence.at]
+    spread = evidence.place(-torch.xlogy(evidence.law, evidence.law).sum(-1, keepdim=True))
     bar = (-values["alpha"] * spread).exp().clamp(max=values["limit"])
     return (_ratio(evidence) / bar).clamp(max=1)
 

@@ -24,7 +24,7 @@ def small_gap(evidence: Evidence, values: Values) -> Tensor:
 
 def released_tie(evidence: Evidence, values: Values) -> Tensor:
     """bool [E, 1]: the released code's test: on warped logits, with 1e-10 added to z₁ and no look at its sign."""
-    kept = evidence.law[evidence.at[:, None], evidence.top_ids[evidence.at, 1:2]] > 0
+    kept = evidence.place(evidence.law.gather(-1, evidence.top_ids[:, 1:2])) > 0
     return torch.where(kept, evidence.z2, -torch.inf) / (evidence.z1 + 1e-10) > values["theta"]
 
 

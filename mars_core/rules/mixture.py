@@ -18,10 +18,10 @@ def ensemble(evidence: Evidence, values: Values) -> Tensor:
 
 def ensemble_law(evidence: Evidence, values: Values) -> Tensor:
     """w·p + (1 − w)·q over the vocabulary, [E, V]; at temperature 0 of both softmaxes."""
-    mixed = values["weight"] * evidence.soft[evidence.at]
+    mixed = values["weight"] * evidence.place(evidence.soft)
     if evidence.drafter is not None:
         known = evidence.drafter.shape[-1]
-        mixed[:, :known] += (1 - values["weight"]) * evidence.drafter[evidence.at]
+        mixed[:, :known] += (1 - values["weight"]) * evidence.place(evidence.drafter)
     return mixed
 
 
@@ -35,7 +35,7 @@ def cascade_token(evidence: Evidence, values: Values) -> Tensor:
 def cascade_law(evidence: Evidence, values: Values) -> Tensor:
     """π = q·1_A + η·p over the vocabulary, [E, V]; η = 1 − q(A)."""
     trusted = evidence.q * _good(evidence, values)
-    law = (1 - trusted.sum(-1, keepdim=True)) * evidence.law[evidence.at]
+    law = (1 - trusted.sum(-1, keepdim=True)) * evidence.place(evidence.law)
     return law.scatter_add(-1, evidence.x, trusted.to(law.dtype))
 
 

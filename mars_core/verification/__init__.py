@@ -1,10 +1,11 @@
 """Applies a rule to a drafted tree: draw first, forgive second. Needs only torch.
 
-``judge`` works on the device and gives one row of numbers a node: the one transfer of a step. ``walk`` follows the kept path through
-those rows on the host.
+``judge`` works on the device and answers with one row of numbers: the one transfer of a step. ``walk`` reads it on the host and follows
+the kept path.
 """
 
-from mars_core.verification.draft import Draft, Node, Verdict, chain_draft, walk
+from mars_core.verification.draft import Draft, chain_draft
 from mars_core.verification.judge import judge
+from mars_core.verification.verdict import Node, Verdict, walk
 
 __all__ = ["Draft", "Node", "Verdict", "chain_draft", "judge", "walk"]

@@ -15,18 +15,19 @@ from torch import Tensor
 
 from mars_core.rules.base import Evidence, Reach, Rule, Siblings, everywhere
 from mars_core.sampling import Use, draw
-from mars_core.verification.decision import Decision, Places
+from mars_core.verification.children import Branches, Chain, Children
+from mars_core.verification.decision import Decision, Places, Shares
 from mars_core.verification.draft import Draft
-from mars_core.verification.shift import Children, law_shift
+from mars_core.verification.shift import Rest
 from mars_core.verification.window import window_chance, window_keep, window_law
 
 
-def decide_greedy(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float], meter: bool) -> Decision:
+def decide_greedy(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]) -> Decision:
     """keep, emit and the exact shift of a greedy draft under ``rule``."""
     children = _children(places, draft, rule)
     evidence = _evidence(places, draft, children)
     accept = rule.accept(evidence, values)[:, 0].double().clamp(0, 1) * children.fresh
-    strict = (draft.ids[1:] == places.own[draft.parents]) & (children.fresh > 0)
+    strict = (draft.ids[1:] == children.place(places.own)) & (children.fresh > 0)
     forgiveness = ((accept - children.p) / (1 - children.p)).clamp(min=0).nan_to_num(0.0)
     coin, emit = places.u[:, Use.ACCEPT], places.own
     in_turn = rule.siblings is Siblings.IN_TURN
@@ -34,7 +35,7 @@ def decide_greedy(places: Places, draft: Draft, rule: Rule, values: Mapping[str,
     if rule.reach is Reach.WINDOW:
         size = int(values["window"])
         law = window_law(children.p, forgiveness, size)
-        keep = window_keep(strict, coin[draft.parents] < children.p, forgiveness > 0, size)
+        keep = window_keep(strict, children.place(coin) < children.p, forgiveness > 0, size)
         forgiveness = forgiveness * window_chance(children.p, size)
     else:
         law = _law(rule, children, accept, forgiveness)
@@ -46,15 +47,23 @@ def decide_greedy(places: Places, draft: Draft, rule: Rule, values: Mapping[str,
         emit = torch.where(redraws, places.own, _without_children(places, draft))
     elif rule.aim is not None and places.greedy:
         emit = places.own.scatter(0, draft.parents, rule.aim(evidence, values).argmax(-1))
-    shift = law_shift(children, law, rule, redraws, places, emit, draft.ids[1:]) if meter else (coin, coin)
-    return Decision(keep, strict, emit, forgiveness, *shift)
+    return Decision(keep, strict, emit, forgiveness, Shares(law, _rest(rule, redraws, places)))
+
+
+def _rest(rule: Rule, redraws: Tensor | None, places: Places) -> Tensor:
+    """[N + 1]: where the rest of the law goes."""
+    if redraws is not None and not rule.emits_top1:
+        return redraws
+    one = rule.emits_top1 or (rule.aim is not None and places.greedy)
+    return torch.full_like(places.own, Rest.ONE if one else Rest.OTHERS)
 
 
 def _children(places: Places, draft: Draft, rule: Rule) -> Children:
-    x, parents, count = draft.ids[1:], draft.parents, draft.size + 1
-    p = places.law[parents, x].double()
+    x, parents = draft.ids[1:], draft.parents
     if draft.is_chain:
-        return Children(parents, None, torch.ones_like(p), p, count)
+        p = places.law[: draft.size].gather(-1, x[:, None])[:, 0].double()
+        return Chain(p, torch.ones_like(p), torch.zeros_like(p))
+    p = places.law[parents, x].double()
     place = torch.arange(draft.size, device=x.device)
     siblings = parents[:, None] == parents
     earlier = siblings & (place < place[:, None])
@@ -62,7 +71,7 @@ def _children(places: Places, draft: Draft, rule: Rule) -> Children:
     if rule.best_first:
         z = places.logits[parents, x]
         earlier = siblings & ((z > z[:, None]) | ((z == z[:, None]) & (place < place[:, None])))
-    return Children(parents, earlier, fresh, p * fresh, count)
+    return Branches(p * fresh, fresh, parents, earlier)
 
 
 def _evidence(places: Places, draft: Draft, children: Children) -> Evidence:
@@ -74,7 +83,7 @@ def _evidence(places: Places, draft: Draft, children: Children) -> Evidence:
         drafter=draft.law,
         top_z=places.top_z,
         top_ids=places.top_ids,
-        at=draft.parents,
+        at=None if draft.is_chain else draft.parents,
         x=draft.ids[1:, None],
         q=torch.ones_like(q),
         confidence=q,
@@ -87,37 +96,36 @@ def _law(rule: Rule, children: Children, accept: Tensor, forgiveness: Tensor) ->
     """Q [N]: the probability that each drafted token is what follows its node."""
     if rule.siblings is Siblings.IN_TURN:
         return accept * children.product_before(1 - accept)
-    missed = (1 - children.sum(children.p)).clamp(min=0)[children.parents]
+    missed = (1 - children.around(children.p)).clamp(min=0)
     return children.p + missed * forgiveness * children.product_before(1 - forgiveness)
 
 
 def _coupled(children: Children, law: Tensor, coin: Tensor, own: Tensor) -> Tensor:
     """keep [N]: y stands, or gives way to the children of which the law has more than p, no oftener than the law asks for."""
-    surplus = (law - children.p).clamp(min=0)
-    drawn = children.sum(own.double())
-    given_up = children.sum(own * (1 - law / children.p).clamp(min=0).nan_to_num(0.0))
-    outside = (children.sum(law - children.p) / (1 - children.sum(children.p))).nan_to_num(0.0).clamp(0, 1)
-    yields = (given_up + (1 - drawn) * outside)[children.parents]
-    u = coin[children.parents]
-    goal = u / yields * children.sum(surplus)[children.parents]
+    more, u = law - children.p, children.place(coin)
+    surplus = more.clamp(min=0)
+    drawn = children.around(own.double())
+    given_up = children.around(own * (1 - law / children.p).clamp(min=0).nan_to_num(0.0))
+    outside = (children.around(more) / (1 - children.around(children.p))).nan_to_num(0.0).clamp(0, 1)
+    yields = given_up + (1 - drawn) * outside
+    goal = u / yields * children.around(surplus)
     low = children.sum_before(surplus)
     return torch.where(u < yields, (low <= goal) & (goal < low + surplus), own)
 
 
 def _by_coin(children: Children, law: Tensor, coin: Tensor) -> Tensor:
     """keep [N]: the uniform falls into the child's share, whatever the target drew."""
-    low, u = children.sum_before(law), coin[children.parents]
+    low, u = children.sum_before(law), children.place(coin)
     return (low <= u) & (u < low + law)
 
 
 def _redraws(rule: Rule, evidence: Evidence, values: Mapping[str, float], children: Children) -> Tensor:
     """bool [N + 1]: nodes after which p itself is drawn from; those without children are."""
     assert rule.redraw is not None
-    stays = (~rule.redraw(evidence, values)[:, 0]).double()
-    return children.sum(stays) == 0
+    return ~children.any(~rule.redraw(evidence, values)[:, 0])
 
 
 def _without_children(places: Places, draft: Draft) -> Tensor:
     """[N + 1] draws from p without the children of each node."""
     rest = places.law.index_put((draft.parents, draft.ids[1:]), places.law.new_zeros(()))
-    return draw(rest, places.u[:, Use.DRAW])[0]
+    return draw(rest, places.u[:, Use.DRAW]).ids

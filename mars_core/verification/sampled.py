@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mars_core.rules.base import Evidence, Reach, Rule
 from mars_core.sampling import Use, draw, residual
-from mars_core.verification.decision import Decision, Places
+from mars_core.verification.decision import Decision, Distances, Places
 from mars_core.verification.draft import Draft
 
 
@@ -30,7 +30,6 @@ def _evidence(places: Places, draft: Draft) -> Evidence:
     assert draft.law is not None and draft.is_chain
     count, size = draft.size, places.law.shape[-1]
     q = exact(torch.nn.functional.pad(draft.law, (0, size - draft.law.shape[-1])))  # ids that only the target knows
-    at = torch.arange(count, device=q.device)
     law = exact(places.law[:count])
     return Evidence(
         logits=places.logits[:count],
@@ -39,7 +38,7 @@ def _evidence(places: Places, draft: Draft) -> Evidence:
         drafter=q,
         top_z=places.top_z[:count],
         top_ids=places.top_ids[:count],
-        at=at,
+        at=None,
         x=torch.arange(size, device=q.device).expand(count, -1),
         q=q,
         confidence=q,
@@ -61,7 +60,7 @@ def _by_token(
     accept, correction = accept_and_correction(evidence, rule, values)
     u = places.u[:count, Use.ACCEPT]
     chance, strict = accept.gather(-1, x)[:, 0], evidence.strict.gather(-1, x)[:, 0]
-    emitted = draw(correction, places.u[:count, Use.DRAW])[0]
+    emitted = draw(correction, places.u[:count, Use.DRAW]).ids
     bonus = places.top_ids[count:, 0] if rule.emits_top1 else places.own[count:]
     law = sampled_law(evidence.q, accept, correction) if meter else evidence.law
     bonus_p = places.law[count:].gather(-1, bonus[:, None])[:, 0].double()
@@ -71,8 +70,7 @@ def _by_token(
         strict=u < strict,
         emit=torch.cat([emitted, bonus]),
         forgiveness=((chance - strict) / (1 - strict)).clamp(min=0).nan_to_num(0.0),
-        tv=torch.cat([_tv(law, evidence.law), end[0]]),
-        kl=torch.cat([_kl(law, evidence.law), end[1]]),
+        shift=Distances(torch.cat([_tv(law, evidence.law), end[0]]), torch.cat([_kl(law, evidence.law), end[1]])),
     )
 
 
@@ -107,7 +105,7 @@ def _by_block(places: Places, x: Tensor, evidence: Evidence) -> Decision:
     u = places.u[:count, Use.ACCEPT]
     keep = (u < chance).flip(0).cummax(0).values.flip(0)
     correction = torch.where(mass[:, None] > 0, excess / mass[:, None], p)
-    emitted = draw(correction, places.u[:count, Use.DRAW])[0]
+    emitted = draw(correction, places.u[:count, Use.DRAW]).ids
     kept = torch.minimum(before[:, None] * p, q)  # q times the probability that the beginning up to here is kept
     law = (kept + (before - kept.sum(-1))[:, None] * correction) / before[:, None]
     law = torch.where(before[:, None] > 0, law, p)
@@ -117,8 +115,7 @@ def _by_block(places: Places, x: Tensor, evidence: Evidence) -> Decision:
         strict=keep,
         emit=torch.cat([emitted, places.own[count:]]),
         forgiveness=torch.zeros_like(chance),
-        tv=torch.cat([_tv(law, p), nothing]),
-        kl=torch.cat([_kl(law, p), nothing]),
+        shift=Distances(torch.cat([_tv(law, p), nothing]), torch.cat([_kl(law, p), nothing])),
     )
 
 

@@ -34,8 +34,7 @@ def window_law(p: Tensor, gate: Tensor, window: int) -> Tensor:
     the law follows the weight of each state: w tokens are still forced, w = 0 … window.
     """
     forgiven = (1 - p) * gate * _ahead(p, window)
-    states = torch.zeros(window + 1, dtype=p.dtype, device=p.device)
-    states[0] = 1
+    states = (torch.arange(window + 1, device=p.device) == 0).to(p.dtype)
     law = []
     for own, more in zip(p, forgiven, strict=True):
         after = torch.cat([states[1:], states.new_zeros(1)])

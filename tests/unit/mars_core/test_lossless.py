@@ -10,6 +10,7 @@ import torch
 from scipy.stats import chi2
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
+from mars_core.decoder.direct_cache import is_direct
 from mars_core.models import Pair
 from mars_core.session import Session, run_config
 from mars_core.telemetry import first_divergence
@@ -22,9 +23,15 @@ NEW_TOKENS = 40
 SAMPLINGS = [Sampling(0.0), Sampling(0.7), Sampling(1.0), Sampling(1.0, top_k=10), Sampling(0.7, top_p=0.9)]
 
 
-@pytest.fixture(scope="module", params=KINDS)
+FAST = ("llama", "mistral", "phi3", "qwen2", "qwen3")  # kinds that have fast layers
+
+
+@pytest.fixture(scope="module", params=[*KINDS, *(f"{kind}, its own modules" for kind in FAST)])
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    yield loaded_pair(request.param, tmp_path_factory.mktemp(request.param))
+    kind, _, own = request.param.partition(", ")
+    pair = loaded_pair(kind, tmp_path_factory.mktemp(kind), fast=not own)
+    assert is_direct(pair.target) is (kind in FAST and not own)
+    yield pair
 
 
 @pytest.fixture(scope="module")

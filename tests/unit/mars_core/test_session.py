@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from mars_core.eagle3.cache import prepare_head
 from mars_core.models import Pair
 from mars_core.session import Run, Session, run_config
 from mars_core.types import (
@@ -109,6 +110,7 @@ def test_pair_without_a_draft_model_says_so(pair: Pair) -> None:
 def headed(pair: Pair) -> Pair:
     """The pair with a random EAGLE-3 head."""
     head = random_head(tiny_config(pair.target.config, taps=(0, 1, 1)), pair.target).eval().requires_grad_(False)
+    prepare_head(head)
     return replace(pair, head=head, head_ref=ModelRef("tests/head", "2" * 40))
 
 
@@ -313,7 +315,7 @@ def test_nan_in_the_logits_is_named_and_the_next_run_works() -> None:
     pair = random_pair(eos=frozenset())
     run = Session(pair).start(config_for(pair))
     next(run)
-    weight = pair.target.get_output_embeddings().weight
+    weight = pair.target.get_decoder().norm.weight
     before = weight.clone()
     with torch.no_grad():
         weight.fill_(math.nan)

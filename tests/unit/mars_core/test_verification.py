@@ -14,6 +14,7 @@ from mars_core.rules import RULES, Siblings
 from mars_core.sampling import target_law
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification import Draft, Node, Verdict, chain_draft, judge, walk
+from mars_core.verification.verdict import Meter, Nodes
 
 V = 6
 SAMPLINGS = (Sampling(0.0), Sampling(1.0), Sampling(0.7, top_k=3), Sampling(1.3, top_p=0.8))
@@ -91,7 +92,7 @@ def decide(
 
 def column(rows: Tensor, name: str) -> list[float]:
     """One field of all nodes."""
-    return [float(value) for value in rows[Node._fields.index(name)]]
+    return [getattr(node, name) for node in Nodes(rows.tolist())]
 
 
 def middle_of(p: Tensor, token: int) -> float:
@@ -172,7 +173,7 @@ def test_measuring_changes_no_decision(rule: str, sampling: Sampling, mode: Draf
         logits, draft = case(tree, 3)
         metered = columns(logits, draft, rule, sampling, chance(draft, 3), mode=mode)
         plain = columns(logits, draft, rule, sampling, chance(draft, 3), mode=mode, meter=False)
-        assert torch.equal(metered[: len(plain)], plain)
+        assert torch.equal(metered[2 : len(plain)], plain[2:])
         full, bare = walk(metered.tolist()), walk(plain.tolist())
         assert (full.path, full.children) == (bare.path, bare.children)
         assert math.isnan(bare.nodes[0].tv)
@@ -181,14 +182,13 @@ def test_measuring_changes_no_decision(rule: str, sampling: Sampling, mode: Draf
 
 
 def test_the_path_goes_to_the_first_child_that_is_kept() -> None:
-    fields = Node._fields[:7]
-    rows: dict[str, list[float]] = {
-        "parent": [-1, 0, 0, 1, 2, 2], "keep": [1, 0, 1, 1, 1, 1], "strict": [1, 0, 0, 0, 0, 0], "id": [9, 1, 2, 3, 4, 5],
-        "own": [0.0] * 6, "emit": [0.0] * 6, "z1": [0.0] * 6,
-    }  # fmt: skip
-    verdict = walk([rows[name] for name in fields])
+    parent, keep, strict = [0, 0, 1, 2, 2], [0, 1, 1, 1, 1], [0] * 5
+    ids, others = [9, 1, 2, 3, 4, 5], [0.0] * (3 * 6)
+    verdict = walk([5, Meter.OFF, *parent, *keep, *strict, *ids, *others])
     assert verdict.path == (0, 2, 4)
-    assert verdict.children == ((1, 2), (3,), (4, 5), (), (), ())
+    assert verdict.children == [[1, 2], [3], [4, 5], [], [], []]
+    assert [node.id for node in verdict.nodes] == ids
+    assert verdict.nodes[0] == Node._make([-1.0, 1.0, 1.0, 9, 0.0, 0.0, 0.0, *verdict.nodes[0][7:]])
 
 
 @pytest.mark.parametrize("rule", RULES)

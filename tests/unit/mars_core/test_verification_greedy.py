@@ -13,7 +13,8 @@ from torch import Tensor
 from mars_core.rules import RULES, Siblings
 from mars_core.sampling import draw, target_law
 from mars_core.types import Sampling
-from mars_core.verification import Draft, Node, chain_draft, judge
+from mars_core.verification import Draft, chain_draft, judge
+from mars_core.verification.verdict import Nodes
 from tests.unit.mars_core.test_verification import (
     SAMPLINGS,
     TREES,
@@ -54,9 +55,9 @@ def outcomes(logits: Tensor, draft: Draft, rule: str, sampling: Sampling, u: Ten
         size = count * nodes
         many = Draft(torch.cat([ids[:1], ids]), parents, torch.arange(size + 1), q, size, False)
         first, z, u = 1, torch.cat([logits[:1], logits.repeat(count, 1)]), torch.cat([u[:1], u])
-    rows = judge(z, many, RULES[rule], values_of(rule), sampling, RULES[rule].modes[0], u, False)[:, first:]
+    rows = Nodes(judge(z, many, RULES[rule], values_of(rule), sampling, RULES[rule].modes[0], u, False).tolist())
     kept, token, after = (
-        rows[Node._fields.index(name)].view(count, nodes).clone() for name in ("keep", "id", "emit")
+        torch.tensor(rows.column(name)[first:], dtype=torch.float64).view(count, nodes) for name in ("keep", "id", "emit")
     )  # fmt: skip
     for node, children in enumerate(children_of(draft.parents)):
         for child in reversed(children):
@@ -209,7 +210,7 @@ def test_strict_path_follows_the_tokens_that_the_target_draws(rule: str, tree: s
         logits, draft = case(tree, seed)
         u = chance(draft, seed)
         verdict = decide(logits, draft, rule, sampling, u)
-        own = draw(target_law(logits, sampling), u[draft.depths, 0])[0].tolist()
+        own = draw(target_law(logits, sampling), u[draft.depths, 0]).ids.tolist()
         assert [node.own for node in verdict.nodes] == own
         for before, after in pairwise(verdict.path):
             assert (verdict.nodes[after].parent, verdict.nodes[after].id) == (before, own[before])

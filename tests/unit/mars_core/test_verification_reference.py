@@ -211,7 +211,7 @@ def test_mars_reference_decides_as_the_released_code(tree: str, sampling: Sampli
             )  # fmt: skip
             kept = [int(verdict.nodes[child].id) for child in children if verdict.nodes[child].keep]
             assert kept == ([] if token is None else [token])
-            drawn = int(draw(torch.tensor([law], dtype=torch.float64), mine[:1])[0])
+            drawn = int(draw(torch.tensor([law], dtype=torch.float64), mine[:1]).ids)
             assert token is not None or verdict.nodes[node].emit == drawn
 
 

@@ -1,0 +1,168 @@
+"""A decoder layer of the Llama family in few operations: joined projections, rotation in place, one attention call.
+
+Stands in for transformers' own layers (same call, same cache protocol). Shapes: B batch, n tokens, H width, d head size.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from mars_core.decoder.linear import FastLinear, joined, settle
+
+
+class Rotary(NamedTuple):
+    """Rotary positions, of the first d' ≤ d dimensions of a head: what x and what x with its halves exchanged are multiplied by."""
+
+    cos: Tensor  # [B or 1, n, 1, d']
+    sin: Tensor  # [B or 1, n, 1, d'], the first half negated
+
+    @staticmethod
+    def of(cos: Tensor, sin: Tensor) -> Rotary:
+        """From cosines and sines [B or 1, n, d'], as transformers' rotary modules give them."""
+        first, second = sin.chunk(2, -1)
+        return Rotary(cos.unsqueeze(-2), torch.cat((-first, second), -1).unsqueeze(-2))
+
+
+class Norm(nn.Module):
+    """Root mean square norm over the last dimension, times ``weight`` [..., size]."""
+
+    root: Tensor
+
+    def __init__(self, weight: Tensor, eps: float) -> None:
+        super().__init__()
+        self.eps, self.size = eps, weight.shape[-1]
+        self.weight = nn.Parameter(weight.detach(), requires_grad=False)
+        self.plain = weight.device.type == "cpu" and weight.dtype == torch.float32
+        if self.plain:  # x / √(mean x² + ε) · w = x / hypot(|x|, √(nε)) · √n w: half the time of the library's own here
+            self.weight = nn.Parameter(weight.detach() * math.sqrt(self.size), requires_grad=False)
+            self.register_buffer("root", torch.tensor(math.sqrt(self.size * eps)), persistent=False)
+        settle(self)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.plain:
+            return x / torch.hypot(torch.linalg.vector_norm(x, dim=-1, keepdim=True), self.root) * self.weight
+        if self.weight.dim() == 1:
+            return nn.functional.rms_norm(x, (self.size,), self.weight, self.eps)
+        return nn.functional.rms_norm(x, (self.size,), None, self.eps) * self.weight
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """Query heads, key/value heads, size of a head, and what attention scores are multiplied by."""
+
+    query: int
+    key: int
+    size: int
+    scale: float
+
+
+class Core(nn.Module):
+    """A layer without its first norm: attention over what it reads, and the feed-forward block."""
+
+    def __init__(
+        self, heads: Heads, qkv: FastLinear, output: FastLinear, norm: Norm, up: FastLinear, down: FastLinear,
+        activation: nn.Module, head_norm: Norm | None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.heads, self.qkv, self.output, self.norm = heads, qkv, output, norm
+        self.up, self.down, self.activation, self.head_norm = up, down, activation, head_norm
+        self.turned = heads.query + heads.key
+        settle(self)
+
+    def forward(
+        self, read: Tensor, residual: Tensor, rotary: Rotary, mask: Tensor | None, cache: Any, at: int
+    ) -> Tensor:
+        """read [B, n, R], residual [B, n, H] → [B, n, H]. ``cache`` (or None) takes keys and values as layer ``at``.
+
+        mask: additive or bool, [.., n, keys]; additive [n · G, keys] with each row G = query/key heads times; None: all before.
+        """
+        heads, (batch, count, _) = self.heads, read.shape
+        projected = self.qkv.forward(read).view(batch, count, -1, heads.size)  # query, key, value heads
+        turned, values = projected[:, :, : self.turned], projected[:, :, self.turned :].transpose(1, 2)
+        if self.head_norm is not None:
+            turned = self.head_norm.forward(turned)
+        _rotate(turned, rotary)
+        queries, keys = turned[:, :, : heads.query], turned[:, :, heads.query :].transpose(1, 2)
+        if cache is not None:
+            keys, values = cache.update(keys, values, at)
+        residual = self.output.added(_attend(queries, keys, values, mask, heads), residual)
+        gate, up = self.up.forward(self.norm.forward(residual)).chunk(2, -1)
+        return self.down.added(self.activation(gate) * up, residual)
+
+
+def _rotate(x: Tensor, rotary: Rotary) -> None:
+    """Rotary positions, in place: x [B, n, heads, d], of which the first d' are turned."""
+    size = rotary.cos.shape[-1]
+    part = x if size == x.shape[-1] else x[..., :size]
+    torch.addcmul(part.roll(size // 2, -1).mul_(rotary.sin), part, rotary.cos, out=part)
+
+
+def _attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, heads: Heads) -> Tensor:
+    """queries [B, n, query heads, d]; keys, values [B, key heads, w, d] → [B, n, query heads · d]."""
+    batch, n, *_ = queries.shape
+    attention, group = nn.functional.scaled_dot_product_attention, heads.query // heads.key
+    if mask is None or mask.shape[-2] != n * group or group == 1:
+        mixed = attention(
+            queries.transpose(1, 2), keys, values, attn_mask=mask, is_causal=mask is None and n > 1, scale=heads.scale,
+            enable_gqa=group > 1,
+        )  # fmt: skip
+        return mixed.transpose(1, 2).reshape(batch, n, -1)
+    # The query heads that share a key head become rows: no keys are repeated, and every kernel can do it.
+    split = queries.reshape(batch, n, heads.key, group, heads.size).transpose(1, 2)
+    mixed = attention(
+        split.reshape(batch, heads.key, n * group, heads.size), keys, values, attn_mask=mask, scale=heads.scale
+    )
+    return mixed.view(batch, heads.key, n, group, heads.size).transpose(1, 2).reshape(batch, n, -1)
+
+
+class FastLayer(nn.Module):
+    """In place of one of transformers' decoder layers."""
+
+    def __init__(self, norm: Norm, core: Core, at: int) -> None:
+        super().__init__()
+        self.norm, self.core, self.at = norm, core, at
+        settle(self)
+
+    def forward(
+        self, hidden_states: Tensor, attention_mask: Tensor | None = None, past_key_values: Any = None,
+        position_embeddings: tuple[Tensor, Tensor] | None = None, **_: Any,
+    ) -> Tensor:  # fmt: skip
+        """As transformers calls its layers."""
+        assert position_embeddings is not None
+        return self.step(hidden_states, Rotary.of(*position_embeddings), attention_mask, past_key_values)
+
+    def step(self, hidden: Tensor, rotary: Rotary, mask: Tensor | None, cache: Any) -> Tensor:
+        """hidden [B, n, H] → [B, n, H]."""
+        return self.core.forward(self.norm.forward(hidden), hidden, rotary, mask, cache, self.at)
+
+
+def norm_of(module: Any) -> Norm:
+    """From any of transformers' root mean square norms."""
+    return Norm(module.weight, module.variance_epsilon)
+
+
+def core_of(attention: Any, feed: Any, norm: Any, heads: Heads) -> Core:
+    """From modules with transformers' names: q/k/v_proj or qkv_proj, o_proj, gate/up_proj or gate_up_proj, down_proj."""
+    read = (
+        [attention.qkv_proj]
+        if hasattr(attention, "qkv_proj")
+        else [attention.q_proj, attention.k_proj, attention.v_proj]
+    )
+    up = [feed.gate_up_proj] if hasattr(feed, "gate_up_proj") else [feed.gate_proj, feed.up_proj]
+    return Core(
+        heads, joined(read), joined([attention.o_proj]), norm_of(norm), joined(up), joined([feed.down_proj]),
+        feed.activation_fn if hasattr(feed, "activation_fn") else feed.act_fn, _head_norm(attention, heads),
+    )  # fmt: skip
+
+
+def _head_norm(attention: Any, heads: Heads) -> Norm | None:
+    """The norms of queries and keys as one over all their heads."""
+    if getattr(attention, "q_norm", None) is None:
+        return None
+    q, k = attention.q_norm, attention.k_norm
+    return Norm(torch.cat([q.weight.expand(heads.query, -1), k.weight.expand(heads.key, -1)]), q.variance_epsilon)

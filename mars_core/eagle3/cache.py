@@ -1,0 +1,88 @@
+"""The head as decoding runs it: its layer in few operations, its keys and values in memory that is taken once."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from mars_core.decoder.cache import CHUNK
+from mars_core.decoder.direct_cache import rotary_table
+from mars_core.decoder.layer import Heads, Rotary, core_of, norm_of
+from mars_core.decoder.linear import pack
+from mars_core.decoder.spans import HostRuler, Lines, Ruler, Span
+from mars_core.decoder.store import Store
+from mars_core.eagle3.head import Eagle3Head, HeadLayer
+
+
+class FastHeadLayer(nn.Module):
+    """In place of a ``HeadLayer``, for inference."""
+
+    def __init__(self, layer: HeadLayer) -> None:
+        super().__init__()
+        heads = Heads(layer.q_proj.out_features // layer.head_dim, layer.kv_heads, layer.head_dim, layer.head_dim**-0.5)
+        self.norm_before_residual = layer.norm_before_residual
+        self.input_norm, self.hidden_norm = norm_of(layer.input_layernorm), norm_of(layer.hidden_norm)
+        self.core = core_of(layer, layer.mlp, layer.post_attention_layernorm, heads)
+
+    def step(self, embedded: Tensor, hidden: Tensor, rotary: Rotary, mask: Tensor | None, cache: Any) -> Tensor:
+        """embedded, hidden [B, n, H] → [B, n, H]."""
+        normed = self.hidden_norm(hidden)
+        residual = normed if self.norm_before_residual else hidden
+        after: Tensor = self.core(torch.cat((self.input_norm(embedded), normed), -1), residual, rotary, mask, cache, 0)
+        return after
+
+
+@torch.no_grad()
+def prepare_head(head: Eagle3Head) -> None:
+    """Makes a loaded head fit for decoding, in place; it can be trained and saved no more."""
+    head.register_module("layer", FastHeadLayer(head.layer))
+    head.register_module("norm", norm_of(head.norm))
+    pack(head)
+
+
+class HeadCache:
+    """Keys and values of a prepared head's entries, for a text of ``tokens`` and at most ``drafted`` entries at once.
+
+    The first ``length`` are stable; drafted ones stand behind them until the next ``extend``.
+    """
+
+    def __init__(self, head: Eagle3Head, tokens: int, drafted: int) -> None:
+        layer = cast(nn.Module, head.layer)
+        if not isinstance(layer, FastHeadLayer):
+            raise TypeError("The head must be prepared: see prepare_head.")
+        heads, like = layer.core.heads, head.embed_tokens.weight
+        self._head, self._layer = head, layer
+        self.length = 0
+        self.lines = Lines(rotary_table(head.rotary, tokens, drafted, like), heads.query // heads.key)
+        self.ruler: Ruler = HostRuler(self.lines)
+        self._store = Store(1, heads.key, tokens + drafted, heads.size, like.dtype, like.device)
+
+    def extend(self, ids: Tensor, hidden: Tensor) -> Tensor:
+        """Stable entries ids [n], hidden [n, H] after what is there → outputs [n, H]."""
+        outputs = []
+        for chunk, states in zip(ids.split(CHUNK), hidden.split(CHUNK), strict=True):
+            outputs.append(self._through_layer(chunk, states, self.ruler.chain(self.length, len(chunk))))
+            self.length += len(chunk)
+        return torch.cat(outputs) if len(outputs) > 1 else outputs[0]
+
+    def draft_next(self, ids: Tensor, hidden: Tensor, ahead: int) -> Tensor:
+        """One drafted entry of a chain, ids [1], hidden [1, H], after ``ahead`` others → outputs [1, H]."""
+        return self._through_layer(ids, hidden, self.ruler.chain(self.length + ahead, 1))
+
+    def draft(self, ids: Tensor, hidden: Tensor, depths: Tensor, sees: Tensor) -> Tensor:
+        """Drafted entries ids [n] at ``depths`` [n] (0 is the first); ``sees`` [n, m] among the m drafted ones, which end with these
+        → outputs [n, H]."""
+        return self._through_layer(ids, hidden, self.ruler.tree(self.length, depths, sees))
+
+    def predict(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs [n, H] → hidden states to feed back [n, H] and draft logits [n, D]."""
+        normed: Tensor = self._head.norm(outputs)
+        return (normed if self._head.config.norm_output else outputs), self._head.lm_head(normed)
+
+    def _through_layer(self, ids: Tensor, hidden: Tensor, span: Span) -> Tensor:
+        self._store.span = span
+        return self._layer.step(self._head.embed_tokens(ids)[None], hidden[None], span.rotary, span.full, self._store)[
+            0
+        ]

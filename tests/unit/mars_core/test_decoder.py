@@ -1,0 +1,196 @@
+"""Fast layers and preallocated caches: a pass over any of them gives the logits of a fresh pass through the model as it was loaded."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM, PreTrainedModel
+
+from mars_core.decoder import ModelCache, open_cache, prepare
+from mars_core.decoder.cache import CHUNK
+from mars_core.decoder.direct_cache import DirectCache, is_direct
+from mars_core.decoder.layer import FastLayer
+from mars_core.decoder.spans import ROWS, fixed
+from mars_core.tree import ancestors
+from tests.checkpoints import KINDS, tiny_config
+
+FAST = ("llama", "mistral", "phi3", "qwen2", "qwen3")
+LONG = CHUNK + 3 * ROWS  # more than one chunk, longer than any band of masks
+
+
+def built(kind: str, **options: Any) -> PreTrainedModel:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        config = tiny_config(kind, **{"max_position_embeddings": 4 * LONG, **options})
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+    return model.requires_grad_(False)
+
+
+def prepared(model: PreTrainedModel) -> PreTrainedModel:
+    model = copy.deepcopy(model)
+    prepare(model)
+    return model
+
+
+def some_ids(count: int, seed: int = 0) -> Tensor:
+    return torch.randint(3, 90, (count,), generator=torch.Generator().manual_seed(seed))
+
+
+def fresh(model: PreTrainedModel, ids: Tensor) -> Tensor:
+    logits: Tensor = model(ids[None], use_cache=False).logits[0]
+    return logits
+
+
+@pytest.fixture(
+    scope="module",
+    params=[*KINDS, "llama, biases", "qwen3, windows", "llama, llama3", "phi3, partial", "llama, one group"],
+)
+def plain(request: pytest.FixtureRequest) -> PreTrainedModel:
+    kind, _, variant = request.param.partition(", ")
+    options: dict[str, dict[str, Any]] = {
+        "": {},
+        "biases": {"attention_bias": True, "mlp_bias": True},
+        "windows": {
+            "use_sliding_window": True, "sliding_window": 8, "layer_types": ["full_attention", "sliding_attention"],
+        },
+        "llama3": {
+            "rope_parameters": {
+                "rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 16,
+            }
+        },
+        "partial": {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}},
+        "one group": {"num_key_value_heads": 4},
+    }  # fmt: skip
+    model = built(kind, **options[variant])
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(4)
+        for name, weight in model.named_parameters():
+            if weight.dim() == 1:  # norms and biases that are all 1 or 0 would hide a mistake
+                weight.copy_((1.0 if "norm" in name else 0.0) + 0.2 * torch.randn_like(weight))
+    return model
+
+
+@torch.no_grad()
+def test_passes_after_rollbacks_are_those_of_a_fresh_pass(plain: PreTrainedModel) -> None:
+    """A prompt, chains that are kept in part, one token, many tokens."""
+    model, ids = prepared(plain), some_ids(90)
+    assert is_direct(model) is (plain.config.model_type in FAST)
+    cache = open_cache(model, 120, 8)
+    cache.read(ids[:20])
+    at = 20
+    for count, kept in ((6, 3), (6, 6), (1, 1), (ROWS + 8, 2), (5, 0), (6, 4)):
+        wrong = torch.cat([ids[at : at + kept], some_ids(count - kept, seed=1)])
+        found = cache.forward(wrong)
+        torch.testing.assert_close(found, fresh(plain, torch.cat([ids[:at], wrong]))[at:], atol=2e-4, rtol=1e-3)
+        at += kept
+        cache.keep(at)
+    assert cache.length == at
+
+
+@torch.no_grad()
+def test_a_tree_is_read_path_by_path_and_a_path_is_kept(plain: PreTrainedModel) -> None:
+    if plain.config.model_type in ("gpt2", "gpt_neox"):
+        return  # EAGLE-3 heads, the only ones that draft trees, exist for other architectures
+    model, ids = prepared(plain), some_ids(14)
+    parents, depths = torch.tensor([0, 0, 1, 2, 2, 4]), torch.tensor([0, 1, 1, 2, 2, 2, 3])
+    cache = open_cache(model, 60, 6)
+    cache.read(ids)
+    nodes, path = some_ids(7, seed=2), [0, 2, 4, 6]
+    found = cache.forward_tree(nodes, depths, ancestors(parents, 3))
+    for node in range(7):
+        way = [node]
+        while way[0]:
+            way.insert(0, int(parents[way[0] - 1]))
+        alone = fresh(plain, torch.cat([ids, nodes[way]]))[-1]
+        torch.testing.assert_close(found[node], alone, atol=2e-4, rtol=1e-3)
+    cache.keep_path(len(ids), path)
+    text = torch.cat([ids, nodes[path]])
+    after = cache.forward(ids[:2])
+    torch.testing.assert_close(after, fresh(plain, torch.cat([text, ids[:2]]))[-2:], atol=2e-4, rtol=1e-3)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", FAST)
+def test_fixed_passes_are_free_ones(kind: str) -> None:
+    """From a length on the device, over rows that are not there yet: chains, a tree, and a prompt that has not begun."""
+    model, ids = prepared(built(kind)), some_ids(40)
+    free, steady = (open_cache(model, 100, 8) for _ in range(2))
+    assert isinstance(steady, DirectCache)
+    depths, sees = torch.tensor([0, 1, 1, 2]), ancestors(torch.tensor([0, 0, 2]), 2)
+    for length in (0, 1, 17, 30):
+        for cache in (free, steady):
+            cache.keep(0)
+            if length:
+                cache.read(ids[:length])
+        steady.length = 5  # what the host believes while it records does not matter
+        with fixed(steady, torch.tensor(length), 64):
+            chain = steady.forward(ids[30:36])
+        assert steady.length == 5
+        torch.testing.assert_close(chain, free.forward(ids[30:36]), atol=1e-5, rtol=1e-5)
+        free.keep(length)
+        with fixed(steady, torch.tensor(length), 64):
+            tree = steady.forward_tree(ids[:4], depths, sees)
+        torch.testing.assert_close(tree, free.forward_tree(ids[:4], depths, sees), atol=1e-5, rtol=1e-5)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["llama", "mistral", "gemma3"])
+def test_a_long_prompt_is_read_in_chunks(kind: str) -> None:
+    plain, ids = built(kind), some_ids(LONG)
+    cache = open_cache(prepared(plain), LONG + 8, 4, taps=(0, 1))
+    cache.read(ids)
+    assert cache.length == LONG
+    assert cache.features is not None and cache.features.shape == (LONG, 64)
+    hidden = plain(ids[None], output_hidden_states=True, use_cache=False).hidden_states
+    torch.testing.assert_close(cache.features, torch.cat([hidden[0][0], hidden[1][0]], -1), atol=1e-4, rtol=1e-3)
+    after = cache.forward(ids[:3])
+    torch.testing.assert_close(after, fresh(plain, torch.cat([ids, ids[:3]]))[-3:], atol=2e-4, rtol=1e-3)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["llama", "gemma2"])
+def test_no_pass_takes_memory_for_keys_and_values(kind: str) -> None:
+    """What is cached stays at its address, whatever is read, kept and rolled back."""
+    cache = open_cache(prepared(built(kind)), 100, 8)
+    cache.read(some_ids(10))
+    before = addresses(cache)
+    for _ in range(10):
+        cache.forward(some_ids(6))
+        cache.keep(cache.length - 3)
+    assert addresses(cache) == before
+
+
+def addresses(cache: ModelCache) -> list[int]:
+    if isinstance(cache, DirectCache):
+        return [cache._store._all.data_ptr()]
+    return [room.data_ptr() for layer in cache._cache.layers for room in layer._room]  # type: ignore[attr-defined]
+
+
+def test_layers_that_compute_something_else_are_left_alone() -> None:
+    plain = built("llama")
+    layer: Any = plain.get_decoder().layers[0]
+    layer.self_attn.scaling *= 1.5
+    right = prepared(plain)
+    assert is_direct(right), "a scaling of its own is read from the layer"
+    layer.mlp.forward = lambda x: 2 * x
+    model = prepared(plain)
+    assert not is_direct(model) and not any(isinstance(each, FastLayer) for each in model.modules())
+    ids = some_ids(9)
+    with torch.no_grad():
+        torch.testing.assert_close(fresh(model, ids), fresh(plain, ids), atol=1e-5, rtol=1e-4)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", FAST)
+def test_a_prepared_model_is_still_transformers_own(kind: str) -> None:
+    """``generate`` runs on it, with its own cache; biases, norms and rotary positions are in their places."""
+    plain = built(kind)
+    model, ids = prepared(plain), some_ids(7)[None]
+    options: Any = {"do_sample": False, "max_new_tokens": 12, "attention_mask": torch.ones_like(ids)}
+    assert torch.equal(model.generate(ids, **options), plain.generate(ids, **options))  # type: ignore[operator]
+    assert model.num_parameters() == pytest.approx(plain.num_parameters(), rel=0.01), "what memory is planned by"

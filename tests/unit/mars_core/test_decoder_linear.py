@@ -1,0 +1,46 @@
+"""Packed linear layers compute what they replace, for every number of rows, and keep no second copy of the weight."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from mars_core.decoder.linear import PackedLinear, PlainLinear, joined, pack
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("rows", [1, 2, 5, 17, 40, 300])
+@pytest.mark.parametrize("batch", [(), (1,), (2, 1)])
+def test_product_is_that_of_the_plain_layer(bias: bool, rows: int, batch: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    plain = nn.Linear(48, 33, bias=bias)
+    x, other = torch.randn(*batch, rows, 48), torch.randn(*batch, rows, 33)
+    with torch.inference_mode():
+        packed = PackedLinear(plain.weight, plain.bias)
+        assert packed(x).shape == (*batch, rows, 33)
+        torch.testing.assert_close(packed(x), plain(x), atol=1e-5, rtol=1e-5)
+        for layer in (packed, PlainLinear(plain.weight, plain.bias)):
+            torch.testing.assert_close(layer.added(x, other), other + plain(x), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_joined_layers_stand_side_by_side_also_where_one_has_no_bias(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    first, second = nn.Linear(8, 3, dtype=dtype), nn.Linear(8, 5, bias=False, dtype=dtype)
+    both, x = joined([first, second]), torch.randn(4, 8, dtype=dtype)
+    torch.testing.assert_close(both(x), torch.cat([first(x), second(x)], -1))
+    assert type(both) is (PackedLinear if dtype == torch.float32 else PlainLinear)
+
+
+def test_only_plain_float32_layers_are_packed_and_counts_stay() -> None:
+    class Odd(nn.Linear):
+        """A subclass may compute something else."""
+
+    model = nn.Sequential(nn.Linear(4, 4), Odd(4, 4), nn.Linear(4, 4).to(torch.bfloat16), nn.LayerNorm(4))
+    sizes = [(weight.shape, weight.dtype) for weight in model.parameters()]
+    pack(model)
+    assert [type(layer) for layer in model] == [PackedLinear, Odd, nn.Linear, nn.LayerNorm]
+    assert [(weight.shape, weight.dtype) for weight in model.parameters()] == sizes
+    first = model[0]
+    assert isinstance(first, PackedLinear) and first.weight.is_meta, "the numbers are in memory once"
