@@ -1,7 +1,7 @@
 # make run    the page on http://127.0.0.1:7860       (HOST=, PORT=)
 # make test   all tests, with a real browser          (ARGS="-k name")
 # make check  lint, format, types, import rules
-# make bench  measurements beside transformers' own   (ARGS=)
+# make bench  measurements beside transformers' own   (ARGS=)   more: python -m bench.{profile,growth,memory,page,cuda}
 # make clean  removes .venv and the caches
 #
 # PYTHON=python3.12        another interpreter (3.11 or later) for .venv

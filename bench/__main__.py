@@ -1,159 +1,133 @@
-"""``python -m bench``: our decoding beside transformers' on the bundled pair; prints a table and writes it to bench/results/."""
+"""``python -m bench``: our decoding beside transformers' on the bundled pair, in one interleaved run.
+
+Prints the report and writes it to bench/results/ beside the JSON that it follows from. Ends with 1 if outputs differ that must be equal.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
-import platform
-import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
-import transformers
 from transformers.utils import logging as transformers_logging
 
-from bench.measure import Samples, interleaved, ratio, same_outputs, timings
-from bench.methods import Setting, methods
-from mars_core.demo.corpus import held_out, held_out_requests
+from bench.machine import RESULTS, machine, stem
+from bench.measure import Samples, Spread, interleaved, median_speed, overall_tau, paired, same_outputs, spread
+from bench.methods import TREE, Setting, methods
+from bench.prompts import mixed_prompts
+from bench.report import FORMAT, Document, Equality, Goal, Row, Share, Table, dump, markdown
 from mars_core.models import CATALOG, ModelPool
+from mars_core.rules import RULES
 from mars_core.types import PromptConfig
 
-RESULTS = Path(__file__).parent / "results"
-GOALS = (("none", "generate", 1.0), ("strict", "assisted", 1.3), ("strict", "none", 1.6))  # at temperature 0
-TAU_GOALS = (("eagle3 tree", "strict", 1.25),)  # emitted tokens per target pass, at temperature 0
-METER_GOAL = 0.03  # of the wall time, for all that is measured of every token
+# At temperature 0: measure, method, baseline, goal, whether it binds. The two below the tree's speed say where that comes from.
+GOALS = (
+    ("speed", "none", "generate", 1.15, True),
+    ("speed", "strict", "assisted", 1.6, True),
+    ("speed", "strict", "none", 2.0, True),
+    ("tau", "eagle3 tree", "strict", 1.25, True),
+    ("speed", "eagle3 tree", "eagle3 chain", 1.0, False),
+    ("tau", "eagle3 tree", "eagle3 chain", None, False),
+    ("pace", "eagle3 tree", "eagle3 chain", None, False),
+)
+SHARE_GOAL = 0.03  # of the wall time, for all that is measured of every token
 METERED = ("strict", "mars", "eagle3 tree")  # each beside itself with the meter off
 EQUAL = (
-    ("none", "generate"), ("assisted", "generate"), ("strict", "none"), ("eagle3 chain", "none"), ("eagle3 tree", "none"),
+    ("none", "generate"), ("assisted", "generate"),
+    ("strict", "none"), ("eagle3 chain", "none"), ("eagle3 tree", "none"), ("ngram", "none"),
 )  # must give the same tokens  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--prompts", type=int, default=12, help="half of them problems, half stories")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--k", type=int, default=5)
-    parser.add_argument("--max-new-tokens", type=int, default=128)
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    options = parser.parse_args(arguments)
+    options = _parser().parse_args(arguments)
     transformers_logging.set_verbosity_error()
     pair = ModelPool().get(next(spec for spec in CATALOG if spec.key == "bundled"))
-    prompts = _prompts(options.prompts)
-    tables = {
+    prompts = mixed_prompts(options.prompts)
+    samples = {
         temperature: interleaved(
             methods(pair, Setting(temperature, options.k, options.max_new_tokens)), prompts, options.rounds
         )
         for temperature in (0.0, 1.0)
     }
-    text = _report(tables, options, str(pair.device))
-    sys.stdout.write(text)
-    options.out.mkdir(parents=True, exist_ok=True)
-    stem = options.out / f"{datetime.now(UTC):%Y-%m-%d}-bundled-{pair.device.type}"
-    stem.with_suffix(".md").write_text(text, encoding="utf-8")
-    stem.with_suffix(".json").write_text(json.dumps(_document(tables, options), indent=1), encoding="utf-8")
-    return 0 if all(same == count for *_, same, count in _equalities(tables[0.0])) else 1
+    found = document(samples, options, prompts, pair.device)
+    sys.stdout.write(markdown(found))
+    path = stem(options.out, "bundled", pair.device.type)
+    path.with_suffix(".json").write_text(dump(found), encoding="utf-8")
+    path.with_suffix(".md").write_text(markdown(found), encoding="utf-8")
+    return 0 if all(each.same == each.count for each in found.equalities) else 1
 
 
-def _prompts(count: int) -> list[PromptConfig]:
-    problems = [item.question for item in held_out()[: count - count // 2]]
-    return [PromptConfig(text) for text in (*problems, *held_out_requests(count // 2))]
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--prompts", type=_positive, default=12, help="half of them problems, half stories")
+    parser.add_argument("--rounds", type=_positive, default=3)
+    parser.add_argument("--k", type=_positive, default=5)
+    parser.add_argument("--max-new-tokens", type=_positive, default=128)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    return parser
 
 
-def _report(tables: dict[float, Samples], options: argparse.Namespace, device: str) -> str:
-    lines = [
-        "# Bundled pair, side by side",
-        "",
-        f"- command: `python -m bench --prompts {options.prompts} --rounds {options.rounds} --k {options.k}"
-        f" --max-new-tokens {options.max_new_tokens}`",
-        *(f"- {name}: {value}" for name, value in _machine(device).items()),
-        "",
-    ]
-    for temperature, samples in tables.items():
-        baseline = next(iter(samples))
-        lines += [
-            f"## Temperature {temperature:g}, greedy drafts, K = {options.k}",
-            "",
-            f"| method | tokens/s (median) | × {baseline} (median, quartiles) | τ | tokens |",
-            "|---|---:|---:|---:|---:|",
-            *(
-                f"| {row.name} | {row.tokens_per_s:.0f} | {row.ratio:.2f}× ({row.ratio_low:.2f}–{row.ratio_high:.2f}) "
-                f"| {row.tau:.2f} | {row.tokens} |".replace("nan", "–")
-                for row in timings(samples, baseline)
-            ),
-            "",
-        ]
-    first = tables[0.0]
-    lines += ["## Goals at temperature 0", "", "| ratio | measured | goal | reached |", "|---|---:|---:|---|"]
-    for method, baseline, goal in GOALS:
-        measured = ratio(first, method, baseline)
-        lines.append(
-            f"| {method} / {baseline} | {measured:.2f}× | {goal:.2f}× | {'yes' if measured >= goal else 'no'} |"
-        )
-    taus = {row.name: row.tau for row in timings(first, "none")}
-    for method, baseline, goal in TAU_GOALS:
-        measured = taus[method] / taus[baseline]
-        lines.append(
-            f"| τ of {method} / τ of {baseline} | {measured:.2f}× | {goal:.2f}× | {'yes' if measured >= goal else 'no'} |"
-        )
-    lines += ["", f"## What measuring costs (goal: at most {METER_GOAL:.0%} of the wall time)", ""]
-    lines += ["| method | temperature | share of the wall time |", "|---|---:|---:|"]
-    lines += [
-        f"| {name} | {temperature:g} | {1 - ratio(samples, name, f'{name}, meter off'):.1%} |"
-        for temperature, samples in tables.items()
-        for name in METERED
-    ]
-    lines += ["", "## Same tokens", ""]
-    lines += [f"- {method} = {baseline}: {same} of {count}" for method, baseline, same, count in _equalities(first)]
-    return "\n".join(lines) + "\n"
+def _positive(text: str) -> int:
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}; it must be 1 or more")
+    return int(text)
 
 
-def _equalities(samples: Samples) -> list[tuple[str, str, int, int]]:
-    return [(method, baseline, *same_outputs(samples, method, baseline)) for method, baseline in EQUAL]
+def document(
+    samples: Mapping[float, Samples], options: argparse.Namespace, prompts: Sequence[PromptConfig], device: torch.device
+) -> Document:
+    """What is stored of the run."""
+    first = samples[0.0]
+    return Document(
+        format=FORMAT,
+        command=f"python -m bench --prompts {options.prompts} --rounds {options.rounds} --k {options.k}"
+        f" --max-new-tokens {options.max_new_tokens}",
+        machine=machine(device),
+        options=_work(options),
+        prompts=tuple(prompt.text for prompt in prompts),
+        tables=tuple(_table(temperature, each) for temperature, each in samples.items()),
+        goals=tuple(
+            Goal(measure, method, baseline, goal, binding, spread(paired(first, method, baseline, measure)))
+            for measure, method, baseline, goal, binding in GOALS
+        ),
+        share_goal=SHARE_GOAL,
+        shares=tuple(_share(temperature, each, name) for temperature, each in samples.items() for name in METERED),
+        equalities=tuple(
+            Equality(method, baseline, *same_outputs(first, method, baseline)) for method, baseline in EQUAL
+        ),
+    )
 
 
-def _machine(device: str) -> dict[str, str]:
+def _work(options: argparse.Namespace) -> dict[str, str]:
     return {
-        "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        "commit": _commit(),
-        "hardware": f"{_processor()}, {torch.get_num_threads()} threads, device {device}",
-        "versions": f"python {platform.python_version()}, torch {torch.__version__}, transformers {transformers.__version__}",
+        **{name: str(getattr(options, name)) for name in ("prompts", "rounds", "k", "max_new_tokens")},
+        "tree": f"{TREE.tokens} nodes, depth {TREE.depth}, top-k {TREE.top_k}",
+        "theta": f"{RULES['mars'].values({})['theta']:g}",
     }
 
 
-def _commit() -> str:
-    git = ["git", "-C", str(RESULTS.parent)]
-    commit = subprocess.run(
-        [*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    changed = subprocess.run(
-        [*git, "status", "--porcelain"], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    return (commit or "unknown") + (" with changes" if changed else "")
+def _table(temperature: float, samples: Samples) -> Table:
+    baseline = next(iter(samples))
+    rows = (
+        Row(
+            name=name,
+            tokens_per_s=median_speed(own),
+            speed=spread(paired(samples, name, baseline)),
+            tau=overall_tau(own),
+            tokens=sum(sample.tokens for sample in own),
+            samples=tuple(own),
+        )
+        for name, own in samples.items()
+    )
+    return Table(temperature, baseline, tuple(rows))
 
 
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
-def _document(tables: dict[float, Samples], options: argparse.Namespace) -> dict[str, Any]:
-    return {
-        "machine": _machine("cpu"),
-        "options": {name: str(value) for name, value in vars(options).items()},
-        "tables": {
-            str(temperature): [
-                asdict(row) | {"tau": row.tau if row.tau == row.tau else None}
-                for row in timings(samples, next(iter(samples)))
-            ]
-            for temperature, samples in tables.items()
-        },
-    }
+def _share(temperature: float, samples: Samples, name: str) -> Share:
+    unmetered = f"{name}, meter off"
+    ratio = spread(paired(samples, name, unmetered))
+    return Share(temperature, name, unmetered, Spread(1 - ratio.median, 1 - ratio.high, 1 - ratio.low, ratio.count))
 
 
 if __name__ == "__main__":

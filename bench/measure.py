@@ -1,40 +1,54 @@
-"""Interleaved timing: every prompt is decoded by every method in random order, several rounds; ratios are paired by prompt and round."""
+"""Interleaved timing: every prompt is decoded by every method in random order, several rounds; ratios are paired by prompt and round.
+
+Needs neither torch nor the models: a stored run is counted with the same functions as a fresh one.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
+from typing import TYPE_CHECKING, NamedTuple
 
-from bench.methods import Method
-from mars_core.types import PromptConfig
+if TYPE_CHECKING:
+    from bench.methods import Method
+    from mars_core.types import PromptConfig
 
 WARM_UP_PROMPTS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """One method on all prompts. Speeds in tokens/s; ``ratio`` is to the baseline method, prompt by prompt and round by round."""
+class Sample(NamedTuple):
+    """One method on one prompt in one round."""
 
-    name: str
-    tokens_per_s: float  # median
-    ratio: float  # median
-    ratio_low: float  # first quartile
-    ratio_high: float  # third quartile
-    tau: float  # nan where a peer does not say
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
+    prompt: int
+    round: int
     seconds: float
-    ids: tuple[int, ...]
-    steps: int
+    tokens: int
+    steps: int  # 0 where a peer does not say
+    digest: str  # of the token ids
 
 
-Samples = dict[str, dict[tuple[int, int], Sample]]  # method → (prompt, round) → sample
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """What paired ratios come to."""
+
+    median: float
+    low: float  # first quartile
+    high: float  # third quartile
+    count: int
+
+
+Samples = Mapping[str, Sequence[Sample]]  # of every method, one for each prompt and round
+
+# More is better in each of them, and speed = tau × pace.
+MEASURES: Mapping[str, Callable[[Sample], float]] = {
+    "speed": lambda sample: sample.tokens / sample.seconds,
+    "tau": lambda sample: sample.tokens / sample.steps,
+    "pace": lambda sample: sample.steps / sample.seconds,
+}
 
 
 def interleaved(methods: Mapping[str, Method], prompts: Sequence[PromptConfig], rounds: int) -> Samples:
@@ -42,40 +56,58 @@ def interleaved(methods: Mapping[str, Method], prompts: Sequence[PromptConfig], 
     for prompt in prompts[:WARM_UP_PROMPTS]:
         for method in methods.values():
             method(prompt, 0)
-    samples: Samples = {name: {} for name in methods}
+    samples: dict[str, list[Sample]] = {name: [] for name in methods}
     order = random.Random(0)
     for turn in range(rounds):
         for number, prompt in enumerate(prompts):
             for name in order.sample(list(methods), len(methods)):
                 started = time.perf_counter()
                 decoded = methods[name](prompt, turn)
-                samples[name][number, turn] = Sample(time.perf_counter() - started, decoded.ids, decoded.steps)
+                seconds = time.perf_counter() - started
+                samples[name].append(
+                    Sample(number, turn, seconds, len(decoded.ids), decoded.steps, digest(decoded.ids))
+                )
     return samples
 
 
-def timings(samples: Samples, baseline: str) -> list[Timing]:
-    """One row a method, against ``baseline``."""
-    rows = []
-    for name, own in samples.items():
-        ratios = [_speed(sample) / _speed(samples[baseline][key]) for key, sample in own.items()]
-        low, _, high = quantiles(ratios, n=4) if len(ratios) > 1 else (ratios[0],) * 3
-        tokens = sum(len(sample.ids) for sample in own.values())
-        steps = sum(sample.steps for sample in own.values())
-        speed = median(map(_speed, own.values()))
-        rows.append(Timing(name, speed, median(ratios), low, high, tokens / steps if steps else float("nan"), tokens))
-    return rows
+def digest(ids: Sequence[int]) -> str:
+    """Equal for equal token ids, and only for them."""
+    return hashlib.sha256(" ".join(map(str, ids)).encode()).hexdigest()[:16]
 
 
-def ratio(samples: Samples, method: str, baseline: str) -> float:
-    """Median of the paired speed ratios."""
-    return median(_speed(sample) / _speed(samples[baseline][key]) for key, sample in samples[method].items())
+def paired(samples: Samples, method: str, baseline: str, measure: str = "speed") -> dict[int, list[float]]:
+    """The ratios method / baseline in each round, by prompt. Raises ValueError for a method or a run that is not there."""
+    value = MEASURES[measure]
+    missing = [name for name in (method, baseline) if name not in samples]
+    others = {(sample.prompt, sample.round): sample for sample in samples.get(baseline, ())}
+    if missing or {(sample.prompt, sample.round) for sample in samples[method]} != set(others):
+        raise ValueError(f"runs of {missing[0] if missing else f'{method} and {baseline} on the same prompts'}")
+    ratios: dict[int, list[float]] = {}
+    for sample in samples[method]:
+        ratios.setdefault(sample.prompt, []).append(value(sample) / value(others[sample.prompt, sample.round]))
+    return ratios
+
+
+def spread(ratios: Mapping[int, Sequence[float]]) -> Spread:
+    """Median and quartiles of the ratios of all prompts and rounds."""
+    values = [value for each in ratios.values() for value in each]
+    low, _, high = quantiles(values, n=4) if len(values) > 1 else (values[0],) * 3
+    return Spread(median(values), low, high, len(values))
 
 
 def same_outputs(samples: Samples, method: str, baseline: str) -> tuple[int, int]:
     """How many outputs are equal token for token, of how many."""
-    pairs = [(sample.ids, samples[baseline][key].ids) for key, sample in samples[method].items()]
-    return sum(left == right for left, right in pairs), len(pairs)
+    others = {(sample.prompt, sample.round): sample.digest for sample in samples[baseline]}
+    own = samples[method]
+    return sum(sample.digest == others[sample.prompt, sample.round] for sample in own), len(own)
 
 
-def _speed(sample: Sample) -> float:
-    return len(sample.ids) / sample.seconds
+def median_speed(samples: Sequence[Sample]) -> float:
+    """Tokens a second."""
+    return median(map(MEASURES["speed"], samples))
+
+
+def overall_tau(samples: Sequence[Sample]) -> float | None:
+    """Emitted tokens per target pass; None where a peer does not say how many passes there were."""
+    steps = sum(sample.steps for sample in samples)
+    return sum(sample.tokens for sample in samples) / steps if steps else None

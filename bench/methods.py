@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from mars_core.demo.train import WEIGHTS
 from mars_core.models import Pair
 from mars_core.session import Session, run_config
-from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, Sampling, TreeShape
+from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, Sampling, TreeShape
 
 TREE = TreeShape(24, 7, 4)
 
@@ -41,19 +41,26 @@ Method = Callable[[PromptConfig, int], Decoded]
 
 
 def methods(pair: Pair, setting: Setting) -> Mapping[str, Method]:
-    """By name, in the order of the table. The peers take part at temperature 0, where all must give the same tokens."""
+    """By name, in the order of the table, its baseline first.
+
+    The peers take part at temperature 0, where all must give the same tokens; above it a draft may be sampled too.
+    """
+    chain = DrafterConfig("model", k=setting.k)
+    tree = DrafterConfig("eagle3", tree=TREE)
     ours = {
-        "none": _ours(pair, setting, "strict", "none"),
-        "strict": _ours(pair, setting, "strict", "model"),
-        "strict, meter off": _ours(pair, setting, "strict", "model", meter=False),
-        "mars": _ours(pair, setting, "mars", "model"),
-        "mars, meter off": _ours(pair, setting, "mars", "model", meter=False),
-        "eagle3 chain": _ours(pair, setting, "strict", "eagle3"),
-        "eagle3 tree": _ours(pair, setting, "strict", "eagle3", tree=TREE),
-        "eagle3 tree, meter off": _ours(pair, setting, "strict", "eagle3", tree=TREE, meter=False),
+        "none": _ours(pair, setting, "strict", DrafterConfig("none")),
+        "strict": _ours(pair, setting, "strict", chain),
+        "strict, meter off": _ours(pair, setting, "strict", chain, meter=False),
+        "mars": _ours(pair, setting, "mars", chain),
+        "mars, meter off": _ours(pair, setting, "mars", chain, meter=False),
+        "eagle3 chain": _ours(pair, setting, "strict", DrafterConfig("eagle3", k=setting.k)),
+        "eagle3 tree": _ours(pair, setting, "strict", tree),
+        "eagle3 tree, meter off": _ours(pair, setting, "strict", tree, meter=False),
+        "ngram": _ours(pair, setting, "strict", DrafterConfig("ngram", k=setting.k)),
     }
     if setting.temperature:
-        return ours
+        sampled = DrafterConfig("model", k=setting.k, mode=DraftMode.SAMPLED)
+        return {**ours, "strict, sampled": _ours(pair, setting, "strict", sampled)}
     return {
         "generate": _generate(pair, setting, assisted=False),
         "assisted": _generate(pair, setting, assisted=True),
@@ -61,9 +68,7 @@ def methods(pair: Pair, setting: Setting) -> Mapping[str, Method]:
     }
 
 
-def _ours(
-    pair: Pair, setting: Setting, rule: str, kind: str, *, tree: TreeShape | None = None, meter: bool = True
-) -> Method:
+def _ours(pair: Pair, setting: Setting, rule: str, drafter: DrafterConfig, *, meter: bool = True) -> Method:
     session = Session(pair)
 
     def decode(prompt: PromptConfig, seed: int) -> Decoded:
@@ -71,7 +76,7 @@ def _ours(
             pair,
             prompt=prompt,
             rule=RuleConfig(rule),
-            drafter=DrafterConfig(kind, None, setting.k, tree=tree),
+            drafter=drafter,
             sampling=Sampling(setting.temperature),
             max_new_tokens=setting.max_new_tokens,
             seed=seed,

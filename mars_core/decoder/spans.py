@@ -16,6 +16,7 @@ from torch import Tensor
 from mars_core.decoder.layer import Rotary
 
 ROWS = 32  # tokens up to which the masks of chains are views
+_UNKNOWN = "with a sliding window, the positions of all rows after the cached ones must be known"
 
 
 class Span(NamedTuple):
@@ -34,9 +35,9 @@ class Ruler(Protocol):
     def chain(self, length: int, count: int) -> Span:
         """The next ``count`` tokens, each after the one before."""
 
-    def tree(self, length: int, depths: Tensor, sees: Tensor) -> Span:
-        """Tokens at ``depths`` [n] (0: the next position) that see what is cached and, of the m ≥ n rows after it, which end with
-        their own, those of ``sees`` bool [n, m]."""
+    def tree(self, length: int, depths: Tensor | int, sees: Tensor) -> Span:
+        """Tokens at ``depths`` [n], or all at one (0: the next position), that see what is cached and, of the m ≥ n rows after it,
+        which end with their own, those of ``sees`` bool [n, m]."""
 
 
 class Lines:
@@ -93,16 +94,17 @@ class HostRuler:
         full = None if len(slots) == end else self._lines.additive(seen)
         return full, self._lines.windowed(seen, slots, places, full)
 
-    def tree(self, length: int, depths: Tensor, sees: Tensor) -> Span:
+    def tree(self, length: int, depths: Tensor | int, sees: Tensor) -> Span:
         lines, (count, ahead) = self._lines, sees.shape
         end = length + ahead
         positions = length + depths
-        rotary = Rotary(lines.rotary.cos[:, positions], lines.rotary.sin[:, positions])
+        at = positions if isinstance(positions, Tensor) else slice(positions, positions + 1)
+        rotary = Rotary(lines.rotary.cos[:, at], lines.rotary.sin[:, at])
         full = torch.zeros(count * lines.group, end, dtype=lines.zero.dtype, device=sees.device)
         full[:, length:] = lines.additive(sees)
         windowed: Tensor | None = full
         if lines.window is not None:
-            assert count == ahead, "the positions of all rows after the cached ones must be known"
+            assert isinstance(positions, Tensor) and count == ahead, _UNKNOWN
             seen = torch.cat([sees.new_ones(count, length), sees], -1)
             windowed = lines.windowed(seen, positions, torch.cat([lines.places[:length], positions]), full)
         return Span(lines.places[end - count : end], rotary, full, windowed, end)
@@ -124,17 +126,17 @@ class DeviceRuler:
         full = lines.additive(seen)
         return Span(slots, self._rotary(slots), full, lines.windowed(seen, slots, places, full), self._width)
 
-    def tree(self, length: int, depths: Tensor, sees: Tensor) -> Span:
+    def tree(self, length: int, depths: Tensor | int, sees: Tensor) -> Span:
         lines, (count, ahead) = self._lines, sees.shape
         start = self._start(length)
-        positions = start + depths
+        positions = (start + depths).expand(count)
         after = lines.places[: self._width] - start  # of each row: its number among those after the cached ones
         drafted = (after >= 0) & (after < ahead)
         seen = (after < 0) | (drafted & sees[:, after.clamp(0, ahead - 1)])
         full = lines.additive(seen)
         windowed: Tensor | None = full
         if lines.window is not None:
-            assert count == ahead, "the positions of all rows after the cached ones must be known"
+            assert count == ahead, _UNKNOWN
             places = torch.where(drafted, positions[after.clamp(0, ahead - 1)], lines.places[: self._width])
             windowed = lines.windowed(seen, positions, places, full)
         slots = start + lines.places[ahead - count : ahead]

@@ -146,8 +146,8 @@ class _Growth:
         """Expands the best nodes of the depth found last."""
         eye = torch.eye(self._width, dtype=torch.bool, device=self._ids.device)
         self._sees = torch.cat([self._sees, eye], -1)
-        depths = torch.full((self._width,), len(self._rows) - 1, device=self._ids.device)
-        self._grow(self._cache.draft(self._head.target_ids(self._ids), self._hidden, depths, self._sees))
+        ids = self._head.target_ids(self._ids)
+        self._grow(self._cache.draft(ids, self._hidden, len(self._rows) - 1, self._sees))
 
     def _grow(self, output: Tensor) -> None:
         """Notes the best continuations of each expanded node, and takes the best of all as the next to be expanded."""

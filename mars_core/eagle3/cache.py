@@ -71,10 +71,10 @@ class HeadCache:
         """One drafted entry of a chain, ids [1], hidden [1, H], after ``ahead`` others → outputs [1, H]."""
         return self._through_layer(ids, hidden, self.ruler.chain(self.length + ahead, 1))
 
-    def draft(self, ids: Tensor, hidden: Tensor, depths: Tensor, sees: Tensor) -> Tensor:
-        """Drafted entries ids [n] at ``depths`` [n] (0 is the first); ``sees`` [n, m] among the m drafted ones, which end with these
+    def draft(self, ids: Tensor, hidden: Tensor, depth: int, sees: Tensor) -> Tensor:
+        """Drafted entries ids [n] at ``depth`` (0 is the first); ``sees`` [n, m] among the m drafted ones, which end with these
         → outputs [n, H]."""
-        return self._through_layer(ids, hidden, self.ruler.tree(self.length, depths, sees))
+        return self._through_layer(ids, hidden, self.ruler.tree(self.length, depth, sees))
 
     def predict(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
         """Outputs [n, H] → hidden states to feed back [n, H] and draft logits [n, D]."""

@@ -53,9 +53,9 @@ def decide_greedy(places: Places, draft: Draft, rule: Rule, values: Mapping[str,
 def _rest(rule: Rule, redraws: Tensor | None, places: Places) -> Tensor:
     """[N + 1]: where the rest of the law goes."""
     if redraws is not None and not rule.emits_top1:
-        return redraws
+        return redraws.double()
     one = rule.emits_top1 or (rule.aim is not None and places.greedy)
-    return torch.full_like(places.own, Rest.ONE if one else Rest.OTHERS)
+    return torch.full_like(places.u[:, 0], Rest.ONE if one else Rest.OTHERS)
 
 
 def _children(places: Places, draft: Draft, rule: Rule) -> Children:

@@ -34,12 +34,16 @@ def judge(
     given = places, draft, rule, values
     decision = decide_sampled(*given, meter) if sampled else decide_greedy(*given)
     kind = (Meter.DISTANCES if sampled else Meter.SHARES) if meter else Meter.OFF
-    basic = (
-        _head(draft.size, kind, logits.device), draft.parents, decision.keep, decision.strict,
-        draft.ids, places.own, decision.emit, places.top_z[:, 0],
-    )  # fmt: skip
     plain = sampling.temperature in (0, 1) and sampling.top_k == 0 and sampling.top_p == 1
-    return torch.cat([*basic, *_measures(places, draft, decision, plain)] if meter else basic)
+    integers, singles, doubles = _measures(places, draft, decision, plain) if meter else ((), (), ())
+    groups = (
+        (decision.keep, decision.strict),
+        (draft.parents, draft.ids, places.own, decision.emit, *integers),
+        (places.top_z[:, 0], *singles),
+        doubles,
+    )
+    head = _head(draft.size, kind, places.top_z.shape[-1], logits.device)
+    return torch.cat([head, *(torch.cat(group) for group in groups if group)])
 
 
 def _places(logits: Tensor, draft: Draft, sampling: Sampling, u: Tensor) -> Places:
@@ -64,8 +68,8 @@ def _best(logits: Tensor) -> tuple[Tensor, Tensor]:
     return torch.cat([z for z, _ in columns], -1), torch.cat([ids for _, ids in columns], -1)
 
 
-def _measures(places: Places, draft: Draft, decision: Decision, plain: bool) -> tuple[Tensor, ...]:
-    """The rest of the answer: of the drafted tokens, of the places after them, and the wide fields. ``plain``: the shown law is
+def _measures(places: Places, draft: Draft, decision: Decision, plain: bool) -> tuple[tuple[Tensor, ...], ...]:
+    """The fields that are metered, in the order of ``verdict``: integers, single and double floats. ``plain``: the shown law is
     softmax(z)."""
     logits, count = places.logits, draft.size
     likelihood, above = logits.log_softmax(-1), logits[:count] if draft.is_chain else logits[draft.parents]
@@ -74,19 +78,19 @@ def _measures(places: Places, draft: Draft, decision: Decision, plain: bool) -> 
     flat = torch.cat([draft.ids[1:], decision.emit, places.own]).add_(
         torch.cat([draft.parents, numbers, numbers]), alpha=logits.shape[-1]
     )
-    p, logprob = places.law.take(flat), likelihood.take(flat)
-    rank = (
+    p, logprob, end = places.law.take(flat), likelihood.take(flat), 2 * count + 1
+    entropy = _entropy(places.soft, likelihood if plain else places.soft.log())
+    integers = (
         (above > logits.take(flat[:count, None])).sum(-1),
         (logits > logits.gather(-1, decision.emit[:, None])).sum(-1),
+        places.top_ids.view(-1),
     )
-    log_soft = likelihood if plain else places.soft.log()
-    end = 2 * count + 1
-    return (
-        p[:count], draft.q, rank[0] + 1, logprob[:count], decision.forgiveness,
-        p[count:end], rank[1] + 1, logprob[count:end], places.u[:, Use.DRAW], places.u[:, Use.ACCEPT],
-        _entropy(places.soft, log_soft), *places.edges(), p[end:],
-        *decision.shift, places.top_ids.view(-1), places.top_z.view(-1), places.soft.gather(-1, places.top_ids).view(-1),
+    singles = (
+        p[:count], draft.q, logprob[:count], p[count:end], logprob[count:end], entropy, p[end:], places.top_z.view(-1),
+        places.soft.gather(-1, places.top_ids).view(-1),
     )  # fmt: skip
+    doubles = decision.forgiveness, places.u[:, Use.DRAW], places.u[:, Use.ACCEPT], *places.edges(), *decision.shift
+    return integers, singles, doubles
 
 
 def _entropy(law: Tensor, logarithms: Tensor) -> Tensor:
@@ -101,6 +105,6 @@ def _numbers(count: int, device: torch.device) -> Tensor:
 
 
 @cache
-def _head(count: int, meter: Meter, device: torch.device) -> Tensor:
+def _head(count: int, meter: Meter, width: int, device: torch.device) -> Tensor:
     """How an answer begins."""
-    return torch.tensor([count, meter], dtype=torch.float64, device=device)
+    return torch.tensor([count, meter, width], dtype=torch.float64, device=device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import IntEnum
 from functools import cache
-from typing import Any, NamedTuple, overload
+from typing import NamedTuple, overload
 
 from mars_core.verification.shift import Child, Rest, shift
 
@@ -50,45 +50,52 @@ class Meter(IntEnum):
     DISTANCES = 2  # total variation and KL divergence
 
 
-_DRAFTED = ("parent", "keep", "strict")  # fields of the drafted tokens, in the order of an answer
-_PLACES = ("id", "own", "emit", "z1")  # fields of all nodes
-_DRAFTED_METERED = ("p", "q", "rank", "logprob", "forgiveness")
-_PLACES_METERED = ("emit_p", "emit_rank", "emit_logprob", "u", "coin", "entropy", "wanted", "upper", "own_p")
+# An answer is how many tokens are drafted, a Meter, the alternatives a place (HEAD numbers), and then these, group by group: what
+# stands together is of one type on the device. What has a value for each drafted token, not for each node, is in _OF_DRAFTED.
+HEAD = 3
+_BOOLS = ("keep", "strict")
+_INTEGERS = ("parent", "id", "own", "emit")
+_SINGLES = ("z1",)
+_METERED_INTEGERS = ("above", "emit_above", "top_ids")
+_METERED_SINGLES = ("p", "q", "logprob", "emit_p", "emit_logprob", "entropy", "own_p", "top_z", "top_p")
+_METERED_DOUBLES = ("forgiveness", "u", "coin", "wanted", "upper")
+_SHIFT = {Meter.OFF: (), Meter.SHARES: ("share", "rest"), Meter.DISTANCES: ("tv", "kl")}
+_OF_DRAFTED = {"keep", "strict", "parent", "above", "p", "q", "logprob", "forgiveness", "share"}
+_WIDE = ("top_ids", "top_z", "top_p")
 _ROOT = {
     "parent": -1.0,
     "keep": 1.0,
     "strict": 1.0,
     "p": 1.0,
     "q": 1.0,
-    "rank": 1.0,
+    "above": 0.0,
     "logprob": 0.0,
     "forgiveness": 0.0,
 }
-_WIDE = 3  # fields at the end with several numbers a node
 _NAN, _INFINITE = float("nan"), float("inf")
-_UNMETERED: tuple[object, ...] = (_NAN,) * (len(Node._fields) - Node._fields.index("p") - _WIDE) + ((),) * _WIDE
+_BASIC = Node._fields.index("p")  # fields of a node that is not metered
+_UNMETERED: tuple[object, ...] = (_NAN,) * (len(Node._fields) - _BASIC - len(_WIDE)) + ((),) * len(_WIDE)
 
 
 @cache
-def _starts(drafted: int, meter: Meter) -> dict[str, int]:
+def _starts(drafted: int, meter: Meter, width: int) -> dict[str, int]:
     """Where each field begins in an answer."""
-    starts, at = {}, 2
-    shift = {Meter.SHARES: (("share",), ("rest",)), Meter.DISTANCES: ((), ("tv", "kl")), Meter.OFF: ((), ())}[meter]
-    metered = () if meter is Meter.OFF else ((_DRAFTED_METERED, drafted), (_PLACES_METERED, drafted + 1))
-    groups = ((_DRAFTED, drafted), (_PLACES, drafted + 1), *metered, (shift[0], drafted), (shift[1], drafted + 1))
-    for names, count in groups:
-        for name in names:
-            starts[name] = at
-            at += count
-    return starts | {"wide": at}
+    metered = (_METERED_INTEGERS, _METERED_SINGLES, _METERED_DOUBLES) if meter is not Meter.OFF else ((), (), ())
+    names = (*_BOOLS, *_INTEGERS, *metered[0], *_SINGLES, *metered[1], *metered[2], *_SHIFT[meter])
+    starts, at = {}, HEAD
+    for name in names:
+        starts[name] = at
+        at += (drafted + (name not in _OF_DRAFTED)) * (width if name in _WIDE else 1)
+    return starts
 
 
 class Nodes(Sequence[Node]):
     """The nodes of an answer, each put together when it is asked for: of most of a tree's only the draft is of interest."""
 
     def __init__(self, answer: Sequence[float]) -> None:
-        self._answer, self._drafted, self._meter = answer, int(answer[0]), Meter(int(answer[1]))
-        self._starts = _starts(self._drafted, self._meter)
+        self._answer, self._meter = answer, Meter(int(answer[1]))
+        self._drafted, self._width = int(answer[0]), int(answer[2])
+        self._starts = _starts(self._drafted, self._meter, self._width)
         self._made: dict[int, Node] = {}
         self.parents = [-1, *map(int, self.column("parent")[1:])]
         self.children: list[list[int]] = [[] for _ in self.parents]
@@ -121,41 +128,50 @@ class Nodes(Sequence[Node]):
         return list(self._answer[start : start + self._drafted + 1])
 
     def _node(self, number: int) -> Node:
-        drafted, places = self._drafted_fields, self._place_fields
+        at = self._at
+        basic = [at(name, number) for name in Node._fields[:_BASIC]]
         if self._meter is Meter.OFF:
-            return Node._make((*drafted(_DRAFTED, number), *places(_PLACES, number), *_UNMETERED))
-        *after, entropy, wanted, upper, own_p = places(_PLACES_METERED, number)
-        top_ids, top_z, top_p = self._wide(number)
-        edge = min(wanted - (upper - own_p), upper - wanted) if upper < _INFINITE else top_z[0] - top_z[1]
-        values = [*drafted(_DRAFTED, number), *places(_PLACES, number), *drafted(_DRAFTED_METERED, number)]
-        return Node._make((*values, *after, edge, entropy, *self._shift(number), top_ids, top_z, top_p))
+            return Node._make((*basic, *_UNMETERED))
+        top_ids, top_z, top_p = (self._wide(name, number) for name in _WIDE)
+        wanted, upper = at("wanted", number), at("upper", number)
+        lower = upper - at("own_p", number)
+        edge = min(wanted - lower, upper - wanted) if upper < _INFINITE else top_z[0] - top_z[1]
+        drafted = [
+            at("p", number),
+            at("q", number),
+            at("above", number) + 1,
+            at("logprob", number),
+            at("forgiveness", number),
+        ]
+        after = [
+            at("emit_p", number),
+            at("emit_above", number) + 1,
+            at("emit_logprob", number),
+            at("u", number),
+            at("coin", number),
+        ]
+        place = [edge, at("entropy", number), *self._shift(number)]
+        return Node._make((*basic, *drafted, *after, *place, top_ids, top_z, top_p))
 
-    def _drafted_fields(self, names: tuple[str, ...], number: int) -> list[Any]:
-        if number == 0:
-            return [_ROOT[name] for name in names]
-        return [self._answer[self._starts[name] + number - 1] for name in names]
+    def _at(self, name: str, number: int) -> float:
+        if name in _OF_DRAFTED:
+            return self._answer[self._starts[name] + number - 1] if number else _ROOT[name]
+        return self._answer[self._starts[name] + number]
 
-    def _place_fields(self, names: tuple[str, ...], number: int) -> list[Any]:
-        return [self._answer[self._starts[name] + number] for name in names]
-
-    def _wide(self, number: int) -> list[tuple[float, ...]]:
-        start, count = self._starts["wide"], self._drafted + 1
-        width = (len(self._answer) - start) // (_WIDE * count)
-        firsts = (start + (field * count + number) * width for field in range(_WIDE))
-        return [tuple(self._answer[first : first + width]) for first in firsts]
+    def _wide(self, name: str, number: int) -> tuple[float, ...]:
+        first = self._starts[name] + number * self._width
+        return tuple(self._answer[first : first + self._width])
 
     def _shift(self, number: int) -> tuple[float, float]:
         """TV and KL after a node."""
-        answer, starts = self._answer, self._starts
+        at = self._at
         if self._meter is Meter.DISTANCES:
-            return answer[starts["tv"] + number], answer[starts["kl"] + number]
+            return at("tv", number), at("kl", number)
         distinct: dict[float, Child] = {}
         for child in self.children[number]:
-            id_ = answer[starts["id"] + child]
-            if id_ not in distinct:
-                distinct[id_] = Child(id_, answer[starts["p"] + child - 1], answer[starts["share"] + child - 1])
-        rest = Rest(int(answer[starts["rest"] + number]))
-        return shift(tuple(distinct.values()), rest, answer[starts["emit"] + number], answer[starts["emit_p"] + number])
+            distinct.setdefault(at("id", child), Child(at("id", child), at("p", child), at("share", child)))
+        rest = Rest(int(at("rest", number)))
+        return shift(tuple(distinct.values()), rest, at("emit", number), at("emit_p", number))
 
 
 class Verdict(NamedTuple):

@@ -1,0 +1,190 @@
+"""``python -m bench.compare OLD.json NEW.json``: which ratios of two runs of ``make bench`` changed beyond noise.
+
+Only ratios within one run are compared, never times: of every method to its table's baseline, of the goals, and the shares of telemetry.
+Such a ratio also falls where its baseline became faster. The ratios that only explain a goal are left out.
+
+What is noise: the prompts are drawn anew with replacement, each with all its rounds (rounds of one prompt are not independent), and the
+difference of the two medians is taken, DRAWS times; both runs get the same prompts in a draw if they measured the same ones. A change
+is beyond noise if the interval of these differences leaves out 0. The intervals of a comparison hold together with 95 % (Bonferroni): one
+ratio of thirty that differs by chance is no regression. They know the noise within the two runs alone, and two processes differ by
+more (memory, clock): a ratio of two methods whose median changed by less than LEAST of itself is noise, too; the two of a share do the
+same work. Where all prompts may lie on one side of their median by chance, nothing is said: 12 prompts suffice for 100 ratios.
+
+Ends with 1 if there is a regression beyond noise, 2 if a file cannot be read, else 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.measure import paired
+from bench.report import LABELS, Document, read, signed
+
+DRAWS = 10_000
+LEVEL = 0.95  # of all intervals together
+LEAST = 0.02  # of the old median
+
+Ratios = Mapping[int, Sequence[float]]  # by prompt
+
+
+class Verdict(StrEnum):
+    """What became of a ratio."""
+
+    REGRESSION = "regression"
+    IMPROVEMENT = "improvement"
+    NOISE = "within noise"
+    UNKNOWN = "too few prompts"
+
+
+class Key(NamedTuple):
+    """A ratio that both runs may hold; of a share of telemetry the baseline is the method with the meter off."""
+
+    temperature: float
+    measure: str
+    method: str
+    baseline: str
+    share: bool
+
+    def __str__(self) -> str:
+        names = (
+            f"telemetry of {self.method}" if self.share else f"{LABELS[self.measure]}{self.method} / {self.baseline}"
+        )
+        return f"{names}, temperature {self.temperature:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Medians of the ratio in both runs, and the interval of their difference."""
+
+    key: Key
+    old: float
+    new: float
+    low: float
+    high: float
+    verdict: Verdict
+
+
+def ratios(document: Document) -> dict[Key, Ratios]:
+    """Raises ValueError naming the runs that a ratio needs and that are not there."""
+    tables = {table.temperature: table.samples for table in document.tables}
+    return {
+        key: paired(tables.get(key.temperature, {}), key.method, key.baseline, key.measure) for key in _keys(document)
+    }
+
+
+def _keys(document: Document) -> Iterator[Key]:
+    for table in document.tables:
+        yield from (
+            Key(table.temperature, "speed", row.name, table.baseline, False)
+            for row in table.rows
+            if row.name != table.baseline
+        )
+    yield from (
+        Key(0.0, each.measure, each.method, each.baseline, False) for each in document.goals if each.goal is not None
+    )
+    yield from (Key(each.temperature, "speed", each.method, each.unmetered, True) for each in document.shares)
+
+
+def changes(old: Mapping[Key, Ratios], new: Mapping[Key, Ratios], *, same_prompts: bool) -> list[Change]:
+    """One for every ratio of both."""
+    shared = [key for key in old if key in new]
+    alpha = (1 - LEVEL) / max(1, len(shared))
+    return [change(key, old[key], new[key], alpha, same_prompts=same_prompts) for key in shared]
+
+
+def change(key: Key, old: Ratios, new: Ratios, alpha: float, *, same_prompts: bool) -> Change:
+    before, after = _grid(old), _grid(new)
+    first, second = float(np.median(before)), float(np.median(after))
+    draw = np.random.default_rng(0)
+    places = draw.integers(len(before), size=(DRAWS, len(before)))
+    others = places if same_prompts else draw.integers(len(after), size=(DRAWS, len(after)))
+    low, high = np.quantile(_medians(after, others) - _medians(before, places), (alpha / 2, 1 - alpha / 2))
+    found = Change(key, first, second, float(low), float(high), Verdict.UNKNOWN)
+    few = 2 * 0.5 ** min(len(before), len(after)) > alpha  # the chance that all prompts lie on one side of the median
+    return found if few else replace(found, verdict=_verdict(found))
+
+
+def _grid(found: Ratios) -> NDArray[np.float64]:  # [prompts, rounds]
+    return np.array([found[prompt] for prompt in sorted(found)], dtype=np.float64)
+
+
+def _medians(grid: NDArray[np.float64], places: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Of every draw; ``grid``: [prompts, rounds], ``places``: [DRAWS, prompts], the result: [DRAWS]."""
+    medians: NDArray[np.float64] = np.median(grid[places].reshape(len(places), -1), axis=1)
+    return medians
+
+
+def _verdict(found: Change) -> Verdict:
+    least = 0 if found.key.share else LEAST * found.old
+    if found.low <= 0 <= found.high or abs(found.new - found.old) < least:
+        return Verdict.NOISE
+    return Verdict.REGRESSION if found.new < found.old else Verdict.IMPROVEMENT
+
+
+def report(old: Document, new: Document) -> tuple[str, bool]:
+    """Markdown, and whether there is a regression. Raises ValueError as ``ratios`` does."""
+    before, after = ratios(old), ratios(new)
+    names = sorted({name for name in (*old.options, *new.options) if old.options.get(name) != new.options.get(name)})
+    found = changes(before, after, same_prompts=old.prompts == new.prompts)
+    lines = [
+        *(f"- {name}: {', '.join(each.machine.values())}" for name, each in (("old", old), ("new", new))),
+        *(f"- other {name}: {old.options.get(name, '–')}, {new.options.get(name, '–')}" for name in names),
+        "",
+        "| ratio | old | new | change | interval of the change | |",
+        "|---|---:|---:|---:|---:|---|",
+        *map(_line, found),
+        *(f"| {key} | | | | | in the old file only |" for key in before if key not in after),
+        *(f"| {key} | | | | | in the new file only |" for key in after if key not in before),
+    ]
+    return "\n".join(lines) + "\n", any(each.verdict is Verdict.REGRESSION for each in found)
+
+
+def _line(found: Change) -> str:
+    """A share as it is (1 − the ratio), its changes in percentage points."""
+    difference = found.new - found.old
+    if found.key.share:
+        cells = [signed(1 - found.old), signed(1 - found.new)]
+        cells += [f"{-100 * difference:+.1f} points", f"{-100 * found.high:+.1f} to {-100 * found.low:+.1f}"]
+    else:
+        cells = [f"{found.old:.2f}×", f"{found.new:.2f}×"]
+        cells += [f"{difference / found.old:+.1%}", f"{found.low / found.old:+.1%} to {found.high / found.old:+.1%}"]
+    return f"| {found.key} | {' | '.join(cells)} | {found.verdict} |"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.compare", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("old", type=Path, metavar="OLD.json")
+    parser.add_argument("new", type=Path, metavar="NEW.json")
+    options = parser.parse_args(arguments)
+    try:
+        text, worse = report(_readable(options.old), _readable(options.new))
+    except ValueError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    sys.stdout.write(text)
+    return 1 if worse else 0
+
+
+def _readable(path: Path) -> Document:
+    """A document of which all ratios can be taken. Raises ValueError with one sentence that names the file and what is missing."""
+    document = read(path)
+    try:
+        ratios(document)
+    except ValueError as error:
+        raise ValueError(f"{path} is no result of this bench: {error} are missing.") from error
+    return document
+
+
+if __name__ == "__main__":
+    sys.exit(main())

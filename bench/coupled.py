@@ -1,0 +1,250 @@
+"""Random pairs with the sizes of public models, whose drafts are right about as often as one wishes: for speed, not for text.
+
+Target and drafter agree because both are a bigram from embedding to output layer. Token x has a random code of unit length; the
+output row of a token is the code of the token before it on a first ring of tokens plus a times that of the token before
+it on a second ring, so that after x two tokens are likely, with logits near β and a(x)·β. Every model carries the codes
+in its first channels, whatever its width. What its random layers add to the residual stream has root mean square ``noise``, and
+``noise`` is also the standard deviation of z/β that follows from it: the larger, the more often two models choose differently.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    LlamaConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    Qwen3Config,
+)
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
+from bench.prompts import mixed_prompts
+from mars_core.decoder import prepare
+from mars_core.demo.train import WEIGHTS
+from mars_core.eagle3.cache import prepare_head
+from mars_core.eagle3.head import Eagle3Head, HeadConfig
+from mars_core.models import Pair, custom_pair
+from mars_core.types import ModelRef, PromptConfig
+
+CONTEXT = 4096  # tokens
+SHARPNESS = 24.0  # β, the logit of the likeliest token
+RIVAL = (0.5, 1.0)  # a(x) is uniform between these
+CODE = 256  # channels, or fewer where a model is narrower
+FAINT = 0.01  # what fills the other channels, so that no weight is zero
+SELF = 16.0  # the score with which a head's entry attends to itself
+SILU_RMS = 0.596  # root mean square of silu(g)·u for independent standard normal g and u
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Sizes of one model. ``source``: where they are public. ``tied``: the original's output layer is its embedding table."""
+
+    source: str
+    family: type[LlamaConfig | Qwen3Config]
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+    vocabulary: int
+    rope_theta: float
+    tied: bool = False
+    drafted: int = 0  # draft vocabulary of an EAGLE-3 head
+
+    def config(self, *, tied: bool = False) -> LlamaConfig | Qwen3Config:
+        """With output layers of their own, so that a draft's can hold the bigram: a pass reads as many bytes as one of a tied model."""
+        fields: Mapping[str, Any] = {
+            "hidden_size": self.hidden, "num_hidden_layers": self.layers, "num_attention_heads": self.heads,
+            "num_key_value_heads": self.kv_heads, "head_dim": self.head_dim, "intermediate_size": self.intermediate,
+            "vocab_size": self.vocabulary, "max_position_embeddings": CONTEXT, "tie_word_embeddings": tied,
+            "rope_parameters": {"rope_type": "default", "rope_theta": self.rope_theta},
+            "bos_token_id": None, "eos_token_id": None, "pad_token_id": None,
+        }  # fmt: skip
+        return self.family(**fields)
+
+
+class Trio(NamedTuple):
+    """A target with what drafts for it: another model, or a head."""
+
+    target: Shape
+    draft: Shape | None = None
+    head: Shape | None = None
+
+
+_8B = Shape("meta-llama/Llama-3.1-8B-Instruct", LlamaConfig, 4096, 32, 32, 8, 128, 14336, 128256, 5e5)
+_1B = Shape("meta-llama/Llama-3.2-1B-Instruct", LlamaConfig, 2048, 16, 32, 8, 64, 8192, 128256, 5e5, tied=True)
+_QWEN_8B = Shape("Qwen/Qwen3-8B", Qwen3Config, 4096, 36, 32, 8, 128, 12288, 151936, 1e6)
+_QWEN_SMALL = Shape("Qwen/Qwen3-0.6B", Qwen3Config, 1024, 28, 16, 8, 128, 3072, 151936, 1e6, tied=True)
+_HEAD = replace(_8B, source="yuhuili/EAGLE3-LLaMA3.1-Instruct-8B", layers=1, drafted=32000)
+PUBLIC: Mapping[str, Trio] = {  # as their config.json is remembered: none could be fetched when this was written
+    "llama": Trio(_8B, _1B),
+    "qwen": Trio(_QWEN_8B, _QWEN_SMALL),
+    "eagle3": Trio(_8B, head=_HEAD),
+}
+_TINY: Mapping[str, Any] = {"source": "tiny shapes", "heads": 4, "kv_heads": 2, "head_dim": 32, "vocabulary": 1536}
+
+
+def tiny(trio: Trio) -> Trio:
+    """The same families in sizes for a test."""
+    draft = replace(trio.draft, hidden=64, layers=2, intermediate=128, **_TINY) if trio.draft else None
+    head = replace(trio.head, hidden=128, intermediate=256, drafted=1024, **_TINY) if trio.head else None
+    return Trio(replace(trio.target, hidden=128, layers=6, intermediate=256, **_TINY), draft, head)
+
+
+class Codes(NamedTuple):
+    """What all models of a pair share: rows [V, R] of the embedding and of the output layer."""
+
+    inputs: Tensor
+    outputs: Tensor
+
+
+def codes(vocabulary: int, rank: int, closed: int, seed: int) -> Codes:
+    """The rings go through the first ``closed`` ids only: no other token is likely anywhere, and a text stays in them."""
+    source = torch.Generator().manual_seed(seed)
+    inputs = torch.randn(vocabulary, rank, generator=source)
+    inputs /= inputs.norm(dim=-1, keepdim=True)
+    rival = torch.empty(closed, 1).uniform_(*RIVAL, generator=source)
+    outputs = torch.zeros_like(inputs)
+    for weight in (torch.ones_like(rival), rival):
+        ring = torch.randperm(closed, generator=source)
+        outputs[ring.roll(-1)] += (weight * inputs[:closed])[ring]
+    return Codes(inputs, outputs)
+
+
+def coupled_models(
+    trio: Trio, noise: float, device: torch.device, dtype: torch.dtype, seed: int = 0
+) -> tuple[PreTrainedModel, PreTrainedModel | None]:
+    """Target and draft as transformers makes them; the same arguments give the same weights."""
+    shared = _shared(trio, seed)
+    target = random_model(trio.target, shared, noise, device, dtype, seed + 1)
+    return target, random_model(trio.draft, shared, noise, device, dtype, seed + 2) if trio.draft else None
+
+
+def coupled_pair(trio: Trio, noise: float, device: torch.device, dtype: torch.dtype, seed: int = 0) -> Pair:
+    """The same models, prepared as the project prepares what it loads, with the bundled pair's tokenizer. No text ever ends."""
+    target, draft = coupled_models(trio, noise, device, dtype, seed)
+    head = random_head(trio.head, target, _shared(trio, seed), noise, seed + 3) if trio.head else None
+    for model in (target, draft):
+        if model is not None:
+            prepare(model)
+    if head is not None:
+        prepare_head(head)
+    refs = [ModelRef(f"random/{shape.source.rpartition('/')[2]}", f"seed {seed}") for shape in trio if shape]
+    return Pair(
+        spec=custom_pair(*refs[:2]), target=target, draft=draft, tokenizer=tokenizer(), device=target.device, dtype=dtype,
+        target_ref=refs[0], draft_ref=refs[1] if draft is not None else None, context=CONTEXT, eos_ids=frozenset(),
+        vocabulary=trio.target.vocabulary, graphs=device.type == "cuda", head=head, head_ref=refs[1] if head is not None else None,
+    )  # fmt: skip
+
+
+def tokenizer() -> PreTrainedTokenizerBase:
+    """The bundled pair's: its ids are the first ones of every pair here."""
+    loaded: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(WEIGHTS / "target")
+    return loaded
+
+
+def prompts(count: int) -> list[PromptConfig]:
+    """The bundled pair's, each begun at another word, so that their last words, on which all depends here, are not the same."""
+    words = [prompt.text.split() for prompt in mixed_prompts(count)]
+    return [PromptConfig(" ".join(each[at:] + each[:at]), chat=False) for at, each in enumerate(words, start=1)]
+
+
+def _shared(trio: Trio, seed: int) -> Codes:
+    shapes = [shape for shape in trio if shape is not None]
+    rank = min(CODE, *(min(shape.hidden, shape.kv_heads * shape.head_dim) for shape in shapes))
+    closed = min(len(tokenizer()), *(shape.drafted or shape.vocabulary for shape in shapes))
+    return codes(trio.target.vocabulary, rank, closed, seed)
+
+
+@torch.no_grad()
+def random_model(
+    shape: Shape, shared: Codes, noise: float, device: torch.device, dtype: torch.dtype, seed: int
+) -> PreTrainedModel:
+    """Made on the device, filled in place one matrix after the other: it never takes more memory than its weights."""
+    with torch.random.fork_rng(devices=[]), device:
+        model: Any = AutoModelForCausalLM.from_config(shape.config(), dtype=dtype)
+    fill = _Fill(torch.Generator(device).manual_seed(seed), shared)
+    for layer in model.model.layers:
+        fill.layer(layer.self_attn, layer.mlp, noise / math.sqrt(shape.layers))
+    fill.table(model.model.embed_tokens.weight, shared.inputs, 1.0)
+    fill.table(model.lm_head.weight, shared.outputs, _scale(noise, shape.hidden))
+    made: PreTrainedModel = model.eval().requires_grad_(False)
+    return made
+
+
+@torch.no_grad()
+def random_head(shape: Shape, target: PreTrainedModel, shared: Codes, noise: float, seed: int) -> Eagle3Head:
+    """Its entries attend to themselves and read the code of their token's embedding; the codes in the hidden state that is fed
+    back, which are those of the tokens before, are taken out by the weights of ``hidden_norm``."""
+    weight: Tensor = target.lm_head.weight
+    layer, count = shape.config(), target.config.num_hidden_layers
+    assert isinstance(layer, LlamaConfig)
+    config = HeadConfig(
+        layer=layer, target_hidden_size=target.config.hidden_size, target_vocabulary=shape.vocabulary,
+        draft_vocabulary=shape.drafted, taps=(2, count // 2, count - 3), norm_before_residual=True,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]), weight.device:
+        head = Eagle3Head(config).to(weight.dtype)
+        head.rotary = LlamaRotaryEmbedding(config.layer)  # its frequencies stay in float32
+    head.embed_tokens.weight = target.get_input_embeddings().weight  # type: ignore[assignment]
+    fill = _Fill(torch.Generator(weight.device).manual_seed(seed), shared)
+    fill.normal(head.fc, 1.0)
+    fill.layer(head.layer, head.layer.mlp, noise)
+    fill.copying(head, noise)
+    fill.table(head.lm_head.weight, shared.outputs[: shape.drafted], _scale(noise, shape.hidden))
+    return head.eval().requires_grad_(False)
+
+
+def _scale(noise: float, hidden: int) -> float:
+    """Undoes the last norm: the stream is a code of length 1 and noise, [H]."""
+    return SHARPNESS * math.sqrt(noise**2 + 1 / hidden)
+
+
+class _Fill:
+    """Writes random weights in place, from one source."""
+
+    def __init__(self, source: torch.Generator, shared: Codes) -> None:
+        self._source = source
+        self._rank = shared.inputs.shape[-1]
+
+    def normal(self, linear: nn.Linear, gain: float) -> None:
+        """Maps independent inputs of root mean square 1 to outputs of root mean square ``gain``."""
+        linear.weight.normal_(0, gain / math.sqrt(linear.in_features), generator=self._source)
+
+    def layer(self, attention: Any, mlp: Any, noise: float) -> None:
+        """The feed-forward block adds ``noise``, attention, which averages, less."""
+        for linear in (attention.q_proj, attention.k_proj, attention.v_proj, mlp.gate_proj, mlp.up_proj):
+            self.normal(linear, 1.0)
+        self.normal(attention.o_proj, noise)
+        self.normal(mlp.down_proj, noise / SILU_RMS)
+
+    def table(self, weight: Tensor, rows: Tensor, scale: float) -> None:
+        """Rows [n, R] into the first channels of weight [n, H]."""
+        weight.normal_(0, FAINT * scale / math.sqrt(weight.shape[-1]), generator=self._source)
+        weight[:, : self._rank] = (scale * rows).to(weight)
+
+    def copying(self, head: Eagle3Head, noise: float) -> None:
+        """Attention that copies the code of the entry's own token, whose norm is 1 before and the root of the width after a norm."""
+        layer, rank = head.layer, self._rank
+        root, groups = math.sqrt(layer.o_proj.out_features), layer.q_proj.out_features // layer.k_proj.out_features
+        keys = torch.randn(layer.k_proj.out_features, rank, generator=self._source, device=layer.k_proj.weight.device)
+        keys *= math.sqrt(SELF / math.sqrt(layer.head_dim)) / root
+        values = torch.eye(*keys.shape, device=keys.device)
+        # Every query head of a group is as its key head: [key heads · d, R] → [heads · d, R].
+        queries, outputs = (
+            rows.view(layer.kv_heads, -1, rank).repeat_interleave(groups, 0).view(-1, rank) for rows in (keys, values)
+        )
+        for linear, rows in ((layer.q_proj, queries), (layer.k_proj, keys), (layer.v_proj, values / root)):
+            linear.weight.mul_(FAINT)[:, :rank] = rows.to(linear.weight)
+        layer.o_proj.weight.mul_(FAINT)[:rank] = outputs.t().to(layer.o_proj.weight) / groups
+        layer.hidden_norm.weight.fill_(noise)
+        layer.hidden_norm.weight[:rank] = 0

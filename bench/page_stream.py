@@ -1,0 +1,125 @@
+"""The page's generator beside plain runs of the same configurations, in one process, in turns: what streaming to a page costs."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+from mars_core.models import CATALOG, ModelPool, Pair
+from mars_core.session import Session
+from storage import RunStore
+from ui import handlers
+from ui.form import Form, LaneForm, read_configs
+from ui.workplace import Workplace
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Seconds of one comparison through the page's generator, beside the same runs without it (``direct``)."""
+
+    direct: float
+    total: float
+    opening: float  # before the lanes wait: the pair, the configurations
+    steps: float  # in the engine
+    rows: float  # of the tokens, as they come
+    ended: float  # the whole view of a lane, once it ended
+    warm_up: float
+    saving: float
+    closing: float  # the sentence, tables and figures
+
+    @property
+    def streaming(self) -> float:
+        """The runs and showing them as they grow: all but opening, warm-up, saving and closing."""
+        return self.total - self.opening - self.warm_up - self.saving - self.closing
+
+
+class TimedEngine(ThreadPoolExecutor):
+    """The page's one computing thread, with the seconds that each function took in it."""
+
+    def __init__(self) -> None:
+        super().__init__(max_workers=1)
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        return super().submit(clocked(self.seconds, fn), *args, **kwargs)
+
+
+def clocked(seconds: defaultdict[str, float], function: Callable[..., Any]) -> Callable[..., Any]:
+    def timed(*args: Any, **kwargs: Any) -> Any:
+        started = time.perf_counter()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            seconds[function.__name__] += time.perf_counter() - started
+
+    return timed
+
+
+def form(seed: int) -> Form:
+    """The page's own defaults, with another seed."""
+    lanes = (LaneForm("strict", {}), LaneForm("mars", {"theta": 0.9}))
+    spec = CATALOG[0]
+    return Form(spec.prompts[0], spec.key, temperature=1.0, k=5, max_new_tokens=128, seed=seed, lanes=lanes)
+
+
+def compare(rounds: int) -> list[Shown]:
+    """Both ways in turns, in an order drawn anew; the first round warms up and does not count."""
+    engine, found = TimedEngine(), list[Shown]()
+    clock = engine.seconds
+    with (
+        TemporaryDirectory(prefix="mars-page-") as folder,
+        RunStore(f"sqlite:///{folder}/runs.db") as store,
+        engine,
+        ExitStack() as patches,
+    ):
+        for owner, name in (
+            (store, "new_comparison"),
+            (store, "save_run"),
+            (handlers, "token_rows"),
+            (handlers, "ended_view"),
+        ):
+            patches.enter_context(patch.object(owner, name, clocked(clock, getattr(owner, name))))
+        place = Workplace(ModelPool(), store, engine=engine, order=lambda lanes: list(range(lanes)))
+        pair = engine.submit(place.pool.get, CATALOG[0]).result()
+        for seed in range(rounds + 1):
+            first = random.random() < 0.5
+            before = engine.submit(direct, pair, seed).result() if first else 0.0
+            shown = streamed(place, clock, seed)
+            found.append(replace(shown, direct=before if first else engine.submit(direct, pair, seed).result()))
+    return found[1:]
+
+
+def direct(pair: Pair, seed: int) -> float:
+    """Seconds of the runs, one after the other, in one go."""
+    started = time.perf_counter()
+    for config in read_configs(form(seed), pair):
+        run = Session(pair).start(config)
+        for _ in run:
+            pass
+        run.trace()
+    return time.perf_counter() - started
+
+
+def streamed(place: Workplace, clock: defaultdict[str, float], seed: int) -> Shown:
+    """Every frame becomes the text that the page would send; the last one closes the comparison. ``direct`` is left nan."""
+    clock.clear()
+    started = before = time.perf_counter()
+    opening = closing = 0.0
+    for frame in handlers.run_comparison(place, form(seed), "bench"):
+        sent = [part.json() for part in (frame.strip, *frame.lanes) if part]
+        assert sent
+        if frame.lanes and not opening:
+            opening = time.perf_counter() - started
+        before, closing = time.perf_counter(), time.perf_counter() - before
+    saving = clock["new_comparison"] + clock["save_run"]
+    parts = (clock["burst"], clock["token_rows"], clock["ended_view"], clock["warm_up"], saving, closing)
+    return Shown(math.nan, before - started, opening, *parts)
