@@ -7,6 +7,7 @@ The head's cache keeps only entries with the target's own features; what it draf
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -131,8 +132,12 @@ class _Growth:
 
     def __init__(self, head: Eagle3Head, cache: HeadCache, width: int) -> None:
         self._head, self._cache, self._width = head, cache, width
-        # A depth each: draft ids, summed log-probability, log-probability, number of the parent.
-        self._rows: list[Tensor] = []
+        # A tensor a depth: of every candidate its draft id, summed log-probability and log-probability [n · width], and the numbers
+        # of the nodes [n] that were expanded.
+        self._found_ids: list[Tensor] = []
+        self._found_scores: list[Tensor] = []
+        self._found_chances: list[Tensor] = []
+        self._expanded: list[Tensor] = []
         self._found = 0
 
     def begin(self, output: Tensor) -> None:
@@ -140,40 +145,44 @@ class _Growth:
         self._scores = torch.zeros(1, dtype=torch.float64, device=output.device)
         self._numbers = torch.full((1,), -1, device=output.device)
         self._sees = torch.ones(1, 0, dtype=torch.bool, device=output.device)
+        self._own = torch.eye(self._width, dtype=torch.bool, device=output.device)
         self._grow(output)
 
     def deepen(self) -> None:
         """Expands the best nodes of the depth found last."""
-        eye = torch.eye(self._width, dtype=torch.bool, device=self._ids.device)
-        self._sees = torch.cat([self._sees, eye], -1)
+        self._sees = torch.cat([self._sees, self._own], -1)
         ids = self._head.target_ids(self._ids)
-        self._grow(self._cache.draft(ids, self._hidden, len(self._rows) - 1, self._sees))
+        self._grow(self._cache.draft(ids, self._hidden, len(self._found_ids) - 1, self._sees))
 
     def _grow(self, output: Tensor) -> None:
         """Notes the best continuations of each expanded node, and takes the best of all as the next to be expanded."""
         hidden, logits = self._cache.predict(output)
         chances, ids = logits.float().log_softmax(-1).topk(self._width)
-        scores = (self._scores[:, None] + chances.double()).flatten()
-        parents = self._numbers.repeat_interleave(self._width)
-        self._rows.append(torch.stack([ids.flatten().double(), scores, chances.flatten().double(), parents.double()]))
-        best = scores.topk(self._width).indices
+        scores = (self._scores[:, None] + chances).view(-1)
+        self._found_ids.append(ids.view(-1))
+        self._found_scores.append(scores)
+        self._found_chances.append(chances.view(-1))
+        self._expanded.append(self._numbers)
+        self._scores, best = scores.topk(self._width)
         source = best // self._width
-        self._ids, self._scores, self._hidden = ids.flatten()[best], scores[best], hidden[source]
-        self._sees = self._sees[source]
-        self._numbers = self._found + best
+        self._ids, self._hidden, self._sees = self._found_ids[-1][best], hidden[source], self._sees[source]
+        self._numbers = best + self._found
         self._found += len(scores)
 
     def tree(self, root: Tensor, tokens: int, depth: int) -> Draft:
         """The best ``tokens`` candidates. A parent is never worse than its child and is found before it, so that it is among them."""
-        rows = torch.cat(self._rows, -1)
-        order = rows[1].sort(descending=True, stable=True).indices[:tokens]
-        chosen = order.sort().values
-        number = rows.new_zeros(rows.shape[-1], dtype=torch.long).index_fill_(0, chosen, 1).cumsum(0)
-        ids, _, chances, parents = rows[:, chosen]
-        parents = torch.where(parents < 0, 0, number[parents.long()])
-        levels = [
-            torch.full((row.shape[-1],), level, device=rows.device) for level, row in enumerate(self._rows, start=1)
-        ]
-        depths = torch.cat([parents.new_zeros(1), torch.cat(levels)[chosen]])
-        drafted = self._head.target_ids(ids.long())
-        return Draft(torch.cat([root, drafted]), parents, depths, chances.exp(), depth, is_chain=False)
+        ids, scores, chances = map(torch.cat, (self._found_ids, self._found_scores, self._found_chances))
+        chosen = scores.sort(descending=True, stable=True).indices[:tokens].sort().values
+        number = torch.zeros_like(ids).index_fill_(0, chosen, 1).cumsum(0)
+        parents = torch.cat(self._expanded).repeat_interleave(self._width)[chosen]
+        parents = torch.where(parents < 0, 0, number[parents])
+        levels = _levels(tuple(map(len, self._found_scores)), ids.device)
+        depths = torch.cat([parents.new_zeros(1), levels[chosen]])
+        drafted = torch.cat([root, self._head.target_ids(ids[chosen])])
+        return Draft(drafted, parents, depths, chances[chosen].exp(), depth, is_chain=False)
+
+
+@cache
+def _levels(counts: tuple[int, ...], device: torch.device) -> Tensor:
+    """The depth of each candidate, from 1 on; ``counts``: candidates a depth. Not to be written to."""
+    return torch.arange(1, len(counts) + 1, device=device).repeat_interleave(torch.tensor(counts, device=device))
