@@ -1,10 +1,13 @@
 """Starts the page: settings from the environment, models, store, blocks, server. The only place that reads the environment.
 
-HOST, PORT (default 127.0.0.1:7860), MARS_DATABASE_URL, MARS_DEVICE, MARS_DTYPE.
+The page is served first; the engine's thread loads the default pair meanwhile, and whoever asks for it earlier waits for it.
+
+HOST, PORT (default 127.0.0.1:7860), MARS_DATABASE_URL, MARS_DEVICE, MARS_DTYPE, MARS_GRAPHS.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -12,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import FrameType
 
+if __name__ == "__main__":
+    gc.disable()  # a fifth of the time of all the imports; ``_prepare`` enables it again
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before gradio is imported: nothing is ever sent anywhere
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
@@ -28,6 +33,7 @@ class Settings:
     database: str | None
     device: str
     dtype: str
+    graphs: bool = True
 
 
 def settings() -> Settings:
@@ -41,7 +47,15 @@ def settings() -> Settings:
         database=os.environ.get("MARS_DATABASE_URL") or None,
         device=os.environ.get("MARS_DEVICE", "auto"),
         dtype=os.environ.get("MARS_DTYPE", "auto"),
+        graphs=_graphs(os.environ.get("MARS_GRAPHS", "auto")),
     )
+
+
+def _graphs(said: str) -> bool:
+    """Whether steps may be recorded. On ZeroGPU every call is a process of its own, in which a recording would serve one run."""
+    if said not in ("auto", "off"):
+        raise ValueError(f"MARS_GRAPHS is {said!r}; it must be auto or off.")
+    return said == "auto" and "SPACES_ZERO_GPU" not in os.environ
 
 
 def _say(text: str) -> None:
@@ -52,10 +66,17 @@ def _stop(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _warm(workplace: Workplace) -> None:
-    """Load the default pair before the first visitor asks; a page without it still starts, and says what is missing."""
+def _prepare(workplace: Workplace) -> None:
+    """Load the default pair before the first visitor asks; a page without it works all the same, and says what is missing.
+
+    What was made up to here stays for good: the garbage collector need not look through it again. A pair may go, so it comes after.
+    """
+    import mars_core.session  # noqa: F401  (with the libraries of the models, which the page itself does not need)
+
+    gc.freeze()
+    gc.enable()
     try:
-        workplace.engine.submit(workplace.pool.get, workplace.catalog[0]).result()
+        workplace.pool.get(workplace.catalog[0])
     except ModelError as error:
         _say(f"The pair {workplace.catalog[0].title!r} is not available: {error}")
 
@@ -63,7 +84,7 @@ def _warm(workplace: Workplace) -> None:
 def serve(chosen: Settings, catalog: Sequence[PairSpec] = CATALOG) -> int:
     """The page until SIGTERM or Ctrl-C: 0 after a clean stop, 2 for settings that cannot be used."""
     try:
-        pool = ModelPool(device=chosen.device, dtype=chosen.dtype)
+        pool = ModelPool(device=chosen.device, dtype=chosen.dtype, graphs=chosen.graphs)
         store = RunStore(chosen.database)
     except (ValueError, StorageError) as error:
         _say(str(error))
@@ -72,7 +93,6 @@ def serve(chosen: Settings, catalog: Sequence[PairSpec] = CATALOG) -> int:
     workplace = Workplace(pool, store, tuple(catalog))
     page = build_app(workplace).queue(default_concurrency_limit=4)
     try:
-        _warm(workplace)
         page.launch(
             server_name=chosen.host,
             server_port=chosen.port,
@@ -80,6 +100,7 @@ def serve(chosen: Settings, catalog: Sequence[PairSpec] = CATALOG) -> int:
             prevent_thread_lock=True,
             **launch_options(store),
         )
+        workplace.engine.submit(_prepare, workplace)
         _say(f"MARS Playground: http://{chosen.host}:{chosen.port}  (runs are kept in {store.location})")
         signal.pause()
     except KeyboardInterrupt:

@@ -24,7 +24,7 @@ DRAFTERS: Mapping[str, DrafterConfig] = {
     "none": DrafterConfig("none"),
     "draft model": DrafterConfig("model", k=5),
     "EAGLE-3 chain": DrafterConfig("eagle3", k=5),
-    "EAGLE-3 tree": DrafterConfig("eagle3", tree=TreeShape(24, 7, 4)),
+    "EAGLE-3 tree": DrafterConfig("eagle3", tree=TreeShape(12, 6, 2)),
     "n-grams": DrafterConfig("ngram", k=5),
 }
 FIRST, LAST = slice(20, 40), slice(-20, None)  # runs that are compared: every drafter as often in both

@@ -17,7 +17,7 @@ from mars_core.models import Pair
 from mars_core.session import Session, run_config
 from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, Sampling, TreeShape
 
-TREE = TreeShape(24, 7, 4)
+TREE = TreeShape(12, 6, 2)
 
 
 @dataclass(frozen=True, slots=True)

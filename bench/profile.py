@@ -41,7 +41,7 @@ SETTINGS: Mapping[str, DrafterConfig] = {
     "none": DrafterConfig("none"),
     "draft model, chain of 5": DrafterConfig("model", k=5),
     "EAGLE-3, chain of 5": DrafterConfig("eagle3", k=5),
-    "EAGLE-3, tree 24/7/4": DrafterConfig("eagle3", tree=TreeShape(24, 7, 4)),
+    "EAGLE-3, tree 12/6/2": DrafterConfig("eagle3", tree=TreeShape(12, 6, 2)),
     "n-grams, 5": DrafterConfig("ngram", k=5),
 }
 DRAFTERS = (ModelDrafter, Eagle3Drafter, NgramDrafter, NoDrafter)

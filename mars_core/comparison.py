@@ -1,13 +1,16 @@
-"""Fair comparisons: runs go one after the other, warm, in an order that favours none."""
+"""Fair comparisons: runs go one after the other, warm, in an order that favours none. Imports no library."""
 
 from __future__ import annotations
 
 import random
 from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from mars_core.session import Session
 from mars_core.types import RunConfig
+
+if TYPE_CHECKING:
+    from mars_core.session import Session
 
 WARM_UP_TOKENS = 8
 RUN_FAILURES = (RuntimeError, ValueError, MemoryError)  # what iterating a run may raise; its trace then says why

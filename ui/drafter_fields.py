@@ -17,7 +17,7 @@ TITLES: Mapping[str, str] = {
     "ngram": "N-gram lookup",
     "none": "None",
 }
-SMALL_TREE = TreeShape(24, 7, 4)  # for the bundled pair: its target is too small to check more at no cost
+SMALL_TREE = TreeShape(12, 6, 2)  # for the bundled pair: its target is too small to check more at no cost
 FIELDS = ("k", "shape", "tree_tokens", "tree_depth", "tree_top_k", "mode")  # those that not every drafter takes
 PRIVATE: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
 

@@ -1,16 +1,19 @@
 """From the fields of the page to configurations. Fields can hold anything: what cannot be a value gets one clear sentence here,
-what cannot be run gets its sentence from the session. No gradio."""
+what cannot be run gets its sentence from the session. No gradio; the session, with all that models need, only once a pair is there."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from mars_core.models import Pair, PairSpec, custom_pair
+from mars_core.models import PairSpec, custom_pair
 from mars_core.rules import RULES
-from mars_core.session import run_config
 from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, RunConfig, Sampling, TreeShape
 from ui.labels import PLAIN, parameter_title
+
+if TYPE_CHECKING:
+    from mars_core.models import Pair
 
 CUSTOM = "custom"
 TREE, CHAIN = "tree", "chain"  # what an EAGLE-3 head drafts
@@ -80,6 +83,8 @@ def read_prompt(form: Form) -> PromptConfig:
 
 def read_configs(form: Form, pair: Pair) -> tuple[RunConfig, ...]:
     """One configuration a lane. Raises ValueError for a field that is no value; ranges are the session's to judge."""
+    from mars_core.session import run_config
+
     if not 1 <= len(form.lanes) <= MOST_LANES:
         raise ValueError(f"{len(form.lanes)} rules were chosen; the page compares 1 to {MOST_LANES}.")
     sampling = Sampling(

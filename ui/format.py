@@ -12,26 +12,26 @@ import unicodedata
 MISSING = "–"
 MINUS = "\N{MINUS SIGN}"
 _BIDI_CONTROLS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_SHOWN_SPACE = {" ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍"}
+_SHOWN_SPACE = str.maketrans({" ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍"})
 
 
 def number(value: float, digits: int = 3) -> str:
     """``value`` to ``digits`` significant digits, without exponents between 0.0001 and 10 million; nan is a dash."""
-    if math.isnan(value):
-        return MISSING
-    if math.isinf(value):
-        return f"{MINUS}∞" if value < 0 else "∞"
+    if not math.isfinite(value):
+        return MISSING if math.isnan(value) else f"{MINUS}∞" if value < 0 else "∞"
     if value == 0:
         return "0"
-    size = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
-    if -5 < size < 7:
-        return signless(f"{round(value, digits - 1 - size):,.{max(0, digits - 1 - size)}f}")
-    return signless(f"{value:.{digits - 1}e}")
+    text = f"{value:#,.{digits}g}"
+    if "e" not in text:
+        return signless(text.removesuffix("."))
+    text = f"{value:.{digits - 1}e}"
+    size = int(text[text.index("e") + 1 :])
+    return signless(f"{round(value, digits - 1 - size):,.0f}" if digits <= size < 7 else text)
 
 
 def signless(text: str) -> str:
     """The same number with a typographic minus."""
-    return text.replace("-", MINUS)
+    return text.replace("-", MINUS) if "-" in text else text
 
 
 def count(value: int) -> str:
@@ -84,13 +84,14 @@ def plural(amount: int, noun: str) -> str:
 
 def displayable(text: str) -> str:
     """``text`` for running display: line breaks and tabs stay, every other control, bidi mark and lone surrogate is spelt out."""
+    if text.isprintable():  # no control, bidi mark or surrogate is
+        return text
     return "".join(character if character in "\n\t" else _shown(character) for character in text)
 
 
 def visible(piece: str) -> str:
     """``piece`` on one line with its white space shown; never empty."""
-    spaced = "".join(_SHOWN_SPACE.get(character, character) for character in piece)
-    return displayable(spaced) or "∅"
+    return displayable(piece.translate(_SHOWN_SPACE)) or "∅"
 
 
 def shorten(text: str, limit: int = 120) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from mars_core.types import Status, Trace
@@ -15,9 +16,10 @@ from ui.sentence import broken_sentence, divergence, verdict
 from ui.shift import Check, infinite_note, self_check, shift_table
 from ui.shift_figure import shift_data, shift_figure
 from ui.tiles import Counts, stat_tiles
-from ui.token_view import LaneView, ended_view
+from ui.token_view import LaneView, Row, ended_view
 
 Figure = Any  # plotly.graph_objects.Figure, which is not typed
+NO_ROWS: Mapping[int, tuple[Row, ...]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +50,21 @@ class Result:
     details: Details | None
 
 
-def ended_result(traces: Mapping[int, Trace], name: str, labels: Sequence[str], *, side: str = "") -> Result:
-    """A comparison by lane. ``labels``: of all lanes, also those that never ran; ``name``: unique to it; ``side``: beside its line."""
+def ended_result(
+    traces: Mapping[int, Trace],
+    name: str,
+    labels: Sequence[str],
+    *,
+    side: str = "",
+    rows: Mapping[int, tuple[Row, ...]] = NO_ROWS,
+) -> Result:
+    """A comparison by lane. ``labels``: of all lanes, also those that never ran; ``name``: unique to it; ``side``: beside its line;
+    ``rows``: token rows of the lanes for which they were built already."""
     views: list[LaneView | None] = []
     partings = _partings(traces)
     for lane, label in enumerate(labels):
         if lane in traces:
-            views.append(ended_view(traces[lane], f"{name}/{lane}", diverges=partings.get(lane)))
+            views.append(ended_view(traces[lane], f"{name}/{lane}", diverges=partings.get(lane), rows=rows.get(lane)))
         else:
             views.append(_never(label))
     strip = replace(_strip(traces, labels), side=side if traces else "")

@@ -23,6 +23,7 @@ from ui.shift import UNCHECKED, Check, lane_check
 from ui.tiles import Tile, counts_of, stat_tiles
 
 OUTCOMES: tuple[Outcome, ...] = tuple(Outcome)
+PLACES = {outcome: place for place, outcome in enumerate(OUTCOMES)}
 FIELDS: tuple[tuple[str, str], ...] = (
     ("r", "z₂/z₁ of the target's two best logits; above θ the margin is low"),
     ("z₁", "the target's best raw logit"),
@@ -93,13 +94,13 @@ def token_rows(tokens: Iterable[Token], text: str, *, greedy: bool) -> list[Row]
 
 
 def _row(token: Token, text: str, refused: Sequence[Token], greedy: bool) -> Row:
-    own = visible(token.own_piece) if token.own != token.id else ""
+    chosen = token.id
+    own = visible(token.own_piece) if token.own != chosen else ""
     struck = [[visible(sibling.piece), number(sibling.p), number(sibling.q)] for sibling in refused]
-    top = [[visible(a.piece), number(a.p), round(min(1.0, max(0.0, a.p)), 3), a.id == token.id] for a in token.top]
-    covered = share(math.fsum(a.p for a in token.top)) if token.top else share(math.nan)
+    top = [[visible(piece), number(p), round(min(1.0, max(0.0, p)), 3), id == chosen] for id, piece, p in token.top]
+    covered = share(math.fsum([p for _, _, p in token.top])) if token.top else share(math.nan)
     covered += " (at temperature 1)" if greedy else ""
-    outcome = OUTCOMES.index(token.outcome)
-    return [displayable(text), outcome, visible(token.piece), _numbers(token), own, struck, top, covered]
+    return [displayable(text), PLACES[token.outcome], visible(token.piece), _numbers(token), own, struck, top, covered]
 
 
 def _numbers(token: Token) -> list[str]:
@@ -109,9 +110,11 @@ def _numbers(token: Token) -> list[str]:
     return [*map(number, values), count(token.rank), *map(number, more), *map(str, places)]
 
 
-def ended_view(trace: Trace, run: str, *, diverges: int | None = None) -> LaneView:
-    """A run that ended, whole: live and from History alike."""
-    tokens = [token for step in trace.steps for token in step.tokens]
+def ended_view(trace: Trace, run: str, *, diverges: int | None = None, rows: tuple[Row, ...] | None = None) -> LaneView:
+    """A run that ended, whole: live and from History alike. ``rows``: its token rows, where they were built while it ran."""
+    if rows is None:
+        tokens = [token for step in trace.steps for token in step.tokens]
+        rows = tuple(token_rows(tokens, trace.text, greedy=trace.config.sampling.temperature == 0))
     amount = count(trace.summary.new_tokens)
     chips = {
         Status.COMPLETED: f"{amount} tokens, {stop_title(trace.stop_reason)}",
@@ -125,7 +128,7 @@ def ended_view(trace: Trace, run: str, *, diverges: int | None = None) -> LaneVi
         note=displayable(trace.error),
         empty="This run wrote nothing.",
         run=run,
-        rows=tuple(token_rows(tokens, trace.text, greedy=trace.config.sampling.temperature == 0)),
+        rows=rows,
         tiles=stat_tiles(counts_of(trace)),
         progress=1.0,
         diverges=diverges,

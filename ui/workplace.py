@@ -26,4 +26,5 @@ class Workplace:
     catalog: tuple[PairSpec, ...] = CATALOG
     stops: StopRequests = field(default_factory=StopRequests)
     engine: Executor = field(default_factory=partial(ThreadPoolExecutor, max_workers=1, thread_name_prefix="engine"))
+    ran: set[PairSpec] = field(default_factory=set)  # pairs of which a run was completed in this process
     order: Callable[[int], list[int]] = execution_order

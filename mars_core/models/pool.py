@@ -9,16 +9,18 @@ from __future__ import annotations
 import gc
 from collections import OrderedDict
 from threading import Lock
+from typing import TYPE_CHECKING
 
 import torch
 
 from mars_core.models.catalog import PairSpec
-from mars_core.models.eagle import plan_eagle
 from mars_core.models.errors import ModelError
-from mars_core.models.loading import Pair, load, plan
 from mars_core.models.memory import Fit, elsewhere_bytes, free_bytes, gigabytes, pick_device, pick_dtype
 from mars_core.models.source import Progress
 from mars_core.types import ModelRef
+
+if TYPE_CHECKING:
+    from mars_core.models.loading import Pair
 
 _Key = tuple[ModelRef, ModelRef | None, ModelRef | None]
 
@@ -71,6 +73,9 @@ class ModelPool:
             _collect()
 
     def _load(self, spec: PairSpec, progress: Progress) -> Pair:
+        from mars_core.models.eagle import plan_eagle  # here: transformers' models take seconds to import
+        from mars_core.models.loading import load, plan
+
         target = plan(spec.target, progress)
         draft = plan(spec.draft, progress) if spec.draft else None
         head = plan_eagle(spec.head, target.config, spec.target.name, progress) if spec.head else None

@@ -66,7 +66,7 @@ def test_a_pair_offers_the_drafters_that_it_has() -> None:
     assert offered(None) == list(TITLES)
     assert offered(replace(bundled, draft=None, head=None)) == ["ngram", "none"]
     assert ("eagle3" in offered(bundled)) is (bundled.head is not None)
-    assert (tree_shape(bundled), tree_shape(None)) == (TreeShape(24, 7, 4), TreeShape(60, 7, 10))
+    assert (tree_shape(bundled), tree_shape(None)) == (TreeShape(12, 6, 2), TreeShape(60, 7, 10))
 
 
 def test_every_rule_and_parameter_has_a_title_and_a_note() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import unicodedata
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 
 import pytest
 from hypothesis import given
@@ -38,6 +40,21 @@ def test_numbers_have_three_significant_digits(value: float, text: str) -> None:
 @given(st.floats(min_value=1e-4, max_value=9e6))
 def test_a_written_number_is_within_half_a_unit_of_its_third_digit(value: float) -> None:
     assert float(number(value).replace(",", "")) == pytest.approx(value, rel=5.1e-3)
+
+
+@given(st.floats(min_value=1e-4, max_value=9.99e6), st.sampled_from((3, 4)))
+def test_a_number_is_its_exact_value_rounded_once(value: float, digits: int) -> None:
+    exact = Context(prec=digits, rounding=ROUND_HALF_EVEN).create_decimal(Decimal(value))
+    assert Decimal(number(value, digits).replace(",", "")) == exact
+    assert number(-value, digits) == f"−{number(value, digits)}"
+
+
+@given(st.characters())
+def test_what_is_shown_hides_nothing(character: str) -> None:
+    shown = displayable(character)
+    assert shown == character or not character.isprintable()
+    assert shown != character or character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cs")
+    assert visible(character).strip() != "" and not visible(character).isspace()
 
 
 def test_durations_below_a_second_are_in_ms() -> None:

@@ -1,0 +1,167 @@
+"""A regression is told from noise, what only one file holds is listed, and a file that is no result is named."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench.compare import Verdict, changes, main, ratios, report
+from bench.measure import Spread
+from bench.report import Document, Goal, dump
+from tests.unit.bench.documents import timed
+
+Store = Callable[[str, Document], str]
+PROMPTS, ROUNDS = 12, 3
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    def write(name: str, document: Document) -> str:
+        path = tmp_path / name
+        path.write_text(dump(document), encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+def run(seed: int, prompts: int = PROMPTS, **slower: float) -> Document:
+    """A base at 1 s and methods whose speed differs by prompt, with 2 % of noise, each ``slower`` by its factor."""
+    noise = random.Random(seed)
+
+    def seconds(factor: float) -> list[list[float]]:
+        return [
+            [factor * noise.gauss(1, 0.02) / (2 + 0.1 * prompt) for _ in range(ROUNDS)] for prompt in range(prompts)
+        ]
+
+    return timed({"base": [[1.0] * ROUNDS] * prompts, **{name: seconds(factor) for name, factor in slower.items()}})
+
+
+def verdicts(old: Document, new: Document) -> dict[str, Verdict]:
+    found = changes(ratios(old), ratios(new), same_prompts=old.prompts == new.prompts)
+    return {each.key.method + " share" * each.key.share: each.verdict for each in found}
+
+
+def test_a_clear_regression_is_told_and_ends_with_1(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    old, new = run(1, steady=1, slow=1, quick=1), run(2, steady=1, slow=1.2, quick=0.8)
+    assert verdicts(old, new) == {
+        "steady": Verdict.NOISE, "slow": Verdict.REGRESSION, "quick": Verdict.IMPROVEMENT,
+    }  # fmt: skip
+    assert main([store("old.json", old), store("new.json", new)]) == 1
+    line = next(each for each in capsys.readouterr().out.splitlines() if each.startswith("| slow / base"))
+    assert line.endswith("| regression |")
+
+
+def test_an_improvement_alone_ends_with_0(store: Store) -> None:
+    assert main([store("old.json", run(1, quick=1)), store("new.json", run(2, quick=0.8))]) == 0
+
+
+def test_noise_is_no_change(store: Store) -> None:
+    names = {f"method {number}": 1.0 for number in range(20)}
+    for seed in range(3):
+        old, new = run(seed, PROMPTS, **names), run(seed + 100, PROMPTS, **names)
+        assert set(verdicts(old, new).values()) == {Verdict.NOISE}
+    assert main([store("old.json", old), store("new.json", new)]) == 0
+
+
+def test_a_wide_noise_hides_what_a_narrow_one_shows() -> None:
+    """The same medians: of prompts that all moved alike, and of prompts that moved either way."""
+    base = [[1.0]] * PROMPTS
+    alike = timed({"base": base, "own": [[0.5 * 1.1]] * PROMPTS})
+    mixed = timed({"base": base, "own": [[0.5 * factor] for factor in (0.5,) * 5 + (1.1,) * 2 + (2.0,) * 5]})
+    old = timed({"base": base, "own": [[0.5]] * PROMPTS})
+    assert verdicts(old, alike) == {"own": Verdict.REGRESSION}
+    assert verdicts(old, mixed) == {"own": Verdict.NOISE}
+
+
+@pytest.mark.parametrize(
+    ("slower", "others", "verdict"), [(10, 0, Verdict.REGRESSION), (8, 0, Verdict.NOISE), (10, 20, Verdict.NOISE)]
+)
+def test_the_intervals_hold_together_with_95_per_cent(slower: int, others: int, verdict: Verdict) -> None:
+    """Of 12 prompts 10 are slower: a draw takes 6 of the other 2 with probability 0.8 %, less than 2.5 %, more than 2.5 % / 21; 8: 18 %."""
+    moved = [[0.5 * (1.1 if prompt < slower else 0.9)] for prompt in range(PROMPTS)]
+    same = {f"other {number}": [[0.5]] * PROMPTS for number in range(others)}
+    base = [[1.0]] * PROMPTS
+    old, new = timed({"base": base, "own": [[0.5]] * PROMPTS, **same}), timed({"base": base, "own": moved, **same})
+    assert verdicts(old, new)["own"] is verdict
+
+
+def test_less_than_two_per_cent_is_noise_however_steady_but_of_a_share_it_is_not() -> None:
+    base = [[1.0]] * PROMPTS
+    old = timed({"base": base, "own": [[0.5]] * PROMPTS, "own, meter off": [[0.495]] * PROMPTS})
+    new = timed({"base": base, "own": [[0.507]] * PROMPTS, "own, meter off": [[0.495]] * PROMPTS})
+    assert verdicts(old, new) == {
+        "own": Verdict.NOISE,
+        "own, meter off": Verdict.NOISE,
+        "own share": Verdict.REGRESSION,
+    }
+    text, worse = report(old, new)
+    assert worse
+    assert "| telemetry of own, temperature 0 | 1.0 % | 2.4 % | +1.4 points | +1.4 to +1.4 | regression |" in text
+
+
+def test_few_prompts_say_nothing() -> None:
+    assert verdicts(run(1, 5, own=1), run(2, 5, own=3)) == {"own": Verdict.UNKNOWN}
+    assert verdicts(run(1, 6, own=1), run(2, 6, own=3)) == {"own": Verdict.REGRESSION}  # 2 · ½⁶ < 5 %
+
+
+def test_other_prompts_are_drawn_apart() -> None:
+    """Prompts differ much and both runs drew others: what is sure of the same prompts is not sure here."""
+    old, new = run(1, own=1), run(2, own=1.1)
+    assert verdicts(old, new) == {"own": Verdict.REGRESSION}
+    assert verdicts(old, replace(new, prompts=tuple("abcdefghijkl"))) == {"own": Verdict.NOISE}
+
+
+def test_what_one_file_holds_alone_is_listed() -> None:
+    text, worse = report(run(1, common=1, gone=1), run(2, common=1, added=1))
+    assert not worse
+    assert "| gone / base, temperature 0 | | | | | in the old file only |" in text
+    assert "| added / base, temperature 0 | | | | | in the new file only |" in text
+    assert "| common / base, temperature 0 | 2." in text
+
+
+def test_a_ratio_of_a_goal_is_compared_and_one_that_explains_is_not() -> None:
+    old = run(1, one=1, two=1)
+    goals = tuple(
+        Goal("speed" if goal else "pace", "one", "two", goal, bool(goal), Spread(1, 1, 1, 1)) for goal in (1.5, None)
+    )
+    named = [(key.measure, key.method, key.baseline) for key in ratios(replace(old, goals=goals))]
+    assert named == [("speed", "one", "base"), ("speed", "two", "base"), ("speed", "one", "two")]
+
+
+def broken(text: str) -> str:
+    """The stored document without its goals."""
+    data = json.loads(text)
+    del data["goals"]
+    return json.dumps(data)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda _: "{", "is no JSON"),
+        (lambda _: "[1]", "a value is not what it should be"),
+        (lambda _: '{"tables": {}}', "'format' is missing"),
+        (broken, "'goals' is missing"),
+        (lambda text: text.replace('"unmetered": "own, meter off"', '"unmetered": "else"'), "runs of else are missing"),
+    ],
+    ids=["no JSON", "a list", "old", "no goals", "no runs"],
+)
+def test_a_broken_file_is_named_in_a_sentence(
+    change: Callable[[str], str], said: str, tmp_path: Path, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = timed({"base": [[1.0]], "own": [[0.5]], "own, meter off": [[0.5]]})
+    path = tmp_path / "broken.json"
+    path.write_text(change(dump(document)), encoding="utf-8")
+    assert main([store("good.json", document), str(path)]) == 2
+    error = capsys.readouterr().err
+    assert str(path) in error and said in error and error.count("\n") == 1
+
+
+def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path / "none.json")] * 2) == 2
+    assert f"{tmp_path / 'none.json'} cannot be read" in capsys.readouterr().err

@@ -1,0 +1,104 @@
+"""Random pairs: how often their drafts are right follows from the noise, their sizes are the public ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from bench.coupled import PUBLIC, Shape, coupled_models, coupled_pair, prompts, tiny
+from mars_core.models import CATALOG
+from mars_core.session import Session, run_config
+from mars_core.types import DrafterConfig, RuleConfig, Sampling, Trace
+
+CPU = torch.device("cpu")
+LOW, MIDDLE, HIGH = 0.03, 0.1, 0.2
+KEYS = ("llama", "qwen", "eagle3")
+
+
+def traces(key: str, noise: float, temperature: float, count: int = 3) -> list[Trace]:
+    pair = coupled_pair(tiny(PUBLIC[key]), noise, CPU, torch.float32)
+    drafter = DrafterConfig("model" if pair.head is None else "eagle3", k=5)
+    found = []
+    for seed, prompt in enumerate(prompts(count)):
+        config = run_config(
+            pair, prompt=prompt, rule=RuleConfig(), drafter=drafter, sampling=Sampling(temperature), max_new_tokens=60,
+            seed=seed,
+        )  # fmt: skip
+        run = Session(pair).start(config)
+        assert list(run)
+        found.append(run.trace())
+    return found
+
+
+def tau(found: list[Trace]) -> float:
+    return sum(len(trace.tokens) for trace in found) / sum(len(trace.steps) for trace in found)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("key", KEYS)
+def test_tau_falls_from_almost_six_to_almost_one_as_noise_grows(key: str, temperature: float) -> None:
+    low, middle, high = (tau(traces(key, noise, temperature)) for noise in (LOW, MIDDLE, HIGH))
+    assert low > 4.5
+    assert 3 < middle < 5
+    assert high < 2
+    assert low > middle > high
+
+
+def test_text_stays_in_the_ids_that_the_tokenizer_and_the_head_have() -> None:
+    found = traces("eagle3", MIDDLE, 1.0)
+    assert max(token for trace in found for token in trace.token_ids) < 1024
+
+
+def test_prompts_end_in_different_words() -> None:
+    assert len({prompt.text.split()[-1] for prompt in prompts(8)}) > 4
+
+
+def test_same_arguments_give_the_same_weights_and_another_seed_others() -> None:
+    trio = tiny(PUBLIC["qwen"])
+    (first, draft), (second, again) = (coupled_models(trio, MIDDLE, CPU, torch.float32) for _ in range(2))
+    other, _ = coupled_models(trio, MIDDLE, CPU, torch.float32, seed=1)
+    assert draft is not None
+    assert again is not None
+    for model, copy in ((first, second), (draft, again)):
+        assert all(torch.equal(a, b) for a, b in zip(model.parameters(), copy.parameters(), strict=True))
+    assert not torch.equal(first.lm_head.weight, other.lm_head.weight)
+
+
+def test_the_peers_copy_computes_what_the_prepared_target_computes() -> None:
+    trio = tiny(PUBLIC["llama"])
+    ids = torch.arange(3, 20)[None]
+    with torch.inference_mode():
+        ours = coupled_pair(trio, MIDDLE, CPU, torch.float32).target(input_ids=ids).logits
+        theirs = coupled_models(trio, MIDDLE, CPU, torch.float32)[0](input_ids=ids).logits
+    assert torch.allclose(ours, theirs, atol=1e-3)
+    assert theirs.amax(-1).mean() == pytest.approx(24, rel=0.3)
+
+
+def test_no_weight_is_zero() -> None:
+    target, _ = coupled_models(tiny(PUBLIC["llama"]), MIDDLE, CPU, torch.float32)
+    assert all((weight != 0).all() for weight in target.parameters())
+
+
+@pytest.mark.parametrize("shape", [*PUBLIC["llama"][:2], *PUBLIC["qwen"][:2]], ids=lambda shape: shape.source)
+def test_sizes_are_the_public_ones(shape: Shape) -> None:
+    counts = {
+        ref.name: count
+        for spec in CATALOG
+        for ref, count in ((spec.target, spec.target_parameters), (spec.draft, spec.draft_parameters))
+        if ref is not None
+    }
+    build: Any = AutoModelForCausalLM.from_config
+    with torch.device("meta"):
+        assert build(shape.config(tied=shape.tied)).num_parameters() == counts[shape.source]
+
+
+def test_a_draft_without_tied_tables_reads_as_many_bytes_as_one_with_them() -> None:
+    draft = PUBLIC["qwen"].draft
+    assert draft is not None
+    build: Any = AutoModelForCausalLM.from_config
+    with torch.device("meta"):
+        tied, own = build(draft.config(tied=True)), build(draft.config())
+    assert tied.num_parameters() == own.num_parameters() - draft.vocabulary * draft.hidden

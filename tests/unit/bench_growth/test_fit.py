@@ -1,0 +1,74 @@
+"""The exponents and medians of a growth curve, against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from bench.growth_report import Curve, Sample, Spread, exponent, exponents, report, series, spread, upper_half
+
+
+def curve(*decode_s: float, prefill: bool = True) -> Curve:
+    """Points 1, 2, 4 …; one run each of 10 tokens in 5 steps, a prefill of x² ms and a peak of 3x MB."""
+    xs = tuple(2**at for at in range(len(decode_s)))
+    samples = tuple((Sample(each, x**2 / 1000, 10, 5),) for x, each in zip(xs, decode_s, strict=True))
+    return Curve("n", "Growth of n", "n", xs, samples, tuple((3_000_000 * x,) for x in xs), prefill)
+
+
+def test_powers_are_found_exactly() -> None:
+    xs = [1, 2, 4, 8]
+    assert exponent(xs, [5 * x**1.5 for x in xs]) == pytest.approx(1.5)
+    assert exponent(xs, [7.0] * 4) == pytest.approx(0)
+    assert exponent(xs, [3 / x for x in xs]) == pytest.approx(-1)
+
+
+def test_least_squares_by_hand() -> None:
+    """log₂ y = 0, 0, 3 at log₂ x = 0, 1, 2: the slope is ((−1)(−1) + 0 + 1·2) / 2 = 3/2."""
+    assert exponent([1, 2, 4], [1, 1, 8]) == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize(("xs", "ys"), [([2], [3]), ([1, 2], [0, 1]), ([1, 2], [-1, 1])])
+def test_what_has_no_slope_is_not_a_number(xs: list[float], ys: list[float]) -> None:
+    assert math.isnan(exponent(xs, ys))
+
+
+@pytest.mark.parametrize(("count", "kept"), [(7, [3, 4, 5, 6]), (5, [2, 3, 4]), (4, [2, 3]), (2, [1])])
+def test_upper_half_holds_the_middle_point(count: int, kept: list[int]) -> None:
+    assert list(upper_half(range(count))) == kept
+
+
+def test_quartiles_by_hand() -> None:
+    assert spread([4.0, 1.0, 3.0, 2.0, 5.0]) == Spread(3.0, 2.0, 4.0)
+    assert spread([7.0]) == Spread(7.0, 7.0, 7.0)
+
+
+def test_times_are_those_of_decoding_by_token_and_by_step() -> None:
+    token, step, prefill, memory = series(curve(0.02, 0.04))
+    assert [value.middle for value in token.values] == [pytest.approx(2), pytest.approx(4)]
+    assert [value.middle for value in step.values] == [pytest.approx(4), pytest.approx(8)]
+    assert [value.middle for value in prefill.values] == [pytest.approx(1), pytest.approx(4)]
+    assert [value.middle for value in memory.values] == [pytest.approx(3), pytest.approx(6)]
+
+
+def test_upper_half_and_whole_are_told_apart() -> None:
+    """Flat from 1 to 2, then quadratic from 4 to 8: log₂ y = 0, 0, 2, 4 has the slope (0 + 0 + 1 + 6) / 5 over all."""
+    rows = {name: (upper, whole) for name, upper, whole in exponents(curve(0.01, 0.01, 0.04, 0.16))}
+    assert rows["ms a token"] == pytest.approx((2, 7 / 5))
+    assert rows["ms of prefill"] == pytest.approx((2, 2))
+    assert rows["peak memory, MB"] == pytest.approx((1, 1))
+
+
+def test_prefill_is_fitted_only_where_it_grows_with_the_axis() -> None:
+    assert [name for name, *_ in exponents(curve(1, 1, prefill=False))] == [
+        "ms a token",
+        "ms a step",
+        "peak memory, MB",
+    ]
+
+
+def test_report_names_every_point_and_the_plot() -> None:
+    text = report([curve(0.01, 0.01, 0.04, 0.16)], {"date": "today"}, "on small pairs", "2026-01-01-growth-cpu")
+    assert "| 8 | 16 (16–16) | 32 (32–32) | 64 (64–64) | 24 (24–24) | 2.00 |" in text
+    assert "| exponent of | 4 to 8 | 1 to 8 |" in text and "| ms a token | 2.00 | 1.40 |" in text
+    assert "![Growth of n](2026-01-01-growth-cpu-n.svg)" in text and "- date: today" in text

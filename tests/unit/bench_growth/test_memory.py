@@ -1,0 +1,47 @@
+"""The drift of memory, against numbers worked out by hand; and that a peak is seen."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+
+from bench.memory import Held, drift, peak_above, report
+
+MB = 2**20
+
+
+def test_drift_compares_two_medians() -> None:
+    """200 in the runs 20 to 39, 210 in the last 20; what is before and between does not count."""
+    samples = [999.0] * 20 + [200.0] * 20 + [1.0] * 20 + [210.0] * 20
+    assert drift(samples) == pytest.approx(0.05)
+
+
+def test_single_outliers_do_not_drift() -> None:
+    samples = [100.0] * 60
+    samples[25] = samples[55] = 500.0
+    assert drift(samples) == 0
+
+
+def test_shrinking_is_negative() -> None:
+    assert drift([100.0] * 40 + [80.0] * 20) == pytest.approx(-0.2)
+
+
+def test_too_few_samples_are_refused() -> None:
+    with pytest.raises(ValueError, match="59 samples"):
+        drift([1.0] * 59)
+
+
+def test_report_says_whether_it_is_flat() -> None:
+    text = report([Held(100_000_000, 0)] * 40 + [Held(103_000_000, 0)] * 20, {})
+    assert "| resident set | 100.0 | 103.0 | +3.00% | no |" in text and "CUDA" not in text
+    text = report([Held(100_000_000, 50_000_000)] * 60, {})
+    assert "| CUDA memory allocated | 50.0 | 50.0 | +0.00% | yes |" in text
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the high-water mark is the Linux kernel's")
+def test_peak_sees_what_is_freed_again() -> None:
+    big = peak_above(torch.device("cpu"), lambda: bytes(bytearray(64 * MB))[:1])
+    assert 100 * MB < big < 160 * MB
+    assert peak_above(torch.device("cpu"), lambda: None) < 8 * MB

@@ -1,0 +1,190 @@
+"""When frames come, what they wait for, and whose time is counted."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mars_core.models import ModelPool, PairSpec
+from mars_core.session import Run, Session
+from mars_core.types import Status
+from storage import RunStore
+from tests.pairs import tiny_pair
+from ui.form import Form, LaneForm, read_configs
+from ui.handlers import Frame, burst, run_comparison
+from ui.sentence import plain
+from ui.token_view import LaneView
+from ui.workplace import Workplace
+
+FORM = Form(
+    prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,
+    lanes=(LaneForm("strict", {}), LaneForm("mars", {"theta": 0.9})),
+)  # fmt: skip
+LONG_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory: pytest.TempPathFactory) -> PairSpec:
+    return tiny_pair(tmp_path_factory.mktemp("pair"))
+
+
+@pytest.fixture
+def workplace(spec: PairSpec, tmp_path: Path) -> Iterator[Workplace]:
+    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
+        yield Workplace(
+            ModelPool(device="cpu", dtype="float32"), store, (spec,), order=lambda lanes: list(range(lanes))
+        )
+
+
+@pytest.fixture
+def run(workplace: Workplace, spec: PairSpec) -> Run:
+    pair = workplace.pool.get(spec)
+    return Session(pair).start(read_configs(FORM, pair)[0])
+
+
+def sentences(frames: list[Frame]) -> list[str]:
+    return [plain(frame.strip.parts) for frame in frames if frame.strip]
+
+
+def lane(frames: list[Frame], column: int, state: str) -> list[LaneView]:
+    views = [frame.lanes[column] for frame in frames if frame.lanes]
+    return [view for view in views if view and view.state == state]
+
+
+def test_a_pair_in_memory_is_not_waited_for(
+    workplace: Workplace, spec: PairSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workplace.pool.get(spec)
+    monkeypatch.setattr("ui.handlers.INTERVAL_S", LONG_S)
+    frames = run_comparison(workplace, FORM, "visitor")
+    started = time.monotonic()
+    assert len(next(frames).lanes) == 2  # the waiting lanes come first
+    assert time.monotonic() - started < LONG_S / 10
+
+
+def test_a_pair_that_is_not_there_yet_is_told_and_its_loading_too(workplace: Workplace, spec: PairSpec) -> None:
+    said = sentences(list(run_comparison(workplace, FORM, "visitor")))
+    assert said[0] == f"Waiting for the pair {spec.title!r} …"
+    assert any(sentence.startswith("Loading ") for sentence in said[1:])
+
+
+def test_the_first_frame_of_a_run_is_its_first_step_and_the_rest_comes_by_interval(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ui.handlers.INTERVAL_S", LONG_S)
+    frames = list(run_comparison(workplace, FORM, "visitor"))
+    for column in (0, 1):
+        (live,) = lane(frames, column, "running")
+        ended = lane(frames, column, "completed")
+        details = frames[-1].details
+        assert details is not None
+        assert len(live.rows) == len(details.traces[column].steps[0].emitted)
+        assert [len(view.rows) for view in ended] == [24, 24] and ended[0].rows[: len(live.rows)] == live.rows
+
+
+def test_a_stop_inside_a_burst_ends_the_run_before_its_next_step(run: Run) -> None:
+    asked: list[int] = []
+
+    def stopped() -> bool:
+        asked.append(0)
+        return len(asked) == 3
+
+    steps, goes_on = burst(run, LONG_S, stopped)
+    assert len(steps) == 3 and not goes_on
+    trace = run.trace()
+    assert trace.status is Status.CANCELLED and trace.steps == tuple(steps)
+
+
+def test_a_stop_is_heard_in_the_middle_of_an_interval(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ui.handlers.INTERVAL_S", LONG_S)
+    step = Run.__next__
+
+    def counted(self: Run) -> object:
+        found = step(self)
+        if found.index == 4 and self.trace().config.max_new_tokens == FORM.max_new_tokens:  # no warm-up
+            workplace.stops.request("visitor")
+        return found
+
+    monkeypatch.setattr(Run, "__next__", counted)
+    details = list(run_comparison(workplace, FORM, "visitor"))[-1].details
+    assert details is not None and list(details.traces) == [0]
+    assert details.traces[0].status is Status.CANCELLED and len(details.traces[0].steps) == 5
+
+
+def test_a_burst_is_one_step_at_least_and_all_of_a_run_at_most(run: Run) -> None:
+    steps, goes_on = burst(run, 0.0, lambda: False)
+    assert len(steps) == 1 and goes_on
+    rest, goes_on = burst(run, LONG_S, lambda: False)
+    assert not goes_on and [step.index for step in steps + rest] == list(range(len(run.trace().steps)))
+    assert burst(run, LONG_S, lambda: False) == ([], False)
+    assert run.trace().status is Status.COMPLETED
+
+
+def test_a_failure_inside_a_burst_keeps_the_steps_before_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mars_core.assembly import Assembler
+
+    real = Assembler.step
+
+    def broken(self: Assembler, raw: object, elapsed: float) -> object:
+        if self._steps == 2:
+            raise RuntimeError("The device is gone.")
+        return real(self, raw, elapsed)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Assembler, "step", broken)
+    steps, goes_on = burst(run, LONG_S, lambda: False)
+    assert len(steps) == 2 and not goes_on
+    assert run.trace().status is Status.FAILED and run.trace().steps == tuple(steps)
+
+
+def test_the_time_of_a_run_is_without_what_its_consumer_does(
+    workplace: Workplace, spec: PairSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workplace.pool.get(spec)
+    monkeypatch.setattr("ui.handlers.INTERVAL_S", 0.0)
+    pause_s, slept = 0.1, 0.0
+    for frame in run_comparison(workplace, FORM, "visitor"):
+        if any(view and view.state == "running" for view in frame.lanes):
+            time.sleep(pause_s)
+            slept += pause_s
+    assert frame.details is not None
+    runs = frame.details.traces.values()
+    assert slept >= 0.5 and sum(trace.summary.wall_s for trace in runs) < slept
+    assert all(trace.summary.wall_s >= trace.summary.draft_s + trace.summary.verify_s for trace in runs)
+
+
+def test_every_run_comes_directly_after_its_own_warm_up(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[tuple[str, int]] = []
+    step = Run.__next__
+
+    def watched(self: Run) -> object:
+        found = step(self)
+        config = self.trace().config
+        if found.index == 0:
+            begun.append((config.rule.name, config.max_new_tokens))
+        return found
+
+    monkeypatch.setattr(Run, "__next__", watched)
+    for before in (
+        [("strict", 8), ("mars", 8)],
+        [],
+    ):  # the first comparison of a pair warms up for all its lanes first, too
+        list(run_comparison(workplace, FORM, "visitor"))
+        assert begun == [*before, ("strict", 8), ("strict", 24), ("mars", 8), ("mars", 24)]
+        begun.clear()
+
+
+def test_only_the_engines_thread_computes(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: set[str] = set()
+    step = Run.__next__
+
+    def watched(self: Run) -> object:
+        threads.add(threading.current_thread().name)
+        return step(self)
+
+    monkeypatch.setattr(Run, "__next__", watched)
+    list(run_comparison(workplace, FORM, "visitor"))
+    assert len(threads) == 1 and threads.pop().startswith("engine")

@@ -1,0 +1,48 @@
+"""How the page starts: it does not wait for a pair, says what is missing, and leaves the garbage collector on."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import app
+from mars_core.models import ModelPool, PairSpec
+from mars_core.types import ModelRef
+from storage import RunStore
+from tests.pairs import tiny_pair
+from ui.workplace import Workplace
+
+
+@pytest.fixture(autouse=True)
+def collector() -> Iterator[None]:
+    yield
+    gc.unfreeze()
+    gc.enable()
+
+
+def prepared(spec: PairSpec, folder: Path) -> ModelPool:
+    with RunStore(f"sqlite:///{folder / 'runs.db'}") as store:
+        place = Workplace(ModelPool(device="cpu", dtype="float32"), store, (spec,))
+        gc.disable()
+        app._prepare(place)
+    return place.pool
+
+
+def test_importing_the_app_leaves_the_collector_on() -> None:
+    assert gc.isenabled()
+
+
+def test_the_default_pair_is_there_and_the_collector_on(tmp_path: Path) -> None:
+    spec = tiny_pair(tmp_path)
+    assert prepared(spec, tmp_path).loaded() == (spec,)
+    assert gc.isenabled() and gc.get_freeze_count() > 0
+
+
+def test_a_default_pair_that_is_missing_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = replace(tiny_pair(tmp_path), title="Lost", target=ModelRef(str(tmp_path / "nowhere")))
+    assert prepared(spec, tmp_path).loaded() == ()
+    assert "The pair 'Lost' is not available" in capsys.readouterr().err and gc.isenabled()
