@@ -18,9 +18,9 @@ from mars_core.verification import Node
 class Assembler:
     """Builds one run's text and tokens. ``text`` is complete up to the last whole character; ``count`` tokens are in it."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, stop: Sequence[str]) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, pieces: Pieces, stop: Sequence[str]) -> None:
         self._detokenizer = Detokenizer(tokenizer)
-        self._pieces = Pieces(tokenizer)
+        self._pieces = pieces
         self._stop = tuple(stop)
         self._steps = 0
         self.text = ""

@@ -42,17 +42,19 @@ class Detokenizer:
         return str(self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
-class Pieces:
-    """The text of single tokens, for labels: leading spaces kept, special tokens by name, lone bytes as the vocabulary has them."""
+class Pieces(dict[int, str]):
+    """The text of single tokens, for labels: leading spaces kept, special tokens by name, lone bytes as the vocabulary has them.
+
+    Filled as they are asked for; to be shared by all runs with one tokenizer.
+    """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        super().__init__()
         self._tokenizer = tokenizer
-        self._known: dict[int, str] = {}
 
-    def __getitem__(self, token: int) -> str:
-        if token not in self._known:
-            self._known[token] = self._piece(token)
-        return self._known[token]
+    def __missing__(self, token: int) -> str:
+        self[token] = self._piece(token)
+        return self[token]
 
     def _piece(self, token: int) -> str:
         raw = self._tokenizer.convert_ids_to_tokens(token)

@@ -109,7 +109,7 @@ class Run:
         self._prompt_ids = prompt_ids
         self._kind, self._engine = _engine(pair, config, len(prompt_ids) + config.max_new_tokens, meter)
         self._config = replace(config, environment={**config.environment, "path": self._engine.path})
-        self._assembler = Assembler(pair.tokenizer, config.prompt.stop)
+        self._assembler = Assembler(pair.tokenizer, pair.pieces, config.prompt.stop)
         self._steps: list[Step] = []
         self._prefill_s = math.nan
         self._status = Status.CANCELLED

@@ -24,6 +24,7 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from mars_core.decoder import prepare
+from mars_core.detokenize import Pieces
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head
 from mars_core.engines import Engines
@@ -62,6 +63,10 @@ class Pair:
     head_ref: ModelRef | None = None
     graphs: bool = False  # steps are recorded as CUDA graphs
     engines: Engines = field(default_factory=Engines)
+    pieces: Pieces = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pieces", Pieces(self.tokenizer))
 
 
 @dataclass(frozen=True, slots=True)

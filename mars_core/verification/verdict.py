@@ -154,9 +154,9 @@ class Nodes(Sequence[Node]):
         return Node._make((*basic, *drafted, *after, *place, top_ids, top_z, top_p))
 
     def _at(self, name: str, number: int) -> float:
-        if name in _OF_DRAFTED:
-            return self._answer[self._starts[name] + number - 1] if number else _ROOT[name]
-        return self._answer[self._starts[name] + number]
+        if name not in _OF_DRAFTED:
+            return self._answer[self._starts[name] + number]
+        return self._answer[self._starts[name] + number - 1] if number else _ROOT[name]
 
     def _wide(self, name: str, number: int) -> tuple[float, ...]:
         first = self._starts[name] + number * self._width
