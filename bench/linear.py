@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from bench.machine import RESULTS, machine, stem
+from bench.profile import read_bandwidth
 from mars_core.decoder.linear import PackedLinear
 
 SHAPES = ((512, 256), (1280, 256), (256, 640), (2048, 2048), (8192, 2048), (2048, 8192))  # out, in
@@ -34,10 +35,7 @@ def microseconds(out: int, width: int, rows: int) -> tuple[float, float]:
 
 
 def main() -> int:
-    buffer = torch.ones(1 << 26)
-    started = time.perf_counter()
-    buffer.sum()
-    bandwidth = buffer.nbytes / (time.perf_counter() - started)
+    bandwidth = read_bandwidth(torch.device("cpu"), 1 << 28)
     lines = [
         "# Linear layers on a CPU, float32", "", "- command: `python -m bench.linear`",
         *(f"- {name}: {value}" for name, value in machine(torch.device("cpu")).items()),
