@@ -63,30 +63,38 @@ _SHIFT = {Meter.OFF: (), Meter.SHARES: ("share", "rest"), Meter.DISTANCES: ("tv"
 _OF_DRAFTED = {"keep", "strict", "parent", "above", "p", "q", "logprob", "forgiveness", "share"}
 _WIDE = ("top_ids", "top_z", "top_p")
 _ROOT = {
-    "parent": -1.0,
-    "keep": 1.0,
-    "strict": 1.0,
-    "p": 1.0,
-    "q": 1.0,
-    "above": 0.0,
-    "logprob": 0.0,
-    "forgiveness": 0.0,
-}
+    "parent": -1.0, "keep": 1.0, "strict": 1.0, "p": 1.0, "q": 1.0, "above": 0.0, "logprob": 0.0, "forgiveness": 0.0,
+}  # fmt: skip
 _NAN, _INFINITE = float("nan"), float("inf")
-_BASIC = Node._fields.index("p")  # fields of a node that is not metered
-_UNMETERED: tuple[object, ...] = (_NAN,) * (len(Node._fields) - _BASIC - len(_WIDE)) + ((),) * len(_WIDE)
+_UNMETERED: tuple[object, ...] = (_NAN,) * (len(Node._fields) - Node._fields.index("p") - len(_WIDE)) + ((),) * len(
+    _WIDE
+)
+
+
+_DRAFTED = tuple(_ROOT)
+_PLACES = (
+    "id", "own", "emit", "z1", "emit_p", "emit_above", "emit_logprob", "u", "coin", "entropy", "wanted", "upper", "own_p",
+)  # fmt: skip
+
+
+class _Layout(NamedTuple):
+    """Where fields begin in an answer: all by name, and those of which a node is made, in the order of _DRAFTED and _PLACES."""
+
+    starts: dict[str, int]
+    drafted: tuple[int, ...]
+    places: tuple[int, ...]
 
 
 @cache
-def _starts(drafted: int, meter: Meter, width: int) -> dict[str, int]:
-    """Where each field begins in an answer."""
+def _layout(drafted: int, meter: Meter, width: int) -> _Layout:
     metered = (_METERED_INTEGERS, _METERED_SINGLES, _METERED_DOUBLES) if meter is not Meter.OFF else ((), (), ())
     names = (*_BOOLS, *_INTEGERS, *metered[0], *_SINGLES, *metered[1], *metered[2], *_SHIFT[meter])
     starts, at = {}, HEAD
     for name in names:
         starts[name] = at
         at += (drafted + (name not in _OF_DRAFTED)) * (width if name in _WIDE else 1)
-    return starts
+    found = (tuple(starts[name] for name in each if name in starts) for each in (_DRAFTED, _PLACES))
+    return _Layout(starts, *found)
 
 
 class Nodes(Sequence[Node]):
@@ -95,7 +103,8 @@ class Nodes(Sequence[Node]):
     def __init__(self, answer: Sequence[float]) -> None:
         self._answer, self._meter = answer, Meter(int(answer[1]))
         self._drafted, self._width = int(answer[0]), int(answer[2])
-        self._starts = _starts(self._drafted, self._meter, self._width)
+        self._layout = _layout(self._drafted, self._meter, self._width)
+        self._starts = self._layout.starts
         self._made: dict[int, Node] = {}
         self.parents = [-1, *map(int, self.column("parent")[1:])]
         self.children: list[list[int]] = [[] for _ in self.parents]
@@ -128,50 +137,36 @@ class Nodes(Sequence[Node]):
         return list(self._answer[start : start + self._drafted + 1])
 
     def _node(self, number: int) -> Node:
-        at = self._at
-        basic = [at(name, number) for name in Node._fields[:_BASIC]]
+        answer, layout = self._answer, self._layout
+        places = [answer[start + number] for start in layout.places]
+        drafted = [answer[start + number - 1] for start in layout.drafted] if number else list(_ROOT.values())
         if self._meter is Meter.OFF:
-            return Node._make((*basic, *_UNMETERED))
+            return Node._make((*drafted[:3], *places, *_UNMETERED))
+        parent, keep, strict, p, q, above, logprob, forgiveness = drafted
+        id_, own, emit, z1, emit_p, emit_above, emit_logprob, u, coin, entropy, wanted, upper, own_p = places
         top_ids, top_z, top_p = (self._wide(name, number) for name in _WIDE)
-        wanted, upper = at("wanted", number), at("upper", number)
-        lower = upper - at("own_p", number)
-        edge = min(wanted - lower, upper - wanted) if upper < _INFINITE else top_z[0] - top_z[1]
-        drafted = [
-            at("p", number),
-            at("q", number),
-            at("above", number) + 1,
-            at("logprob", number),
-            at("forgiveness", number),
-        ]
-        after = [
-            at("emit_p", number),
-            at("emit_above", number) + 1,
-            at("emit_logprob", number),
-            at("u", number),
-            at("coin", number),
-        ]
-        place = [edge, at("entropy", number), *self._shift(number)]
-        return Node._make((*basic, *drafted, *after, *place, top_ids, top_z, top_p))
-
-    def _at(self, name: str, number: int) -> float:
-        if name not in _OF_DRAFTED:
-            return self._answer[self._starts[name] + number]
-        return self._answer[self._starts[name] + number - 1] if number else _ROOT[name]
+        edge = min(wanted - (upper - own_p), upper - wanted) if upper < _INFINITE else top_z[0] - top_z[1]
+        tv, kl = self._shift(number, emit, emit_p)
+        return Node(
+            parent, keep, strict, id_, own, emit, z1, p, q, above + 1, logprob, forgiveness, emit_p, emit_above + 1,
+            emit_logprob, u, coin, edge, entropy, tv, kl, top_ids, top_z, top_p,
+        )  # fmt: skip
 
     def _wide(self, name: str, number: int) -> tuple[float, ...]:
         first = self._starts[name] + number * self._width
         return tuple(self._answer[first : first + self._width])
 
-    def _shift(self, number: int) -> tuple[float, float]:
+    def _shift(self, number: int, emit: float, emit_p: float) -> tuple[float, float]:
         """TV and KL after a node."""
-        at = self._at
+        answer, starts = self._answer, self._starts
         if self._meter is Meter.DISTANCES:
-            return at("tv", number), at("kl", number)
+            return answer[starts["tv"] + number], answer[starts["kl"] + number]
         distinct: dict[float, Child] = {}
         for child in self.children[number]:
-            distinct.setdefault(at("id", child), Child(at("id", child), at("p", child), at("share", child)))
-        rest = Rest(int(at("rest", number)))
-        return shift(tuple(distinct.values()), rest, at("emit", number), at("emit_p", number))
+            id_ = answer[starts["id"] + child]
+            if id_ not in distinct:
+                distinct[id_] = Child(id_, answer[starts["p"] + child - 1], answer[starts["share"] + child - 1])
+        return shift(tuple(distinct.values()), Rest(int(answer[starts["rest"] + number])), emit, emit_p)
 
 
 class Verdict(NamedTuple):
