@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Generic, TypeVar
 
 import torch
@@ -54,9 +55,7 @@ class Recorded(Generic[Made]):
         aside, present = torch.cuda.Stream(), torch.cuda.current_stream()
         aside.wait_stream(present)
         with torch.cuda.stream(aside):
-            for _ in range(
-                _WARM_UPS
-            ):  # what is made on first use, workspaces and constants, is no part of the recording
+            for _ in range(_WARM_UPS):  # workspaces and constants, made on first use, are no part of the recording
                 self._function()
         present.wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
@@ -123,6 +122,13 @@ class FixedSteps:
     ) -> tuple[list[float], float]:
         """The answer of a step after ``ids``, and the seconds until it was drafted. ``moves``: the path of a tree that is still to
         be put in place, its root before the last ``len(moves)`` ids."""
+        device = self._target.device
+        with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+            return self._step(ids, numbers, moves, u)
+
+    def _step(
+        self, ids: Sequence[int], numbers: list[int], moves: Sequence[int], u: Tensor
+    ) -> tuple[list[float], float]:
         told = [len(ids) - 1, len(ids) - 1 - len(moves), *moves, *range(len(moves), self._moved), *numbers]
         if self._told is None:
             self._told = Letter((len(told),), torch.long, self._target.device)
@@ -164,8 +170,10 @@ class FixedSteps:
         if draft.ready and verify.ready:
             return 0.0
         started = time.perf_counter()
+        features = self._target.fixed_features.clone()
         draft()  # its values are read when the second part is warmed up
         verify.prepare()
+        self._target.fixed_features.copy_(features)  # the second part writes those of the next step, which begins anew
         synchronise(self._target.device)
         return time.perf_counter() - started
 
