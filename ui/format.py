@@ -91,7 +91,10 @@ def displayable(text: str) -> str:
 
 def visible(piece: str) -> str:
     """``piece`` on one line with its white space shown; never empty."""
-    return displayable(piece.translate(_SHOWN_SPACE)) or "∅"
+    text = displayable(piece.translate(_SHOWN_SPACE))
+    if not text.isprintable():  # white space that has no sign of its own
+        text = "".join(f"⟨U+{ord(character):04X}⟩" if character.isspace() else character for character in text)
+    return text or "∅"
 
 
 def shorten(text: str, limit: int = 120) -> str:

@@ -86,7 +86,7 @@ def test_non_finite_numbers_are_kept(store: RunStore) -> None:
     trace = make_trace(rule="mars", new_tokens=3)
     first, *rest = trace.steps[0].tokens
     top = tuple(
-        replace(item, p=p) for item, p in zip(first.top, (math.nan, math.inf, -math.inf, 0.0, 5e-324), strict=True)
+        item._replace(p=p) for item, p in zip(first.top, (math.nan, math.inf, -math.inf, 0.0, 5e-324), strict=True)
     )
     odd = replace(
         first, z1=math.inf, z2=-math.inf, r=math.nan, gap=1.7976931348623157e308, p=5e-324, q=math.nan, top=top,
