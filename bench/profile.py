@@ -44,6 +44,7 @@ SETTINGS: Mapping[str, DrafterConfig] = {
     "EAGLE-3, tree 12/6/2": DrafterConfig("eagle3", tree=TreeShape(12, 6, 2)),
     "n-grams, 5": DrafterConfig("ngram", k=5),
 }
+PREFILL = "prefill"
 DRAFTERS = (ModelDrafter, Eagle3Drafter, NgramDrafter, NoDrafter)
 
 
@@ -75,9 +76,11 @@ class Clock:
 
 @contextmanager
 def profiled(clock: Clock) -> Iterator[None]:
-    """Wraps the parts of a step. A model's pass belongs to the target while the engine reads, else to the drafter."""
+    """Wraps the parts of a step. A model's pass belongs to the target while the engine reads, else to the drafter, and to no step
+    while the prompt is read."""
     reading: list[bool] = []
-    read = engine.Engine._read
+    beginning: list[bool] = []
+    read, prefill = engine.Engine._read, engine.Engine.prefill
 
     def marked(self: engine.Engine, draft: Any) -> Any:
         reading.append(True)
@@ -86,8 +89,15 @@ def profiled(clock: Clock) -> Iterator[None]:
         finally:
             reading.pop()
 
+    def begun(self: engine.Engine, prompt: Any) -> None:
+        beginning.append(True)
+        try:
+            prefill(self, prompt)
+        finally:
+            beginning.pop()
+
     def forward(_self: object) -> str:
-        return "target pass" if reading else "draft passes"
+        return PREFILL if beginning else "target pass" if reading else "draft passes"
 
     with ExitStack() as patches:
 
@@ -96,6 +106,7 @@ def profiled(clock: Clock) -> Iterator[None]:
             patches.enter_context(patch.object(owner, name, clock.timed(named, getattr(owner, name))))
 
         patches.enter_context(patch.object(engine.Engine, "_read", marked))
+        patches.enter_context(patch.object(engine.Engine, "prefill", begun))
         wrap(DirectCache, "_pass", forward)
         wrap(HeadCache, "_through_layer", "draft passes")
         wrap(engine, "judge", "rule and telemetry")
@@ -135,7 +146,7 @@ def profile(
         wall, steps, emitted = wall + seconds, steps + count, emitted + new
         plain += _decode(pair, drafter, prompt, tokens, temperature, True)[0]
         unmetered += _decode(pair, drafter, prompt, tokens, temperature, False)[0]
-    parts = {name: 1000 * seconds / steps for name, seconds in clock.seconds.items()}
+    parts = {name: 1000 * seconds / steps for name, seconds in clock.seconds.items() if name != PREFILL}
     parts["the rest"] = 1000 * wall / steps - sum(parts.values())
     return Profile(parts, 1000 * wall / steps, 1000 * plain / steps, 1000 * unmetered / steps, steps, emitted)
 

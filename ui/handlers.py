@@ -85,9 +85,7 @@ def run_comparison(workplace: Workplace, form: Form, visitor: str) -> Iterator[F
         return
     order = workplace.order(len(configs))
     yield _opening(comparison, order)
-    if (
-        pair.spec not in workplace.ran
-    ):  # in a fresh process one warm-up is not enough to make the first run as fast as later ones
+    if pair.spec not in workplace.ran:  # in a fresh process the warm-up of each run alone is not enough
         for config in configs:
             workplace.engine.submit(warm_up, session, config).result()
     for place, lane in enumerate(order):
