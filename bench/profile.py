@@ -128,7 +128,6 @@ class Profile:
     parts: dict[str, float]
     step_ms: float
     plain_ms: float  # a step without the wrappers
-    unmetered_ms: float  # and without telemetry
     steps: int
     tokens: int
 
@@ -136,30 +135,29 @@ class Profile:
 def profile(
     pair: Pair, drafter: DrafterConfig, prompts: list[PromptConfig], tokens: int, temperature: float
 ) -> Profile:
-    """Three decodings of every prompt: with wrappers, without, and without telemetry."""
+    """Two decodings of every prompt: with wrappers, and without."""
     clock = Clock(pair.device, defaultdict(float), [])
     steps = emitted = 0
-    wall = plain = unmetered = 0.0
+    wall = plain = 0.0
     for prompt in prompts:
         with profiled(clock):
-            seconds, count, new = _decode(pair, drafter, prompt, tokens, temperature, True)
+            seconds, count, new = _decode(pair, drafter, prompt, tokens, temperature)
         wall, steps, emitted = wall + seconds, steps + count, emitted + new
-        plain += _decode(pair, drafter, prompt, tokens, temperature, True)[0]
-        unmetered += _decode(pair, drafter, prompt, tokens, temperature, False)[0]
+        plain += _decode(pair, drafter, prompt, tokens, temperature)[0]
     parts = {name: 1000 * seconds / steps for name, seconds in clock.seconds.items() if name != PREFILL}
     parts["the rest"] = 1000 * wall / steps - sum(parts.values())
-    return Profile(parts, 1000 * wall / steps, 1000 * plain / steps, 1000 * unmetered / steps, steps, emitted)
+    return Profile(parts, 1000 * wall / steps, 1000 * plain / steps, steps, emitted)
 
 
 def _decode(
-    pair: Pair, drafter: DrafterConfig, prompt: PromptConfig, tokens: int, temperature: float, meter: bool
+    pair: Pair, drafter: DrafterConfig, prompt: PromptConfig, tokens: int, temperature: float
 ) -> tuple[float, int, int]:
     """Seconds after the prefill, steps, tokens."""
     config = run_config(
         pair, prompt=prompt, rule=RuleConfig("strict"), drafter=drafter, sampling=Sampling(temperature),
         max_new_tokens=tokens, seed=0,
     )  # fmt: skip
-    run = Session(pair).start(config, meter=meter)
+    run = Session(pair).start(config)
     steps = list(run)
     summary = run.trace().summary
     return summary.wall_s - summary.prefill_s, len(steps), sum(len(step.emitted) for step in steps)
@@ -226,7 +224,6 @@ def report(pair: Pair, found: Mapping[str, Profile], options: argparse.Namespace
     rows += [
         ["**sum (timed)**", *(f"{each.step_ms:.3f}" for each in found.values())],
         ["a step in a run", *(f"{each.plain_ms:.3f}" for each in found.values())],
-        ["of it telemetry", *(f"{1 - each.unmetered_ms / each.plain_ms:.1%}" for each in found.values())],
         ["tokens a step", *(f"{each.tokens / each.steps:.2f}" for each in found.values())],
         [
             "bytes that must be read",
