@@ -16,6 +16,7 @@ SLATE = colors.Color(
     c50="#FAFAFB", c100="#F3F4F6", c200="#E5E7EB", c300="#D3D6DC", c400="#9CA1AB",
     c500="#6B717C", c600="#4E545F", c700="#373C46", c800="#23272F", c900="#191C22", c950="#111318",
 )  # fmt: skip
+SHEETS = ("page", "lanes", "tokens", "details", "history", "about", "narrow")  # in this order; ui/assets/styles
 SYSTEM = ("ui-sans-serif", "system-ui", "sans-serif")
 SYSTEM_MONO = ("ui-monospace", "Consolas", "monospace")
 
@@ -36,8 +37,8 @@ def page_theme() -> gr.themes.Base:
 
 
 def page_css() -> str:
-    """The palette as variables, then the style sheet."""
-    return css_variables() + asset("page.css")
+    """The palette as variables, then the style sheets."""
+    return css_variables() + "\n".join(asset(f"styles/{name}.css") for name in SHEETS)
 
 
 _VARIABLES = {
