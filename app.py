@@ -2,17 +2,19 @@
 
 The page is served first; the engine's thread loads the default pair meanwhile, and whoever asks for it earlier waits for it.
 
-HOST, PORT (default 127.0.0.1:7860), MARS_DATABASE_URL, MARS_DEVICE, MARS_DTYPE, MARS_GRAPHS.
+HOST, PORT (default 127.0.0.1:7860), MARS_DATABASE_URL, MARS_DEVICE, MARS_DTYPE, MARS_GRAPHS, MARS_MCP.
 """
 
 from __future__ import annotations
 
 import gc
+import importlib.util
 import os
 import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from types import FrameType
 
 if __name__ == "__main__":
@@ -25,6 +27,8 @@ from storage import RunStore, StorageError
 from ui.app import build_app, launch_options
 from ui.workplace import Workplace
 
+KEPT = timedelta(days=30)  # how long what was deleted can be brought back
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -34,6 +38,7 @@ class Settings:
     device: str
     dtype: str
     graphs: bool = True
+    mcp: bool = False  # whether the endpoints are tools of an MCP server too
 
 
 def settings() -> Settings:
@@ -48,6 +53,7 @@ def settings() -> Settings:
         device=os.environ.get("MARS_DEVICE", "auto"),
         dtype=os.environ.get("MARS_DTYPE", "auto"),
         graphs=_graphs(os.environ.get("MARS_GRAPHS", "auto")),
+        mcp=_mcp(os.environ.get("MARS_MCP", "off")),
     )
 
 
@@ -56,6 +62,17 @@ def _graphs(said: str) -> bool:
     if said not in ("auto", "off"):
         raise ValueError(f"MARS_GRAPHS is {said!r}; it must be auto or off.")
     return said == "auto" and "SPACES_ZERO_GPU" not in os.environ
+
+
+def _mcp(said: str) -> bool:
+    """Whether to serve MCP. Without its package Gradio would pass over the wish in silence."""
+    if said not in ("on", "off"):
+        raise ValueError(f"MARS_MCP is {said!r}; it must be on or off.")
+    if said == "on" and importlib.util.find_spec("mcp") is None:
+        raise ValueError(
+            "MARS_MCP is on and the package mcp is missing; install it with pip install -r requirements-mcp.txt."
+        )
+    return said == "on"
 
 
 def _say(text: str) -> None:
@@ -67,7 +84,8 @@ def _stop(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _prepare(workplace: Workplace) -> None:
-    """Load the default pair before the first visitor asks; a page without it works all the same, and says what is missing.
+    """Load the default pair before the first visitor asks; a page without it works all the same, and says what is missing. Then
+    remove for good what was deleted long ago.
 
     What was made up to here stays for good: the garbage collector need not look through it again. A pair may go, so it comes after.
     """
@@ -79,6 +97,10 @@ def _prepare(workplace: Workplace) -> None:
         workplace.pool.get(workplace.catalog[0])
     except ModelError as error:
         _say(f"The pair {workplace.catalog[0].title!r} is not available: {error}")
+    try:
+        workplace.store.purge(datetime.now(UTC) - KEPT)
+    except StorageError as error:
+        _say(str(error))
 
 
 def serve(chosen: Settings, catalog: Sequence[PairSpec] = CATALOG) -> int:
@@ -98,6 +120,7 @@ def serve(chosen: Settings, catalog: Sequence[PairSpec] = CATALOG) -> int:
             server_port=chosen.port,
             quiet=True,
             prevent_thread_lock=True,
+            mcp_server=chosen.mcp,
             **launch_options(store),
         )
         workplace.engine.submit(_prepare, workplace)

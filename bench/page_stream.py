@@ -68,7 +68,7 @@ def form(seed: int) -> Form:
     """The page's own defaults, with another seed."""
     lanes = (LaneForm("strict", {}), LaneForm("mars", {"theta": 0.9}))
     spec = CATALOG[0]
-    return Form(spec.prompts[0], spec.key, temperature=1.0, k=5, max_new_tokens=128, seed=seed, lanes=lanes)
+    return Form(prompt=spec.prompts[0], pair=spec.key, temperature=1.0, k=5, max_new_tokens=128, seed=seed, lanes=lanes)
 
 
 def compare(rounds: int) -> list[Shown]:

@@ -11,20 +11,26 @@ from transformers import PreTrainedTokenizerBase
 
 from mars_core.detokenize import Detokenizer, Pieces
 from mars_core.engine import RawStep
-from mars_core.types import Alternative, DraftNode, Outcome, Step, Token
+from mars_core.types import Alternative, DraftNode, Given, Outcome, Step, Token
 from mars_core.verification import Node
 
 
 class Assembler:
-    """Builds one run's text and tokens. ``text`` is complete up to the last whole character; ``count`` tokens are in it."""
+    """Builds one run's text and tokens. ``text`` is complete up to the last whole character; ``count`` tokens are in it.
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, pieces: Pieces, stop: Sequence[str]) -> None:
+    It begins with the tokens of ``prefix``; a character that these only begin belongs to the new token that completes it.
+    """
+
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, pieces: Pieces, stop: Sequence[str], prefix: Sequence[int] = ()
+    ) -> None:
         self._detokenizer = Detokenizer(tokenizer)
         self._pieces = pieces
         self._stop = tuple(stop)
         self._steps = 0
         self.text = ""
         self.count = 0
+        self.given = tuple(map(self._given, prefix))
 
     def step(self, raw: RawStep, elapsed_s: float) -> tuple[Step, bool]:
         """The Step, and whether a stop string ended the text in it (the text keeps the token that completes it)."""
@@ -60,9 +66,20 @@ class Assembler:
         last = step.tokens[-1]
         return replace(step, tokens=(*step.tokens[:-1], replace(last, end=last.end + len(rest))))
 
+    def _given(self, id_: int) -> Given:
+        start = self._append(id_)
+        return Given(id_, self._pieces[id_], start, len(self.text))
+
+    def _append(self, id_: int) -> int:
+        """One more token of the text; where its characters start."""
+        start = len(self.text)
+        self.text += self._detokenizer.add(id_)
+        self.count += 1
+        return start
+
     def _ends(self, token: Token) -> bool:
-        recent = self.text[max(0, token.start - max(map(len, self._stop), default=0)) :]
-        return any(stop in recent for stop in self._stop)
+        """Whether a stop string ends within the characters of this token."""
+        return any(stop in self.text[max(0, token.start - len(stop) + 1) :] for stop in self._stop)
 
     def _nodes(self, raw: RawStep, kept: int) -> tuple[DraftNode, ...]:
         """The whole draft; what the text does not contain, because it ended before, counts as rejected."""
@@ -81,9 +98,7 @@ class Assembler:
         """The step's token number ``at``, judged by the logits after path[at]."""
         verdict = raw.verdict
         parent = verdict.path[at]
-        start = len(self.text)
-        self.text += self._detokenizer.add(raw.emitted[at])
-        self.count += 1
+        start = self._append(raw.emitted[at])
         if not last:
             number = verdict.path[at + 1]
             return self._drafted(raw, number, _outcome(verdict.nodes[number]), at, start)

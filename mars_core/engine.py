@@ -66,7 +66,7 @@ class Engine:
 
     @torch.inference_mode()
     def prefill(self, prompt: Sequence[int]) -> None:
-        """Begins a run: reads all of the prompt but its last token, which is the root of the first step."""
+        """Begins a run: reads all of the prompt, given tokens included, but its last token, which is the root of the first step."""
         self.target.keep(0)
         self._moves = ()
         if len(prompt) > 1:
@@ -74,12 +74,17 @@ class Engine:
         self.drafter.prefill(prompt)
         synchronise(self.target.device)
 
-    def steps(self, prompt: Sequence[int], max_new_tokens: int, seed: int) -> Iterator[RawStep]:
-        """Steps until EOS or ``max_new_tokens``. Never drafts past the last token that may be emitted."""
+    def steps(self, prompt: Sequence[int], max_new_tokens: int, seed: int, given: int = 0) -> Iterator[RawStep]:
+        """Steps until EOS or ``max_new_tokens``. Never drafts past the last token that may be emitted.
+
+        The last ``given`` tokens of the prompt have the first output positions.
+        """
         ids = list(prompt)
-        draws = uniforms(seed, max_new_tokens)
-        while (position := len(ids) - len(prompt)) < max_new_tokens:
-            limit = max_new_tokens - position - 1
+        first = len(prompt) - given
+        end = given + max_new_tokens
+        draws = uniforms(seed, end)
+        while (position := len(ids) - first) < end:
+            limit = end - position - 1
             u = step_uniforms(draws, seed, position, min(limit, self.drafter.longest) + 1)
             step = self._step(ids, limit, u)
             ids += step.emitted

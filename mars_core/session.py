@@ -37,7 +37,7 @@ from mars_core.types import (
     Trace,
     TreeShape,
 )
-from mars_core.validation import validate
+from mars_core.validation import validate, validate_length
 
 
 def run_config(
@@ -91,13 +91,7 @@ class Session:
         parameters = RULES[config.rule.name].values(config.rule.parameters)
         config = replace(config, rule=RuleConfig(config.rule.name, parameters))
         ids = encode(self.pair.tokenizer, config.prompt)
-        room = self.pair.context - len(ids)
-        if not 1 <= config.max_new_tokens <= room:
-            raise ValueError(
-                f"max_new_tokens is {config.max_new_tokens}, and the prompt has {len(ids)} tokens; "
-                + (f"1 to {room} fit into" if room > 0 else "the prompt alone does not fit into")
-                + f" the context of {self.pair.context} tokens."
-            )
+        validate_length(config, len(ids), self.pair.context)
         return Run(self.pair, config, ids, meter)
 
 
@@ -107,9 +101,10 @@ class Run:
     def __init__(self, pair: Pair, config: RunConfig, prompt_ids: list[int], meter: bool) -> None:
         self._pair = pair
         self._prompt_ids = prompt_ids
-        self._kind, self._engine = _engine(pair, config, len(prompt_ids) + config.max_new_tokens, meter)
+        length = len(prompt_ids) + len(config.prefix) + config.max_new_tokens
+        self._kind, self._engine = _engine(pair, config, length, meter)
         self._config = replace(config, environment={**config.environment, "path": self._engine.path})
-        self._assembler = Assembler(pair.tokenizer, pair.pieces, config.prompt.stop)
+        self._assembler = Assembler(pair.tokenizer, pair.pieces, config.prompt.stop, config.prefix)
         self._steps: list[Step] = []
         self._prefill_s = math.nan
         self._status = Status.CANCELLED
@@ -121,7 +116,7 @@ class Run:
 
     @property
     def text(self) -> str:
-        """The text so far."""
+        """The text so far, the given beginning included."""
         return self._assembler.text
 
     def __iter__(self) -> Iterator[Step]:
@@ -158,19 +153,22 @@ class Run:
                 peak_memory_bytes=self._peak.bytes(),
             ),
             error=self._error,
+            given=self._assembler.given,
         )
 
     def _generate(self) -> Iterator[Step]:
+        given = len(self._config.prefix)
+        read = [*self._prompt_ids, *self._config.prefix]
         started = time.perf_counter()
-        self._engine.prefill(self._prompt_ids)
+        self._engine.prefill(read)
         self._prefill_s = time.perf_counter() - started
         reason = StopReason.LENGTH
-        for raw in self._engine.steps(self._prompt_ids, self._config.max_new_tokens, self._config.seed):
+        for raw in self._engine.steps(read, self._config.max_new_tokens, self._config.seed, given):
             started += raw.set_up_s  # recordings serve later runs too, and are no part of this one's time
             step, stopped = self._assembler.step(raw, time.perf_counter() - started)
             if stopped or raw.eos:
                 reason = StopReason.STOP_STRING if stopped else StopReason.EOS
-            ended = reason is not StopReason.LENGTH or self._assembler.count == self._config.max_new_tokens
+            ended = reason is not StopReason.LENGTH or self._assembler.count == given + self._config.max_new_tokens
             self._steps.append(self._assembler.close(step) if ended else step)
             if ended:
                 self._finish(Status.COMPLETED, reason, "")

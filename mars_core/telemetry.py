@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from mars_core.types import Cause, Divergence, Outcome, Step, Summary, Token, Trace
+from mars_core.types import Cause, Divergence, Given, Outcome, Step, Summary, Token, Trace
 
 SHIFTED = 1e-9  # a token's law counts as shifted where its TV from p is above this: float64 leaves less where the two are equal
 
@@ -86,15 +86,24 @@ def _exp(x: float) -> float:
 
 
 def first_divergence(baseline: Trace, other: Trace) -> Divergence | None:
-    """The first position at which the texts differ, and why; None where the token ids are the same."""
-    pairs = zip(baseline.tokens, other.tokens, strict=False)
-    position = next((at for at, (left, right) in enumerate(pairs) if left.id != right.id), None)
-    if position is not None:
-        left, right = baseline.tokens[position], other.tokens[position]
-        cause = _cause(left, right)
-        return Divergence(position, cause, min(left.edge, right.edge) if cause is Cause.NUMERIC else math.nan)
-    shorter = min(len(baseline.tokens), len(other.tokens))
-    return None if len(baseline.tokens) == len(other.tokens) else Divergence(shorter, Cause.LENGTH, math.nan)
+    """The first output position at which the texts differ, and why; None where the token ids are the same.
+
+    Given tokens are part of the text, and the first ones of it: where the ids differ at one of either, somebody chose it.
+    """
+    one, two = _output(baseline), _output(other)
+    position = next((at for at, (left, right) in enumerate(zip(one, two, strict=False)) if left.id != right.id), None)
+    if position is None:
+        return None if len(one) == len(two) else Divergence(min(len(one), len(two)), Cause.LENGTH, math.nan)
+    left, right = one[position], two[position]
+    if isinstance(left, Given) or isinstance(right, Given):
+        return Divergence(position, Cause.CHOSEN, math.nan)
+    cause = _cause(left, right)
+    return Divergence(position, cause, min(left.edge, right.edge) if cause is Cause.NUMERIC else math.nan)
+
+
+def _output(trace: Trace) -> tuple[Given | Token, ...]:
+    """What stands at every output position."""
+    return (*trace.given, *trace.tokens)
 
 
 def _cause(left: Token, right: Token) -> Cause:

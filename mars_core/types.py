@@ -54,6 +54,7 @@ class Cause(StrEnum):
     REDRAWN = "redrawn"  # both rejected; the rule corrects with another law or emits top-1
     NUMERIC = "numeric"  # the same decision on logits that differ by rounding
     LENGTH = "length"  # one text is the beginning of the other
+    CHOSEN = "chosen"  # the reader chose another token: it differs within the given beginning of either
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +114,30 @@ class PromptConfig:
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """Everything that a run needs to be repeated. ``environment`` holds versions of libraries and app, device and dtype."""
+    """Everything that a run needs to be repeated. ``environment`` holds versions of libraries and app, device and dtype.
+
+    ``prefix`` are ids of output tokens that are given, not written: the run goes on after prompt and prefix, its first new token
+    has output position ``len(prefix)``, and its draws count on from there.
+    """
 
     prompt: PromptConfig
     target: ModelRef
     drafter: DrafterConfig
     rule: RuleConfig
     sampling: Sampling = Sampling()
-    max_new_tokens: int = 128
+    max_new_tokens: int = 128  # given tokens are not counted
     seed: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)
+    prefix: tuple[int, ...] = ()
+
+
+class Given(NamedTuple):
+    """One output token that was given to the run; ``text[start:end]`` are the characters that become complete with it."""
+
+    id: int
+    piece: str
+    start: int
+    end: int
 
 
 class Alternative(NamedTuple):
@@ -245,7 +260,10 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One run: its configuration, steps and result. ``text`` is the decoded output without special tokens."""
+    """One run: its configuration, steps and result. ``text`` is the decoded output without special tokens.
+
+    It begins with the text of the ``given`` tokens; ``steps``, ``tokens``, ``token_ids`` and ``summary`` speak of new tokens only.
+    """
 
     config: RunConfig
     status: Status
@@ -255,10 +273,11 @@ class Trace:
     steps: tuple[Step, ...]
     summary: Summary
     error: str = ""  # one sentence; only with status failed
+    given: tuple[Given, ...] = ()  # one for every id of the configuration's prefix
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """The emitted tokens, in order."""
+        """The emitted tokens, in order; the first has output position ``len(given)``."""
         return tuple(token for step in self.steps for token in step.emitted)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from mars_core.decoder import input_embedding
 from mars_core.models import Pair
 from mars_core.rules import RULES, Rule, Siblings
 from mars_core.types import DrafterConfig, DraftMode, RunConfig, Sampling
@@ -26,6 +27,34 @@ def validate(config: RunConfig, pair: Pair) -> None:
         raise ValueError(f"seed is {config.seed}; it must be 0 to {LARGEST_SEED}.")
     if any(not stop for stop in config.prompt.stop):
         raise ValueError("A stop string is empty; each needs at least 1 character.")
+    _prefix(config.prefix, pair)
+
+
+def validate_length(config: RunConfig, prompt: int, context: int) -> None:
+    """Raises ValueError where a prompt of so many tokens, the given tokens and the new ones do not fit into the context."""
+    given = len(config.prefix)
+    room = context - prompt - given
+    if not 1 <= config.max_new_tokens <= room:
+        begun = f" and the given beginning {given}" if given else ""
+        alone = "prompt and beginning alone do not" if given else "the prompt alone does not"
+        raise ValueError(
+            f"max_new_tokens is {config.max_new_tokens}, and the prompt has {prompt} tokens{begun}; "
+            + (f"1 to {room} fit into" if room > 0 else f"{alone} fit into")
+            + f" the context of {context} tokens."
+        )
+
+
+def _prefix(prefix: tuple[int, ...], pair: Pair) -> None:
+    rows = input_embedding(pair.target).num_embeddings
+    for position, token in enumerate(prefix):
+        if not 0 <= token < rows:
+            raise ValueError(
+                f"Token {position} of the given beginning has id {token}; this target's ids are 0 to {rows - 1}."
+            )
+        if token in pair.eos_ids:
+            raise ValueError(
+                f"Token {position} of the given beginning, id {token}, ends the text; nothing can follow it."
+            )
 
 
 def _sampling(sampling: Sampling) -> None:

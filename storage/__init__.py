@@ -1,5 +1,6 @@
 """Keeps traces and hands them back: RunStore, and export as CSV and Parquet. Knows mars_core.types and no screen."""
 
+from storage.comparisons import StoredComparison
 from storage.errors import StorageError
 from storage.export import (
     write_nodes_csv,
@@ -8,18 +9,38 @@ from storage.export import (
     write_runs_parquet,
     write_tokens_csv,
     write_tokens_parquet,
+    write_votes_csv,
+    write_votes_parquet,
 )
-from storage.store import RunStore, StoredComparison, StoredRun
+from storage.rows import SCHEMA_VERSION
+from storage.runs import RunRecord, StoredRun
+from storage.search import Choices, Found, Search, Sort
+from storage.store import RunStore
+from storage.sweeps import StoredSweep
+from storage.votes import StoredVote
+from storage.words import Choice, Source
 
 __all__ = [
+    "SCHEMA_VERSION",
+    "Choice",
+    "Choices",
+    "Found",
+    "RunRecord",
     "RunStore",
+    "Search",
+    "Sort",
+    "Source",
     "StorageError",
     "StoredComparison",
     "StoredRun",
+    "StoredSweep",
+    "StoredVote",
     "write_nodes_csv",
     "write_nodes_parquet",
     "write_runs_csv",
     "write_runs_parquet",
     "write_tokens_csv",
     "write_tokens_parquet",
+    "write_votes_csv",
+    "write_votes_parquet",
 ]

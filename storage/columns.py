@@ -1,7 +1,8 @@
 """Column types that make SQLite and PostgreSQL keep exactly what they are given. Knows no tables.
 
 ``SafeText``: any Python string (see text.py). ``SafeJson``: JSON whose strings are written so too, and whose non-finite
-numbers are the strings ``"nan"``, ``"inf"``, ``"-inf"`` (``float()`` reads both forms). ``Real``: a double in which nan
+numbers are the strings ``"nan"``, ``"inf"``, ``"-inf"`` (``float()`` reads both forms). ``ExactJson``: the same, for values of
+any shape: there a non-finite number is ``{"␛": "nan"}`` and comes back as a number. ``Real``: a double in which nan
 is NULL, on both databases, since SQLite has no nan; −0 becomes 0, as SQLite would have it. ``UtcTime``: an aware
 datetime, kept in UTC.
 """
@@ -9,13 +10,14 @@ datetime, kept in UTC.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import JSON, DateTime, Dialect, Double, Text
 from sqlalchemy.types import TypeDecorator
 
-from storage.text import decode, encode
+from storage.text import ESCAPE, decode, encode
 
 
 class SafeText(TypeDecorator[str]):
@@ -35,6 +37,17 @@ class SafeJson(TypeDecorator[Any]):
 
     def process_bind_param(self, value: Any, _dialect: Dialect) -> Any:
         return _plain(value)
+
+    def process_result_value(self, value: Any, _dialect: Dialect) -> Any:
+        return _restored(value)
+
+
+class ExactJson(TypeDecorator[Any]):
+    impl = JSON
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, _dialect: Dialect) -> Any:
+        return _plain(value, lambda number: {ESCAPE: str(number)})  # no encoded key is ESCAPE alone
 
     def process_result_value(self, value: Any, _dialect: Dialect) -> Any:
         return _restored(value)
@@ -65,15 +78,18 @@ class UtcTime(TypeDecorator[datetime]):
         return value.replace(tzinfo=UTC) if dialect.name == "sqlite" else value.astimezone(UTC)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, spell: Callable[[float], Any] = str) -> Any:
+    """``value`` as JSON can hold it; ``spell``: how a non-finite number is written."""
     if isinstance(value, str):
         return encode(value)
     if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, dict):
-        return {encode(key): _plain(item) for key, item in value.items()}
+        return value if math.isfinite(value) else spell(value)
+    if isinstance(value, Mapping):
+        return {encode(key): _plain(item, spell) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_plain(item, spell) for item in value]
+    if value is not None and not isinstance(value, int):
+        raise TypeError(f"JSON holds no {type(value).__name__}")  # here, so that all databases say the same
     return value
 
 
@@ -81,6 +97,8 @@ def _restored(value: Any) -> Any:
     if isinstance(value, str):
         return decode(value)
     if isinstance(value, dict):
+        if ESCAPE in value:
+            return float(value[ESCAPE])
         return {decode(key): _restored(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_restored(item) for item in value]

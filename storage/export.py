@@ -1,6 +1,6 @@
-"""Runs, tokens and drafted nodes as CSV (for people and spreadsheets) and Parquet (the lossless form). Knows no page.
+"""Runs, tokens, drafted nodes and votes as CSV (for people and spreadsheets) and Parquet (the lossless form). Knows no page.
 
-Both have one row a run, a token or a node, in the order in which the comparisons were made, and are written in constant memory.
+Both have one row a run, a token, a node or a vote, in the order in which the comparisons were made, and are written in constant memory.
 Column names are the terms of docs/verification.md; ``schema_version`` comes first.
 
 CSV: RFC 4180, UTF-8, CRLF; times ISO 8601 in UTC; a missing value or nan is an empty cell; lists are JSON. A text cell
@@ -32,10 +32,12 @@ from storage.rows import (
     RUN_COLUMNS,
     SCHEMA_VERSION,
     TOKEN_COLUMNS,
+    VOTE_COLUMNS,
     Row,
     node_rows,
     run_rows,
     token_rows,
+    vote_rows,
 )
 from storage.store import RunStore
 from storage.text import encode, readable
@@ -43,14 +45,20 @@ from storage.text import encode, readable
 RUNS_A_GROUP = 100
 TOKENS_A_GROUP = 5000
 NODES_A_GROUP = 20_000
+VOTES_A_GROUP = 1000
 # What a spreadsheet may take for the beginning of a formula (OWASP, CSV injection), full-width forms included.
 _FORMULA = re.compile("[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 _NESTED = {
     "stop": pa.list_(pa.string()),
+    "tags": pa.list_(pa.string()),
     "rule_parameters": pa.map_(pa.string(), pa.float64()),
     "acceptance_by_position": pa.list_(pa.float64()),
     "environment": pa.map_(pa.string(), pa.string()),
     "prompt_ids": pa.list_(pa.int64()),
+    "prefix": pa.list_(pa.int64()),
+    "given": pa.list_(
+        pa.struct([("id", pa.int64()), ("piece", pa.string()), ("start", pa.int64()), ("end", pa.int64())])
+    ),
     "top": pa.list_(pa.struct([("id", pa.int64()), ("piece", pa.string()), ("p", pa.float64())])),
 }
 
@@ -70,6 +78,11 @@ def write_nodes_csv(store: RunStore, stream: TextIO, comparison_ids: Iterable[st
     _write_csv(stream, NODE_COLUMNS, node_rows(store, comparison_ids))
 
 
+def write_votes_csv(store: RunStore, stream: TextIO, comparison_ids: Iterable[str] | None = None) -> None:
+    """All blind votes, to a text stream opened with ``encoding="utf-8", newline=""``."""
+    _write_csv(stream, VOTE_COLUMNS, vote_rows(store, comparison_ids))
+
+
 def write_runs_parquet(store: RunStore, path: Path, comparison_ids: Iterable[str] | None = None) -> None:
     """All runs, or those of some comparisons, to the file ``path``, which appears whole or not at all."""
     _write_parquet(path, RUN_COLUMNS, run_rows(store, comparison_ids), RUNS_A_GROUP)
@@ -83,6 +96,11 @@ def write_tokens_parquet(store: RunStore, path: Path, comparison_ids: Iterable[s
 def write_nodes_parquet(store: RunStore, path: Path, comparison_ids: Iterable[str] | None = None) -> None:
     """All drafted nodes, kept or not, to the file ``path``, which appears whole or not at all."""
     _write_parquet(path, NODE_COLUMNS, node_rows(store, comparison_ids), NODES_A_GROUP)
+
+
+def write_votes_parquet(store: RunStore, path: Path, comparison_ids: Iterable[str] | None = None) -> None:
+    """All blind votes, to the file ``path``, which appears whole or not at all."""
+    _write_parquet(path, VOTE_COLUMNS, vote_rows(store, comparison_ids), VOTES_A_GROUP)
 
 
 def cell(value: object) -> str:

@@ -6,6 +6,7 @@ The columns carry the names of the dataclass fields; the few that differ stand i
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -16,6 +17,7 @@ from mars_core.types import (
     Alternative,
     DrafterConfig,
     DraftNode,
+    Given,
     ModelRef,
     Outcome,
     PromptConfig,
@@ -73,6 +75,8 @@ def run_row(trace: Trace) -> Values:
         "environment": dict(config.environment),
         "prompt_ids": list(trace.prompt_ids),
         "text": trace.text,
+        "prefix": list(config.prefix),
+        "given": [list(token) for token in trace.given],
         **(_taken(drafter.tree, _TREE) if drafter.tree else dict.fromkeys(_TREE.values())),
         **_taken(config.sampling, _SAMPLING),
         **_taken(trace.summary, _SUMMARY),
@@ -111,14 +115,15 @@ def read_trace(
     for token in tokens:
         by_step[token["step"]].append(_token(token))
     return Trace(
-        config=_config(row, prompt),
+        config=read_config(row, prompt),
         status=row["status"],
         stop_reason=row["stop_reason"],
         prompt_ids=tuple(row["prompt_ids"]),
         text=row["text"],
         steps=tuple(_step(step, by_step[step["step"]]) for step in steps),
-        summary=_summary(row),
+        summary=read_summary(row),
         error=row["error"],
+        given=tuple(Given(*token) for token in row["given"]),
     )
 
 
@@ -130,7 +135,7 @@ def read_nodes(rows: Sequence[Sequence[Any]]) -> tuple[DraftNode, ...]:
     )
 
 
-def rule_label(row: RowMapping) -> str:
+def rule_label(row: RowMapping | Values) -> str:
     """A run's rule in a table: ``none``, ``strict``, ``mars(theta=0.9)``."""
     if row["drafter"] == "none":
         return "none"
@@ -138,14 +143,18 @@ def rule_label(row: RowMapping) -> str:
     return f"{row['rule']}({parameters})" if parameters else str(row["rule"])
 
 
-def check_id(comparison_id: str) -> None:
+def new_id() -> str:
+    return uuid.uuid4().hex
+
+
+def check_id(id_: str, noun: str = "comparison") -> None:
     """Raise StorageError for what cannot be an id: databases differ in what else they make of it."""
-    if re.fullmatch("[0-9a-f]{32}", comparison_id) is None:
-        raise no_comparison(comparison_id)
+    if re.fullmatch("[0-9a-f]{32}", id_) is None:
+        raise unknown(id_, noun)
 
 
-def no_comparison(comparison_id: str) -> StorageError:
-    return StorageError(f"There is no comparison with the id {comparison_id[:64]!r}.")
+def unknown(id_: str, noun: str = "comparison") -> StorageError:
+    return StorageError(f"There is no {noun} with the id {id_[:64]!r}.")
 
 
 def _taken(value: object, columns: Mapping[str, str]) -> Values:
@@ -168,7 +177,7 @@ def _outcome(word: str) -> Outcome:
         raise LookupError(f"{word!r} is not among the outcomes of a token") from None
 
 
-def _config(row: RowMapping, prompt: PromptConfig) -> RunConfig:
+def read_config(row: RowMapping, prompt: PromptConfig) -> RunConfig:
     model = row["drafter_model"]
     return RunConfig(
         prompt=prompt,
@@ -185,10 +194,11 @@ def _config(row: RowMapping, prompt: PromptConfig) -> RunConfig:
         max_new_tokens=row["max_new_tokens"],
         seed=row["seed"],
         environment=row["environment"],
+        prefix=tuple(row["prefix"]),
     )
 
 
-def _summary(row: RowMapping) -> Summary:
+def read_summary(row: RowMapping) -> Summary:
     values = _given(row, _SUMMARY)
     values["acceptance_by_position"] = tuple(float(rate) for rate in values["acceptance_by_position"])
     return Summary(**values)

@@ -1,8 +1,8 @@
-"""Runs, tokens and drafted nodes as flat rows for export, read a bounded piece at a time. Knows no file format.
+"""Runs, tokens, drafted nodes and votes as flat rows for export, read a bounded piece at a time. Knows no file format.
 
 Comparisons come in the order in which they were made (or that of the ids asked for), runs by lane, tokens and nodes in order.
-Each piece is read in a transaction of its own: on SQLite a long one would hold up writers. Runs never change, so a row
-is always whole.
+Deleted comparisons are left out. Each piece is read in a transaction of its own: on SQLite a long one would hold up writers.
+Runs never change, so a row is always whole.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Integer, Select, and_, column, or_, select
 
+from mars_core.types import Given
 from storage.columns import Real, SafeText
-from storage.records import check_id, no_comparison, read_nodes
-from storage.schema import Comparison, Run, Step, Token
+from storage.records import check_id, read_nodes, unknown
+from storage.schema import Comparison, Run, Step, Token, Vote
 from storage.store import RunStore
+from storage.votes import StoredVote, votes_of
 
-SCHEMA_VERSION = 2  # of the exported columns; goes up when one changes its name or meaning
+SCHEMA_VERSION = 3  # of the exported columns; goes up when one changes its name or meaning
 COMPARISONS_A_READ = 20
 STEPS_A_READ = 128
 
@@ -33,7 +35,7 @@ def _all(model: type[Comparison | Run | Step | Token], *but: str, prefix: str = 
 RUN_COLUMNS: tuple[ColumnElement[Any], ...] = (
     Run.comparison_id.label("comparison_id"),
     Run.id.label("run_id"),
-    *_all(Comparison, "id", "created_at"),
+    *_all(Comparison, "id", "created_at", "deleted_at", "search"),
     *_all(Run, "id", "comparison_id"),
 )
 TOKEN_COLUMNS: tuple[ColumnElement[Any], ...] = (
@@ -53,6 +55,16 @@ NODE_COLUMNS: tuple[ColumnElement[Any], ...] = (
     column("q", Real),
     column("outcome", SafeText),
 )
+VOTE_COLUMNS: tuple[ColumnElement[Any], ...] = (
+    Vote.comparison_id.label("comparison_id"),
+    Vote.id.label("vote_id"),
+    *(Vote.__table__.c[name].label(name) for name in ("created_at", "choice", "left_run_id", "right_run_id")),
+    column("winner_run_id", SafeText),
+    column("left_rule", SafeText),
+    column("right_rule", SafeText),
+    *(Vote.__table__.c[name].label(name) for name in ("comment",)),
+    Comparison.prompt.label("prompt"),
+)
 
 
 def run_rows(store: RunStore, comparison_ids: Iterable[str] | None = None) -> Iterator[Row]:
@@ -68,6 +80,35 @@ def token_rows(store: RunStore, comparison_ids: Iterable[str] | None = None) -> 
 def node_rows(store: RunStore, comparison_ids: Iterable[str] | None = None) -> Iterator[Row]:
     """One row a drafted node: ``schema_version`` and NODE_COLUMNS. Raises StorageError for an unknown id, at once."""
     return _run_by_run(store, _checked(store, comparison_ids), _nodes)
+
+
+def vote_rows(store: RunStore, comparison_ids: Iterable[str] | None = None) -> Iterator[Row]:
+    """One row a vote: ``schema_version`` and VOTE_COLUMNS. Raises StorageError for an unknown id, at once."""
+    return _vote_rows(store, _checked(store, comparison_ids))
+
+
+def _vote_rows(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Row]:
+    for page in _pages(store, wanted):
+        with store.read() as connection:
+            found = votes_of(connection, page)
+        yield from map(_vote, found)
+
+
+def _vote(vote: StoredVote) -> Row:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "comparison_id": vote.comparison_id,
+        "vote_id": vote.id,
+        "created_at": vote.created_at,
+        "choice": vote.choice,
+        "left_run_id": vote.left_run,
+        "right_run_id": vote.right_run,
+        "winner_run_id": vote.winner_run,
+        "left_rule": vote.left_rule,
+        "right_rule": vote.right_rule,
+        "comment": vote.comment,
+        "prompt": vote.prompt,
+    }
 
 
 def _run_rows(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Row]:
@@ -128,7 +169,8 @@ def _pages(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[str]]
         for start in range(0, len(wanted), COMPARISONS_A_READ):
             yield list(wanted[start : start + COMPARISONS_A_READ])
         return
-    statement = select(Comparison.created_at, Comparison.id).order_by(Comparison.created_at, Comparison.id)
+    statement = select(Comparison.created_at, Comparison.id).where(Comparison.deleted_at.is_(None))
+    statement = statement.order_by(Comparison.created_at, Comparison.id)
     page = _fetch(store, statement.limit(COMPARISONS_A_READ))
     while page:
         yield [row["id"] for row in page]
@@ -145,9 +187,10 @@ def _checked(store: RunStore, comparison_ids: Iterable[str] | None) -> list[str]
         check_id(comparison_id)
     for start in range(0, len(wanted), _CHECK_A_READ):
         asked = wanted[start : start + _CHECK_A_READ]
-        known = {row["id"] for row in _fetch(store, select(Comparison.id).where(Comparison.id.in_(asked)))}
-        if unknown := [comparison_id for comparison_id in asked if comparison_id not in known]:
-            raise no_comparison(unknown[0])
+        statement = select(Comparison.id).where(Comparison.id.in_(asked), Comparison.deleted_at.is_(None))
+        known = {row["id"] for row in _fetch(store, statement)}
+        if missing := [comparison_id for comparison_id in asked if comparison_id not in known]:
+            raise unknown(missing[0])
     return wanted
 
 
@@ -163,4 +206,5 @@ def _exact(row: Row) -> Row:
     if "rule_parameters" in row:
         row["rule_parameters"] = {name: float(value) for name, value in row["rule_parameters"].items()}
         row["acceptance_by_position"] = [float(rate) for rate in row["acceptance_by_position"]]
+        row["given"] = [Given(*token)._asdict() for token in row["given"]]
     return {"schema_version": SCHEMA_VERSION} | row

@@ -1,8 +1,9 @@
-"""The tables: comparison → runs → steps → tokens. Made only by the migrations, with which a test compares these models: a change here
-needs a new file in migrations/versions.
+"""The tables: comparison → runs → steps → tokens; sweep → comparisons; comparison → vote.
+
+Made only by the migrations, with which a test compares these models: a change here needs a new file in migrations/versions.
 
 Columns have the names of the fields in mars_core.types; where one would be unclear or clash, records.py maps it. A nan
-is NULL (columns.Real). Every child goes with its parent (ON DELETE CASCADE).
+is NULL (columns.Real). Every child goes with its parent (ON DELETE CASCADE); a comparison outlives its sweep.
 """
 
 from __future__ import annotations
@@ -11,15 +12,28 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
-from sqlalchemy import BigInteger, Enum, ForeignKey, ForeignKeyConstraint, Index, MetaData, String, UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    Enum,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    MetaData,
+    String,
+    Text,
+    UniqueConstraint,
+    text,
+)
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from mars_core.types import DraftMode, Outcome, Status, StopReason
-from storage.columns import Real, SafeJson, SafeText, UtcTime
+from storage.columns import ExactJson, Real, SafeJson, SafeText, UtcTime
+from storage.words import Choice, Source
 
 Words = Annotated[str, mapped_column(SafeText)]
 Json = Annotated[Any, mapped_column(SafeJson, nullable=False)]
 Number = Annotated[float, mapped_column(Real, nullable=True)]
+EMPTY = text("''")  # default of columns that a later migration added
 Large = Annotated[int, mapped_column(BigInteger)]
 
 
@@ -39,11 +53,24 @@ class Base(DeclarativeBase):
     )
 
 
+class Sweep(Base):
+    """Many runs over a grid of settings. ``plan`` and ``results`` are what evaluation makes of them."""
+
+    __tablename__ = "sweeps"
+    __table_args__ = (Index(None, "created_at", "id"),)
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)  # uuid4, hexadecimal
+    created_at: Mapped[datetime] = mapped_column(UtcTime)
+    status: Mapped[Status] = mapped_column(_words(Status))
+    plan: Mapped[Any] = mapped_column(ExactJson, nullable=False)  # an object
+    results: Mapped[Any] = mapped_column(ExactJson, nullable=False)  # list of objects
+
+
 class Comparison(Base):
     """One prompt that was run in one or more lanes."""
 
     __tablename__ = "comparisons"
-    __table_args__ = (Index(None, "created_at", "id"),)
+    __table_args__ = (Index(None, "deleted_at", "created_at", "id", "source"),)  # a list, and what it leaves out
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)  # uuid4, hexadecimal
     created_at: Mapped[datetime] = mapped_column(UtcTime)
@@ -51,13 +78,23 @@ class Comparison(Base):
     prompt: Mapped[Words]
     system: Mapped[Words]
     stop: Mapped[Json]  # list of strings
+    name: Mapped[Words] = mapped_column(server_default=EMPTY)
+    tags: Mapped[Json] = mapped_column(server_default="[]")  # list of strings, sorted
+    comment: Mapped[Words] = mapped_column(server_default=EMPTY)
+    source: Mapped[Source] = mapped_column(_words(Source), server_default=Source.COMPARE.value)
+    sweep_id: Mapped[str | None] = mapped_column(ForeignKey(Sweep.id, ondelete="SET NULL"))
+    deleted_at: Mapped[datetime | None] = mapped_column(UtcTime)  # NULL: it is there
+    search: Mapped[str] = mapped_column(Text, server_default=EMPTY)  # storage.search.haystack of the texts above
 
 
 class Run(Base):
     """One run: configuration, how it ended, summary. Long columns come last, so that lists need not read them."""
 
     __tablename__ = "runs"
-    __table_args__ = (UniqueConstraint("comparison_id", "lane", "execution_order"),)
+    __table_args__ = (
+        UniqueConstraint("comparison_id", "lane", "execution_order"),
+        Index(None, "comparison_id", "status", "tokens_per_s", "tau", "new_tokens"),  # what a list is sorted by
+    )
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)  # uuid4, hexadecimal
     comparison_id: Mapped[str] = mapped_column(ForeignKey(Comparison.id, ondelete="CASCADE"))
@@ -119,6 +156,8 @@ class Run(Base):
     error: Mapped[Words]
     prompt_ids: Mapped[Json]  # list of token ids
     text: Mapped[Words]
+    prefix: Mapped[Json] = mapped_column(server_default="[]")  # list of token ids; RunConfig.prefix
+    given: Mapped[Json] = mapped_column(server_default="[]")  # list of [id, piece, start, end]; Trace.given
 
 
 class Step(Base):
@@ -174,3 +213,18 @@ class Token(Base):
     kl: Mapped[Number]
     logprob: Mapped[Number]
     top: Mapped[Json]  # list of [id, piece, p]
+
+
+class Vote(Base):
+    """What a reader who saw no names preferred; one a comparison."""
+
+    __tablename__ = "votes"
+    __table_args__ = (UniqueConstraint("comparison_id"),)
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)  # uuid4, hexadecimal
+    comparison_id: Mapped[str] = mapped_column(ForeignKey(Comparison.id, ondelete="CASCADE"))
+    created_at: Mapped[datetime] = mapped_column(UtcTime)
+    choice: Mapped[Choice] = mapped_column(_words(Choice))
+    left_run_id: Mapped[str] = mapped_column(ForeignKey(Run.id, ondelete="CASCADE", name="fk_votes_left_run"))
+    right_run_id: Mapped[str] = mapped_column(ForeignKey(Run.id, ondelete="CASCADE", name="fk_votes_right_run"))
+    comment: Mapped[Words]

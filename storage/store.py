@@ -3,61 +3,30 @@
 from __future__ import annotations
 
 import threading
-import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import pandas as pd
 from platformdirs import user_data_path
-from sqlalchemy import URL, Connection, RowMapping, Select, delete, func, insert, select
+from sqlalchemy import URL, Connection, func, select
 
-from mars_core.types import PromptConfig, Trace
-from storage.columns import SafeText
+from mars_core.types import PromptConfig, Status, Trace
+from storage import comparisons, runs, search, sweeps, votes
+from storage.comparisons import StoredComparison
 from storage.database import WRITING, file_of, location_of, open_database, parse_url
 from storage.errors import StorageError, explained
-from storage.records import (
-    check_id,
-    check_numbering,
-    no_comparison,
-    prompt_row,
-    read_prompt,
-    read_trace,
-    rule_label,
-    run_row,
-    step_rows,
-    token_rows,
-)
-from storage.schema import Comparison, Run, Step, Token
-from storage.text import readable
-
-Query = Select[*tuple[Any, ...]]
-PROMPT_PREVIEW = 280  # characters of the prompt in the table of comparisons
-_LANE_COLUMNS = ("rule", "status", "new_tokens", "tau", "tokens_per_s", "ttft_s", "wall_s", "relaxed_share")
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRun:
-    """A run as it was saved. ``lane``: its column, 0-based; ``order``: its place in the order of execution."""
-
-    id: str
-    lane: int
-    order: int
-    trace: Trace
-
-
-@dataclass(frozen=True, slots=True)
-class StoredComparison:
-    """A comparison and its runs, by lane, then order. ``created_at`` is aware, in UTC."""
-
-    id: str
-    created_at: datetime
-    prompt: PromptConfig
-    runs: tuple[StoredRun, ...]
+from storage.listing import COLUMNS, check_page, frame, latest_first, rows
+from storage.records import check_numbering, read_prompt
+from storage.runs import RunRecord
+from storage.schema import Comparison
+from storage.search import Choices, Found, Search
+from storage.sweeps import StoredSweep
+from storage.votes import StoredVote
+from storage.words import Choice, Source
 
 
 class RunStore:
@@ -87,51 +56,62 @@ class RunStore:
         """Close all connections."""
         self._engine.dispose()
 
-    def new_comparison(self, prompt: PromptConfig) -> str:
+    def new_comparison(
+        self, prompt: PromptConfig, *, source: Source = Source.COMPARE, sweep_id: str | None = None
+    ) -> str:
         """Make a comparison without runs; returns its id."""
-        comparison_id = uuid.uuid4().hex
-        row = {"id": comparison_id, "created_at": datetime.now(UTC), **prompt_row(prompt)}
         with self._write("The comparison was not saved") as connection:
-            connection.execute(insert(Comparison), row)
-        return comparison_id
+            if sweep_id is not None:
+                sweeps.check_sweep(connection, sweep_id)
+            return comparisons.add_comparison(connection, prompt, source, sweep_id)
 
     def save_run(self, comparison_id: str, trace: Trace, *, lane: int, order: int) -> str:
         """Save a run, whole or not at all; returns its id. Its prompt must be the comparison's."""
         check_numbering(trace)
-        run_id = uuid.uuid4().hex
-        keys = {"id": run_id, "comparison_id": comparison_id, "lane": lane, "execution_order": order}
-        run = keys | {"created_at": datetime.now(UTC)} | run_row(trace)
-        steps, tokens = step_rows(trace, run_id), list(token_rows(trace, run_id))
+        new = runs.new_run(comparison_id, trace, lane, order)
         with self._write("The run was not saved") as connection:
-            if read_prompt(_comparison(connection, comparison_id)) != trace.config.prompt:
+            if read_prompt(comparisons.comparison_row(connection, comparison_id)) != trace.config.prompt:
                 raise StorageError("The run was not saved: its prompt is not the prompt of its comparison.")
-            connection.execute(insert(Run), run)
-            if steps:
-                connection.execute(insert(Step), steps)
-            if tokens:
-                connection.execute(insert(Token), tokens)
-        return run_id
+            runs.add_run(connection, new)
+        return new.id
+
+    def annotate(
+        self,
+        comparison_id: str,
+        *,
+        name: str | None = None,
+        tags: Sequence[str] | None = None,
+        comment: str | None = None,
+    ) -> None:
+        """Set the name (200 characters at most), the tags (20 of 40), the comment (10,000); None leaves what is there."""
+        with self._write("The comparison was not changed") as connection:
+            comparisons.annotate(connection, comparison_id, name, tags, comment)
 
     def delete(self, comparison_id: str) -> None:
-        """Remove a comparison with its runs, steps and tokens."""
+        """Put a comparison away: no list, export or vote has it any more. ``restore`` brings it back until it is purged."""
         with self._write("The comparison was not deleted") as connection:
-            _comparison(connection, comparison_id)
-            connection.execute(delete(Comparison).where(Comparison.id == comparison_id))
+            comparisons.delete_comparison(connection, comparison_id)
+
+    def restore(self, comparison_id: str) -> None:
+        """Bring a deleted comparison back as it was."""
+        with self._write("The comparison was not restored") as connection:
+            comparisons.restore_comparison(connection, comparison_id)
+
+    def purge(self, before: datetime) -> int:
+        """Remove for good what was deleted before, with its runs, steps, tokens and vote; how many comparisons that were."""
+        with self._write("Deleted comparisons were not removed") as connection:
+            return comparisons.purge(connection, before)
 
     def load(self, comparison_id: str) -> StoredComparison:
         """A comparison with the traces that were saved. Raises StorageError where there is none of this id."""
         with self.read() as connection:
-            row = _comparison(connection, comparison_id)
-            prompt = read_prompt(row)
-            statement = select(Run.__table__).where(Run.comparison_id == comparison_id)
-            runs = _rows(connection, statement.order_by(Run.lane, Run.execution_order))
-            stored = tuple(_stored(connection, run, prompt) for run in runs)
-        return StoredComparison(row["id"], row["created_at"], prompt, stored)
+            return comparisons.load(connection, comparison_id)
 
     def count(self) -> int:
         """How many comparisons there are."""
         with self.read() as connection:
-            return connection.execute(select(func.count()).select_from(Comparison)).scalar_one()
+            every = select(func.count()).select_from(Comparison).where(Comparison.deleted_at.is_(None))
+            return connection.execute(every).scalar_one()
 
     def comparisons(self, *, limit: int = 200, offset: int = 0) -> pd.DataFrame:
         """One page of the comparisons, latest first, one row each.
@@ -140,12 +120,66 @@ class RunStore:
         (of the first lane; empty where there is no run); and, each a tuple with one entry a run by lane: ``rules``,
         ``status``, ``new_tokens``, ``tau``, ``tokens_per_s``, ``ttft_s``, ``wall_s``, ``relaxed_share``.
         """
-        if limit < 0 or offset < 0:
-            raise StorageError(f"limit and offset must be 0 or more, not {limit} and {offset}.")
+        check_page(limit, offset)
         with self.read() as connection:
-            page = _page(limit, offset)
-            comparisons, runs = _rows(connection, page), _rows(connection, _lanes(page))
-        return _frame(comparisons, runs)
+            return frame(connection, latest_first(rows()).limit(limit).offset(offset))[list(COLUMNS)]
+
+    def find(self, search_for: Search) -> Found:
+        """One page of the comparisons that were asked for.
+
+        Columns: those of ``comparisons``, then ``name`` and ``comment`` (made ``text.readable``), ``tags`` (a tuple),
+        ``source`` and ``run_ids`` (a tuple with one entry a run by lane).
+        """
+        with self.read() as connection:
+            return search.find(connection, search_for)
+
+    def choices(self) -> Choices:
+        """The rules, targets and tags that a search may ask for."""
+        with self.read() as connection:
+            return search.choices(connection)
+
+    def records(self, run_ids: Sequence[str]) -> tuple[RunRecord, ...]:
+        """Runs without their steps and tokens, in the order asked. Raises StorageError for an unknown id."""
+        with self.read() as connection:
+            return runs.records(connection, run_ids)
+
+    def new_sweep(self, plan: Mapping[str, Any]) -> str:
+        """Keep the plan of a sweep; returns its id. Its status is cancelled until an update says otherwise."""
+        with self._write("The sweep was not saved") as connection:
+            return sweeps.add_sweep(connection, plan)
+
+    def update_sweep(self, sweep_id: str, *, status: Status, results: Sequence[Mapping[str, Any]]) -> None:
+        """Put ``status`` and ``results`` in the place of what is there."""
+        with self._write("The sweep was not saved") as connection:
+            sweeps.update_sweep(connection, sweep_id, status, results)
+
+    def sweep(self, sweep_id: str) -> StoredSweep:
+        """Raises StorageError where there is none of this id."""
+        with self.read() as connection:
+            return sweeps.load_sweep(connection, sweep_id)
+
+    def sweeps(self, limit: int = 50) -> tuple[StoredSweep, ...]:
+        """The latest sweeps, latest first."""
+        check_page(limit, 0)
+        with self.read() as connection:
+            return sweeps.latest_sweeps(connection, limit)
+
+    def add_vote(
+        self, comparison_id: str, *, left_lane: int, right_lane: int, choice: Choice, comment: str = ""
+    ) -> str:
+        """Save the one vote of a comparison; returns its id. Raises StorageError for a second one and for an empty lane."""
+        with self._write("The vote was not saved") as connection:
+            return votes.add_vote(connection, comparison_id, left_lane, right_lane, choice, comment)
+
+    def comment_vote(self, vote_id: str, comment: str) -> None:
+        """Put a comment (10,000 characters at most) in the place of the one that is there."""
+        with self._write("The comment was not saved") as connection:
+            votes.comment_vote(connection, vote_id, comment)
+
+    def votes(self) -> tuple[StoredVote, ...]:
+        """All votes, latest first."""
+        with self.read() as connection:
+            return votes.all_votes(connection)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -169,56 +203,3 @@ class RunStore:
 def default_url() -> URL:
     """The SQLite file in this user's data folder."""
     return URL.create("sqlite", database=str(user_data_path("mars-playground", appauthor=False) / "runs.db"))
-
-
-def _rows(connection: Connection, statement: Query) -> Sequence[RowMapping]:
-    return connection.execute(statement).mappings().all()
-
-
-def _comparison(connection: Connection, comparison_id: str) -> RowMapping:
-    check_id(comparison_id)
-    statement = select(Comparison.__table__).where(Comparison.id == comparison_id)
-    row = connection.execute(statement).mappings().one_or_none()
-    if row is None:
-        raise no_comparison(comparison_id)
-    return row
-
-
-def _stored(connection: Connection, run: RowMapping, prompt: PromptConfig) -> StoredRun:
-    steps = _rows(connection, select(Step.__table__).where(Step.run_id == run["id"]).order_by(Step.step))
-    statement = select(Token.__table__).where(Token.run_id == run["id"]).order_by(Token.step, Token.ordinal)
-    trace = read_trace(run, prompt, steps, _rows(connection, statement))
-    return StoredRun(run["id"], run["lane"], run["execution_order"], trace)
-
-
-def _page(limit: int, offset: int) -> Query:
-    preview = func.substr(Comparison.prompt, 1, PROMPT_PREVIEW, type_=SafeText).label("prompt")
-    statement = select(Comparison.id, Comparison.created_at, preview)
-    return statement.order_by(Comparison.created_at.desc(), Comparison.id.desc()).limit(limit).offset(offset)
-
-
-def _lanes(page: Query) -> Query:
-    table = Run.__table__.c
-    columns = (
-        table.comparison_id,
-        table.target,
-        table.rule_parameters,
-        table.drafter,
-        *(table[name] for name in _LANE_COLUMNS),
-    )
-    statement = select(*columns).where(Run.comparison_id.in_(select(page.subquery().c.id)))
-    return statement.order_by(Run.comparison_id, Run.lane, Run.execution_order)
-
-
-def _frame(comparisons: Sequence[RowMapping], runs: Sequence[RowMapping]) -> pd.DataFrame:
-    lanes: dict[str, list[RowMapping]] = {row["id"]: [] for row in comparisons}
-    for run in runs:
-        lanes[run["comparison_id"]].append(run)
-    data: dict[str, list[Any]] = {name: [row[name] for row in comparisons] for name in ("id", "created_at")}
-    data["prompt"] = [readable(row["prompt"]) for row in comparisons]  # pandas keeps strings as UTF-8
-    data["target"] = [readable(lane[0]["target"]) if lane else "" for lane in lanes.values()]
-    data["rules"] = [tuple(rule_label(run) for run in lane) for lane in lanes.values()]
-    for name in _LANE_COLUMNS[1:]:
-        data[name] = [tuple(run[name] for run in lane) for lane in lanes.values()]
-    frame = pd.DataFrame(data)
-    return frame.astype({"created_at": "datetime64[us, UTC]"})

@@ -1,4 +1,4 @@
-"""One lossless spelling of any Python string that every database and Parquet can hold, and one to show. Knows no table.
+"""One lossless spelling of any Python string that every database and Parquet can hold, one to search, one to show. Knows no table.
 
 PostgreSQL refuses U+0000, and UTF-8 cannot spell lone surrogates; model output and prompts may contain both. Such a
 character is written as ``␛`` (U+241B, "symbol for escape") and four hexadecimal digits, and so is ``␛`` itself: NUL is
@@ -11,6 +11,8 @@ import re
 
 ESCAPE = "\u241b"
 _UNSAFE = re.compile("[\x00\u241b\ud800-\udfff]")
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_LETTERS = str.maketrans("0123456789abcdef", "ABCDEFGHIJKLMNOP")
 _ESCAPED = re.compile("\u241b([0-9a-f]{4})")
 # Controls but tab and newlines; surrogates.
 _UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -27,6 +29,14 @@ def decode(stored: str) -> str:
     if ESCAPE not in stored:
         return stored
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), _CUT.sub("", stored))
+
+
+def folded(text: str) -> str:
+    """For searching without regard to case: storable, and in it a capital is never part of ordinary text.
+
+    NUL and surrogates are ``Y`` and four letters A–P; so one text is in another exactly where its folded form is.
+    """
+    return _UNSTORABLE.sub(lambda match: "Y" + f"{ord(match[0]):04x}".translate(_LETTERS), text.casefold())
 
 
 def readable(text: str) -> str:

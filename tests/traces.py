@@ -18,6 +18,7 @@ from mars_core.types import (
     Alternative,
     DrafterConfig,
     DraftNode,
+    Given,
     ModelRef,
     Outcome,
     PromptConfig,
@@ -67,7 +68,7 @@ class _Place:
 
 def make_config(
     *, rule: str = "strict", theta: float = 0.9, k: int = 5, seed: int = 0, temperature: float = 1.0,
-    max_new_tokens: int = 40, prompt: PromptConfig | str = PROMPT, tree: TreeShape | None = None,
+    max_new_tokens: int = 40, prompt: PromptConfig | str = PROMPT, tree: TreeShape | None = None, prefix: Sequence[int] = (),
 ) -> RunConfig:  # fmt: skip
     """A configuration as the bundled pair would have it; ``rule="none"`` is plain decoding of the target."""
     prompt = prompt if isinstance(prompt, PromptConfig) else PromptConfig(prompt, system="Be brief.", stop=("###",))
@@ -83,18 +84,24 @@ def make_config(
         max_new_tokens=max_new_tokens,
         seed=seed,
         environment=ENVIRONMENT,
+        prefix=tuple(prefix),
     )
 
 
 def make_trace(
     *, rule: str = "strict", theta: float = 0.9, k: int = 5, new_tokens: int = 40, seed: int = 0, temperature: float = 1.0,
     prompt: PromptConfig | str = PROMPT, words: Sequence[str] = WORDS, status: Status = Status.COMPLETED, error: str = "",
-    tree: TreeShape | None = None,
+    tree: TreeShape | None = None, prefix: Sequence[int] = (),
 ) -> Trace:  # fmt: skip
-    """One run of ``new_tokens`` tokens under ``strict``, ``none`` or a ``mars`` rule. ``words``: 5 pieces or more."""
+    """One run of ``new_tokens`` tokens under ``strict``, ``none`` or a ``mars`` rule. ``words``: 5 pieces or more.
+
+    ``prefix``: given tokens, as numbers of ``words``; the run goes on after them.
+    """
     config = make_config(
         rule=rule, theta=theta, k=k, seed=seed, temperature=temperature, max_new_tokens=new_tokens, prompt=prompt, tree=tree,
+        prefix=prefix,
     )  # fmt: skip
+    given = _given(config.prefix, words)
     steps = _steps(config, new_tokens, words)
     reasons = {Status.CANCELLED: StopReason.CANCELLED, Status.FAILED: StopReason.ERROR}
     prompt_ids = tuple(range(5, 5 + 1 + len(config.prompt.text) // 4))
@@ -104,12 +111,13 @@ def make_trace(
         status=status,
         stop_reason=reasons.get(status, StopReason.LENGTH),
         prompt_ids=prompt_ids,
-        text="".join(token.piece for step in steps for token in step.emitted),
+        text="".join(token.piece for token in (*given, *(token for step in steps for token in step.emitted))),
         steps=steps,
         summary=summarise(
             steps, prompt_tokens=len(prompt_ids), prefill_s=PREFILL_S, ttft_s=ttft_s, peak_memory_bytes=1_234_567_890
         ),
         error=error or ("The device ran out of memory." if status is Status.FAILED else ""),
+        given=given,
     )
 
 
@@ -133,6 +141,11 @@ def same(left: object, right: object) -> bool:
     if is_dataclass(left) and type(left) is type(right):
         return all(same(getattr(left, field.name), getattr(right, field.name)) for field in fields(left))
     return type(left) is type(right) and left == right
+
+
+def _given(prefix: Sequence[int], words: Sequence[str]) -> tuple[Given, ...]:
+    ends = list(accumulate((len(words[id_]) for id_ in prefix), initial=0))
+    return tuple(Given(id_, words[id_], ends[at], ends[at + 1]) for at, id_ in enumerate(prefix))
 
 
 def _place(config: RunConfig, branch: int, position: int, words: Sequence[str]) -> _Place:
@@ -193,11 +206,13 @@ class _Guess:
 
 def _steps(config: RunConfig, new_tokens: int, words: Sequence[str]) -> tuple[Step, ...]:
     steps: list[Step] = []
-    position = start = branch = 0
+    branch = 0
+    position, start = len(config.prefix), sum(len(words[id_]) for id_ in config.prefix)
+    end = position + new_tokens
     elapsed = PREFILL_S
-    while position < new_tokens:
+    while position < end:
         shape = config.drafter.tree or TreeShape(config.drafter.k, config.drafter.k, 1)
-        shape = replace(shape, depth=min(shape.depth, new_tokens - position - 1))
+        shape = replace(shape, depth=min(shape.depth, end - position - 1))
         nodes, branches = _draft(config, shape, branch, position, words)
         base = replace(_BLANK, position=position, step=len(steps), start=start)
         tokens = _walk(config, nodes, branches, base, words)

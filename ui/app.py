@@ -6,14 +6,23 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from starlette.routing import BaseRoute
 
 from storage import RunStore
 from ui.about import build_about_tab
+from ui.address import address_component, wire_tabs
+from ui.api import build_api
 from ui.compare import build_compare_tab
 from ui.downloads import download_routes
-from ui.history import build_history_tab
+from ui.figure_view import plotly_route
+from ui.history.again import wire_again
+from ui.history.tab import build_history_tab
+from ui.sweep import build_sweep_tab
+from ui.sweep_download import sweep_routes
 from ui.theme import page_css, page_theme
 from ui.token_view import asset
+from ui.vote_tally import vote_routes
+from ui.votes import build_votes_tab
 from ui.workplace import Workplace
 
 TITLE = "MARS Playground"
@@ -25,6 +34,7 @@ def build_app(workplace: Workplace) -> gr.Blocks:
     place, pool = workplace, workplace.pool
     page: gr.Blocks
     with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True) as page:
+        build_api(place)
         gr.HTML(
             value="",
             html_template=asset("top.html"),
@@ -32,29 +42,42 @@ def build_app(workplace: Workplace) -> gr.Blocks:
             apply_default_css=False,
             device=f"{pool.device}, {str(pool.dtype).removeprefix('torch.')}",
         )
-        with gr.Tabs():
-            with gr.Tab("Compare", id="compare"):
-                build_compare_tab(place)
+        address = address_component()
+        with gr.Tabs() as tabs:
+            with gr.Tab("Compare", id="compare") as compare:
+                asked = build_compare_tab(place)
+            with gr.Tab("Sweep", id="sweep") as sweep:
+                build_sweep_tab(place, sweep)
             with gr.Tab("History", id="history") as history:
-                build_history_tab(place, history)
-            with gr.Tab("About", id="about"):
+                kept = build_history_tab(place, history, address)
+            with gr.Tab("Votes", id="votes") as votes:
+                build_votes_tab(place, votes)
+            with gr.Tab("About", id="about") as about:
                 build_about_tab(place)
+        by_id = {"compare": compare, "sweep": sweep, "history": history, "votes": votes, "about": about}
+        wire_tabs(address, tabs, by_id)
+        wire_again(place, kept, asked, tabs)
     return page
 
 
+def page_routes(store: RunStore) -> list[BaseRoute]:
+    """What the page serves beside itself; the first that fits answers."""
+    return [*sweep_routes(store), *vote_routes(store), *download_routes(store), plotly_route()]
+
+
 def launch_options(store: RunStore) -> dict[str, Any]:
-    """Keyword arguments of ``launch``: the look, closed doors, and the download routes."""
+    """Keyword arguments of ``launch``: the look, closed doors, and the routes."""
     return {
         "theme": page_theme(),
         "css": page_css(),
         "head": '<meta name="color-scheme" content="light dark">',
         "favicon_path": str(FAVICON),
-        "footer_links": [],
+        "footer_links": ["api"],
         "show_error": False,
         "share": False,
         "ssr_mode": False,
         "run_history": False,
         "enable_monitoring": False,
         "max_file_size": "1mb",
-        "app_kwargs": {"routes": download_routes(store), "docs_url": None, "redoc_url": None, "openapi_url": None},
+        "app_kwargs": {"routes": page_routes(store), "docs_url": None, "redoc_url": None, "openapi_url": None},
     }

@@ -1,4 +1,4 @@
-"""The small components of the page that show text from outside: the line above the lanes, the table, the list of History.
+"""The small components of the page that show text from outside: the line above the lanes, the table.
 
 Each value is one ASCII JSON string that a script of ``ui/assets`` writes with textContent; no template contains a value.
 """
@@ -77,44 +77,11 @@ def check_component() -> gr.HTML:
     )
 
 
-def text_component(name: str) -> gr.HTML:
+def text_component(name: str, text: str = "") -> gr.HTML:
     """A short text, written as text; ``name`` is its CSS class."""
     return gr.HTML(
-        value="",
+        value=text,
         html_template=f'<p class="{name}"></p>',
         js_on_load="const update = () => { element.querySelector('p').textContent = props.value; }; watch('value', update); update();",
         apply_default_css=False,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryLane:
-    label: str
-    numbers: str
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryRow:
-    """One saved comparison in the list. ``created`` is ISO 8601 in UTC; the browser writes it in its own time."""
-
-    id: str
-    created: str
-    prompt: str
-    lanes: tuple[HistoryLane, ...]
-    ratio: str
-    status: str
-    selected: bool
-
-
-def history_json(rows: tuple[HistoryRow, ...], message: str) -> str:
-    return to_json({"rows": [asdict(row) for row in rows], "message": message})
-
-
-def history_component(message: str) -> gr.HTML:
-    return gr.HTML(
-        value=history_json((), message),
-        html_template=asset("history.html"),
-        js_on_load=asset("history.js"),
-        apply_default_css=False,
-        elem_id="history-list",
     )

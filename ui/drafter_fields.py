@@ -44,8 +44,10 @@ def taken(kind: str, shape: str) -> frozenset[str]:
     return frozenset(by_kind.get(kind, ()))
 
 
-def number_field(label: str, value: float, step: float, *, visible: bool = True) -> gr.Number:
-    return gr.Number(value, label=label, step=step, min_width=96, elem_classes=["mars-number"], visible=visible)
+def number_field(label: str, value: float, step: float, *, visible: bool = True, name: str | None = None) -> gr.Number:
+    return gr.Number(
+        value, label=label, step=step, min_width=96, elem_classes=["mars-number"], visible=visible, elem_id=name
+    )
 
 
 def drafter_chooser(spec: PairSpec) -> gr.Dropdown:
@@ -69,10 +71,10 @@ def tree_fields(spec: PairSpec) -> dict[str, Any]:
         }  # fmt: skip
 
 
-def mode_field() -> gr.Radio:
+def mode_field(*, visible: bool = True) -> gr.Radio:
     return gr.Radio(
         [("Greedy", "greedy"), ("Sampled", "sampled")], value="greedy", label="Draft mode",
-        info="Greedy is the paper's setting. With sampled drafts strict keeps more, and MARS may lose.",
+        info="Greedy is the paper's setting. With sampled drafts strict keeps more, and MARS may lose.", visible=visible,
     )  # fmt: skip
 
 

@@ -22,21 +22,35 @@ EXACT_INTEGER = 2**53  # the browser's numbers are doubles
 
 
 @dataclass(frozen=True, slots=True)
-class LaneForm:
-    """The head of one lane: a rule, or ``none``, and all parameter fields; those of other rules are ignored."""
+class DraftForm:
+    """The fields from which a drafter is read: those of the whole form, or a lane's own."""
 
-    rule: str
-    parameters: Mapping[str, float | None]
+    drafter: str = "model"
+    k: float | None = 5
+    mode: str = "greedy"
+    shape: str = TREE
+    tree_tokens: float | None = 60
+    tree_depth: float | None = 7
+    tree_top_k: float | None = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class LaneForm:
+    """The head of one lane: a rule, or ``none``, and all parameter fields; those of other rules are ignored. ``draft``: where its
+    drafts come from, None for the form's own drafter."""
+
+    rule: str
+    parameters: Mapping[str, float | None]
+    draft: DraftForm | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form(DraftForm):
     """The fields as they are."""
 
     prompt: str
     pair: str
     temperature: float | None
-    k: float | None
     max_new_tokens: float | None
     seed: float | None
     lanes: tuple[LaneForm, ...]
@@ -45,12 +59,6 @@ class Form:
     stop: str = ""  # one stop string a line
     top_k: float | None = 0
     top_p: float | None = 1
-    drafter: str = "model"
-    mode: str = "greedy"
-    shape: str = TREE
-    tree_tokens: float | None = 60
-    tree_depth: float | None = 7
-    tree_top_k: float | None = 10
     own_target: str = ""
     own_draft: str = ""
     own_head: str = ""
@@ -92,18 +100,17 @@ def read_configs(form: Form, pair: Pair) -> tuple[RunConfig, ...]:
         top_k=_whole(form.top_k, "top-k"),
         top_p=_number(form.top_p, "top-p"),
     )
-    drafter = read_drafter(form)
     prompt, longest, seed = read_prompt(form), _whole(form.max_new_tokens, "max new tokens"), _whole(form.seed, "seed")
     return tuple(
         run_config(
-            pair, prompt=prompt, rule=_rule(lane), drafter=_drafter(lane, drafter), sampling=sampling,
+            pair, prompt=prompt, rule=_rule(lane), drafter=_drafter(lane, form), sampling=sampling,
             max_new_tokens=longest, seed=seed,
         )
         for lane in form.lanes
     )  # fmt: skip
 
 
-def read_drafter(form: Form) -> DrafterConfig:
+def read_drafter(form: DraftForm) -> DrafterConfig:
     """The drafter with its own parameters; fields that it does not take are not read. Raises ValueError."""
     if form.drafter == "none":
         return DrafterConfig(kind="none", k=0)
@@ -124,7 +131,7 @@ def read_drafter(form: Form) -> DrafterConfig:
     )
 
 
-def _mode(form: Form) -> DraftMode:
+def _mode(form: DraftForm) -> DraftMode:
     if form.mode not in (mode.value for mode in DraftMode):
         raise ValueError(f"The draft mode is {form.mode!r}; it must be greedy or sampled.")
     return DraftMode(form.mode)
@@ -139,8 +146,8 @@ def _rule(lane: LaneForm) -> RuleConfig:
     return RuleConfig(lane.rule, {name: _number(lane.parameters.get(name), parameter_title(name)) for name in names})
 
 
-def _drafter(lane: LaneForm, drafter: DrafterConfig) -> DrafterConfig:
-    return DrafterConfig(kind="none", k=0) if lane.rule == PLAIN else drafter
+def _drafter(lane: LaneForm, form: Form) -> DrafterConfig:
+    return DrafterConfig(kind="none", k=0) if lane.rule == PLAIN else read_drafter(lane.draft or form)
 
 
 def _number(value: float | None, name: str) -> float:

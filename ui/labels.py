@@ -78,14 +78,25 @@ def lane_label(config: RunConfig) -> str:
     return f"{rule_title(config.rule.name)} {values}".strip()
 
 
+def lane_labels(configs: Sequence[RunConfig]) -> tuple[str, ...]:
+    """The rules of the runs of one comparison with what else sets them apart: drafts of their own, a given beginning."""
+    drafts = {config.drafter for config in configs if config.drafter.kind != "none"}
+    return tuple(_full_label(config, drafts=len(drafts) > 1) for config in configs)
+
+
+def _full_label(config: RunConfig, *, drafts: bool = True) -> str:
+    own = _draft(config.drafter) if drafts else []
+    given = [f"continued at {len(config.prefix)}"] if config.prefix else []
+    return ", ".join([lane_label(config), *own, *given])
+
+
 def run_names(configs: Sequence[RunConfig]) -> tuple[str, ...]:
     """Names that tell runs apart, as short as that allows; ``configs`` by lane."""
-    for name in (lane_title, lane_label):
-        names = tuple(map(name, configs))
+    for names in (tuple(map(lane_title, configs)), tuple(map(lane_label, configs)), lane_labels(configs)):
         if len(set(names)) == len(names):
             return names
     sides = ("left", "right") if len(configs) == 2 else tuple(f"lane {lane + 1}" for lane in range(len(configs)))
-    labels = tuple(map(lane_label, configs))
+    labels = lane_labels(configs)
     return tuple(
         f"{label} ({side})" if labels.count(label) > 1 else label for label, side in zip(labels, sides, strict=True)
     )

@@ -1,23 +1,25 @@
-"""The heads of the lanes: which rule, its parameters, and what the rule says; and how many lanes there are."""
+"""The heads of the lanes: which rule, its parameters and what the rule says, and where the lane's drafts come from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import gradio as gr
 
+from mars_core.models import PairSpec
 from mars_core.rules import RULES, Parameter, Rule, Siblings
 from mars_core.types import DraftMode
-from ui.form import MOST_LANES, LaneForm
+from ui.form import DraftForm, LaneForm
 from ui.labels import PLAIN, parameter_title, rule_title
+from ui.lane_draft import AS_ABOVE, lane_draft, read_lane_draft
 from ui.tiles import Counts, stat_tiles
 from ui.token_view import LaneView, asset, to_json
 
 PLAIN_SUMMARY = "No drafts: the target writes every token itself. The yardstick for speed."
 DEFAULT_RULES = ("strict", "mars", "lenience", "typical")
-LEAST_LANES = 2
+LEAST_LANES, FIRST_LANES = 1, 2  # that may be, and that there are at first
 STEP = 0.01  # of sliders
 LANE_NAMES = ("Left", "Right", "Third", "Fourth")
 PRIVATE: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
@@ -29,19 +31,33 @@ class Head:
 
     rule: gr.Dropdown
     parameters: dict[tuple[str, str], Any]  # (rule, parameter) → field
+    draft: dict[str, Any] = field(default_factory=dict)  # name → field of the lane's own drafter, where it may have one
 
     @property
     def inputs(self) -> list[Any]:
-        return [self.rule, *self.parameters.values()]
+        return [self.rule, *self.parameters.values(), *self.draft.values()]
 
     def read(self, given: Iterator[Any]) -> LaneForm:
         """The values of ``inputs``, taken from ``given``."""
         rule = next(given)
         values = {key: next(given) for key in self.parameters}
-        return LaneForm(rule, {name: value for (owner, name), value in values.items() if owner == rule})
+        own = {name: value for (owner, name), value in values.items() if owner == rule}
+        return LaneForm(rule, own, read_lane_draft({name: next(given) for name in self.draft}) if self.draft else None)
+
+    def write(
+        self, rule: str, parameters: Mapping[str, float | None], draft: DraftForm | None = None
+    ) -> dict[Any, Any]:
+        """Updates that choose a rule with these parameters, and drafts of its own or as above."""
+        fields = {self.parameters[rule, name]: value for name, value in parameters.items()}
+        own = (
+            {self.draft[name]: getattr(draft, name) for name in self.draft}
+            if draft
+            else {self.draft["drafter"]: AS_ABOVE}
+        )
+        return {self.rule: rule} | fields | own
 
 
-def lane_head(lane: int) -> Head:
+def lane_head(lane: int, spec: PairSpec) -> Head:
     """The components of one head, with the event that shows the chosen rule's own parameters only."""
     default = DEFAULT_RULES[lane]
     choices = [(rule_title(name), name) for name in (*RULES, PLAIN)]
@@ -50,6 +66,7 @@ def lane_head(lane: int) -> Head:
         rule = gr.Dropdown(
             choices, value=default, label=f"{LANE_NAMES[lane]} rule", elem_id=f"rule-{lane}", min_width=160
         )
+        draft = lane_draft(lane, spec)
         with gr.Column(elem_classes=["mars-head-parameters"], min_width=140):
             for owner, entry in RULES.items():
                 for parameter in entry.parameters:
@@ -67,7 +84,7 @@ def lane_head(lane: int) -> Head:
         return [rule_json(name), *(gr.update(visible=owner == name) for owner, _ in shown)]
 
     rule.change(choose, rule, [note, *parameters.values()], **PRIVATE)
-    return Head(rule, parameters)
+    return Head(rule, parameters, draft)
 
 
 def rule_json(name: str) -> str:
@@ -110,26 +127,3 @@ def empty_lane(lane: int) -> LaneView:
     rule = DEFAULT_RULES[lane]
     values = ", ".join(f"{parameter_title(p.name)} = {p.default:g}" for p in RULES[rule].parameters)
     return LaneView(f"{rule_title(rule)} {values}".strip(), tiles=stat_tiles(Counts()))
-
-
-@dataclass(frozen=True, slots=True)
-class LaneCount:
-    """How many lanes are shown and run, and the buttons that change it."""
-
-    count: gr.State
-    add: gr.Button
-    remove: gr.Button
-
-    def update(self, count: int) -> dict[Any, Any]:
-        """The buttons for that many lanes, while no comparison is under way."""
-        return {
-            self.add: gr.update(interactive=count < MOST_LANES),
-            self.remove: gr.update(interactive=count > LEAST_LANES),
-        }
-
-
-def lane_count() -> LaneCount:
-    with gr.Row(elem_classes=["mars-tools", "mars-lane-tools"]):
-        add = gr.Button("Add a rule", size="sm", elem_id="add-lane")
-        remove = gr.Button("Remove the last", size="sm", elem_id="remove-lane", interactive=False)
-    return LaneCount(gr.State(LEAST_LANES), add, remove)

@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
 
 from mars_core.types import Status, Trace
 from ui.components import Strip, words
-from ui.figures import acceptance_data, acceptance_figure, margin_data, margin_figure, margin_scale
+from ui.figures.acceptance import acceptance_data, acceptance_plot
+from ui.figures.margins import margin_plot, margin_scale
+from ui.figures.plot import Plot, Run
+from ui.figures.ratio import ratio_plot
+from ui.figures.ribbon import ribbon_plot
+from ui.figures.shift import cumulative_plot, shift_data, shift_plot
+from ui.figures.timeline import timeline_plot
 from ui.labels import run_names
-from ui.report import Table, comparison_table
-from ui.sentence import broken_sentence, divergence, verdict
-from ui.shift import Check, infinite_note, self_check, shift_table
-from ui.shift_figure import shift_data, shift_figure
+from ui.report import QUANTITIES, Table, comparison_table
+from ui.sentence import broken_sentence, divergence, parting_words, verdict
+from ui.shift import Check, infinite_note, self_check, shift_table, summary_table
 from ui.tiles import Counts, stat_tiles
 from ui.token_view import LaneView, Row, ended_view
 
-Figure = Any  # plotly.graph_objects.Figure, which is not typed
 NO_ROWS: Mapping[int, tuple[Row, ...]] = MappingProxyType({})
 
 
@@ -29,16 +32,21 @@ class Shift:
     check: Check
     table: Table
     note: str
-    figure: Figure
+    plot: Plot
+    cumulative: Plot
 
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """Below the lanes. ``table`` needs all runs; a margin map is None where its lane did not run; ``traces`` by lane."""
+    """Below the lanes, of the runs that wrote something. ``table`` has ratios where all ended; a margin map is None where its
+    lane wrote nothing, acceptance and ratio where nothing was drafted; ``traces`` by lane."""
 
-    table: Table | None
-    margins: tuple[Figure | None, ...]
-    acceptance: Figure | None
+    table: Table
+    margins: tuple[Plot | None, ...]
+    ribbon: Plot
+    timeline: Plot
+    acceptance: Plot | None
+    ratio: Plot | None
     shift: Shift
     traces: Mapping[int, Trace]
 
@@ -64,7 +72,10 @@ def ended_result(
     partings = _partings(traces)
     for lane, label in enumerate(labels):
         if lane in traces:
-            views.append(ended_view(traces[lane], f"{name}/{lane}", diverges=partings.get(lane), rows=rows.get(lane)))
+            view = ended_view(
+                traces[lane], f"{name}/{lane}", diverges=partings.get(lane), cause=_cause(traces, lane, partings), rows=rows.get(lane)
+            )  # fmt: skip
+            views.append(replace(view, title=label))
         else:
             views.append(_never(label))
     strip = replace(_strip(traces, labels), side=side if traces else "")
@@ -86,6 +97,12 @@ def _partings(traces: Mapping[int, Trace]) -> dict[int, int]:
     return partings | ({0: min(partings.values())} if partings else {})
 
 
+def _cause(traces: Mapping[int, Trace], lane: int, partings: Mapping[int, int]) -> str:
+    """Why a lane leaves the leftmost run; for that one, why the first other leaves it."""
+    other = lane or next((each for each in partings if each and partings[each] == partings[0]), 0)
+    return parting_words(traces[0], traces[other]) if other in partings else ""
+
+
 def _strip(traces: Mapping[int, Trace], labels: Sequence[str]) -> Strip:
     if not traces:
         return words("Stopped before the first token; nothing was written.", "cancelled")
@@ -102,19 +119,28 @@ def _details(traces: Mapping[int, Trace], labels: Sequence[str], partings: Mappi
     written = {lane: traces[lane] for lane in sorted(traces) if traces[lane].tokens}
     if not written:
         return None
-    runs = list(written.values())
-    scale = margin_scale(runs)
-    margins = tuple(
-        margin_figure(margin_data(written[lane], scale, partings.get(lane))) if lane in written else None
-        for lane in range(len(labels))
+    ended = list(written.values())
+    names = run_names([trace.config for trace in ended])
+    runs = [Run(trace, lane, name) for (lane, trace), name in zip(written.items(), names, strict=True)]
+    drafted = [run for run in runs if run.trace.summary.drafted]
+    scale = margin_scale(ended)
+    whole = len(ended) == len(labels) and all(trace.status is Status.COMPLETED for trace in ended)
+    margins = {run.lane: margin_plot(run, scale, partings.get(run.lane)) for run in runs}
+    return Details(
+        comparison_table(ended) if whole else summary_table(ended, QUANTITIES),
+        tuple(margins.get(lane) for lane in range(len(labels))),
+        ribbon_plot(runs),
+        timeline_plot(runs),
+        acceptance_plot([acceptance_data(*run) for run in drafted]) if drafted else None,
+        ratio_plot(drafted, scale) if drafted else None,
+        _shift(runs),
+        written,
     )
-    drafted = [acceptance_data(trace, lane) for lane, trace in written.items() if trace.summary.drafted]
-    table = comparison_table(runs) if len(written) == len(labels) > 1 else None
-    acceptance = acceptance_figure(drafted) if drafted else None
-    return Details(table, margins, acceptance, _shift(written), written)
 
 
-def _shift(written: Mapping[int, Trace]) -> Shift:
-    runs = list(written.values())
-    figure = shift_figure([shift_data(trace, lane) for lane, trace in written.items()])
-    return Shift(self_check(runs), shift_table(runs), infinite_note(runs), figure)
+def _shift(runs: Sequence[Run]) -> Shift:
+    traces = [run.trace for run in runs]
+    data = [shift_data(*run) for run in runs]
+    return Shift(
+        self_check(traces), shift_table(traces), infinite_note(traces), shift_plot(runs, data), cumulative_plot(data)
+    )

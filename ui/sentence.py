@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mars_core.telemetry import first_divergence
-from mars_core.types import Cause, Divergence, Outcome, Status, Token, Trace
+from mars_core.types import Cause, Divergence, Given, Outcome, Status, Token, Trace
 from ui.format import count, displayable, number, over, plural, ratio, visible
 from ui.labels import run_names
 
@@ -118,12 +118,36 @@ def _parting(names: tuple[str, ...], left: Trace, right: Trace) -> Sentence:
     if parting.cause is Cause.LENGTH:
         longer, shorter = (1, 0) if right.summary.new_tokens > left.summary.new_tokens else (0, 1)
         return (Part(f"; {names[longer]} goes on where {names[shorter]} ends, at "), _at(link, longer), Part("."))
-    mine, theirs = right.tokens[parting.position], left.tokens[parting.position]
+    if parting.cause is Cause.CHOSEN:
+        return (Part(", and differs from "), link, Part(" on, where "), *_chosen(parting.position, left, right))
+    mine, theirs = _token(right, parting.position), _token(left, parting.position)
     greedy = right.config.sampling.temperature == 0
     if parting.cause is Cause.RELAXED and mine.outcome is not Outcome.RELAXED:
         kept, link = Part(f": {names[0]} "), _at(link, 0)
         return (Part(", and first differs at "), link, kept, *_cause(parting, theirs, mine, greedy))
     return (Part(", and first differs at "), link, Part(": "), *_cause(parting, mine, theirs, greedy))
+
+
+def _chosen(position: int, left: Trace, right: Trace) -> Sentence:
+    by_hand, other = (right, left) if position < len(right.given) else (left, right)
+    return (
+        _piece(_output(by_hand)[position].piece), Part(" was chosen instead of "), _piece(_output(other)[position].piece), Part("."),
+    )  # fmt: skip
+
+
+def _output(trace: Trace) -> tuple[Given | Token, ...]:
+    """What stands at every output position."""
+    return (*trace.given, *trace.tokens)
+
+
+def _token(trace: Trace, position: int) -> Token:
+    return trace.tokens[position - len(trace.given)]
+
+
+def parting_words(left: Trace, right: Trace) -> str:
+    """Why the right run leaves the left one, in plain words; empty where it does not."""
+    names = run_names([left.config, right.config])
+    return plain(_parting(names, left, right)).lstrip(",; ").removeprefix("and ") if divergence(left, right) else ""
 
 
 def _at(link: Part, lane: int) -> Part:

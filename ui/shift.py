@@ -70,10 +70,15 @@ def self_check(traces: Sequence[Trace]) -> Check:
 
 def shift_table(traces: Sequence[Trace]) -> Table:
     """One column a run; no ratios, for the yardstick is 0."""
+    return summary_table(traces, QUANTITIES)
+
+
+def summary_table(traces: Sequence[Trace], quantities: Sequence[Quantity]) -> Table:
+    """One row a quantity, one column a run, and no ratios."""
     names = run_names([trace.config for trace in traces])
     rows = tuple(
         (quantity.name, quantity.help, tuple(Cell(quantity.write(quantity.read(t.summary))) for t in traces))
-        for quantity in QUANTITIES
+        for quantity in quantities
     )
     return Table(("", *names), rows)
 

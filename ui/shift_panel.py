@@ -1,4 +1,4 @@
-"""The shift meter on the page: the self-check, the numbers of every run, and the shift at every position."""
+"""The shift meter on the page: the self-check, the numbers of every run, the shift at every position and its sum."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import gradio as gr
 
 from ui.components import check_component, check_json, table_component, table_json, text_component
+from ui.figure_view import figure_component, figure_json
 from ui.result import Shift
 
 
@@ -16,29 +17,30 @@ class ShiftPanel:
     check: gr.HTML
     table: gr.HTML
     note: gr.HTML
-    plot: gr.Plot
+    plot: gr.HTML
+    cumulative: gr.HTML
 
     @property
     def outputs(self) -> list[Any]:
-        return [self.check, self.table, self.note, self.plot]
+        return [self.check, self.table, self.note, self.plot, self.cumulative]
 
     def show(self, shift: Shift) -> dict[Any, Any]:
         return {
             self.check: check_json(shift.check),
             self.table: table_json(shift.table),
             self.note: shift.note,
-            self.plot: shift.figure,
+            self.plot: figure_json(shift.plot),
+            self.cumulative: figure_json(shift.cumulative),
         }
 
 
-def build_shift_panel(scope: str, heading: str) -> ShiftPanel:
-    """``heading`` is HTML of ours."""
-    with gr.Column(elem_classes=["mars-panel"], elem_id=f"{scope}-shift"):
-        gr.HTML(heading, apply_default_css=False)
+def build_shift_panel(scope: str) -> ShiftPanel:
+    with gr.Column(elem_id=f"{scope}-shift"):
         check = check_component()
         with gr.Row(elem_classes=["mars-pair"]):
             with gr.Column(min_width=280):
                 table = table_component(scope=f"{scope}-shift")
                 note = text_component("mars-footnote")
-            plot = gr.Plot(label="TV at every position", show_label=False, container=False, min_width=280)
-    return ShiftPanel(check, table, note, plot)
+            cumulative = figure_component(scope=scope, name="tv-cumulative", label="Cumulative TV")
+        plot = figure_component(scope=scope, name="tv", label="TV at every position")
+    return ShiftPanel(check, table, note, plot, cumulative)

@@ -7,20 +7,23 @@ become markup. Token rows are sent as deltas with their start; each delta repeat
 from __future__ import annotations
 
 import json
-import math
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import lru_cache
 from importlib import resources
 from typing import Any
 
 import gradio as gr
 
-from mars_core.types import Outcome, Status, Token, Trace
-from ui.format import count, displayable, number, share, visible
+from mars_core.types import DraftMode, Given, Outcome, Status, Token, Trace
+from ui.format import count, displayable, visible
 from ui.labels import lane_label, stop_title
 from ui.palette import OUTCOME_STYLES
+from ui.quantities import HUES, MOST, QUANTITIES
 from ui.shift import UNCHECKED, Check, lane_check
 from ui.tiles import Tile, counts_of, stat_tiles
+from ui.whatif import codes, samples_drafts
 
 OUTCOMES: tuple[Outcome, ...] = tuple(Outcome)
 PLACES = {outcome: place for place, outcome in enumerate(OUTCOMES)}
@@ -45,7 +48,15 @@ FIELDS: tuple[tuple[str, str], ...] = (
     ("node", "number in the draft tree of its step, from 1; 0 for a token that the target drew"),
     ("id", "token id"),
 )
-Row = list[Any]  # [text, outcome, piece, numbers, own piece, refused siblings, top, covered]: as lane.js takes them
+NUMBERS = ",".join(
+    ["%.9g"] * 6 + ["%d"] + ["%.9g"] * 7 + ["%d"] * 5
+)  # by FIELDS; nine digits tell any two float32 apart
+GIVEN = len(OUTCOMES)  # the place of what is no outcome: a token that this run was given
+GIVEN_MEANING = "given: this run goes on after it and did not write it"
+GREEDY, SAMPLED = 1, 2  # flags of a row: temperature 0; a sampled draft
+# [text, outcome, piece, numbers, own, refused siblings, top, flags], as lane.js takes them. numbers: one string, by FIELDS; own:
+# [piece, id] or nothing; each refused sibling: [piece, "id,p,q"]; top: [pieces, "id,p,id,p,…"].
+Row = list[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +76,10 @@ class LaneView:
     progress: float = 0.0
     diverges: int | None = None
     check: Check = UNCHECKED
+    cause: str = ""  # why the text parts there
+    times: tuple[float, ...] = ()  # seconds from the start of the run to the end of each step
+    judged: str = ""  # of each row, what MARS would do with the drafts judged there: see whatif.codes
+    theta: float | None = None  # of the run's own rule
 
     def json(self) -> str:
         """The value of the component: ASCII, without ``<``."""
@@ -77,44 +92,52 @@ def to_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def token_rows(tokens: Iterable[Token], text: str, *, greedy: bool) -> list[Row]:
+def token_rows(tokens: Iterable[Token], text: str, *, greedy: bool, drafts: DraftMode = DraftMode.GREEDY) -> list[Row]:
     """One row an emitted token; the rejected siblings before it become its struck-through alternatives.
 
-    ``greedy``: temperature 0, where p is one-hot and the alternatives show the law at temperature 1.
+    ``greedy``: temperature 0, where p is one-hot and the alternatives show the law at temperature 1. On sampled ``drafts`` the
+    target's own draw is not what strict would have written, and is left out.
     """
+    flags = GREEDY if greedy else SAMPLED if drafts is DraftMode.SAMPLED else 0
     rows: list[Row] = []
     refused: list[Token] = []
     for token in tokens:
         if token.outcome is Outcome.REJECTED:
             refused.append(token)
             continue
-        rows.append(_row(token, text[token.start : token.end], refused, greedy))
+        rows.append(_row(token, text[token.start : token.end], refused, flags))
         refused = []
     return rows
 
 
-def _row(token: Token, text: str, refused: Sequence[Token], greedy: bool) -> Row:
-    chosen = token.id
-    own = visible(token.own_piece) if token.own != chosen else ""
-    struck = [[visible(sibling.piece), number(sibling.p), number(sibling.q)] for sibling in refused]
-    top = [[visible(piece), number(p), round(min(1.0, max(0.0, p)), 3), id == chosen] for id, piece, p in token.top]
-    covered = share(math.fsum([p for _, _, p in token.top])) if token.top else share(math.nan)
-    covered += " (at temperature 1)" if greedy else ""
-    return [displayable(text), PLACES[token.outcome], visible(token.piece), _numbers(token), own, struck, top, covered]
+def given_rows(given: Iterable[Given], text: str) -> list[Row]:
+    """The rows of the tokens after which a continued run goes on: text without numbers."""
+    return [[displayable(text[g.start : g.end]), GIVEN, _visible(g.piece), "", [], [], [[], ""], 0] for g in given]
 
 
-def _numbers(token: Token) -> list[str]:
-    values = (token.r, token.z1, token.z2, token.gap, token.p, token.q)
-    more = (token.logprob, token.u, token.coin, token.tv, token.kl, token.entropy, token.forgiveness)
-    places = (token.position, token.step, token.draft_position, token.node, token.id)
-    return [*map(number, values), count(token.rank), *map(number, more), *map(str, places)]
+_visible = lru_cache(maxsize=1 << 15)(visible)  # a text repeats its pieces, and its alternatives are few
 
 
-def ended_view(trace: Trace, run: str, *, diverges: int | None = None, rows: tuple[Row, ...] | None = None) -> LaneView:
-    """A run that ended, whole: live and from History alike. ``rows``: its token rows, where they were built while it ran."""
-    if rows is None:
-        tokens = [token for step in trace.steps for token in step.tokens]
-        rows = tuple(token_rows(tokens, trace.text, greedy=trace.config.sampling.temperature == 0))
+def _row(token: Token, text: str, refused: Sequence[Token], flags: int) -> Row:
+    own = [_visible(token.own_piece), token.own] if token.own != token.id and flags != SAMPLED else []
+    struck = [[_visible(s.piece), f"{s.id},{s.p:.9g},{s.q:.9g}"] for s in refused]
+    top = [[_visible(piece) for _, piece, _ in token.top], ",".join([f"{id_},{p:.9g}" for id_, _, p in token.top])]
+    return [displayable(text), PLACES[token.outcome], _visible(token.piece), _numbers(token), own, struck, top, flags]
+
+
+def _numbers(token: Token) -> str:
+    """The numbers of FIELDS, in their order."""
+    return NUMBERS % (
+        token.r, token.z1, token.z2, token.gap, token.p, token.q, token.rank, token.logprob, token.u, token.coin, token.tv,
+        token.kl, token.entropy, token.forgiveness, token.position, token.step, token.draft_position, token.node, token.id,
+    )  # fmt: skip
+
+
+def ended_view(
+    trace: Trace, run: str, *, diverges: int | None = None, cause: str = "", rows: Sequence[Row] | None = None
+) -> LaneView:
+    """A run that ended, whole: live and from History alike. ``rows``: its token rows, where they were built while it ran; ``cause``:
+    why it parts at ``diverges``, as ``sentence.parting_words`` says."""
     amount = count(trace.summary.new_tokens)
     chips = {
         Status.COMPLETED: f"{amount} tokens, {stop_title(trace.stop_reason)}",
@@ -128,12 +151,29 @@ def ended_view(trace: Trace, run: str, *, diverges: int | None = None, rows: tup
         note=displayable(trace.error),
         empty="This run wrote nothing.",
         run=run,
-        rows=rows,
+        rows=_all_rows(trace, rows),
         tiles=stat_tiles(counts_of(trace)),
         progress=1.0,
         diverges=diverges,
+        cause=displayable(_PLACE.sub("", cause)),
         check=lane_check(trace.config, trace.summary.tv_max, trace.summary.new_tokens),
+        times=tuple(round(step.elapsed_s, 6) for step in trace.steps),
+        judged="," * len(trace.given) + codes(trace),
+        theta=trace.config.rule.parameters.get("theta"),
     )
+
+
+_PLACE = re.compile(r"^(first differs at|differs from) position \d+(:| on, where) ")  # which the lane says beside it
+
+
+def _all_rows(trace: Trace, built: Sequence[Row] | None) -> tuple[Row, ...]:
+    """Those of the given tokens first; ``built`` may hold them already."""
+    drafts = DraftMode.SAMPLED if samples_drafts(trace.config) else DraftMode.GREEDY
+    if built is None:
+        tokens = (token for step in trace.steps for token in step.tokens)
+        built = token_rows(tokens, trace.text, greedy=trace.config.sampling.temperature == 0, drafts=drafts)
+    first = given_rows(trace.given, trace.text) if len(built) <= trace.summary.new_tokens else []
+    return (*first, *built)
 
 
 def asset(name: str) -> str:
@@ -141,18 +181,51 @@ def asset(name: str) -> str:
     return resources.files("ui").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def lane_component(view: LaneView, *, scope: str, lane: int) -> gr.HTML:
-    """The component of one lane; ``scope`` names the result it belongs to (compare, history), ``lane`` its column."""
+SCRIPTS = (
+    "format",
+    "lane/rows",
+    "lane/parts",
+    "lane/text",
+    "lane/paint",
+    "lane/popover",
+    "lane/reach",
+    "lane/clock",
+    "lane/draw",
+)
+
+
+def lane_script() -> str:
+    """The script of a lane: one function body, in parts."""
+    return "\n".join(asset(f"{name}.js") for name in SCRIPTS)
+
+
+def row_props() -> dict[str, Any]:
+    """What any script needs to read rows."""
     outcomes = [{"name": outcome.value, "meaning": OUTCOME_STYLES[outcome].meaning} for outcome in OUTCOMES]
+    return {
+        "outcomes": [*outcomes, {"name": "given", "meaning": GIVEN_MEANING}],
+        "fields": FIELDS,
+        "quantities": [asdict(quantity) for quantity in QUANTITIES],
+        "hues": dict(HUES),
+        "most": 100 * MOST,
+    }
+
+
+def lane_component(view: LaneView, *, scope: str, lane: int, continues: bool = False) -> gr.HTML:
+    """The component of one lane; ``scope`` names the result it belongs to (compare, history), ``lane`` its column.
+
+    Its event ``select`` carries ``index``, the output position of a chosen token, and, where ``continues``, ``token``: the id to
+    continue with in its place.
+    """
     return gr.HTML(
         value=view.json(),
         html_template=asset("lane.html"),
-        js_on_load=asset("lane.js"),
+        js_on_load=lane_script(),
         apply_default_css=False,
         elem_id=f"{scope}-lane-{lane}",
         elem_classes=["mars-lane-block"],
         scope=scope,
         lane=lane,
-        outcomes=outcomes,
-        fields=FIELDS,
+        continues=continues,
+        **row_props(),
     )

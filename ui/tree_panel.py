@@ -10,11 +10,13 @@ import gradio as gr
 
 from mars_core.types import Outcome, Trace
 from ui.components import text_component
+from ui.figure_view import figure_component, figure_json
+from ui.figures.tree import tree_plot
 from ui.labels import run_names
-from ui.tree_figure import tree_data, tree_figure
 
 Traces = Mapping[int, Trace]  # lane → its run
 Updates = dict[Any, Any]
+NOTHING = "No run drafted anything."
 PRIVATE: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
 
 
@@ -34,9 +36,10 @@ def first_choice(traces: Traces) -> tuple[int, int]:
 
 
 def step_of(traces: Traces, lane: int, index: int) -> int | None:
-    """The step of the ``index``-th token of a lane; None where there is none."""
+    """The step of the token at output position ``index`` of a lane; None where there is none, as for a given one."""
     tokens = traces[lane].tokens if lane in traces else ()
-    return tokens[index].step if 0 <= index < len(tokens) else None
+    place = index - tokens[0].position if tokens else -1
+    return tokens[place].step if 0 <= place < len(tokens) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,28 +47,29 @@ class TreePanel:
     """The components; ``traces`` holds the runs that are shown, by visitor."""
 
     box: gr.Column
+    empty: gr.HTML
     traces: gr.State
     lane: gr.Radio
     step: gr.Slider
     previous: gr.Button
     next: gr.Button
-    title: gr.HTML
-    plot: gr.Plot
+    plot: gr.HTML
 
     @property
     def outputs(self) -> list[Any]:
-        return [self.box, self.traces, self.lane, self.step, self.title, self.plot]
+        return [self.box, self.empty, self.traces, self.lane, self.step, self.plot]
 
     def show(self, traces: Traces | None) -> Updates:
         """The runs of a comparison that ended; None, or runs without drafts, hide the panel."""
         drafted = drafting(traces or {})
         if not drafted:
-            return {self.box: gr.update(visible=False), self.traces: None}
+            return {self.box: gr.update(visible=False), self.empty: NOTHING, self.traces: None}
         lane, step = first_choice(drafted)
         names = run_names([trace.config for trace in drafted.values()])
         choices = [(name, column) for name, column in zip(names, drafted, strict=True)]
         return {
             self.box: gr.update(visible=True),
+            self.empty: "",
             self.traces: drafted,
             **self.draw(drafted, lane, step),
             self.lane: gr.update(choices=choices, value=lane),
@@ -77,28 +81,25 @@ class TreePanel:
             return {self.box: gr.update()}
         last = len(traces[lane].steps) - 1
         chosen = min(max(0, int(step)), last)
-        data = tree_data(traces[lane], chosen)
         return {
             self.lane: lane,
             self.step: gr.update(value=chosen, maximum=max(1, last)),
-            self.title: data.title,
-            self.plot: tree_figure(data),
+            self.plot: figure_json(tree_plot(traces[lane], chosen)),
         }
 
 
-def build_tree_panel(scope: str, heading: str) -> TreePanel:
-    """The components and their events; ``heading`` is HTML of ours."""
-    with gr.Column(visible=False, elem_classes=["mars-panel", "mars-tree"], elem_id=f"{scope}-tree") as box:
-        gr.HTML(heading, apply_default_css=False)
+def build_tree_panel(scope: str) -> TreePanel:
+    """The components and their events."""
+    empty = text_component("mars-footnote")
+    with gr.Column(visible=False, elem_classes=["mars-tree"], elem_id=f"{scope}-tree") as box:
         with gr.Row(elem_classes=["mars-tree-tools"]):
             lane = gr.Radio([(str(column + 1), column) for column in range(4)], value=0, label="Run", min_width=200)
             step = gr.Slider(0, 1, 0, step=1, label="Step", min_width=200)
             previous = gr.Button("Previous", size="sm")
             following = gr.Button("Next", size="sm")
-        title = text_component("mars-tree-title")
         with gr.Column(elem_classes=["mars-tree-plot"]):
-            plot = gr.Plot(label="Draft tree of the chosen step", show_label=False, container=False)
-    panel = TreePanel(box, gr.State(None), lane, step, previous, following, title, plot)
+            plot = figure_component(scope=scope, name="draft-tree", label="Draft tree of the chosen step", wide=True)
+    panel = TreePanel(box, empty, gr.State(None), lane, step, previous, following, plot)
     _wire(panel)
     return panel
 

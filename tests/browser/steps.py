@@ -40,6 +40,11 @@ def lane_text(page: Page, lane: int, scope: str = "compare") -> str:
     return page.inner_text(f"#{scope}-lane-{lane} .mars-text")
 
 
+def details_tab(page: Page, name: str, scope: str = "compare") -> None:
+    """One of the tabs below the lanes."""
+    page.locator(f"#{scope}-details").get_by_role("tab", name=name, exact=True).click()
+
+
 def open_history(page: Page) -> None:
     page.get_by_role("tab", name="History").click()
     page.wait_for_selector(".mars-history-row")

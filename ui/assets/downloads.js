@@ -1,20 +1,17 @@
-// Links to the downloads: all comparisons, and the one that is open.
+// Links to downloads, in groups: all comparisons, those that were found, the one that is open.
 const box = element.querySelector(".mars-downloads");
-function links(title, files, query) {
-  const head = document.createElement("span");
+function links({ title, files, query }) {
+  const group = document.createElement("p"), head = document.createElement("span");
   head.textContent = title;
-  return [head, ...files.map((file) => {
+  group.append(head, ...files.map((file) => {
     const link = document.createElement("a");
     link.href = "downloads/" + file + query;
     link.download = file;
     link.textContent = file;
     return link;
-  })];
+  }));
+  return group;
 }
-function update() {
-  const { comparison, files } = JSON.parse(props.value);
-  const one = comparison ? links("This comparison:", files, "?comparison=" + encodeURIComponent(comparison)) : [];
-  box.replaceChildren(...links("Download all:", files, ""), ...one);
-}
+function update() { box.replaceChildren(...JSON.parse(props.value).groups.map(links)); }
 watch("value", update);
 update();

@@ -1,10 +1,10 @@
 // What the chosen rule does, its formula and its source; written with textContent.
-const [summary, formula, source] = element.querySelector(".mars-rule").children;
+const rule = element.querySelector(".mars-rule"), [summary, details] = rule.children, [, formula, source] = details.children;
 function update() {
   const value = JSON.parse(props.value);
   summary.textContent = value.summary;
+  details.hidden = !value.formula;
   formula.textContent = value.formula;
-  formula.hidden = !value.formula;
   source.textContent = value.source;
 }
 watch("value", update);

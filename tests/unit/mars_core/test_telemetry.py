@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mars_core.telemetry import SHIFTED, first_divergence, summarise
-from mars_core.types import Cause, DraftNode, Outcome, Step, Summary, Token, Trace
+from mars_core.types import Cause, DraftNode, Given, Outcome, Step, Summary, Token, Trace
 from tests.traces import make_trace, make_tree_trace
 
 
@@ -161,3 +161,41 @@ def test_equal_texts_do_not_diverge_and_a_shorter_one_does_at_its_end() -> None:
     found = first_divergence(trace, shorter)
     assert found is not None
     assert (found.position, found.cause) == (len(shorter.tokens), Cause.LENGTH)
+
+
+def given(trace: Trace, count: int, new: int) -> Trace:
+    """The trace with its first ``count`` tokens given, and ``new`` of the others written, each in a step of its own."""
+    steps = tuple(replace(trace.steps[0], tokens=(token,)) for token in trace.tokens[count : count + new])
+    begun = tuple(Given(token.id, token.piece, token.start, token.end) for token in trace.tokens[:count])
+    return replace(trace, given=begun, steps=steps)
+
+
+def test_runs_part_by_output_position_given_tokens_included() -> None:
+    whole = make_trace(rule="strict")
+    assert len(whole.tokens) > 8
+    begun = given(whole, 4, len(whole.tokens) - 4)
+    assert first_divergence(whole, begun) is None
+    assert first_divergence(begun, whole) is None
+    changed = with_token(begun, 6, id=100_001, outcome=Outcome.RELAXED)
+    for one, two in ((whole, changed), (changed, whole)):
+        found = first_divergence(one, two)
+        assert found is not None
+        assert (found.position, found.cause) == (6, Cause.RELAXED)
+
+
+def test_a_difference_in_a_given_token_was_chosen() -> None:
+    whole = make_trace(rule="strict")
+    begun = given(whole, 4, 3)
+    chosen = replace(begun, given=(*begun.given[:3], begun.given[3]._replace(id=100_001)))
+    for one, two in ((whole, chosen), (chosen, whole), (begun, chosen)):
+        found = first_divergence(one, two)
+        assert found is not None
+        assert (found.position, found.cause) == (3, Cause.CHOSEN)
+        assert math.isnan(found.gap)
+
+
+def test_a_text_that_ended_before_the_other_s_given_part_is_only_shorter() -> None:
+    whole = make_trace(rule="strict")
+    found = first_divergence(given(whole, 0, 2), given(whole, 4, 3))
+    assert found is not None
+    assert (found.position, found.cause) == (2, Cause.LENGTH)

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from mars_core.types import DraftNode, Token, Trace
-from storage import RunStore, write_nodes_csv, write_runs_csv, write_tokens_csv
+from storage import RunStore, write_nodes_csv, write_runs_csv, write_tokens_csv, write_votes_csv
 
 NUMBERS = ("z1", "z2", "r", "gap", "p", "q", "entropy", "forgiveness", "u", "coin", "edge", "tv", "kl", "logprob")
 
@@ -38,6 +38,12 @@ def tokens_csv(store: RunStore, ids: list[str] | None = None) -> str:
 def nodes_csv(store: RunStore, ids: list[str] | None = None) -> str:
     stream = io.StringIO(newline="")
     write_nodes_csv(store, stream, ids)
+    return stream.getvalue()
+
+
+def votes_csv(store: RunStore, ids: list[str] | None = None) -> str:
+    stream = io.StringIO(newline="")
+    write_votes_csv(store, stream, ids)
     return stream.getvalue()
 
 

@@ -1,4 +1,4 @@
-"""Databases as version 0.1.0 left them: schema 0001 and its rows. What their traces are to be after an upgrade."""
+"""Databases as earlier versions left them: schema 0001 or 0002 and its rows. What the traces of 0001 are to be after an upgrade."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def migrations(connection: Connection) -> Config:
     return config
 
 
-def make_old(url: str, traces: Sequence[Trace]) -> list[str]:
-    """A database of schema 0001 with one comparison a trace; their ids."""
+def make_old(url: str, traces: Sequence[Trace], revision: str = "0001") -> list[str]:
+    """A database of an earlier schema with one comparison a trace; their ids."""
     ids = [uuid.uuid4().hex for _ in traces]
     with raw(url) as connection:
-        command.upgrade(migrations(connection), "0001")
+        command.upgrade(migrations(connection), revision)
         tables = [_old_table(connection, name) for name in TABLES]
         for comparison_id, trace in zip(ids, traces, strict=True):
             for into, rows in zip(tables, _rows(comparison_id, trace), strict=True):
@@ -62,7 +62,7 @@ def make_old(url: str, traces: Sequence[Trace]) -> list[str]:
 
 
 def _old_table(connection: Connection, name: str) -> TableClause:
-    """The columns that the database has, with the types that 0.1.0 wrote them with."""
+    """The columns that the database has, with the types that they were written with."""
     types = {known.name: known.type for known in Base.metadata.tables[name].columns} | {"drafted_ids": SafeJson()}
     return table(
         name, *(column(found["name"], types[found["name"]]) for found in inspect(connection).get_columns(name))

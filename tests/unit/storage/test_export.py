@@ -49,7 +49,7 @@ def test_runs_csv_says_what_was_saved(store: RunStore) -> None:
     rows = parsed(runs_csv(store))
     assert [row["lane"] for row in rows] == ["0", "1", "2"]
     for row, trace in zip(rows, traces, strict=True):
-        assert row["schema_version"] == "2"
+        assert row["schema_version"] == "3"
         assert row["comparison_id"] == comparison_id
         assert row["text"] == guarded(trace.text)
         assert row["prompt"] == trace.config.prompt.text
@@ -117,9 +117,9 @@ def test_nodes_say_what_was_saved(store: RunStore, tmp_path: Path) -> None:
         rows, read_parquet(tmp_path / "nodes.parquet"), saved, strict=True
     ):
         place = (comparison_id, ids[lane], lane, trace.config.rule.name, step, at, node.parent, node.depth, node.id)
-        assert tuple(exact.values()) == (2, *place, node.piece, node.p, node.q, node.outcome)
+        assert tuple(exact.values()) == (3, *place, node.piece, node.p, node.q, node.outcome)
         law = [cell(node.p), cell(node.q)]
-        assert list(row.values()) == ["2", *map(str, place), guarded(node.piece), *law, str(node.outcome)]
+        assert list(row.values()) == ["3", *map(str, place), guarded(node.piece), *law, str(node.outcome)]
     assert list(rows[0]) == [
         "schema_version", "comparison_id", "run_id", "lane", "rule", "step", "node", "parent", "depth", "token_id", "piece",
         "p", "q", "outcome",

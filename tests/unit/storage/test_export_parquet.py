@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -66,7 +67,7 @@ def test_parquet_has_the_columns_and_rows_of_csv(
     assert file.schema_arrow.names == list(rows[0])
     assert file.metadata.num_rows == len(rows)
     assert file.num_row_groups == math.ceil(len(rows) / 50)
-    assert file.schema_arrow.metadata[b"schema_version"] == b"2"
+    assert file.schema_arrow.metadata[b"schema_version"] == b"3"
     file.close()
 
 
@@ -85,3 +86,16 @@ def test_failed_parquet_leaves_no_file(sqlite_store: RunStore, tmp_path: Path) -
     with pytest.raises(StorageError, match="The Parquet file was not written"):
         write_runs_parquet(sqlite_store, tmp_path / "taken.parquet")
     assert list(tmp_path.glob("*.part")) == []
+
+
+def test_given_tokens_are_in_the_row_of_their_run(store: RunStore, tmp_path: Path) -> None:
+    trace = make_trace(new_tokens=5, prefix=(2, 0, 4), words=["a", "\x00", "=1", "b", "\ud800"])
+    save(store, trace)
+    (row,) = parsed(runs_csv(store))
+    given = [{"id": token.id, "piece": token.piece, "start": token.start, "end": token.end} for token in trace.given]
+    assert [token["piece"] for token in json.loads(row["given"])] == [token.piece for token in trace.given]
+    assert json.loads(row["prefix"]) == [2, 0, 4]
+    write_runs_parquet(store, tmp_path / "runs.parquet")
+    (exact,) = read_parquet(tmp_path / "runs.parquet")
+    assert [token | {"piece": decode(token["piece"])} for token in exact["given"]] == given
+    assert list(exact) == list(row)

@@ -15,6 +15,7 @@ from mars_core.types import (
     DrafterConfig,
     DraftMode,
     DraftNode,
+    Given,
     ModelRef,
     Outcome,
     PromptConfig,
@@ -25,7 +26,7 @@ from mars_core.types import (
     Trace,
     TreeShape,
 )
-from storage import RunStore, StorageError
+from storage import Choice, RunStore, StorageError
 from storage.schema import Comparison, Run
 from storage.schema import Step as StepRow
 from storage.schema import Token as TokenRow
@@ -57,6 +58,18 @@ def test_loaded_trace_equals_saved(store: RunStore, rule: str, temperature: floa
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_loaded_tree_equals_saved(store: RunStore, rule: str, temperature: float) -> None:
     trace = make_tree_trace(rule=rule, temperature=temperature, new_tokens=60)
+    assert same(saved_and_loaded(store, trace), trace)
+
+
+def test_given_tokens_equal_saved(store: RunStore) -> None:
+    trace = make_trace(rule="mars", new_tokens=20, prefix=(3, 31, 0, 3))
+    assert trace.text.startswith("".join(token.piece for token in trace.given))
+    assert trace.tokens[0].position == len(trace.given) == 4
+    assert same(saved_and_loaded(store, trace), trace)
+
+
+def test_prefix_is_kept_where_no_token_came_of_it(store: RunStore) -> None:
+    trace = replace(make_trace(new_tokens=0, status=Status.FAILED, prefix=(2, 1)), given=(), text="")
     assert same(saved_and_loaded(store, trace), trace)
 
 
@@ -131,7 +144,7 @@ def hostile_trace(text: str) -> Trace:
     trace = make_trace(new_tokens=4, prompt=prompt, words=[text, text + "a", "b" + text, "\x00", "\udfff"])
     drafter = replace(trace.config.drafter, model=ModelRef(text, text))
     config = replace(trace.config, drafter=drafter, target=ModelRef(text, text), environment={text: text})
-    return replace(trace, config=config, error=text)
+    return replace(trace, config=config, error=text, given=(Given(2**31, text, 0, len(text)),))
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -231,23 +244,11 @@ def test_unknown_comparison_is_named(store: RunStore, missing: str) -> None:
     actions = (
         lambda: store.load(missing),
         lambda: store.delete(missing),
+        lambda: store.restore(missing),
+        lambda: store.annotate(missing, name="x"),
+        lambda: store.add_vote(missing, left_lane=0, right_lane=1, choice=Choice.TIE),
         lambda: store.save_run(missing, make_trace(new_tokens=1), lane=0, order=0),
     )
     for action in actions:
         with pytest.raises(StorageError, match="There is no comparison with the id"):
             action()
-
-
-def test_delete_takes_everything_below(store: RunStore) -> None:
-    kept, gone = make_trace(new_tokens=10), make_trace(new_tokens=20, seed=1)
-    ids = [store.new_comparison(trace.config.prompt) for trace in (kept, gone)]
-    for comparison_id, trace in zip(ids, (kept, gone), strict=True):
-        store.save_run(comparison_id, trace, lane=0, order=0)
-    store.delete(ids[1])
-    with store.read() as connection:
-        counts = [
-            connection.exec_driver_sql(f"SELECT count(*) FROM {name}").scalar_one()
-            for name in ("comparisons", "runs", "steps", "tokens")
-        ]
-    assert counts == [1, 1, len(kept.steps), sum(len(step.tokens) for step in kept.steps)]
-    assert same(store.load(ids[0]).runs[0].trace, kept)

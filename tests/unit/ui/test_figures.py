@@ -9,14 +9,8 @@ import pytest
 
 from mars_core.types import Outcome, RuleConfig
 from tests.traces import make_trace, make_tree_trace
-from ui.figures import (
-    ROW,
-    acceptance_data,
-    acceptance_figure,
-    margin_data,
-    margin_figure,
-    margin_scale,
-)
+from ui.figures.acceptance import acceptance_data, acceptance_figure
+from ui.figures.margins import ROW, margin_data, margin_figure, margin_scale
 
 LEFT, RIGHT = make_trace(rule="strict", new_tokens=150), make_trace(rule="mars", new_tokens=150, theta=0.85)
 

@@ -14,12 +14,14 @@ from mars_core.types import Status, TreeShape
 from storage import RunStore
 from tests.pairs import tiny_pair
 from tests.unit.ui.eagle_pair import eagle_pair
+from ui.figures.tree import tree_data
 from ui.form import Form, LaneForm
-from ui.handlers import Frame, run_comparison
-from ui.history import listing, reopened
+from ui.frames import Frame
+from ui.handlers import run_comparison
+from ui.history.list import listing
+from ui.history.reopen import reopened
 from ui.labels import PLAIN
 from ui.sentence import plain
-from ui.tree_figure import tree_data
 from ui.tree_panel import drafting, first_choice
 from ui.workplace import Workplace
 
@@ -75,7 +77,7 @@ def test_both_lanes_run_in_the_drawn_order_and_are_saved(workplace: Workplace) -
 
 def test_history_shows_what_was_shown_live(workplace: Workplace) -> None:
     frame = last(workplace, FORM)
-    row = listing(workplace.store, 0, "").rows[0]
+    row = listing(workplace.store).rows[0]
     result = reopened(workplace.store.load(row.id))
     assert result.lanes == frame.lanes and frame.strip is not None
     assert result.strip == replace(frame.strip, side="")
@@ -84,7 +86,7 @@ def test_history_shows_what_was_shown_live(workplace: Workplace) -> None:
 
 
 def test_streamed_deltas_spell_the_whole_text(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ui.handlers.INTERVAL_S", 0.0)
+    monkeypatch.setattr("ui.runs.INTERVAL_S", 0.0)
     shown: list[object] = []
     ended = None
     for frame in run_comparison(workplace, FORM, "visitor"):
@@ -111,7 +113,7 @@ def test_three_rules_run_in_one_go_and_history_shows_them_as_they_were(workplace
     assert state == "done" and len(words.split("\n")) == 2 and frame.details is not None
     assert frame.details.table is not None and len(frame.details.table.heads) == 6
     assert len(frame.details.margins) == 3 and len(frame.details.traces) == 3
-    row = listing(workplace.store, 0, "").rows[0]
+    row = listing(workplace.store).rows[0]
     result = reopened(workplace.store.load(row.id))
     assert result.lanes == frame.lanes and result.strip == replace(frame.strip, side="")  # type: ignore[type-var]
     assert result.details is not None and result.details.table == frame.details.table
@@ -128,7 +130,7 @@ def test_lanes_say_in_which_turn_they_run(workplace: Workplace) -> None:
 
 
 def test_a_lossless_lane_checks_itself_while_it_runs(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ui.handlers.INTERVAL_S", 0.0)
+    monkeypatch.setattr("ui.runs.INTERVAL_S", 0.0)
     frames = list(run_comparison(workplace, replace(FORM, lanes=THREE), "visitor"))
     live = [f.lanes[0] for f in frames if f.lanes and f.lanes[0] and f.lanes[0].state == "running"]
     assert live and all(view and view.check.text.startswith("Self-check: Strict shifted nothing") for view in live)
@@ -152,7 +154,7 @@ def test_a_tree_is_drafted_kept_and_shown_again(pool: ModelPool, head: PairSpec,
         place = Workplace(pool, store, (head,))
         frame = last(place, form)
         assert said(frame)[0] == "done", said(frame)[1]
-        stored = store.load(listing(store, 0, "").rows[0].id)
+        stored = store.load(listing(store).rows[0].id)
     assert frame.details is not None
     trace = frame.details.traces[1]
     assert trace.config.drafter.tree == TreeShape(12, 4, 3)

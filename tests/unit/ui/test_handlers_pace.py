@@ -15,7 +15,9 @@ from mars_core.types import Status
 from storage import RunStore
 from tests.pairs import tiny_pair
 from ui.form import Form, LaneForm, read_configs
-from ui.handlers import Frame, burst, run_comparison
+from ui.frames import Frame
+from ui.handlers import run_comparison
+from ui.runs import burst
 from ui.sentence import plain
 from ui.token_view import LaneView
 from ui.workplace import Workplace
@@ -59,7 +61,7 @@ def test_a_pair_in_memory_is_not_waited_for(
     workplace: Workplace, spec: PairSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workplace.pool.get(spec)
-    monkeypatch.setattr("ui.handlers.INTERVAL_S", LONG_S)
+    monkeypatch.setattr("ui.runs.INTERVAL_S", LONG_S)
     frames = run_comparison(workplace, FORM, "visitor")
     started = time.monotonic()
     assert len(next(frames).lanes) == 2  # the waiting lanes come first
@@ -75,7 +77,7 @@ def test_a_pair_that_is_not_there_yet_is_told_and_its_loading_too(workplace: Wor
 def test_the_first_frame_of_a_run_is_its_first_step_and_the_rest_comes_by_interval(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ui.handlers.INTERVAL_S", LONG_S)
+    monkeypatch.setattr("ui.runs.INTERVAL_S", LONG_S)
     frames = list(run_comparison(workplace, FORM, "visitor"))
     for column in (0, 1):
         (live,) = lane(frames, column, "running")
@@ -100,7 +102,7 @@ def test_a_stop_inside_a_burst_ends_the_run_before_its_next_step(run: Run) -> No
 
 
 def test_a_stop_is_heard_in_the_middle_of_an_interval(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ui.handlers.INTERVAL_S", LONG_S)
+    monkeypatch.setattr("ui.runs.INTERVAL_S", LONG_S)
     step = Run.__next__
 
     def counted(self: Run) -> object:
@@ -144,7 +146,7 @@ def test_the_time_of_a_run_is_without_what_its_consumer_does(
     workplace: Workplace, spec: PairSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workplace.pool.get(spec)
-    monkeypatch.setattr("ui.handlers.INTERVAL_S", 0.0)
+    monkeypatch.setattr("ui.runs.INTERVAL_S", 0.0)
     pause_s, slept = 0.1, 0.0
     for frame in run_comparison(workplace, FORM, "visitor"):
         if any(view and view.state == "running" for view in frame.lanes):

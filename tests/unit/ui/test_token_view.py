@@ -7,11 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from mars_core.types import Outcome, Status
+from mars_core.types import DraftMode, Given, Outcome, Status
 from tests.traces import make_trace, make_tree_trace
 from ui.format import displayable, number, visible
+from ui.quantities import HUES, MOST
+from ui.theme import _VARIABLES
 from ui.tiles import Counts, counts_of, stat_tiles
-from ui.token_view import FIELDS, OUTCOMES, ended_view, to_json, token_rows
+from ui.token_view import FIELDS, GIVEN, OUTCOMES, Row, ended_view, given_rows, to_json, token_rows
 
 HOSTILE = ("<script>", "${1}", "{{7*7}}", "\ud800", "\u202eabc", "`", "\x1b[31m", "</script>", "'\"")
 
@@ -36,7 +38,7 @@ def test_all_refused_siblings_of_a_tree_are_listed_in_order() -> None:
     trace = make_tree_trace(new_tokens=60)
     tokens = [token for step in trace.steps for token in step.tokens]
     rows = token_rows(tokens, trace.text, greedy=True)
-    struck = [piece for row in rows for piece, _, _ in row[5]]
+    struck = [piece for row in rows for piece, _ in row[5]]
     refused = [visible(token.piece) for token in tokens if token.outcome is Outcome.REJECTED]
     assert struck == refused and any(len(row[5]) > 1 for row in rows)
     assert len(rows) == len(trace.tokens)
@@ -50,19 +52,94 @@ def test_a_token_without_characters_keeps_its_place() -> None:
     assert len(rows) == 12 and rows[3][0] == "" and rows[3][2] == "\ufffd"
 
 
+NAMES = [name for name, _ in FIELDS]
+
+
+def numbers_of(row: Row) -> dict[str, float]:
+    return dict(zip(NAMES, map(float, row[3].split(",")), strict=True))
+
+
 def test_every_row_has_every_number() -> None:
     rows = ended_view(make_trace(), "run").rows
-    assert all(len(row[3]) == len(FIELDS) for row in rows)
-    assert rows[7][3][[name for name, _ in FIELDS].index("position")] == "7"
+    assert all(list(numbers_of(row)) == NAMES for row in rows)
+    assert numbers_of(rows[7])["position"] == 7
 
 
-def test_kl_and_the_targets_opinion_are_among_the_numbers() -> None:
-    trace = make_trace(rule="mars", new_tokens=60)
-    names = [name for name, _ in FIELDS]
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_the_numbers_of_a_row_are_those_of_its_token(temperature: float) -> None:
+    trace = make_trace(rule="mars", new_tokens=60, temperature=temperature)
+    attributes = {"ln p": "logprob", "z₁": "z1", "z₂": "z2", "forgiven": "forgiveness", "depth": "draft_position"}
     for row, token in zip(ended_view(trace, "run").rows, trace.tokens, strict=True):
-        assert row[3][names.index("KL")] == number(token.kl) and row[3][names.index("ln p")] == number(token.logprob)
-        assert row[3][names.index("node")] == str(token.node)
-    assert names[0] == "r" and names[4] == "p"  # which lane.js speaks
+        for name, value in numbers_of(row).items():
+            meant = getattr(token, attributes.get(name, name.lower()))
+            assert value == pytest.approx(meant, rel=1e-8, nan_ok=True) and number(value) == number(meant)
+        ids = [float(value) for value in row[6][1].split(",")[::2]]
+        assert ids == [alternative.id for alternative in token.top] and len(row[6][0]) == len(ids)
+        assert row[4] == ([visible(token.own_piece), token.own] if token.own != token.id else [])
+
+
+def test_what_the_target_drew_is_no_alternative_of_a_sampled_draft() -> None:
+    trace = make_trace(new_tokens=40)
+    tokens = [token for step in trace.steps for token in step.tokens]
+    assert all(row[4] == [] for row in token_rows(tokens, trace.text, greedy=False, drafts=DraftMode.SAMPLED))
+
+
+def test_given_tokens_come_first_and_carry_no_number() -> None:
+    trace = make_trace(new_tokens=6)
+    shifted = replace(trace, given=(Given(3, "Once", 0, 4), Given(4, " upon", 4, 9)), text="Once upon" + trace.text)
+    built = token_rows([token for step in trace.steps for token in step.tokens], trace.text, greedy=False)
+    for rows in (ended_view(shifted, "run").rows, ended_view(shifted, "run", rows=built).rows):
+        assert [row[:4] for row in rows[:2]] == [["Once", GIVEN, "Once", ""], [" upon", GIVEN, "␣upon", ""]]
+        assert len(rows) == 8
+    whole = [*given_rows(shifted.given, shifted.text), *built]
+    assert ended_view(shifted, "run", rows=whole).rows == (*whole,)
+    assert ended_view(shifted, "run").judged.count(",") == 7
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("first differs at position 3: kept a where the target drew b.", "kept a where the target drew b."),
+        ("differs from position 3 on, where a was chosen instead of b.", "a was chosen instead of b."),
+        ("MARS goes on where Strict ends, at position 3.", "MARS goes on where Strict ends, at position 3."),
+    ],
+)
+def test_the_cause_does_not_say_the_position_again(said: str, shown: str) -> None:
+    assert ended_view(make_trace(), "run", diverges=3, cause=said).cause == shown
+
+
+def test_the_times_of_a_view_are_the_ends_of_its_steps() -> None:
+    trace = make_trace(new_tokens=30)
+    times = ended_view(trace, "run").times
+    assert times == pytest.approx([step.elapsed_s for step in trace.steps], abs=1e-6)
+    assert list(times) == sorted(times)
+
+
+@pytest.mark.parametrize("suffix", ["", "_dark"])
+def test_text_on_every_tint_can_be_read(suffix: str) -> None:
+    ground, ink = (_VARIABLES[f"{name}{suffix}"] for name in ("background_fill_primary", "body_text_color"))
+    for hue in HUES.values():
+        tinted = mixed(hue, ground, MOST)
+        assert contrast(tinted, ink) >= 4.5
+        assert contrast(mixed(ink, tinted, 0.05), ink) >= 4.5  # the shade of the text after a difference
+
+
+def mixed(colour: str, ground: str, amount: float) -> str:
+    """``amount`` of a #RRGGBB colour over another."""
+    parts = (int(colour[i : i + 2], 16) * amount + int(ground[i : i + 2], 16) * (1 - amount) for i in (1, 3, 5))
+    return f"#{''.join(f'{round(part):02X}' for part in parts)}"
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2 contrast ratio of two #RRGGBB colours."""
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def test_a_lossless_lane_carries_its_self_check_and_others_none() -> None:

@@ -1,0 +1,1 @@
+"""What many runs say together: sweeps, scores, trade-offs, intervals. Imports the engine and the store; knows no page."""

@@ -1,0 +1,66 @@
+"""Whether a text answers a task: one documented test for answers that are numbers and one for answers that are words.
+
+A number: the last number of the text must equal the reference's. Where ``####`` stands in either, as in GSM8K, only what follows the
+last one counts. Thousands separators, currency and percent signs, and trailing zeros make no difference.
+Words: the reference, case, width, punctuation and spacing aside, must stand in the text as whole words.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from decimal import Decimal
+
+MARK = "####"  # GSM8K: the answer follows it
+_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)?(?:\.\d+|(?<=\d))")
+_DRESS = "$€£¥% \t\n.,:;!?()[]{}*`'\""
+
+
+def score(text: str, reference: str) -> bool:
+    """Whether ``text`` gives the answer ``reference``. Raises ValueError where the reference is empty."""
+    if not reference.strip():
+        raise ValueError("The reference answer is empty; give a number or words.")
+    wanted = reference_number(reference)
+    return _contains(text, reference) if wanted is None else final_number(text) == wanted
+
+
+def reference_number(reference: str) -> Decimal | None:
+    """The number that a reference is, or that follows its last ``####``; None where it is words."""
+    if MARK in reference:
+        return final_number(reference)
+    bare = _plain_signs(reference).strip(_DRESS)
+    match = _NUMBER.match(bare)
+    return _value(bare) if match and match.end() == len(bare) and bare else None
+
+
+def final_number(text: str) -> Decimal | None:
+    """The last number of a text, or of what follows its last ``####``; None where there is none."""
+    found = [match.group() for match in _NUMBER.finditer(_plain_signs(text.rpartition(MARK)[2])) if match.group()]
+    return _value(found[-1]) if found else None
+
+
+def _plain_signs(text: str) -> str:
+    """Full-width digits and typographic minus signs as ASCII ones; a currency sign between sign and digits goes."""
+    text = unicodedata.normalize("NFKC", text).replace("\N{MINUS SIGN}", "-")
+    return re.sub(r"[$€£¥]", "", text)
+
+
+def _value(number: str) -> Decimal:
+    return Decimal(number.replace(",", ""))
+
+
+def _contains(text: str, reference: str) -> bool:
+    wanted, given = _words(reference), _words(text)
+    if not wanted:  # only punctuation
+        return reference.strip() in text
+    return f" {wanted} " in f" {given} " or (_unspaced(wanted) and wanted in given)
+
+
+def _words(text: str) -> str:
+    """Words in lower case with one space between two."""
+    return " ".join(re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold()))
+
+
+def _unspaced(words: str) -> bool:
+    """Whether a script is written without spaces between words (Chinese, Japanese, Thai …), so that borders mean nothing."""
+    return any(unicodedata.category(letter) == "Lo" for letter in words)

@@ -1,0 +1,279 @@
+"""A lane and the bar above it, on a bare page: nothing is lost, colours, what another θ would keep, replay, keyboard."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from mars_core.types import Given, Outcome, Trace
+from tests.browser.lane_page import open_lanes, send, tell
+from tests.traces import make_trace, make_tree_trace
+from ui.format import count, displayable
+from ui.quantities import QUANTITIES
+from ui.token_view import LaneView, ended_view, token_rows
+from ui.whatif import counts, judged
+
+pytestmark = pytest.mark.browser
+HOSTILE = (
+    "<img src=x onerror=window.ran=1>",
+    "</script>",
+    "{{7*7}}",
+    "${window.ran=1}",
+    "\u202eabc",
+    "\x1b[31m",
+    "`",
+    "'\"",
+)
+MARS, STRICT = make_trace(rule="mars", new_tokens=120), make_trace(rule="strict", new_tokens=90)
+TREE = make_tree_trace(new_tokens=90)
+
+
+@pytest.fixture
+def pages() -> Iterator[list[Page]]:
+    """Pages of a test, closed at its end; no script of theirs failed."""
+    opened: list[Page] = []
+    yield opened
+    for page in opened:
+        errors = page.evaluate("window.failures || []")
+        page.close()
+        assert errors == []
+
+
+def shown(pages: list[Page], browser: Browser, *views: LaneView, continues: bool = False) -> Page:
+    page = open_lanes(browser, views, continues=continues)
+    page.evaluate(
+        "window.failures = []; window.addEventListener('error', (event) => window.failures.push(event.message))"
+    )
+    pages.append(page)
+    return page
+
+
+def whole_text(page: Page, lane: int) -> str:
+    """The text as it is marked up: hollow tokens and signs of line ends are ours."""
+    return str(page.evaluate(
+        "(id) => [...document.querySelectorAll(`#${id} .tok:not(.hollow)`)].map((tok) => [...tok.childNodes]"
+        ".filter((node) => node.className !== 'newline').map((node) => node.textContent).join('')).join('')",
+        f"lane-{lane}",
+    ))  # fmt: skip
+
+
+def test_streamed_tokens_are_all_there_though_an_update_is_lost(browser: Browser, pages: list[Page]) -> None:
+    page = shown(pages, browser, LaneView("MARS", state="waiting", run="x/0"))
+    end = ended_view(MARS, "x/0")
+    starts = range(0, len(end.rows), 8)
+    for at in starts:
+        if at // 8 % 3 == 1:
+            continue  # lost
+        before = max(0, at - 8)
+        rows = end.rows[before : at + 8]
+        send(page, 0, LaneView("MARS", state="running", run="x/0", start=before, rows=rows, whole=False))
+    assert whole_text(page, 0) == displayable(MARS.text)
+    page.evaluate("document.querySelectorAll('#lane-0 .tok').forEach((tok) => { tok.stayed = true; })")
+    send(page, 0, end)
+    assert whole_text(page, 0) == displayable(MARS.text)
+    assert page.evaluate("[...document.querySelectorAll('#lane-0 .tok')].every((tok) => tok.stayed)")
+    assert page.locator("#lane-0 .tok").count() == len(MARS.tokens)
+
+
+def test_hostile_text_is_shown_and_never_run(browser: Browser, pages: list[Page]) -> None:
+    trace = make_trace(rule="mars", new_tokens=60, words=HOSTILE)
+    page = shown(pages, browser, ended_view(trace, "x/0", diverges=3, cause="kept <img src=x onerror=window.ran=1>"))
+    assert whole_text(page, 0) == displayable(trace.text)
+    for token in page.locator("#lane-0 .tok").all()[:12]:
+        token.hover()
+    page.select_option(".mars-r-quantity", "whatif")
+    assert page.evaluate("window.ran") is None and page.locator("#lane-0 img").count() == 0
+
+
+def test_the_counts_at_another_theta_are_those_of_python(browser: Browser, pages: list[Page]) -> None:
+    traces = (MARS, STRICT, TREE)
+    page = shown(pages, browser, *(ended_view(trace, f"x/{lane}") for lane, trace in enumerate(traces)))
+    for theta in ("0", "0.5", "0.85", "0.9", "0.95", "1"):
+        page.locator(".mars-r-theta").fill(theta)
+        found = page.locator(".mars-r-count").all_inner_texts()
+        assert [re.sub(r"\s+", " ", text) for text in found] == [said(trace, float(theta)) for trace in traces]
+    assert "not a new run" in page.inner_text(".mars-r-whatif")
+
+
+def said(trace: Trace, theta: float) -> str:
+    found = counts(judged(trace), theta)
+    changed = f"(+{count(found.more)} −{count(found.fewer)})" if found.more or found.fewer else "(as it ran)"
+    title = ended_view(trace, "x").title
+    return f"{title} {count(found.kept)} of {count(found.judged)} drafts {changed}"
+
+
+def test_the_slider_begins_at_the_theta_of_the_runs(browser: Browser, pages: list[Page]) -> None:
+    page = shown(pages, browser, ended_view(STRICT, "x/0"), ended_view(MARS, "x/1"))
+    page.locator(".mars-r-theta").fill("0.5")
+    expect(page.locator(".mars-r-value")).to_have_text("θ = 0.5")
+    send(page, 1, ended_view(make_trace(rule="mars", theta=0.84, new_tokens=30), "y/1"))
+    expect(page.locator(".mars-r-value")).to_have_text("θ = 0.84")
+    page.locator(".mars-r-theta").fill("0.5")
+    page.get_by_role("button", name="Reset").click()
+    expect(page.locator(".mars-r-value")).to_have_text("θ = 0.84")
+
+
+def test_tokens_that_another_theta_changes_are_marked(browser: Browser, pages: list[Page]) -> None:
+    page = shown(pages, browser, ended_view(MARS, "x/0"))
+    page.locator(".mars-r-theta").fill("1")
+    changed = [draft.position for draft in judged(MARS) if draft.kept and not draft.kept_at(1.0)]
+    marked = page.eval_on_selector_all(
+        '#lane-0 [data-if="refused changed"]', "(all) => all.map((tok) => Number(tok.dataset.i))"
+    )
+    assert marked == changed and changed
+    page.get_by_role("button", name="Run with this θ").click()
+    assert page.evaluate("window.triggered") == [["reader", "select", {"theta": 1}]]
+
+
+def test_shapes_of_outcomes_stay_in_every_colouring_and_granularity(browser: Browser, pages: list[Page]) -> None:
+    page = shown(pages, browser, ended_view(MARS, "x/0"))
+    lines = {"relaxed": "solid", "recovered": "dotted", "bonus": "dashed"}
+    for quantity in QUANTITIES:
+        page.select_option(".mars-r-quantity", quantity.key)
+        for granularity in ("token", "word", "sentence") if quantity.field else ():
+            page.select_option(".mars-r-granularity", granularity)
+            assert page.locator("#lane-0 .tok[style]").count() > 0, (quantity.key, granularity)
+        for outcome, line in lines.items():
+            style = page.locator(f"#lane-0 .{outcome} .w, #lane-0 .{outcome}.w").first.evaluate(
+                "(node) => [getComputedStyle(node).textDecorationLine, getComputedStyle(node).textDecorationStyle]"
+            )
+            assert style == ["underline", line]
+    page.select_option(".mars-r-quantity", "r")
+    page.get_by_role("button", name="Reset").click()
+    expect(page.locator("#lane-0 .tok[style]")).to_have_count(0)
+
+
+def test_a_word_has_one_colour_and_a_near_tie_another_than_a_sure_one(browser: Browser, pages: list[Page]) -> None:
+    page = shown(pages, browser, ended_view(MARS, "x/0"))
+    page.select_option(".mars-r-quantity", "r")
+    styles = page.eval_on_selector_all("#lane-0 .tok", "(all) => all.map((tok) => tok.getAttribute('style') || '')")
+    for token, style in zip(MARS.tokens, styles, strict=True):
+        assert ("hue-near" in style) == (token.r > 0.9)
+        assert ("hue-sure" in style) == (token.r < 0.9)
+    page.select_option(".mars-r-granularity", "word")
+    styles = page.eval_on_selector_all("#lane-0 .tok", "(all) => all.map((tok) => tok.getAttribute('style') || '')")
+    for at in range(1, len(styles)):
+        if not MARS.tokens[at].piece[0].isspace() and not MARS.tokens[at - 1].piece[-1].isspace():
+            assert styles[at] == styles[at - 1]
+
+
+def test_the_first_token_of_each_step_has_a_border_that_can_be_switched_off(
+    browser: Browser, pages: list[Page]
+) -> None:
+    page = shown(pages, browser, ended_view(MARS, "x/0"))
+    ticked = page.eval_on_selector_all("#lane-0 .tok.step", "(all) => all.map((tok) => Number(tok.dataset.i))")
+    assert ticked == [step.emitted[0].position for step in MARS.steps[1:]]
+    box = page.locator("#lane-0 .mars-text").bounding_box()
+    page.get_by_label("Step borders").uncheck()
+    assert page.locator("#lane-0 .mars-text.steps").count() == 0
+    assert page.locator("#lane-0 .mars-text").bounding_box() == box
+
+
+def test_a_pinned_token_offers_its_alternatives_to_the_keyboard(browser: Browser, pages: list[Page]) -> None:
+    page = shown(pages, browser, ended_view(MARS, "x/0"), continues=True)
+    at = next(token.position for token in MARS.tokens if token.outcome is Outcome.RELAXED)
+    page.focus("#lane-0 .mars-text")
+    for _ in range(at + 1):
+        page.keyboard.press("ArrowRight")
+    popover = page.locator("#lane-0 .mars-pop")
+    expect(popover).to_contain_text("the target drew")
+    assert popover.locator("button").count() == 0
+    page.keyboard.press("Enter")
+    assert popover.locator(".mars-continue").count() >= len(MARS.tokens[at].top) - 1
+    page.keyboard.press("Tab")
+    expect(popover.locator("button").first).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(popover).to_be_hidden()
+    expect(page.locator("#lane-0 .mars-text")).to_be_focused()
+    page.locator("#lane-0 .tok").nth(at).click()
+    popover.locator("button").first.press("Enter")
+    assert page.evaluate("window.triggered.at(-1)") == ["lane-0", "select", {"index": at, "token": MARS.tokens[at].own}]
+    expect(popover).to_be_hidden()
+
+
+def test_alternatives_are_no_buttons_where_nothing_can_be_continued(browser: Browser, pages: list[Page]) -> None:
+    page = shown(pages, browser, ended_view(MARS, "x/0"))
+    page.locator("#lane-0 .tok").nth(4).click()
+    expect(page.locator("#lane-0 .mars-pop")).to_be_visible()
+    assert page.locator("#lane-0 .mars-pop .mars-continue").count() == 0
+    page.get_by_role("button", name="Close").click()
+    expect(page.locator("#lane-0 .mars-pop")).to_be_hidden()
+
+
+def test_replay_shows_at_each_time_the_tokens_of_the_steps_that_had_ended(browser: Browser, pages: list[Page]) -> None:
+    page = shown(pages, browser, ended_view(MARS, "x/0"), ended_view(STRICT, "x/1"))
+    box = page.locator("#lane-0 .mars-text").bounding_box()
+    last = page.locator("#lane-0 .tok").last.bounding_box()
+    for time in (0.0, 0.05, 0.2, 0.31):
+        tell(page, "mars:clock", {"t": time})
+        for lane, trace in enumerate((MARS, STRICT)):
+            ended = sum(len(step.emitted) for step in trace.steps if step.elapsed_s <= time)
+            assert page.locator(f"#lane-{lane} .tok:not(.later)").count() == ended
+            assert page.inner_text(f"#lane-{lane} .mars-lane-state") == f"{ended} of {len(trace.tokens)} tokens"
+        assert page.locator("#lane-0 .mars-text").bounding_box() == box
+    tell(page, "mars:clock", {"t": None})
+    assert page.locator(".tok.later").count() == 0 and page.locator("#lane-0 .tok").last.bounding_box() == last
+    assert "reached the token limit" in page.inner_text("#lane-0 .mars-lane-state")
+
+
+def test_replay_is_played_paused_scrubbed_and_ends_with_everything(browser: Browser, pages: list[Page]) -> None:
+    page = shown(pages, browser, ended_view(MARS, "x/0"), ended_view(STRICT, "x/1"))
+    page.select_option(".mars-r-speed", "0.25")
+    page.focus(".mars-r-play")
+    page.keyboard.press("Space")
+    expect(page.locator(".mars-r-play")).to_have_text("Pause")
+    expect(page.locator(".tok.later").first).to_be_attached()
+    page.keyboard.press("Space")
+    expect(page.locator(".mars-r-play")).to_have_text("Play")
+    page.locator(".mars-r-scrub").fill("0.1")
+    assert page.inner_text(".mars-r-time").startswith("100 ms of ")
+    page.select_option(".mars-r-speed", "4")
+    page.click(".mars-r-play")
+    expect(page.locator(".mars-r-play")).to_have_text("Replay")
+    assert page.locator(".tok.later").count() == 0
+
+
+def test_what_has_not_ended_is_neither_foreseen_nor_replayed_and_its_place_is_kept(
+    browser: Browser, pages: list[Page]
+) -> None:
+    page = shown(pages, browser, LaneView("MARS", state="waiting", run="x/0"))
+    box = page.locator("#lane-0").bounding_box()
+    expect(page.locator(".mars-r-replay")).to_be_hidden()
+    send(page, 0, ended_view(MARS, "x/0"))
+    expect(page.locator(".mars-r-replay")).to_be_visible()
+    after = page.locator("#lane-0").bounding_box()
+    assert box and after and abs(box["y"] - after["y"]) <= 1
+
+
+def test_the_first_difference_is_framed_and_its_cause_is_named(browser: Browser, pages: list[Page]) -> None:
+    page = shown(pages, browser, ended_view(MARS, "x/0", diverges=7, cause="kept a where the target drew b"))
+    assert page.locator("#lane-0 .tok.diverges").get_attribute("data-i") == "7"
+    page.get_by_role("button", name="First difference, position 7").click()
+    expect(page.locator("#lane-0 .mars-pop")).to_contain_text("First difference: kept a where the target drew b")
+    assert "first difference" in page.inner_text("#lane-0 .mars-sr")
+
+
+def test_given_tokens_are_output_positions_without_numbers(browser: Browser, pages: list[Page]) -> None:
+    end = 0
+    given = []
+    for token in MARS.tokens[:5]:
+        given.append(Given(token.id, token.piece, end, end + len(token.piece)))
+        end += len(token.piece)
+    tokens = [
+        replace(token, start=token.start + end, end=token.end + end, position=token.position + 5)
+        for token in STRICT.steps[0].tokens
+    ]
+    trace = replace(STRICT, given=tuple(given), text="".join(g.piece for g in given) + STRICT.text)
+    rows = token_rows(tokens, trace.text, greedy=False)
+    trace = replace(trace, steps=(replace(STRICT.steps[0], tokens=tuple(tokens)),))
+    view = ended_view(trace, "x/0", rows=rows)
+    page = shown(pages, browser, view)
+    assert page.locator("#lane-0 .tok.given").count() == 5
+    page.locator("#lane-0 .tok.given").first.hover()
+    assert "given" in page.inner_text("#lane-0 .mars-pop") and page.locator("#lane-0 .mars-pop-numbers").count() == 0
+    page.locator("#lane-0 .tok").nth(5).click()
+    assert page.evaluate("window.triggered") == [["lane-0", "select", {"index": 5}]]

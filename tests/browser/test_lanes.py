@@ -1,0 +1,71 @@
+"""Lanes of Compare: presets, order, drafts of their own, new seeds."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Window
+from tests.browser.steps import compare, lane_text, pick, press_compare, wait_for
+
+pytestmark = pytest.mark.browser
+PRESET = "Preset: settings and lanes at once"
+
+
+def test_a_preset_sets_fields_and_lanes_and_runs(window: Window) -> None:
+    page = window.page
+    pick(page, PRESET, "Greedy: T = 0, with the target alone")
+    expect(page.locator("#rule-2")).to_be_visible()
+    expect(page.get_by_label("Temperature", exact=True)).to_have_value("0")
+    sentence = compare(page, tokens=24)
+    assert sentence.startswith("Strict ran") and "the same, token for token" in sentence
+    assert lane_text(page, 0) == lane_text(page, 1)
+
+
+def test_a_lane_that_moves_to_the_left_becomes_the_baseline_with_its_result(window: Window) -> None:
+    page = window.page
+    assert compare(page, tokens=24).startswith("MARS ran")
+    before = [lane_text(page, lane) for lane in (0, 1)]
+    page.click("#left-lane-1")
+    expect(page.locator("#compare-lane-0 .mars-lane-title")).to_have_text("MARS θ = 0.9")
+    expect(page.get_by_label("Left rule", exact=True)).to_have_value("MARS")
+    assert [lane_text(page, lane) for lane in (0, 1)] == before[::-1]
+    assert page.inner_text("#compare-strip p").startswith("Strict ran")
+    page.click("#remove-lane-1")
+    expect(page.locator("#rule-1")).to_be_hidden()
+    assert page.inner_text("#compare-strip p").startswith("MARS wrote")
+
+
+def test_a_lane_drafts_in_its_own_way(window: Window) -> None:
+    page = window.page
+    page.locator("#lane-drafter-1 input").click()
+    page.get_by_role("option", name="N-gram lookup", exact=True).click()
+    own = page.get_by_label("K, this lane", exact=True).locator("visible=true")
+    own.fill("2")
+    own.blur()
+    compare(page, tokens=24)
+    titles = [page.inner_text(f"#compare-lane-{lane} .mars-lane-title") for lane in (0, 1)]
+    assert titles == ["Strict, K 5, greedy drafts", "MARS θ = 0.9, K 2, n-gram drafts"]
+
+
+def test_a_new_seed_runs_at_once_and_is_told(window: Window) -> None:
+    page = window.page
+    compare(page, tokens=24)
+    page.click("#again")
+    expect(page.get_by_label("Seed", exact=True)).not_to_have_value("0")
+    wait_for(page, "running")
+    wait_for(page, "done")
+
+
+def test_the_length_of_the_prompt_is_told_in_tokens(window: Window) -> None:
+    page = window.page
+    compare(page, tokens=8)
+    page.fill("#prompt textarea", "one two three")
+    expect(page.locator(".mars-prompt-tokens")).to_contain_text("fit into the context of 4,096")
+
+
+def test_one_lane_alone_is_a_run_like_any_other(window: Window) -> None:
+    page = window.page
+    page.click("#remove-lane-1")
+    press_compare(page)
+    assert "Strict wrote" in wait_for(page, "done")

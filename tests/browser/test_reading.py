@@ -1,0 +1,81 @@
+"""Reading a result on the real page: continue from an alternative, run with another θ, replay, keyboard only."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Server, Window
+from tests.browser.steps import compare, lane_text, wait_for
+
+pytestmark = pytest.mark.browser
+
+
+def test_an_alternative_is_continued_in_a_new_lane(window: Window) -> None:
+    page = window.page
+    compare(page, tokens=24)
+    page.locator("#compare-lane-0 .tok").nth(5).click()
+    choice = page.locator("#compare-lane-0 .mars-pop .mars-pop-top .mars-continue").first
+    choice.click()
+    expect(page.locator("#compare-lane-2 .mars-lane")).to_have_attribute("data-state", "completed")
+    assert "was chosen instead of" in wait_for(page, "done")
+    expect(page.locator("#compare-lane-2 .tok.given")).to_have_count(6)
+    assert len(page.query_selector_all("#compare-lane-2 .tok")) == 24
+    window.shot("continued")
+
+
+def test_another_theta_is_foreseen_and_then_run(window: Window) -> None:
+    page = window.page
+    compare(page, tokens=24)
+    reader = page.locator("#compare-reader")
+    reader.get_by_role("slider", name="What would θ change").fill("0.5")
+    expect(reader.locator(".mars-r-count").first).to_contain_text("drafts")
+    window.shot("what-if")
+    reader.get_by_role("button", name="Run with this θ").click()
+    expect(page.locator("#compare-lane-1 .mars-lane-title")).to_have_text("MARS θ = 0.5")
+    wait_for(page, "done")
+
+
+def test_a_replay_shows_the_tokens_of_its_time(window: Window) -> None:
+    page = window.page
+    compare(page, tokens=24)
+    scrub = page.get_by_label("Time of the replay").first
+    half = float(scrub.get_attribute("max") or 0) / 2
+    scrub.evaluate(
+        "(node, at) => { node.value = at; node.dispatchEvent(new Event('input', { bubbles: true })); }", half
+    )
+    hidden = page.locator("#compare-lane-0 .tok.later").count()
+    assert 0 < hidden < 24
+    page.get_by_role("button", name="Play", exact=True).first.click()
+    expect(page.locator("#compare-lane-0 .tok.later")).to_have_count(0)
+
+
+def test_a_comparison_needs_no_mouse(window: Window) -> None:
+    page = window.page
+    page.get_by_label("Max new tokens", exact=True).fill("16")
+    page.locator("#prompt textarea").focus()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.id") == "compare":
+            break
+    page.keyboard.press("Enter")
+    wait_for(page, "done")
+    page.locator("#compare-lane-1 .mars-text").focus()
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    expect(page.locator("#compare-lane-1 .mars-pop.pinned")).to_be_visible()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('.mars-pop') !== null")
+    page.keyboard.press("Escape")
+    expect(page.locator("#compare-lane-1 .mars-pop")).to_be_hidden()
+
+
+def test_a_reload_while_it_runs_leaves_a_page_that_works(window: Window, server: Server) -> None:
+    page = window.page
+    page.get_by_label("Max new tokens", exact=True).fill("3000")
+    page.click("#compare")
+    page.wait_for_selector(".mars-lane[data-state=running] .tok")
+    page.goto(server.url)
+    page.wait_for_selector("#compare")
+    compare(page, tokens=8)
+    assert lane_text(page, 0)

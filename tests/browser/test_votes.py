@@ -1,0 +1,107 @@
+"""The blind vote in the browser: nothing tells the answers apart before the vote, the keyboard is enough, Stop leaves no vote."""
+
+from __future__ import annotations
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+from playwright.sync_api import Page, ViewportSize, expect
+
+from tests.browser.conftest import Window
+from tests.browser.steps import wait_for
+from tests.browser.test_look import BASELINE
+
+pytestmark = pytest.mark.browser
+STRIP = "#votes-strip .mars-strip"
+ROUND = "#votes-round .mars-vote"
+# Everything that the page fetches from now on, as text, in window.heard.
+LISTEN = """() => {
+  window.heard = [];
+  const real = window.fetch;
+  window.fetch = async (...asked) => {
+    const answer = await real(...asked);
+    if (!answer.body) return answer;
+    const [ours, theirs] = answer.body.tee(), reader = ours.getReader(), decoder = new TextDecoder();
+    (async () => { for (let part; !(part = await reader.read()).done;) window.heard.push(decoder.decode(part.value)); })()
+      .catch(() => {});  // the window was closed
+    return new Response(theirs, { status: answer.status, headers: answer.headers });
+  };
+}"""
+
+
+def open_votes(page: Page, *, tokens: int = 24) -> None:
+    """With a seed at which the two rules write different texts."""
+    page.goto(f"{page.url.split('?')[0]}?tab=votes")
+    page.wait_for_selector("#votes-write")
+    page.uncheck("#votes-fresh input")
+    fields = {"#votes-max": str(tokens), "#votes-1-mars-theta": "0.2", "#votes-seed": "3", "#votes-k": "4"}
+    for field, value in fields.items():
+        page.fill(f"{field} input", value)
+        page.locator(f"{field} input").blur()
+
+
+def write_answers(page: Page) -> None:
+    page.click("#votes-write")
+    page.wait_for_selector(f'{ROUND}[data-state="asking"]')
+
+
+def test_nothing_that_reaches_the_browser_names_the_answers_before_the_vote(window: Window) -> None:
+    page = window.page
+    open_votes(page)
+    page.evaluate(LISTEN)
+    write_answers(page)
+    heard = page.evaluate("window.heard.join('')")
+    assert "process_completed" in heard and "answers" in heard
+    seen = heard.lower() + page.inner_html("#votes-round").lower()
+    for secret in ("strict", "mars(", "theta", "θ", "\\u03b8", "tok/s", "relaxed"):
+        assert secret not in seen
+
+
+def test_a_round_by_keyboard_from_the_answers_to_the_comment_and_history(window: Window) -> None:
+    page = window.page
+    open_votes(page)
+    write_answers(page)
+    page.focus(f"{ROUND} .mars-vote-choices button")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".mars-vote-choices button").nth(1)).to_be_focused()
+    page.keyboard.press("2")
+    page.wait_for_selector(f'{ROUND}[data-state="revealed"]')
+    rules = {text.removesuffix(" · your choice") for text in page.locator(".mars-vote-rule").all_inner_texts()}
+    assert rules == {"Strict", "MARS θ = 0.2"}
+    assert wait_for(page, "done", STRIP).startswith("You preferred ")
+    page.fill("#votes-comment textarea", "<b>clearer</b>")
+    page.click("#votes-keep")
+    expect(page.locator(".mars-tally-comment").first).to_have_text("<b>clearer</b>")
+    expect(page.locator(".mars-tally-table tbody tr").first).to_contain_text("of 1 decided")
+    window.shot("votes")
+    page.click(".mars-vote-open button")
+    page.wait_for_selector("#history-lane-0 .tok")
+
+
+def test_stop_leaves_no_vote(window: Window) -> None:
+    page = window.page
+    open_votes(page, tokens=2000)
+    page.click("#votes-write")
+    expect(page.locator(f"{STRIP} p")).to_contain_text("Writing both answers")
+    page.click("#votes-stop")
+    assert "without a vote" in wait_for(page, "cancelled", STRIP)
+    expect(page.locator(".mars-vote-choices")).to_be_hidden()
+    expect(page.locator("#votes-write")).to_be_visible()
+
+
+@pytest.mark.parametrize("size", [ViewportSize(width=360, height=780)])
+def test_a_narrow_window_needs_no_sideways_scrolling(window: Window) -> None:
+    page = window.page
+    open_votes(page)
+    write_answers(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    window.shot("votes-narrow")
+
+
+def test_axe_finds_nothing_beyond_gradios_own(window: Window) -> None:
+    page = window.page
+    open_votes(page)
+    write_answers(page)
+    page.get_by_role("button", name="Tie", exact=True).click()
+    page.wait_for_selector(f'{ROUND}[data-state="revealed"]')
+    found = {violation["id"]: violation for violation in Axe().run(page).response["violations"]}
+    assert {name: [node["html"][:200] for node in found[name]["nodes"]] for name in found.keys() - BASELINE} == {}

@@ -1,0 +1,84 @@
+"""Points from results made by hand, with numbers worked out on paper."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from evaluation.plan import Case, Cell, Plan
+from evaluation.statistics import quartiles, wilson
+from evaluation.sweep import Result, points, read_result, result_of
+from tests.traces import make_trace
+
+PLAN = Plan(cases=(Case("a", "1"), Case("b")), rule="mars", parameter="theta", values=(0.8, 0.9))
+RESULT = Result(
+    comparison="0" * 32, case=0, repeat=0, temperature=1.0, k=5, value=0.9, strict_tokens_per_s=100.0, tokens_per_s=120.0,
+    strict_tokens=40, tokens=60, strict_steps=20, steps=20, relaxed=6, tv_sum=3.0, divergence=8, cause="relaxed",
+    strict_right=True, right=False,
+)  # fmt: skip
+SAME = replace(
+    RESULT, case=1, tokens_per_s=100.0, tokens=40, relaxed=0, tv_sum=1.0, divergence=None, cause="",
+    strict_right=None, right=None,
+)  # fmt: skip
+
+
+def test_a_point_pools_its_comparisons() -> None:
+    empty, point = points(PLAN, [RESULT, SAME])
+    assert point.cell == Cell(1.0, 5, 0.9) and point.n == 2
+    assert (point.speedup.low, point.speedup.value, point.speedup.high) == pytest.approx((1.05, 1.1, 1.15))
+    assert point.tau == pytest.approx(100 / 40) and point.strict_tau == 2 and point.tau_ratio == pytest.approx(1.25)
+    assert point.differ.value == 0.5 and (point.differ.low, point.differ.high) == wilson(1, 2)
+    assert point.divergence == 8
+    assert point.relaxed_share == pytest.approx(6 / 100) and point.tv == pytest.approx(4 / 100)
+    assert point.length_ratio == pytest.approx(100 / 80)
+    assert point.scored == 1 and point.score.value == 0 and point.strict_score.value == 1 and point.score_loss == 1
+    assert (point.score.low, point.score.high) == wilson(0, 1)
+    assert empty.cell.value == 0.8 and empty.n == 0
+
+
+def test_a_setting_without_comparisons_has_no_numbers() -> None:
+    for point in points(PLAN, []):
+        numbers = (point.speedup.value, point.tau, point.tau_ratio, point.differ.value, point.tv, point.score_loss)
+        assert all(map(math.isnan, numbers)) and point.n == 0
+
+
+def test_the_speed_up_is_the_median_of_pairs_not_the_ratio_of_means() -> None:
+    pairs = [(10.0, 20.0), (1000.0, 1000.0), (100.0, 110.0)]
+    results = [replace(RESULT, strict_tokens_per_s=a, tokens_per_s=b) for a, b in pairs]
+    assert points(PLAN, results)[1].speedup.value == pytest.approx(1.1)
+
+
+def test_no_speed_is_no_ratio() -> None:
+    (_, point) = points(PLAN, [replace(RESULT, strict_tokens_per_s=math.nan), RESULT])
+    assert point.n == 2 and point.speedup.value == pytest.approx(1.2)
+
+
+def test_a_stored_result_comes_back() -> None:
+    for result in (RESULT, SAME, replace(RESULT, k=None, value=None)):
+        assert read_result(json.loads(json.dumps(result.as_dict()))) == result
+    unmeasured = read_result(json.loads(json.dumps(replace(RESULT, tv_sum=math.nan).as_dict(), allow_nan=False)))
+    assert math.isnan(unmeasured.tv_sum)
+    with pytest.raises(ValueError, match="another version"):
+        read_result({"comparison": "x"})
+
+
+def test_a_result_is_read_off_the_two_traces() -> None:
+    strict, rule = make_trace(), make_trace(rule="mars")
+    result = result_of("id", Cell(1.0, 5, 0.9), case=0, repeat=0, strict=strict, rule=rule, reference="no such words")
+    parted = next(
+        at for at, pair in enumerate(zip(strict.token_ids, rule.token_ids, strict=False)) if len(set(pair)) > 1
+    )
+    assert result.divergence == parted and result.cause == "relaxed"
+    assert result.tokens == len(rule.tokens) and result.relaxed == rule.summary.relaxed > 0
+    assert result.right is False and result.strict_right is False
+    same = result_of("id", Cell(1.0, 5, 0.9), case=0, repeat=0, strict=strict, rule=strict)
+    assert same.divergence is None and same.right is None and same.speedup == 1
+
+
+def test_quartiles_are_interpolated() -> None:
+    assert quartiles([1.0, 2.0, 3.0, 4.0]) == (1.75, 2.5, 3.25)
+    assert quartiles([7.0]) == (7.0, 7.0, 7.0)
+    assert all(map(math.isnan, quartiles([])))

@@ -1,0 +1,149 @@
+"""A deleted comparison is nowhere and comes back as it was; a purged one is gone with everything below it."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection
+
+from mars_core.types import PromptConfig
+from storage import Choice, RunStore, Search, StorageError, write_runs_csv
+from tests.traces import make_trace, same
+from tests.unit.storage.exports import nodes_csv, parsed, runs_csv, save, tokens_csv, votes_csv
+
+# Purges everything and kills itself before the commit. The cache is small, so that pages reach the file long before it.
+CHILD = """
+import os, signal, sys
+from datetime import UTC, datetime, timedelta
+from sqlalchemy import Engine, event
+from storage import RunStore
+
+def kill(connection, cursor, statement, *rest):
+    if statement.startswith("DELETE FROM comparisons"):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+if sys.argv[1].startswith("sqlite"):
+    event.listen(Engine, "connect", lambda connection, record: connection.execute("PRAGMA cache_size = 5"))
+event.listen(Engine, "after_cursor_execute", kill)
+RunStore(sys.argv[1]).purge(datetime.now(UTC) + timedelta(days=1))
+"""
+BELOW = ("comparisons", "runs", "steps", "tokens", "votes")
+LATER = datetime.now(UTC) + timedelta(days=1)
+EXPORTS = (runs_csv, tokens_csv, nodes_csv, votes_csv)
+
+
+def counts(store: RunStore) -> list[int]:
+    with store.read() as connection:
+        return [_count(connection, name) for name in BELOW]
+
+
+def _count(connection: Connection, table: str) -> int:
+    found: int = connection.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar_one()
+    return found
+
+
+def two(store: RunStore) -> tuple[str, str]:
+    """Two comparisons of two runs, each voted on."""
+    ids = [save(store, make_trace(seed=n, new_tokens=9), make_trace(seed=n, rule="mars", new_tokens=9)) for n in (0, 1)]
+    for comparison_id in ids:
+        store.add_vote(comparison_id, left_lane=0, right_lane=1, choice=Choice.LEFT)
+    return ids[0], ids[1]
+
+
+def test_deleted_comparison_is_nowhere(store: RunStore) -> None:
+    kept, gone = two(store)
+    run = store.load(gone).runs[0]
+    (vote,) = (vote for vote in store.votes() if vote.comparison_id == gone)
+    store.delete(gone)
+    assert store.count() == store.find(Search()).total == 1
+    assert store.comparisons()["id"].tolist() == store.find(Search()).frame["id"].tolist() == [kept]
+    assert [vote.comparison_id for vote in store.votes()] == [kept]
+    assert {row["comparison_id"] for export in EXPORTS for row in parsed(export(store))} == {kept}
+    refused: tuple[Callable[[], object], ...] = (
+        lambda: store.load(gone),
+        lambda: store.delete(gone),
+        lambda: store.annotate(gone, name="x"),
+        lambda: store.save_run(gone, run.trace, lane=5, order=5),
+        lambda: store.add_vote(gone, left_lane=0, right_lane=1, choice=Choice.TIE),
+        lambda: write_runs_csv(store, io.StringIO(), [gone]),
+    )
+    for action in refused:
+        with pytest.raises(StorageError, match="There is no comparison with the id"):
+            action()
+    with pytest.raises(StorageError, match="There is no run with the id"):
+        store.records([run.id])
+    with pytest.raises(StorageError, match="There is no vote with the id"):
+        store.comment_vote(vote.id, "x")
+
+
+def test_restored_comparison_is_as_it_was(store: RunStore) -> None:
+    _, gone = two(store)
+    store.annotate(gone, name="A name", tags=["t"])
+    before = (store.load(gone), store.votes(), [export(store) for export in EXPORTS])
+    store.delete(gone)
+    store.restore(gone)
+    after = (store.load(gone), store.votes(), [export(store) for export in EXPORTS])
+    assert same(after[0].runs[0].trace, before[0].runs[0].trace)
+    assert (after[0].name, after[0].tags, after[0].created_at) == ("A name", ("t",), before[0].created_at)
+    assert after[1:] == before[1:]
+    store.restore(gone)  # what is there stays there
+    assert store.count() == 2
+
+
+def test_choices_know_nothing_deleted(store: RunStore) -> None:
+    comparison_id = save(store, make_trace(rule="mars", new_tokens=2))
+    store.annotate(comparison_id, tags=["t"])
+    store.delete(comparison_id)
+    found = store.choices()
+    assert (found.rules, found.targets, found.tags) == ((), (), ())
+
+
+def test_purge_takes_everything_below(store: RunStore) -> None:
+    kept, gone = two(store)
+    trace = store.load(kept).runs[0].trace
+    before = counts(store)
+    store.delete(gone)
+    assert counts(store) == before
+    assert store.purge(LATER) == 1
+    assert counts(store) == [number // 2 for number in before[:2]] + [
+        sum(len(run.trace.steps) for run in store.load(kept).runs),
+        sum(len(step.tokens) for run in store.load(kept).runs for step in run.trace.steps),
+        1,
+    ]
+    assert same(store.load(kept).runs[0].trace, trace)
+    with pytest.raises(StorageError, match="There is no comparison with the id"):
+        store.restore(gone)
+
+
+def test_killed_in_a_purge_leaves_what_was_deleted(url: str) -> None:
+    with RunStore(url) as store:
+        trace = make_trace(new_tokens=200)
+        gone = save(store, trace)
+        store.delete(gone)
+        before = counts(store)
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
+    child = subprocess.run([sys.executable, "-c", CHILD, url], env=environment, check=False)
+    assert child.returncode == -signal.SIGKILL
+    with RunStore(url) as store:
+        assert counts(store) == before
+        store.restore(gone)
+        assert same(store.load(gone).runs[0].trace, trace)
+
+
+def test_purge_spares_what_was_deleted_later(store: RunStore) -> None:
+    first, second, kept = (store.new_comparison(PromptConfig(name)) for name in "abc")
+    store.delete(first)
+    between = datetime.now(UTC)
+    store.delete(second)
+    assert store.purge(between) == 1
+    store.restore(second)
+    assert store.comparisons()["id"].tolist() == [kept, second]
+    assert store.purge(LATER) == 0

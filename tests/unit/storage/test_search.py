@@ -1,0 +1,214 @@
+"""Finding: every comparison that fits and no other, in the order asked for, page by page, whatever is typed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import timedelta
+
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from mars_core.types import ModelRef, PromptConfig, RuleConfig, Status, Trace
+from storage import Choices, RunStore, Search, Sort, Source, StorageError
+from storage.text import folded, readable
+from tests.traces import make_trace
+from tests.unit.storage.exports import save
+from tests.unit.storage.test_comparisons import COLUMNS, fill
+from tests.unit.storage.test_roundtrip import ANY_TEXT, HOSTILE, hostile_trace
+
+
+def found(store: RunStore, **asked: object) -> list[str]:
+    """The ids, which must be as many as the total says."""
+    result = store.find(Search(**asked))  # type: ignore[arg-type]
+    ids: list[str] = result.frame["id"].tolist()
+    assert result.total == len(ids)
+    return ids
+
+
+def named(store: RunStore, *names: str) -> list[str]:
+    ids = [store.new_comparison(PromptConfig("p")) for _ in names]
+    for comparison_id, name in zip(ids, names, strict=True):
+        store.annotate(comparison_id, name=name)
+    return ids
+
+
+def with_summary(trace: Trace, **numbers: float) -> Trace:
+    return replace(trace, summary=replace(trace.summary, **numbers))  # type: ignore[arg-type]
+
+
+def test_frame_has_a_row_a_comparison(store: RunStore) -> None:
+    comparison_id = save(store, make_trace(new_tokens=9), make_trace(rule="mars", new_tokens=9))
+    store.annotate(comparison_id, name="A\x00 name", tags=["\x00", "a"], comment="\ud800")
+    frame = store.find(Search()).frame
+    assert list(frame.columns) == [*COLUMNS, "name", "tags", "comment", "source", "run_ids"]
+    (row,) = frame.to_dict("records")
+    assert (row["name"], row["tags"], row["comment"]) == ("A\\u0000 name", ("\x00", "a"), "\\ud800")
+    assert (row["source"], row["rules"]) == (Source.COMPARE, ("strict", "mars(theta=0.9)"))
+    assert row["run_ids"] == tuple(run.id for run in store.load(comparison_id).runs)
+    pd.testing.assert_frame_equal(frame[COLUMNS], store.comparisons())
+
+
+def test_nothing_found_gives_an_empty_frame(store: RunStore) -> None:
+    for asked in (Search(), Search(text="x", rule="mars", tag="t", sort=Sort.TAU)):
+        result = store.find(asked)
+        assert (result.total, list(result.frame.columns[:2])) == (0, ["id", "created_at"])
+        assert str(result.frame["created_at"].dtype) == "datetime64[us, UTC]"
+    assert store.choices() == Choices((), (), ())
+
+
+def test_text_is_found_in_prompt_name_comment_and_tags(store: RunStore) -> None:
+    ids = [store.new_comparison(PromptConfig(prompt, system="needle")) for prompt in ("a Needle", *"bcd")]
+    store.annotate(ids[1], name="NEEDLE two")
+    store.annotate(ids[2], comment="the needle")
+    store.annotate(ids[3], tags=["x", "needles"])
+    assert found(store, text="nEEdle") == ids[::-1]
+    store.annotate(ids[1], name="no more")
+    assert found(store, text="needle") == [ids[3], ids[2], ids[0]]
+    assert found(store, text="a needle") == [ids[0]]
+
+
+@pytest.mark.parametrize(
+    ("stored", "asked"),
+    [("STRASSE", "straße"), ("Ωmega", "ωMEGA"), ("naïve ÉTÉ", "été"), ("日本", "日本"), ("İ", "İ"), ("ς", "Σ")],
+)
+def test_case_is_no_matter_in_any_script(store: RunStore, stored: str, asked: str) -> None:
+    (comparison_id,) = named(store, stored)
+    assert found(store, text=asked) == [comparison_id]
+
+
+@pytest.mark.parametrize("sign", ["%", "_", "*", "?", "\\", "[a]", "'", '"', "␛", "Z", "Y"])
+def test_signs_mean_themselves(store: RunStore, sign: str) -> None:
+    with_it, _, _ = named(store, f"100{sign} sure", "100 sure", "x")
+    assert found(store, text=sign) == [with_it]
+    assert found(store, text=f"0{sign} S") == [with_it]
+
+
+def test_no_text_is_found_across_the_border_of_two(store: RunStore) -> None:
+    comparison_id = store.new_comparison(PromptConfig("one"))
+    store.annotate(comparison_id, name="two", comment="three", tags=["four", "five"])
+    for asked in ("onetwo", "one two", "one\ntwo", "onezthree", "onez", "zz", "fourfive", "0000", "241b"):
+        assert found(store, text=asked) == []
+
+
+@pytest.mark.parametrize("text", [text for text in HOSTILE if text])
+def test_hostile_text_is_found_and_runs_nothing(store: RunStore, text: str) -> None:
+    comparison_id = save(store, hostile_trace(text))
+    other = store.new_comparison(PromptConfig("other"))
+    assert found(store, text=text) == [comparison_id]
+    assert found(store, target=text) == [comparison_id]
+    assert found(store, tag=text) == found(store, rule=text) == []
+    assert found(store) == [other, comparison_id]
+    assert store.choices().targets == (text,)
+
+
+@settings(max_examples=200, deadline=None)
+@example(text="\udddd\ud800", start=0, length=1, other="\uddd8")  # whose four letters are there, out of step
+@given(text=ANY_TEXT, start=st.integers(0, 40), length=st.integers(0, 40), other=ANY_TEXT)
+def test_folding_is_a_search_by_characters(text: str, start: int, length: int, other: str) -> None:
+    assert folded(text[start : start + length]) in folded(text)
+    assert (folded(other) in folded(text)) == (other.casefold() in text.casefold())
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=ANY_TEXT, tag=ANY_TEXT, rule=ANY_TEXT)
+def test_any_question_is_answered(store: RunStore, text: str, tag: str, rule: str) -> None:
+    assert store.find(Search(text=text, tag=tag, rule=rule, target=text)).total <= store.count()
+
+
+def test_each_filter_is_of_any_run(store: RunStore) -> None:
+    plain, strict, mars = (make_trace(rule=rule, new_tokens=3) for rule in ("none", "strict", "mars"))
+    failed = make_trace(new_tokens=0, status=Status.FAILED)
+    other = replace(mars, config=replace(mars.config, target=ModelRef("org/other")))
+    ids = [save(store, plain, strict), save(store, strict, failed), save(store, other, plain)]
+    empty = store.new_comparison(PromptConfig("no runs"))
+    assert found(store, rule="none") == [ids[2], ids[0]]
+    assert found(store, rule="strict") == [ids[1], ids[0]]
+    assert found(store, rule="mars") == found(store, target="org/other") == [ids[2]]
+    assert found(store, rule="mar") == found(store, rule="MARS") == []
+    assert found(store, target="demo/target") == ids[::-1]
+    assert found(store, status=Status.FAILED) == [ids[1]]
+    assert found(store, status=Status.COMPLETED, rule="none", target="org/other") == [ids[2]]
+    assert found(store) == [empty, *ids[::-1]]
+    assert store.choices() == Choices(("mars", "none", "strict"), ("demo/target", "org/other"), ())
+
+
+@pytest.mark.parametrize("tag", ["a", 'q"uote', "com,ma", ",", "]", "\\", "\x00", "日本", "null"])
+def test_tag_is_matched_whole(store: RunStore, tag: str) -> None:
+    ids = [store.new_comparison(PromptConfig("p")) for _ in range(4)]
+    store.annotate(ids[0], tags=[tag, "other"])
+    store.annotate(ids[1], tags=[f"{tag}x", f"x{tag}", f'x","{tag}'])
+    store.annotate(ids[2], tags=[tag])
+    assert found(store, tag=tag) == [ids[2], ids[0]]
+    assert set(store.choices().tags) == {tag, "other", f"{tag}x", f"x{tag}", f'x","{tag}'}
+
+
+def test_time_is_from_since_to_before_until(store: RunStore) -> None:
+    ids = fill(store, 5)  # a second apart
+    times = [store.load(comparison_id).created_at for comparison_id in ids]
+    assert found(store, since=times[2]) == ids[:1:-1]
+    assert found(store, until=times[2]) == ids[1::-1]
+    assert found(store, since=times[1], until=times[3] + timedelta(microseconds=1)) == ids[3:0:-1]
+
+
+def test_source_filters(store: RunStore) -> None:
+    ids = {source: store.new_comparison(PromptConfig("p"), source=source) for source in Source}
+    for source in Source:
+        assert found(store, source=source) == [ids[source]]
+    assert found(store, without_sweeps=True) == [ids[Source.VOTE], ids[Source.COMPARE]]
+
+
+def test_names_are_sorted_without_case_and_nameless_come_last(store: RunStore) -> None:
+    beta, nameless, alpha, accent, gamma = named(store, "beta", "", "Alpha", "éta", "GAMMA")
+    assert found(store, sort=Sort.NAME, descending=False) == [alpha, beta, gamma, accent, nameless]
+    assert found(store, sort=Sort.NAME) == [accent, gamma, beta, alpha, nameless]
+
+
+@pytest.mark.parametrize("sort", [Sort.TOKENS_PER_S, Sort.TAU, Sort.NEW_TOKENS])
+def test_the_best_run_counts_and_what_has_no_number_comes_last(store: RunStore, sort: Sort) -> None:
+    trace, worst = make_trace(new_tokens=2), 0 if sort is Sort.NEW_TOKENS else math.nan
+    low, high, middle = (
+        save(store, *(with_summary(trace, **{sort.value: number}) for number in numbers))
+        for numbers in ((1, 2), (9, worst, 3), (4, 1, 5))
+    )
+    empty = store.new_comparison(PromptConfig("no runs"))
+    assert found(store, sort=sort) == [high, middle, low, empty]
+    assert found(store, sort=sort, descending=False) == [low, middle, high, empty]
+
+
+@pytest.mark.parametrize("sort", list(Sort))
+@pytest.mark.parametrize("descending", [True, False])
+def test_pages_join_to_the_whole(store: RunStore, sort: Sort, descending: bool) -> None:
+    ids = fill(store, 25)
+    pages = [store.find(Search(sort=sort, descending=descending, limit=10, offset=at)) for at in (0, 10, 20, 30)]
+    assert [(page.total, len(page.frame)) for page in pages] == [(25, 10), (25, 10), (25, 5), (25, 0)]
+    oldest_first = sort is Sort.CREATED and not descending  # whatever is equal is latest first
+    assert pd.concat([page.frame for page in pages])["id"].tolist() == (ids if oldest_first else ids[::-1])
+
+
+@pytest.mark.parametrize(("limit", "offset"), [(-1, 0), (5, -1)])
+def test_negative_page_is_refused(store: RunStore, limit: int, offset: int) -> None:
+    with pytest.raises(StorageError, match="must be 0 or more"):
+        store.find(Search(limit=limit, offset=offset))
+
+
+def test_prompt_in_the_frame_is_short_and_readable(store: RunStore) -> None:
+    store.new_comparison(PromptConfig("ab" + "\ud800" * 999 + "end"))
+    frame = store.find(Search(text="\ud800END")).frame
+    assert frame["prompt"].tolist() == [readable("ab" + "\ud800" * 55)]
+
+
+def test_long_text_is_found(store: RunStore) -> None:
+    long = "é\x00%" * 30_000
+    comparison_id = store.new_comparison(PromptConfig(long + "!"))
+    assert found(store, text=long.upper()) == [comparison_id]
+    assert found(store, text=long + "?") == []
+
+
+def test_rule_without_draft_is_not_found_by_its_name(store: RunStore) -> None:
+    trace = make_trace(rule="none", new_tokens=2)
+    comparison_id = save(store, replace(trace, config=replace(trace.config, rule=RuleConfig("none"))))
+    assert found(store, rule="none") == [comparison_id]
+    assert store.choices().rules == ("none",)

@@ -1,0 +1,108 @@
+"""Blind votes: each says which runs stood on which side, one a comparison, and all are in the exports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mars_core.types import PromptConfig
+from storage import Choice, RunStore, Source, StorageError, write_votes_parquet
+from storage.text import decode
+from tests.traces import make_trace
+from tests.unit.storage.exports import parsed, read_parquet, save, votes_csv
+
+COLUMNS = [
+    "schema_version", "comparison_id", "vote_id", "created_at", "choice", "left_run_id", "right_run_id", "winner_run_id",
+    "left_rule", "right_rule", "comment", "prompt",
+]  # fmt: skip
+
+
+def pair(store: RunStore, prompt: str = "Who?") -> tuple[str, str, str]:
+    """A comparison of none (lane 0) and mars (lane 1), and the ids of its runs."""
+    traces = (
+        make_trace(rule="none", new_tokens=5, prompt=prompt),
+        make_trace(rule="mars", new_tokens=5, prompt=prompt),
+    )
+    comparison_id = save(store, *traces)
+    left, right = store.load(comparison_id).runs
+    return comparison_id, left.id, right.id
+
+
+@pytest.mark.parametrize("choice", list(Choice))
+def test_vote_is_kept(store: RunStore, choice: Choice) -> None:
+    comparison_id, plain, mars = pair(store)
+    vote_id = store.add_vote(comparison_id, left_lane=1, right_lane=0, choice=choice, comment="short")
+    (vote,) = store.votes()
+    assert (vote.id, vote.comparison_id, vote.choice, vote.comment) == (vote_id, comparison_id, choice, "short")
+    assert (vote.left_run, vote.right_run, vote.prompt) == (mars, plain, "Who?")
+    assert (vote.left_rule, vote.right_rule) == ("mars(theta=0.9)", "none")
+    assert vote.winner_run == {Choice.LEFT: mars, Choice.RIGHT: plain}.get(choice)
+
+
+def test_votes_are_latest_first_and_comments_can_follow(store: RunStore) -> None:
+    ids = [
+        store.add_vote(pair(store)[0], left_lane=0, right_lane=1, choice=choice)
+        for choice in (Choice.TIE, Choice.RIGHT)
+    ]
+    store.comment_vote(ids[0], "\x00 later")
+    assert [(vote.id, vote.comment) for vote in store.votes()] == [(ids[1], ""), (ids[0], "\x00 later")]
+    with pytest.raises(StorageError, match="A comment may have 10,000 characters at most"):
+        store.comment_vote(ids[0], "x" * 10_001)
+    with pytest.raises(StorageError, match="There is no vote with the id"):
+        store.comment_vote("0" * 32, "x")
+    assert store.votes()[1].comment == "\x00 later"
+
+
+def test_comparison_is_voted_on_once(store: RunStore) -> None:
+    comparison_id, _, _ = pair(store)
+    store.add_vote(comparison_id, left_lane=0, right_lane=1, choice=Choice.LEFT)
+    with pytest.raises(StorageError, match="this comparison has one already"):
+        store.add_vote(comparison_id, left_lane=1, right_lane=0, choice=Choice.RIGHT)
+    assert [vote.choice for vote in store.votes()] == [Choice.LEFT]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "message"), [(0, 0, "one lane"), (0, 2, "lane 3 of the comparison has no run"), (-1, 0, "no run")]
+)
+def test_vote_is_between_two_runs(store: RunStore, left: int, right: int, message: str) -> None:
+    comparison_id, _, _ = pair(store)
+    with pytest.raises(StorageError, match=message):
+        store.add_vote(comparison_id, left_lane=left, right_lane=right, choice=Choice.TIE)
+    assert store.votes() == ()
+
+
+def test_vote_is_on_the_last_run_of_a_lane(store: RunStore) -> None:
+    comparison_id, _, mars = pair(store)
+    again = store.save_run(comparison_id, make_trace(new_tokens=3, prompt="Who?"), lane=0, order=7)
+    store.add_vote(comparison_id, left_lane=0, right_lane=1, choice=Choice.LEFT)
+    assert (store.votes()[0].left_run, store.votes()[0].right_run) == (again, mars)
+
+
+def test_exports_hold_every_vote(store: RunStore, tmp_path: Path) -> None:
+    prompts = ["=1+1", "\x00", "c", "d"]
+    pairs = [pair(store, prompt) for prompt in prompts]
+    for (comparison_id, _, _), choice in zip(pairs, Choice, strict=True):
+        store.add_vote(comparison_id, left_lane=1, right_lane=0, choice=choice, comment="@x")
+    rows = parsed(votes_csv(store))
+    write_votes_parquet(store, tmp_path / "votes.parquet")
+    exact = read_parquet(tmp_path / "votes.parquet")
+    assert list(rows[0]) == list(exact[0]) == COLUMNS
+    winners = [pairs[0][2], pairs[1][1], None, None]
+    assert [row["winner_run_id"] for row in exact] == winners
+    assert [row["winner_run_id"] or None for row in rows] == winners
+    assert [row["choice"] for row in rows] == [row["choice"] for row in exact] == list(Choice)
+    assert [decode(row["prompt"]) for row in exact] == prompts
+    assert [row["prompt"] for row in rows] == ["'=1+1", "\\u0000", "c", "d"]
+    assert {(row["schema_version"], row["comment"], row["left_rule"]) for row in rows} == {
+        ("3", "'@x", "mars(theta=0.9)")
+    }
+    assert [row["created_at"] for row in exact] == [vote.created_at for vote in store.votes()[::-1]]
+    assert [row["comparison_id"] for row in parsed(votes_csv(store, [pairs[2][0]]))] == [pairs[2][0]]
+
+
+def test_no_votes_are_a_header(store: RunStore, tmp_path: Path) -> None:
+    store.new_comparison(PromptConfig("never voted on"), source=Source.VOTE)
+    assert votes_csv(store) == ",".join(COLUMNS) + "\r\n"
+    write_votes_parquet(store, tmp_path / "votes.parquet")
+    assert read_parquet(tmp_path / "votes.parquet") == []

@@ -1,0 +1,374 @@
+"""The endpoints for programs, asked by the real client over HTTP: named, typed, one sentence for bad input, and nothing is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import json
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import torch
+from gradio.utils import get_function_description
+from gradio_client import Client
+from gradio_client.exceptions import AppError
+
+from mars_core.models import ModelPool
+from mars_core.rules import RULES
+from mars_core.types import Status
+from storage import RunStore, StoredComparison
+from tests.pairs import tiny_pair
+from ui.api import Api, build_api
+from ui.api_documents import finite
+from ui.running import ACCELERATOR
+from ui.workplace import Workplace
+
+NAMES = ["compare", "rules", "pairs", "comparisons", "comparison", "divergences", "tokens"]
+ROOT = Path(__file__).parents[3]
+DOCS = ROOT / "docs" / "api.md"
+ASK: dict[str, Any] = {"prompt": "Once upon", "max_new_tokens": 24, "temperature": 1.0, "seed": 2}
+LONG = {"prompt": "Once", "max_new_tokens": 4000, "rules": ["none"] * 4}  # a random model that does not end by itself
+
+
+@dataclass(frozen=True)
+class Server:
+    """The page in a process of its own, as ``app.py`` serves it, and its store."""
+
+    url: str
+    store: RunStore
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("served")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "tests.browser.serve", str(folder), str(port)]
+    with (folder / "log").open("w") as log, subprocess.Popen(command, cwd=ROOT, stderr=log, stdout=log) as process:
+        try:
+            _wait(f"http://127.0.0.1:{port}/", process, folder / "log")
+            with RunStore(f"sqlite:///{folder / 'runs.db'}") as store:
+                yield Server(f"http://127.0.0.1:{port}/", store)
+        finally:
+            process.terminate()
+
+
+def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    while process.poll() is None:
+        with contextlib.suppress(httpx.TransportError):
+            if httpx.get(url, timeout=60).status_code == 200:
+                return
+        time.sleep(0.2)
+    pytest.fail(f"The page did not start:\n{log.read_text()}")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
+    """For the endpoints without a server."""
+    folder = tmp_path_factory.mktemp("place")
+    with RunStore(f"sqlite:///{folder / 'runs.db'}") as store:
+        yield Workplace(ModelPool(device="cpu", dtype="float32"), store, (tiny_pair(folder),))
+
+
+@pytest.fixture(scope="module")
+def client(server: Server) -> Iterator[Client]:
+    asking = Client(server.url, verbose=False)
+    yield asking
+    asking.close()
+
+
+@pytest.fixture(scope="module")
+def asked(client: Client) -> dict[str, Any]:
+    """One comparison, run over HTTP."""
+    answer: dict[str, Any] = client.predict(**ASK, api_name="/compare")
+    return answer
+
+
+def latest(store: RunStore) -> StoredComparison:
+    return store.load(store.comparisons(limit=1)["id"][0])
+
+
+def cancelled(store: RunStore, id_: str) -> list[Status]:
+    """How the runs of a comparison ended, in the order of execution, once one was cancelled."""
+    for _ in range(600):
+        runs = sorted(store.load(id_).runs, key=lambda run: run.order)
+        if Status.CANCELLED in (found := [run.trace.status for run in runs]):
+            return found
+        time.sleep(0.05)
+    raise AssertionError("no run was cancelled")
+
+
+def test_only_these_endpoints_are_public_and_all_are_typed(server: Server) -> None:
+    info = httpx.get(f"{server.url}gradio_api/info").json()
+    assert sorted(info["named_endpoints"]) == sorted(f"/{name}" for name in NAMES)
+    assert not info["unnamed_endpoints"]
+    for endpoint in info["named_endpoints"].values():
+        assert all(parameter["type"] for parameter in endpoint["parameters"])
+        assert len(endpoint["returns"]) == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_docstrings_describe_every_endpoint_and_every_parameter(place: Workplace, name: str) -> None:
+    description, parameters, returns = get_function_description(getattr(Api(place), name))
+    assert description.endswith(".") and returns
+    assert all(parameters.values()), parameters
+
+
+def test_what_computes_shares_the_one_accelerator_slot(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    slots: dict[str, Any] = {}
+    monkeypatch.setattr("ui.api.endpoint", lambda _, api_name, **options: slots.update({api_name: options}))
+    build_api(place)
+    assert slots.pop("compare") == {"concurrency_id": ACCELERATOR, "concurrency_limit": 1}
+    assert slots == {name: {} for name in NAMES[1:]}
+
+
+def test_a_comparison_is_answered_as_it_is_saved(server: Server, client: Client, asked: dict[str, Any]) -> None:
+    stored = server.store.load(asked["id"])
+    assert [run["rule"] for run in asked["runs"]] == ["strict", "mars"]
+    assert (asked["state"], asked["prompt"]) == ("completed", ASK["prompt"])
+    for run, saved in zip(asked["runs"], stored.runs, strict=True):
+        summary = saved.trace.summary
+        assert (run["text"], run["tau"], run["tokens_per_s"]) == (saved.trace.text, summary.tau, summary.tokens_per_s)
+        assert (run["seed"], run["temperature"], run["max_new_tokens"]) == (2, 1.0, 24)
+        assert tuple(run["token_ids"]) == saved.trace.token_ids
+    assert client.predict(asked["id"], api_name="/comparison") == asked
+    (row,) = (row for row in client.predict(api_name="/comparisons") if row["id"] == asked["id"])
+    assert row["rules"] == ["strict", "mars(theta=0.9)"]
+    assert row["tau"] == [run["tau"] for run in asked["runs"]]
+
+
+def test_a_divergence_names_both_tokens_and_their_cause(client: Client, asked: dict[str, Any]) -> None:
+    strict, mars = asked["runs"]
+    (parted,) = client.predict(asked["id"], api_name="/divergences")
+    assert strict["same_text"] is True and strict["divergence"] is None
+    assert parted["position"] == mars["divergence"]["position"]
+    assert parted["cause"] == mars["divergence"]["cause"] == "relaxed"
+    assert parted["token"]["id"] == mars["token_ids"][parted["position"]]
+    assert parted["baseline_token"]["id"] == strict["token_ids"][parted["position"]]
+    assert mars["text"].startswith(parted["before"])
+
+
+def test_tokens_make_the_text_and_the_counts(client: Client, asked: dict[str, Any]) -> None:
+    for lane, run in enumerate(asked["runs"]):
+        tokens = client.predict(asked["id"], lane, api_name="/tokens")
+        assert "".join(token["text"] for token in tokens) == run["text"]
+        counted = [token["outcome"] for token in tokens]
+        assert all(counted.count(name) == run[name] for name in ("accepted", "relaxed", "recovered", "bonus"))
+
+
+def test_given_tokens_are_said_and_the_text_goes_on(client: Client, asked: dict[str, Any]) -> None:
+    strict = asked["runs"][0]
+    ask = ASK | {"rules": ["strict"], "prefix": strict["token_ids"][:7], "max_new_tokens": 17}
+    again = client.predict(**ask, api_name="/compare")
+    (run,) = again["runs"]
+    assert (run["text"], run["token_ids"]) == (strict["text"], strict["token_ids"][7:])
+    tokens = client.predict(again["id"], api_name="/tokens")
+    assert [token["outcome"] for token in tokens[:7]] == ["given"] * 7
+    assert [token["position"] for token in tokens if token["outcome"] != "rejected"] == list(range(24))
+
+
+def test_what_json_cannot_hold_is_null_or_inf(client: Client, asked: dict[str, Any]) -> None:
+    greedy = client.predict(**ASK | {"temperature": 0.0, "rules": "mars"}, api_name="/compare")
+    json.dumps(greedy, allow_nan=False)
+    assert greedy["runs"][0]["kl_sum"] == "inf"
+    tokens = client.predict(asked["id"], api_name="/tokens")
+    json.dumps(tokens, allow_nan=False)
+    assert {token["q"] for token in tokens if token["outcome"] in ("recovered", "bonus")} == {None}
+    assert finite({"a": (float("nan"), float("-inf"), 0.5, Status.FAILED)}) == {"a": [None, "-inf", 0.5, "failed"]}
+
+
+def test_no_answer_looks_like_a_file(client: Client, asked: dict[str, Any]) -> None:
+    """gradio_client takes every object with a ``path`` for a file to be fetched."""
+    answers = [asked, *(client.predict(api_name=f"/{name}") for name in ("rules", "pairs", "comparisons"))]
+    assert not re.search(r'"path":', json.dumps(answers))
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        ["none", "mars(theta=0.8)"],
+        [" none ", "mars( theta = 0.8 )"],
+        [{"rule": "none"}, {"rule": "mars", "parameters": {"theta": 0.8}}],
+        '["none", {"rule": "mars", "parameters": {"theta": 0.8}}]',
+    ],
+)
+def test_rules_may_be_written_in_several_ways(client: Client, rules: object) -> None:
+    runs = client.predict("Once", rules, max_new_tokens=4, api_name="/compare")["runs"]
+    assert [(run["rule"], run["parameters"]) for run in runs] == [("none", {}), ("mars", {"theta": 0.8})]
+
+
+def test_rules_and_pairs_are_listed(client: Client) -> None:
+    rules = {rule["name"]: rule for rule in client.predict(api_name="/rules")}
+    assert set(rules) == {*RULES, "none"}
+    (theta,) = rules["mars"]["parameters"]
+    assert (theta["name"], theta["default"], theta["low"], theta["high"]) == ("theta", 0.9, 0, 1)
+    assert rules["fly"]["trees"] is False and rules["fly"]["draft_modes"] == ["greedy"]
+    pairs = client.predict(api_name="/pairs")
+    assert [pair["key"] for pair in pairs] == ["bundled", "eagle"]
+    assert pairs[0]["drafters"] == ["model", "ngram", "none"]
+    assert pairs[1]["drafters"] == ["eagle3", "ngram", "none"] and pairs[0]["fits"] is True
+
+
+@pytest.mark.parametrize(
+    ("bad", "sentence"),
+    [
+        ({"prompt": " "}, "prompt is empty"),
+        ({"prompt": 5}, "prompt is 5; it must be text"),
+        ({"rules": []}, "rules is empty"),
+        ({"rules": ["lucky"]}, "The rule is 'lucky'; it must be one of strict"),
+        ({"rules": ["mars(theta=7)"]}, "theta is 7; rule mars takes 0 to 1"),
+        ({"rules": ["mars(theta=nan)"]}, "theta is nan; rule mars takes 0 to 1"),
+        ({"rules": ["mars(theta=x)"]}, "theta is 'x'; it must be a number"),
+        ({"rules": ["mars(gap=1)"]}, "Rule mars has no parameter gap; its parameters: theta"),
+        ({"rules": ["none(theta=1)"]}, "Rule none has no parameter theta"),
+        ({"rules": ["mars(theta=0.9"]}, "A rule is 'mars\\(theta=0.9'; write it like"),
+        ({"rules": [7]}, "A rule is 7; write it like"),
+        ({"rules": [{"name": "mars"}]}, 'as an object it has "rule" and "parameters"'),
+        ({"rules": "[oops"}, "rules is no JSON"),
+        ({"rules": ["strict"] * 5}, "5 rules were chosen"),
+        ({"pair": "huge"}, "pair is 'huge'; it must be one of bundled, eagle"),
+        ({"pair": "custom"}, "pair is 'custom'; it must be one of bundled, eagle"),
+        ({"drafter": "eagle3"}, "drafter is 'eagle3'; the pair bundled has auto, model, ngram, none"),
+        ({"tree": "many"}, "tree is 'many'"),
+        ({"k": 0}, "K is 0; it must be 1 to 64"),
+        ({"k": 2.5}, "K is 2.5; it must be a whole number"),
+        ({"temperature": "hot"}, "temperature is empty or no number"),
+        ({"temperature": -1}, "temperature is -1; it must be 0"),
+        ({"max_new_tokens": 9999}, "max_new_tokens is 9999.* fit into the context of 4096"),
+        ({"seed": -1}, "seed is -1"),
+        ({"seed": 10**400}, "A number is too large"),
+        ({"chat": "yes"}, "chat is 'yes'; it must be true or false"),
+        ({"draft_mode": "wild"}, "draft mode is 'wild'; it must be greedy or sampled"),
+        ({"stop": [1]}, "stop is 1; it must be text"),
+        ({"stop": [""]}, "stop string is empty"),
+        ({"prefix": ["a"]}, "prefix is \\['a'\\]; it must be a list of token ids"),
+        ({"prefix": [10**6]}, "Token 0 of the given beginning has id 1000000"),
+    ],
+)
+def test_bad_input_gets_one_sentence_and_saves_nothing(
+    server: Server, client: Client, bad: dict[str, Any], sentence: str
+) -> None:
+    before = server.store.count()
+    with pytest.raises(AppError, match=sentence) as caught:
+        client.predict(**ASK | bad, api_name="/compare")
+    assert "\n" not in str(caught.value) and str(caught.value).endswith(".")
+    assert server.store.count() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "sentence"),
+    [
+        ("comparison", ["0" * 32], "There is no comparison with the id"),
+        ("comparison", ["../x"], "There is no comparison with the id"),
+        ("tokens", [None, 9], "no run in lane 9; its lanes: 0, 1"),
+        ("tokens", [None, "first"], "lane is 'first'; it must be a whole number"),
+        ("divergences", [None, -1], "baseline is -1; it must be 0 to"),
+        ("comparisons", [0], "limit is 0; it must be 1 to 200"),
+    ],
+)
+def test_what_is_not_there_is_named(
+    client: Client, asked: dict[str, Any], name: str, values: list[Any], sentence: str
+) -> None:
+    values = [asked["id"] if value is None else value for value in values]
+    with pytest.raises(AppError, match=sentence):
+        client.predict(*values, api_name=f"/{name}")
+
+
+def test_progress_is_told_before_the_result(place: Workplace) -> None:
+    documents = list(Api(place).compare(**ASK))
+    assert [document["state"] for document in documents[:-1]] == ["running"] * (len(documents) - 1)
+    shares = [document["progress"] for document in documents[:-1]]
+    assert shares == sorted(shares) and shares[0] >= 0 and shares[-1] <= 1
+    assert documents[-1]["state"] == "completed" and documents[-1]["id"] == documents[-2]["id"]
+
+
+def test_a_comparison_that_is_given_up_is_saved_as_cancelled(place: Workplace) -> None:
+    going = Api(place).compare(**LONG)
+    while "tokens" not in next(going)["message"]:
+        pass
+    going.close()  # type: ignore[attr-defined]
+    (run,) = latest(place.store).runs
+    assert run.trace.status is Status.CANCELLED
+    assert 0 < run.trace.summary.new_tokens < 4000
+
+
+def test_one_that_is_given_up_before_its_first_run_is_not_saved(place: Workplace) -> None:
+    before = place.store.count()
+    going = Api(place).compare(**LONG)
+    while next(going)["message"] != "Warming up":
+        pass
+    going.close()  # type: ignore[attr-defined]
+    assert place.store.count() == before
+
+
+def test_a_cancelled_job_ends_the_run(server: Server, client: Client) -> None:
+    job = client.submit(**LONG, api_name="/compare")
+    while not any("tokens" in document["message"] for document in job.outputs()):
+        time.sleep(0.05)
+    job.cancel()
+    assert cancelled(server.store, job.outputs()[-1]["id"])[-1] is Status.CANCELLED
+
+
+def test_a_connection_that_is_closed_ends_the_run(server: Server) -> None:
+    event = httpx.post(f"{server.url}gradio_api/call/v2/compare", json=LONG).json()["event_id"]
+    with httpx.stream("GET", f"{server.url}gradio_api/call/compare/{event}", timeout=60) as answer:
+        (begun,) = itertools.islice((line for line in answer.iter_lines() if "tokens" in line), 1)
+    (document,) = json.loads(begun.removeprefix("data: "))
+    assert cancelled(server.store, document["id"])[-1] is Status.CANCELLED
+
+
+def test_a_tree_of_a_head_is_drafted(client: Client) -> None:
+    ask = {"prompt": "Once", "pair": "eagle", "max_new_tokens": 12, "rules": ["strict"]}
+    own, tree, chain = (
+        client.predict(**ask, **more, api_name="/compare")["runs"][0] for more in ({}, {"tree": "8,3,2"}, {"tree": "chain", "k": 2})
+    )  # fmt: skip
+    assert own["tree"] == {"tokens": 60, "depth": 7, "top_k": 10}
+    assert tree["tree"] == {"tokens": 8, "depth": 3, "top_k": 2}
+    assert (chain["tree"], chain["k"], chain["drafter"]) == (None, 2, "eagle3")
+    assert own["text"] == tree["text"] == chain["text"]
+
+
+def test_a_run_that_fails_says_why_and_the_next_one_works(place: Workplace) -> None:
+    weight = place.pool.get(place.catalog[0]).target.get_decoder().norm.weight
+    before = weight.clone()
+    with torch.no_grad():
+        weight.fill_(float("nan"))
+    *_, answer = Api(place).compare(**ASK)
+    with torch.no_grad():
+        weight.copy_(before)
+    (run,) = answer["runs"]
+    assert (answer["state"], run["status"], run["same_text"]) == ("failed", "failed", None)
+    assert "not numbers" in run["error"]
+    *_, answer = Api(place).compare(**ASK)
+    assert answer["state"] == "completed"
+
+
+def examples(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_examples_of_the_documentation_run(server: Server) -> None:
+    shown = io.StringIO()
+    for example in examples("python"):
+        with contextlib.redirect_stdout(shown):
+            exec(example.replace("http://127.0.0.1:7860/", server.url), {})
+    assert "mars" in shown.getvalue() and "relaxed" in shown.getvalue()
+
+
+def test_the_documentation_names_every_endpoint_and_every_parameter(place: Workplace) -> None:
+    text = DOCS.read_text(encoding="utf-8")
+    for name in NAMES:
+        assert f"`/{name}`" in text
+    _, parameters, _ = get_function_description(Api(place).compare)
+    assert all(f"`{parameter}`" in text for parameter in parameters)

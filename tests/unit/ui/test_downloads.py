@@ -1,0 +1,76 @@
+"""Downloads hold what was asked for: all, one comparison, what a search finds, some runs in their order; the report is one of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from mars_core.types import PromptConfig
+from storage import Choice, RunStore
+from tests.traces import make_trace
+from ui.downloads import ALL_FILES, REPORT, VOTE_FILES, download_routes
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RunStore]:
+    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
+        yield store
+
+
+@pytest.fixture
+def client(store: RunStore) -> TestClient:
+    return TestClient(Starlette(routes=download_routes(store)))
+
+
+def keep(store: RunStore, prompt: str) -> str:
+    comparison = store.new_comparison(PromptConfig(prompt))
+    for lane, rule in enumerate(("strict", "mars")):
+        store.save_run(
+            comparison, make_trace(rule=rule, new_tokens=6, prompt=PromptConfig(prompt)), lane=lane, order=lane
+        )
+    return comparison
+
+
+def rows(client: TestClient, query: str, name: str = "runs.csv") -> list[dict[str, str]]:
+    answer = client.get(f"/downloads/{name}{query}")
+    assert answer.status_code == 200, answer.text
+    return list(csv.DictReader(io.StringIO(answer.text, newline="")))
+
+
+def test_a_search_downloads_what_it_finds(store: RunStore, client: TestClient) -> None:
+    one, two = keep(store, "a lantern"), keep(store, "a ladder")
+    assert {row["comparison_id"] for row in rows(client, "")} == {one, two}
+    assert {row["comparison_id"] for row in rows(client, "?text=LANT")} == {one}
+    assert rows(client, "?text=nothing") == []
+
+
+def test_runs_come_in_the_order_asked_and_alone(store: RunStore, client: TestClient) -> None:
+    first, second = (store.load(keep(store, prompt)).runs for prompt in ("a", "b"))
+    wanted = [second[1].id, first[0].id]
+    assert [row["run_id"] for row in rows(client, f"?runs={','.join(wanted)}")] == wanted
+
+
+def test_votes_are_downloaded_too(store: RunStore, client: TestClient) -> None:
+    store.add_vote(keep(store, "a"), left_lane=0, right_lane=1, choice=Choice.LEFT)
+    assert len(rows(client, "", "votes.csv")) == 1
+    assert set(VOTE_FILES) < set(ALL_FILES)
+
+
+def test_the_report_is_named_after_its_comparison(store: RunStore, client: TestClient) -> None:
+    kept = keep(store, "a lantern")
+    answer = client.get(f"/downloads/{REPORT}?comparison={kept}")
+    assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/html")
+    assert f'filename="mars-{kept[:8]}.html"' in answer.headers["content-disposition"]
+    assert "a lantern" in answer.text
+
+
+@pytest.mark.parametrize(("query", "status"), [("", 400), ("?comparison=" + "0" * 32, 500), ("?text=x", 400)])
+def test_what_is_not_there_is_one_sentence(client: TestClient, query: str, status: int) -> None:
+    answer = client.get(f"/downloads/{REPORT}{query}")
+    assert answer.status_code == status and answer.text.endswith(".\n") and answer.text.count("\n") == 1

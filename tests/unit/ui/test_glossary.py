@@ -1,0 +1,91 @@
+"""Help texts: every term has one, its markup is complete, and no two cards of one page share an id."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from mars_core.types import Cause
+from ui.about import about_text
+from ui.glossary import TERMS, help_html
+from ui.theme import page_css
+
+PROMISED = ("tau", "theta", "r", "tv", "kl", "k", "draft_mode", "ttft", "acceptance_rate", "seed", "rule", "drafter")
+
+
+class Elements(HTMLParser):
+    """The elements of a fragment, with their attributes; and whether every one that is opened is closed."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_terms_that_the_page_explains_are_there() -> None:
+    assert set(PROMISED) <= set(TERMS)
+    assert all(term.symbol and term.title and term.text.endswith(".") for term in TERMS.values())
+    assert len({term.symbol for term in TERMS.values()}) == len(TERMS)
+
+
+@pytest.mark.parametrize("key", TERMS)
+def test_a_button_names_its_term_and_opens_its_own_card(key: str) -> None:
+    term, elements = TERMS[key], Elements(help_html(key))
+    assert not elements.open
+    (button,) = (attributes for tag, attributes in elements.found if tag == "button")
+    (card,) = (attributes for _, attributes in elements.found if "popover" in attributes)
+    assert (button["aria-label"], button["type"]) == (f"What is {term.symbol}?", "button")
+    assert button["popovertarget"] == card["id"]
+    assert term.title in elements.text and term.text in elements.text
+
+
+def test_cards_of_one_page_have_ids_of_their_own() -> None:
+    html = "".join(help_html(key) for key in (*TERMS, *TERMS))
+    ids = re.findall(r' id="([^"]*)"', html)
+    assert len(set(ids)) == len(ids) == 2 * len(TERMS)
+    assert all(re.fullmatch("[a-z0-9-]+", id_) for id_ in ids)
+
+
+def test_help_needs_no_script_and_no_other_host() -> None:
+    html = "".join(map(help_html, TERMS))
+    assert not re.search(r"\bon\w+=|script|https?:", html)
+
+
+def test_an_unknown_term_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        help_html("nothing")
+
+
+def test_about_explains_every_term_and_every_cause_and_says_how_to_cite() -> None:
+    text = about_text("")
+    assert all(term.text in text and term.symbol in text for term in TERMS.values())
+    assert all(cause.value in TERMS["divergence"].text for cause in Cause)
+    assert "2601.15498" in text and "Song, Jingwei" in text and "@software{" in text
+    assert text.count("```") == 4
+    assert not re.search(r"\{(terms|paper|tool)\}", text)
+
+
+def test_braces_of_citations_are_balanced() -> None:
+    for entry in re.findall(r"```bibtex\n(.*?)```", about_text(""), re.DOTALL):
+        assert entry.count("{") == entry.count("}")
+
+
+def test_the_card_is_styled_by_variables_of_the_theme_alone() -> None:
+    rules = re.findall(r"\.mars-help[^{]*\{([^}]*)\}", page_css())
+    assert any("popover" in selector for selector in re.findall(r"(\.mars-help[^{]*)\{", page_css()))
+    assert not re.search(r"#[0-9a-fA-F]{3,6}\b", "".join(rules))

@@ -1,0 +1,225 @@
+"""History's handlers without a browser: what each deed changes in the list, the open comparison, the compared runs and the address."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import pytest
+from gradio.context import Context
+
+from mars_core.types import PromptConfig, Status
+from storage import RunStore, Source
+from tests.traces import make_trace
+from ui.address import Address, address_component
+from ui.form import LaneForm
+from ui.history.list import NOT_FOUND, NOTHING, PAGE, listing
+from ui.history.reopen import stored_form
+from ui.history.runs import MOST_RUNS, TOO_MANY
+from ui.history.tab import History, history_parts
+
+HOSTILE = "<img src=x onerror=alert(1)></script>{{7*7}}\u202e\x1b[31m"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RunStore]:
+    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[gr.Blocks]:
+    """A page that is never served. Gradio makes event loops for it, which nobody would close: here it is one."""
+    loop = asyncio.new_event_loop()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asyncio, "new_event_loop", lambda: loop)
+        yield gr.Blocks(analytics_enabled=False)
+    asyncio.set_event_loop(None)
+    loop.close()
+
+
+@pytest.fixture
+def history(store: RunStore, page: gr.Blocks, monkeypatch: pytest.MonkeyPatch) -> History:
+    monkeypatch.setattr(Context, "root_block", page)
+    return history_parts(store, address_component())
+
+
+def keep(store: RunStore, prompt: str = "Tell me.", rules: tuple[str, ...] = ("strict", "mars"), **more: Any) -> str:
+    """A saved comparison of short runs."""
+    source = more.pop("source", Source.COMPARE)
+    comparison = store.new_comparison(PromptConfig(prompt), source=source)
+    for lane, rule in enumerate(rules):
+        trace = make_trace(rule=rule, new_tokens=8, prompt=PromptConfig(prompt), **more)
+        store.save_run(comparison, trace, lane=lane, order=lane)
+    return comparison
+
+
+def shown(updates: dict[Any, Any], component: Any) -> Any:
+    return json.loads(updates[component])
+
+
+def runs_of(store: RunStore, comparison: str) -> list[str]:
+    return [run.id for run in store.load(comparison).runs]
+
+
+def test_nothing_saved_and_nothing_found_are_told_apart(store: RunStore, history: History) -> None:
+    assert shown(history.listed(Address()), history.rows)["message"] == NOTHING
+    keep(store)
+    value = shown(history.listed(Address(text="no such words")), history.rows)
+    assert value["message"] == NOT_FOUND and value["searching"] and value["rows"] == []
+
+
+def test_a_failing_store_is_one_sentence(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    from storage import StorageError
+
+    def broken(*_: object) -> None:
+        raise StorageError("The database could not be read.")
+
+    monkeypatch.setattr(RunStore, "find", broken)
+    assert shown(history.listed(Address()), history.rows)["message"] == "The database could not be read."
+
+
+def test_the_latest_comes_first_and_pages_follow(store: RunStore) -> None:
+    kept = [keep(store, f"prompt {number}", rules=("strict",)) for number in range(PAGE + 2)]
+    first = listing(store)
+    assert [row.id for row in first.rows] == kept[:1:-1] and first.words == f"Page 1 of 2, {PAGE + 2} comparisons"
+    assert [row.id for row in listing(store, Address(page=2)).rows] == kept[1::-1]
+    assert listing(store, Address(page=99)).page == 2
+
+
+def test_every_field_of_the_search_limits_the_list(store: RunStore) -> None:
+    one = keep(store, "a lantern", rules=("strict",))
+    two = keep(store, "a ladder", rules=("strict", "mars"), status=Status.FAILED)
+    store.annotate(two, tags=["paper"])
+    three = keep(store, "sweeping", source=Source.SWEEP)
+    for view, found in (
+        (Address(), {one, two}),
+        (Address(source="all"), {one, two, three}),
+        (Address(source="sweep"), {three}),
+        (Address(text="LANTERN"), {one}),
+        (Address(rule="mars"), {two}),
+        (Address(status="failed"), {two}),
+        (Address(tag="paper"), {two}),
+        (Address(target="nobody"), set()),
+        (Address(since="2001-01-01"), {one, two}),
+        (Address(until="2001-01-01"), set()),
+    ):
+        assert {row.id for row in listing(store, view).rows} == found, view
+
+
+def test_what_can_be_chosen_is_what_there_is(store: RunStore, history: History) -> None:
+    keep(store)
+    options = shown(history.listed(Address(tag="gone")), history.search)["options"]
+    assert {value for value, _ in options["rule"]} == {"", *store.choices().rules} and ["gone", "gone"] in options[
+        "tag"
+    ]
+
+
+def test_opening_says_so_in_list_and_address(store: RunStore, history: History) -> None:
+    kept = keep(store)
+    updates = history.deed(Address(), {"deed": "open", "id": kept})
+    assert shown(updates, history.address)["comparison"] == kept
+    assert [row["selected"] for row in shown(updates, history.rows)["rows"]] == [True]
+    assert shown(updates, history.detail.view.lanes[1])["state"] == "completed"
+    assert shown(updates, history.detail.downloads)["groups"][0]["query"] == f"?comparison={kept}"
+
+
+def test_what_is_not_there_is_told_and_leaves_the_address(history: History) -> None:
+    updates = history.go(Address(comparison="0" * 32))
+    strip = shown(updates, history.detail.view.strip)
+    assert strip["state"] == "failed" and shown(updates, history.address)["comparison"] == ""
+
+
+def test_an_address_opens_everything_it_names(store: RunStore, history: History) -> None:
+    kept = keep(store, "a lantern")
+    runs = runs_of(store, kept)
+    updates = history.go(Address(comparison=kept, runs=tuple(runs), text="lan"))
+    assert [column["id"] for column in shown(updates, history.runs)["columns"]] == runs
+    assert shown(updates, history.search)["fields"]["text"] == "lan" and updates[history.session].comparison == kept
+
+
+def test_runs_of_several_comparisons_stand_side_by_side_latest_first(store: RunStore, history: History) -> None:
+    view = Address()
+    chosen = [runs_of(store, keep(store, f"prompt {number}"))[0] for number in range(3)]
+    for run in (chosen[1], chosen[0], chosen[2]):
+        view = history.deed(view, {"deed": "choose", "run": run})[history.session]
+    assert view.runs == tuple(reversed(chosen))
+    updates = history.deed(view, {"deed": "left", "run": chosen[0]})
+    assert shown(updates, history.runs)["columns"][0]["id"] == chosen[0]
+    assert shown(updates, history.address)["runs"].split(",")[0] == chosen[0]
+    updates = history.deed(updates[history.session], {"deed": "drop", "run": chosen[1]})
+    assert len(shown(updates, history.runs)["columns"]) == 2
+    assert shown(history.deed(view, {"deed": "none"}), history.runs)["columns"] == []
+
+
+def test_an_eleventh_run_is_refused_in_one_sentence(store: RunStore, history: History) -> None:
+    runs = [run for number in range(6) for run in runs_of(store, keep(store, f"prompt {number}"))]
+    view = Address(runs=tuple(runs[:MOST_RUNS]))
+    updates = history.deed(view, {"deed": "choose", "run": runs[MOST_RUNS]})
+    value = shown(updates, history.runs)
+    assert value["message"] == TOO_MANY and len(value["columns"]) == MOST_RUNS == len(updates[history.session].runs)
+    value = shown(history.go(Address(runs=tuple(runs))), history.runs)
+    assert len(value["columns"]) == MOST_RUNS and value["message"].startswith("12 runs were asked for")
+
+
+def test_a_run_that_is_gone_is_left_out_and_told(store: RunStore, history: History) -> None:
+    run = runs_of(store, keep(store))[0]
+    updates = history.go(Address(runs=(run, "f" * 32)))
+    assert updates[history.session].runs == (run,) and "no longer there" in shown(updates, history.runs)["message"]
+
+
+def test_name_tags_and_comment_are_kept(store: RunStore, history: History) -> None:
+    kept = keep(store)
+    updates = history.saved(Address(comparison=kept), " mine ", "b, a,, b", "fine")
+    stored = store.load(kept)
+    assert (stored.name, stored.tags, stored.comment) == ("mine", ("a", "b"), "fine")
+    row = shown(updates, history.rows)["rows"][0]
+    assert row["name"] == "mine" and row["tags"] == ["a", "b"] and updates[history.detail.saved] == "Saved."
+
+
+def test_what_cannot_be_kept_is_one_sentence(store: RunStore, history: History) -> None:
+    kept = keep(store)
+    updates = history.saved(Address(comparison=kept), "x" * 201, "", "")
+    assert "200 characters" in updates[history.detail.saved] and store.load(kept).name == ""
+
+
+def test_deleting_is_undone_and_the_next_action_takes_the_line_away(store: RunStore, history: History) -> None:
+    kept = keep(store, "a lantern")
+    view = Address(comparison=kept, runs=tuple(runs_of(store, kept)))
+    updates = history.deleted(view)
+    value = shown(updates, history.rows)
+    assert value["rows"] == [] and value["notice"] == {"text": "Deleted “a lantern”.", "undo": kept}
+    assert updates[history.session].comparison == "" and updates[history.session].runs == () and store.count() == 0
+    assert shown(history.listed(updates[history.session]), history.rows)["notice"]["text"] == ""
+    back = history.deed(updates[history.session], {"deed": "undo", "id": kept})
+    assert len(shown(back, history.rows)["rows"]) == 1 and store.load(kept).runs
+
+
+@pytest.mark.parametrize(
+    "data",
+    [{}, {"deed": "open", "id": "../x"}, {"deed": "choose", "run": 5}, {"deed": "page", "page": "x"}, {"deed": "undo"}],
+)
+def test_what_no_component_would_say_changes_nothing(history: History, data: dict[str, object]) -> None:
+    assert history.deed(Address(), data)[history.session] == Address()
+
+
+def test_hostile_text_reaches_the_page_as_ascii_without_markup(store: RunStore, history: History) -> None:
+    kept = keep(store, HOSTILE)
+    store.annotate(kept, name=HOSTILE, tags=["<b>"], comment=HOSTILE)
+    updates = history.go(Address(comparison=kept, runs=tuple(runs_of(store, kept))))
+    for component in (history.rows, history.runs, history.search, history.address):
+        assert updates[component].isascii() and "<" not in updates[component]
+    assert "\u202e" not in json.loads(updates[history.rows])["rows"][0]["name"]
+
+
+def test_the_form_asks_for_the_same_runs(store: RunStore) -> None:
+    kept = keep(store, "a lantern", rules=("none", "mars"))
+    form = stored_form(store.load(kept), ())
+    config = store.load(kept).runs[1].trace.config
+    assert form.lanes == (LaneForm("none", {}), LaneForm("mars", {"theta": 0.9}))
+    assert (form.prompt, form.pair, form.k, form.seed) == ("a lantern", "custom", config.drafter.k, config.seed)
+    assert (form.own_target, form.own_draft) == ("demo/target@bundled", "demo/draft@bundled")

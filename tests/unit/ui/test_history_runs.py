@@ -1,0 +1,107 @@
+"""The table of compared runs: the leftmost is the baseline, differences are signed, and equal rows say so."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from storage import RunRecord
+from tests.traces import make_trace, make_tree_trace
+from ui.format import duration, number, share
+from ui.history.runs import MEASURES, RATIOS, RunRow, RunTable, moved_left, run_table, signed, with_run
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m"
+
+
+def record(number_: int, **settings: object) -> RunRecord:
+    trace = make_trace(new_tokens=12, **settings)  # type: ignore[arg-type]
+    return RunRecord(
+        f"{number_:032x}", f"{99:032x}", 0, NOW + timedelta(minutes=number_), trace.status, trace.stop_reason, trace.error, "",
+        trace.config, trace.summary, trace.text,
+    )  # fmt: skip
+
+
+def row(table: RunTable, name: str) -> RunRow:
+    return next(row for row in table.rows if row.name == name)
+
+
+def test_every_row_has_a_cell_a_run_and_the_leftmost_has_no_difference() -> None:
+    table = run_table([record(1), record(2, rule="mars", seed=3), record(3, rule="none")])
+    assert {len(row.cells) for row in table.rows} == {len(table.columns)} == {3}
+    assert not any(row.cells[0].delta or row.cells[0].ratio for row in table.rows)
+    assert len({row.name for row in table.rows}) == len(table.rows)
+
+
+def test_differences_and_ratios_are_against_the_leftmost() -> None:
+    left, right = record(1), record(2, rule="none")
+    cell = row(run_table([left, right]), "Tokens per second").cells[1]
+    base, other = left.summary.tokens_per_s, right.summary.tokens_per_s
+    assert cell.ratio == f"{number(other / base)}×"
+    assert cell.delta == signed(number, other - base) and cell.delta.startswith("−")
+    turned = row(run_table([right, left]), "Tokens per second").cells[1]
+    assert turned.delta.startswith("+") and turned.delta[1:] == cell.delta[1:]
+
+
+def test_rows_know_whether_all_runs_agree() -> None:
+    table = run_table([record(1), replace(record(2), config=record(1).config)])
+    assert all(row.same for row in table.rows)
+    table = run_table([record(1), record(2, rule="mars", seed=4)])
+    assert not row(table, "Rule").same and not row(table, "Seed").same and row(table, "Target").same
+
+
+def test_what_is_no_number_equals_itself() -> None:
+    plain = record(1, rule="none")
+    assert math.isnan(plain.summary.acceptance_rate)
+    assert all(row.same for row in run_table([plain, replace(plain, id="b")]).rows)
+
+
+@pytest.mark.parametrize(
+    ("write", "difference", "words"),
+    [
+        (number, 1.234, "+1.23"),
+        (number, -1.234, "−1.23"),
+        (number, 0.0, "±0"),
+        (number, math.nan, ""),
+        (number, math.inf, ""),
+        (duration, -0.012, "−12.0 ms"),
+        (duration, 2.5, "+2.50 s"),
+        (share, 0.015, "+1.50 pp"),
+        (share, -0.015, "−1.50 pp"),
+    ],
+)
+def test_differences_carry_their_sign_and_unit(write: object, difference: float, words: str) -> None:
+    assert signed(write, difference) == words  # type: ignore[arg-type]
+
+
+def test_ratios_are_of_quantities_that_there_are() -> None:
+    assert set(RATIOS) <= {quantity.name for quantity in MEASURES}
+
+
+def test_the_latest_comes_first_until_somebody_moves_a_run() -> None:
+    one, two, three = record(1), record(2), record(3)
+    assert with_run([three, one], two) == (three.id, two.id, one.id)
+    assert with_run([], two) == (two.id,)
+    assert with_run([one, three], two) == (one.id, three.id, two.id)
+
+
+def test_moved_left_is_the_baseline_and_nothing_is_lost() -> None:
+    assert moved_left(("a", "b", "c"), "c") == ("c", "a", "b")
+    assert moved_left(("a", "b"), "x") == ("a", "b")
+
+
+def test_hostile_text_is_spelt_out() -> None:
+    hostile = replace(record(1), text=HOSTILE, name=HOSTILE)
+    table = run_table([hostile])
+    shown = row(table, "Text").cells[0].text + table.columns[0].name
+    assert "\u202e" not in shown and "\x1b" not in shown and "⟨U+202E⟩" in shown
+
+
+def test_a_tree_is_told_by_its_shape() -> None:
+    trace = make_tree_trace(new_tokens=8)
+    config = replace(record(1), config=trace.config, summary=trace.summary)
+    assert row(run_table([config]), "K").cells[0].text == "tree of 24, depth 6, top-k 4"
+    assert row(run_table([config]), "Drafts from").cells[0].text == "EAGLE-3 head"

@@ -1,0 +1,40 @@
+"""Presets set what their titles say, and only what a pair can do is offered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mars_core.models import CATALOG
+from mars_core.rules import RULES
+from mars_core.types import DrafterConfig, DraftMode, TreeShape
+from ui.form import Form, LaneForm, read_drafter
+from ui.labels import PLAIN
+from ui.presets import PRESETS, presets_for
+
+FORM = Form(prompt="x", pair="bundled", temperature=0, k=1, max_new_tokens=8, seed=0, lanes=(LaneForm("strict", {}),))
+
+
+@pytest.mark.parametrize("key", PRESETS)
+def test_a_preset_fits_the_form_and_its_rules_exist(key: str) -> None:
+    preset = PRESETS[key]
+    drafter = read_drafter(replace(FORM, **preset.fields))  # type: ignore[arg-type]
+    assert drafter.kind == preset.drafter and 1 <= len(preset.rules) <= 4
+    for rule, parameters in preset.rules:
+        assert rule == PLAIN or RULES[rule].values(parameters) if parameters else rule == PLAIN or rule in RULES
+
+
+def test_the_papers_setting_is_the_papers() -> None:
+    form = replace(FORM, **PRESETS["paper"].fields)  # type: ignore[arg-type]
+    assert (form.temperature, read_drafter(form)) == (1.0, DrafterConfig("model", k=7, mode=DraftMode.GREEDY))
+    assert PRESETS["paper"].rules == (("strict", {}), ("mars", {"theta": 0.9}))
+    tree = replace(FORM, **PRESETS["paper-tree"].fields)  # type: ignore[arg-type]
+    assert read_drafter(tree).tree == TreeShape(60, 7, 10)
+
+
+def test_a_pair_without_a_head_is_offered_no_tree() -> None:
+    bundled = CATALOG[0]
+    assert "paper-tree" in dict(map(reversed, presets_for(bundled)))  # type: ignore[arg-type]
+    headless = {key for _, key in presets_for(replace(bundled, head=None))}
+    assert "paper-tree" not in headless and "paper" in headless

@@ -1,0 +1,120 @@
+"""The command that repeats a comparison is read by the real parser and asks for exactly the same."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mars_core.arguments import parser, read_configs, read_spec
+from mars_core.models import CATALOG, ModelPool, Pair
+from mars_core.session import run_config
+from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, RunConfig, Sampling, TreeShape
+from tests.pairs import tiny_pair
+from tests.unit.ui.eagle_pair import eagle_pair
+from ui.repeat import PROGRAM, compare_command, repeat_text, run_command
+
+PROMPT = PromptConfig('-it\'s "5" $HOME\n`x` \\ ünï', system="Be brief.", chat=False, stop=("###", "-x y"))
+MODEL = DrafterConfig("model", k=3, mode=DraftMode.SAMPLED)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    return ModelPool(device="cpu", dtype="float32").get(tiny_pair(tmp_path_factory.mktemp("pair")))
+
+
+@pytest.fixture(scope="module")
+def eagle(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    return ModelPool(device="cpu", dtype="float32").get(eagle_pair(tmp_path_factory.mktemp("eagle")))
+
+
+def config(pair: Pair, rule: str = "mars", drafter: DrafterConfig = MODEL, **parameters: float) -> RunConfig:
+    return run_config(
+        pair, prompt=PROMPT, rule=RuleConfig(rule, parameters), drafter=drafter, sampling=Sampling(0.7, 11, 0.93),
+        max_new_tokens=33, seed=12345,
+    )  # fmt: skip
+
+
+def asked(command: str, pair: Pair) -> list[RunConfig]:
+    """What the command line makes of the command; its models must be those of the pair."""
+    words = shlex.split(command)
+    assert words[:3] == PROGRAM.split()
+    options = parser().parse_args(words[3:])
+    spec = read_spec(options)
+    assert spec.target.name == pair.target_ref.name and (options.device, options.dtype) == ("cpu", "float32")
+    return read_configs(options, pair)
+
+
+def same(found: Sequence[RunConfig], wanted: Sequence[RunConfig]) -> bool:
+    return sorted(map(repr, found)) == sorted(map(repr, wanted))
+
+
+def test_one_command_repeats_runs_that_differ_in_their_rule(pair: Pair) -> None:
+    configs = [config(pair, "strict"), config(pair, theta=0.84), config(pair, "lenience", lenience=0.1)]
+    command = repeat_text(configs)
+    assert command.startswith(f"{PROGRAM} compare ") and same(asked(command, pair), configs)
+
+
+def test_the_target_alone_is_a_rule_of_the_command(pair: Pair) -> None:
+    configs = [config(pair, "strict", DrafterConfig("none", k=0)), config(pair, "strict")]
+    found = asked(compare_command(configs), pair)
+    assert [each.drafter.kind for each in found] == ["model", "none"]
+    assert same(
+        [replace(each, drafter=configs[0].drafter) if each.drafter.kind == "none" else each for each in found], configs
+    )
+
+
+def test_runs_that_one_command_cannot_tell_apart_have_one_each(pair: Pair) -> None:
+    for configs in (
+        [config(pair, theta=0.8), config(pair, theta=0.9)],
+        [config(pair, "strict"), replace(config(pair, "block"), seed=3)],
+        [config(pair, "strict"), config(pair, "block", replace(MODEL, k=7))],
+    ):
+        commands = _commands(repeat_text(configs))
+        assert [asked(command, pair) for command in commands] == [[each] for each in configs]
+
+
+@pytest.mark.parametrize(
+    "drafter",
+    [
+        DrafterConfig("eagle3", tree=TreeShape(13, 4, 3)),
+        DrafterConfig("eagle3", k=4),
+        DrafterConfig("ngram", k=6),
+    ],
+)
+def test_every_drafter_comes_back(eagle: Pair, drafter: DrafterConfig) -> None:
+    wanted = config(eagle, "mars", drafter, theta=0.9)
+    found = asked(run_command(wanted), eagle)[0]
+    assert (
+        replace(found, drafter=replace(found.drafter, k=wanted.drafter.k if drafter.tree else found.drafter.k))
+        == wanted
+    )
+
+
+@pytest.mark.parametrize("spec", CATALOG, ids=[spec.key for spec in CATALOG])
+def test_a_pair_of_the_catalog_is_named_by_its_key(spec: object, pair: Pair) -> None:
+    named = replace(config(pair), target=spec.target, drafter=replace(MODEL, model=spec.draft))  # type: ignore[attr-defined]
+    assert f"--pair={spec.key}" in run_command(named)  # type: ignore[attr-defined]
+
+
+def test_what_no_command_can_say_is_a_comment(pair: Pair) -> None:
+    for odd in (
+        replace(config(pair), prompt=PromptConfig("-")),
+        replace(config(pair), prompt=PromptConfig("a\ud800")),
+        replace(config(pair), prefix=(1, 2)),
+    ):
+        assert repeat_text([odd]).startswith("# ")
+
+
+def _commands(text: str) -> list[str]:
+    """The commands of a text; a quoted prompt may have lines of its own."""
+    first, *others = text.split(f"\n{PROGRAM}")
+    return [first, *(PROGRAM + other for other in others)]
+
+
+def test_paths_do_not_matter(tmp_path: Path, pair: Pair) -> None:
+    odd = replace(config(pair), target=replace(pair.target_ref, name=str(tmp_path / "a b'c")))
+    assert shlex.quote(f"--target={odd.target.name}") in run_command(odd)

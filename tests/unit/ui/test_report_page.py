@@ -1,0 +1,114 @@
+"""The report is one file that asks for nothing, shows hostile text as text, and runs no script but its own."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Iterator
+from hashlib import sha256
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from mars_core.types import PromptConfig, Status
+from storage import RunStore, StoredComparison
+from tests.traces import make_trace
+from ui.report_page import report_html
+
+HOSTILE = "<img src=x onerror=alert(1)></script><script>window.ran=1</script>{{7*7}}\u202e\x1b[31m\ud800"
+
+
+class Reader(HTMLParser):
+    """Tags with their attributes, and the text of scripts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[tuple[str, str]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag == "script":
+            self.scripts.append((str(dict(attrs).get("type", "")), ""))
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.tags[-1][0] == "script" and self.cdata_elem == "script":  # type: ignore[attr-defined]
+            kind, text = self.scripts[-1]
+            self.scripts[-1] = (kind, text + data)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RunStore]:
+    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
+        yield store
+
+
+def kept(store: RunStore, prompt: str = "Tell me.", **more: object) -> StoredComparison:
+    comparison = store.new_comparison(PromptConfig(prompt))
+    for lane, rule in enumerate(("strict", "mars")):
+        trace = make_trace(rule=rule, new_tokens=16, prompt=PromptConfig(prompt), **more)  # type: ignore[arg-type]
+        store.save_run(comparison, trace, lane=lane, order=lane)
+    store.annotate(comparison, name=prompt[:40], comment=prompt, tags=["<b>"])
+    return store.load(comparison)
+
+
+def read(report: str) -> Reader:
+    reader = Reader()
+    reader.feed(report)
+    return reader
+
+
+def test_the_report_asks_for_nothing(store: RunStore) -> None:
+    reader = read(report_html(kept(store)))
+    assert not [tag for tag, given in reader.tags if {"src", "href", "action", "data"} & given.keys()]
+    assert not [tag for tag, _ in reader.tags if tag in ("link", "iframe", "object", "base", "form", "img")]
+    policy = next(given["content"] for tag, given in reader.tags if tag == "meta" and "http-equiv" in given)
+    assert policy and policy.startswith("default-src 'none'; script-src 'sha256-") and "unsafe-eval" not in policy
+    assert "url(" not in report_html(kept(store)).split("</style>")[0]
+
+
+def test_only_scripts_with_a_named_hash_may_run(store: RunStore) -> None:
+    reader = read(report_html(kept(store, HOSTILE)))
+    policy = next(given["content"] for tag, given in reader.tags if tag == "meta" and "http-equiv" in given) or ""
+    scripts = [text for kind, text in reader.scripts if not kind]
+    hashes = [f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in scripts]
+    assert len(scripts) == 2 and re.findall("'sha256-[^']+'", policy) == hashes
+    assert not [tag for tag, given in reader.tags if any(name.startswith("on") for name in given)]
+
+
+def test_hostile_text_is_never_markup(store: RunStore) -> None:
+    report = report_html(kept(store, HOSTILE, words=(HOSTILE,) * 8))
+    values = next(text for kind, text in read(report).scripts if kind == "application/json")
+    assert "<img src=x" not in report and "window.ran" not in report.replace(values, "")
+    assert values.isascii() and "<" not in values and "window.ran=1" in values
+    every = [piece["props"]["value"] for piece in json.loads(values)]
+    shown = [value for value in every if '"csv":' not in value]  # the CSV of a figure has the text as it is
+    assert not [value for value in shown if re.search(r"\\u202e|\\u001b|\\ud800|[\u202e\x1b\ud800]", value)]
+
+
+def test_the_report_holds_what_the_page_shows(store: RunStore) -> None:
+    stored = kept(store, "a lantern")
+    values = json.loads(next(text for kind, text in read(report_html(stored)).scripts if kind == "application/json"))
+    texts = "".join(str(piece["props"]["value"]) for piece in values)
+    for words in (
+        "a lantern",
+        "MARS",
+        "Tokens per second",
+        "python -m mars_core compare",
+        "transformers",
+    ):
+        assert words in texts
+    figures = [json.loads(piece["props"]["value"]) for piece in values if '"csv":' in piece["props"]["value"]]
+    assert len(figures) >= 6 and all(figure["csv"] for figure in figures)
+    assert sum(piece["props"].get("lane") in (0, 1) for piece in values) == 2
+
+
+@pytest.mark.parametrize("status", [Status.CANCELLED, Status.FAILED])
+def test_runs_that_did_not_end_are_reported_too(store: RunStore, status: Status) -> None:
+    assert "application/json" in report_html(kept(store, status=status))
+
+
+def test_a_comparison_without_runs_has_a_report(store: RunStore) -> None:
+    assert "</html>" in report_html(store.load(store.new_comparison(PromptConfig("x"))))

@@ -1,0 +1,157 @@
+"""Ribbon, timeline and histogram: every token, second and judgement once, runs on one scale; also where positions begin late."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import plotly.graph_objects as go
+import pytest
+
+from mars_core.types import Outcome, Status, Step, Trace
+from tests.traces import make_trace, make_tree_trace
+from ui.figures.margins import ROW, margin_data, margin_figure, margin_scale
+from ui.figures.plot import Plot, Run
+from ui.figures.ratio import JUDGED, ratio_data, ratio_plot
+from ui.figures.ribbon import ribbon_data, ribbon_plot
+from ui.figures.shift import cumulative_plot, shift_data
+from ui.figures.timeline import timeline_data, timeline_plot
+from ui.figures.tree import tree_plot
+from ui.result import Details, ended_result
+from ui.tree_panel import step_of
+
+STRICT, MARS, PLAIN = (make_trace(rule=rule, new_tokens=90) for rule in ("strict", "mars", "none"))
+TREE = make_tree_trace(new_tokens=60)
+CASES = {
+    "one": {0: MARS},
+    "plain": {0: PLAIN},
+    "four": {0: PLAIN, 1: STRICT, 2: TREE, 3: make_trace(rule="mars-gap")},
+    "cancelled": {0: STRICT, 1: make_trace(rule="mars", new_tokens=12, status=Status.CANCELLED)},
+    "never": {1: MARS},
+}
+
+
+def moved(trace: Trace, by: int) -> Trace:
+    """The same run after a prefix of ``by`` given tokens."""
+
+    def step_moved(step: Step) -> Step:
+        return replace(step, tokens=tuple(replace(token, position=token.position + by) for token in step.tokens))
+
+    return replace(trace, steps=tuple(map(step_moved, trace.steps)))
+
+
+def details(traces: dict[int, Trace]) -> Details:
+    found = ended_result(traces, "x", ["a"] * (max(traces) + 1)).details
+    assert found is not None
+    return found
+
+
+def plots(shown: Details) -> list[Plot]:
+    every = [*shown.margins, shown.ribbon, shown.timeline, shown.acceptance, shown.ratio]
+    return [plot for plot in [*every, shown.shift.plot, shown.shift.cumulative] if plot]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_figure_is_valid_and_says_its_numbers(case: str) -> None:
+    for plot in plots(details(CASES[case])):
+        go.Figure(plot.figure.to_plotly_json())  # raises for what Plotly does not know
+        assert plot.title
+        assert all(len(row) == len(plot.data.heads) for row in plot.data.rows)
+
+
+def test_a_tree_is_valid_and_lists_its_nodes() -> None:
+    for step in TREE.steps:
+        plot = tree_plot(TREE, step.index)
+        go.Figure(plot.figure.to_plotly_json())
+        assert len(plot.data.rows) == len(step.nodes) + len(step.emitted) - step.kept
+
+
+def test_without_drafts_there_is_nothing_to_accept_or_judge() -> None:
+    shown = details(CASES["plain"])
+    assert shown.acceptance is None and shown.ratio is None
+    assert shown.table.rows and not any(cell.ratio for _, _, cells in shown.table.rows for cell in cells)
+
+
+def test_ratios_are_only_where_every_lane_ended() -> None:
+    for case in ("never", "cancelled"):
+        assert not any(cell.ratio for _, _, cells in details(CASES[case]).table.rows for cell in cells)
+    assert any(cell.ratio for _, _, cells in details({0: STRICT, 1: MARS}).table.rows for cell in cells)
+
+
+@pytest.mark.parametrize("trace", [STRICT, MARS, PLAIN, TREE])
+def test_the_ribbon_holds_every_token_once_in_order(trace: Trace) -> None:
+    data = ribbon_data(trace, 0)
+    assert [token for stretch in data.stretches for token in stretch.tokens] == list(trace.tokens)
+    for step in trace.steps:
+        own = [stretch for stretch in data.stretches if stretch.step == step.index]
+        assert [stretch.below for stretch in own] == [sum(len(s.tokens) for s in own[:i]) for i in range(len(own))]
+        assert len(step.emitted) <= data.reach[step.index]
+
+
+def test_rows_of_the_ribbon_share_their_scale() -> None:
+    layout = ribbon_plot([Run(STRICT, 0, "a"), Run(MARS, 1, "b")]).figure.layout
+    assert layout.yaxis.range == layout.yaxis2.range and "xaxis2" not in layout
+
+
+@pytest.mark.parametrize("trace", [STRICT, PLAIN, TREE])
+def test_the_timeline_is_the_whole_run_without_gap_or_overlap(trace: Trace) -> None:
+    trace = replace(
+        trace,
+        steps=tuple(replace(step, elapsed_s=step.elapsed_s + 0.004 * (step.index + 1)) for step in trace.steps),
+    )
+    data = timeline_data(trace, 0)
+    assert data.segments[0].start == 0 and data.whole == pytest.approx(trace.steps[-1].elapsed_s)
+    assert all(right.start == pytest.approx(left.end) for left, right in pairwise(data.segments))
+    assert data.seconds("verify") == pytest.approx(math.fsum(step.verify_s for step in trace.steps))
+    assert data.seconds("draft") == pytest.approx(math.fsum(step.draft_s for step in trace.steps))
+    assert data.seconds("rest") == pytest.approx(0.004 * len(trace.steps))
+
+
+def test_all_runs_stand_on_one_clock() -> None:
+    figure = timeline_plot([Run(STRICT, 0, "a"), Run(PLAIN, 1, "b")]).figure
+    assert figure.layout.xaxis.range[0] == 0
+    assert figure.layout.xaxis.range[1] >= max(trace.steps[-1].elapsed_s for trace in (STRICT, PLAIN))
+    assert {bar.xaxis for bar in figure.data} == {None}
+
+
+@pytest.mark.parametrize("trace", [STRICT, MARS, TREE])
+def test_the_histogram_counts_every_judged_place_once(trace: Trace) -> None:
+    data = ratio_data(trace, 0, margin_scale([trace]))
+    kept = [sum(token.outcome is outcome for token in trace.tokens) for outcome in JUDGED[:2]]
+    refused = sum(token.outcome is Outcome.RECOVERED for token in trace.tokens)
+    assert sum(map(sum, data.counts)) + data.without == sum(kept) + refused
+
+
+def test_relaxed_tokens_lie_above_theta_and_theta_is_marked() -> None:
+    scale = margin_scale([STRICT, MARS])
+    relaxed = ratio_data(MARS, 0, scale).counts[1]
+    border = int((scale.border - scale.low) / 0.02 + 1e-9)
+    assert sum(relaxed) and not sum(relaxed[:border])
+    lines = ratio_plot([Run(STRICT, 0, "a"), Run(MARS, 1, "b")], scale).figure.layout.shapes
+    assert [(line.x0, line.line.dash) for line in lines] == [(0.9, "dot"), (0.9, "solid")]
+
+
+def test_the_cumulative_shift_ends_at_the_summarys() -> None:
+    plot = cumulative_plot([shift_data(MARS, 1)])
+    assert plot.data.rows[-1][-1] == pytest.approx(MARS.summary.tv_sum, abs=1e-4)
+
+
+def test_after_a_prefix_positions_go_on_and_cells_stand_under_those_of_the_other_run() -> None:
+    late = moved(MARS, 40)
+    scale = margin_scale([STRICT, late])
+    heat = margin_figure(margin_data(late, scale)).data[0]
+    assert heat.z[0] == [None] * ROW and heat.z[1][7] is None and heat.z[1][8] is not None
+    assert margin_scale([late]).first == 1
+    assert step_of({0: late}, 0, 40) == 0 and step_of({0: late}, 0, 39) is None
+    assert shift_data(late, 0).first == 40
+    shown = details({0: moved(STRICT, 40), 1: late})
+    assert [row[0] for row in shown.margins[1].data.rows] == list(range(40, 130)) if shown.margins[1] else False
+
+
+def test_hostile_pieces_become_no_markup_in_any_figure() -> None:
+    words = ("<b>x</b>", "%{x}", "\ud800", "\u202e", "<a href='javascript:1'>y</a>", "&lt;")
+    hostile = make_trace(words=words, rule="mars", new_tokens=40)
+    for plot in [*plots(details({0: hostile, 1: hostile})), tree_plot(hostile, 0)]:
+        text = str(plot.figure.to_plotly_json())
+        assert "<b>x" not in text and "<a " not in text and "'%{x}" not in text

@@ -1,0 +1,290 @@
+"""The sweep as a plain generator over a small real pair, its form, table and chart, without a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluation.sweep import Case, points
+from evaluation.tradeoff import Cost, optimal
+from mars_core.models import ModelPool, PairSpec
+from mars_core.rules import RULES
+from mars_core.types import Status
+from storage import RunStore, Search, Source
+from tests.pairs import tiny_pair
+from tests.unit.ui.eagle_pair import eagle_pair
+from ui.history.reopen import reopened as reopened_comparison
+from ui.sentence import plain
+from ui.sweep_form import (
+    SweepForm,
+    estimate,
+    examples,
+    numbers,
+    other_parameters,
+    read_cases,
+    read_plan_of,
+    suggestion,
+    write_cases,
+)
+from ui.sweep_handlers import Shown, SweepFrame, about, reopened, run
+from ui.sweep_table import pairs, sweep_table
+from ui.workplace import Workplace
+
+FORM = SweepForm(
+    prompts="Once upon a time => the\n2 + 2 =", pair="bundled", rule="mars", parameter="theta", values="0.1, 0.9",
+    temperatures="1", ks="3", max_new_tokens=16, seed=3,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory: pytest.TempPathFactory) -> PairSpec:
+    return tiny_pair(tmp_path_factory.mktemp("pair"))
+
+
+@pytest.fixture(scope="module")
+def pool() -> ModelPool:
+    return ModelPool(device="cpu", dtype="float32")
+
+
+@pytest.fixture
+def workplace(pool: ModelPool, spec: PairSpec, tmp_path: Path) -> Iterator[Workplace]:
+    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
+        yield Workplace(pool, store, (spec,), order=lambda lanes: list(reversed(range(lanes))))
+
+
+def said(frame: SweepFrame) -> tuple[str, str]:
+    return frame.strip.state, plain(frame.strip.parts)
+
+
+def swept(frames: list[SweepFrame]) -> Shown:
+    return next(frame.shown for frame in reversed(frames) if frame.shown)
+
+
+def test_a_sweep_runs_every_setting_on_every_prompt_and_keeps_each_pair(workplace: Workplace) -> None:
+    frames = list(run(workplace, FORM, "visitor"))
+    state, words = said(frames[-1])
+    assert state == "done", words
+    shown = swept(frames)
+    assert words.startswith("All 4 comparisons ran. Fastest is θ = ") and len(shown.results) == 4
+    found = points(shown.plan, shown.results)
+    assert [point.n for point in found] == [2, 2] and [point.scored for point in found] == [1, 1]
+    for result in shown.results:
+        stored = workplace.store.load(result.comparison)
+        assert (stored.source, stored.sweep_id) == (Source.SWEEP, shown.id)
+        assert [(r.lane, r.order, r.trace.config.rule.name) for r in stored.runs] == [(0, 1, "strict"), (1, 0, "mars")]
+        assert stored.runs[1].trace.config.rule.parameters == {"theta": result.value}
+        assert all(r.trace.config.seed == 3 + result.case for r in stored.runs)
+        lanes = reopened_comparison(stored).lanes
+        assert [view.state for view in lanes if view] == ["completed", "completed"]
+    assert workplace.store.find(Search(source=Source.SWEEP)).total == 4
+
+
+def test_a_stored_sweep_is_shown_as_it_was_live(workplace: Workplace) -> None:
+    last = list(run(workplace, FORM, "visitor"))[-1]
+    assert last.shown is not None
+    again = reopened(workplace.store, last.shown.id)
+    assert again == last
+    assert workplace.store.sweep(last.shown.id).status is Status.COMPLETED
+
+
+def test_the_page_is_told_of_every_pair_that_ended(workplace: Workplace) -> None:
+    frames = list(run(workplace, FORM, "visitor"))
+    seen = [len(frame.shown.results) for frame in frames if frame.shown]
+    assert seen == [0, 1, 2, 3, 4]
+    progress = [frame.strip.progress for frame in frames if said(frame)[0] == "running"]
+    assert progress == sorted(progress) and progress[-1] < 1
+    assert any(frame.strip.side.endswith("to go") for frame in frames)
+
+
+def test_stop_keeps_the_pairs_that_ended_and_cancels_the_run(workplace: Workplace) -> None:
+    frames = []
+    for frame in run(workplace, replace(FORM, max_new_tokens=300), "visitor"):
+        frames.append(frame)
+        if frame.shown and len(frame.shown.results) == 1:
+            workplace.stops.request("visitor")
+    state, words = said(frames[-1])
+    assert state == "cancelled" and words.startswith("Stopped after 1 of 4 comparisons; what ended is kept")
+    stored = workplace.store.sweep(swept(frames).id)
+    assert stored.status is Status.CANCELLED and len(stored.results) == 1
+    assert said(reopened(workplace.store, stored.id)) == (state, words)
+
+
+def test_a_closed_tab_keeps_the_pairs_that_ended(workplace: Workplace) -> None:
+    frames = run(workplace, replace(FORM, max_new_tokens=300), "visitor")
+    shown = next(frame.shown for frame in frames if frame.shown and frame.shown.results)
+    next(frames)
+    frames.close()  # type: ignore[attr-defined]
+    stored = workplace.store.sweep(shown.id)
+    assert stored.status is Status.CANCELLED and len(stored.results) == 1
+
+
+def test_a_tab_closed_within_a_run_saves_that_run_as_cancelled(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evaluation.runner.INTERVAL_S", 0.0)
+    frames = run(workplace, replace(FORM, max_new_tokens=300), "visitor")
+    begun = next(frame.strip.progress for frame in frames if frame.strip.progress > 0)
+    assert begun < 0.25
+    frames.close()  # type: ignore[attr-defined]
+    (sweep,) = workplace.store.sweeps()
+    (name,) = workplace.store.comparisons()["id"]
+    assert [r.trace.status for r in workplace.store.load(str(name)).runs] == [Status.CANCELLED]
+    assert sweep.status is Status.CANCELLED and sweep.results == []
+
+
+def test_a_process_that_is_killed_leaves_a_readable_sweep(workplace: Workplace) -> None:
+    frames = run(workplace, FORM, "visitor")
+    shown = next(frame.shown for frame in frames if frame.shown and len(frame.shown.results) == 2)
+    state, words = said(
+        reopened(workplace.store, shown.id)
+    )  # while the sweep goes on: nobody had the chance to clean up
+    assert state == "cancelled" and words.startswith("Stopped after 2 of 4 comparisons")
+
+
+def test_a_run_that_breaks_ends_the_sweep_with_its_reason(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mars_core.assembly import Assembler
+
+    steps = []
+
+    def broken(self: Assembler, raw: object, elapsed: float) -> object:
+        steps.append(raw)
+        if len(steps) > 30:
+            raise RuntimeError("The device is gone.\nstack")
+        return real(self, raw, elapsed)  # type: ignore[arg-type]
+
+    real = Assembler.step
+    monkeypatch.setattr(Assembler, "step", broken)
+    frames = list(run(workplace, FORM, "visitor"))
+    state, words = said(frames[-1])
+    assert state == "failed" and "The device is gone; " in words and "stack" not in words
+    assert workplace.store.sweep(swept(frames).id).status is Status.FAILED
+
+
+def test_one_visitors_stop_is_not_anothers(workplace: Workplace) -> None:
+    workplace.stops.request("somebody else")
+    assert said(list(run(workplace, replace(FORM, values="0.9"), "visitor"))[-1])[0] == "done"
+
+
+def test_a_tree_has_no_k_and_a_rule_without_parameters_no_values(pool: ModelPool, tmp_path: Path) -> None:
+    head = eagle_pair(tmp_path / "eagle")
+    form = replace(
+        FORM, prompts="Once", pair="eagle", drafter="eagle3", tree_tokens=6, tree_depth=3, tree_top_k=2, ks="no matter"
+    )
+    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
+        place = Workplace(pool, store, (head,))
+        frames = list(run(place, form, "visitor"))
+        assert said(frames[-1])[0] == "done", said(frames[-1])
+        shown = swept(frames)
+        assert [cell.k for cell in shown.plan.cells] == [None, None]
+        assert reopened(store, shown.id) == frames[-1]
+        table = sweep_table(shown.plan, points(shown.plan, shown.results), ())
+        assert table.rows[0].cells[2][0] == "tree of 6"
+        chain = list(run(place, replace(form, shape="chain", ks="3", rule="block", values=""), "visitor"))
+        assert said(chain[-1])[0] == "done" and "Block verification" in said(chain[-1])[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"prompts": " \n"}, "There is no prompt"),
+        ({"prompts": "2 + 2 = =>"}, "nothing after =>"),
+        ({"values": "0.9, x"}, "'x' among the θ is no number"),
+        ({"values": "0.9:0.8:0.1"}, "The range 0.9:0.8:0.1 of θ"),
+        ({"values": "0:1:0.0001"}, "The range 0:1:0.0001 of θ"),
+        ({"values": "2"}, "theta is 2; rule mars takes 0 to 1."),
+        ({"values": ""}, "The list of values of theta is empty"),
+        ({"ks": "2.5"}, "K is 2.5; it must be a whole number."),
+        ({"ks": "100"}, "K is 100"),
+        ({"ks": "nan"}, "'nan' among the K"),
+        ({"temperatures": "-1"}, "temperature is -1"),
+        ({"rule": "vars"}, "The rule is 'vars'"),
+        ({"rule": "strict"}, "held against"),
+        ({"parameter": "gap"}, "The parameter of rule mars is 'gap'"),
+        ({"others": "theta"}, "'theta' is no parameter"),
+        ({"others": "beta = 1"}, "no parameter beta"),
+        ({"repeats": None}, "repeats is empty"),
+        ({"repeats": 100, "ks": "1,2,3,4,5"}, "The sweep has 4,000 runs; it must be at most 2,000"),
+        ({"max_new_tokens": 4096}, "Prompt 1 has"),
+        ({"top_p": 0}, "top_p is 0"),
+        ({"drafter": "none"}, "The drafter is none"),
+        ({"drafter": "eagle3"}, "has no EAGLE-3 head"),
+        ({"drafter": "ngram", "rule": "ensemble", "parameter": "weight"}, "needs the drafter's probabilities"),
+        ({"pair": "no such pair"}, "The model pair is 'no such pair'"),
+        ({"pair": "custom", "own_target": "/nowhere"}, "/nowhere"),
+        ({"mode": "wild"}, "The draft mode is 'wild'"),
+    ],
+)
+def test_a_bad_value_gets_one_sentence_and_saves_nothing(
+    workplace: Workplace, change: dict[str, Any], words: str
+) -> None:
+    state, sentence = said(list(run(workplace, replace(FORM, **change), "visitor"))[-1])
+    assert state == "failed" and words in sentence and sentence.endswith(".") and "\n" not in sentence
+    assert workplace.store.count() == 0 and workplace.store.sweeps() == ()
+
+
+def test_an_unknown_sweep_is_said_to_be_unknown(workplace: Workplace) -> None:
+    for name in ("", "0" * 32, "<img onerror>"):
+        assert said(reopened(workplace.store, name))[0] == "failed"
+
+
+def test_prompts_are_lines_or_blocks_with_answers() -> None:
+    assert read_cases("a\n\n b => 2 \nc => d => 3") == (Case("a"), Case("b", "2"), Case("c => d", "3"))
+    assert read_cases("a\nb\n---\nc\n => 4\n---\n\n") == (Case("a\nb"), Case("c", "4"))
+    for cases in ((Case("a"), Case("b", "2")), (Case("a\nb"), Case("c", "4"))):
+        assert read_cases(write_cases(cases)) == cases
+
+
+def test_examples_have_answers_and_go_on() -> None:
+    first, second = examples(0), examples(1)
+    assert len(set(first + second)) == 16 and all(case.reference.isdecimal() for case in first)
+    assert read_cases(write_cases(first)) == first
+    assert examples(10**6)
+
+
+def test_lists_may_hold_ranges() -> None:
+    assert numbers("0.8:0.9:0.05, 1; 2", "θ") == (0.8, 0.85, 0.9, 1.0, 2.0)
+    assert numbers("", "θ") == ()
+
+
+@pytest.mark.parametrize("rule", [name for name, rule in RULES.items() if rule.parameters])
+def test_suggested_values_are_the_rules_own(workplace: Workplace, rule: str) -> None:
+    for parameter in RULES[rule].parameters:
+        form = replace(
+            FORM, rule=rule, parameter=parameter.name, values=suggestion(parameter),
+            others=other_parameters(rule, parameter.name),
+        )  # fmt: skip
+        plan = read_plan_of(form, workplace.catalog[0])
+        assert len(plan.values) >= 2 and parameter.default in plan.values
+
+
+def test_the_estimate_counts_what_is_run(workplace: Workplace) -> None:
+    plan = read_plan_of(replace(FORM, ks="3 5", repeats=2), workplace.catalog[0])
+    assert estimate(plan) == (
+        "2 prompts × 2 repeats × 2 K × 2 values = 16 comparisons with strict, 32 runs, at most 512 new tokens."
+    )
+
+
+def test_the_table_has_every_setting_and_its_pairs_lead_to_history(workplace: Workplace) -> None:
+    shown = swept(list(run(workplace, FORM, "visitor")))
+    found = points(shown.plan, shown.results)
+    best = optimal(found, Cost.DIFFER)
+    table = sweep_table(shown.plan, found, best)
+    assert {row.best for row in table.rows} >= {True} and all(len(row.cells) == len(table.heads) for row in table.rows)
+    assert [row.cells[0][0] for row in table.rows] == ["0.1", "0.9"]
+    listed = [pair for cell in shown.plan.cells for pair in pairs(shown.plan, shown.results, cell)]
+    assert {pair.comparison for pair in listed} == {result.comparison for result in shown.results}
+    assert {(pair.rule, pair.prompt) for pair in listed} <= {
+        ("right", "Once upon a time"), ("wrong", "Once upon a time"), ("–", "2 + 2 =")
+    }  # fmt: skip
+
+
+def test_rough_durations() -> None:
+    assert [about(s) for s in (0, 42, 61, 600, 3599, 8000)] == [
+        "about 5 s", "about 40 s", "about 1 min", "about 10 min", "about 1 h", "about 2 h 13 min"
+    ]  # fmt: skip

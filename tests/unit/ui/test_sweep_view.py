@@ -1,0 +1,193 @@
+"""What is shown and downloaded of a sweep: chart, table, pairs, list, CSV; from results made by hand."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import plotly.graph_objects as go
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from evaluation.export import POINT_HEADS, RESULT_HEADS
+from evaluation.sweep import Case, Plan, Result, points
+from evaluation.tradeoff import PUBLISHED, Cost, optimal
+from mars_core.types import PromptConfig, Status
+from storage import RunStore
+from ui.downloads import download_routes
+from ui.figures.tradeoff import LABELLED, tradeoff_plot
+from ui.figures.tradeoff_data import tradeoff_data
+from ui.sweep_download import sweep_routes
+from ui.sweep_handlers import Shown
+from ui.sweep_view import chart_json, earlier_json, pairs_json, table_json
+
+HOSTILE = "<img onerror=alert(1)> {{7*7}} </script> \u202eabc"
+PLAN = Plan(
+    cases=(Case("=cmd()", "1"), Case(HOSTILE)), rule="mars", parameter="theta", values=(0.8, 0.9, 0.95),
+    temperatures=(0.0, 1.0), ks=(3, 5),
+)  # fmt: skip
+
+
+def result(at: int, case: int) -> Result:
+    """Setting number ``at``: the later, the faster and the further from strict."""
+    cell = PLAN.cells[at]
+    right = None if case else at % 2 == 0
+    return Result(
+        comparison=f"{at * 2 + case:032x}", case=case, repeat=0, temperature=cell.temperature, k=cell.k, value=cell.value,
+        strict_tokens_per_s=100.0, tokens_per_s=100.0 + at, strict_tokens=40, tokens=40, strict_steps=20, steps=15, relaxed=at,
+        tv_sum=at / 10, divergence=at if at > 5 else None, cause="relaxed" if at > 5 else "", strict_right=None if case else True,
+        right=right,
+    )  # fmt: skip
+
+
+RESULTS = tuple(result(at, case) for case in (0, 1) for at in range(12))
+SHOWN = Shown("a" * 32, PLAN, RESULTS)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RunStore]:
+    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("cost", list(Cost))
+def test_the_chart_is_a_figure_that_plotly_takes(cost: Cost) -> None:
+    plot = tradeoff_plot(PLAN, points(PLAN, RESULTS), cost)
+    assert plot is not None
+    go.Figure(plot.figure.to_plotly_json())  # validates
+    names = [trace.name for trace in plot.figure.data]
+    assert names[0] == "Pareto front" and names[-1] == "Paper: MARS / EAGLE-3"
+    assert names[1:-1] == ["T = 0, K = 3", "T = 0, K = 5", "T = 1, K = 3", "T = 1, K = 5"]
+    looks = {(trace.marker.color, trace.marker.symbol) for trace in plot.figure.data[1:-1]}
+    assert len(looks) == 4
+
+
+def test_the_papers_points_share_only_the_height() -> None:
+    plot = tradeoff_plot(PLAN, points(PLAN, RESULTS), Cost.DIFFER)
+    assert plot is not None
+    paper = plot.figure.data[-1]
+    assert paper.xaxis == "x2" and list(paper.y) == [entry.mars / entry.strict for entry in PUBLISHED]
+    assert not set(trace.xaxis for trace in plot.figure.data[:-1]) & {"x2"}
+    assert "T = 1, K = 7, arXiv 2601.15498" in plot.title and "gives no such cost" in plot.title
+
+
+def test_a_click_on_a_point_names_its_row() -> None:
+    plot = tradeoff_plot(PLAN, points(PLAN, RESULTS), Cost.TV)
+    assert plot is not None
+    rows = [texts[trace.meta["position"]] for trace in plot.figure.data[1:-1] for texts in trace.customdata]
+    assert rows == list(range(len(PLAN.cells)))
+
+
+def test_the_front_in_the_chart_is_the_front_of_the_points() -> None:
+    found = points(PLAN, RESULTS)
+    for cost in Cost:
+        data = tradeoff_data(PLAN, found, cost)
+        assert tuple(mark.row for mark in data.front) == optimal(found, cost)
+        assert {mark.row for mark in data.marks if mark.best} == set(optimal(found, cost))
+
+
+def test_settings_without_the_cost_are_not_drawn_and_none_leaves_no_chart() -> None:
+    bare = [replace(result, right=None, strict_right=None) for result in RESULTS]
+    assert tradeoff_plot(PLAN, points(PLAN, bare), Cost.SCORE_LOSS) is None
+    assert tradeoff_plot(PLAN, points(PLAN, ()), Cost.TV) is None
+    some = tradeoff_data(PLAN, points(PLAN, RESULTS[:3]), Cost.TV)
+    assert [mark.row for mark in some.marks] == [0, 1, 2]
+
+
+def test_many_points_carry_no_text_but_on_the_front() -> None:
+    plan = replace(PLAN, values=tuple(at / 100 for at in range(40)))
+    found = points(plan, [replace(RESULTS[0], value=value, tv_sum=value) for value in plan.values])
+    plot = tradeoff_plot(plan, found, Cost.TV)
+    assert len(plan.values) > LABELLED and plot is not None
+    assert [text for text in plot.figure.data[1].text if text] == ["0"]
+
+
+def test_chart_and_csv_of_the_chart_have_the_same_numbers() -> None:
+    value = json.loads(chart_json(SHOWN, Cost.TV))
+    rows = list(csv.DictReader(io.StringIO(value["csv"], newline="")))
+    found = points(PLAN, RESULTS)
+    assert [float(row["speedup"]) for row in rows[:12]] == [point.speedup.value for point in found]
+    assert [float(row["tv"]) for row in rows[:12]] == [point.tv for point in found]
+    assert [row["value"] for row in rows[12:]] == [entry.target for entry in PUBLISHED]
+
+
+def test_the_table_marks_the_front_of_the_chosen_trade_off() -> None:
+    for cost in Cost:
+        rows = json.loads(table_json(SHOWN, cost))["rows"]
+        assert {at for at, row in enumerate(rows) if row["best"]} == set(optimal(points(PLAN, RESULTS), cost))
+
+
+def test_hostile_prompts_are_ascii_json_without_markup() -> None:
+    value = pairs_json(SHOWN, 0)
+    assert value.isascii() and "<" not in value
+    prompts = [row["prompt"] for row in json.loads(value)["rows"]]
+    assert prompts[1].startswith("<img onerror=alert(1)> {{7*7}} </script> ⟨U+202E⟩abc")
+
+
+@pytest.mark.parametrize("row", [-1, 12, 10**9])
+def test_a_row_that_is_not_there_has_no_pairs(row: int) -> None:
+    assert json.loads(pairs_json(SHOWN, row))["rows"] == [] == json.loads(pairs_json(None, 0))["rows"]
+
+
+def keep(store: RunStore, status: Status = Status.COMPLETED) -> str:
+    name = store.new_sweep(PLAN.as_dict())
+    store.update_sweep(name, status=status, results=[result.as_dict() for result in RESULTS])
+    return name
+
+
+def test_earlier_sweeps_are_listed_latest_first(store: RunStore) -> None:
+    assert json.loads(earlier_json(store, ""))["message"].startswith("No sweep has been run yet")
+    first, second = keep(store), keep(store, Status.CANCELLED)
+    value = json.loads(earlier_json(store, first))
+    assert [row["id"] for row in value["rows"]] == [second, first] and value["selected"] == first
+    assert value["rows"][0]["done"] == "24 of 24 comparisons" and value["rows"][0]["status"] == "cancelled"
+
+
+def test_a_sweep_of_another_version_does_not_hide_the_others(store: RunStore) -> None:
+    name = keep(store)
+    store.new_sweep({"flux": 1})
+    assert [row["id"] for row in json.loads(earlier_json(store, ""))["rows"]] == [name]
+
+
+@pytest.fixture
+def client(store: RunStore) -> TestClient:
+    return TestClient(Starlette(routes=[*sweep_routes(store), *download_routes(store)]))
+
+
+def test_the_csv_has_what_the_table_shows(store: RunStore, client: TestClient) -> None:
+    answer = client.get(f"/downloads/sweep.csv?sweep={keep(store)}")
+    rows = list(csv.DictReader(io.StringIO(answer.text, newline="")))
+    assert answer.headers["content-type"].startswith("text/csv") and tuple(rows[0]) == POINT_HEADS
+    found = points(PLAN, RESULTS)
+    for row, point in zip(rows, found, strict=True):
+        assert float(row["speedup_median"]) == point.speedup.value and int(row["comparisons"]) == point.n
+        assert float(row["tv_mean"]) == point.tv and float(row["score_low95"]) == point.score.low
+        assert math.isnan(point.divergence) == (row["first_divergence_median"] == "")
+    for cost in Cost:
+        assert [row[f"pareto_{cost}"] == "true" for row in rows] == [at in optimal(found, cost) for at in range(12)]
+
+
+def test_the_comparisons_csv_leads_to_every_pair_and_holds_no_formula(store: RunStore, client: TestClient) -> None:
+    answer = client.get(f"/downloads/sweep-comparisons.csv?sweep={keep(store)}")
+    rows = list(csv.DictReader(io.StringIO(answer.text, newline="")))
+    assert tuple(rows[0]) == RESULT_HEADS
+    assert [row["comparison"] for row in rows] == [result.comparison for result in RESULTS]
+    assert [float(row["speedup"]) for row in rows] == [result.speedup for result in RESULTS]
+    assert rows[0]["prompt"] == "'=cmd()" and rows[12]["prompt"] == HOSTILE
+
+
+@pytest.mark.parametrize(("query", "status"), [("", 400), ("?sweep=x", 400), (f"?sweep={'0' * 32}", 404)])
+def test_a_sweep_that_is_not_there_is_said_plainly(client: TestClient, query: str, status: int) -> None:
+    answer = client.get(f"/downloads/sweep.csv{query}")
+    assert answer.status_code == status and answer.text.endswith(".\n")
+
+
+def test_the_other_downloads_stay(store: RunStore, client: TestClient) -> None:
+    store.new_comparison(PromptConfig("a"))
+    assert client.get("/downloads/runs.csv").status_code == 200

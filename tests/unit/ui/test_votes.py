@@ -1,0 +1,368 @@
+"""The blind vote over a small real pair, without a browser: blind until the vote, one vote a round, and results that add up."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from evaluation.statistics import wilson
+from mars_core.models import ModelPool, PairSpec
+from mars_core.types import Status
+from storage import Choice, RunStore, Search, Source, StorageError, StoredVote
+from tests.pairs import tiny_pair
+from tests.traces import make_trace
+from ui.form import Form, LaneForm
+from ui.format import number
+from ui.history.names import rule_words
+from ui.labels import PLAIN, lane_label
+from ui.sentence import plain
+from ui.vote_results import COLUMNS, ordered, results, tally, write_vote_results_csv
+from ui.vote_round import MOST_OPEN, RoundFrame, Rounds, cast_vote, remaining, write_answers
+from ui.vote_tally import NONE_YET, tally_json, tally_now, vote_routes
+from ui.vote_view import NOTHING, Round, asking, reveal_strip, revealed, same_strip
+from ui.workplace import Workplace
+
+FORM = Form(
+    prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,
+    lanes=(LaneForm("strict", {}), LaneForm("mars", {"theta": 0.2})),
+)  # fmt: skip
+SAME = replace(FORM, lanes=(LaneForm(PLAIN, {}), LaneForm("strict", {})))  # strict loses nothing
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory: pytest.TempPathFactory) -> PairSpec:
+    return tiny_pair(tmp_path_factory.mktemp("pair"))
+
+
+@pytest.fixture(scope="module")
+def pool() -> ModelPool:
+    return ModelPool(device="cpu", dtype="float32")
+
+
+@pytest.fixture
+def workplace(pool: ModelPool, spec: PairSpec, tmp_path: Path) -> Iterator[Workplace]:
+    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
+        yield Workplace(pool, store, (spec,), order=lambda lanes: list(reversed(range(lanes))))
+
+
+@pytest.fixture
+def rounds() -> Rounds:
+    return Rounds()
+
+
+def frames(
+    workplace: Workplace, rounds: Rounds, form: Form = FORM, side: Callable[[], int] = lambda: 1
+) -> list[RoundFrame]:
+    return list(write_answers(workplace, rounds, form, "visitor", side=side))
+
+
+def round_of(rule: str = "mars", *, left: int = 0) -> Round:
+    return Round("c" * 32, (make_trace(), make_trace(rule=rule, theta=0.5)), left)
+
+
+def waiting_round(workplace: Workplace, rounds: Rounds, left: int = 0) -> str:
+    """The id of a round whose runs are saved."""
+    made = round_of(left=left)
+    comparison = workplace.store.new_comparison(made.traces[0].config.prompt, source=Source.VOTE)
+    for lane, trace in enumerate(made.traces):
+        workplace.store.save_run(comparison, trace, lane=lane, order=lane)
+    return rounds.open(replace(made, comparison=comparison))
+
+
+def saved(workplace: Workplace) -> list[tuple[int, int, Status]]:
+    """Lane, order and status of the latest round's runs."""
+    frame = workplace.store.find(Search(source=Source.VOTE)).frame
+    return [(run.lane, run.order, run.trace.status) for run in workplace.store.load(frame["id"].iloc[0]).runs]
+
+
+def test_what_is_shown_before_the_vote_tells_no_rule_and_no_number(
+    workplace: Workplace, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ui.vote_round.INTERVAL_S", 0.0)
+    shown = frames(workplace, rounds)
+    sent = "".join(frame.strip.json() + (frame.view.json() if frame.view else "") for frame in shown)
+    (name,) = {frame.round for frame in shown if frame.round}
+    waiting = rounds.take(name)
+    assert waiting is not None and shown[-1].view is not None and shown[-1].view.state == "asking"
+    texts = {answer.text for answer in shown[-1].view.answers}
+    words = sent.lower()
+    for text in texts:
+        assert text in {trace.text for trace in waiting.traces}
+    for secret in ("strict", "mars", "θ", "\\u03b8", "theta", "tok/s", "relaxed", waiting.comparison, name):
+        assert secret not in words
+    for answer in shown[-1].view.answers:
+        assert (answer.rest, answer.rule, answer.facts, answer.chosen) == ("", "", (), False)
+    for trace in waiting.traces:
+        assert number(trace.summary.tokens_per_s) not in "".join(plain(frame.strip.parts) for frame in shown)
+    assert shown[-1].view.comparison == ""
+
+
+def test_no_text_is_shown_before_both_have_ended(
+    workplace: Workplace, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ui.vote_round.INTERVAL_S", 0.0)
+    shown = frames(workplace, rounds)
+    assert len(shown) > 3
+    assert all(frame.view is None or not frame.view.answers for frame in shown[:-1])
+    assert all(frame.strip.state == "running" and frame.strip.side == "" for frame in shown[:-1])
+
+
+def test_joint_progress_is_coarse_and_never_falls(
+    workplace: Workplace, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ui.vote_round.INTERVAL_S", 0.0)
+    shown = [frame.strip.progress for frame in frames(workplace, rounds)[:-1]]
+    assert shown == sorted(shown) and 0 < max(shown) <= 1
+    assert all(math.isclose(value * 20, round(value * 20)) for value in shown)
+
+
+def test_both_ways_round_look_alike_before_the_vote() -> None:
+    views = [asking(round_of(left=left)) for left in (0, 1)]
+    assert views[0].answers == tuple(reversed(views[1].answers)) and views[0].state == views[1].state
+
+
+@pytest.mark.parametrize("left", [0, 1])
+@pytest.mark.parametrize("choice", list(Choice))
+def test_the_vote_is_kept_for_the_run_behind_the_side(
+    workplace: Workplace, rounds: Rounds, left: int, choice: Choice
+) -> None:
+    cast = cast_vote(workplace, rounds, waiting_round(workplace, rounds, left), choice)
+    assert cast is not None
+    (vote,) = workplace.store.votes()
+    stored = workplace.store.load(vote.comparison_id)
+    rules = ["strict", "mars(theta=0.5)"]
+    assert [vote.left_rule, vote.right_rule] == [rules[left], rules[1 - left]]
+    assert [vote.left_run, vote.right_run] == [stored.runs[left].id, stored.runs[1 - left].id]
+    assert vote.choice is choice and vote.id == cast.id
+    view = revealed(cast.round, choice)
+    assert [answer.rule for answer in view.answers] == [rule_words(vote.left_rule), rule_words(vote.right_rule)]
+    assert [answer.chosen for answer in view.answers] == [choice is Choice.LEFT, choice is Choice.RIGHT]
+
+
+def test_a_vote_is_cast_once(workplace: Workplace, rounds: Rounds) -> None:
+    name = waiting_round(workplace, rounds)
+    assert cast_vote(workplace, rounds, name, Choice.LEFT) is not None
+    assert cast_vote(workplace, rounds, name, Choice.RIGHT) is None
+    assert cast_vote(workplace, rounds, "no such round", Choice.RIGHT) is None
+    assert [vote.choice for vote in workplace.store.votes()] == [Choice.LEFT]
+
+
+def test_a_vote_that_could_not_be_saved_may_be_tried_again(
+    workplace: Workplace, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = waiting_round(workplace, rounds)
+
+    def broken(*_: object, **__: object) -> str:
+        raise StorageError("The disk is full.")
+
+    with monkeypatch.context() as patch, pytest.raises(StorageError):
+        patch.setattr(RunStore, "add_vote", broken)
+        cast_vote(workplace, rounds, name, Choice.TIE)
+    assert workplace.store.votes() == ()
+    assert cast_vote(workplace, rounds, name, Choice.TIE) is not None
+
+
+def test_runs_are_saved_by_lane_with_their_order_as_a_vote(workplace: Workplace, rounds: Rounds) -> None:
+    frames(workplace, rounds, side=lambda: 1)
+    assert saved(workplace) == [(0, 1, Status.COMPLETED), (1, 0, Status.COMPLETED)]
+    (record,) = workplace.store.find(Search()).frame.to_dict("records")
+    assert record["source"] == "vote" and tuple(record["rules"]) == ("strict", "mars(theta=0.2)")
+
+
+def test_the_same_text_asks_no_vote_and_is_counted(workplace: Workplace, rounds: Rounds) -> None:
+    last = frames(workplace, rounds, SAME)[-1]
+    assert last.round == "" and last.view is not None and last.view.state == "revealed"
+    assert last.view.comparison and last.strip.state == "done"
+    words = plain(last.strip.parts)
+    assert words.startswith("Nothing to vote on.") and words.endswith("the same, token for token.")
+    (pair,) = results(workplace.store).pairs
+    assert (pair.first, pair.second, pair.votes, pair.same_text) == ("none", "strict", 0, 1)
+    assert math.isnan(pair.win_rate) and all(map(math.isnan, pair.interval))
+
+
+def test_stop_keeps_the_run_and_asks_no_vote(workplace: Workplace, rounds: Rounds) -> None:
+    shown = []
+    for frame in write_answers(workplace, rounds, replace(FORM, max_new_tokens=1500), "visitor"):
+        shown.append(frame)
+        if frame.strip.progress or "left" in plain(frame.strip.parts):
+            workplace.stops.request("visitor")
+    assert shown[-1].strip.state == "cancelled" and shown[-1].round == ""
+    assert shown[-1].view is not None and not shown[-1].view.answers
+    assert saved(workplace) == [(1, 0, Status.CANCELLED)]
+    assert results(workplace.store).pairs == ()
+
+
+def test_a_closed_tab_keeps_the_run_and_asks_no_vote(workplace: Workplace, rounds: Rounds) -> None:
+    shown = write_answers(workplace, rounds, replace(FORM, max_new_tokens=1500), "visitor")
+    next(frame for frame in shown if "left" in plain(frame.strip.parts))
+    shown.close()  # type: ignore[attr-defined]
+    assert saved(workplace) == [(1, 0, Status.CANCELLED)] and workplace.store.votes() == ()
+
+
+def test_a_failed_run_is_kept_and_asks_no_vote(
+    workplace: Workplace, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mars_core.assembly import Assembler
+
+    real, steps = Assembler.step, list[object]()
+
+    def broken(self: Assembler, raw: object, elapsed: float) -> object:
+        steps.append(raw)
+        if len(steps) > 12:
+            raise RuntimeError("The device is gone.\nstack")
+        return real(self, raw, elapsed)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Assembler, "step", broken)
+    last = frames(workplace, rounds)[-1]
+    assert last.strip.state == "failed" and "The device is gone." in plain(last.strip.parts)
+    assert last.round == "" and last.view is not None and not last.view.answers
+    assert saved(workplace)[0][2] is Status.FAILED
+
+
+def test_runs_that_cannot_be_saved_get_no_vote(
+    workplace: Workplace, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> str:
+        raise StorageError("The disk is full.")
+
+    monkeypatch.setattr(RunStore, "save_run", broken)
+    last = frames(workplace, rounds)[-1]
+    assert last.round == "" and last.strip.state == "failed" and "The disk is full." in plain(last.strip.parts)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"prompt": " "}, "The prompt is empty"),
+        ({"k": 1.5}, "K is 1.5"),
+        ({"pair": "no such pair"}, "The model pair is 'no such pair'"),
+        ({"seed": None}, "seed is empty"),
+        ({"lanes": (LaneForm("strict", {}), LaneForm("strict", {}))}, "two rules that differ; both are Strict."),
+        ({"lanes": (LaneForm("mars", {"theta": 0.9}),) * 2}, "both are MARS θ = 0.9."),
+        ({"lanes": (LaneForm("strict", {}), LaneForm("mars", {"theta": None}))}, "θ is empty"),
+    ],
+)
+def test_a_bad_value_gets_one_sentence_and_saves_nothing(
+    workplace: Workplace, rounds: Rounds, change: dict[str, object], words: str
+) -> None:
+    last = frames(workplace, rounds, replace(FORM, **change))[-1]  # type: ignore[arg-type]
+    assert last.strip.state == "failed" and words in plain(last.strip.parts) and last.round == ""
+    assert workplace.store.count() == 0
+
+
+def test_waiting_rounds_are_bounded_and_the_oldest_go(rounds: Rounds) -> None:
+    made = round_of()
+    names = [rounds.open(made) for _ in range(MOST_OPEN + 1)]
+    assert rounds.take(names[0]) is None and rounds.take(names[1]) is not None and len(set(names)) == len(names)
+
+
+def test_the_reveal_splits_the_texts_where_they_part_and_loses_nothing() -> None:
+    round_ = round_of(left=1)
+    view = revealed(round_, Choice.RIGHT)
+    assert [answer.text + answer.rest for answer in view.answers] == [trace.text for trace in round_.sides]
+    assert view.answers[0].text == view.answers[1].text and view.answers[0].rest != view.answers[1].rest
+    words = plain(reveal_strip(round_, Choice.RIGHT).parts)
+    assert words.startswith("You preferred Strict.") and "first differs at position" in words
+    assert not any(part.position for part in reveal_strip(round_, Choice.TIE).parts)
+    speed = next(value for name, value, _, _ in view.answers[1].facts if name == "Speed")
+    assert speed == number(round_.traces[0].summary.tokens_per_s)
+
+
+def test_hostile_text_is_data() -> None:
+    trace = make_trace()
+    hostile = "<img src=x onerror=alert(1)>{{7*7}}</script>\u202e\ud800\x1b[31m"
+    round_ = Round("c" * 32, (replace(trace, text=hostile), replace(trace, text="")), 0)
+    value = asking(round_).json()
+    assert value.isascii() and "<" not in value and "\\u202e" not in value and "\\ud800" not in value
+    assert asking(round_).answers[1].text == NOTHING
+
+
+def test_equal_texts_of_other_tokens_are_not_called_token_for_token() -> None:
+    one, other = make_trace(), make_trace(rule="mars", theta=0.5)
+    words = plain(same_strip(Round("c" * 32, (one, other), 0)).parts)
+    assert words == "Nothing to vote on: both rules wrote the same text, in other tokens."
+
+
+def vote(left: str, right: str, choice: Choice, comparison: str = "c" * 32) -> StoredVote:
+    return StoredVote("v", comparison, datetime(2026, 1, 2, tzinfo=UTC), choice, left, right, "a", "b", "", "Hello")
+
+
+def test_results_count_rules_and_not_sides() -> None:
+    mars = "mars(theta=0.9)"
+    votes = [
+        vote("strict", mars, Choice.LEFT), vote(mars, "strict", Choice.LEFT), vote("strict", mars, Choice.RIGHT),
+        vote(mars, "strict", Choice.TIE), vote("strict", mars, Choice.BOTH_BAD), vote(mars, "typical", Choice.RIGHT),
+    ]  # fmt: skip
+    pair, other = tally(votes, [(mars, "strict")])
+    assert (pair.first, pair.second) == ("strict", mars)
+    assert (pair.first_wins, pair.second_wins, pair.ties, pair.both_bad, pair.same_text) == (1, 2, 1, 1, 1)
+    assert (pair.votes, pair.decided, pair.win_rate, pair.interval) == (5, 3, 2 / 3, wilson(2, 3))
+    assert (other.first, other.second, other.second_wins) == (mars, "typical", 1)
+
+
+def test_a_baseline_comes_first() -> None:
+    assert ordered("mars", "strict") == ("strict", "mars") and ordered("strict", "none") == ("none", "strict")
+
+
+@pytest.mark.parametrize("rule", ["strict", "none", "mars"])
+def test_rules_of_the_store_are_named_as_lanes_are(rule: str, tmp_path: Path) -> None:
+    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
+        trace = make_trace(rule=rule, theta=0.85)
+        store.save_run(store.new_comparison(trace.config.prompt), trace, lane=0, order=0)
+        label = store.comparisons()["rules"].iloc[0][0]
+    assert rule_words(label) == lane_label(trace.config)
+
+
+def test_the_csv_holds_what_the_table_shows(workplace: Workplace, rounds: Rounds) -> None:
+    for choice in (Choice.LEFT, Choice.RIGHT, Choice.RIGHT):
+        cast_vote(workplace, rounds, waiting_round(workplace, rounds), choice)
+    frames(workplace, rounds, SAME)
+    client = TestClient(Starlette(routes=vote_routes(workplace.store)))
+    answer = client.get("/votes/vote_results.csv")
+    assert answer.status_code == 200 and "vote_results.csv" in answer.headers["content-disposition"]
+    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    assert tuple(rows[0]) == COLUMNS and len(rows) == 2
+    assert rows[0]["second_rule"] == "mars(theta=0.5)" and rows[0]["second_wins"] == "2"
+    assert float(rows[0]["second_win_rate"]) == 2 / 3
+    assert (float(rows[0]["wilson95_low"]), float(rows[0]["wilson95_high"])) == wilson(2, 3)
+    assert rows[1]["same_text"] == "1" and rows[1]["second_win_rate"] == ""
+    shown = tally_now(workplace.store)
+    assert '"66.7 %"' in shown and "of 3 decided" in shown and '"All votes"' in shown
+
+
+def test_a_deleted_round_counts_no_more(workplace: Workplace, rounds: Rounds) -> None:
+    name = waiting_round(workplace, rounds)
+    cast = cast_vote(workplace, rounds, name, Choice.LEFT)
+    assert cast is not None and len(results(workplace.store).pairs) == 1
+    workplace.store.delete(cast.round.comparison)
+    assert results(workplace.store).pairs == () and NONE_YET in tally_now(workplace.store)
+
+
+def test_comments_and_prompts_of_votes_are_data() -> None:
+    from ui.vote_results import Results
+
+    hostile = replace(vote("strict", "mars", Choice.TIE), prompt="</script>\u202e", comment="<b>\ud800")
+    value = tally_json(Results(tally([hostile], []), (hostile,)))
+    assert value.isascii() and "<" not in value and "\\u202e" not in value and "\\ud800" not in value
+
+
+def test_formulas_stay_text_in_the_csv() -> None:
+    stream = io.StringIO(newline="")
+    write_vote_results_csv(tally([vote("=1+1", "strict", Choice.TIE)], []), stream)
+    assert "'=1+1" in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0, "a few"), (11, "about 15 s"), (61, "about 65 s"), (130, "3 minutes")]
+)
+def test_the_time_left_is_said_coarsely(seconds: float, words: str) -> None:
+    assert words in remaining(seconds)

@@ -1,0 +1,128 @@
+"""What another θ would do, held against what MARS did: on real runs, chains and trees, greedy and sampled drafts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from mars_core.eagle3.cache import prepare_head
+from mars_core.models import Pair
+from mars_core.session import Session, run_config
+from mars_core.types import (
+    DrafterConfig,
+    DraftMode,
+    ModelRef,
+    Outcome,
+    PromptConfig,
+    RuleConfig,
+    Sampling,
+    Trace,
+    TreeShape,
+)
+from tests.eagle_heads import random_head, tiny_config
+from tests.live_pairs import random_pair
+from tests.traces import make_trace, make_tree_trace
+from ui.whatif import codes, counts, judged, samples_drafts
+
+
+@pytest.fixture(scope="module")
+def pair() -> Pair:
+    pair = random_pair(eos=frozenset(), noise=0.05)
+    head = random_head(tiny_config(pair.target.config, taps=(0, 1, 1)), pair.target).eval().requires_grad_(False)
+    prepare_head(head)
+    return replace(pair, head=head, head_ref=ModelRef("tests/head", "2" * 40))
+
+
+def run(pair: Pair, drafter: DrafterConfig, theta: float, temperature: float, seed: int, rule: str = "mars") -> Trace:
+    parameters = {"theta": theta} if rule == "mars" else {}
+    config = run_config(
+        pair, prompt=PromptConfig("once upon"), rule=RuleConfig(rule, parameters), drafter=drafter,
+        sampling=Sampling(temperature), max_new_tokens=60, seed=seed,
+    )  # fmt: skip
+    session = Session(pair).start(config)
+    for _ in session:
+        pass
+    return session.trace()
+
+
+MADE = make_trace(rule="mars", theta=0.9, new_tokens=90)
+CHAIN = DrafterConfig("model", None, 5, DraftMode.GREEDY)
+SAMPLED = DrafterConfig("model", None, 5, DraftMode.SAMPLED)
+TREE = DrafterConfig("eagle3", None, 5, DraftMode.GREEDY, TreeShape(12, 3, 4))
+
+
+def runs(pair: Pair, drafter: DrafterConfig) -> Iterator[tuple[float, Trace]]:
+    for temperature in (0.0, 1.0):
+        for seed, theta in enumerate((0.5, 0.8, 0.9, 0.97, 1.0)):
+            yield theta, run(pair, drafter, theta, temperature, seed)
+
+
+@pytest.mark.parametrize("drafter", [CHAIN, SAMPLED, TREE], ids=["chain", "sampled", "tree"])
+def test_at_the_runs_own_theta_it_says_what_the_run_did(pair: Pair, drafter: DrafterConfig) -> None:
+    both = set()
+    for theta, trace in runs(pair, drafter):
+        drafts = judged(trace)
+        assert [draft.kept_at(theta) for draft in drafts] == [draft.kept for draft in drafts]
+        assert counts(drafts, theta)[2:] == (0, 0)
+        both |= {(draft.kept, draft.r > theta) for draft in drafts}
+    assert len(both) == 4  # kept and refused, at low margin and elsewhere
+
+
+@pytest.mark.parametrize("drafter", [CHAIN, TREE], ids=["chain", "tree"])
+def test_what_is_foretold_up_to_the_first_change_is_what_a_run_does(pair: Pair, drafter: DrafterConfig) -> None:
+    """Uniforms belong to positions, so a real run at another θ agrees up to the first decision that changes."""
+    changed = 0
+    for seed in range(4):
+        stored, fresh = (run(pair, drafter, theta, 1.0, seed) for theta in (0.97, 0.6))
+        first = next((draft for draft in judged(stored) if draft.kept_at(0.6) != draft.kept), None)
+        if first is None:
+            assert stored.token_ids == fresh.token_ids
+            continue
+        changed += 1
+        assert stored.token_ids[: first.position] == fresh.token_ids[: first.position]
+        assert stored.token_ids[first.position] != fresh.token_ids[first.position]
+        assert fresh.tokens[first.position].outcome is Outcome.RELAXED
+    assert changed
+
+
+def test_theta_one_is_strict_on_greedy_drafts(pair: Pair) -> None:
+    for drafter in (CHAIN, TREE):
+        drafts = judged(run(pair, drafter, 0.6, 1.0, 3))
+        assert all(draft.kept_at(1.0) == draft.high for draft in drafts)
+        strict = judged(run(pair, drafter, 0.0, 1.0, 3, rule="strict"))
+        assert counts(strict, 1.0)[2:] == (0, 0)
+
+
+def test_no_draft_is_more_often_kept_at_a_higher_theta() -> None:
+    drafts = judged(make_tree_trace(new_tokens=120))
+    kept = [counts(drafts, theta / 20).kept for theta in range(21)]
+    assert kept == sorted(kept, reverse=True) and kept[0] > kept[-1]
+
+
+def test_a_margin_without_a_ratio_is_decisive() -> None:
+    drafts = judged(make_trace(rule="mars", new_tokens=400))
+    without = [draft for draft in drafts if math.isnan(draft.r)]
+    assert without and all(draft.kept_at(0.0) == draft.high for draft in without)
+
+
+@pytest.mark.parametrize("trace", [make_trace(rule="mars", new_tokens=90), make_tree_trace(new_tokens=90)])
+def test_the_codes_name_every_judged_draft_once_at_its_row(trace: Trace) -> None:
+    entries = codes(trace).split(",")
+    assert len(entries) == len(trace.tokens)
+    assert [int(code) for entry in entries for code in entry] == [int(draft.code) for draft in judged(trace)]
+    for entry, token in zip(entries, trace.tokens, strict=True):
+        assert (token.outcome is Outcome.BONUS) == (entry == "")
+
+
+def test_a_run_without_stored_nodes_is_judged_by_its_tokens_alone() -> None:
+    steps = tuple(replace(step, nodes=()) for step in MADE.steps)
+    assert judged(replace(MADE, steps=steps)) == judged(MADE)  # a chain has no siblings
+
+
+def test_drafts_are_sampled_only_where_they_are_judged_so(pair: Pair) -> None:
+    assert samples_drafts(run(pair, SAMPLED, 0.9, 1.0, 0).config)
+    assert not samples_drafts(run(pair, SAMPLED, 0.9, 0.0, 0).config)
+    assert not samples_drafts(run(pair, CHAIN, 0.9, 1.0, 0).config)

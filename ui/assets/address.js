@@ -1,0 +1,81 @@
+// The address bar and the page agree: `mars:address` {name: text, …} writes into it, `mars:open` {comparison} opens one in History,
+// and what it says when the page opens or the visitor goes back is reported to the server. Opening something is a place to go back to;
+// typing in a search is not.
+const PLACES = ["tab", "comparison"];
+
+const asked = () => new URLSearchParams(location.search);
+const plain = (name, text) => (name === "tab" && text === props.first ? "" : text || "");
+
+function said() {
+  const query = asked();
+  const words = Object.fromEntries(props.names.map((name) => [name, query.get(name) || ""]));
+  return { ...words, zone: new Date().getTimezoneOffset() };
+}
+
+// The tab that the address asked for and that is not chosen yet: until it is, tabs that show themselves say nothing.
+let awaited = null;
+function expect(words) {
+  const named = props.names.some((name) => words[name]);
+  awaited = words.tab || (words.sweep ? "sweep" : named ? "history" : props.first);
+}
+
+function merge(patch) {
+  if (awaited !== null && "tab" in patch) {
+    if (patch.tab !== awaited) return;
+    awaited = null;
+    return write(patch, false);
+  }
+  write(patch, true);
+}
+
+function write(patch, places) {
+  const query = asked();
+  let place = false;
+  for (const [name, text] of Object.entries(patch)) {
+    if (!props.names.includes(name)) continue;
+    const fresh = plain(name, text), old = query.get(name) || "";
+    place ||= PLACES.includes(name) && fresh !== old && (fresh !== "" || name === "tab");
+    if (fresh) query.set(name, fresh);
+    else query.delete(name);
+  }
+  for (const name of props.names) {  // always in one order, so that one view has one address
+    const text = query.get(name);
+    query.delete(name);
+    if (text) query.append(name, text);
+  }
+  const search = query.toString().replaceAll("%2C", ",");
+  const target = location.pathname + (search ? "?" + search : "") + location.hash;
+  if (target === location.pathname + location.search + location.hash) return;
+  history[place && places ? "pushState" : "replaceState"](history.state, "", target);
+}
+
+const listen = (name, target, deed) => {
+  const heard = (event) => {
+    if (!element.isConnected) return target.removeEventListener(name, heard);
+    deed(event);
+  };
+  target.addEventListener(name, heard);
+};
+listen("mars:address", document, (event) => merge(event.detail));
+listen("mars:open", document, (event) => {
+  merge({ tab: "history", comparison: event.detail.comparison });
+  report();
+});
+// `select` chooses the tab. What History shows is asked for with `input`, and only once its components are there: what is sent to
+// a component before it appears takes its properties away.
+let there = false;
+function report() {
+  const words = said();
+  expect(words);
+  trigger("select", words);
+  if (there) trigger("input", words);
+}
+listen("mars:history", document, () => {
+  const words = said();
+  if (!there && props.names.some((name) => name !== "tab" && words[name])) trigger("input", words);
+  there = true;
+});
+for (const deed of ["pointerdown", "keydown"]) listen(deed, document, () => { awaited = null; });
+listen("popstate", window, report);
+watch("value", () => merge(JSON.parse(props.value)));
+if (props.names.some((name) => asked().get(name))) report();

@@ -1,0 +1,157 @@
+// One figure, drawn by Plotly once it is in sight and again when its value or the theme changes; GIVEN is what is fixed about it.
+// Plotly comes from this page's own server, once for the window. The value is one JSON string: {figure, csv, title}, or null. Everything here is written with
+// textContent; what Plotly would read as markup was escaped by the server.
+const box = element.querySelector(".mars-figure"), plot = box.querySelector(".mars-plot");
+const caption = box.querySelector("figcaption"), note = box.querySelector(".mars-figure-note"), tools = box.querySelector(".mars-figure-tools");
+const VALUES = new Set(["x", "y", "z", "base", "text", "customdata", "meta"]);  // of traces: no colours in them
+const CONFIG = { displayModeBar: false, displaylogo: false, showTips: false, doubleClick: "reset", responsive: false };
+const SYSTEM = "system-ui, sans-serif";  // an image knows no font of the page
+const touch = matchMedia("(pointer: coarse)").matches;  // there a drag scrolls the page
+
+let value = null, version = 0, under = false;
+let shown = { version: -1, dark: false, width: 0 };
+
+const library = () => window.marsPlotly ||= new Promise((done, fail) => {
+  const script = document.createElement("script");
+  script.src = GIVEN.source;
+  script.onload = () => done(window.Plotly);
+  script.onerror = () => { window.marsPlotly = null; script.remove(); fail(new Error("no plotly")); };
+  document.head.append(script);
+});
+
+// One figure a task, so that no chart keeps the page from answering for long.
+function turn() {
+  const before = window.marsFigures || Promise.resolve();
+  return window.marsFigures = before.then(() => new Promise((next) => setTimeout(next)));
+}
+
+const isDark = () => document.body.classList.contains("dark");
+const variable = (name) => getComputedStyle(element).getPropertyValue(name).trim();
+
+function painted(part, colours) {
+  if (typeof part === "string") return colours[part] ?? part;
+  if (Array.isArray(part)) return part.map((each) => painted(each, colours));
+  if (part === null || typeof part !== "object") return part;
+  return Object.fromEntries(Object.entries(part).map(([key, each]) => [key, VALUES.has(key) ? each : painted(each, colours)]));
+}
+
+function figure(family, ground) {
+  const colours = Object.fromEntries(Object.entries(GIVEN.themed).map(([colour, name]) => [colour, variable(name) || colour]));
+  const layout = painted(value.figure.layout, colours);
+  const edge = { bgcolor: variable("--background-fill-primary"), bordercolor: variable("--border-color-accent") };
+  layout.font = { ...layout.font, family };
+  layout.hoverlabel = { ...layout.hoverlabel, ...edge, font: { family, color: variable("--body-text-color") } };
+  Object.assign(layout, { paper_bgcolor: ground, plot_bgcolor: "rgba(0,0,0,0)", autosize: true });
+  if (touch) layout.dragmode = false;
+  return { data: painted(value.figure.data, colours), layout, config: CONFIG };
+}
+
+function jump({ points }) {
+  const point = points.find(({ data, customdata }) => data.meta?.position !== undefined && customdata);
+  if (!point) return;
+  const position = parseInt(point.customdata[point.data.meta.position], 10);
+  if (Number.isNaN(position)) return;
+  const detail = { scope: GIVEN.scope, lane: point.data.meta.lane, position };
+  document.dispatchEvent(new CustomEvent("mars:show", { detail }));
+}
+
+async function paint(Plotly) {
+  const width = plot.clientWidth, dark = isDark(), fresh = shown.version !== version;
+  if (!value || !width) return;
+  if (!fresh && shown.dark === dark) {
+    if (shown.width !== width) Plotly.Plots.resize(plot);
+    shown.width = width;
+    return;
+  }
+  if (fresh) Plotly.purge(plot);
+  shown = { version, dark, width };
+  const { data, layout, config } = figure(variable("--font") || SYSTEM, "rgba(0,0,0,0)");
+  await (fresh ? Plotly.newPlot : Plotly.react)(plot, data, layout, config);
+  if (fresh) plot.on("plotly_click", jump);
+  box.dataset.state = "drawn";
+}
+
+// Whatever changed: at most one drawing is under way, and it takes what is newest.
+async function draw() {
+  if (!element.isConnected) return leave();
+  if (under || !value || !plot.clientWidth) return;
+  under = true;
+  try {
+    const Plotly = await library();
+    await turn();
+    under = false;
+    await paint(Plotly);
+    note.textContent = "";
+  } catch (error) {
+    under = false;
+    box.dataset.state = "failed";
+    note.textContent = "This figure could not be drawn; its numbers can be downloaded as CSV.";
+    if (error.message !== "no plotly") console.error(error);
+  }
+}
+
+function leave() {
+  sizes.disconnect();
+  themes.disconnect();
+  window.Plotly?.purge(plot);
+}
+
+function wrapped(text, columns) {
+  const lines = [""];
+  for (const word of text.split(" ")) {
+    if ((lines.at(-1) + " " + word).length > columns) lines.push("");
+    lines.push((lines.pop() + " " + word).trim());
+  }
+  return lines.filter(Boolean).map((line) => line.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;"));
+}
+
+// As an image: on the ground of the theme, with its title.
+async function image(format) {
+  const Plotly = await library();
+  const width = Math.max(plot.clientWidth, 640), { data, layout, config } = figure(SYSTEM, variable("--background-fill-primary"));
+  const title = wrapped(GIVEN.label + ". " + value.title, width / 6.6), above = 17 * title.length + 8;
+  layout.height += above;
+  layout.margin = { ...layout.margin, t: layout.margin.t + above };
+  layout.title = { text: title.join("<br>"), x: 0, xref: "container", xanchor: "left", y: 1, yanchor: "top", yref: "container",
+    pad: { l: 12, t: 10 }, font: { size: 13, color: variable("--body-text-color") } };
+  const link = await Plotly.toImage({ data, layout, config }, { format, width, height: layout.height, scale: format === "png" ? 2 : 1 });
+  return (await fetch(link)).blob();
+}
+
+async function save(format) {
+  const content = format === "csv" ? new Blob([value.csv], { type: "text/csv;charset=utf-8" }) : await image(format);
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(content);
+  link.download = "mars-" + GIVEN.name + "." + format;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+
+tools.setAttribute("aria-label", "Download " + GIVEN.label);
+for (const button of tools.children) {
+  const { format } = button.dataset;
+  button.setAttribute("aria-label", "Download " + GIVEN.label + " as " + format.toUpperCase());
+  button.addEventListener("click", () => save(format).catch((error) => {
+    console.error(error);
+    note.textContent = "The " + format.toUpperCase() + " could not be made.";
+  }));
+}
+
+function update() {
+  value = JSON.parse(props.value || "null");
+  version += 1;
+  if (plot.firstChild) window.Plotly?.purge(plot);
+  box.dataset.state = value ? "waiting" : "empty";
+  box.hidden = !value && !GIVEN.empty;
+  plot.hidden = tools.hidden = !value;
+  plot.style.minHeight = value ? value.figure.layout.height + "px" : "";
+  plot.setAttribute("aria-label", GIVEN.label + (value ? ". " + value.title : ""));
+  caption.textContent = value ? value.title : "";
+  note.textContent = value ? "" : GIVEN.empty;
+  draw();
+}
+const sizes = new ResizeObserver(draw), themes = new MutationObserver(draw);
+sizes.observe(plot);
+themes.observe(document.body, { attributes: true, attributeFilter: ["class"] });
+watch("value", update);
+update();

@@ -1,0 +1,72 @@
+// A value of the component becomes what is on the page.
+function drawTiles(list) {
+  if (tiles.childElementCount !== list.length) {
+    tiles.replaceChildren(...list.map(() => {
+      const tile = make("div", "mars-tile");
+      const value = make("dd");
+      value.append(make("b"), make("small"));
+      tile.append(make("dt"), value);
+      return tile;
+    }));
+  }
+  list.forEach(([name, value, unit, help], index) => {
+    const tile = tiles.children[index], [figure, small] = tile.lastElementChild.children;
+    tile.title = help;
+    tile.firstElementChild.textContent = name;
+    if (figure.textContent !== value) figure.textContent = value;
+    small.textContent = unit;
+  });
+}
+
+function mark(position, cause) {
+  text.querySelector(".tok.diverges")?.classList.remove("diverges");
+  parting.hidden = position === null;
+  if (position === null) return;
+  text.children[position]?.classList.add("diverges");
+  parting.firstElementChild.textContent = `First difference, position ${position}`;
+  parting.lastElementChild.textContent = cause;
+}
+
+function draw(value) {
+  const changed = state.latest?.state !== value.state || state.run !== value.run;
+  state.latest = value;
+  lane.dataset.state = value.state;
+  lane.setAttribute("aria-label", value.title ? "Output of " + value.title : "Output");
+  lane.setAttribute("aria-busy", String(value.state === "running"));
+  title.textContent = value.title;
+  chip.textContent = value.chip;
+  note.textContent = value.note;
+  [check.dataset.state, check.textContent] = value.check;
+  bar.style.transform = "scaleX(" + value.progress + ")";
+  drawTiles(value.tiles);
+  if (value.run !== state.run) clear();
+  state.run = value.run;
+  if (value.whole) reconcile(value.rows);
+  else if (value.start <= state.rows.length) append(value.rows.slice(state.rows.length - value.start));
+  mark(value.diverges, value.cause);
+  text.setAttribute("aria-label", value.title ? `Text of ${value.title}. Arrow keys walk through its tokens.` : "Text");
+  if (!state.rows.length && !text.firstChild) text.append(make("p", "mars-empty", value.empty));
+  else if (state.rows.length) text.querySelector(".mars-empty")?.remove();
+  if (!changed) return;
+  if (active >= 0) fill(active);  // what can be chosen has changed with the state
+  if (view.quantity === "whatif" || view.quantity === "outcome") paint();
+  tell("mars:lane", { scope: props.scope, lane: props.lane });
+}
+
+function update() {
+  const value = JSON.parse(props.value);
+  if (value.run === state.run && state.rows.length && !text.querySelector(".tok")) {
+    const rows = state.rows;  // the tab was left and opened again: what arrived before is kept by the window
+    state.rows = [];
+    state.latest = value;
+    append(rows);
+  }
+  draw(value);
+}
+listen("mars:view", (chosen) => {
+  view = { ...PLAIN_VIEW, ...chosen };
+  paint();
+  if (active >= 0) fill(active);
+});
+watch("value", update);
+update();

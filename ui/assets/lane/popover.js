@@ -1,0 +1,111 @@
+// What is known of one token, beside it; once it is pinned, its alternatives are buttons that continue from them.
+const pieceNode = (piece, name) => make("code", name || "piece", piece);
+
+function choice(piece, id, name, index) {
+  if (!pinned || !props.continues || !ended()) return pieceNode(piece, name);
+  const button = make("button", "mars-continue");
+  button.type = "button";
+  button.title = "Continue from it: write on with this token in its place";
+  button.setAttribute("aria-label", "Continue from " + piece);
+  button.append(pieceNode(piece, name));
+  button.addEventListener("click", () => { hide(true); trigger("select", { index, token: id }); });
+  return button;
+}
+
+function heading(row, index) {
+  const outcome = OUTCOMES[row[1]], head = make("div", "mars-pop-head");
+  head.append(pieceNode(row[2]), make("span", "mars-pill " + outcome.name, outcome.name));
+  if (outcome.name === "relaxed" && row[4].length) {
+    head.append(make("span", "mars-instead", "the target drew"), choice(row[4][0], row[4][1], "struck", index));
+  }
+  return head;
+}
+
+function refusal(siblings, index) {
+  const part = document.createDocumentFragment();
+  part.append("; the draft said ");
+  siblings.forEach(([piece, said], place) => {
+    const [id, p, q] = said.split(",").map(parsed);
+    part.append(place ? (place > 1 ? ", " : ` and ${siblings.length - 1} more: `) : "", choice(piece, id, "struck", index));
+    part.append(place ? ` (p ${number(p)})` : ` (p ${number(p)}, q ${number(q)})`);
+  });
+  return part;
+}
+
+function story(row, index) {
+  const [, outcome, , , own, refused, , flags] = row;
+  const line = make("p", "mars-pop-story", OUTCOMES[outcome].meaning), name = OUTCOMES[outcome].name;
+  if (refused.length) line.append(refusal(refused, index));
+  if (own.length && name !== "relaxed") line.append("; the target drew ", choice(own[0], own[1], "struck", index));
+  if (flags === 2 && name === "relaxed") line.append(`, for its coin ${figure(row, "coin")} is not below p/q`);
+  return line;
+}
+
+const figure = (row, name) => written(name, fieldOf(row, name));
+
+function foreseen(row, index) {
+  const codes = (state.latest.judged || "").split(",")[index] || "";
+  if (view.quantity !== "whatif" || !codes) return [];
+  const kept = wouldKeep(row, codes, view.theta), at = kept.indexOf(true);
+  const piece = at >= 0 && !keptByRun(row) ? row[5][at][0] : row[2], line = make("p", "mars-pop-if");
+  line.append(`MARS at θ = ${view.theta}: would `, at >= 0 ? "keep " : "refuse ", pieceNode(at >= 0 ? piece : (row[5][0] || [row[2]])[0]));
+  return [line];
+}
+
+function figures(row) {
+  const list = make("dl", "mars-pop-numbers");
+  for (const [name, help] of row[3] ? FIELDS : []) {
+    const cell = make("div");
+    cell.title = help;
+    cell.append(make("dt", "", name), make("dd", "", figure(row, name)));
+    list.append(cell);
+  }
+  return list;
+}
+
+function alternatives(row, index) {
+  const box = make("div", "mars-pop-top"), [pieces, said] = row[6], values = said.split(",").map(parsed);
+  pieces.forEach((piece, place) => {
+    const [id, p] = values.slice(2 * place), same = id === fieldOf(row, "id");
+    const line = make("div", same ? "same" : ""), track = make("span", "track");
+    track.append(make("i"));
+    track.firstChild.style.width = 100 * Math.min(1, Math.max(0, p)) + "%";
+    line.append(same ? pieceNode(piece) : choice(piece, id, "piece", index), track, make("b", "", number(p)));
+    box.append(line);
+  });
+  const covered = pieces.length ? pieces.reduce((sum, _, place) => sum + values[2 * place + 1], 0) : NaN;
+  box.append(make("p", "mars-pop-covered", "Probability covered: " + share(covered) + (row[7] === 1 ? " (at temperature 1)" : "")));
+  return box;
+}
+
+function place(target) {
+  const outer = lane.getBoundingClientRect(), box = (target.getClientRects()[0] || target.getBoundingClientRect());
+  const width = Math.min(340, outer.width - 16);
+  pop.style.width = width + "px";
+  const left = Math.max(8, Math.min(box.left - outer.left - 12, outer.width - width - 8));
+  pop.style.left = left + "px";
+  const below = box.bottom + 8 + pop.offsetHeight < window.innerHeight || box.top < pop.offsetHeight + 16;
+  pop.style.top = (below ? box.bottom - outer.top + 8 : box.top - outer.top - pop.offsetHeight - 8) + "px";
+}
+
+function fill(index) {
+  const row = state.rows[index], first = index === state.latest.diverges && state.latest.cause;
+  const parts = [heading(row, index), story(row, index), ...foreseen(row, index)];
+  if (first) parts.splice(1, 0, make("p", "mars-pop-first", "First difference: " + state.latest.cause));
+  if (row[3]) parts.push(figures(row), alternatives(row, index));
+  pop.replaceChildren(...parts);
+  pop.classList.toggle("pinned", pinned);
+  if (!pinned) return;
+  if (pop.querySelector(".mars-continue")) pop.append(make("p", "mars-pop-hint", "Choose a token to continue from it in a new lane."));
+  const close = make("button", "mars-pop-close", "×");
+  close.type = "button";
+  close.setAttribute("aria-label", "Close");
+  close.addEventListener("click", leave);
+  pop.append(close);
+}
+
+// Back to the text, where the arrow keys go on.
+function leave() {
+  hide(true);
+  text.focus({ preventScroll: true });
+}

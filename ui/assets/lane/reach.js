@@ -1,0 +1,100 @@
+// Hover, click and keys: one stop of the Tab key for the text, arrow keys inside it; Enter or a click pins a token.
+function show(index, speak) {
+  const row = state.rows[index], target = text.children[index];
+  if (!row || !target) return;
+  text.children[active]?.classList.remove("active");
+  active = index;
+  target.classList.add("active");
+  fill(index);
+  pop.hidden = false;
+  place(target);
+  if (speak) spoken.textContent = said(row, index);
+}
+
+function said(row, index) {
+  const told = [row[2], outcomeOf(row), `position ${index}`];
+  if (row[3]) told.push(`r ${figure(row, "r")}`, `p ${figure(row, "p")}`);
+  if (row[4].length && outcomeOf(row) === "relaxed") told.push(`the target drew ${row[4][0]}`);
+  if (index === state.latest.diverges && state.latest.cause) told.push("first difference: " + state.latest.cause);
+  return told.join(", ");
+}
+
+function hide(force) {
+  if (pinned && !force) return;
+  pinned = false;
+  pop.hidden = true;
+  if (active >= 0) rested = active;
+  text.children[active]?.classList.remove("active");
+  active = -1;
+}
+
+// Pins a token and chooses its step, for the draft tree below; only once the run has ended.
+function pin(index) {
+  pinned = true;
+  show(index);
+  if (ended()) trigger("select", { index });
+}
+
+function line(direction) {
+  const here = text.children[active].getBoundingClientRect();
+  let best = active, distance = Infinity;
+  for (let i = active + direction; i >= 0 && i < length(); i += direction) {
+    const box = text.children[i].getBoundingClientRect();
+    const away = direction * (box.top - here.top);
+    if (away > 1.8 * here.height && distance < Infinity) break;
+    if (away > 4 && Math.abs(box.left - here.left) < distance) [best, distance] = [i, Math.abs(box.left - here.left)];
+  }
+  return best;
+}
+
+const MOVES = {
+  ArrowRight: () => active + 1, ArrowLeft: () => active - 1, ArrowDown: () => line(1), ArrowUp: () => line(-1),
+  Home: () => 0, End: () => length() - 1,
+};
+
+function press(event) {
+  if (event.key === "Escape") return hide(true);
+  if (event.key === "Enter" && active >= 0) return pinned ? hide(true) : pin(active);
+  if (!(event.key in MOVES) || !length() || event.ctrlKey || event.metaKey || event.altKey) return;
+  event.preventDefault();
+  const next = active < 0 ? (event.key === "End" ? length() - 1 : event.key === "Home" ? 0 : rested) : MOVES[event.key]();
+  pinned = false;
+  show(Math.max(0, Math.min(next, length() - 1)), true);
+  text.children[active]?.scrollIntoView({ block: "nearest" });
+  place(text.children[active]);
+}
+
+function click(event) {
+  const target = event.target.closest(".tok");
+  if (!target) return;
+  const index = Number(target.dataset.i), again = pinned && index === active;
+  hide(true);
+  if (!again) pin(index);
+}
+
+function jump({ lane: side, position }) {
+  hide(true);
+  const target = text.children[position];
+  if (!target || !state.rows.length) return;
+  if (position >= length()) tell("mars:clock", { scope: props.scope, t: null });
+  target.scrollIntoView({ block: "center", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+  if (side !== props.lane) return;
+  text.focus({ preventScroll: true });
+  pinned = true;
+  show(position, true);
+}
+
+text.addEventListener("keydown", press);
+text.addEventListener("click", click);
+text.addEventListener("mouseover", (event) => {
+  const target = event.target.closest(".tok");
+  if (target && !pinned) show(Number(target.dataset.i));
+});
+lane.addEventListener("mouseleave", () => hide());
+text.addEventListener("blur", () => hide());
+text.addEventListener("scroll", () => { if (active >= 0) place(text.children[active]); });
+pop.addEventListener("keydown", (event) => { if (event.key === "Escape") leave(); });
+parting.firstElementChild.addEventListener("click", () => jump({ lane: props.lane, position: state.latest.diverges }));
+listen("mars:show", jump);
+const look = () => setTimeout(() => { follows = text.scrollTop + text.clientHeight >= text.scrollHeight - 40; }, 120);
+for (const deed of ["wheel", "touchmove", "pointerup", "keyup"]) text.addEventListener(deed, look, { passive: true });

@@ -1,0 +1,61 @@
+// The replay: all runs from their recorded step times on one clock. At its end everything is shown again.
+let playing = false, t = null, before = 0;
+const whole = () => Math.max(0, ...readable().map((lane) => lane.latest.times?.at(-1) ?? 0));
+
+function seek(to) {
+  t = to;
+  tell("mars:clock", { t });
+  const all = whole(), now = t ?? all;
+  scrub.max = all;
+  scrub.value = now;
+  time.textContent = `${duration(now)} of ${duration(all)}`;
+  scrub.setAttribute("aria-valuetext", time.textContent);
+  play.textContent = playing ? "Pause" : t === null ? "Replay" : "Play";
+}
+
+function tick(now) {
+  if (!playing) return;
+  const next = t + ((now - before) / 1000) * Number(speed.value);
+  before = now;
+  if (next >= whole()) stop();
+  else seek(next);
+  if (playing) requestAnimationFrame(tick);
+}
+
+function start() {
+  playing = true;
+  before = performance.now();
+  seek(t ?? 0);
+  requestAnimationFrame(tick);
+}
+
+function stop() {
+  playing = false;
+  seek(null);
+}
+
+function pause() {
+  playing = false;
+  seek(t);
+}
+
+// Only what has ended can be foreseen and replayed; its place is kept meanwhile, so that nothing moves.
+function offer() {
+  const ready = readable().length > 0 && !busy();
+  if (!ready && t !== null) stop();
+  at("wait").hidden = ready;
+  at("whatif").hidden = at("replay").hidden = !ready;
+  if (ready) seek(null);
+  adopt();
+}
+
+play.addEventListener("click", () => (playing ? pause() : start()));
+scrub.addEventListener("input", () => {
+  const to = Number(scrub.value);
+  if (to >= whole()) return stop();
+  seek(to);
+});
+speed.value = "1";
+listen("mars:lane", offer);
+listen("mars:clock", (told) => { if (told.t === null && t !== null) stop(); });
+offer();

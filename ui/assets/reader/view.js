@@ -1,0 +1,92 @@
+// How the text is coloured: choosers, the legend with the ends of the scale, and the counts at another θ.
+let chosen = { ...(views[props.scope] || PLAIN) };
+let runs = chosen.runs;  // whose θ the slider began with
+const label = (value) => number(value).replace(/\.0+$/, "");
+
+function choose(change) {
+  chosen = { ...chosen, ...change };
+  views[props.scope] = chosen;
+  tell("mars:view", chosen);
+  draw();
+}
+
+function draw() {
+  quantity.value = chosen.quantity;
+  granularity.value = chosen.granularity;
+  at("each").hidden = ["outcome", "whatif"].includes(chosen.quantity);
+  at("strength").hidden = at("reset").hidden = chosen.quantity === "outcome";
+  intensity.value = 100 * chosen.intensity;
+  intensity.setAttribute("aria-valuetext", Math.round(100 * chosen.intensity) + " %");
+  steps.checked = chosen.steps;
+  theta.value = chosen.theta;
+  output.textContent = "θ = " + chosen.theta;
+  theta.setAttribute("aria-valuetext", output.textContent);
+  bar.style.setProperty("--mars-strength", chosen.intensity);
+  legend.replaceChildren(...key());
+}
+
+function key() {
+  const scale = QUANTITIES[chosen.quantity];
+  if (scale.key === "outcome") return [make("span", "mars-r-words", "Underlines say what became of a token; the legend below names them.")];
+  if (scale.key === "whatif") return foreseen();
+  const strip = make("span", "mars-r-scale " + (scale.key === "r" ? "parted" : "plain"));
+  const words = chosen.granularity === "token" ? "" : chosen.granularity === "word" ? `${scale.most} of each word` : "mean of each sentence";
+  if (scale.key === "r") {
+    const mark = make("i", "mars-r-mark");
+    strip.style.setProperty("--mars-at", 100 * chosen.theta + "%");
+    mark.append(make("b", "", "θ " + chosen.theta));
+    strip.append(mark);
+  }
+  const [from, to] = scale.key === "r" ? ["≤ 0", "1"] : [end(scale, scale.pale), end(scale, scale.strong)];
+  return [make("span", "mars-r-end", from), strip, make("span", "mars-r-end", to), ...(words ? [make("span", "mars-r-words", words)] : [])];
+}
+
+const end = (scale, value) => (value === scale.open ? "≥ " : "") + label(value);
+
+function foreseen() {
+  const found = [swatch("kept", "would be kept"), swatch("refused", "would be rejected")];
+  for (const lane of readable()) {
+    const { judged, kept, more, fewer } = countKept(lane.rows, lane.latest.judged || "", chosen.theta);
+    const part = make("span", "mars-r-count");
+    part.append(make("b", "", lane.latest.title), judged ? ` ${count(kept)} of ${count(judged)} drafts` : " no drafts");
+    if (judged) part.append(make("small", "", more || fewer ? ` (+${count(more)} −${count(fewer)})` : " (as it ran)"));
+    part.title = `Of the drafts that this run judged, MARS at θ = ${chosen.theta} would keep so many: + refused by the run, − kept by it.`;
+    found.push(part);
+  }
+  return found;
+}
+
+function swatch(name, words) {
+  const part = make("span", "mars-r-swatch");
+  part.append(make("i", name), words);
+  return part;
+}
+
+// The θ of these runs, where one has one: the slider begins there.
+function adopt() {
+  const found = lanes(), ran = found.map((lane) => lane.run).join(" ");
+  const own = found.map((lane) => lane.latest.theta).find((value) => typeof value === "number");
+  if (ran !== runs && own !== undefined) {
+    runs = ran;
+    choose({ theta: own, runs });
+  } else draw();
+}
+
+function reset() {
+  const own = readable().map((lane) => lane.latest.theta).find((value) => typeof value === "number");
+  choose({ ...PLAIN, theta: own ?? PLAIN.theta, runs });
+}
+
+for (const { key: name, title } of props.quantities) {
+  const option = make("option", "", title);
+  option.value = name;
+  quantity.append(option);
+}
+quantity.addEventListener("change", () => choose({ quantity: quantity.value }));
+granularity.addEventListener("change", () => choose({ granularity: granularity.value }));
+intensity.addEventListener("input", () => choose({ intensity: Number(intensity.value) / 100 }));
+steps.addEventListener("change", () => choose({ steps: steps.checked }));
+theta.addEventListener("input", () => choose({ theta: Number(theta.value), quantity: "whatif" }));
+at("reset").addEventListener("click", reset);
+at("run").hidden = props.runs === false;
+at("run").addEventListener("click", () => trigger("select", { theta: chosen.theta }));

@@ -1,0 +1,26 @@
+"""The panel of compared runs: its component, and what its value says."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import gradio as gr
+
+from ui.history.runs import RunTable, amount_words
+from ui.token_view import asset, to_json
+
+
+def runs_json(table: RunTable, message: str = "") -> str:
+    """``message``: one sentence on what was not done; empty where all went well."""
+    words = amount_words(len(table.columns)) if table.columns else ""
+    return to_json(asdict(table) | {"words": words, "message": message})
+
+
+def runs_component() -> gr.HTML:
+    return gr.HTML(
+        value=runs_json(RunTable()),
+        html_template=asset("runs.html"),
+        js_on_load=asset("runs.js"),
+        apply_default_css=False,
+        elem_id="history-runs",
+    )

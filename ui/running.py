@@ -1,0 +1,180 @@
+"""The events of Compare that compute: Compare, a new seed, a new θ, continuing from a token; and Stop. All share one slot."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from ui.arrange import Lanes
+from ui.ask import Ask, count_prompt
+from ui.components import words
+from ui.fields import Fields
+from ui.form import MOST_LANES
+from ui.frames import Frame, Shown
+from ui.handlers import continue_run, run_comparison
+from ui.result_view import ResultView, Updates
+from ui.workplace import Workplace
+
+ACCELERATOR = "accelerator"  # the one slot that everything which computes shares
+PRIVATE: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+LARGEST_NEW_SEED = 2**31 - 1
+Wish = tuple[int, int, int]  # continue: column, output position, token id
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What the events need to know of each other."""
+
+    workplace: Workplace
+    ask: Ask
+    fields: Fields
+    lanes: Lanes
+    view: ResultView
+
+    @property
+    def buttons(self) -> list[Any]:
+        return [self.ask.run, self.ask.again, self.ask.stop, *self.lanes.all_buttons]
+
+    @property
+    def outputs(self) -> list[Any]:
+        return [*self.view.outputs, self.lanes.shown]
+
+    def updates(self, frame: Frame) -> Updates:
+        """A frame as updates; details are shown with the frame that ends a comparison, and hidden with the one that opens it."""
+        changed = self.view.update(frame.strip, frame.lanes)
+        changed |= {self.lanes.shown: frame.shown} if frame.shown else {}
+        return changed | self.view.show(frame.details) if frame.details or frame.shown else changed
+
+
+def wire_running(parts: Running) -> None:
+    """Compare and its kin, and Stop."""
+    ask, fields = parts.ask, parts.fields
+    workplace = parts.workplace
+
+    def compare(request: gr.Request, *values: Any) -> Iterator[Updates]:
+        for frame in run_comparison(workplace, fields.form(values), str(request.session_hash)):
+            yield parts.updates(frame)
+
+    def ask_stop(request: gr.Request) -> Any:
+        workplace.stops.request(str(request.session_hash))
+        return gr.update(value="Stopping …", interactive=False)
+
+    pressed = gr.on(
+        [ask.run.click, ask.by_name["prompt"].submit], _begin(parts), None, _begin_outputs(parts), queue=False,
+        trigger_mode="once", **PRIVATE,
+    )  # fmt: skip
+    _run(parts, pressed, compare, fields.inputs)
+    again = ask.again.click(
+        lambda: random.randint(0, LARGEST_NEW_SEED), None, ask.by_name["seed"], queue=False, trigger_mode="once", **PRIVATE
+    )  # fmt: skip
+    _run(parts, _begun(parts, again), compare, fields.inputs)
+    ask.stop.click(ask_stop, None, ask.stop, queue=False, **PRIVATE)
+    _wire_theta(parts, compare)
+    _wire_continue(parts)
+
+
+def _begin(parts: Running) -> Callable[[gr.Request], Updates]:
+    def begin(request: gr.Request) -> Updates:
+        parts.workplace.stops.begin(str(request.session_hash))
+        starting = words("Starting; if another comparison is running, this one waits for it …", "running")
+        shown = {
+            parts.ask.run: gr.update(visible=False),
+            parts.ask.again: gr.update(interactive=False),
+            parts.ask.stop: gr.update(visible=True, interactive=True, value="Stop"),
+        }
+        return shown | parts.lanes.lock() | parts.view.update(starting, ())
+
+    return begin
+
+
+def _begin_outputs(parts: Running) -> list[Any]:
+    return [*parts.buttons, parts.view.strip]
+
+
+def _begun(parts: Running, event: Any) -> Any:
+    return event.then(_begin(parts), None, _begin_outputs(parts), queue=False, **PRIVATE)
+
+
+def _run(parts: Running, begun: Any, handler: Callable[..., Iterator[Updates]], inputs: Sequence[Any]) -> None:
+    """``handler`` in the one slot, after ``begun``; afterwards the buttons are as before."""
+
+    def broke() -> Updates:
+        said = "The comparison broke off by an error of this program; its log says more."
+        return parts.view.update(words(said, "failed"), ())
+
+    def end(count: int) -> Updates:
+        shown = {parts.ask.run: gr.update(visible=True), parts.ask.stop: gr.update(visible=False)}
+        return shown | {parts.ask.again: gr.update(interactive=True)} | parts.lanes.unlock(count)
+
+    running = begun.then(
+        handler, list(inputs), parts.outputs, concurrency_id=ACCELERATOR, concurrency_limit=1, **PRIVATE
+    )
+    running.failure(broke, None, [parts.view.strip], queue=False, **PRIVATE)
+    ended = running.then(end, parts.lanes.count, parts.buttons, queue=False, **PRIVATE)
+    ended.then(count_prompt(parts.workplace), parts.ask.counted, parts.ask.tokens, queue=False, **PRIVATE)
+
+
+def _wire_theta(parts: Running, compare: Callable[..., Iterator[Updates]]) -> None:
+    """“Run with this θ” of the bar above the lanes: θ goes to the lanes whose rule has one, else to the last as MARS."""
+    heads = parts.lanes.heads
+
+    def take(event: gr.EventData, count: int, *values: Any) -> Updates:
+        theta = event._data.get("theta")
+        rules = values[:: len(heads[0].inputs)][:count]
+        if not isinstance(theta, int | float) or not 0 <= theta <= 1:
+            return {heads[0].rule: gr.update()}
+        having = {lane: rule for lane, rule in enumerate(rules) if (rule, "theta") in heads[lane].parameters}
+        if not having:
+            return heads[count - 1].write("mars", {"theta": float(theta)})
+        return {heads[lane].parameters[rule, "theta"]: float(theta) for lane, rule in having.items()}
+
+    taken = parts.view.reader.select(
+        take, [parts.lanes.count, *parts.lanes.head_fields], parts.lanes.head_fields, queue=False, **PRIVATE
+    )
+    _run(parts, _begun(parts, taken), compare, parts.fields.inputs)
+
+
+def _wire_continue(parts: Running) -> None:
+    """A click on an alternative of a token: a wish, which opens the new lane and runs there."""
+    wish = gr.State(None)
+    lanes, view = parts.lanes, parts.view
+
+    def wished(column: int) -> Any:
+        def take(event: gr.EventData) -> Any:
+            index, token = event._data.get("index"), event._data.get("token")
+            return (
+                (column, index, token, random.random())
+                if isinstance(index, int) and isinstance(token, int)
+                else gr.skip()
+            )
+
+        return take
+
+    def open_lane(asked: tuple[int, int, int, float], count: int, shown: Shown | None, *values: Any) -> Updates:
+        if shown is None or None in shown.lanes or count >= MOST_LANES:
+            return {lanes.count: count}  # the run itself says why it cannot be
+        size = len(lanes.heads[0].inputs)
+        source = values[asked[0] * size : (asked[0] + 1) * size]
+        return lanes.set_count(view, count + 1) | dict(zip(lanes.heads[count].inputs, source, strict=True))
+
+    def go_on(asked: tuple[int, int, int, float], shown: Shown | None, request: gr.Request) -> Iterator[Updates]:
+        if shown is None:
+            yield view.update(words("There is no run to continue; press Compare first.", "failed"), ())
+            return
+        column, index, token, _ = asked
+        for frame in continue_run(parts.workplace, shown, column, index, token, str(request.session_hash)):
+            yield parts.updates(frame)
+
+    for column, component in enumerate(view.lanes):
+        component.select(
+            wished(column), None, wish, **PRIVATE
+        )  # queued: else gradio does not tell that a state changed
+    opened = wish.change(
+        open_lane, [wish, lanes.count, lanes.shown, *lanes.head_fields],
+        [lanes.count, *lanes.all_buttons, *view.cards, *lanes.head_fields], queue=False, **PRIVATE,
+    )  # fmt: skip
+    _run(parts, _begun(parts, opened), go_on, [wish, lanes.shown])

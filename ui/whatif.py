@@ -1,0 +1,107 @@
+"""What MARS at another θ would do with the drafts of a stored run, draft by draft. Values in, values out: no gradio.
+
+A draft is judged where the run judged it, after the text that the run wrote. So this is a statement on the stored trace: from the
+first changed decision on, a real run at that θ would read another text. ``ui/assets/lane/rows.js`` counts the same in the browser.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from mars_core.types import DraftMode, Outcome, RunConfig, Step, Token, Trace
+
+KEPT = (Outcome.ACCEPTED, Outcome.RELAXED)
+HIGH, LOW = 1, 2  # bits of a code: kept where the target is sure, kept at low margin
+
+
+class Judged(NamedTuple):
+    """A drafted token that the run judged. ``low``, ``high``: whether MARS keeps it at low margin, and elsewhere."""
+
+    position: int
+    r: float  # nan where z₁ ≤ 0: never a low margin
+    low: bool
+    high: bool
+    kept: bool  # by the run
+
+    def kept_at(self, theta: float) -> bool:
+        return self.low if self.r > theta else self.high
+
+    @property
+    def code(self) -> str:
+        """Both answers as one digit."""
+        return str(LOW * self.low + HIGH * self.high)
+
+
+class Counts(NamedTuple):
+    """What MARS at one θ would do with the drafts of a run."""
+
+    judged: int
+    kept: int
+    more: int  # kept, though the run refused them
+    fewer: int  # refused, though the run kept them
+
+
+def samples_drafts(config: RunConfig) -> bool:
+    """Whether the run's drafts were sampled: at temperature 0 every draft is judged as a greedy one."""
+    return (
+        config.drafter.mode is DraftMode.SAMPLED and config.sampling.temperature > 0 and config.drafter.kind == "model"
+    )
+
+
+def judged(trace: Trace) -> tuple[Judged, ...]:
+    """Every drafted token that was judged on the way of the text, in the order of the trace."""
+    if samples_drafts(trace.config):
+        return tuple(_by_coin(token) for step in trace.steps for token in step.tokens if token.node)
+    return tuple(draft for step in trace.steps for draft in _by_draw(step))
+
+
+def counts(drafts: Sequence[Judged], theta: float) -> Counts:
+    """The counts that the page shows at ``theta``."""
+    kept = [draft.kept_at(theta) for draft in drafts]
+    more = sum(now and not draft.kept for draft, now in zip(drafts, kept, strict=True))
+    fewer = sum(draft.kept and not now for draft, now in zip(drafts, kept, strict=True))
+    return Counts(len(drafts), sum(kept), more, fewer)
+
+
+def codes(trace: Trace) -> str:
+    """For lane.js: the codes of the drafts judged at each emitted token, refused siblings in order; one entry a token."""
+    entries: list[str] = []
+    entry = ""
+    drafts = iter(judged(trace))
+    for token in (token for step in trace.steps for token in step.tokens):
+        entry += next(drafts).code if token.node else ""
+        if token.outcome is not Outcome.REJECTED:
+            entries.append(entry)
+            entry = ""
+    return ",".join(entries)
+
+
+def _by_coin(token: Token) -> Judged:
+    """Sampled drafts: at low margin the two best and no other, elsewhere min(1, p/q)."""
+    low, high = token.id in (token.id1, token.id2), token.coin < (min(1.0, token.p / token.q) if token.q else 1.0)
+    return Judged(token.position, token.r, low, high, token.outcome in KEPT)
+
+
+def _by_draw(step: Step) -> Iterator[Judged]:
+    """Greedy drafts: what the target draws itself, else at low margin the better drafted one of the two best."""
+    children: defaultdict[int, dict[int, int]] = defaultdict(
+        dict
+    )  # node → drafted id after it → the first node that has it
+    for number, node in enumerate(step.nodes, start=1):
+        children[node.parent].setdefault(node.id, number)
+    for token in step.tokens:
+        if token.node:
+            drafted = children[token.parent] or {token.id: token.node}
+            first = drafted[token.id] == token.node
+            own = first and token.id == token.own
+            low = own or (first and token.own not in drafted and token.id == _forgiven(token, drafted))
+            yield Judged(token.position, token.r, low, own, token.outcome in KEPT)
+
+
+def _forgiven(token: Token, drafted: Mapping[int, int]) -> int | None:
+    """The one of the drafted ids that a low margin lets through: the best first, of equal ones the earlier drafted."""
+    best = (token.id1, token.id2)
+    wanted = [id_ for id_ in drafted if id_ in best] if token.gap == 0 else [id_ for id_ in best if id_ in drafted]
+    return wanted[0] if wanted else None
