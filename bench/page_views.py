@@ -87,6 +87,7 @@ def stream(browser: Browser, folder: Path, tokens: int) -> Streamed:
         page.click("#remove-lane-1")
         page.get_by_label("Max new tokens", exact=True).fill(str(tokens))
         page.locator("#prompt textarea").fill(" ".join(["t1"] * 8))
+        page.wait_for_function("window.Plotly")  # loaded while the page is idle
         blocked(page)
         page.click("#compare")
         page.wait_for_selector("#compare-lane-0 [data-state=completed]")

@@ -14,7 +14,7 @@ from ui.address import address_component, wire_tabs
 from ui.api import build_api
 from ui.compare import build_compare_tab
 from ui.downloads import download_routes
-from ui.figure_view import plotly_route
+from ui.figure_view import plotly_route, plotly_script
 from ui.history.again import wire_again
 from ui.history.tab import build_history_tab
 from ui.sweep import build_sweep_tab
@@ -38,7 +38,7 @@ def build_app(workplace: Workplace) -> gr.Blocks:
         gr.HTML(
             value="",
             html_template=asset("top.html"),
-            js_on_load=asset("top.js"),
+            js_on_load=f"{plotly_script()}\n{asset('top.js')}",
             apply_default_css=False,
             device=f"{pool.device}, {str(pool.dtype).removeprefix('torch.')}",
         )
@@ -57,7 +57,16 @@ def build_app(workplace: Workplace) -> gr.Blocks:
         by_id = {"compare": compare, "sweep": sweep, "history": history, "votes": votes, "about": about}
         wire_tabs(address, tabs, by_id)
         wire_again(place, kept, asked, tabs)
+        _quiet(page, asked.view.strip)
     return page
+
+
+def _quiet(page: gr.Blocks, target: gr.HTML) -> None:
+    """Gradio tells how an event fares to each of its outputs, at every message of any event, even where nothing shows it: with
+    hundreds of components that takes the browser longer than a frame. The events say how they fare themselves; Gradio tells ``target``."""
+    for event in page.fns.values():
+        if event.show_progress == "hidden":
+            event.show_progress_on = [target]
 
 
 def page_routes(store: RunStore) -> list[BaseRoute]:

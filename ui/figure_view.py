@@ -33,21 +33,24 @@ def plotly_route() -> Route:
     return Route(f"/{SOURCE}", send, methods=["GET"])
 
 
+def plotly_script() -> str:
+    """``library()``: the promise of Plotly, for scripts that need it."""
+    return f"const PLOTLY = {to_json(f'{SOURCE}?v={plotly.__version__}')};\n{asset('plotly.js')}"
+
+
 def figure_component(
     *, scope: str, name: str, label: str, empty: str = "There is nothing to draw.", wide: bool = False
 ) -> gr.HTML:
     """An empty figure; its value is ``figure_json``. ``name`` is unique in its ``scope`` and names downloads; ``label`` says
-    what it shows; ``empty`` is written where there is none; a ``wide`` one
-    scrolls in a narrow window. All are texts of ours.
+    what it shows; ``empty`` is written where there is none; a ``wide`` one scrolls in a narrow window. All are texts of ours.
 
     They stand in the script itself: one that starts late, in a part of the page that was hidden, has its properties only later.
     """
     given = {"scope": scope, "name": name, "label": label, "empty": empty, "themed": dict(THEMED)}
-    source = f"{SOURCE}?v={plotly.__version__}"
     return gr.HTML(
         value=figure_json(None),
         html_template=asset("figure.html"),
-        js_on_load=f"const GIVEN = {to_json(given | {'source': source})};\n{asset('figure.js')}",
+        js_on_load=f"const GIVEN = {to_json(given)};\n{plotly_script()}\n{asset('figure.js')}",
         apply_default_css=False,
         elem_id=f"{scope}-{name}",
         elem_classes=["mars-figure-block", *(["mars-wide"] if wide else [])],

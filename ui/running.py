@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
 import gradio as gr
@@ -16,6 +18,7 @@ from ui.fields import Fields
 from ui.form import MOST_LANES
 from ui.frames import Frame, Shown
 from ui.handlers import continue_run, run_comparison
+from ui.result import Details
 from ui.result_view import ResultView, Updates
 from ui.workplace import Workplace
 
@@ -23,6 +26,26 @@ ACCELERATOR = "accelerator"  # the one slot that everything which computes share
 PRIVATE: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 LARGEST_NEW_SEED = 2**31 - 1
 Wish = tuple[int, int, int]  # continue: column, output position, token id
+
+
+class Ended:
+    """Details of comparisons that ended, by visitor, until they are shown. Safe between threads; keeps the latest ones only."""
+
+    MOST = 32
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[str, Details] = OrderedDict()
+        self._lock = Lock()
+
+    def keep(self, visitor: str, details: Details) -> None:
+        with self._lock:
+            self._waiting[visitor] = details
+            while len(self._waiting) > self.MOST:
+                self._waiting.popitem(last=False)
+
+    def take(self, visitor: str) -> Details | None:
+        with self._lock:
+            return self._waiting.pop(visitor, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +57,30 @@ class Running:
     fields: Fields
     lanes: Lanes
     view: ResultView
+    ended: Ended = field(default_factory=Ended)
 
     @property
     def buttons(self) -> list[Any]:
         return [self.ask.run, self.ask.again, self.ask.stop, *self.lanes.all_buttons]
 
     @property
-    def outputs(self) -> list[Any]:
-        return [*self.view.outputs, self.lanes.shown]
+    def streamed(self) -> list[Any]:
+        """What frames change. As few as can be: for every frame the browser looks for each of them among all components of the page."""
+        return [self.view.strip, *self.view.lanes, self.lanes.shown, self.view.details.box]
 
-    def updates(self, frame: Frame) -> Updates:
-        """A frame as updates; details are shown with the frame that ends a comparison, and hidden with the one that opens it."""
+    def updates(self, frame: Frame, visitor: str) -> Updates:
+        """A frame as updates; the details are hidden with the frame that opens a comparison, and shown by the event after the last."""
         changed = self.view.update(frame.strip, frame.lanes)
-        changed |= {self.lanes.shown: frame.shown} if frame.shown else {}
-        return changed | self.view.show(frame.details) if frame.details or frame.shown else changed
+        if frame.details:
+            self.ended.keep(visitor, frame.details)
+        return changed | (
+            {self.lanes.shown: frame.shown, self.view.details.box: gr.update(visible=False)} if frame.shown else {}
+        )
+
+    def details(self, visitor: str) -> Updates:
+        """Those of the comparison that just ended; without one nothing changes."""
+        details = self.ended.take(visitor)
+        return self.view.show(details) if details else {self.view.details.box: gr.update()}
 
 
 def wire_running(parts: Running) -> None:
@@ -56,8 +89,9 @@ def wire_running(parts: Running) -> None:
     workplace = parts.workplace
 
     def compare(request: gr.Request, *values: Any) -> Iterator[Updates]:
-        for frame in run_comparison(workplace, fields.form(values), str(request.session_hash)):
-            yield parts.updates(frame)
+        visitor = str(request.session_hash)
+        for frame in run_comparison(workplace, fields.form(values), visitor):
+            yield parts.updates(frame, visitor)
 
     def ask_stop(request: gr.Request) -> Any:
         workplace.stops.request(str(request.session_hash))
@@ -106,15 +140,19 @@ def _run(parts: Running, begun: Any, handler: Callable[..., Iterator[Updates]], 
         said = "The comparison broke off by an error of this program; its log says more."
         return parts.view.update(words(said, "failed"), ())
 
+    def show(request: gr.Request) -> Updates:
+        return parts.details(str(request.session_hash))
+
     def end(count: int) -> Updates:
         shown = {parts.ask.run: gr.update(visible=True), parts.ask.stop: gr.update(visible=False)}
         return shown | {parts.ask.again: gr.update(interactive=True)} | parts.lanes.unlock(count)
 
     running = begun.then(
-        handler, list(inputs), parts.outputs, concurrency_id=ACCELERATOR, concurrency_limit=1, **PRIVATE
+        handler, list(inputs), parts.streamed, concurrency_id=ACCELERATOR, concurrency_limit=1, **PRIVATE
     )
     running.failure(broke, None, [parts.view.strip], queue=False, **PRIVATE)
-    ended = running.then(end, parts.lanes.count, parts.buttons, queue=False, **PRIVATE)
+    shown = running.then(show, None, parts.view.details.outputs, queue=False, **PRIVATE)
+    ended = shown.then(end, parts.lanes.count, parts.buttons, queue=False, **PRIVATE)
     ended.then(count_prompt(parts.workplace), parts.ask.counted, parts.ask.tokens, queue=False, **PRIVATE)
 
 
@@ -166,8 +204,9 @@ def _wire_continue(parts: Running) -> None:
             yield view.update(words("There is no run to continue; press Compare first.", "failed"), ())
             return
         column, index, token, _ = asked
-        for frame in continue_run(parts.workplace, shown, column, index, token, str(request.session_hash)):
-            yield parts.updates(frame)
+        visitor = str(request.session_hash)
+        for frame in continue_run(parts.workplace, shown, column, index, token, visitor):
+            yield parts.updates(frame, visitor)
 
     for column, component in enumerate(view.lanes):
         component.select(

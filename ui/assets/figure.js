@@ -1,6 +1,6 @@
 // One figure, drawn by Plotly once it is in sight and again when its value or the theme changes; GIVEN is what is fixed about it.
-// Plotly comes from this page's own server, once for the window. The value is one JSON string: {figure, csv, title}, or null. Everything here is written with
-// textContent; what Plotly would read as markup was escaped by the server.
+// The value is one JSON string: {figure, csv, title}, or null. Everything here is written with textContent; what Plotly would read as
+// markup was escaped by the server.
 const box = element.querySelector(".mars-figure"), plot = box.querySelector(".mars-plot");
 const caption = box.querySelector("figcaption"), note = box.querySelector(".mars-figure-note"), tools = box.querySelector(".mars-figure-tools");
 const VALUES = new Set(["x", "y", "z", "base", "text", "customdata", "meta"]);  // of traces: no colours in them
@@ -10,14 +10,6 @@ const touch = matchMedia("(pointer: coarse)").matches;  // there a drag scrolls 
 
 let value = null, version = 0, under = false;
 let shown = { version: -1, dark: false, width: 0 };
-
-const library = () => window.marsPlotly ||= new Promise((done, fail) => {
-  const script = document.createElement("script");
-  script.src = GIVEN.source;
-  script.onload = () => done(window.Plotly);
-  script.onerror = () => { window.marsPlotly = null; script.remove(); fail(new Error("no plotly")); };
-  document.head.append(script);
-});
 
 // One figure a task, so that no chart keeps the page from answering for long.
 function turn() {

@@ -1,4 +1,5 @@
-// The top of the page: device, and the switch between light and dark, kept by the browser.
+// The top of the page: device, and the switch between light and dark, kept by the browser. While the page is idle it loads Plotly, so that
+// the first figure need not wait for it.
 element.querySelector(".mars-chip").textContent = props.device;
 const button = element.querySelector(".mars-theme");
 const isDark = () => document.body.classList.contains("dark");
@@ -8,3 +9,6 @@ function draw() { button.textContent = isDark() ? "Light" : "Dark"; }
 if (kept() && !new URLSearchParams(location.search).has("__theme")) document.body.classList.toggle("dark", kept() === "dark");
 button.addEventListener("click", () => { document.body.classList.toggle("dark"); keep(isDark() ? "dark" : "light"); draw(); });
 draw();
+const ahead = () => library().catch(() => {});
+if (window.requestIdleCallback) requestIdleCallback(ahead, { timeout: 8000 });
+else setTimeout(ahead, 3000);

@@ -1,0 +1,8 @@
+// Plotly, from this page's own server, once for the window; PLOTLY says where it is.
+const library = () => window.marsPlotly ||= new Promise((done, fail) => {
+  const script = document.createElement("script");
+  script.src = PLOTLY;
+  script.onload = () => done(window.Plotly);
+  script.onerror = () => { window.marsPlotly = null; script.remove(); fail(new Error("no plotly")); };
+  document.head.append(script);
+});
