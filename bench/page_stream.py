@@ -17,7 +17,7 @@ from unittest.mock import patch
 from mars_core.models import CATALOG, ModelPool, Pair
 from mars_core.session import Session
 from storage import RunStore
-from ui import handlers
+from ui import handlers, runs
 from ui.form import Form, LaneForm, read_configs
 from ui.workplace import Workplace
 
@@ -84,8 +84,8 @@ def compare(rounds: int) -> list[Shown]:
         for owner, name in (
             (store, "new_comparison"),
             (store, "save_run"),
-            (handlers, "token_rows"),
-            (handlers, "ended_view"),
+            (runs, "token_rows"),
+            (runs, "ended_view"),
         ):
             patches.enter_context(patch.object(owner, name, clocked(clock, getattr(owner, name))))
         place = Workplace(ModelPool(), store, engine=engine, order=lambda lanes: list(range(lanes)))
