@@ -18,7 +18,6 @@ from evaluation.plan import BASELINE, Cell, Plan
 from evaluation.sweep import Result, result_of
 from mars_core.comparison import RUN_FAILURES, execution_order, warm_up
 from mars_core.types import PromptConfig, RuleConfig, RunConfig, Sampling, Status, Trace
-from mars_core.validation import validate
 from storage import RunStore, Source, StorageError
 
 if TYPE_CHECKING:
@@ -77,6 +76,8 @@ class Sweep:
 
 def check(plan: Plan, session: Session) -> None:
     """Raises ValueError with one sentence for the first setting that these models cannot run."""
+    from mars_core.validation import validate  # here, as session below: the page starts without all that models need
+
     for cell in plan.cells:
         for config in configs_of(plan, session, Task(cell, 0, 0)):
             validate(config, session.pair)

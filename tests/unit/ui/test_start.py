@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -71,3 +73,9 @@ def test_mcp_is_asked_for_in_words_and_its_package_by_name(
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(ValueError, match=words):
         app.settings()
+
+
+def test_the_page_does_not_import_what_only_models_need() -> None:
+    code = "import sys, app; print([name for name in ('transformers', 'mars_core.decoder') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
