@@ -8,6 +8,8 @@ const CONFIG = { displayModeBar: false, displaylogo: false, showTips: false, dou
 const SYSTEM = "system-ui, sans-serif";  // an image knows no font of the page
 const touch = matchMedia("(pointer: coarse)").matches;  // there a drag scrolls the page
 
+const ROUNDS = 5;  // a scrollbar that comes and goes must not keep it busy for ever
+
 let value = null, version = 0, under = false;
 let shown = { version: -1, dark: false, width: 0 };
 
@@ -63,7 +65,10 @@ async function paint(Plotly) {
   box.dataset.state = "drawn";
 }
 
-// Whatever changed: at most one drawing is under way, and it takes what is newest.
+const behind = () => value && plot.clientWidth &&
+  (shown.version !== version || shown.dark !== isDark() || shown.width !== plot.clientWidth);
+
+// Whatever changed: at most one drawing is under way, for a second one would break the first; it goes on until it shows what is newest.
 async function draw() {
   if (!element.isConnected) return leave();
   if (under || !value || !plot.clientWidth) return;
@@ -71,14 +76,14 @@ async function draw() {
   try {
     const Plotly = await library();
     await turn();
-    under = false;
-    await paint(Plotly);
+    for (let rounds = 0; rounds < ROUNDS && behind(); rounds += 1) await paint(Plotly);
     note.textContent = "";
   } catch (error) {
-    under = false;
     box.dataset.state = "failed";
     note.textContent = "This figure could not be drawn; its numbers can be downloaded as CSV.";
     if (error.message !== "no plotly") console.error(error);
+  } finally {
+    under = false;
   }
 }
 
