@@ -4,16 +4,16 @@ component. The decode loop is this generator (ui/runs.py).
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from mars_core.comparison import warm_up
 from mars_core.models import PairSpec
 from mars_core.types import RunConfig, Status, Trace
 from storage import StorageError, StoredComparison
-from ui.components import words
+from ui.components import Strip, words
 from ui.form import MOST_LANES, Form, read_configs, read_pair, read_prompt
 from ui.frames import Frame, Shown
 from ui.result import ended_result
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mars_core.models import Pair
     from mars_core.session import Session
 
+F = TypeVar("F")
 FIRST = "Runs first, after a short warm-up."
 LATER = "Runs {}: two runs at once would share the processor and falsify both times."
 TURNS = ("first", "second", "third", "fourth")
@@ -36,7 +37,7 @@ def run_comparison(workplace: Workplace, form: Form, visitor: str) -> Iterator[F
     """Run the lanes one after the other and say what came of it. Never raises for bad input: the strip says it."""
     try:
         read_prompt(form)
-        pair = yield from load(workplace, read_pair(form, workplace.catalog))
+        pair = yield from load(workplace, read_pair(form, workplace.catalog), Frame)
         session = start_session(pair)
         configs = read_configs(form, pair)
         for config in configs:
@@ -70,7 +71,7 @@ def continue_run(
         stored = workplace.store.load(shown.comparison)
         columns = [next((run.trace for run in stored.runs if run.lane == lane), None) for lane in shown.lanes]
         config = continued(columns, column, index, token)
-        pair = yield from load(workplace, shown.pair)
+        pair = yield from load(workplace, shown.pair, Frame)
         session = start_session(pair)
         session.start(config)
     except (ValueError, StorageError) as error:
@@ -102,15 +103,15 @@ def continued(columns: Sequence[Trace | None], column: int, index: int, token: i
     return replace(trace.config, prefix=(*ids[:index], token), max_new_tokens=longest)
 
 
-def load(workplace: Workplace, spec: PairSpec) -> Generator[Frame, None, Pair]:
-    """Yields the progress of loading; returns the pair. Raises ModelError."""
+def load(workplace: Workplace, spec: PairSpec, frame: Callable[[Strip], F]) -> Generator[F, None, Pair]:
+    """Yields the progress of loading, each strip as a ``frame``; returns the pair. Raises ModelError."""
     if spec not in workplace.pool.loaded():
-        yield Frame(words(f"Waiting for the pair {spec.title!r} …", "running"))
+        yield frame(words(f"Waiting for the pair {spec.title!r} …", "running"))
     messages: SimpleQueue[str | None] = SimpleQueue()  # None: there will be no more
     loading = workplace.engine.submit(workplace.pool.get, spec, messages.put)
     loading.add_done_callback(lambda _: messages.put(None))
     while (message := messages.get()) is not None:
-        yield Frame(words(f"{message} …", "running"))
+        yield frame(words(f"{message} …", "running"))
     return loading.result()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from evaluation.runner import Progress, Sweep, check, run_sweep
 from evaluation.sweep import Plan, Result, points, read_plan, read_result
 from evaluation.tradeoff import Cost, optimal
-from mars_core.models import PairSpec
 from mars_core.types import Status
 from storage import RunStore, StorageError, StoredSweep
 from ui.components import Strip, words
@@ -22,7 +21,7 @@ from ui.sweep_table import group_label, value_label
 from ui.workplace import Workplace
 
 if TYPE_CHECKING:
-    from mars_core.models import Pair
+    pass
 
 WARMING = "Warming up: a few tokens that do not count …"
 
@@ -49,7 +48,7 @@ def run(workplace: Workplace, form: SweepForm, visitor: str) -> Iterator[SweepFr
     try:
         spec = read_spec(form, workplace.catalog)
         plan = read_plan_of(form, spec)
-        pair = yield from _loaded(workplace, spec)
+        pair = yield from load(workplace, spec, SweepFrame)
         session = start_session(pair)
         check(plan, session)
         sweep_id = workplace.store.new_sweep(plan.as_dict())
@@ -64,19 +63,6 @@ def run(workplace: Workplace, form: SweepForm, visitor: str) -> Iterator[SweepFr
         workplace.ran.add(spec)
     except (ValueError, StorageError) as error:
         yield SweepFrame(words(str(error), "failed"))
-
-
-def _loaded(workplace: Workplace, spec: PairSpec) -> Generator[SweepFrame, None, Pair]:
-    """Yields the progress of loading; returns the pair. Raises ModelError."""
-    loading = load(workplace, spec)
-    while True:
-        try:
-            frame = next(loading)
-        except StopIteration as ended:
-            pair: Pair = ended.value
-            return pair
-        if frame.strip:
-            yield SweepFrame(frame.strip)
 
 
 def _frames(plan: Plan, sweep_id: str, running: Iterator[Progress]) -> Iterator[SweepFrame]:

@@ -10,13 +10,12 @@ import math
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from mars_core.comparison import warm_up
-from mars_core.models import PairSpec
 from mars_core.types import RunConfig, Status, Trace
 from storage import Choice, Source, StorageError
 from ui.components import Strip, words
@@ -134,7 +133,7 @@ def write_answers(
     """Write both answers, then show them at once. Never raises for bad input: the strip says it."""
     try:
         read_prompt(form)
-        pair = yield from _loaded(workplace, read_pair(form, workplace.catalog))
+        pair = yield from load(workplace, read_pair(form, workplace.catalog), RoundFrame)
         writing = _begin(workplace, form, pair, visitor)
     except (ValueError, StorageError) as error:
         yield RoundFrame(words(str(error), "failed"), RoundView())
@@ -151,19 +150,6 @@ def write_answers(
     if writing.traces and writing.completed:
         workplace.ran.add(pair.spec)
     yield _closing(writing, rounds, side)
-
-
-def _loaded(workplace: Workplace, spec: PairSpec) -> Generator[RoundFrame, None, Pair]:
-    """Yields the progress of loading; returns the pair. Raises ModelError."""
-    loading = load(workplace, spec)
-    while True:
-        try:
-            frame = next(loading)
-        except StopIteration as ended:
-            pair: Pair = ended.value
-            return pair
-        if frame.strip:
-            yield RoundFrame(frame.strip)
 
 
 def _begin(workplace: Workplace, form: Form, pair: Pair, visitor: str) -> _Writing:

@@ -27,6 +27,13 @@ function mark(position, cause) {
   parting.lastElementChild.textContent = cause;
 }
 
+// What stands in place of a text that is not there yet, or never came.
+function invite(words) {
+  if (state.rows.length) return text.querySelector(".mars-empty")?.remove();
+  if (!text.firstChild) text.append(make("p", "mars-empty"));
+  if (text.firstChild.textContent !== words) text.firstChild.textContent = words;
+}
+
 function draw(value) {
   const changed = state.latest?.state !== value.state || state.run !== value.run;
   state.latest = value;
@@ -45,8 +52,7 @@ function draw(value) {
   else if (value.start <= state.rows.length) append(value.rows.slice(state.rows.length - value.start));
   mark(value.diverges, value.cause);
   text.setAttribute("aria-label", value.title ? `Text of ${value.title}. Arrow keys walk through its tokens.` : "Text");
-  if (!state.rows.length && !text.firstChild) text.append(make("p", "mars-empty", value.empty));
-  else if (state.rows.length) text.querySelector(".mars-empty")?.remove();
+  invite(value.empty);
   if (!changed) return;
   if (active >= 0) fill(active);  // what can be chosen has changed with the state
   if (view.quantity === "whatif" || view.quantity === "outcome") paint();
