@@ -25,7 +25,7 @@ from mars_core.types import (
 from tests.eagle_heads import random_head, tiny_config
 from tests.live_pairs import random_pair
 from tests.traces import make_trace, make_tree_trace
-from ui.whatif import codes, counts, judged, samples_drafts
+from ui.whatif import Judged, codes, counts, judged, samples_drafts
 
 
 @pytest.fixture(scope="module")
@@ -126,3 +126,8 @@ def test_drafts_are_sampled_only_where_they_are_judged_so(pair: Pair) -> None:
     assert samples_drafts(run(pair, SAMPLED, 0.9, 1.0, 0).config)
     assert not samples_drafts(run(pair, SAMPLED, 0.9, 0.0, 0).config)
     assert not samples_drafts(run(pair, CHAIN, 0.9, 1.0, 0).config)
+
+
+def test_a_ratio_that_is_the_border_itself_is_no_low_margin() -> None:
+    assert not Judged(0, 0.9, low=True, high=False, kept=False).kept_at(0.9)
+    assert Judged(0, 0.9, low=True, high=False, kept=False).kept_at(0.8999)
