@@ -96,11 +96,15 @@ def read_configs(form: Form, pair: Pair) -> tuple[RunConfig, ...]:
     if not 1 <= len(form.lanes) <= MOST_LANES:
         raise ValueError(f"{len(form.lanes)} rules were chosen; the page compares 1 to {MOST_LANES}.")
     sampling = Sampling(
-        temperature=_number(form.temperature, "temperature"),
-        top_k=_whole(form.top_k, "top-k"),
-        top_p=_number(form.top_p, "top-p"),
+        temperature=read_number(form.temperature, "temperature"),
+        top_k=read_whole(form.top_k, "top-k"),
+        top_p=read_number(form.top_p, "top-p"),
     )
-    prompt, longest, seed = read_prompt(form), _whole(form.max_new_tokens, "max new tokens"), _whole(form.seed, "seed")
+    prompt, longest, seed = (
+        read_prompt(form),
+        read_whole(form.max_new_tokens, "max new tokens"),
+        read_whole(form.seed, "seed"),
+    )
     return tuple(
         run_config(
             pair, prompt=prompt, rule=_rule(lane), drafter=_drafter(lane, form), sampling=sampling,
@@ -116,17 +120,17 @@ def read_drafter(form: DraftForm) -> DrafterConfig:
         return DrafterConfig(kind="none", k=0)
     if form.drafter != "eagle3":
         mode = _mode(form) if form.drafter == "model" else DraftMode.GREEDY
-        return DrafterConfig(kind=form.drafter, k=_whole(form.k, "K"), mode=mode)
+        return DrafterConfig(kind=form.drafter, k=read_whole(form.k, "K"), mode=mode)
     if form.shape not in (TREE, CHAIN):
         raise ValueError(f"The shape of the draft is {form.shape!r}; it must be {CHAIN} or {TREE}.")
     if form.shape == CHAIN:
-        return DrafterConfig(kind="eagle3", k=_whole(form.k, "K"))
+        return DrafterConfig(kind="eagle3", k=read_whole(form.k, "K"))
     return DrafterConfig(
         kind="eagle3",
         tree=TreeShape(
-            tokens=_whole(form.tree_tokens, "the number of drafted tokens"),
-            depth=_whole(form.tree_depth, "the depth of the tree"),
-            top_k=_whole(form.tree_top_k, "the tree's top-k"),
+            tokens=read_whole(form.tree_tokens, "the number of drafted tokens"),
+            depth=read_whole(form.tree_depth, "the depth of the tree"),
+            top_k=read_whole(form.tree_top_k, "the tree's top-k"),
         ),
     )
 
@@ -143,21 +147,25 @@ def _rule(lane: LaneForm) -> RuleConfig:
     if lane.rule not in RULES:
         raise ValueError(f"The rule is {lane.rule!r}; it must be one of {', '.join((*RULES, PLAIN))}.")
     names = [parameter.name for parameter in RULES[lane.rule].parameters]
-    return RuleConfig(lane.rule, {name: _number(lane.parameters.get(name), parameter_title(name)) for name in names})
+    return RuleConfig(
+        lane.rule, {name: read_number(lane.parameters.get(name), parameter_title(name)) for name in names}
+    )
 
 
 def _drafter(lane: LaneForm, form: Form) -> DrafterConfig:
     return DrafterConfig(kind="none", k=0) if lane.rule == PLAIN else read_drafter(lane.draft or form)
 
 
-def _number(value: float | None, name: str) -> float:
+def read_number(value: float | None, name: str) -> float:
+    """The number of a field. Raises ValueError with one sentence."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{name} is empty or no number; give a number.")
     return float(value)
 
 
-def _whole(value: float | None, name: str) -> int:
-    number = _number(value, name)
+def read_whole(value: float | None, name: str) -> int:
+    """The whole number of a field, exact in the browser too. Raises ValueError with one sentence."""
+    number = read_number(value, name)
     if not number.is_integer():
         raise ValueError(f"{name} is {number:g}; it must be a whole number.")
     if abs(number) >= EXACT_INTEGER:

@@ -11,7 +11,7 @@ from evaluation.sweep import Case, Plan
 from mars_core.demo.corpus import held_out
 from mars_core.models import PairSpec
 from mars_core.rules import RULES, Parameter
-from ui.form import CUSTOM, TREE, DraftForm, Form, read_drafter, read_pair
+from ui.form import CUSTOM, TREE, DraftForm, Form, read_drafter, read_number, read_pair, read_whole
 from ui.format import count, plural
 from ui.labels import parameter_title
 from ui.lanes import is_whole
@@ -62,7 +62,7 @@ def read_spec(form: SweepForm, catalog: Sequence[PairSpec]) -> PairSpec:
 def read_plan_of(form: SweepForm, spec: PairSpec) -> Plan:
     """The plan that the fields describe. Raises ValueError with one sentence."""
     tree = form.drafter == "eagle3" and form.shape == TREE
-    ks = () if tree else tuple(_whole(k, "K") for k in numbers(form.ks, "K"))
+    ks = () if tree else tuple(read_whole(k, "K") for k in numbers(form.ks, "K"))
     names = {parameter.name for parameter in RULES[form.rule].parameters} if form.rule in RULES else set()
     return Plan(
         cases=read_cases(form.prompts),
@@ -73,11 +73,11 @@ def read_plan_of(form: SweepForm, spec: PairSpec) -> Plan:
         temperatures=numbers(form.temperatures, "temperature"),
         drafter=read_drafter(replace(form, k=ks[0] if ks else 1)),
         ks=ks,
-        max_new_tokens=_whole(form.max_new_tokens, "max new tokens"),
-        seed=_whole(form.seed, "seed"),
-        repeats=_whole(form.repeats, "repeats"),
-        top_k=_whole(form.top_k, "top-k"),
-        top_p=_number(form.top_p, "top-p"),
+        max_new_tokens=read_whole(form.max_new_tokens, "max new tokens"),
+        seed=read_whole(form.seed, "seed"),
+        repeats=read_whole(form.repeats, "repeats"),
+        top_k=read_whole(form.top_k, "top-k"),
+        top_p=read_number(form.top_p, "top-p"),
         system=form.system,
         chat=bool(form.chat),
         stop=tuple(line for line in form.stop.splitlines() if line),
@@ -184,18 +184,5 @@ def _others(form: SweepForm) -> Mapping[str, float]:
         name, equals, value = (side.strip() for side in part.partition("="))
         if not equals or not name:
             raise ValueError(f"{part.strip()[:40]!r} is no parameter; write name = value, comma separated.")
-        (found[name],) = numbers(value, name) or (_number(None, name),)
+        (found[name],) = numbers(value, name) or (read_number(None, name),)
     return found
-
-
-def _number(value: float | None, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{name} is empty or no number; give a number.")
-    return float(value)
-
-
-def _whole(value: float | None, name: str) -> int:
-    number = _number(value, name)
-    if not number.is_integer():
-        raise ValueError(f"{name} is {number:g}; it must be a whole number.")
-    return int(number)
