@@ -9,7 +9,7 @@ from typing import Any
 
 import gradio as gr
 
-from evaluation.tradeoff import Cost
+from evaluation.sweeps.tradeoff import Cost
 from ui.components import words
 from ui.running import ACCELERATOR
 from ui.sweep_fields import SweepFields, build_fields, told, wire_fields

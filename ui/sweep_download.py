@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from evaluation.export import write_points_csv, write_results_csv
+from evaluation.sweeps.export import write_points_csv, write_results_csv
 from storage import RunStore, StorageError
 from ui.sweep_handlers import read_sweep
 

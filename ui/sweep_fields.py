@@ -8,7 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from evaluation.plan import BASELINE
+from evaluation.sweeps.plan import BASELINE
 from mars_core.models import PairSpec
 from mars_core.rules import RULES
 from ui.components import text_component

@@ -8,9 +8,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from evaluation.runner import Progress, Sweep, check, run_sweep
-from evaluation.sweep import Plan, Result, points, read_plan, read_result
-from evaluation.tradeoff import Cost, optimal
+from evaluation.sweeps.points import Plan, Result, points, read_plan, read_result
+from evaluation.sweeps.runner import Progress, Sweep, check, run_sweep
+from evaluation.sweeps.tradeoff import Cost, optimal
 from mars_core.types import Status
 from storage import RunStore, StorageError, StoredSweep
 from ui.components import Strip, words

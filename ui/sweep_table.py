@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from evaluation.sweep import Cell, Interval, Plan, Point, Result
+from evaluation.sweeps.points import Cell, Interval, Plan, Point, Result
 from ui.format import MINUS, MISSING, count, displayable, number, ratio, share, shorten
 from ui.labels import parameter_title, rule_title
 

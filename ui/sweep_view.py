@@ -11,8 +11,8 @@ from typing import Any
 
 import gradio as gr
 
-from evaluation.sweep import points
-from evaluation.tradeoff import Cost, optimal
+from evaluation.sweeps.points import points
+from evaluation.sweeps.tradeoff import Cost, optimal
 from storage import RunStore, StorageError
 from ui.components import Strip, strip_component, words
 from ui.figure_view import figure_component, figure_json

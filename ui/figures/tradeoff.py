@@ -10,8 +10,8 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from evaluation.sweep import Plan, Point
-from evaluation.tradeoff import PUBLISHED, PUBLISHED_SETTING, Cost
+from evaluation.sweeps.points import Plan, Point
+from evaluation.sweeps.tradeoff import PUBLISHED, PUBLISHED_SETTING, Cost
 from ui.figures.plot import Plot
 from ui.figures.style import axis, drawn, plotly_text
 from ui.figures.tradeoff_data import COSTS, Mark, TradeoffData, tradeoff_data, tradeoff_numbers, tradeoff_title

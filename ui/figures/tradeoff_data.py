@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from evaluation.sweep import Plan, Point
-from evaluation.tradeoff import PUBLISHED, PUBLISHED_SETTING, Cost, cost_of, optimal
+from evaluation.sweeps.points import Plan, Point
+from evaluation.sweeps.tradeoff import PUBLISHED, PUBLISHED_SETTING, Cost, cost_of, optimal
 from ui.figures.plot import Data
 from ui.format import MISSING, count, number, plural, ratio, share
 from ui.sweep_table import group_label, value_label

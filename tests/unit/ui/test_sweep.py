@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from evaluation.sweep import Case, points
-from evaluation.tradeoff import Cost, optimal
+from evaluation.sweeps.points import Case, points
+from evaluation.sweeps.tradeoff import Cost, optimal
 from mars_core.models import ModelPool, PairSpec
 from mars_core.rules import RULES
 from mars_core.types import Status
@@ -125,7 +125,7 @@ def test_a_closed_tab_keeps_the_pairs_that_ended(workplace: Workplace) -> None:
 def test_a_tab_closed_within_a_run_saves_that_run_as_cancelled(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evaluation.runner.INTERVAL_S", 0.0)
+    monkeypatch.setattr("evaluation.sweeps.runner.INTERVAL_S", 0.0)
     frames = run(workplace, replace(FORM, max_new_tokens=300), "visitor")
     begun = next(frame.strip.progress for frame in frames if frame.strip.progress > 0)
     assert begun < 0.25

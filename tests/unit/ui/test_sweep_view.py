@@ -15,9 +15,9 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from evaluation.export import POINT_HEADS, RESULT_HEADS
-from evaluation.sweep import Case, Plan, Result, points
-from evaluation.tradeoff import PUBLISHED, Cost, optimal
+from evaluation.sweeps.export import POINT_HEADS, RESULT_HEADS
+from evaluation.sweeps.points import Case, Plan, Result, points
+from evaluation.sweeps.tradeoff import PUBLISHED, Cost, optimal
 from mars_core.types import PromptConfig, Status
 from storage import RunStore
 from ui.downloads import download_routes

@@ -6,9 +6,9 @@ import csv
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TextIO
 
-from evaluation.plan import Plan
-from evaluation.sweep import Point, Result, points
-from evaluation.tradeoff import Cost, optimal
+from evaluation.sweeps.plan import Plan
+from evaluation.sweeps.points import Point, Result, points
+from evaluation.sweeps.tradeoff import Cost, optimal
 from storage.export import cell
 
 _PLAN: dict[str, Callable[[Plan], Any]] = {

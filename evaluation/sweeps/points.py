@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from evaluation.plan import Case, Cell, Plan, read_plan
 from evaluation.score import score
 from evaluation.statistics import over, quartiles, wilson
+from evaluation.sweeps.plan import Case, Cell, Plan, read_plan
 from mars_core.telemetry import first_divergence
 from mars_core.types import Trace
 

@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.pareto import front
+from evaluation.sweeps.pareto import front
 
 OPTIONS = st.lists(st.tuples(*[st.sampled_from((0.0, 0.25, 0.5, 0.75, 1.0, -1.0, math.nan))] * 2), max_size=12)
 

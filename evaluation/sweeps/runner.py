@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from evaluation.plan import BASELINE, Cell, Plan
-from evaluation.sweep import Result, result_of
+from evaluation.sweeps.plan import BASELINE, Cell, Plan
+from evaluation.sweeps.points import Result, result_of
 from mars_core.comparison import RUN_FAILURES, execution_order, warm_up
 from mars_core.types import PromptConfig, RuleConfig, RunConfig, Sampling, Status, Trace
 from storage import RunStore, Source, StorageError

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from evaluation.plan import Case, Cell, Plan
 from evaluation.statistics import quartiles, wilson
-from evaluation.sweep import Result, points, read_result, result_of
+from evaluation.sweeps.plan import Case, Cell, Plan
+from evaluation.sweeps.points import Result, points, read_result, result_of
 from tests.traces import make_trace
 
 PLAN = Plan(cases=(Case("a", "1"), Case("b")), rule="mars", parameter="theta", values=(0.8, 0.9))

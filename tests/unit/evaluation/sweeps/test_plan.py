@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from evaluation.plan import LONGEST_DRAFT, MOST_RUNS, Case, Plan, read_plan
+from evaluation.sweeps.plan import LONGEST_DRAFT, MOST_RUNS, Case, Plan, read_plan
 from mars_core import validation
 from mars_core.types import DrafterConfig, DraftMode, ModelRef, TreeShape
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from evaluation.pareto import front
-from evaluation.sweep import Point
+from evaluation.sweeps.pareto import front
+from evaluation.sweeps.points import Point
 
 
 class Cost(StrEnum):
