@@ -1,0 +1,1 @@
+"""What a study says: measured values, and their tables, figures and files."""

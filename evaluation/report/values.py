@@ -1,0 +1,153 @@
+"""What a report says, as values: measured by evaluation.report.measure, shown by the page, HTML, Markdown and CSV alike.
+
+Every number stands beside the number of prompts and seeds that it was measured on. A number of nothing is nan.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from evaluation.study.plan import Plan
+
+NAN = math.nan
+ALL = "all"  # the group of all suites together
+
+
+class Interval(NamedTuple):
+    """A value with the ends of its 95 % interval."""
+
+    value: float = NAN
+    low: float = NAN
+    high: float = NAN
+
+
+class Outcome(StrEnum):
+    """What a study says about the stated margin."""
+
+    SUPPORTED = "supported"
+    NOT_SUPPORTED = "not supported"
+    TOO_FEW = "too few prompts"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether recovery ≥ margin. ``needed``: prompts for an answer, about; None where that cannot be said."""
+
+    margin: float
+    outcome: Outcome
+    needed: int | None
+    sentence: str  # for people: "recovery ≥ 98 %: too few prompts, need about 240"
+
+
+@dataclass(frozen=True, slots=True)
+class McNemar:
+    """Exact test of two paired proportions. ``gained``: right here and wrong under the baseline; ``lost``: the other way round."""
+
+    gained: int
+    lost: int
+    p: float  # two-sided, exact binomial; counts prompt × seed as independent
+    p_by_prompt: float  # sign flips of whole prompts: holds with several seeds too
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One metric of one lane. ``recovery``: its mean over the baseline's (and over none's); ``difference``: mean − the baseline's."""
+
+    metric: str
+    binary: bool  # right or wrong
+    runs: int  # that could be scored, paired with the baseline
+    value: Interval
+    baseline: Interval
+    recovery: Interval
+    recovery_none: Interval
+    difference: Interval
+    mcnemar: McNemar | None  # of binary metrics, None for a baseline
+    verdict: Verdict | None  # None for a baseline and for none
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One lane at one temperature on one group of items: a suite, a category of a suite (``suite/category``), or all."""
+
+    group: str
+    temperature: float
+    lane: int
+    prompts: int
+    seeds: int
+    runs: int  # completed in all lanes that the numbers are paired with
+    failed: int
+    tokens_per_s: Interval  # all new tokens / all seconds
+    speedup: Interval  # over none: ratio of means (all tokens / all seconds, over the same of none)
+    speedup_mean: Interval  # over none: mean of the ratios of single runs
+    speedup_strict: Interval  # the same two over the baseline
+    speedup_strict_mean: Interval
+    tau: Interval  # all new tokens / all steps
+    tau_ratio: Interval  # over the baseline's
+    acceptance_rate: float
+    acceptance_by_position: tuple[float, ...]
+    relaxed_share: float  # of new tokens
+    length_ratio: Interval  # all new tokens over the baseline's
+    unended: float  # share of runs that max_new_tokens cut
+    same: Interval  # share of runs whose tokens are the baseline's; Wilson
+    same_as_none: Interval
+    divergence: Interval  # median and quartiles of the first differing position, over runs that differ
+    bleu: Interval  # the baseline's text as reference; means over runs, 0 to 1
+    chrf: Interval
+    rouge_l: Interval
+    tv: Interval  # summed TV a run, mean
+    tv_token: float  # mean TV a token
+    log_likelihood: Interval  # a token, nats
+    log_likelihood_difference: Interval  # over the baseline's
+    scores: Mapping[str, Score] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRow:
+    """One item under one lane, all its seeds at one temperature: the row of the table that is sorted by disagreement."""
+
+    suite: str
+    category: str
+    item: str  # id
+    prompt: str  # beginning of the first turn
+    temperature: float
+    lane: int
+    runs: int
+    differ: int  # runs whose tokens are not the baseline's
+    gained: float  # main score summed over runs that scored higher than the baseline's
+    lost: float  # and lower, as a positive number
+    divergence: int | None  # earliest
+    tv_sum: float  # mean over runs
+    length_ratio: float
+    worst: tuple[str, str]  # run ids of the baseline and of this lane, for the run that lost most, else parted earliest
+
+
+@dataclass(frozen=True, slots=True)
+class VoteRow:
+    """Human votes between a rule and strict on the same models. ``share``: of those that chose one of the two; Wilson."""
+
+    rule: str
+    wins: int
+    losses: int
+    ties: int  # both bad included
+    share: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One study. ``measured``: groups × temperatures × lanes in the order of the plan, ``ALL`` last where there are several suites."""
+
+    id: str
+    plan: Plan
+    created_at: datetime
+    tasks_done: int
+    environment: Mapping[str, str]  # of the runs; where they differ, all values
+    measured: tuple[Measured, ...]
+    prompts: tuple[PromptRow, ...]  # worst first
+    warnings: tuple[str, ...]  # one sentence each
+    votes: tuple[VoteRow, ...] = ()
+    judged: tuple[VoteRow, ...] = ()  # by a language model, both orders

@@ -1,0 +1,230 @@
+"""What a study runs: items × seeds × temperatures, each as a task of all lanes. A plan that exists can be run and stored.
+
+A task is one item with one seed at one temperature; a lane is a rule with its parameters and a drafter. All lanes of a task see the
+same prompt and seed, so every number of a lane is paired with its baseline's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from evaluation.suites.item import Item, Suite
+from mars_core.rules import RULES
+from mars_core.types import DrafterConfig, DraftMode, ModelRef, RuleConfig, Sampling, TreeShape
+
+BASELINE = "strict"
+NO_DRAFT = "none"  # the lane that decodes token by token
+LARGEST_SEED = 2**53 - 1  # exact in every table that a study is read into
+MOST_LANES = 64
+MOST_TASKS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """The models of a study: a pair of the catalog by its ``key``, or the user's own."""
+
+    key: str
+    target: ModelRef
+    draft: ModelRef | None = None
+    head: ModelRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One way of decoding. The lane ``none`` has rule strict and drafter none."""
+
+    rule: RuleConfig
+    drafter: DrafterConfig
+
+    @property
+    def name(self) -> str:
+        """The rule with its parameters, as tables show it; ``none`` where nothing is drafted."""
+        if self.drafter.kind == NO_DRAFT:
+            return NO_DRAFT
+        parameters = ", ".join(f"{name}={value:g}" for name, value in self.rule.parameters.items())
+        return f"{self.rule.name}({parameters})" if parameters else self.rule.name
+
+    @property
+    def drafts(self) -> str:
+        """The drafter, as tables show it: ``model K=5``, ``model K=5 sampled``, ``eagle3 12/6/2``, ``eagle3 K=5``; empty for none."""
+        drafter = self.drafter
+        if drafter.kind == NO_DRAFT:
+            return ""
+        if drafter.tree:
+            return f"{drafter.kind} {drafter.tree.tokens}/{drafter.tree.depth}/{drafter.tree.top_k}"
+        return f"{drafter.kind} K={drafter.k}" + (" sampled" if drafter.mode is DraftMode.SAMPLED else "")
+
+
+class Task(NamedTuple):
+    """One item with one seed at one temperature."""
+
+    suite: int
+    item: int
+    repeat: int
+    temperature: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that a study needs to be run again. ``margin``: the share of the baseline's score that must be kept, e.g. 0.98."""
+
+    name: str
+    models: Models
+    suites: tuple[Suite, ...]
+    lanes: tuple[Lane, ...]
+    temperatures: tuple[float, ...] = (0.0,)
+    repeats: int = 1  # seeds
+    seed: int = 0
+    top_k: int = 0
+    top_p: float = 1.0
+    max_new_tokens: int = 256
+    system: str = ""
+    chat: bool = True
+    stop: tuple[str, ...] = ()
+    margin: float = 0.98
+    execute_code: bool = False
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def items(self) -> int:
+        """How many items all suites have."""
+        return sum(len(suite.items) for suite in self.suites)
+
+    @property
+    def tasks(self) -> int:
+        return self.items * self.repeats * len(self.temperatures)
+
+    def task(self, number: int) -> Task:
+        """Task ``number``: repeats outermost, then temperatures, then items, so that a study that is stopped is still balanced."""
+        rest, item = divmod(number, self.items)
+        repeat, temperature = divmod(rest, len(self.temperatures))
+        suite = 0
+        while item >= len(self.suites[suite].items):
+            item -= len(self.suites[suite].items)
+            suite += 1
+        return Task(suite, item, repeat, self.temperatures[temperature])
+
+    def item(self, task: Task) -> Item:
+        return self.suites[task.suite].items[task.item]
+
+    def seed_of(self, task: Task) -> int:
+        """A seed of its own for each item and repeat: the draws of two items must not be the same numbers."""
+        before = sum(len(suite.items) for suite in self.suites[: task.suite])
+        return self.seed + task.repeat * self.items + before + task.item
+
+    def sampling(self, task: Task) -> Sampling:
+        return Sampling(task.temperature, self.top_k, self.top_p)
+
+    def baseline(self, lane: int) -> int | None:
+        """The number of the lane strict with the same drafter; of ``none`` the first strict one. None for a baseline itself."""
+        wanted = self.lanes[lane]
+        if wanted.rule.name == BASELINE and wanted.drafter.kind != NO_DRAFT:
+            return None
+        return next(
+            number
+            for number, other in enumerate(self.lanes)
+            if other.rule.name == BASELINE
+            and other.drafter.kind != NO_DRAFT
+            and wanted.drafter.kind in (NO_DRAFT, other.drafter.kind)
+            and wanted.drafter in (other.drafter, DrafterConfig(NO_DRAFT))
+        )
+
+    @property
+    def none(self) -> int | None:
+        """The number of the lane without drafts."""
+        return next((number for number, lane in enumerate(self.lanes) if lane.drafter.kind == NO_DRAFT), None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for the store; ``read_plan`` is the way back."""
+        return asdict(self)
+
+
+def read_plan(stored: Mapping[str, Any]) -> Plan:
+    """The plan of ``as_dict``, also after a journey through JSON. Raises ValueError for one that this version cannot read."""
+    try:
+        given = dict(stored)
+        given["models"] = _models(given["models"])
+        given["suites"] = tuple(_suite(suite) for suite in given["suites"])
+        given["lanes"] = tuple(_lane(lane) for lane in given["lanes"])
+        for name in ("temperatures", "stop"):
+            given[name] = tuple(given[name])
+        return Plan(**given)
+    except (TypeError, KeyError) as error:
+        raise ValueError(f"The study was saved by another version of this program; {error} does not fit.") from None
+
+
+def _models(stored: Mapping[str, Any]) -> Models:
+    refs = {name: ModelRef(**stored[name]) if stored[name] else None for name in ("draft", "head")}
+    return Models(stored["key"], ModelRef(**stored["target"]), **refs)
+
+
+def _suite(stored: Mapping[str, Any]) -> Suite:
+    items = (
+        Item(**item | {name: tuple(item[name]) for name in ("turns", "references")})
+        for item in map(dict, stored["items"])
+    )
+    return Suite(**{**stored, "items": tuple(items), "metrics": tuple(stored["metrics"])})
+
+
+def _lane(stored: Mapping[str, Any]) -> Lane:
+    drafter = dict(stored["drafter"])
+    drafter["model"] = ModelRef(**drafter["model"]) if drafter["model"] else None
+    drafter["tree"] = TreeShape(**drafter["tree"]) if drafter["tree"] else None
+    return Lane(RuleConfig(**stored["rule"]), DrafterConfig(**drafter | {"mode": DraftMode(drafter["mode"])}))
+
+
+def _check(plan: Plan) -> None:
+    _check_suites(plan)
+    _check_lanes(plan)
+    _check_range("repeats", plan.repeats, 1, 1000)
+    _check_range("max_new_tokens", plan.max_new_tokens, 1, 10**6)
+    if not 0.5 <= plan.margin <= 1:
+        raise ValueError(
+            f"margin is {plan.margin:g}; it must be 0.5 to 1, the share of the baseline's score to be kept."
+        )
+    if not plan.temperatures:
+        raise ValueError("The list of temperatures is empty; give at least one.")
+    if len(set(plan.temperatures)) < len(plan.temperatures):
+        raise ValueError("A temperature stands twice in the list; name each once.")
+    for temperature in plan.temperatures:
+        _check_range("temperature", temperature, 0, 100)
+    _check_range("tasks (items × seeds × temperatures)", plan.tasks, 1, MOST_TASKS)
+    _check_range("seed", plan.seed, 0, LARGEST_SEED - plan.repeats * plan.items)
+
+
+def _check_suites(plan: Plan) -> None:
+    if not plan.suites:
+        raise ValueError("There is no suite; name at least one.")
+    names = [suite.name for suite in plan.suites]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"Two suites are called {twice!r}; each needs a name of its own.")
+    for suite in plan.suites:
+        if not suite.items:
+            raise ValueError(f"The suite {suite.name!r} has no item; it needs at least 1.")
+
+
+def _check_lanes(plan: Plan) -> None:
+    if len(set(map(repr, plan.lanes))) < len(plan.lanes):
+        raise ValueError("Two lanes are the same; each rule with its parameters and drafter may stand once.")
+    _check_range("lanes", len(plan.lanes), 2, MOST_LANES)
+    strict = [lane.drafter for lane in plan.lanes if lane.rule.name == BASELINE and lane.drafter.kind != NO_DRAFT]
+    if not strict:
+        raise ValueError(f"{BASELINE} is not among the rules; every other rule is held against it.")
+    for lane in plan.lanes:
+        if lane.rule.name not in RULES:
+            raise ValueError(f"The rule is {lane.rule.name!r}; it must be one of none, {', '.join(RULES)}.")
+        RULES[lane.rule.name].values(lane.rule.parameters)
+        if lane.drafter.kind != NO_DRAFT and lane.drafter not in strict:
+            raise ValueError(
+                f"{lane.name} drafts with {lane.drafts}, and there is no {BASELINE} lane with that drafter."
+            )
+
+
+def _check_range(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise ValueError(f"{name} is {value:g}; it must be {low:,} to {high:,}.")
