@@ -102,14 +102,22 @@ class DrafterConfig:
     tree: TreeShape | None = None  # eagle3 only
 
 
+class Exchange(NamedTuple):
+    """An earlier turn of a conversation, and what the model answered."""
+
+    user: str
+    answer: str
+
+
 @dataclass(frozen=True, slots=True)
 class PromptConfig:
-    """What the user typed and how it becomes tokens."""
+    """What the user typed and how it becomes tokens. ``history``: the turns before, oldest first."""
 
     text: str
     system: str = ""
     chat: bool = True  # use the tokenizer's chat template where it has one
     stop: tuple[str, ...] = ()
+    history: tuple[Exchange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

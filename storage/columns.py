@@ -39,7 +39,7 @@ class SafeJson(TypeDecorator[Any]):
         return _plain(value)
 
     def process_result_value(self, value: Any, _dialect: Dialect) -> Any:
-        return _restored(value)
+        return restored(value)
 
 
 class ExactJson(TypeDecorator[Any]):
@@ -50,7 +50,7 @@ class ExactJson(TypeDecorator[Any]):
         return _plain(value, lambda number: {ESCAPE: str(number)})  # no encoded key is ESCAPE alone
 
     def process_result_value(self, value: Any, _dialect: Dialect) -> Any:
-        return _restored(value)
+        return restored(value)
 
 
 class Real(TypeDecorator[float]):
@@ -93,13 +93,14 @@ def _plain(value: Any, spell: Callable[[float], Any] = str) -> Any:
     return value
 
 
-def _restored(value: Any) -> Any:
+def restored(value: Any) -> Any:
+    """What a JSON column was given, of what it holds."""
     if isinstance(value, str):
         return decode(value)
     if isinstance(value, dict):
         if ESCAPE in value:
             return float(value[ESCAPE])
-        return {decode(key): _restored(item) for key, item in value.items()}
+        return {decode(key): restored(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_restored(item) for item in value]
+        return [restored(item) for item in value]
     return value

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from sqlalchemy import Connection, RowMapping, delete, insert, select, update
 
 from mars_core.types import PromptConfig
+from storage.errors import StorageError
 from storage.notes import checked_comment, checked_name, checked_tags, haystack
 from storage.records import check_id, new_id, prompt_row, read_prompt, unknown
 from storage.runs import StoredRun, runs_of
@@ -47,6 +48,12 @@ def comparison_row(connection: Connection, comparison_id: str, *, deleted: bool 
     if row is None or (row["deleted_at"] is not None and not deleted):
         raise unknown(comparison_id)
     return row
+
+
+def check_prompt(row: RowMapping, prompt: PromptConfig) -> None:
+    """Raise StorageError unless ``prompt`` is the comparison's; the history is each run's own."""
+    if read_prompt(row) != replace(prompt, history=()):
+        raise StorageError("The run was not saved: its prompt is not the prompt of its comparison.")
 
 
 def load(connection: Connection, comparison_id: str) -> StoredComparison:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
+import time
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,9 +19,10 @@ from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy import URL, Connection, Engine, Transaction, create_engine, event, func, make_url, select, text
+from sqlalchemy.exc import ArgumentError, OperationalError
 
+from storage.columns import UtcTime
 from storage.errors import StorageError, explained
 
 BUSY_TIMEOUT_S = 10.0
@@ -73,6 +76,24 @@ def open_database(url: URL) -> Engine:
             engine.dispose()
             raise
     return engine
+
+
+def clock(connection: Connection) -> datetime:
+    """The time, in UTC, by the one clock that all who use the database share: SQLite's is that of its machine."""
+    if connection.dialect.name == "sqlite":
+        return datetime.now(UTC)
+    return connection.execute(select(func.clock_timestamp(type_=UtcTime))).scalar_one()
+
+
+def begin(connection: Connection, patience_s: float) -> Transaction:
+    """Begin a transaction; on SQLite wait up to ``patience_s`` and BUSY_TIMEOUT_S for other writers, who queue in no order."""
+    until = time.monotonic() + patience_s
+    while True:
+        try:
+            return connection.begin()
+        except OperationalError:
+            if connection.dialect.name != "sqlite" or time.monotonic() > until:
+                raise
 
 
 def safe_journal_mode(version: tuple[int, ...]) -> str:

@@ -1,4 +1,4 @@
-"""The one error that storage raises, and how a database's own errors become one clear sentence. Knows no tables."""
+"""The errors that storage raises, and how a database's own errors become one clear sentence. Knows no tables."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ _ADVICE = (
 
 class StorageError(RuntimeError):
     """Something could not be stored or read. The message is one or two sentences for the user."""
+
+
+class ClaimLost(StorageError):
+    """The task belongs to another worker by now, or is done; nothing was saved."""
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from sqlalchemy import RowMapping
@@ -17,6 +17,7 @@ from mars_core.types import (
     Alternative,
     DrafterConfig,
     DraftNode,
+    Exchange,
     Given,
     ModelRef,
     Outcome,
@@ -47,6 +48,7 @@ _TREE = {field.name: f"tree_{field.name}" for field in fields(TreeShape)}
 
 
 def prompt_row(prompt: PromptConfig) -> Values:
+    """Without the history, which each run has of its own: the answers in it are its lane's."""
     return {"prompt": prompt.text, "system": prompt.system, "chat": prompt.chat, "stop": list(prompt.stop)}
 
 
@@ -77,6 +79,7 @@ def run_row(trace: Trace) -> Values:
         "text": trace.text,
         "prefix": list(config.prefix),
         "given": [list(token) for token in trace.given],
+        "history": [list(turn) for turn in config.prompt.history],
         **(_taken(drafter.tree, _TREE) if drafter.tree else dict.fromkeys(_TREE.values())),
         **_taken(config.sampling, _SAMPLING),
         **_taken(trace.summary, _SUMMARY),
@@ -180,7 +183,7 @@ def _outcome(word: str) -> Outcome:
 def read_config(row: RowMapping, prompt: PromptConfig) -> RunConfig:
     model = row["drafter_model"]
     return RunConfig(
-        prompt=prompt,
+        prompt=replace(prompt, history=tuple(Exchange(*turn) for turn in row["history"])),
         target=ModelRef(row["target"], row["target_revision"]),
         drafter=DrafterConfig(
             row["drafter"],

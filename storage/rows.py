@@ -1,61 +1,86 @@
-"""Runs, tokens, drafted nodes and votes as flat rows for export, read a bounded piece at a time. Knows no file format.
+"""Runs, tokens, drafted nodes and votes as columns for export, read a bounded piece at a time. Knows no file format.
 
 Comparisons come in the order in which they were made (or that of the ids asked for), runs by lane, tokens and nodes in order.
 Deleted comparisons are left out. Each piece is read in a transaction of its own: on SQLite a long one would hold up writers.
 Runs never change, so a row is always whole.
+
+Values are as they are stored, since a writer turns a whole column at once and most need no change: nan is None, texts are in the
+spelling of storage.text, JSON is its text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Integer, Select, and_, column, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Double,
+    Integer,
+    Select,
+    Text,
+    and_,
+    cast,
+    column,
+    literal,
+    or_,
+    select,
+    type_coerce,
+)
 
-from mars_core.types import Given
-from storage.columns import Real, SafeText
-from storage.records import check_id, read_nodes, unknown
+from storage.columns import Real, SafeJson, SafeText
+from storage.nodes import stored_nodes
+from storage.records import check_id, unknown
 from storage.schema import Comparison, Run, Step, Token, Vote
 from storage.store import RunStore
+from storage.text import encode
 from storage.votes import StoredVote, votes_of
 
-SCHEMA_VERSION = 3  # of the exported columns; goes up when one changes its name or meaning
+SCHEMA_VERSION = 4  # of the exported columns; goes up when one changes its name or meaning
 COMPARISONS_A_READ = 20
 STEPS_A_READ = 128
-
-Row = dict[str, Any]
-Query = Select[*tuple[Any, ...]]
 _CHECK_A_READ = 1000
+
+Piece = dict[str, Sequence[Any]]  # column → its values, one a row
+Head = dict[str, Any]  # what the rows of a run have in common: _RUN, and ``steps``, how many it has
+Stored = Sequence[Any]  # one row
+Query = Select[*tuple[Any, ...]]
+Columns = tuple[ColumnElement[Any], ...]
 
 
 def _all(model: type[Comparison | Run | Step | Token], *but: str, prefix: str = "") -> list[ColumnElement[Any]]:
     return [column.label(prefix + column.name) for column in model.__table__.columns if column.name not in but]
 
 
-RUN_COLUMNS: tuple[ColumnElement[Any], ...] = (
-    Run.comparison_id.label("comparison_id"),
-    Run.id.label("run_id"),
-    *_all(Comparison, "id", "created_at", "deleted_at", "search"),
-    *_all(Run, "id", "comparison_id"),
-)
-TOKEN_COLUMNS: tuple[ColumnElement[Any], ...] = (
+_VERSION = literal(SCHEMA_VERSION, Integer).label("schema_version")
+_RUN: Columns = (
+    _VERSION,
     Run.comparison_id.label("comparison_id"),
     Run.id.label("run_id"),
     Run.lane.label("lane"),
     Run.rule.label("rule"),
+)
+_TOKEN: Columns = (
     *_all(Token, "run_id"),
     *_all(Step, "run_id", "step", "nodes", prefix="step_"),  # the draft of the step is in NODE_COLUMNS
 )
-_STEP_COLUMNS: tuple[ColumnElement[Any], ...] = (*TOKEN_COLUMNS[:4], Step.step.label("step"))
-NODE_COLUMNS: tuple[ColumnElement[Any], ...] = (
-    *_STEP_COLUMNS,
+RUN_COLUMNS: Columns = (
+    *_RUN[:3],
+    *_all(Comparison, "id", "created_at", "deleted_at", "search"),
+    *_all(Run, "id", "comparison_id"),
+)
+TOKEN_COLUMNS: Columns = (*_RUN, *_TOKEN)
+NODE_COLUMNS: Columns = (
+    *_RUN,
+    Step.step.label("step"),
     *(column(name, Integer) for name in ("node", "parent", "depth", "token_id")),
     column("piece", SafeText),
     column("p", Real),
     column("q", Real),
     column("outcome", SafeText),
 )
-VOTE_COLUMNS: tuple[ColumnElement[Any], ...] = (
+VOTE_COLUMNS: Columns = (
+    _VERSION,
     Vote.comparison_id.label("comparison_id"),
     Vote.id.label("vote_id"),
     *(Vote.__table__.c[name].label(name) for name in ("created_at", "choice", "left_run_id", "right_run_id")),
@@ -67,100 +92,95 @@ VOTE_COLUMNS: tuple[ColumnElement[Any], ...] = (
 )
 
 
-def run_rows(store: RunStore, comparison_ids: Iterable[str] | None = None) -> Iterator[Row]:
-    """One row a run: ``schema_version`` and RUN_COLUMNS. Raises StorageError for an unknown id, at once."""
-    return _run_rows(store, _checked(store, comparison_ids))
+def run_pieces(store: RunStore, comparison_ids: Iterable[str] | None = None) -> Iterator[Piece]:
+    """RUN_COLUMNS, one row a run. Raises StorageError for an unknown id, at once."""
+    return _run_pieces(store, _checked(store, comparison_ids))
 
 
-def token_rows(store: RunStore, comparison_ids: Iterable[str] | None = None) -> Iterator[Row]:
-    """One row a token: ``schema_version`` and TOKEN_COLUMNS. Raises StorageError for an unknown id, at once."""
-    return _run_by_run(store, _checked(store, comparison_ids), _tokens)
+def token_pieces(store: RunStore, comparison_ids: Iterable[str] | None = None) -> Iterator[Piece]:
+    """TOKEN_COLUMNS, one row a token. Raises StorageError for an unknown id, at once."""
+    return _token_pieces(store, _checked(store, comparison_ids))
 
 
-def node_rows(store: RunStore, comparison_ids: Iterable[str] | None = None) -> Iterator[Row]:
-    """One row a drafted node: ``schema_version`` and NODE_COLUMNS. Raises StorageError for an unknown id, at once."""
-    return _run_by_run(store, _checked(store, comparison_ids), _nodes)
+def node_pieces(store: RunStore, comparison_ids: Iterable[str] | None = None) -> Iterator[Piece]:
+    """NODE_COLUMNS, one row a drafted node. Raises StorageError for an unknown id, at once."""
+    return _node_pieces(store, _checked(store, comparison_ids))
 
 
-def vote_rows(store: RunStore, comparison_ids: Iterable[str] | None = None) -> Iterator[Row]:
-    """One row a vote: ``schema_version`` and VOTE_COLUMNS. Raises StorageError for an unknown id, at once."""
-    return _vote_rows(store, _checked(store, comparison_ids))
+def vote_pieces(store: RunStore, comparison_ids: Iterable[str] | None = None) -> Iterator[Piece]:
+    """VOTE_COLUMNS, one row a vote. Raises StorageError for an unknown id, at once."""
+    return _vote_pieces(store, _checked(store, comparison_ids))
 
 
-def _vote_rows(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Row]:
+def _run_pieces(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Piece]:
+    for page in _pages(store, wanted):
+        statement = select(*_stored(RUN_COLUMNS)).join(Comparison, Comparison.id == Run.comparison_id)
+        statement = statement.where(Run.comparison_id.in_(page)).order_by(Run.lane, Run.execution_order)
+        if rows := _fetch(store, statement):
+            place = [column.name for column in RUN_COLUMNS].index("comparison_id")
+            yield _piece(RUN_COLUMNS, sorted(rows, key=lambda row: page.index(row[place])))
+
+
+def _token_pieces(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Piece]:
+    tokens = select(Token.run_id, *_stored(_TOKEN))
+    tokens = tokens.join(Step, and_(Step.run_id == Token.run_id, Step.step == Token.step))
+    tokens = tokens.order_by(Token.run_id, Token.step, Token.ordinal)
+    for runs in _together(store, wanted):
+        for parts in _parts(store, tokens, Token, runs):
+            yield _repeated(parts) | _piece(_TOKEN, [row[1:] for _, rows in parts for row in rows])
+
+
+def _node_pieces(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Piece]:
+    steps = select(Step.run_id, Step.step, *_stored([Step.nodes.label("nodes")])).order_by(Step.run_id, Step.step)
+    for runs in _together(store, wanted):
+        for parts in _parts(store, steps, Step, runs):
+            nodes = [(run, stored_nodes([row[1:] for row in rows])) for run, rows in parts]
+            yield _repeated(nodes) | _piece(NODE_COLUMNS[len(_RUN) :], [row for _, rows in nodes for row in rows])
+
+
+def _vote_pieces(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Piece]:
     for page in _pages(store, wanted):
         with store.read() as connection:
             found = votes_of(connection, page)
-        yield from map(_vote, found)
+        yield _piece(VOTE_COLUMNS, [_vote(vote) for vote in found])
 
 
-def _vote(vote: StoredVote) -> Row:
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "comparison_id": vote.comparison_id,
-        "vote_id": vote.id,
-        "created_at": vote.created_at,
-        "choice": vote.choice,
-        "left_run_id": vote.left_run,
-        "right_run_id": vote.right_run,
-        "winner_run_id": vote.winner_run,
-        "left_rule": vote.left_rule,
-        "right_rule": vote.right_rule,
-        "comment": vote.comment,
-        "prompt": vote.prompt,
-    }
+def _vote(vote: StoredVote) -> tuple[Any, ...]:
+    ids = (vote.comparison_id, vote.id, vote.created_at, vote.choice, vote.left_run, vote.right_run, vote.winner_run)
+    return (SCHEMA_VERSION, *ids, *map(encode, (vote.left_rule, vote.right_rule, vote.comment, vote.prompt)))
 
 
-def _run_rows(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Row]:
+def _together(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[Head]]:
+    """The runs in order, as many at a time as have STEPS_A_READ steps in all, or one: reading short ones singly takes longer."""
+    held: list[Head] = []
     for page in _pages(store, wanted):
-        statement = select(*RUN_COLUMNS).join(Comparison, Comparison.id == Run.comparison_id)
-        rows = _fetch(store, statement.where(Run.comparison_id.in_(page)).order_by(Run.lane, Run.execution_order))
-        yield from sorted(rows, key=lambda row: page.index(row["comparison_id"]))
+        statement = select(*_stored(_RUN), Run.steps.label("steps")).where(Run.comparison_id.in_(page))
+        rows = _fetch(store, statement.order_by(Run.lane, Run.execution_order))
+        names = (*(column.name for column in _RUN), "steps")
+        runs = [dict(zip(names, row, strict=True)) for row in rows]
+        for run in sorted(runs, key=lambda run: page.index(run["comparison_id"])):
+            if held and sum(each["steps"] for each in held) + run["steps"] > STEPS_A_READ:
+                yield held
+                held = []
+            held.append(run)
+    if held:
+        yield held
 
 
-def _run_by_run(
-    store: RunStore, wanted: Sequence[str] | None, rows_of: Callable[[RunStore, str], Iterator[Row]]
-) -> Iterator[Row]:
-    for page in _pages(store, wanted):
-        statement = select(Run.id, Run.comparison_id).where(Run.comparison_id.in_(page))
-        runs = _fetch(store, statement.order_by(Run.lane, Run.execution_order))
-        for run in sorted(runs, key=lambda row: page.index(row["comparison_id"])):
-            yield from rows_of(store, run["id"])
-
-
-def _tokens(store: RunStore, run_id: str) -> Iterator[Row]:
-    statement = select(*TOKEN_COLUMNS).join(Run, Run.id == Token.run_id)
-    statement = statement.join(Step, and_(Step.run_id == Token.run_id, Step.step == Token.step))
-    statement = statement.where(Token.run_id == run_id).order_by(Token.step, Token.ordinal)
-    start = 0
-    while batch := _fetch(store, statement.where(Token.step >= start, Token.step < start + STEPS_A_READ)):
-        yield from batch
+def _parts(
+    store: RunStore, statement: Query, table: type[Step | Token], runs: Sequence[Head]
+) -> Iterator[list[tuple[Head, Sequence[Stored]]]]:
+    """The rows of some short runs together, or of one run a number of steps at a time. Each row begins with its run's id."""
+    if len(runs) > 1:
+        of_run: dict[str, list[Stored]] = {run["run_id"]: [] for run in runs}
+        for row in _fetch(store, statement.where(table.run_id.in_(of_run))):
+            of_run[row[0]].append(row)
+        yield [(run, of_run[run["run_id"]]) for run in runs]
+        return
+    start, mine = 0, statement.where(table.run_id == runs[0]["run_id"])
+    while rows := _fetch(store, mine.where(table.step >= start, table.step < start + STEPS_A_READ)):
+        yield [(runs[0], rows)]
         start += STEPS_A_READ
-
-
-def _nodes(store: RunStore, run_id: str) -> Iterator[Row]:
-    statement = select(*_STEP_COLUMNS, Step.nodes).join(Run, Run.id == Step.run_id)
-    statement = statement.where(Step.run_id == run_id).order_by(Step.step)
-    start = 0
-    while batch := _fetch(store, statement.where(Step.step >= start, Step.step < start + STEPS_A_READ)):
-        for step in batch:
-            yield from _nodes_of(step)
-        start += STEPS_A_READ
-
-
-def _nodes_of(step: Row) -> Iterator[Row]:
-    nodes = read_nodes(step.pop("nodes"))
-    for number, node in enumerate(nodes, start=1):
-        yield step | {
-            "node": number,
-            "parent": node.parent,
-            "depth": node.depth,
-            "token_id": node.id,
-            "piece": node.piece,
-            "p": node.p,
-            "q": node.q,
-            "outcome": node.outcome,
-        }
 
 
 def _pages(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[str]]:
@@ -173,8 +193,8 @@ def _pages(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[str]]
     statement = statement.order_by(Comparison.created_at, Comparison.id)
     page = _fetch(store, statement.limit(COMPARISONS_A_READ))
     while page:
-        yield [row["id"] for row in page]
-        at, last = page[-1]["created_at"], page[-1]["id"]
+        yield [id_ for _, id_ in page]
+        at, last = page[-1]
         later = and_(Comparison.created_at >= at, or_(Comparison.created_at > at, Comparison.id > last))
         page = _fetch(store, statement.where(later).limit(COMPARISONS_A_READ))
 
@@ -188,23 +208,39 @@ def _checked(store: RunStore, comparison_ids: Iterable[str] | None) -> list[str]
     for start in range(0, len(wanted), _CHECK_A_READ):
         asked = wanted[start : start + _CHECK_A_READ]
         statement = select(Comparison.id).where(Comparison.id.in_(asked), Comparison.deleted_at.is_(None))
-        known = {row["id"] for row in _fetch(store, statement)}
+        known = {id_ for (id_,) in _fetch(store, statement)}
         if missing := [comparison_id for comparison_id in asked if comparison_id not in known]:
             raise unknown(missing[0])
     return wanted
 
 
-def _fetch(store: RunStore, statement: Query) -> list[Row]:
+def _fetch(store: RunStore, statement: Query) -> Sequence[Stored]:
     with store.read() as connection:
-        return [_exact(dict(row)) for row in connection.execute(statement).mappings()]
+        return connection.execute(statement).all()
 
 
-def _exact(row: Row) -> Row:
-    """Numbers in JSON columns as floats (a non-finite one is stored as a word); the version of the columns in front."""
-    if "top" in row:
-        row["top"] = [{"id": id_, "piece": piece, "p": float(p)} for id_, piece, p in row["top"]]
-    if "rule_parameters" in row:
-        row["rule_parameters"] = {name: float(value) for name, value in row["rule_parameters"].items()}
-        row["acceptance_by_position"] = [float(rate) for rate in row["acceptance_by_position"]]
-        row["given"] = [Given(*token)._asdict() for token in row["given"]]
-    return {"schema_version": SCHEMA_VERSION} | row
+def _stored(columns: Iterable[ColumnElement[Any]]) -> list[ColumnElement[Any]]:
+    """``columns`` without what their types would do to each value."""
+    return [_as_stored(column) for column in columns]
+
+
+def _as_stored(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    match column.type:
+        case SafeJson():
+            return cast(column, Text).label(column.name)
+        case SafeText():
+            return type_coerce(column, Text).label(column.name)
+        case Real():
+            return type_coerce(column, Double).label(column.name)
+        case _:
+            return column
+
+
+def _piece(columns: Iterable[ColumnElement[Any]], rows: Sequence[Stored]) -> Piece:
+    names = [column.name for column in columns]
+    return dict(zip(names, zip(*rows, strict=True) if rows else ((),) * len(names), strict=True))
+
+
+def _repeated(parts: Sequence[tuple[Head, Sequence[Stored]]]) -> Piece:
+    """What the rows of a run have in common, once a row."""
+    return {column.name: [run[column.name] for run, rows in parts for _ in rows] for column in _RUN}

@@ -59,7 +59,7 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """The rows of a run that is to be written."""
+    """The rows of a run that is to be written; its comparison is named then."""
 
     id: str
     run: Values
@@ -67,15 +67,15 @@ class NewRun:
     tokens: list[Values]
 
 
-def new_run(comparison_id: str, trace: Trace, lane: int, order: int) -> NewRun:
+def new_run(trace: Trace, lane: int, order: int) -> NewRun:
     run_id = new_id()
-    keys = {"id": run_id, "comparison_id": comparison_id, "lane": lane, "execution_order": order}
+    keys = {"id": run_id, "lane": lane, "execution_order": order}
     run = keys | {"created_at": datetime.now(UTC)} | run_row(trace)
     return NewRun(run_id, run, step_rows(trace, run_id), list(token_rows(trace, run_id)))
 
 
-def add_run(connection: Connection, new: NewRun) -> None:
-    connection.execute(insert(Run), new.run)
+def add_run(connection: Connection, comparison_id: str, new: NewRun) -> None:
+    connection.execute(insert(Run), new.run | {"comparison_id": comparison_id})
     if new.steps:
         connection.execute(insert(Step), new.steps)
     if new.tokens:
@@ -100,6 +100,29 @@ def records(connection: Connection, run_ids: Sequence[str]) -> tuple[RunRecord, 
     if missing := [run_id for run_id in wanted if run_id not in found]:
         raise unknown(missing[0], "run")
     return tuple(found[run_id] for run_id in run_ids)
+
+
+def texts(connection: Connection, run_ids: Sequence[str]) -> dict[str, str]:
+    """Id → text, without the runs that are not there, or whose comparison is deleted."""
+    found: dict[str, str] = {}
+    there = select(Run.id, Run.text).join(Comparison, Comparison.id == Run.comparison_id)
+    there = there.where(Comparison.deleted_at.is_(None))
+    for start in range(0, len(run_ids), RECORDS_A_READ):
+        rows = connection.execute(there.where(Run.id.in_(run_ids[start : start + RECORDS_A_READ])))
+        found |= {id_: text for id_, text in rows}
+    return found
+
+
+def traces(connection: Connection, run_ids: Sequence[str]) -> dict[str, Trace]:
+    """Id → trace, without the runs that are not there; a deleted comparison's are."""
+    prompt = (Comparison.__table__.c[name] for name in _PROMPT)
+    there = select(Run.__table__, *prompt).join(Comparison, Comparison.id == Run.comparison_id)
+    found: dict[str, Trace] = {}
+    for start in range(0, len(run_ids), RECORDS_A_READ):
+        asked = there.where(Run.id.in_(run_ids[start : start + RECORDS_A_READ]))
+        for row in connection.execute(asked).mappings().all():
+            found[row["id"]] = _stored(connection, row, read_prompt(row)).trace
+    return found
 
 
 def _stored(connection: Connection, run: RowMapping, prompt: PromptConfig) -> StoredRun:

@@ -1,4 +1,4 @@
-"""The tables: comparison → runs → steps → tokens; sweep → comparisons; comparison → vote.
+"""The tables: comparison → runs → steps → tokens; sweep → comparisons; comparison → vote. Those of studies: study_schema.py.
 
 Made only by the migrations, with which a test compares these models: a change here needs a new file in migrations/versions.
 
@@ -37,7 +37,7 @@ EMPTY = text("''")  # default of columns that a later migration added
 Large = Annotated[int, mapped_column(BigInteger)]
 
 
-def _words(enum: type[StrEnum]) -> Enum:
+def words(enum: type[StrEnum]) -> Enum:
     """A column holding the values of ``enum`` as plain words, so that a later word needs no new database type."""
     return Enum(enum, native_enum=False, length=16, values_callable=lambda members: [str(item) for item in members])
 
@@ -61,7 +61,7 @@ class Sweep(Base):
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)  # uuid4, hexadecimal
     created_at: Mapped[datetime] = mapped_column(UtcTime)
-    status: Mapped[Status] = mapped_column(_words(Status))
+    status: Mapped[Status] = mapped_column(words(Status))
     plan: Mapped[Any] = mapped_column(ExactJson, nullable=False)  # an object
     results: Mapped[Any] = mapped_column(ExactJson, nullable=False)  # list of objects
 
@@ -81,7 +81,7 @@ class Comparison(Base):
     name: Mapped[Words] = mapped_column(server_default=EMPTY)
     tags: Mapped[Json] = mapped_column(server_default="[]")  # list of strings, sorted
     comment: Mapped[Words] = mapped_column(server_default=EMPTY)
-    source: Mapped[Source] = mapped_column(_words(Source), server_default=Source.COMPARE.value)
+    source: Mapped[Source] = mapped_column(words(Source), server_default=Source.COMPARE.value)
     sweep_id: Mapped[str | None] = mapped_column(ForeignKey(Sweep.id, ondelete="SET NULL"))
     deleted_at: Mapped[datetime | None] = mapped_column(UtcTime)  # NULL: it is there
     search: Mapped[str] = mapped_column(Text, server_default=EMPTY)  # storage.search.haystack of the texts above
@@ -101,8 +101,8 @@ class Run(Base):
     lane: Mapped[int]  # column on the page, 0-based
     execution_order: Mapped[int]  # in which order the runs of the comparison were executed
     created_at: Mapped[datetime] = mapped_column(UtcTime)  # when it was saved
-    status: Mapped[Status] = mapped_column(_words(Status))
-    stop_reason: Mapped[StopReason] = mapped_column(_words(StopReason))
+    status: Mapped[Status] = mapped_column(words(Status))
+    stop_reason: Mapped[StopReason] = mapped_column(words(StopReason))
 
     rule: Mapped[Words]
     rule_parameters: Mapped[Json]  # name → number
@@ -110,7 +110,7 @@ class Run(Base):
     drafter_model: Mapped[Words | None]
     drafter_revision: Mapped[Words | None]
     k: Mapped[int]
-    draft_mode: Mapped[DraftMode] = mapped_column(_words(DraftMode))
+    draft_mode: Mapped[DraftMode] = mapped_column(words(DraftMode))
     tree_tokens: Mapped[int | None]  # these three: NULL where the drafter drafts chains
     tree_depth: Mapped[int | None]
     tree_top_k: Mapped[int | None]
@@ -158,6 +158,7 @@ class Run(Base):
     text: Mapped[Words]
     prefix: Mapped[Json] = mapped_column(server_default="[]")  # list of token ids; RunConfig.prefix
     given: Mapped[Json] = mapped_column(server_default="[]")  # list of [id, piece, start, end]; Trace.given
+    history: Mapped[Json] = mapped_column(server_default="[]")  # list of [user, answer]; PromptConfig.history
 
 
 class Step(Base):
@@ -188,7 +189,7 @@ class Token(Base):
     draft_position: Mapped[int]
     node: Mapped[int]
     parent: Mapped[int]
-    outcome: Mapped[Outcome] = mapped_column(_words(Outcome))
+    outcome: Mapped[Outcome] = mapped_column(words(Outcome))
     token_id: Mapped[int]
     piece: Mapped[Words]
     char_start: Mapped[int]
@@ -224,7 +225,7 @@ class Vote(Base):
     id: Mapped[str] = mapped_column(String(32), primary_key=True)  # uuid4, hexadecimal
     comparison_id: Mapped[str] = mapped_column(ForeignKey(Comparison.id, ondelete="CASCADE"))
     created_at: Mapped[datetime] = mapped_column(UtcTime)
-    choice: Mapped[Choice] = mapped_column(_words(Choice))
+    choice: Mapped[Choice] = mapped_column(words(Choice))
     left_run_id: Mapped[str] = mapped_column(ForeignKey(Run.id, ondelete="CASCADE", name="fk_votes_left_run"))
     right_run_id: Mapped[str] = mapped_column(ForeignKey(Run.id, ondelete="CASCADE", name="fk_votes_right_run"))
     comment: Mapped[Words]

@@ -22,6 +22,8 @@ from storage.schema import Comparison, Run
 from storage.text import decode, encode, folded
 from storage.words import Source
 
+BATCHES = (Source.SWEEP, Source.STUDY)  # what a program made, many at a time
+
 
 class Sort(StrEnum):
     """What a list is sorted by. What has no value, or no name, comes last in either direction."""
@@ -42,7 +44,7 @@ class Search:
     target: str = ""
     status: Status | None = None
     source: Source | None = None
-    without_sweeps: bool = False
+    without_batches: bool = False  # of sweeps and studies
     tag: str = ""
     since: datetime | None = None  # since <= created_at < until
     until: datetime | None = None
@@ -100,7 +102,7 @@ def _conditions(search: Search, dialect: str) -> list[ColumnElement[bool]]:
         (search.target, lambda: _any_run(Run.target == search.target)),
         (search.status, lambda: _any_run(Run.status == search.status)),
         (search.source, lambda: Comparison.source == search.source),
-        (search.without_sweeps, lambda: Comparison.source != Source.SWEEP),
+        (search.without_batches, lambda: Comparison.source.not_in(BATCHES)),
         (search.tag, lambda: exists(select(1).select_from(tag).where(tag.c.value == encode(search.tag)))),
         (search.since, lambda: made >= search.since),
         (search.until, lambda: made < search.until),

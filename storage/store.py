@@ -2,59 +2,33 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pandas as pd
-from platformdirs import user_data_path
-from sqlalchemy import URL, Connection, func, select
+from sqlalchemy import func, select
 
 from mars_core.types import PromptConfig, Status, Trace
 from storage import comparisons, runs, search, sweeps, votes
 from storage.comparisons import StoredComparison
-from storage.database import WRITING, file_of, location_of, open_database, parse_url
-from storage.errors import StorageError, explained
 from storage.listing import COLUMNS, check_page, frame, latest_first, rows
-from storage.records import check_numbering, read_prompt
+from storage.records import check_numbering
 from storage.runs import RunRecord
 from storage.schema import Comparison
 from storage.search import Choices, Found, Search
+from storage.study_store import StudyStore
 from storage.sweeps import StoredSweep
 from storage.votes import StoredVote
 from storage.words import Choice, Source
 
 
-class RunStore:
-    """The runs in one database: ``sqlite:////folder/file.db`` or ``postgresql://…``; None: a file in the data folder.
+class RunStore(StudyStore):
+    """The runs and studies in one database: ``sqlite:////folder/file.db`` or ``postgresql://…``; None: a file in the data folder.
 
     May be used from several threads; writes are made one after the other. Every method raises StorageError when the
     database fails, and then nothing has been changed.
     """
-
-    def __init__(self, url: str | None = None) -> None:
-        """Open the database, make its folder and file where missing, and bring its schema up to date."""
-        parsed = default_url() if url is None else parse_url(url)
-        self.path: Path | None = file_of(parsed)  # None for a server
-        self.location: str = location_of(parsed)  # for people; holds no password
-        self._engine = open_database(parsed)
-        self._writing = threading.Lock()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close all connections."""
-        self._engine.dispose()
 
     def new_comparison(
         self, prompt: PromptConfig, *, source: Source = Source.COMPARE, sweep_id: str | None = None
@@ -68,11 +42,10 @@ class RunStore:
     def save_run(self, comparison_id: str, trace: Trace, *, lane: int, order: int) -> str:
         """Save a run, whole or not at all; returns its id. Its prompt must be the comparison's."""
         check_numbering(trace)
-        new = runs.new_run(comparison_id, trace, lane, order)
+        new = runs.new_run(trace, lane, order)
         with self._write("The run was not saved") as connection:
-            if read_prompt(comparisons.comparison_row(connection, comparison_id)) != trace.config.prompt:
-                raise StorageError("The run was not saved: its prompt is not the prompt of its comparison.")
-            runs.add_run(connection, new)
+            comparisons.check_prompt(comparisons.comparison_row(connection, comparison_id), trace.config.prompt)
+            runs.add_run(connection, comparison_id, new)
         return new.id
 
     def annotate(
@@ -143,6 +116,16 @@ class RunStore:
         with self.read() as connection:
             return runs.records(connection, run_ids)
 
+    def texts(self, run_ids: Sequence[str]) -> dict[str, str]:
+        """Id → text of the runs that are there, and whose comparison is not deleted."""
+        with self.read() as connection:
+            return runs.texts(connection, run_ids)
+
+    def traces(self, run_ids: Sequence[str]) -> dict[str, Trace]:
+        """Id → trace of the runs that are there, those of deleted comparisons included: a study still reckons with them."""
+        with self.read() as connection:
+            return runs.traces(connection, run_ids)
+
     def new_sweep(self, plan: Mapping[str, Any]) -> str:
         """Keep the plan of a sweep; returns its id. Its status is cancelled until an update says otherwise."""
         with self._write("The sweep was not saved") as connection:
@@ -180,26 +163,3 @@ class RunStore:
         """All votes, latest first."""
         with self.read() as connection:
             return votes.all_votes(connection)
-
-    @contextmanager
-    def read(self) -> Iterator[Connection]:
-        """A connection on one unchanging state of the database. Keep it briefly: on SQLite it holds up writers."""
-        with explained("The database could not be read", self.location), self._engine.connect() as connection:
-            if self._engine.dialect.name == "postgresql":
-                connection = connection.execution_options(isolation_level="REPEATABLE READ")
-            yield connection
-
-    @contextmanager
-    def _write(self, failure: str) -> Iterator[Connection]:
-        with (
-            self._writing,
-            explained(failure, self.location),
-            self._engine.connect().execution_options(**{WRITING: True}) as connection,
-            connection.begin(),
-        ):
-            yield connection
-
-
-def default_url() -> URL:
-    """The SQLite file in this user's data folder."""
-    return URL.create("sqlite", database=str(user_data_path("mars-playground", appauthor=False) / "runs.db"))

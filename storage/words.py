@@ -1,4 +1,4 @@
-"""The words that the database keeps of its own: where a comparison comes from, what a voter chose. Knows no tables."""
+"""The words that the database keeps of its own: where a comparison comes from, what a voter or a judge chose. Knows no tables."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ class Source(StrEnum):
     COMPARE = "compare"
     SWEEP = "sweep"
     VOTE = "vote"
+    STUDY = "study"
 
 
 class Choice(StrEnum):
@@ -20,3 +21,11 @@ class Choice(StrEnum):
     RIGHT = "right"
     TIE = "tie"
     BOTH_BAD = "both_bad"
+
+
+class Preferred(StrEnum):
+    """The answer of a judge who compared a rule's text with its baseline's."""
+
+    RULE = "rule"
+    BASELINE = "baseline"
+    TIE = "tie"

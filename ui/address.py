@@ -19,16 +19,16 @@ from mars_core.types import Status
 from storage import Source
 from ui.token_view import asset, to_json
 
-TABS = ("compare", "sweep", "history", "votes", "about")  # the first is what an address without a tab shows
+TABS = ("compare", "sweep", "quality", "history", "votes", "about")  # the first is what an address without a tab shows
 SORTS = ("latest", "oldest", "speed", "tau", "tokens", "name")  # the first is the default
-EVERYTHING = "all"  # source: sweeps too
+EVERYTHING = "all"  # source: sweeps and studies too
 SOURCES = (*(source.value for source in Source), EVERYTHING)
 LONGEST = 200  # characters of a search field
 MOST_NAMED = 50  # runs that an address may name
 ID = re.compile("[0-9a-f]{32}")
 _SEARCH = ("text", "rule", "target", "status", "source", "tag", "since", "until")
 _HISTORY = ("comparison", "runs", *_SEARCH, "sort", "page")
-NAMES = ("tab", "sweep", *_HISTORY)
+NAMES = ("tab", "sweep", "study", *_HISTORY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,7 @@ class Address:
 
     tab: str = ""
     sweep: str = ""
+    study: str = ""
     comparison: str = ""
     runs: tuple[str, ...] = ()
     text: str = ""
@@ -67,6 +68,7 @@ def read_address(said: Mapping[str, object]) -> Address:
     return Address(
         tab=_among(words["tab"], TABS),
         sweep=_id(words["sweep"]),
+        study=_id(words["study"]),
         comparison=_id(words["comparison"]),
         runs=tuple(runs)[:MOST_NAMED],
         text=words["text"],
@@ -103,7 +105,8 @@ def search_query(address: Address) -> str:
 
 def build_address(address: Address) -> str:
     """The query of an address that opens this view, ``?tab=history&…``; empty for the page as it comes."""
-    words = {"tab": "" if address.tab == TABS[0] else address.tab, "sweep": address.sweep, **history_words(address)}
+    tab = "" if address.tab == TABS[0] else address.tab
+    words = {"tab": tab, "sweep": address.sweep, "study": address.study, **history_words(address)}
     return _query({name: value for name, value in words.items() if value})
 
 
@@ -146,8 +149,8 @@ def chosen_tab(address: Address) -> str:
     """The tab that an address opens: what it names belongs to a tab even where the tab itself is not named."""
     if address.tab:
         return address.tab
-    if address.sweep:
-        return "sweep"
+    if address.sweep or address.study:
+        return "sweep" if address.sweep else "quality"
     return "history" if address.comparison or address.runs or address.searching else TABS[0]
 
 

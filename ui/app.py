@@ -17,6 +17,8 @@ from ui.downloads import download_routes
 from ui.figure_view import plotly_route, plotly_script
 from ui.history.again import wire_again
 from ui.history.tab import build_history_tab
+from ui.quality import build_quality_tab
+from ui.quality_download import study_routes
 from ui.sweep import build_sweep_tab
 from ui.sweep_download import sweep_routes
 from ui.theme import page_css, page_theme
@@ -48,13 +50,17 @@ def build_app(workplace: Workplace) -> gr.Blocks:
                 asked = build_compare_tab(place)
             with gr.Tab("Sweep", id="sweep") as sweep:
                 build_sweep_tab(place, sweep)
+            with gr.Tab("Quality", id="quality") as quality:
+                build_quality_tab(place, quality)
             with gr.Tab("History", id="history") as history:
                 kept = build_history_tab(place, history, address)
             with gr.Tab("Votes", id="votes") as votes:
                 build_votes_tab(place, votes)
             with gr.Tab("About", id="about") as about:
                 build_about_tab(place)
-        by_id = {"compare": compare, "sweep": sweep, "history": history, "votes": votes, "about": about}
+        by_id = {
+            "compare": compare, "sweep": sweep, "quality": quality, "history": history, "votes": votes, "about": about,
+        }  # fmt: skip
         wire_tabs(address, tabs, by_id)
         wire_again(place, kept, asked, tabs)
         _quiet(page, asked.view.strip)
@@ -71,7 +77,7 @@ def _quiet(page: gr.Blocks, target: gr.HTML) -> None:
 
 def page_routes(store: RunStore) -> list[BaseRoute]:
     """What the page serves beside itself; the first that fits answers."""
-    return [*sweep_routes(store), *vote_routes(store), *download_routes(store), plotly_route()]
+    return [*study_routes(store), *sweep_routes(store), *vote_routes(store), *download_routes(store), plotly_route()]
 
 
 def launch_options(store: RunStore) -> dict[str, Any]:

@@ -1,113 +1,37 @@
-"""Numbers and text as a reader sees them: three significant digits, units always, nothing invisible. Standard library only.
+"""Numbers and texts as a reader sees them: the page writes them as every report does."""
 
-Knows no page and no trace. Text from models and prompts is hostile: ``displayable`` leaves nothing that could hide,
-reorder or break what stands beside it.
-"""
+from evaluation.format import (
+    MINUS,
+    MISSING,
+    count,
+    displayable,
+    duration,
+    memory,
+    number,
+    over,
+    parameters,
+    plural,
+    ratio,
+    share,
+    shorten,
+    signless,
+    visible,
+)
 
-from __future__ import annotations
-
-import math
-import unicodedata
-
-MISSING = "–"
-MINUS = "\N{MINUS SIGN}"
-_BIDI_CONTROLS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_SHOWN_SPACE = str.maketrans({" ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍"})
-
-
-def number(value: float, digits: int = 3) -> str:
-    """``value`` to ``digits`` significant digits, without exponents between 0.0001 and 10 million; nan is a dash."""
-    if not math.isfinite(value):
-        return MISSING if math.isnan(value) else f"{MINUS}∞" if value < 0 else "∞"
-    if value == 0:
-        return "0"
-    text = f"{value:#,.{digits}g}"
-    if "e" not in text:
-        return signless(text.removesuffix("."))
-    text = f"{value:.{digits - 1}e}"
-    size = int(text[text.index("e") + 1 :])
-    return signless(f"{round(value, digits - 1 - size):,.0f}" if digits <= size < 7 else text)
-
-
-def signless(text: str) -> str:
-    """The same number with a typographic minus."""
-    return text.replace("-", MINUS) if "-" in text else text
-
-
-def count(value: int) -> str:
-    """A whole number, thousands separated."""
-    return signless(f"{value:,}")
-
-
-def share(value: float) -> str:
-    """A share of one as a percentage."""
-    return MISSING if math.isnan(value) else f"{number(100 * value)} %"
-
-
-def duration(seconds: float) -> str:
-    """Seconds; below one second in ms."""
-    if math.isnan(seconds):
-        return MISSING
-    return f"{number(1000 * seconds)} ms" if abs(seconds) < 0.9995 else f"{number(seconds)} s"
-
-
-def ratio(value: float) -> str:
-    """A ratio as ``1.23×``."""
-    return MISSING if math.isnan(value) else f"{number(value)}×"
-
-
-def over(part: float, whole: float) -> float:
-    """``part / whole``, nan where that is not a number."""
-    return part / whole if whole and not math.isnan(whole) else math.nan
-
-
-def memory(size: float) -> str:
-    """Bytes in the nearest decimal unit."""
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= 0.9995 * scale:
-            return f"{number(size / scale)} {unit}"
-    return f"{number(size)} B"
-
-
-def parameters(size: int) -> str:
-    """A parameter count: ``7.7 M``, ``4.02 B``."""
-    for unit, scale in (("B", 1e9), ("M", 1e6), ("k", 1e3)):
-        if size >= 0.9995 * scale:
-            return f"{number(size / scale)} {unit}"
-    return count(size)
-
-
-def plural(amount: int, noun: str) -> str:
-    """``1 token``, ``2 tokens``."""
-    return f"{count(amount)} {noun}" if amount == 1 else f"{count(amount)} {noun}s"
-
-
-def displayable(text: str) -> str:
-    """``text`` for running display: line breaks and tabs stay, every other control, bidi mark and lone surrogate is spelt out."""
-    if text.isprintable():  # no control, bidi mark or surrogate is
-        return text
-    return "".join(character if character in "\n\t" else _shown(character) for character in text)
-
-
-def visible(piece: str) -> str:
-    """``piece`` on one line with its white space shown; never empty."""
-    text = displayable(piece.translate(_SHOWN_SPACE))
-    if not text.isprintable():  # white space that has no sign of its own
-        text = "".join(f"⟨U+{ord(character):04X}⟩" if character.isspace() else character for character in text)
-    return text or "∅"
-
-
-def shorten(text: str, limit: int = 120) -> str:
-    """One displayable line of at most ``limit`` characters."""
-    line = displayable(" ".join(text[: 4 * limit].split()))
-    return line if len(line) <= limit and len(text) <= 4 * limit else f"{line[: limit - 1]}…"
-
-
-def _shown(character: str) -> str:
-    code = ord(character)
-    if code < 0x20:
-        return chr(0x2400 + code)
-    if code == 0x7F:
-        return "␡"
-    hidden = character in _BIDI_CONTROLS or unicodedata.category(character) in ("Cc", "Cs")
-    return f"⟨U+{code:04X}⟩" if hidden else character
+__all__ = [
+    "MINUS",
+    "MISSING",
+    "count",
+    "displayable",
+    "duration",
+    "memory",
+    "number",
+    "over",
+    "parameters",
+    "plural",
+    "ratio",
+    "share",
+    "shorten",
+    "signless",
+    "visible",
+]

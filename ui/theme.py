@@ -8,6 +8,7 @@ from __future__ import annotations
 import gradio as gr
 from gradio.themes.utils import colors, fonts, sizes
 
+from evaluation.report.form.html import sheet
 from ui.palette import css_variables
 from ui.token_view import asset
 
@@ -17,7 +18,7 @@ SLATE = colors.Color(
     c500="#6B717C", c600="#4E545F", c700="#373C46", c800="#23272F", c900="#191C22", c950="#111318",
 )  # fmt: skip
 SHEETS = (
-    "page", "lanes", "tokens", "reader", "details", "figures", "history", "sweep", "votes", "about", "narrow",
+    "page", "lanes", "tokens", "reader", "details", "figures", "history", "sweep", "quality", "votes", "about", "narrow",
 )  # in this order; ui/assets/styles  # fmt: skip
 SYSTEM = ("ui-sans-serif", "system-ui", "sans-serif")
 SYSTEM_MONO = ("ui-monospace", "Consolas", "monospace")
@@ -39,8 +40,9 @@ def page_theme() -> gr.themes.Base:
 
 
 def page_css() -> str:
-    """The palette as variables, then the style sheets."""
-    return css_variables() + "\n".join(asset(f"styles/{name}.css") for name in SHEETS)
+    """The palette as variables, the look of reports, then the style sheets."""
+    own = [asset(f"styles/{name}.css") for name in SHEETS]
+    return css_variables() + "\n".join([sheet("report.css"), *own])
 
 
 _VARIABLES = {

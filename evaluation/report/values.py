@@ -52,11 +52,17 @@ class McNemar:
     lost: int
     p: float  # two-sided, exact binomial; counts prompt × seed as independent
     p_by_prompt: float  # sign flips of whole prompts: holds with several seeds too
+    p_holm: float = (
+        NAN  # p_by_prompt after Holm's correction for all comparisons of the report; nan where it is none of them
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One metric of one lane. ``recovery``: its mean over the baseline's (and over none's); ``difference``: mean − the baseline's."""
+    """One metric of one lane. ``recovery``: its mean over the baseline's (and over none's); ``difference``: mean − the baseline's.
+
+    The intervals of ``value`` and ``baseline``: Wilson where binary, else bootstrap; of ``recovery`` and ``recovery_none``: score.
+    """
 
     metric: str
     binary: bool  # right or wrong
@@ -68,6 +74,9 @@ class Score:
     difference: Interval
     mcnemar: McNemar | None  # of binary metrics, None for a baseline
     verdict: Verdict | None  # None for a baseline and for none
+    recovery_bootstrap: Interval = field(
+        default_factory=Interval
+    )  # recovery, its ends from the paired bootstrap; for comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +132,10 @@ class PromptRow:
     divergence: int | None  # earliest
     tv_sum: float  # mean over runs
     length_ratio: float
-    worst: tuple[str, str]  # run ids of the baseline and of this lane, for the run that lost most, else parted earliest
+    worst: tuple[
+        str, str
+    ]  # run ids of the baseline and of this lane, for the run that lost most, else parted earliest: first turn
+    turns: tuple[tuple[str, str], ...] = ()  # the same of every turn, in order; ``worst`` is the first of them
 
 
 @dataclass(frozen=True, slots=True)

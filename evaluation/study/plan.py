@@ -85,6 +85,8 @@ class Plan:
     stop: tuple[str, ...] = ()
     margin: float = 0.98
     execute_code: bool = False
+    limit: int | None = None  # with which the suites were read; their items are those that it left
+    skip_long: bool = False  # whether items that do not fit were left out
 
     def __post_init__(self) -> None:
         _check(self)
@@ -163,11 +165,13 @@ def _models(stored: Mapping[str, Any]) -> Models:
 
 
 def _suite(stored: Mapping[str, Any]) -> Suite:
-    items = (
-        Item(**item | {name: tuple(item[name]) for name in ("turns", "references")})
-        for item in map(dict, stored["items"])
-    )
-    return Suite(**{**stored, "items": tuple(items), "metrics": tuple(stored["metrics"])})
+    items = (Item(**{name: _tuple(value) for name, value in item.items()}) for item in stored["items"])
+    return Suite(**{name: _tuple(value) for name, value in stored.items()} | {"items": tuple(items)})
+
+
+def _tuple(value: Any) -> Any:
+    """A list of JSON as what it was."""
+    return tuple(value) if isinstance(value, list | tuple) else value
 
 
 def _lane(stored: Mapping[str, Any]) -> Lane:

@@ -55,7 +55,7 @@ class Relative:
     same: bool  # token for token
     same_as_none: bool | None = None  # None without a lane ``none``
     divergence: int | None = None  # first differing output position, over the tokens of all turns
-    cause: str = ""  # mars_core.types.Cause of it; empty in later turns, whose prompts differ
+    cause: str = ""  # mars_core.types.Cause of it
     bleu: float = NAN  # sentence BLEU, the baseline's text as reference
     chrf: float = NAN
     rouge_l: float = NAN

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from evaluation.score import score
+from evaluation.scoring.answer import score
 from evaluation.statistics import over, quartiles, wilson
 from evaluation.sweeps.plan import Case, Cell, Plan, read_plan
 from mars_core.telemetry import first_divergence

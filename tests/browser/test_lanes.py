@@ -67,5 +67,6 @@ def test_the_length_of_the_prompt_is_told_in_tokens(window: Window) -> None:
 def test_one_lane_alone_is_a_run_like_any_other(window: Window) -> None:
     page = window.page
     page.click("#remove-lane-1")
+    expect(page.locator("#rule-1")).to_be_hidden()
     press_compare(page)
     assert "Strict wrote" in wait_for(page, "done")

@@ -1,4 +1,4 @@
-// The address bar and the page agree: `mars:address` {name: text, …} writes into it, `mars:open` {comparison} opens one in History,
+// The address bar and the page agree: `mars:address` {name: text, …} writes into it, `mars:open` {comparison, runs} opens one in History,
 // and what it says when the page opens or the visitor goes back is reported to the server. Opening something is a place to go back to;
 // typing in a search is not.
 const PLACES = ["tab", "comparison"];
@@ -16,7 +16,7 @@ function said() {
 let awaited = null;
 function expect(words) {
   const named = props.names.some((name) => words[name]);
-  awaited = words.tab || (words.sweep ? "sweep" : named ? "history" : props.first);
+  awaited = words.tab || (words.sweep ? "sweep" : words.study ? "quality" : named ? "history" : props.first);
 }
 
 function merge(patch) {
@@ -58,7 +58,8 @@ const listen = (name, target, deed) => {
 };
 listen("mars:address", document, (event) => merge(event.detail));
 listen("mars:open", document, (event) => {
-  merge({ tab: "history", comparison: event.detail.comparison });
+  const { comparison, runs } = event.detail;
+  merge({ tab: "history", comparison, ...(runs ? { runs: runs.join(",") } : {}) });
   report();
 });
 // `select` chooses the tab. What History shows is asked for with `input`, and only once its components are there: what is sent to

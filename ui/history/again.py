@@ -10,7 +10,7 @@ import gradio as gr
 from storage import StorageError
 from ui.compare import CompareTab
 from ui.format import displayable
-from ui.history.reopen import stored_form
+from ui.history.reopen import few, stored_form
 from ui.history.tab import History, Session
 from ui.result_view import Updates
 from ui.workplace import Workplace
@@ -21,7 +21,8 @@ PRIVATE: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hid
 def wire_again(workplace: Workplace, history: History, compare: CompareTab, tabs: gr.Tabs) -> None:
     def load(session: Session) -> Updates:
         try:
-            form = stored_form(workplace.store.load(session.view.comparison), workplace.catalog)
+            stored = workplace.store.load(session.view.comparison)
+            form = stored_form(few(stored, session.view.runs), workplace.catalog)
         except (StorageError, ValueError) as error:
             return {history.detail.saved: displayable(str(error))}
         return compare.fill(form) | {tabs: gr.update(selected="compare")}

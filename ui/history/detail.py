@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from ui.components import text_component, words
 from ui.downloads import FILES, REPORT, Group, downloads_component, downloads_json
 from ui.form import MOST_LANES
 from ui.format import displayable
-from ui.history.reopen import reopened, shown_settings
+from ui.history.reopen import few, reopened, shown_settings
 from ui.result_view import ResultView, Updates, build_result
 from ui.token_view import LaneView
 
@@ -54,13 +55,14 @@ class Detail:
         shown = {self.box: _shown("mars-details", True), self.head: _shown("mars-panel", False)}
         return shown | self.view.update(words(error, "failed"), ()) | self.view.show_lanes(0) | self.view.show(None)
 
-    def opened(self, stored: StoredComparison) -> Updates:
-        """The comparison, from its traces alone."""
-        result, view = reopened(stored), self.view
+    def opened(self, whole: StoredComparison, wanted: Collection[str] = ()) -> Updates:
+        """The comparison, from its traces alone. ``wanted``: ids of the runs to show where there are too many."""
+        stored, view = few(whole, wanted), self.view
+        result = reopened(stored)
         shown = view.update(result.strip, result.lanes) | view.show_lanes(len(result.lanes)) | view.show(result.details)
-        return self._head(stored) | shown
+        return self._head(stored, len(whole.runs)) | shown
 
-    def _head(self, stored: StoredComparison) -> Updates:
+    def _head(self, stored: StoredComparison, total: int) -> Updates:
         group = Group("This comparison:", (REPORT, *FILES), f"?comparison={stored.id}")
         return {
             self.box: _shown("mars-details", True),
@@ -70,7 +72,7 @@ class Detail:
             self.comment: displayable(stored.comment),
             self.saved: "",
             self.prompt: displayable(stored.prompt.text),
-            self.settings: shown_settings(stored),
+            self.settings: shown_settings(stored, total),
             self.downloads: downloads_json(group),
         }
 
@@ -80,13 +82,15 @@ def _shown(name: str, shown: bool) -> Any:
     return gr.update(elem_classes=[name, *([] if shown else ["mars-away"])])
 
 
-def open_updates(store: RunStore, detail: Detail, comparison: str) -> tuple[Updates, bool]:
+def open_updates(
+    store: RunStore, detail: Detail, comparison: str, wanted: Collection[str] = ()
+) -> tuple[Updates, bool]:
     """The updates that open this one, and whether it is there."""
     try:
         stored = store.load(comparison)
     except StorageError as error:
         return detail.failed(str(error)), False
-    return detail.opened(stored), True
+    return detail.opened(stored, wanted), True
 
 
 def read_tags(text: str) -> list[str]:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from mars_core.models import PairSpec
 from mars_core.types import DrafterConfig, ModelRef, RunConfig, TreeShape
 from storage import StoredComparison
-from ui.form import CHAIN, CUSTOM, TREE, DraftForm, Form, LaneForm
-from ui.format import shorten
+from ui.form import CHAIN, CUSTOM, MOST_LANES, TREE, DraftForm, Form, LaneForm
+from ui.format import count, shorten
 from ui.labels import PLAIN, lane_labels, settings_line
 from ui.lanes import LEAST_LANES
 from ui.result import Result, ended_result
 
 OTHER = "The other run"
+
+
+def few(stored: StoredComparison, wanted: Collection[str]) -> StoredComparison:
+    """At most as many runs as the page has lanes: a study compares more. Those that are wanted, by id, else the first ones."""
+    if len(stored.runs) <= MOST_LANES:
+        return stored
+    chosen = [run for run in stored.runs if run.id in wanted] or stored.runs
+    return replace(stored, runs=tuple(replace(run, lane=lane) for lane, run in enumerate(chosen[:MOST_LANES])))
 
 
 def reopened(stored: StoredComparison) -> Result:
@@ -26,10 +34,13 @@ def reopened(stored: StoredComparison) -> Result:
     return ended_result(traces, stored.id, [named.get(lane, OTHER) for lane in range(lanes)])
 
 
-def shown_settings(stored: StoredComparison) -> str:
-    """The settings of the run that drafted, if one did: they say more."""
+def shown_settings(stored: StoredComparison, total: int) -> str:
+    """The settings of the run that drafted, if one did: they say more. ``total``: how many runs the comparison has, shown or not."""
     config = _richest(stored)
-    return settings_line(config) if config else ""
+    hidden = (
+        f"Shown are {count(len(stored.runs))} of {count(total)} runs: choose others in the list, then open it again. "
+    )
+    return f"{hidden if total > len(stored.runs) else ''}{settings_line(config) if config else ''}"
 
 
 def title_of(stored: StoredComparison) -> str:
@@ -38,13 +49,17 @@ def title_of(stored: StoredComparison) -> str:
 
 
 def stored_form(stored: StoredComparison, catalog: Sequence[PairSpec]) -> Form:
-    """The fields of Compare that ask for this comparison again. Raises ValueError where it has no run.
+    """The fields of Compare that ask for this comparison again. Raises ValueError where it has no run, or goes on from earlier turns.
 
     What is not a field of the form, the machine and a continuation, is not in it.
     """
     config = _richest(stored)
     if config is None:
         raise ValueError("This comparison has no run, so that there are no settings to load.")
+    if config.prompt.history:
+        raise ValueError(
+            f"This is turn {len(config.prompt.history) + 1} of a conversation; Compare has no field for the turns before."
+        )
     sampling, pair, draft = config.sampling, pair_key(config, catalog), _draft(config.drafter)
     return Form(
         prompt=stored.prompt.text,

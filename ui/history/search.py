@@ -26,7 +26,14 @@ _SORTS: Mapping[str, tuple[Sort, bool, str]] = {
     "tokens": (Sort.NEW_TOKENS, True, "Longest first"),
     "name": (Sort.NAME, False, "By name"),
 }
-_SOURCES = {"": "All but sweeps", EVERYTHING: "Everything", "compare": "Compare", "sweep": "Sweeps", "vote": "Votes"}
+_SOURCES = {
+    "": "All but sweeps and studies",
+    EVERYTHING: "Everything",
+    "compare": "Compare",
+    "sweep": "Sweeps",
+    "vote": "Votes",
+    "study": "Studies",
+}
 
 
 def to_search(address: Address, *, limit: int, offset: int) -> Search:
@@ -38,7 +45,7 @@ def to_search(address: Address, *, limit: int, offset: int) -> Search:
         target=address.target,
         status=Status(address.status) if address.status else None,
         source=Source(address.source) if address.source not in ("", EVERYTHING) else None,
-        without_sweeps=not address.source,
+        without_batches=not address.source,
         tag=address.tag,
         since=_midnight(address.since, address.zone),
         until=_end(address.until, address.zone),

@@ -87,7 +87,7 @@ class History:
         """The view's comparison, or none."""
         if not view.comparison:
             return view, self.detail.closed()
-        updates, there = open_updates(self.store, self.detail, view.comparison)
+        updates, there = open_updates(self.store, self.detail, view.comparison, view.runs)
         return (view if there else replace(view, comparison="")), updates
 
     def go(self, view: Address) -> Updates:

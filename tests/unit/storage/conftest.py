@@ -1,55 +1,18 @@
-"""Stores to test on: SQLite in a temporary folder, and a private PostgreSQL cluster made for the session."""
+"""Stores to test on: SQLite in a temporary folder, and PostgreSQL in the private cluster of tests/postgres.py."""
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import tempfile
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import delete
 
 from storage import RunStore
-
-
-def _as_postgres() -> list[str]:
-    """PostgreSQL refuses to run as root."""
-    return ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-
-
-@pytest.fixture(scope="session")
-def postgres_folder() -> Iterator[Path]:
-    """The socket folder of a running private cluster, which listens on no port."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
-    if not found:
-        reason = "PostgreSQL's programs are missing from /usr/lib/postgresql/*/bin (apt-get install postgresql)"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
-    folder = Path(tempfile.mkdtemp(prefix="mars-pg-", dir="/tmp"))  # a socket's path must be short
-    if os.geteuid() == 0:
-        shutil.chown(folder, "postgres")
-    run = [*_as_postgres(), str(found[-1] / "pg_ctl"), "-D", str(folder / "data"), "-w"]
-    settings = f"-k {folder} -c listen_addresses='' -c fsync=off -c max_connections=60"
-    try:
-        subprocess.run(
-            [*run, "-o", "-E UTF8 --locale=C -A trust -U mars", "initdb"],
-            cwd=folder,
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-        subprocess.run(
-            [*run, "-o", settings, "-l", str(folder / "log"), "start"],
-            cwd=folder,
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-        try:
-            yield folder
-        finally:
-            subprocess.run([*run, "-m", "immediate", "stop"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+from storage.schema import Base
+from tests.postgres import connection_to
 
 
 @pytest.fixture
@@ -57,30 +20,68 @@ def sqlite_url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'new folder' / 'runs.db'}"
 
 
-@pytest.fixture
-def postgres_url(postgres_folder: Path) -> str:
-    import psycopg
-
-    with psycopg.connect(host=str(postgres_folder), user="mars", dbname="postgres") as connection:
-        connection.execute("DROP SCHEMA public CASCADE")
-        connection.execute("CREATE SCHEMA public")
-    return f"postgresql://mars:secret@/postgres?host={postgres_folder}"
-
-
 @pytest.fixture(params=["sqlite", "postgres"])
 def url(request: pytest.FixtureRequest) -> str:
-    """An empty database, on each of the supported ones."""
+    """An empty database, on each of the supported ones: none of our tables is in it."""
     value: str = request.getfixturevalue(f"{request.param}_url")
     return value
 
 
+@pytest.fixture(scope="session")
+def empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file on the current schema, without rows: copied, since making one takes longer than most tests."""
+    path = tmp_path_factory.mktemp("empty") / "runs.db"
+    RunStore(f"sqlite:///{path}").close()
+    return path
+
+
+@pytest.fixture(scope="session")
+def postgres_tables(postgres_folder: Path) -> str:
+    """A PostgreSQL database on the current schema."""
+    url = _new_database(postgres_folder)
+    RunStore(url).close()
+    return url
+
+
 @pytest.fixture
-def store(url: str) -> Iterator[RunStore]:
+def sqlite_store(sqlite_url: str, empty_file: Path) -> Iterator[RunStore]:
+    path = Path(sqlite_url.removeprefix("sqlite:///"))
+    path.parent.mkdir()
+    shutil.copy(empty_file, path)
+    with RunStore(sqlite_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def postgres_store(postgres_tables: str) -> Iterator[RunStore]:
+    with RunStore(postgres_tables) as opened:
+        with opened.read() as connection:
+            for table in reversed(Base.metadata.sorted_tables):
+                connection.execute(delete(table))
+            connection.commit()
+        yield opened
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest) -> RunStore:
+    """A store without rows, on each of the supported databases."""
+    value: RunStore = request.getfixturevalue(f"{request.param}_store")
+    return value
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def lasting_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunStore]:
+    """One store for all tests of a module, which must not mind what the others leave in it."""
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path_factory.mktemp('lasting') / 'runs.db'}"
+    else:
+        url = _new_database(request.getfixturevalue("postgres_folder"))
     with RunStore(url) as opened:
         yield opened
 
 
-@pytest.fixture
-def sqlite_store(sqlite_url: str) -> Iterator[RunStore]:
-    with RunStore(sqlite_url) as opened:
-        yield opened
+def _new_database(folder: Path) -> str:
+    name = f"tables_{uuid.uuid4().hex}"
+    with connection_to(folder, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    return f"postgresql://mars:secret@/{name}?host={folder}"

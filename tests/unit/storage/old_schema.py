@@ -1,4 +1,4 @@
-"""Databases as earlier versions left them: schema 0001 or 0002 and its rows. What the traces of 0001 are to be after an upgrade."""
+"""Databases as earlier versions left them: schema and rows. What the traces of 0001 are to be after an upgrade."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from mars_core.types import DraftNode, Outcome, Step, Trace
 from storage import __file__ as package_file
 from storage.columns import SafeJson
 from storage.database import WRITING, _create, file_of, parse_url
+from storage.notes import haystack
 from storage.records import Values, prompt_row, run_row, step_rows, token_rows
 from storage.schema import Base
 
 NAN = math.nan
 TABLES = ("comparisons", "runs", "steps", "tokens")
+NOTHING_NOTED = {"name": "", "tags": [], "comment": "", "source": "compare", "sweep_id": None, "deleted_at": None}
 DRAFTED = (Outcome.ACCEPTED, Outcome.RELAXED, Outcome.REJECTED)
 Dump = dict[str, list[dict[str, Any]]]
 
@@ -76,7 +78,9 @@ def _rows(comparison_id: str, trace: Trace) -> tuple[list[Values], ...]:
     steps = step_rows(trace, run_id)
     for row, step in zip(steps, trace.steps, strict=True):
         row["drafted_ids"] = [node.id for node in step.nodes]
-    comparison = {"id": comparison_id, "created_at": now, **prompt_row(trace.config.prompt)}
+    prompt = trace.config.prompt
+    comparison = {"id": comparison_id, "created_at": now, **prompt_row(prompt), **NOTHING_NOTED}
+    comparison["search"] = haystack(prompt.text, "", "", ())
     return [comparison], [place | run_row(trace)], steps, list(token_rows(trace, run_id))
 
 

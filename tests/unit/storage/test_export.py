@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import math
@@ -24,6 +25,7 @@ from storage import (
     write_runs_parquet,
     write_tokens_csv,
 )
+from storage.cells import quoted
 from storage.export import cell, guarded
 from tests.traces import WORDS, make_trace, make_tree_trace, same
 from tests.unit.storage.exports import (
@@ -49,7 +51,7 @@ def test_runs_csv_says_what_was_saved(store: RunStore) -> None:
     rows = parsed(runs_csv(store))
     assert [row["lane"] for row in rows] == ["0", "1", "2"]
     for row, trace in zip(rows, traces, strict=True):
-        assert row["schema_version"] == "3"
+        assert row["schema_version"] == "4"
         assert row["comparison_id"] == comparison_id
         assert row["text"] == guarded(trace.text)
         assert row["prompt"] == trace.config.prompt.text
@@ -117,9 +119,9 @@ def test_nodes_say_what_was_saved(store: RunStore, tmp_path: Path) -> None:
         rows, read_parquet(tmp_path / "nodes.parquet"), saved, strict=True
     ):
         place = (comparison_id, ids[lane], lane, trace.config.rule.name, step, at, node.parent, node.depth, node.id)
-        assert tuple(exact.values()) == (3, *place, node.piece, node.p, node.q, node.outcome)
+        assert tuple(exact.values()) == (4, *place, node.piece, node.p, node.q, node.outcome)
         law = [cell(node.p), cell(node.q)]
-        assert list(row.values()) == ["3", *map(str, place), guarded(node.piece), *law, str(node.outcome)]
+        assert list(row.values()) == ["4", *map(str, place), guarded(node.piece), *law, str(node.outcome)]
     assert list(rows[0]) == [
         "schema_version", "comparison_id", "run_id", "lane", "rule", "step", "node", "parent", "depth", "token_id", "piece",
         "p", "q", "outcome",
@@ -140,6 +142,25 @@ def test_pandas_reads_the_same_numbers(store: RunStore) -> None:
     assert runs["text"].tolist() == [trace.text]
 
 
+def test_alternatives_are_json_whatever_they_hold(store: RunStore) -> None:
+    values = [
+        ("a\x00", 0.5),
+        ("\ud800␛", math.nan),
+        ('"\\\n,]', math.inf),
+        ("日本\x85", -math.inf),
+        ("", 1e-300),
+        ("=1", 0.0),
+    ]
+    top = tuple(Alternative(id_, piece, p) for id_, (piece, p) in enumerate(values))
+    trace = make_trace(new_tokens=3)
+    step = replace(trace.steps[0], tokens=tuple(replace(token, top=top) for token in trace.steps[0].tokens))
+    save(store, replace(trace, steps=(step, *trace.steps[1:])))
+    row = parsed(tokens_csv(store))[0]
+    assert row["top"] == cell([{"id": item.id, "piece": item.piece, "p": item.p} for item in top])
+    shown = [(item["piece"], item["p"]) for item in json.loads(row["top"])]
+    assert shown == [(piece, None if math.isnan(p) else p if math.isfinite(p) else str(p)) for piece, p in values]
+
+
 def test_csv_is_rfc_4180(sqlite_store: RunStore) -> None:
     save(sqlite_store, make_trace(prompt='one "two",\nthree', new_tokens=3, words=list(WORDS)))
     text = runs_csv(sqlite_store)
@@ -158,6 +179,13 @@ def test_formula_is_guarded(sqlite_store: RunStore, text: str) -> None:
     assert run["text"] == "'" + trace.text
     for rows in (parsed(tokens_csv(sqlite_store)), parsed(nodes_csv(sqlite_store))):
         assert {row["piece"] for row in rows} == {"'" + text}
+
+
+@pytest.mark.parametrize("text", ["", "plain", "a,b", 'say "yes"', '"', "\r", "\n", "\r\n", " b ", "日,本", "'=1"])
+def test_cells_are_quoted_as_by_the_standard_library(text: str) -> None:
+    stream = io.StringIO(newline="")
+    csv.writer(stream).writerow(["first", text])
+    assert f"first,{quoted(text)}\r\n" == stream.getvalue()
 
 
 @pytest.mark.parametrize("text", HARMLESS)

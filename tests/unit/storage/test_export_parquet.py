@@ -7,10 +7,11 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mars_core.types import Alternative, PromptConfig
+from mars_core.types import Alternative, Exchange, PromptConfig
 from storage import RunStore, StorageError, write_nodes_parquet, write_runs_parquet, write_tokens_parquet
 from storage.text import decode
 from tests.traces import make_trace, same
@@ -67,7 +68,7 @@ def test_parquet_has_the_columns_and_rows_of_csv(
     assert file.schema_arrow.names == list(rows[0])
     assert file.metadata.num_rows == len(rows)
     assert file.num_row_groups == math.ceil(len(rows) / 50)
-    assert file.schema_arrow.metadata[b"schema_version"] == b"3"
+    assert file.schema_arrow.metadata[b"schema_version"] == b"4"
     file.close()
 
 
@@ -99,3 +100,36 @@ def test_given_tokens_are_in_the_row_of_their_run(store: RunStore, tmp_path: Pat
     (exact,) = read_parquet(tmp_path / "runs.parquet")
     assert [token | {"piece": decode(token["piece"])} for token in exact["given"]] == given
     assert list(exact) == list(row)
+
+
+def peak_of_parquet(store: RunStore, path: Path) -> int:
+    """Bytes that Arrow held at the peak of the export of tokens."""
+    before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.system_memory_pool())
+    pa.set_memory_pool(pool)
+    try:
+        write_tokens_parquet(store, path)
+        return int(pool.max_memory())
+    finally:
+        pa.set_memory_pool(before)
+
+
+def test_earlier_turns_are_in_the_row_of_their_run(sqlite_store: RunStore, tmp_path: Path) -> None:
+    history = (Exchange("one\x00", "=1"), Exchange("two", "\ud800"))
+    save(sqlite_store, make_trace(new_tokens=3, prompt=PromptConfig("three", history=history)))
+    (row,) = parsed(runs_csv(sqlite_store))
+    assert json.loads(row["history"]) == [turn._asdict() for turn in history]
+    write_runs_parquet(sqlite_store, tmp_path / "runs.parquet")
+    (exact,) = read_parquet(tmp_path / "runs.parquet")
+    assert [Exchange(*map(decode, turn.values())) for turn in exact["history"]] == list(history)
+
+
+def test_parquet_takes_constant_memory(sqlite_store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("storage.export.TOKENS_A_GROUP", 400)
+    monkeypatch.setattr("storage.rows.STEPS_A_READ", 16)
+    trace = make_trace(new_tokens=120)
+    for _ in range(8):
+        save(sqlite_store, trace)
+    few = peak_of_parquet(sqlite_store, tmp_path / "tokens.parquet")
+    for _ in range(16):
+        save(sqlite_store, trace)
+    assert 0 < peak_of_parquet(sqlite_store, tmp_path / "tokens.parquet") < 1.1 * few

@@ -15,6 +15,7 @@ from mars_core.types import (
     DrafterConfig,
     DraftMode,
     DraftNode,
+    Exchange,
     Given,
     ModelRef,
     Outcome,
@@ -140,7 +141,9 @@ def test_any_draft_is_kept(store: RunStore, nodes: list[DraftNode], kl: float, l
 
 
 def hostile_trace(text: str) -> Trace:
-    prompt = PromptConfig(text, system=text, chat=False, stop=(text, ""))
+    prompt = PromptConfig(
+        text, system=text, chat=False, stop=(text, ""), history=(Exchange(text, ""), Exchange("", text))
+    )
     trace = make_trace(new_tokens=4, prompt=prompt, words=[text, text + "a", "b" + text, "\x00", "\udfff"])
     drafter = replace(trace.config.drafter, model=ModelRef(text, text))
     config = replace(trace.config, drafter=drafter, target=ModelRef(text, text), environment={text: text})

@@ -25,7 +25,7 @@ def test_five_thousand_comparisons_are_found_in_three_statements(sqlite_store: R
 def test_list_is_read_in_the_order_of_the_index(sqlite_store: RunStore, descending: bool) -> None:
     fill(sqlite_store, 50)
     every, page, lanes = plans_of(
-        sqlite_store, lambda: sqlite_store.find(Search(without_sweeps=True, descending=descending))
+        sqlite_store, lambda: sqlite_store.find(Search(without_batches=True, descending=descending))
     )
     index = "INDEX ix_comparisons_deleted_at_created_at_id_source (deleted_at=?)"
     assert every == [f"SEARCH comparisons USING COVERING {index}"]

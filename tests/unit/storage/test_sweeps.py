@@ -88,6 +88,6 @@ def test_comparison_knows_its_sweep(store: RunStore) -> None:
     loaded = store.load(comparison_id)
     assert (loaded.source, loaded.sweep_id) == (Source.SWEEP, sweep_id)
     assert store.find(Search(source=Source.SWEEP)).frame["source"].tolist() == [Source.SWEEP]
-    assert store.find(Search(without_sweeps=True)).total == 0
+    assert store.find(Search(without_batches=True)).total == 0
     (row,) = parsed(runs_csv(store))
     assert (row["source"], row["sweep_id"]) == ("sweep", sweep_id)

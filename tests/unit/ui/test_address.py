@@ -39,7 +39,15 @@ def test_the_page_as_it_comes_has_no_query() -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        {"tab": "../x", "comparison": "x" * 32, "runs": "1,2,<b>", "sweep": "' or 1", "status": "great", "source": "x"},
+        {
+            "tab": "../x",
+            "comparison": "x" * 32,
+            "runs": "1,2,<b>",
+            "sweep": "' or 1",
+            "study": "../x",
+            "status": "great",
+            "source": "x",
+        },
         {"since": "2026-13-40", "until": "tomorrow", "sort": "; drop", "page": "-4", "zone": "none"},
         {"page": "9" * 400, "tab": None, "runs": None},
     ],
@@ -58,7 +66,7 @@ def test_a_run_named_twice_stands_once() -> None:
 
 
 def test_history_says_all_its_names_so_that_old_ones_go() -> None:
-    assert set(history_words(Address())) == set(NAMES) - {"tab", "sweep"}
+    assert set(history_words(Address())) == set(NAMES) - {"tab", "sweep", "study"}
     assert not any(history_words(Address()).values())
 
 
@@ -68,6 +76,7 @@ def test_history_says_all_its_names_so_that_old_ones_go() -> None:
         ({}, "compare"),
         ({"comparison": ID}, "history"),
         ({"sweep": ID}, "sweep"),
+        ({"study": ID}, "quality"),
         ({"tab": "about", "comparison": ID}, "about"),
     ],
 )

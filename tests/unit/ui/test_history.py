@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,14 @@ import gradio as gr
 import pytest
 from gradio.context import Context
 
-from mars_core.types import PromptConfig, Status
+from mars_core.models import CATALOG
+from mars_core.types import Exchange, PromptConfig, Status
 from storage import RunStore, Source
 from tests.traces import make_trace
 from ui.address import Address, address_component
 from ui.form import LaneForm
 from ui.history.list import NOT_FOUND, NOTHING, PAGE, listing
-from ui.history.reopen import stored_form
+from ui.history.reopen import few, stored_form
 from ui.history.runs import MOST_RUNS, TOO_MANY
 from ui.history.tab import History, history_parts
 
@@ -223,3 +225,27 @@ def test_the_form_asks_for_the_same_runs(store: RunStore) -> None:
     assert form.lanes == (LaneForm("none", {}), LaneForm("mars", {"theta": 0.9}))
     assert (form.prompt, form.pair, form.k, form.seed) == ("a lantern", "custom", config.drafter.k, config.seed)
     assert (form.own_target, form.own_draft) == ("demo/target@bundled", "demo/draft@bundled")
+
+
+def test_a_later_turn_of_a_conversation_is_no_form(store: RunStore) -> None:
+    stored = store.load(keep(store, "and then?"))
+    run = stored.runs[0]
+    prompt = replace(run.trace.config.prompt, history=(Exchange("a lantern", "It is lit."),))
+    later = replace(run, trace=replace(run.trace, config=replace(run.trace.config, prompt=prompt)))
+    with pytest.raises(ValueError, match="turn 2 of a conversation"):
+        stored_form(replace(stored, runs=(later,)), ())
+
+
+def test_of_many_runs_the_chosen_ones_are_opened(store: RunStore, history: History) -> None:
+    """A study compares more runs than the page has lanes."""
+    comparison = keep(store, rules=("none", *("strict", "mars") * 3))
+    runs = [run.id for run in store.load(comparison).runs]
+    first = history.go(Address(comparison=comparison))
+    assert "Shown are 4 of 7 runs" in first[history.detail.settings]
+    titles = [json.loads(first[lane])["title"] for lane in history.detail.view.lanes]
+    assert titles == ["Target alone", "Strict", "MARS θ = 0.9", "Strict"]
+    chosen = history.go(Address(comparison=comparison, runs=(runs[6], runs[1])))
+    titles = [json.loads(chosen[lane])["title"] for lane in history.detail.view.lanes[:2]]
+    assert titles == ["Strict", "MARS θ = 0.9"]
+    assert "Shown are 2 of 7 runs" in chosen[history.detail.settings]
+    assert len(stored_form(few(store.load(comparison), ()), CATALOG).lanes) == 4

@@ -24,6 +24,11 @@ def score(text: str, reference: str) -> bool:
     return _contains(text, reference) if wanted is None else final_number(text) == wanted
 
 
+def contains(text: str, reference: str) -> bool:
+    """Whether ``reference`` stands in ``text`` as whole words, or is its final number. Raises ValueError where it is empty."""
+    return score(text, reference) or _contains(text, reference)
+
+
 def reference_number(reference: str) -> Decimal | None:
     """The number that a reference is, or that follows its last ``####``; None where it is words."""
     if MARK in reference:

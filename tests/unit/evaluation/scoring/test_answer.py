@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.score import final_number, reference_number, score
+from evaluation.scoring.answer import final_number, reference_number, score
 
 
 @pytest.mark.parametrize(

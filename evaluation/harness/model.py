@@ -1,0 +1,252 @@
+"""lm-eval's model ``mars``: answers of this engine, one at a time, with what each took. Scores nothing, and ranks no given answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NoReturn, Self
+
+import jinja2
+import torch
+from lm_eval.api.model import TemplateLM
+from lm_eval.models.utils import postprocess_generated_text
+from lm_eval.utils import hash_string, simple_parse_args_string
+from tqdm.auto import tqdm
+
+from evaluation.harness.generation import Generation, read_generation, seed_of
+from evaluation.harness.keep import Keep
+from evaluation.harness.options import Options, Refused, read_options
+from evaluation.harness.processes import Processes
+from evaluation.harness.telemetry import Row, Telemetry, pooled, row_of
+from mars_core.comparison import warm_up
+from mars_core.engines import Engines
+from mars_core.models import ModelError, ModelPool, Pair
+from mars_core.prompting import encode
+from mars_core.session import Run, Session, run_config
+from mars_core.types import PromptConfig, RunConfig, Trace
+from mars_core.validation import validate, validate_length
+
+LARGEST_SEED = 2**53 - 1
+
+
+class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
+    """One pair of models with one rule and drafter. ``telemetry``: a row for every answer, those of all processes at the first one."""
+
+    def __init__(self, **given: Any) -> None:
+        """``given``: the names of ``Options`` and parameters of the rule. Raises Refused, ModelError, StorageError."""
+        super().__init__()
+        self.options = read_options(given)
+        self._processes = Processes(self.options.device)
+        self.pair = _load(self.options, self._processes.device)
+        self.tokenizer = self.pair.tokenizer
+        self._rank, self._world_size, self._device = self._processes.rank, self._processes.size, self.pair.device
+        self._seed = torch.initial_seed() % LARGEST_SEED if self.options.seed is None else self.options.seed
+        self._pairs: dict[frozenset[int], Pair] = {}  # by the ids that end an answer
+        self._file = Telemetry(self.options.telemetry, self.rank if self.world_size > 1 else None)
+        self._keep = Keep(self.options.db)
+        self._warm = False
+        self.telemetry: list[Row] = []
+        self._check()
+
+    @classmethod
+    def create_from_arg_obj(cls, arg_dict: dict[str, Any], additional_config: dict[str, Any] | None = None) -> Self:
+        """From lm-eval's ``--model_args`` and the options beside it, of which the former win: lm-eval always names a device."""
+        beside = {name: value for name, value in (additional_config or {}).items() if value is not None}
+        if not torch.cuda.is_available() and str(beside.get("device")).startswith("cuda"):
+            del beside["device"]
+        return cls(**beside | arg_dict)
+
+    @classmethod
+    def create_from_arg_string(cls, arg_string: str, additional_config: dict[str, Any] | None = None) -> Self:
+        return cls.create_from_arg_obj(simple_parse_args_string(arg_string), additional_config)
+
+    def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
+        """The answers, in order. The draws of an answer depend on seed, task, document and repeat, not on the number of processes."""
+        bar = tqdm(total=len(requests), disable=disable_tqdm or self.rank != 0, desc="Running generate_until requests")
+        seen: Counter[int] = Counter()
+        answers: dict[int, str] = {}  # the latest of each request
+        found: list[str] = []
+        for request in requests:
+            number = seen[id(request)]
+            seen[id(request)] += 1
+            if number < request.repeats:  # beyond that, lm-eval only fills up so that all processes have equally many
+                answers[id(request)] = self._answer(request, number)
+            found.append(answers[id(request)])
+            bar.update(1)
+        bar.close()
+        self._gather()
+        return found
+
+    def _answer(self, request: Any, repeat: int) -> str:
+        context, given = request.args
+        generation = read_generation(given, self._eos, self.options.max_new_tokens)
+        pair = self._ending(generation.until)
+        config = self._config(pair, context, generation, seed_of(self._seed, request, repeat))
+        ids, cut = self._read(pair, config)
+        if not self._warm:
+            warm_up(Session(pair), replace(config, prompt=replace(config.prompt, text=_short(context))))
+            self._warm = True
+        run = Run(pair, config, ids, meter=True)
+        for _ in run:
+            pass
+        trace = run.trace()
+        answer = str(postprocess_generated_text(trace.text, list(generation.until), self.options.think_end_token))
+        self._note(request, repeat, trace, cut)
+        self.cache_hook.add_partial("generate_until", (context, given), answer)
+        return answer
+
+    def _note(self, request: Any, repeat: int, trace: Trace, cut: int) -> None:
+        row = row_of(
+            trace,
+            task=request.task_name,
+            doc_id=request.doc_id,
+            repeat=repeat,
+            prompt_hash=hash_string(request.args[0]),
+            rank=self.rank,
+            cut_tokens=cut,
+            run_id=self._keep.run(trace),
+        )
+        self._file.add(row)
+
+    def _config(self, pair: Pair, context: str, generation: Generation, seed: int) -> RunConfig:
+        """The context is what lm-eval has made of it, chat template and examples included: it is read as it is."""
+        return run_config(
+            pair,
+            prompt=PromptConfig(context, chat=False, stop=generation.until),
+            rule=self.options.rule_config,
+            drafter=self.options.drafter_config(pair),
+            sampling=generation.sampling,
+            max_new_tokens=generation.max_new_tokens,
+            seed=seed,
+        )
+
+    def _read(self, pair: Pair, config: RunConfig) -> tuple[list[int], int]:
+        """Ids of the prompt, and how many were cut from its beginning so that the answer has room, as the model ``hf`` does."""
+        ids = encode(self.tokenizer, config.prompt)
+        room = self.max_length - config.max_new_tokens
+        if room < 1:
+            raise Refused(
+                f"max_gen_toks is {config.max_new_tokens}; with a prompt of at least 1 token it must be 1 to {self.max_length - 1}, "
+                "less than the context of these models."
+            )
+        try:
+            validate(config, pair)
+            validate_length(config, min(len(ids), room), self.max_length)
+        except ValueError as error:
+            raise Refused(str(error)) from None
+        return ids[-room:], max(0, len(ids) - room)
+
+    def _ending(self, until: Sequence[str]) -> Pair:
+        """The pair with the ids that end this answer: end tokens of the model and the tokenizer, and special tokens among the stops.
+
+        Those have no text, so that as stop strings they would never be met.
+        """
+        added = self.tokenizer.added_tokens_decoder.items()
+        special = {number for number, token in added if token.special and str(token) in until}
+        own = () if self.eot_token_id is None else (self.eot_token_id,)
+        ids = self.pair.eos_ids.union(special, own)
+        if ids not in self._pairs:
+            self._pairs[ids] = replace(self.pair, eos_ids=ids, engines=Engines())
+        return self._pairs[ids]
+
+    def _gather(self) -> None:
+        rows = self.gather_object(self._file.rows)
+        self.telemetry = [row for rank in rows for row in rank] if rows is not None else self._file.rows
+
+    def _check(self) -> None:
+        """What no task can make right is told before the first one."""
+        config = self._config(self.pair, "x", read_generation({}, None, 1), 0)
+        try:
+            validate(config, self.pair)
+        except ValueError as error:
+            raise Refused(str(error)) from None
+
+    # What lm-eval asks of a model: its tokenizer, its place among the processes, what to write into the results.
+
+    @property
+    def _eos(self) -> str | None:
+        return None if self.eot_token_id is None else str(self.tokenizer.decode(self.eot_token_id))
+
+    @property
+    def eot_token_id(self) -> int | None:
+        found: int | None = self.tokenizer.eos_token_id
+        return found
+
+    @property
+    def max_length(self) -> int:
+        """Tokens of prompt and answer together."""
+        return min(self.pair.context, self.options.max_length or self.pair.context)
+
+    @property
+    def max_gen_toks(self) -> int:
+        return self.options.max_new_tokens
+
+    @property
+    def tokenizer_name(self) -> str:
+        return str(self.tokenizer.name_or_path).replace("/", "__")
+
+    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+        """The conversation as the model's template writes it; where the template knows no system prompt, without one."""
+        thinking = self.options.enable_thinking
+        options: dict[str, Any] = {} if thinking is None else {"enable_thinking": thinking}
+        options |= {"add_generation_prompt": add_generation_prompt, "continue_final_message": not add_generation_prompt}
+        if not self.tokenizer.chat_template:
+            raise Refused(f"{self.pair.target_ref.name} has no chat template; leave out --apply_chat_template.")
+        try:
+            return str(self.tokenizer.apply_chat_template(chat_history, tokenize=False, **options))
+        except jinja2.TemplateError:
+            rest = [message for message in chat_history if message["role"] != "system"]
+            return str(self.tokenizer.apply_chat_template(rest, tokenize=False, **options))
+
+    def get_model_info(self) -> dict[str, Any]:
+        """For the ``config`` of lm-eval's results; ``mars`` holds the telemetry of all answers together."""
+        return {
+            "model_num_parameters": self.pair.target.num_parameters(),
+            "model_dtype": str(self.pair.dtype),
+            "model_revision": self.pair.target_ref.revision or "",
+            "model_sha": self.pair.target_ref.revision or "",
+            "mars": {"device": str(self.device), **pooled(self.telemetry)},
+        }
+
+    def tok_encode(self, string: str, add_special_tokens: bool | None = None, **_kwargs: Any) -> list[int]:
+        if add_special_tokens is None:
+            return encode(self.tokenizer, PromptConfig(string, chat=False))
+        return list(self.tokenizer.encode(string, add_special_tokens=add_special_tokens))
+
+    def all_gather(self, tensor: torch.Tensor) -> torch.Tensor:
+        return self._processes.gather(tensor)
+
+    def gather_object(self, obj: Any, dst: int = 0) -> list[Any] | None:
+        return self._processes.gather_objects(obj, dst)
+
+    def barrier(self) -> None:
+        self._processes.wait()
+
+    def loglikelihood(self, requests: Any, disable_tqdm: bool = False) -> NoReturn:
+        raise NotImplementedError(_ONLY_ANSWERS)
+
+    def loglikelihood_rolling(self, requests: Any, disable_tqdm: bool = False) -> NoReturn:
+        raise NotImplementedError(_ONLY_ANSWERS)
+
+    def _loglikelihood_tokens(self, requests: Any, **_kwargs: Any) -> NoReturn:
+        raise NotImplementedError(_ONLY_ANSWERS)
+
+
+_ONLY_ANSWERS = (
+    "The model mars writes answers and does not rate given ones, which no rule of verification would change: take a task with "
+    "output_type generate_until, or lm-eval's model hf."
+)
+
+
+def _load(options: Options, device: str) -> Pair:
+    try:
+        return ModelPool(device=device, dtype=options.dtype, graphs=options.graphs).get(options.spec)
+    except ModelError:
+        raise
+    except ValueError as error:
+        raise Refused(str(error)) from None
+
+
+def _short(context: str) -> str:
+    return context[:200] or "x"

@@ -1,0 +1,77 @@
+"""What each answer took, beside lm-eval's samples: one JSON object a line, written as soon as the answer is there."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from mars_core.types import Trace
+
+Row = Mapping[str, Any]
+
+
+def row_of(trace: Trace, **known: Any) -> Row:
+    """The numbers of one answer; ``known`` says whose: task, doc_id, repeat, prompt_hash (those of lm-eval's samples).
+
+    JSON has no nan and no infinity: null is a rate of nothing, or a KL that is not finite.
+    """
+    config = trace.config
+    row = known | {
+        "rule": "none" if config.drafter.kind == "none" else config.rule.name,
+        "parameters": dict(config.rule.parameters),
+        "drafter": config.drafter.kind,
+        "seed": config.seed,
+        "temperature": config.sampling.temperature,
+        "status": trace.status.value,
+        "stop_reason": trace.stop_reason.value,
+    }
+    return {name: _plain(value) for name, value in (row | asdict(trace.summary)).items()}
+
+
+def pooled(rows: Sequence[Row]) -> dict[str, Any]:
+    """All answers together: rates are sums over sums, ``tv_sum`` is a mean over answers."""
+    total = {
+        name: sum(row[name] or 0 for row in rows)
+        for name in ("new_tokens", "steps", "wall_s", "drafted", "accepted", "relaxed", "tv_sum", "log_likelihood")
+    }
+    rates = {
+        "tokens_per_s": _over(total["new_tokens"], total["wall_s"]),
+        "tau": _over(total["new_tokens"], total["steps"]),
+        "acceptance_rate": _over(total["accepted"] + total["relaxed"], total["drafted"]),
+        "relaxed_share": _over(total["relaxed"], total["new_tokens"]),
+        "tv_sum": _over(total.pop("tv_sum"), len(rows)),
+    }
+    return {"answers": len(rows)} | total | rates
+
+
+class Telemetry:
+    """The rows of this process, and their file where there is a folder for it. ``rank`` is None for the only process."""
+
+    def __init__(self, folder: str | None, rank: int | None) -> None:
+        self.rows: list[Row] = []
+        self.path: Path | None = None
+        if folder is not None:
+            time = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S.%f")
+            self.path = Path(folder) / f"telemetry_{time}{'' if rank is None else f'_rank{rank}'}.jsonl"
+
+    def add(self, row: Row) -> None:
+        self.rows.append(row)
+        if self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row, allow_nan=False) + "\n")
+
+
+def _over(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,138 @@
+"""A chat model behind an OpenAI-compatible endpoint: one question, one answer, tried again where that may help. Knows no study."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    import httpx
+
+URL, MODEL, KEY = "MARS_JUDGE_URL", "MARS_JUDGE_MODEL", "MARS_JUDGE_KEY"
+PATH = "/chat/completions"
+LONGEST_PAUSE_S = 60.0
+_MOST_SHOWN = 200  # characters of a server's own words
+_AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))  # statuses that may pass
+
+
+class JudgeError(Exception):
+    """The endpoint did not answer, in one sentence. The key is never in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """``url``: up to ``/v1``. ``temperature`` None leaves it to the server. ``tries``: requests for one answer at most."""
+
+    url: str
+    model: str
+    key: str = field(repr=False)
+    temperature: float | None = 0.0
+    timeout_s: float = 120.0
+    tries: int = 5
+    pause_s: float = 1.0  # before the second try; doubled for each further one, unless the server says how long
+
+    def __post_init__(self) -> None:
+        if not self.url.startswith(("http://", "https://")):
+            raise ValueError(f"The judge's URL is {self.url!r}; it must begin with http:// or https://.")
+        if not self.tries >= 1 or not self.timeout_s > 0:
+            raise ValueError(
+                f"tries is {self.tries} and timeout_s {self.timeout_s:g}; they must be at least 1 and above 0."
+            )
+
+
+def read_settings(
+    environment: Mapping[str, str], *, url: str | None = None, model: str | None = None
+) -> Settings | None:
+    """From the environment's variables, arguments first; None without a key: then nothing is judged.
+
+    Raises ValueError where there is a key and URL or model are missing.
+    """
+    if not (key := environment.get(KEY, "").strip()):
+        return None
+    url, model = url or environment.get(URL, ""), model or environment.get(MODEL, "")
+    for name, value in ((URL, url), (MODEL, model)):
+        if not value:
+            raise ValueError(f"{KEY} is set and {name} is empty; name the judge's URL and model.")
+    return Settings(url, model, key)
+
+
+class Endpoint:
+    """May be used from several threads. ``sleep`` is for tests."""
+
+    def __init__(self, settings: Settings, sleep: Callable[[float], None] = time.sleep) -> None:
+        """Raises ValueError where httpx is not installed."""
+        try:
+            import httpx
+        except ModuleNotFoundError:
+            raise ValueError("Judging needs httpx: pip install -r requirements-eval.txt") from None
+        self.settings = settings
+        self._sleep = sleep
+        self._failures: tuple[type[Exception], ...] = (httpx.TransportError,)  # time-outs are among them
+        self._client = httpx.Client(
+            timeout=settings.timeout_s, headers={"Authorization": f"Bearer {settings.key}"}, follow_redirects=False
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.close()
+
+    def ask(self, messages: list[dict[str, str]]) -> str:
+        """The answer to a conversation. Raises JudgeError once nothing more can be tried."""
+        body: dict[str, Any] = {"model": self.settings.model, "messages": messages}
+        if self.settings.temperature is not None:
+            body["temperature"] = self.settings.temperature
+        for number in range(1, self.settings.tries + 1):
+            pause = self.settings.pause_s * 2 ** (number - 1)
+            try:
+                answer = self._client.post(self._address, json=body)
+            except self._failures as error:
+                trouble = f"did not answer ({type(error).__name__})"
+            else:
+                if answer.status_code == 200:
+                    return _content(answer)
+                trouble = f"answered {answer.status_code}: {self._said(answer)}"
+                if (
+                    answer.status_code == 400
+                    and "temperature" in answer.text
+                    and body.pop("temperature", None) is not None
+                ):
+                    continue  # some models take none
+                if answer.status_code not in _AGAIN:
+                    break
+                pause = _asked_pause(answer, pause)
+            if number < self.settings.tries:
+                self._sleep(min(pause, LONGEST_PAUSE_S))
+        raise JudgeError(f"The judge {self.settings.model} {trouble}.")
+
+    @property
+    def _address(self) -> str:
+        url = self.settings.url.rstrip("/")
+        return url if url.endswith(PATH) else url + PATH
+
+    def _said(self, answer: httpx.Response) -> str:
+        """The beginning of a server's words on one line; some repeat the key."""
+        words = " ".join(answer.text.replace(self.settings.key, "…").split())
+        return words[:_MOST_SHOWN] or "nothing"
+
+
+def _asked_pause(answer: httpx.Response, otherwise: float) -> float:
+    """Seconds that the server wants to be left alone."""
+    try:
+        return max(0.0, float(answer.headers["retry-after"]))
+    except (KeyError, ValueError):
+        return otherwise
+
+
+def _content(answer: httpx.Response) -> str:
+    try:
+        content = answer.json()["choices"][0]["message"]["content"]
+    except (ValueError, LookupError, TypeError):
+        raise JudgeError("The judge's answer is no chat completion: it has no choices[0].message.content.") from None
+    return content if isinstance(content, str) else ""

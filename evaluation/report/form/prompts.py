@@ -1,0 +1,90 @@
+"""The prompts of a report, worst first: as a table, and with the texts of strict and of the rule opened where they part. Knows no page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from evaluation.format import MISSING, count, number, plural, ratio, shorten
+from evaluation.report.form.blocks import Block, Cell, Head, Opened, Paragraph, Section, Side, Table
+from evaluation.report.values import PromptRow, Report
+from evaluation.study.plan import Plan
+from evaluation.suites.item import Item
+
+NAME, TITLE = "prompts", "Prompts, worst first"
+LISTED = 50  # prompts in the table of a report; prompts.csv has all
+OPENED = 20  # of them with their texts
+GONE = "The texts of these runs are no longer in the database."
+HEADS = (
+    Head("Prompt"), Head("Suite"), Head("Rule"), Head("T", "temperature"),
+    Head("Lost", "main score summed over the runs that scored lower than strict's"), Head("Gained", "and higher"),
+    Head("Differ", "runs whose tokens are not strict's, of all"), Head("First difference", "output position, from 0: earliest"),
+    Head("TV a run", "summed total variation, mean over seeds"), Head("Length", "new tokens over strict's"),
+)  # fmt: skip
+
+
+class Texts(NamedTuple):
+    """The answers of strict and of the rule to one prompt with one seed."""
+
+    baseline: str
+    rule: str
+    comparison: str = ""  # id of the comparison that both belong to
+    turn: int = 0  # of several, from 1: the first that differs
+    runs: tuple[str, ...] = ()  # ids
+
+
+def prompt_section(report: Report, texts: Mapping[tuple[str, str], Texts] | None) -> Section:
+    """``texts``: by ``PromptRow.worst``, of the first prompts; one without any has gone from the database. None: no texts at all."""
+    rows = report.prompts[:LISTED]
+    if not rows:
+        return Section(NAME, TITLE, (Paragraph("No prompt was run by a rule and by strict yet.", "note"),))
+    lead = f"One row a prompt and rule, all its seeds at one temperature; what lost most stands first. {_amount(report.prompts)}"
+    blocks: list[Block] = [Table(TITLE, HEADS, tuple(prompt_cells(report.plan, row) for row in rows))]
+    if texts is not None:
+        lead += f" The first {min(OPENED, len(rows))} can be opened below: the run that lost most, beside strict's."
+        blocks += [opened(report.plan, row, texts.get(row.worst)) for row in rows[:OPENED]]
+    return Section(NAME, TITLE, tuple(blocks), lead)
+
+
+def prompt_cells(plan: Plan, row: PromptRow) -> tuple[Cell, ...]:
+    lane = plan.lanes[row.lane]
+    first = MISSING if row.divergence is None else count(row.divergence)
+    return (
+        Cell(shorten(row.prompt, 90), shorten(row.item, 60)), Cell(row.suite, row.category), Cell(lane.name, lane.drafts),
+        Cell(f"{row.temperature:g}"), Cell(number(row.lost), "", "bad" if row.lost > row.gained else ""), Cell(number(row.gained)),
+        Cell(f"{count(row.differ)} of {count(row.runs)}"), Cell(first), Cell(number(row.tv_sum)), Cell(ratio(row.length_ratio)),
+    )  # fmt: skip
+
+
+def opened(plan: Plan, row: PromptRow, texts: Texts | None) -> Opened:
+    """One prompt whole, with both texts where they are still there."""
+    lane, item = plan.lanes[row.lane], item_of(plan, row)
+    prompt = "\n\n".join(item.turns) if item else row.prompt
+    title = f"{shorten(row.prompt, 70)} ({shorten(row.item, 40)})"
+    facts = (
+        f"{row.suite}{f', {row.category}' if row.category else ''}, {lane.name}, {lane.drafts}, T = {row.temperature:g}: lost "
+        f"{number(row.lost)}, gained {number(row.gained)} in {plural(row.runs, 'run')}, of which {count(row.differ)} differ"
+    )
+    reference = "\n".join(item.references) if item else ""
+    if texts is None:
+        return Opened(title, facts, prompt, reference, (), GONE)
+    at = _common(texts.baseline, texts.rule)
+    base = f"strict, {lane.drafts}"
+    facts += f"; turn {texts.turn}" if texts.turn else ""
+    return Opened(title, facts, prompt, reference, (Side(base, texts.baseline, at), Side(lane.name, texts.rule, at)))
+
+
+def item_of(plan: Plan, row: PromptRow) -> Item | None:
+    """The item of a row; None where the plan has no such one."""
+    found = (item for suite in plan.suites if suite.name == row.suite for item in suite.items if item.id == row.item)
+    return next(found, None)
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    pairs = zip(one, other, strict=False)
+    return next((at for at, (left, right) in enumerate(pairs) if left != right), min(len(one), len(other)))
+
+
+def _amount(rows: Sequence[PromptRow]) -> str:
+    return f"The first {count(LISTED)} of {count(len(rows))}; prompts.csv has all." if len(rows) > LISTED else ""

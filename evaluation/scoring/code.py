@@ -1,0 +1,195 @@
+"""Whether code that a model wrote passes the item's tests: its own, else the examples in the docstring that the prompt ends with.
+
+An answer may be a continuation of the prompt, as HumanEval asks a base model for, or a whole function, in a Markdown block or bare, as chat
+models write it. What is not run here is only parsed; ``evaluation.scoring.sandbox`` runs the rest.
+"""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import re
+import textwrap
+import warnings
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from evaluation.scoring.sandbox import runs
+from evaluation.suites.item import Item
+
+LONGEST = 100_000  # characters of an answer or a prompt that may be code
+_MOST_TRIES = 60  # beginnings or ends that are tried to find code in prose
+_STOPS = re.compile(
+    r"\n(?:class|def|#|if|print)"
+)  # lm-eval's task humaneval: what follows the function is not part of it
+_BLOCK = re.compile(r"```[^\n`]*\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTALL)
+_BEGINS = re.compile(r"(?:from|import|def|async|class|@|#)(?=\W|\w)|\w+\s*=")
+_CHECKED = re.compile(r"^check\((\w+)\)\s*\Z", re.MULTILINE)
+_EXAMPLES = """
+import ast, contextlib, io, math
+def _same(value, want):
+    try:
+        wanted = ast.literal_eval(want)
+    except (ValueError, SyntaxError):
+        return False
+    return value == wanted or (isinstance(wanted, float) and isinstance(value, (int, float)) and math.isclose(value, wanted))
+_names = globals()
+for _source, _want, _error in {examples!r}:
+    _printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(_printed):
+            try:
+                _code = compile(_source.strip(), "<example>", "eval")
+            except SyntaxError:
+                exec(_source, _names)
+                continue
+            _value = eval(_code, _names)
+    except Exception as _raised:
+        assert type(_raised).__name__ == _error
+        continue
+    assert not _error
+    if _want:
+        _shown = _printed.getvalue().strip() if _value is None and _want != "None" else repr(_value)
+        assert _shown == _want or _same(_value, _want)
+"""
+
+
+class _Asked(NamedTuple):
+    """What a prompt has of code. ``entry``: the function to be written; ``examples``: Python that asserts, empty without any."""
+
+    code: str
+    entry: str
+    examples: str
+
+
+def has_tests(item: Item) -> bool:
+    """Whether the item has tests of its own, or its prompt examples."""
+    return bool(item.tests.strip() or _asked(item.turns[-1]).examples)
+
+
+def passes(item: Item, text: str) -> bool | None:
+    """None where the item has nothing to test with. Raises ValueError where code cannot be run safely on this machine."""
+    return _passes(item, text) if has_tests(item) and _sound(item) else None
+
+
+@lru_cache(maxsize=1024)
+def _sound(item: Item) -> bool:
+    """Whether the examples of a prompt agree with the reference solution; of HumanEval's some do not, and then they test nothing."""
+    return (
+        bool(item.tests.strip()) or not item.references or any(_passes(item, solution) for solution in item.references)
+    )
+
+
+def _passes(item: Item, text: str) -> bool:
+    asked = _asked(item.turns[-1])
+    checked = _CHECKED.search(item.tests)
+    entry = checked.group(1) if checked else asked.entry
+    program = next(filter(_parses, _programs(asked.code, entry, text[:LONGEST])), None)
+    return program is not None and runs(f"{program}\n\n{item.tests or asked.examples}\n")
+
+
+def _programs(prompt: str, entry: str, text: str) -> Iterator[str]:
+    """What the answer may be meant as, the likeliest first: a whole function, a continuation, a continuation that lost its indent."""
+    blocks = [match.group(1) for match in _BLOCK.finditer(text)]
+    whole = next((body for body in (*blocks, text) if _defines(body, entry)), None)
+    if whole is not None or not prompt:
+        body = whole if whole is not None else (blocks or [text])[0]
+        yield f"{prompt}\n\n{body}"
+        yield body
+        yield f"{prompt}\n\n{_code_in(body)}"
+        if not prompt:
+            return
+    body = blocks[0] if blocks else text
+    body = body[: stop.start()] if (stop := _STOPS.search(body)) else body
+    if body.lstrip("\n")[:1].isspace():
+        yield prompt + body
+    yield f"{prompt}    {body.lstrip()}"
+    yield prompt + textwrap.indent(textwrap.dedent(body), "    ")
+
+
+def _defines(code: str, entry: str) -> bool:
+    return bool(entry) and re.search(rf"^(?:async\s+)?def\s+{entry}\b", code, re.MULTILINE) is not None
+
+
+@lru_cache(maxsize=1024)
+def _asked(prompt: str) -> _Asked:
+    """The code that the prompt ends with, as HumanEval's do, or has in a Markdown block."""
+    if "def " not in prompt or len(prompt) > LONGEST:
+        return _Asked("", "", "")
+    blocks = [match.group(1) + "\n" for match in _BLOCK.finditer(prompt)]
+    code = next((body for body in (*blocks, *_ends(prompt)) if _functions(body)), "")
+    functions = _functions(code)
+    if not functions:
+        return _Asked("", "", "")
+    return _Asked(code, functions[-1].name, _examples(ast.get_docstring(functions[-1]) or ""))
+
+
+def _examples(docstring: str) -> str:
+    """The ``>>>`` examples as one program; empty where none of them says what must come out."""
+    try:
+        found = doctest.DocTestParser().get_examples(docstring)
+    except ValueError:  # a line that looks like one and is none
+        return ""
+    rows = [(example.source, _want(example), _error(example)) for example in found]
+    return _EXAMPLES.format(examples=rows) if any(want for _, want, _ in rows) else ""
+
+
+def _want(example: doctest.Example) -> str:
+    """What must come out. HumanEval also writes ``f(1) == 2`` without a line below, which must be true."""
+    compared = (
+        (tree := _tree(example.source))
+        and isinstance(tree.body[-1], ast.Expr)
+        and isinstance(tree.body[-1].value, ast.Compare)
+    )
+    return example.want.strip() or ("True" if compared else "")
+
+
+def _error(example: doctest.Example) -> str:
+    """The name of the exception that an example raises."""
+    return (example.exc_msg or "").partition(":")[0].strip().rpartition(".")[2]
+
+
+def _ends(prompt: str) -> Iterator[str]:
+    """The prompt from each line on that may begin code."""
+    starts = [
+        match.start() for match in re.finditer(r"^", prompt, re.MULTILINE) if _BEGINS.match(prompt, match.start())
+    ]
+    return (prompt[start:] for start in starts[:_MOST_TRIES])
+
+
+def _code_in(text: str) -> str:
+    """The longest piece of ``text`` that is code: from a line that may begin it, to the end or a line at the margin."""
+    lines = text.splitlines(keepends=True)
+    starts = [place for place, line in enumerate(lines) if _BEGINS.match(line)]
+    ends = [len(lines), *(place for place in range(len(lines) - 1, 0, -1) if lines[place][:1].strip())]
+    for start in starts[:3]:
+        for end in ends[:_MOST_TRIES]:
+            if end > start and _parses("".join(lines[start:end])):
+                return "".join(lines[start:end])
+    return ""
+
+
+def _functions(code: str) -> list[ast.FunctionDef]:
+    tree = _tree(code)
+    return [node for node in tree.body if isinstance(node, ast.FunctionDef)] if tree else []
+
+
+def _parses(code: str) -> bool:
+    """Whether it is a program; compiled, since a ``return`` outside a function parses."""
+    tree = _tree(code)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return tree is not None and compile(tree, "<answer>", "exec") is not None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+
+
+def _tree(code: str) -> ast.Module | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None

@@ -1,0 +1,80 @@
+"""Right or wrong by lm-eval's own tasks: their filters, comparisons and LaTeX rules, taken from the installed package.
+
+Nothing is graded by rules of ours: a task's YAML names the filters and the options of ``exact_match``, and lm-eval's code runs both.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from evaluation.scoring.libraries import library
+
+_TASKS = {  # filter → the YAML that defines it
+    "strict-match": "gsm8k/gsm8k.yaml",
+    "flexible-extract": "gsm8k/gsm8k.yaml",
+    "custom-extract": "mmlu_pro/_default_template_yaml",
+}
+
+
+class _Grader(NamedTuple):
+    """An ensemble of filters, and the keyword arguments of exact_match."""
+
+    filters: Any
+    options: dict[str, Any]
+
+
+def exact_match(text: str, reference: str, filter_name: str) -> bool:
+    """lm-eval's ``exact_match,<filter_name>`` of one answer; the filter is one of _TASKS."""
+    grader = _grader(filter_name)
+    instance = library("lm_eval.api.instance").Instance("generate_until", {}, (), 0, resps=[text])
+    grader.filters.apply([instance])
+    compare = library("lm_eval.api.metrics").exact_match_fn
+    given = instance.filtered_resps[filter_name]
+    return bool(compare(predictions=[given], references=[reference], **grader.options)["exact_match"])
+
+
+def boxed(text: str, reference: str) -> bool:
+    """lm-eval's hendrycks_math: the last boxed answer of either side, compared as LaTeX; a reference without a box is the answer itself.
+
+    An answer without a box is graded by the task's own process_results.
+    """
+    math = library("lm_eval.tasks.hendrycks_math.utils")
+    wanted = _in_box(math, reference) or _undollared(reference)
+    given = _in_box(math, text)
+    if given is not None:
+        return bool(math.is_equiv(given, wanted))
+    solution = f"\\boxed{{{wanted}}}"
+    if math.last_boxed_only_string(solution) != solution:  # unbalanced braces
+        return bool(math.is_equiv(text, wanted))
+    return bool(math.process_results({"solution": solution}, [text])["exact_match"])
+
+
+def _undollared(reference: str) -> str:
+    """A reference that is one formula, without its dollar signs."""
+    bare = reference.strip()
+    return bare.strip("$").strip() if len(bare) > 2 and bare[0] == bare[-1] == "$" else bare
+
+
+def _in_box(math: Any, text: str) -> str | None:
+    """What stands in the last box; None where there is none that closes."""
+    try:
+        found = math.last_boxed_only_string(text)
+        return None if found is None else str(math.remove_boxed(found))
+    except AssertionError:  # it knows \fbox in one place and not in the other
+        return None
+
+
+@cache
+def _grader(filter_name: str) -> _Grader:
+    """Read from the installed package; only the first ``exact_match`` of the task counts."""
+    folder = Path(library("lm_eval.tasks").__file__).parent
+    task = library("lm_eval.tasks._yaml_loader").load_yaml(folder / _TASKS[filter_name], resolve_func=False)
+    steps = next(entry["filter"] for entry in task["filter_list"] if entry["name"] == filter_name)
+    parts = [(step["function"], {name: value for name, value in step.items() if name != "function"}) for step in steps]
+    match = next(entry for entry in task["metric_list"] if entry["metric"] == "exact_match")
+    options = {
+        name: value for name, value in match.items() if name not in ("metric", "aggregation", "higher_is_better")
+    }
+    return _Grader(library("lm_eval.filters").build_filter_ensemble(filter_name, parts), options)

@@ -1,0 +1,86 @@
+"""How much of a text is another's: BLEU and chrF by sacrebleu, ROUGE-L by rouge-score, all of one pair of texts and from 0 to 1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from evaluation.scoring.libraries import library
+from evaluation.scoring.script import bleu_tokenizer, words
+
+LIBRARIES = ("sacrebleu", "rouge_score")
+LONGEST = 100_000  # characters of a text that BLEU and chrF compare
+MOST_WORDS = 2000  # of a text that ROUGE-L compares: its time grows with the product of both, here to about 2 s
+
+
+class Overlap(NamedTuple):
+    """Of one text and its reference, each 0 to 1."""
+
+    bleu: float
+    chrf: float
+    rouge_l: float
+
+
+def overlap(text: str, reference: str) -> Overlap:
+    """Equal texts, two empty ones too, give exactly 1. Raises ValueError where sacrebleu or rouge-score is missing."""
+    return Overlap(bleu(text, [reference]), chrf(text, [reference]), rouge_l(text, [reference]))
+
+
+def bleu(text: str, references: Sequence[str]) -> float:
+    """Sentence BLEU: effective order, exponential smoothing, tokenizer by the first reference's script (WMT's 13a, zh, letters)."""
+    simple = _simple(text, references)
+    if simple is not None:
+        return simple
+    scorer = _bleu(bleu_tokenizer(references[0][:LONGEST]))
+    return _share(scorer.sentence_score(text[:LONGEST], [reference[:LONGEST] for reference in references]).score)
+
+
+def chrf(text: str, references: Sequence[str]) -> float:
+    """Sentence chrF (chrF2: character 6-grams, β = 2) against the nearest reference."""
+    simple = _simple(text, references)
+    if simple is not None:
+        return simple
+    return _share(_chrf().sentence_score(text[:LONGEST], [reference[:LONGEST] for reference in references]).score)
+
+
+def rouge_l(text: str, references: Sequence[str]) -> float:
+    """F1 of the longest common subsequence of words, the best of the references. Words of every script, not of ASCII only."""
+    simple = _simple(text, references)
+    if simple is not None:
+        return simple
+    return float(_rouge().score_multi(list(references), text)["rougeL"].fmeasure)
+
+
+def _simple(text: str, references: Sequence[str]) -> float | None:
+    """What needs no library: equal texts, and nothing beside something."""
+    if text in references:
+        return 1.0
+    return 0.0 if not text.strip() or not any(reference.strip() for reference in references) else None
+
+
+def _share(percent: float) -> float:
+    """0 to 1; sums of logarithms give a little more than 100."""
+    return min(percent / 100, 1.0)
+
+
+@cache
+def _bleu(tokenizer: str) -> Any:
+    return library("sacrebleu.metrics").BLEU(tokenize=tokenizer, effective_order=True)
+
+
+@cache
+def _chrf() -> Any:
+    return library("sacrebleu.metrics").CHRF()
+
+
+@cache
+def _rouge() -> Any:
+    return library("rouge_score.rouge_scorer").RougeScorer(["rougeL"], tokenizer=_Words())
+
+
+class _Words:
+    """The tokenizer that rouge-score asks for."""
+
+    def tokenize(self, text: str) -> list[str]:
+        return words(text)[:MOST_WORDS]

@@ -1,0 +1,67 @@
+"""Whether these models can run a plan, found out before the first run. Knows no store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from evaluation.scoring.metrics import check_libraries
+from evaluation.study.conversation import config_of
+from evaluation.study.plan import Plan, Task
+from evaluation.suites.item import Item, Suite
+from mars_core.types import ModelRef, PromptConfig
+
+if TYPE_CHECKING:
+    from mars_core.models import Pair
+    from mars_core.session import Session
+
+
+def check(plan: Plan, session: Session) -> None:
+    """Raises ValueError with one sentence for a setting that cannot be run, a suite that cannot be scored, a prompt that does not fit."""
+    from mars_core.validation import validate
+
+    check_libraries(plan.suites, execute_code=plan.execute_code)
+    for temperature in plan.temperatures:
+        for lane in range(len(plan.lanes)):
+            validate(config_of(plan, session, Task(0, 0, 0, temperature), lane), session.pair)
+    for suite in plan.suites:
+        for item in suite.items:
+            length = _length(plan, session, item)
+            if length + plan.max_new_tokens > session.pair.context:
+                raise ValueError(
+                    f"Item {item.id} of suite {suite.name} has {length} tokens and max_new_tokens is {plan.max_new_tokens}; together "
+                    f"they must be at most {session.pair.context}, the context of these models. --skip-long leaves such items out."
+                )
+
+
+def without_long(plan: Plan, session: Session) -> Plan:
+    """The plan without the items whose first turn does not fit. Raises ValueError where a suite has no other."""
+    room = session.pair.context - plan.max_new_tokens
+    return replace(plan, suites=tuple(_short(plan, session, suite, room) for suite in plan.suites))
+
+
+def check_models(plan: Plan, pair: Pair) -> None:
+    """Raises ValueError where the models are not those that the plan was made for."""
+    planned = (plan.models.target, plan.models.draft, plan.models.head)
+    for before, now in zip(planned, (pair.target_ref, pair.draft_ref, pair.head_ref), strict=True):
+        if before != now:
+            raise ValueError(
+                f"The study was planned with {_said(before)}, and here is {_said(now)}; its numbers would not belong together."
+            )
+
+
+def _short(plan: Plan, session: Session, suite: Suite, room: int) -> Suite:
+    items = tuple(item for item in suite.items if _length(plan, session, item) <= room)
+    if not items:
+        raise ValueError(
+            f"Every item of suite {suite.name} is longer than the {room} tokens that max_new_tokens {plan.max_new_tokens} leaves."
+        )
+    return replace(suite, items=items)
+
+
+def _length(plan: Plan, session: Session, item: Item) -> int:
+    return session.count_tokens(PromptConfig(item.turns[0], plan.system, plan.chat, plan.stop))
+
+
+def _said(ref: ModelRef | None) -> str:
+    return "no model" if ref is None else f"{ref.name} ({ref.revision or 'no revision'})"

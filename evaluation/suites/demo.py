@@ -1,0 +1,48 @@
+"""The two suites of the bundled pair: problems that never trained it, and stories whose cast is asked for."""
+
+from __future__ import annotations
+
+import re
+
+from evaluation.scoring.names import CONTAINS_ALL, FLEXIBLE, STRICT
+from evaluation.suites.item import Item, Suite
+from mars_core.demo import lexicon
+from mars_core.demo.corpus import held_out, held_out_requests
+
+ARITHMETIC, STORIES = "demo_arithmetic", "demo_stories"
+_REQUESTS = 300  # drawn; those that name nobody and nothing, or stand there twice, are left out
+_NAMES = tuple(name for names in lexicon.NAMES.values() for name in names)
+_ASKED = (
+    *_NAMES,
+    *lexicon.TREASURES,
+    *lexicon.ANIMALS,
+    *lexicon.PLACES,
+    *(pronouns["child"] for pronouns in lexicon.PRONOUNS.values()),
+)
+_WORD = re.compile(rf"\b({'|'.join(sorted(map(re.escape, _ASKED), key=len, reverse=True))})\b")
+
+
+def arithmetic() -> Suite:
+    """The held-out word problems; the reference is the number. The pair ends its answers in ``#### N``, as GSM8K does."""
+    items = (
+        Item(str(number), (problem.question,), (str(problem.answer),), "arithmetic")
+        for number, problem in enumerate(held_out())
+    )
+    return Suite(ARITHMETIC, tuple(items), ARITHMETIC, "", (STRICT, FLEXIBLE))
+
+
+def stories() -> Suite:
+    """Requests for stories; the references are whom and what the request names, and all must occur."""
+    requests = dict.fromkeys(held_out_requests(_REQUESTS))
+    asked = [(request, _asked(request)) for request in requests]
+    items = (Item(str(number), (request,), words, "story") for number, (request, words) in enumerate(asked) if words)
+    return Suite(STORIES, tuple(items), STORIES, "", (CONTAINS_ALL,))
+
+
+def _asked(request: str) -> tuple[str, ...]:
+    """Name, thing, animal and place of a request; of a story to be continued only the name: the rest has been told."""
+    found = dict.fromkeys(_WORD.findall(request))
+    return tuple(word for word in found if word in _NAMES or not request.startswith("Continue"))
+
+
+BUILT_IN = {ARITHMETIC: arithmetic, STORIES: stories}

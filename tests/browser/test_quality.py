@@ -1,0 +1,57 @@
+"""A study on the real page: found in the list, read, filtered, a prompt opened and shown in History; hostile texts stay texts."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urljoin
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+from playwright.sync_api import ViewportSize, expect
+
+from storage import RunStore
+from tests.browser.conftest import Server, Window
+from tests.browser.test_look import BASELINE
+from tests.unit.evaluation.report.studies import stored_study
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def study(server: Server) -> str:
+    with RunStore(server.database) as store:
+        return stored_study(store)
+
+
+def test_a_study_is_read_filtered_and_opened_in_history(window: Window, study: str) -> None:
+    page = window.page
+    page.get_by_role("tab", name="Quality", exact=True).first.click()
+    page.locator(f'.mars-quality-entry[data-key="{study}"]').click()
+    expect(page.locator("#quality-first h2").first).to_have_text("Verdict")
+    expect(page).to_have_url(re.compile(f"tab=quality&study={study}"))
+    expect(page.locator("#quality-tradeoff .mars-figure[data-state=drawn]")).to_be_visible()
+    page.locator("#quality-prompts tbody tr", has_text="<script>").first.get_by_role("button").click()
+    expect(page.locator("#quality-texts .mq-side mark")).to_have_count(2)
+    assert page.locator("#quality-texts script, #quality-prompts script, #quality-texts img").count() == 0
+    page.locator("#quality-rest summary", has_text="How to repeat it").click()
+    expect(page.locator("#quality-rest .mq-code")).to_contain_text("python -m evaluation run")
+    found = {violation["id"]: violation for violation in Axe().run(page).response["violations"]}
+    assert {name: [node["html"][:200] for node in found[name]["nodes"]] for name in found.keys() - BASELINE} == {}
+    contrast = found.get("color-contrast", {"nodes": []})["nodes"]
+    assert [node["html"][:200] for node in contrast if "mars-" in node["html"] or "mq-" in node["html"]] == []
+    window.shot("quality")
+    link = page.get_by_role("link", name="study-report.html").get_attribute("href")
+    assert "<h2>Verdict</h2>" in page.request.get(urljoin(page.url, link)).text()
+    page.get_by_role("button", name="Open in History, token by token").click()
+    expect(page.locator("#history-lane-0 .mars-text")).to_be_visible()
+
+
+@pytest.mark.parametrize("size", [ViewportSize(width=360, height=780)])
+def test_a_study_comes_back_by_its_address_in_a_narrow_dark_window(window: Window, study: str) -> None:
+    page = window.page
+    page.get_by_role("button", name="Switch between light and dark").click()
+    page.goto(f"{page.url.split('?')[0]}?study={study}")
+    expect(page.locator("#quality-first table").first).to_be_visible()
+    expect(page.locator("#quality-strip .mars-strip")).to_have_attribute("data-state", "done")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    window.shot("quality-narrow")

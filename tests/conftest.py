@@ -1,0 +1,24 @@
+"""What all tests share: the fixtures of PostgreSQL, and which tests run in one process when there are several (pytest -n)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.postgres import postgres_folder, postgres_url
+
+__all__ = ["postgres_folder", "postgres_url"]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A file's tests share its fixtures, so they run in one process; all browser tests in one, with one page and one browser."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "tests/browser" if nodeid.startswith("tests/browser/") else super()._split_scope(nodeid)
+
+    config.option.loadscopereorder = False  # the browser comes first: it takes longest
+    return Scheduling(config, log)

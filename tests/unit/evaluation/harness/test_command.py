@@ -1,0 +1,147 @@
+"""``lm_eval --model mars``: the command, its files, what it refuses."""
+
+from __future__ import annotations
+
+import json
+import logging
+import runpy
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import lm_eval.tasks
+import pytest
+
+import evaluation
+from evaluation.harness import TASKS
+from evaluation.harness.command import main
+from evaluation.harness.script import NAMES, write_scripts
+from storage import RunStore
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """lm-eval's command changes ``sys.argv`` and logging, and looks through 10,000 files of tasks, of which none is ours."""
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    monkeypatch.setattr(lm_eval.tasks, "TaskManager", partial(lm_eval.tasks.TaskManager, include_defaults=False))
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:], root.level = handlers, level
+
+
+def lines(folder: Path, name: str) -> list[Any]:
+    (path,) = folder.rglob(name)
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_results_samples_telemetry_and_runs_belong_together(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/runs.db"
+    arguments = f"pair=bundled,rule=mars,theta=0.9,db={url}"
+    command = [
+        "--model",
+        "mars",
+        "--model_args",
+        arguments,
+        "--tasks",
+        "demo_arithmetic",
+        "--limit",
+        "2",
+        "--seed",
+        "7",
+    ]
+    assert main([*command, "--apply_chat_template", "--log_samples", "--output_path", str(tmp_path)]) == 0
+
+    (path,) = tmp_path.rglob("results_*.json")
+    results = json.loads(path.read_text(encoding="utf-8"))
+    samples = {sample["doc_id"]: sample for sample in lines(tmp_path, "samples_demo_arithmetic_*.jsonl")}
+    rows = lines(tmp_path, "telemetry_*.jsonl")
+    assert path.parent.name == "bundled_mars"
+    assert {"exact_match,strict-match", "exact_match,flexible-extract"} <= set(results["results"]["demo_arithmetic"])
+    assert results["config"]["device"] == "cpu"
+    pooled = results["config"]["mars"]
+    assert pooled["tau"] == pytest.approx(sum(row["new_tokens"] for row in rows) / sum(row["steps"] for row in rows))
+    assert [row["doc_id"] for row in rows] == sorted(samples) == [0, 1]
+    with RunStore(url) as store:
+        records = store.records([row["run_id"] for row in rows])
+    for row, record in zip(rows, records, strict=True):
+        sample = samples[row["doc_id"]]
+        assert row["prompt_hash"] == sample["prompt_hash"]
+        assert record.text == sample["resps"][0][0]
+        assert record.config.prompt.text == sample["arguments"]["gen_args_0"]["arg_0"]
+        assert row["tau"] == record.summary.tau and row["theta" if "theta" in row else "parameters"] == {"theta": 0.9}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("rule=mars,theta=2", "theta is 2; rule mars takes 0 to 1."),
+        ("rule=marsh", "rule is 'marsh'; it must be one of none, strict"),
+        ("pair=mine", "pair is 'mine'; it must be one of bundled"),
+        ("rule=strict,theta=0.9", "theta is no argument of the model mars with rule strict"),
+        ("k=2.5", "k is 2.5; it must be a whole number."),
+        ("draft_mode=lazy", "draft_mode is 'lazy'; it must be one of greedy, sampled."),
+        ("max_new_tokens=0", "max_new_tokens is 0; it must be at least 1."),
+        ("device=abacus", "device is 'abacus'"),
+        ("k=65", "K is 65; it must be 1 to 64"),
+    ],
+)  # fmt: skip
+def test_what_cannot_run_is_one_sentence(arguments: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--model", "mars", "--model_args", arguments, "--tasks", "demo_arithmetic", "--limit", "1"]) == 2
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert said.startswith(sentence)
+
+
+def test_an_argument_of_the_task_that_this_engine_lacks_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["--model", "mars", "--model_args", "pair=bundled", "--tasks", "demo_arithmetic", "--limit", "1"]
+    assert main([*command, "--gen_kwargs", "repetition_penalty=1.3"]) == 2
+    assert "repetition_penalty=1.3; the model mars takes until" in capsys.readouterr().err
+
+
+def test_lm_evals_own_models_stay_beside_ours() -> None:
+    """It registers them only where there is no model yet, so in a process of its own."""
+    code = (
+        "import evaluation.harness\nevaluation.harness.register()\n"
+        "from lm_eval.api.registry import model_registry\nprint({*model_registry} >= {'hf', 'mars'})"
+    )
+    asked = [sys.executable, "-c", code]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=120, cwd=TASKS.parents[1], check=True)
+    assert done.stdout.strip() == "True"
+
+
+def test_without_lm_eval_a_sentence_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "lm_eval.api.registry", None)
+    assert main(["--model", "mars"]) == 2
+    assert "pip install -r requirements-eval.txt" in capsys.readouterr().err
+
+
+def test_the_scripts_know_the_model_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scripts = write_scripts(tmp_path)
+    assert [path.name for path in scripts] == list(NAMES)
+    assert all(path.stat().st_mode & 0o111 for path in scripts)
+    root = str(Path(evaluation.__file__).parents[1])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place not in (root, "", ".")])
+    monkeypatch.setattr(
+        sys, "argv", ["lm_eval", "--model", "mars", "--model_args", "theta=2", "--tasks", "demo_arithmetic"]
+    )
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(scripts[0]), run_name="__main__")
+    assert ended.value.code == 2 and sys.path[0] == root
+    assert "theta is 2; rule mars takes 0 to 1." in capsys.readouterr().err
+    assert scripts[0].read_text(encoding="utf-8").startswith(f"#!{sys.executable}\n")
+
+
+def test_the_tasks_folder_stands_beside_the_users_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (TASKS / "demo_arithmetic.yaml").read_text(encoding="utf-8").replace("task: demo", "task: my")
+    (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
+    assert main(["ls", "tasks", "--include_path", str(tmp_path)]) == 0
+    listed = capsys.readouterr().out
+    assert "my_arithmetic" in listed and "demo_arithmetic" in listed

@@ -1,0 +1,126 @@
+"""lm-eval's own model ``hf`` and ours answer alike, without drafts and with strict ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lm_eval.models.huggingface import HFLM
+
+from evaluation.harness.model import MarsLM
+from mars_core.demo.corpus import held_out
+from tests.unit.evaluation.harness.conftest import HERE, ask, models, request
+
+PROMPTS = ("Once upon a time", "2 + 2 =", "a\nb", "Grüße, 世界", " ")
+
+
+def assert_alike(found: dict[str, Any], *contexts: str, **generation: Any) -> list[str]:
+    """All models give the answers of ``hf``; returns them."""
+    answers = {name: ask(model, *contexts, **generation) for name, model in found.items()}
+    for name, given in answers.items():
+        assert given == answers["hf"], name
+    return answers["hf"]
+
+
+@pytest.mark.parametrize("kind", ["tiny", "with_bos"])
+def test_same_answers_as_hf(kind: str, request: pytest.FixtureRequest) -> None:
+    answers = assert_alike(request.getfixturevalue(kind), *PROMPTS)
+    assert len(set(answers)) > 2
+
+
+@pytest.mark.parametrize("kind", ["tiny", "with_bos"])
+def test_a_stop_string_cuts_as_hf_cuts(kind: str, request: pytest.FixtureRequest) -> None:
+    found = request.getfixturevalue(kind)
+    prompt, whole = max(zip(PROMPTS, ask(found["hf"], *PROMPTS), strict=True), key=lambda pair: len(pair[1]))
+    for stops in ([whole[3]], [whole[6:9]], ["never there", whole[10:12], whole[5:7]], whole[4:6], []):
+        answers = assert_alike(found, prompt, PROMPTS[1], until=stops)
+        assert len(answers[0]) < len(whole) or not stops
+
+
+def test_a_special_token_among_the_stops_ends_the_answer_as_in_hf(tmp_path: Path) -> None:
+    """It has no text, so that no stop string would ever be found."""
+    from tests.checkpoints import tiny_tokenizer
+    from tests.pairs import tiny_pair
+
+    tiny_pair(tmp_path)
+    first = HFLM(pretrained=str(tmp_path / "target"), batch_size=1, **HERE)
+    token = first.tok_encode(ask(first, PROMPTS[0])[0])[5]
+    vocabulary = sorted(first.tokenizer.get_vocab(), key=first.tokenizer.get_vocab().__getitem__)
+    vocabulary[token] = "<|stop|>"
+    for name in ("target", "draft"):
+        tokenizer = tiny_tokenizer(vocabulary=tuple(vocabulary))
+        tokenizer.add_special_tokens({"additional_special_tokens": ["<|stop|>"]})
+        tokenizer.save_pretrained(tmp_path / name)
+    found = models(tmp_path / "target", tmp_path / "draft")
+    whole = assert_alike(found, PROMPTS[0])[0]
+    stopped = assert_alike(found, PROMPTS[0], until=["<|stop|>"])[0]
+    assert whole.startswith(stopped) and len(stopped) <= 5 < len(whole)
+
+
+def test_a_chat_template_is_written_and_read_as_in_hf(with_bos: dict[str, Any]) -> None:
+    conversation = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes?"}]
+    texts = {
+        (model.apply_chat_template(conversation), model.apply_chat_template(conversation, add_generation_prompt=False))
+        for model in with_bos.values()
+    }
+    assert len(texts) == 1
+    context = texts.pop()[0]
+    ids = with_bos["hf"].tok_batch_encode([context])[0][0].tolist()
+    assert ids.count(with_bos["hf"].tokenizer.bos_token_id) == 1
+    assert with_bos["strict"].tok_encode(context) == ids
+    assert_alike(with_bos, context)
+
+
+def test_a_prompt_that_is_too_long_loses_its_beginning_as_in_hf(with_bos: dict[str, Any]) -> None:
+    long = "abc" * (with_bos["hf"].max_length // 3)
+    assert_alike(with_bos, long, max_gen_toks=8)
+    assert with_bos["strict"].telemetry[-1]["cut_tokens"] == len(long) + 1 + 8 - with_bos["hf"].max_length
+
+
+def test_lengths_and_token_names_are_read_as_in_hf(tiny: dict[str, Any]) -> None:
+    for name in ("max_new_tokens", "max_tokens"):
+        assert_alike(tiny, PROMPTS[0], **{"max_gen_toks": None, name: 5})
+
+
+def test_the_bundled_pair_answers_as_hf_does(bundled: dict[str, Any]) -> None:
+    chats = [bundled["hf"].apply_chat_template([{"role": "user", "content": item.question}]) for item in held_out()[:2]]
+    answers = assert_alike(bundled, *chats, max_gen_toks=64)
+    assert any("####" in answer for answer in answers)
+    assert_alike(bundled, chats[0], max_gen_toks=64, until=["="])
+    assert_alike(bundled, "Once upon a time", max_gen_toks=32, until=["."])
+
+
+def test_sampling_repeats_and_differs_between_documents_and_repeats(tiny: dict[str, Any]) -> None:
+    model = tiny["none"]
+    sampled: dict[str, Any] = {"do_sample": True, "temperature": 1.0}
+    twice = [
+        model.generate_until([request("ab", doc=doc, **sampled) for doc in (0, 1)], disable_tqdm=True) for _ in "12"
+    ]
+    assert twice[0] == twice[1] and twice[0][0] != twice[0][1]
+    repeated = request("ab", repeats=2, **sampled)
+    first, second, filled = model.generate_until([repeated, repeated, repeated], disable_tqdm=True)
+    assert first == twice[0][0] != second
+    assert filled == second  # lm-eval fills up the shorter processes; no new run is made for it
+
+
+def test_rules_on_the_same_prompt_and_seed_share_their_draws(tiny: dict[str, Any]) -> None:
+    """Strict text is the target's own text at every temperature."""
+    answers = {
+        name: ask(tiny[name], "ab", "cd", do_sample=True, temperature=1.0, top_p=0.9) for name in ("none", "strict")
+    }
+    assert answers["none"] == answers["strict"]
+
+
+def test_ranking_given_answers_is_refused_in_a_sentence(tiny: dict[str, Any]) -> None:
+    for method in ("loglikelihood", "loglikelihood_rolling"):
+        with pytest.raises(NotImplementedError, match="generate_until"):
+            getattr(tiny["none"], method)([])
+
+
+def test_a_model_argument_wins_over_the_device_that_lm_eval_always_names(tiny: dict[str, Any]) -> None:
+    target = str(tiny["none"].pair.target_ref.name)
+    model = MarsLM.create_from_arg_string(
+        f"target={target},drafter=none,rule=none,dtype=float32", {"device": "cuda:0", "batch_size": 1}
+    )
+    assert str(model.device) == "cpu" and model.options.drafter == "none"

@@ -1,0 +1,87 @@
+"""The bootstrap of whole prompts against plain loops, SciPy's own and simulated coverage; shares against Wilson."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import bootstrap, norm, t
+
+from evaluation.inference import bootstrap as module
+from evaluation.inference.bootstrap import percentile_interval, resampled_totals, tail_level
+from evaluation.inference.share import share_interval
+from evaluation.statistics import wilson
+
+COLUMNS = np.random.default_rng(5).gamma(2.0, size=(40, 3))
+
+
+def test_totals_are_those_of_the_prompts_drawn() -> None:
+    drawn = np.random.default_rng(11).integers(40, size=(50, 40))
+    expected = np.array([COLUMNS[row].sum(axis=0) for row in drawn])
+    assert resampled_totals(COLUMNS, 50, 11) == pytest.approx(expected)
+
+
+def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = resampled_totals(COLUMNS, 33, 2)
+    monkeypatch.setattr(module, "BLOCK", 7 * 40)
+    assert resampled_totals(COLUMNS, 33, 2) == pytest.approx(whole)
+
+
+def test_the_interval_of_a_ratio_is_scipys_percentile_interval() -> None:
+    """Number for number, with the same generator: what docs/statistics.md promises to those who recompute it."""
+    resampled = resampled_totals(COLUMNS, 2000, 3)
+    mine = percentile_interval(1.0, resampled[:, 0] / resampled[:, 1], 40)
+    scipys = bootstrap(
+        (COLUMNS[:, 0], COLUMNS[:, 1]),
+        lambda a, b, axis: a.sum(axis) / b.sum(axis),
+        paired=True,
+        vectorized=True,
+        method="percentile",
+        n_resamples=2000,
+        confidence_level=1 - 2 * tail_level(40),
+        rng=np.random.default_rng(3),
+    ).confidence_interval
+    assert (mine.low, mine.high) == pytest.approx((scipys.low, scipys.high), rel=1e-12)
+
+
+@pytest.mark.parametrize("prompts", [2, 10, 300])
+def test_levels_are_wider_for_few_prompts(prompts: int) -> None:
+    expected = norm.cdf(-t.ppf(0.975, prompts - 1) * math.sqrt(prompts / (prompts - 1)))
+    assert tail_level(prompts) == pytest.approx(expected)
+    assert tail_level(prompts) < 0.025
+
+
+def test_one_prompt_has_no_interval() -> None:
+    found = percentile_interval(1.5, np.full(10, 1.5), 1)
+    assert found.value == 1.5
+    assert math.isnan(found.low) and math.isnan(found.high)
+
+
+@pytest.mark.parametrize("prompts", [20, 60])
+def test_the_interval_holds_the_truth_as_often_as_it_says(prompts: int) -> None:
+    """Tokens over seconds, where long answers are slower: the truth is 1 by symmetry."""
+    generator, held = np.random.default_rng(9), []
+    for _ in range(400):
+        size = generator.gamma(3.0, size=(prompts, 1))
+        columns = size * generator.lognormal(0, 0.2, size=(prompts, 2))
+        totals, resampled = columns.sum(axis=0), resampled_totals(columns, 400, 0)
+        found = percentile_interval(totals[0] / totals[1], resampled[:, 0] / resampled[:, 1], prompts)
+        held.append(found.low <= 1 <= found.high)
+    assert 0.91 <= np.mean(held) <= 0.985
+
+
+def test_a_share_of_single_runs_is_wilsons() -> None:
+    for hits in (0, 3, 11, 20):
+        found = share_interval(np.repeat([1.0, 0.0], [hits, 20 - hits]), np.arange(20))
+        assert found == pytest.approx((hits / 20, *wilson(hits, 20)))
+
+
+@pytest.mark.parametrize("right", [0, 7, 10])
+def test_seeds_that_agree_are_one_run(right: int) -> None:
+    hits = np.repeat([1.0, 0.0], [right * 4, (10 - right) * 4])
+    assert share_interval(hits, np.repeat(np.arange(10), 4)) == pytest.approx((right / 10, *wilson(right, 10)))
+
+
+def test_nothing_has_no_share() -> None:
+    assert all(map(math.isnan, share_interval(np.empty(0), np.empty(0, dtype=np.intp))))

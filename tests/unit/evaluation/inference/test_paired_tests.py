@@ -1,0 +1,65 @@
+"""McNemar, sign flips and Holm against SciPy, brute force and what each promises."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest, permutation_test
+
+from evaluation.inference.paired_tests import exact_mcnemar, holm, mcnemar, sign_flips
+
+COUNTS = st.integers(0, 200)
+
+
+@given(COUNTS, COUNTS)
+def test_mcnemar_is_the_binomial_test_of_the_runs_that_differ(gained: int, lost: int) -> None:
+    expected = binomtest(gained, gained + lost).pvalue if gained + lost else 1.0
+    assert exact_mcnemar(gained, lost) == pytest.approx(expected, rel=1e-9)
+
+
+@given(COUNTS, COUNTS, st.integers(1, 4))
+def test_sign_flips_of_equal_prompts_are_mcnemar(gained: int, lost: int, seeds: int) -> None:
+    differences = np.repeat(np.array([seeds, -seeds, 0]), [gained, lost, 5])
+    assert sign_flips(differences) == pytest.approx(exact_mcnemar(gained, lost), rel=1e-7)
+
+
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=10))
+def test_sign_flips_are_the_share_of_all_sign_patterns(differences: list[int]) -> None:
+    sums = [
+        abs(sum(s * d for s, d in zip(signs, differences, strict=True)))
+        for signs in product((1, -1), repeat=len(differences))
+    ]
+    assert sign_flips(np.array(differences)) == pytest.approx(
+        np.mean([found >= abs(sum(differences)) for found in sums])
+    )
+
+
+def test_sign_flips_are_scipys_paired_permutation_test() -> None:
+    differences = np.array([3, 1, -1, 2, 0, 1, 1, -2, 3, 1])
+    expected = permutation_test(
+        (differences,), np.sum, permutation_type="samples", n_resamples=np.inf, alternative="greater"
+    )
+    assert sign_flips(differences) == pytest.approx(2 * expected.pvalue)
+
+
+def test_seeds_that_agree_are_no_more_evidence_for_whole_prompts() -> None:
+    difference, prompt = np.repeat([-1, -1, -1, -1, 0], 10), np.repeat(np.arange(5), 10)
+    found = mcnemar(difference, prompt)
+    assert (found.gained, found.lost) == (0, 40)
+    assert found.p < 1e-9
+    assert found.p_by_prompt == pytest.approx(2 / 2**4)
+
+
+def test_holm_is_the_textbook_case() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx((0.03, 0.06, 0.06, 0.02))
+    assert holm([]) == ()
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_holm_lies_between_the_plain_value_and_bonferroni(values: list[float]) -> None:
+    for plain, adjusted in zip(values, holm(values), strict=True):
+        assert plain <= adjusted <= min(1.0, len(values) * plain)

@@ -1,0 +1,147 @@
+"""A study judged in both orders; verdicts kept, and asked for once."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluation.judge.endpoint import Endpoint, JudgeError, Settings
+from evaluation.judge.question import preferred, question
+from evaluation.judge.study import MOST_FAILURES, SAME, Progress, judge_study
+from evaluation.study.plan import Lane, Models, Plan
+from evaluation.study.result import Result
+from evaluation.suites.item import Item, Suite
+from mars_core.types import DrafterConfig, ModelRef, PromptConfig, RuleConfig, Status
+from storage import RunStore
+from storage.words import Preferred
+from tests.traces import make_trace
+from tests.unit.evaluation.judge.server import KEY, Asked, Reply, serve
+
+DRAFT = DrafterConfig("model", ModelRef("demo/draft"), 5)
+LANES = (
+    Lane(RuleConfig("strict"), DrafterConfig("none")),
+    Lane(RuleConfig("strict"), DRAFT),
+    Lane(RuleConfig("mars", {"theta": 0.9}), DRAFT),
+    Lane(RuleConfig("lenience"), DRAFT),
+)
+SUITE = Suite("talk", tuple(Item(str(at), (f"Question {at}",)) for at in range(3)))
+PLAN = Plan("a study", Models("bundled", ModelRef("demo/target")), (SUITE,), LANES)
+MARS, LENIENCE = 2, 3  # the second writes what strict writes
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The database of a study that nobody has judged, and the study's id."""
+    path = tmp_path_factory.mktemp("judge") / "runs.db"
+    with RunStore(f"sqlite:///{path}") as store:
+        study_id = store.new_study(PLAN.name, PLAN.as_dict(), PLAN.tasks)
+        while claim := store.claim_task(study_id, "worker", 600):
+            for lane, rule in enumerate(("none", "strict", "mars", "strict")):
+                prompt = PromptConfig(f"Question {claim.task}")
+                trace = make_trace(rule=rule, theta=0.5, new_tokens=20, seed=claim.task, prompt=prompt)
+                result = Result(Status.COMPLETED)
+                store.save_result(claim, lane, [trace], result.as_dict(), order=lane)
+            store.finish_task(claim, {})
+    return path, study_id
+
+
+@pytest.fixture
+def study(made: tuple[Path, str], tmp_path: Path) -> Iterator[tuple[RunStore, str]]:
+    path, study_id = made
+    shutil.copy(path, tmp_path / "runs.db")
+    with RunStore(f"sqlite:///{tmp_path}/runs.db") as store:
+        yield store, study_id
+
+
+def judged(
+    study: tuple[RunStore, str], judge: Callable[[dict[str, Any], int], Reply], **options: Any
+) -> tuple[list[Progress], list[Asked]]:
+    with (
+        serve(judge) as (url, asked),
+        Endpoint(Settings(url, "a-judge", KEY, tries=1), sleep=lambda _: None) as endpoint,
+    ):
+        return list(judge_study(*study, endpoint, **options)), asked
+
+
+def first(_body: dict[str, Any], _number: int) -> Reply:
+    """A judge who always likes the first answer best."""
+    return Reply("Both are fine. [[B]]? No: [[A]]")
+
+
+def test_both_orders_are_asked_and_equal_answers_are_ties(study: tuple[RunStore, str]) -> None:
+    progress, asked = judged(study, first)
+    kept = {(each.task, each.lane, each.swapped): each for each in study[0].judgements(study[1])}
+    assert len(asked) == 6 and progress[-1] == Progress(12, judged=12, same=3)
+    assert set(kept) == {
+        (task, lane, swapped) for task in range(3) for lane in (MARS, LENIENCE) for swapped in (False, True)
+    }
+    for (_, lane, swapped), each in kept.items():
+        if lane == LENIENCE:
+            assert (each.choice, each.text) == (Preferred.TIE, SAME)
+        else:
+            assert each.choice is (Preferred.BASELINE if swapped else Preferred.RULE)
+            assert each.judge == "a-judge" and each.text.endswith("[[A]]")
+
+
+def test_a_judging_goes_on_where_it_stopped(study: tuple[RunStore, str]) -> None:
+    shy = lambda _body, number: Reply("[[C]]" if number < 2 else "I would rather not say.")  # noqa: E731
+    progress, _ = judged(study, shy, parallel=1)
+    assert (progress[-1].judged, progress[-1].unclear) == (8, 4)
+    progress, asked = judged(study, first, parallel=1)
+    assert len(asked) == 4 and progress[0].judged == 8 and progress[-1].judged == 12
+    assert not judged(study, first)[1]
+
+
+def test_a_limit_takes_the_same_pairs_every_time(study: tuple[RunStore, str]) -> None:
+    for _ in range(2):
+        assert judged(study, first, limit=2)[0][-1].total == 4
+    assert len(study[0].judgements(study[1])) == 4
+
+
+def test_single_failures_are_counted(study: tuple[RunStore, str]) -> None:
+    progress, _ = judged(study, lambda _body, number: Reply("no", 400) if number == 1 else Reply("[[A]]"), parallel=1)
+    assert (progress[-1].judged, progress[-1].failed) == (11, 1) and "400" in progress[-1].error
+
+
+def test_an_endpoint_that_is_gone_ends_the_judging(study: tuple[RunStore, str]) -> None:
+    asked = 0
+
+    def refuse(_body: dict[str, Any], number: int) -> Reply:
+        nonlocal asked
+        asked = number + 1
+        return Reply("no", 401)
+
+    with pytest.raises(JudgeError, match="answered 401"):
+        judged(study, refuse, parallel=1)
+    assert MOST_FAILURES <= asked <= 6
+    assert len(study[0].judgements(study[1])) == 6  # the ties, for which nobody is asked
+
+
+def test_a_question_shows_all_turns_and_the_reference_and_says_nothing_of_rules() -> None:
+    item = Item("1", ("What is 2 + 2?", "Sure?"), ("4",))
+    for swapped in (False, True):
+        system, user = question(item, ("Four. [[A]]", "Yes."), ("Five.", "No."), swapped=swapped)
+        text = user["content"]
+        assert (text.index("Five.") < text.index("Four.")) is swapped
+        assert text.index("Reference") < text.index("Assistant A") < text.index("Assistant B")
+        assert text.count("Sure?") == 2 and "reference answer is given" in system["content"]
+        assert "mars" not in (system["content"] + text).lower() and "strict" not in (system["content"] + text).lower()
+
+
+@pytest.mark.parametrize(
+    ("answer", "swapped", "choice"),
+    [
+        ("so [[A]]", False, Preferred.RULE),
+        ("so [[A]]", True, Preferred.BASELINE),
+        ("[[ B ]]", True, Preferred.RULE),
+        ("[[A]] first, but in the end [[C]]", False, Preferred.TIE),
+        ("A is better", False, None),
+        ("", True, None),
+    ],
+)
+def test_the_last_verdict_counts(answer: str, swapped: bool, choice: Preferred | None) -> None:
+    assert preferred(answer, swapped=swapped) is choice

@@ -1,0 +1,185 @@
+"""What a report warns of, each from a study made to show it; votes and judgements; the store itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from evaluation.report.measure import measure
+from evaluation.report.values import Report, VoteRow
+from evaluation.statistics import wilson
+from evaluation.study.plan import Plan
+from evaluation.study.result import read_result
+from mars_core.types import DrafterConfig, DraftMode
+from storage import Choice, Preferred, RunStore, StoredJudgement, StoredResult, StoredVote
+from tests.traces import make_trace
+from tests.unit.evaluation.report.drawn import HARM, LANES, MARS, NONE, STRICT, FakeStore, drawn_results, study_plan
+
+PLAN = study_plan(items=6, repeats=2, temperatures=(0.0,))
+AT = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def reported(results: list[StoredResult] | None = None, plan: Plan = PLAN, **changed: Any) -> Report:
+    found = drawn_results(plan) if results is None else results
+    return measure(FakeStore(plan, found, **changed), "study", resamples=100)  # type: ignore[arg-type]
+
+
+def changed(
+    lane: int, data: dict[str, Any] | None = None, relative: dict[str, Any] | None = None
+) -> list[StoredResult]:
+    return [
+        replace(row, data=row.data | (data or {}), relative=(row.relative or {}) | (relative or {}))
+        if row.lane == lane
+        else row
+        for row in drawn_results(PLAN)
+    ]
+
+
+def said(report: Report, words: str) -> list[str]:
+    return [warning for warning in report.warnings if words in warning]
+
+
+def test_a_rule_that_keeps_more_and_writes_longer_is_named() -> None:
+    (found,) = said(reported(plan=study_plan(items=40, repeats=1, temperatures=(0.0,))), "also writes longer texts")
+    assert f"{LANES[HARM].name} on sums at temperature 0 (τ × " in found
+    assert not any(f"{name} on sums" in found for name in ("strict", "none"))
+
+
+def test_texts_as_long_as_stricts_are_no_warning() -> None:
+    same = {(row.task): row.data["new_tokens"] for row in drawn_results(PLAN) if row.lane == STRICT}
+    results = [replace(row, data=row.data | {"new_tokens": same[row.task]}) for row in drawn_results(PLAN)]
+    assert not said(reported(results), "longer")
+
+
+def test_many_comparisons_are_counted_and_corrected() -> None:
+    (warning,) = said(reported(), "comparisons with strict were tested")
+    assert warning.startswith("2 comparisons")
+    assert "Holm" in warning
+
+
+def test_few_prompts_are_named_for_each_suite() -> None:
+    assert len(said(reported(), "below 30 bootstrap intervals are too narrow")) == 2
+
+
+def test_numeric_ties_are_counted() -> None:
+    part = {"same": False, "cause": "numeric", "divergence": 3}
+    none = changed(NONE, relative=part)
+    (warning,) = said(reported(none), "numeric tie")
+    assert warning.startswith("18 of ")
+
+
+def test_strict_that_is_not_the_targets_own_text_is_named() -> None:
+    found = changed(STRICT, relative={"same_as_none": False})
+    assert said(reported(found), "strict differs from none in 18 of 18 runs")
+    assert not said(reported(), "differs from none")
+
+
+def test_strict_on_sampled_drafts_may_differ_from_none() -> None:
+    sampled = DrafterConfig("model", mode=DraftMode.SAMPLED)
+    lanes = tuple(lane if lane.drafter.kind == "none" else replace(lane, drafter=sampled) for lane in LANES)
+    plan = replace(PLAN, lanes=lanes)
+    assert not said(reported(changed(STRICT, relative={"same_as_none": False}), plan), "differs from none")
+
+
+def test_cut_texts_are_told() -> None:
+    (warning,) = said(reported(changed(MARS, {"ended": False})), "max_new_tokens 256 cut 100 %")
+    assert "mars(theta=0.9)" in warning
+
+
+def test_suites_without_scores_have_no_verdict_and_say_so() -> None:
+    results = [replace(row, data=row.data | {"scores": {}}) for row in drawn_results(PLAN)]
+    report = reported(results)
+    assert len(said(report, "Nothing on")) == 2
+    assert not any(row.scores for row in report.measured)
+
+
+def test_several_devices_are_told_and_two_cards_of_one_kind_are_not() -> None:
+    cards = {
+        "w0": {"device": "cuda:0 (H200)", "dtype": "float32"},
+        "w1": {"device": "cuda:1 (H200)", "dtype": "bfloat16"},
+    }
+    report = reported(environment=cards)
+    assert report.environment == {"device": "cuda:0 (H200); cuda:1 (H200)", "dtype": "float32; bfloat16"}
+    assert said(report, "several values of dtype (float32; bfloat16)")
+    assert not said(report, "several values of device")
+
+
+def test_a_plan_without_none_says_what_is_missing() -> None:
+    plan = replace(PLAN, lanes=LANES[1:])
+    results = [replace(row, lane=row.lane - 1) for row in drawn_results(PLAN) if row.lane]
+    report = reported(results, plan)
+    assert said(report, "no lane none")
+    assert all(
+        repr(row.speedup) == repr(row.speedup_mean) == "Interval(value=nan, low=nan, high=nan)"
+        for row in report.measured
+    )
+
+
+def vote(choice: Choice, left: str, right: str) -> StoredVote:
+    return StoredVote("v", "c", AT, choice, left, right, "run 0 1", "run 0 2", "", "prompt")
+
+
+def test_votes_between_strict_and_a_rule_of_the_plan_join_in() -> None:
+    mars = LANES[MARS].name
+    cast = (
+        vote(Choice.LEFT, "strict", mars), vote(Choice.LEFT, mars, "strict"), vote(Choice.RIGHT, "strict", mars),
+        vote(Choice.TIE, mars, "strict"), vote(Choice.BOTH_BAD, mars, "strict"),
+        vote(Choice.LEFT, "strict", "fly"), vote(Choice.LEFT, mars, "none"),
+    )  # fmt: skip
+    (row,) = reported(cast=cast).votes
+    assert (row.rule, row.wins, row.losses, row.ties) == (mars, 2, 1, 2)
+    assert row.share == pytest.approx((2 / 3, *wilson(2, 3)))
+
+
+def test_votes_on_other_models_do_not() -> None:
+    class Other(FakeStore):
+        def records(self, run_ids: Any) -> Any:
+            found = super().records(run_ids)
+            for record in found:
+                record.config.target = replace(record.config.target, name="another")
+            return found
+
+    store = Other(PLAN, drawn_results(PLAN), cast=(vote(Choice.LEFT, "strict", LANES[MARS].name),))
+    assert measure(store, "study", resamples=100).votes == ()  # type: ignore[arg-type]
+
+
+def test_a_judgement_counts_where_both_orders_agree() -> None:
+    def judgement(task: int, swapped: bool, choice: Preferred) -> StoredJudgement:
+        return StoredJudgement(task, MARS, swapped, AT, "judge", choice, "")
+
+    rule, baseline, tie = Preferred.RULE, Preferred.BASELINE, Preferred.TIE
+    answers = [(rule, rule), (rule, baseline), (baseline, baseline), (rule, rule), (tie, tie), (rule, tie)]
+    given = tuple(
+        judgement(task, bool(order), one) for task, both in enumerate(answers) for order, one in enumerate(both)
+    )
+    (row,) = reported(judged=(*given, judgement(9, False, rule))).judged
+    assert row == VoteRow("mars(theta=0.9)", 2, 1, 3, row.share)
+    assert row.share.value == pytest.approx(2 / 3)
+
+
+@pytest.fixture
+def store(tmp_path: Any) -> Iterator[RunStore]:
+    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as opened:
+        yield opened
+
+
+def test_a_study_in_the_database_is_measured_as_it_was_saved(store: RunStore) -> None:
+    plan = study_plan(items=2, repeats=1, temperatures=(0.0,))
+    drawn = drawn_results(plan)
+    study_id, trace = store.new_study(plan.name, plan.as_dict(), plan.tasks), make_trace(seed=1)
+    while claim := store.claim_task(study_id, "w", 60):
+        mine = {row.lane: row for row in drawn if row.task == claim.task}
+        for lane, row in mine.items():
+            store.save_result(claim, lane, [trace], read_result(row.data).as_dict(), order=lane)
+        store.finish_task(claim, {lane: row.relative for lane, row in mine.items() if row.relative})
+    found, expected = measure(store, study_id, resamples=100), reported(drawn, plan)
+    assert repr(found.measured) == repr(expected.measured)
+    assert found.environment == dict(trace.config.environment)
+    first = found.prompts[0].worst
+    assert [record.text for record in store.records(first)] == [trace.text] * 2
+    store.delete(store.records(first)[0].comparison_id)
+    assert repr(measure(store, study_id, resamples=100).measured) == repr(expected.measured)

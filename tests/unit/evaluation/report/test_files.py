@@ -1,0 +1,131 @@
+"""The files of a stored study: the CSV has every result with what its statistics rest on, and the report is written whole."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from evaluation.arguments import parser
+from evaluation.report.form.command import again
+from evaluation.report.table_csv import write_measured_csv, write_results_csv
+from evaluation.report.write import markdown_of, write_markdown, write_report
+from evaluation.study.result import read_result
+from mars_core.types import DrafterConfig
+from storage import RunStore
+from tests.reports import EXACT, make_plan, make_report
+from tests.unit.evaluation.report.studies import METRIC, small_plan, stored_study
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunStore]:
+    with RunStore(f"sqlite:///{tmp_path_factory.mktemp('files') / 'runs.db'}") as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def study(store: RunStore) -> str:
+    return stored_study(store)
+
+
+def _rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+def test_results_csv_has_every_result_with_all_its_numbers(store: RunStore, study: str) -> None:
+    stream = io.StringIO(newline="")
+    write_results_csv(store, study, stream)
+    rows, plan = _rows(stream.getvalue()), small_plan()
+    assert [(int(row["task"]), int(row["lane"])) for row in rows] == [
+        (task, lane) for task in range(4) for lane in range(3)
+    ]
+    for row, stored in zip(rows, store.results(study), strict=True):
+        result = read_result(stored.data)
+        assert float(row["wall_s"]) == result.wall_s and int(row["new_tokens"]) == result.new_tokens
+        assert int(row["steps"]) == result.steps and float(row[f"score:{METRIC}"]) == result.scores[METRIC]
+        assert json.loads(row["kept_at"]) == list(result.kept_at)
+        assert float(row["kl_sum"]) == result.kl_sum
+        assert int(row["seed"]) == plan.seed_of(plan.task(stored.task))
+        assert row["baseline_lane"] == ("" if stored.lane == 1 else "1")
+        assert json.loads(row["run_ids"]) == list(stored.run_ids)
+    assert rows[-1]["status"] == "failed" and rows[-1]["error"]
+    assert [row["same"] for row in rows[:3]] == ["true", "", "true" if rows[2]["divergence"] == "" else "false"]
+    assert {row["item"][:10] for row in rows} == {"one", "</td><scri"}
+
+
+def test_measured_csv_has_every_score_with_its_interval() -> None:
+    report = make_report()
+    stream = io.StringIO(newline="")
+    write_measured_csv(report, stream)
+    rows = _rows(stream.getvalue())
+    assert len(rows) == sum(max(1, len(row.scores)) for row in report.measured)
+    found = next(
+        row for row in rows if (row["group"], row["name"], row["metric"]) == ("gsm8k", "mars(theta=0.84)", EXACT)
+    )
+    measured = next(row for row in report.measured if row.group == "gsm8k" and row.lane == 2)
+    score = measured.scores[EXACT]
+    assert [float(found[f"recovery{end}"]) for end in ("", "_low", "_high")] == list(score.recovery)
+    assert [float(found[f"speedup_mean{end}"]) for end in ("", "_low", "_high")] == list(measured.speedup_mean)
+    assert found["outcome"] == "not supported" and found["lost"] == str(score.mcnemar.lost if score.mcnemar else "")
+    assert math.isclose(float(found["margin"]), 0.98)
+
+
+def test_a_report_is_written_whole(store: RunStore, study: str, tmp_path: Path) -> None:
+    first = make_report().prompts[0]
+    runs = [result.run_ids[0] for result in store.results(study)[1:3]]
+    report = replace(make_report(), id=study, prompts=(replace(first, worst=(runs[0], runs[1])),))
+    paths = write_report(store, report, tmp_path / "new" / "folder")
+    names = {path.name for path in paths}
+    assert names >= {
+        "report.html",
+        "report.md",
+        "results.csv",
+        "measured.csv",
+        "prompts.csv",
+        "report-chart-1-parameter.svg",
+    }
+    assert all(path.stat().st_size for path in paths)
+    texts = [record.text for record in store.records(runs)]
+    page = (tmp_path / "new" / "folder" / "report.html").read_text("utf-8")
+    assert "mq-side" in page and texts[0][:12] in page
+
+
+def test_markdown_names_the_charts_beside_it_and_old_ones_go(store: RunStore, tmp_path: Path) -> None:
+    (tmp_path / "results-chart-9-parameter.svg").write_text("old")
+    (tmp_path / "other.svg").write_text("kept")
+    paths = write_markdown(make_report(), tmp_path / "results.md")
+    assert {path.name for path in tmp_path.iterdir()} == {*(path.name for path in paths), "other.svg"}
+    text = (tmp_path / "results.md").read_text("utf-8")
+    assert all(f"(<{path.name}>)" in text for path in paths[1:])
+    assert "texts of these runs" not in text
+    write_markdown(replace(make_report(), prompts=make_report().prompts[:1]), tmp_path / "results.md", store)
+    assert "no longer in the database" in (tmp_path / "results.md").read_text("utf-8")
+    assert "![" not in markdown_of(make_report())
+
+
+def test_the_command_plans_the_same_study() -> None:
+    """As far as the command line's own reader says it; suites and models are named."""
+    plan = make_plan()
+    command = again(plan)
+    assert command is not None
+    options = parser().parse_args(shlex.split(command)[3:])
+    assert (
+        options.rules == "none,strict,mars,typical" and options.drafter == "model,eagle3" and options.tree == "12/6/2"
+    )
+    assert options.set == ["mars.theta=0.84,0.9,0.96", "typical.epsilon=0.3", "typical.delta=0.09"]
+    assert (options.suite, options.seeds, options.temperature) == (["data/gsm8k.jsonl", "data/<news>.jsonl"], 3, "0,1")
+    assert (options.max_new_tokens, options.margin, options.stop, options.name) == (64, 0.98, ["###"], plan.name)
+
+
+def test_what_one_command_cannot_say_is_not_said() -> None:
+    plan = make_plan()
+    assert again(replace(plan, lanes=plan.lanes[:-1])) is None
+    other = replace(plan.lanes[1], drafter=DrafterConfig("model", None, 3))
+    assert again(replace(plan, lanes=(*plan.lanes, other))) is None

@@ -1,0 +1,204 @@
+"""HTML, Markdown and charts of a report: what must stand in them, and that no text becomes markup."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+from markdown_it import MarkdownIt
+
+from evaluation.report.form.blocks import Document, Picture, Table
+from evaluation.report.form.choose import Choice, narrowed
+from evaluation.report.form.document import document
+from evaluation.report.form.html import html
+from evaluation.report.form.markdown import escaped, fenced, markdown
+from evaluation.report.form.prompts import GONE, Texts
+from evaluation.report.values import Report
+from tests.reports import HOSTILE, bare, make_report
+
+ALLOWED = {
+    "html", "head", "meta", "title", "style", "body", "main", "nav", "a", "h1", "h2", "h3", "p", "ul", "li", "section", "div", "table",
+    "thead", "tbody", "tr", "th", "td", "small", "pre", "span", "mark", "details", "summary", "figure", "figcaption", "fieldset", "legend",
+    "label", "input", "svg", "g", "path", "text", "circle", "polygon", "polyline",
+}  # fmt: skip
+
+
+class Elements(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.attributes: set[str] = set()
+        self.links: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.links += [value or "" for name, value in attrs if name in ("href", "src")]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return make_report()
+
+
+@pytest.fixture(scope="module")
+def whole(report: Report) -> Document:
+    texts = {row.worst: Texts(f"same {HOSTILE}", f"same {HOSTILE}, other ``` </pre>") for row in report.prompts[:3]}
+    return document(report, texts)
+
+
+def _tables(whole: Document) -> list[Table]:
+    return [block for section in whole.sections for block in section.blocks if isinstance(block, Table)]
+
+
+def test_html_holds_no_element_of_a_text_and_fetches_nothing(whole: Document) -> None:
+    page = html(whole)
+    page.encode("utf-8")
+    elements = Elements()
+    elements.feed(page)
+    assert elements.names - {"title"} <= ALLOWED
+    assert not any(name.startswith("on") for name in elements.attributes)
+    assert all(link.startswith("#") for link in elements.links)
+    assert "script" not in re.sub("<[^>]*>|&lt;/?script", "", page.split("<h1>")[0])
+    assert "default-src 'none'" in page and "script-src" not in page
+    assert "<script>alert(1)</script>" in elements.text  # as text
+    assert not set(page) & set("\u202e\x00\ud800")
+
+
+def test_markdown_shows_hostile_texts_as_text(whole: Document) -> None:
+    text = markdown(whole)
+    text.encode("utf-8")
+    tokens = [
+        token
+        for one in MarkdownIt("gfm-like", {"linkify": False}).parse(text)
+        for token in (one, *(one.children or []))
+    ]
+    assert not [
+        token
+        for token in tokens
+        if token.type in ("html_block", "html_inline", "link_open", "em_open", "code_inline", "s_open")
+    ]
+    assert all(token.attrGet("src").startswith("chart-") for token in tokens if token.type == "image")
+    shown = "".join(token.content for token in tokens if token.type in ("text", "fence"))
+    assert "</td><script>alert(1)</script> | `x` **b** [a](javascript:alert(2))" in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HOSTILE,
+        "# a",
+        "1. a",
+        "12) a",
+        "- a",
+        "---",
+        "===",
+        "+ a",
+        "> a",
+        "a_b_ *c* ~~d~~ $e$ \\",
+        "&amp; <b>",
+        "![x](y)",
+    ],
+)
+def test_escaped_text_reads_as_it_was(text: str) -> None:
+    tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(escaped(text))
+    assert [token.type for token in tokens] == ["paragraph_open", "inline", "paragraph_close"]
+    children = tokens[1].children or []
+    assert {child.type for child in children} <= {"text", "text_special"}
+    assert "".join(child.content for child in children).startswith(text.split("\u202e")[0].strip())
+
+
+def test_nothing_in_a_text_ends_its_fence() -> None:
+    text = "a\n```\n````\n<b>\n"
+    tokens = MarkdownIt("commonmark").parse(fenced(text))
+    assert [token.type for token in tokens] == ["fence"] and tokens[0].content == f"{text}\n"
+
+
+def test_every_table_row_has_a_cell_for_every_head(whole: Document) -> None:
+    assert all(len(row) == len(table.heads) for table in _tables(whole) for row in table.rows)
+    lines = markdown(whole).splitlines()
+    for at, line in enumerate(lines):
+        if line.startswith("|---"):
+            assert lines[at - 1].count(" | ") == len(line.split("|")) - 3
+
+
+def test_the_verdict_comes_first_and_the_worst_before_the_rest(whole: Document, report: Report) -> None:
+    assert [section.name for section in whole.sections][:3] == ["verdict", "warnings", "table"]
+    table = _tables(whole)[0]
+    rank = {"not supported": 0, "too few prompts": 1, "supported": 2}
+    said = [rank[row[4].text[2:]] for row in table.rows]
+    assert said == sorted(said)
+    assert len(table.rows) == 32  # 8 rules with drafts beside 2 strict × 2 suites × 2 temperatures
+    assert all(warning in html(whole).replace("&#x27;", "'") for warning in report.warnings)
+
+
+def test_every_measured_number_has_its_interval_and_its_amount(whole: Document, report: Report) -> None:
+    speed = next(section for section in whole.sections if section.name == "speed").blocks[0]
+    assert isinstance(speed, Table)
+    heads = [f"{head.group} {head.text}".strip() for head in speed.heads]
+    assert "Speed-up over none ratio of means" in heads and "Speed-up over none mean of ratios" in heads
+    row = dict(zip(heads, speed.rows[2], strict=True))
+    first = report.measured[2]
+    assert row["n"].text == f"{first.prompts} × {first.seeds}"
+    assert row["τ"].small.startswith("[") and row["Speed-up over strict mean of ratios"].small
+    assert len(speed.rows) == len(report.measured)
+
+
+def test_failed_runs_are_told(whole: Document) -> None:
+    assert "1 failed" in markdown(whole)
+    assert "Measured on less: mars(theta=0.9) model K=5 on gsm8k" in html(whole)
+
+
+def test_an_unfinished_study_says_so_first(report: Report) -> None:
+    assert document(make_report(done=7), {}).facts[0].startswith("Not finished: 7 of 480 tasks")
+    assert "Not finished" not in "".join(document(report, {}).facts)
+
+
+def test_a_study_without_results_has_a_report(report: Report) -> None:
+    empty = document(bare(report), {})
+    assert "No scored prompt has ended" in markdown(empty)
+    assert "Nothing was measured yet." in html(empty)
+
+
+def test_texts_part_at_the_mark_and_lost_ones_are_told(whole: Document) -> None:
+    page = html(whole)
+    assert page.count('class="mq-opened"') == 20
+    assert "<mark>, other ``` &lt;/pre&gt;</mark>" in page and '<mark class="mq-end">ends here</mark>' in page
+    assert page.count(GONE) == 17
+
+
+def test_charts_are_well_formed_and_show_every_lane(whole: Document) -> None:
+    pictures = [block for section in whole.sections for block in section.blocks if isinstance(block, Picture)]
+    assert [picture.name for picture in pictures] == [
+        "chart-1-parameter",
+        "chart-1-tradeoff",
+        "chart-2-parameter",
+        "chart-2-tradeoff",
+    ]
+    for picture in pictures:
+        root = ElementTree.fromstring(picture.svg)
+        titles = [node.text for node in root.iter("{http://www.w3.org/2000/svg}title")]
+        assert len(titles) == (2 * 4 * 4 if "parameter" in picture.name else 20)
+        assert "nan" not in picture.svg
+
+
+def test_a_choice_leaves_what_was_chosen_and_none(report: Report) -> None:
+    part = narrowed(report, Choice("news", 1.0, "eagle3 12/6/2"))
+    assert {row.group for row in part.measured} == {"news", "news/de-en", "news/zh-en"}
+    assert {row.temperature for row in part.measured} == {1.0}
+    assert {report.plan.lanes[row.lane].drafts for row in part.measured} == {"", "eagle3 12/6/2"}
+    assert narrowed(report, Choice("absent", 7.0, "")).measured == report.measured
+
+
+def test_without_none_the_speed_up_is_over_strict(report: Report) -> None:
+    plan = replace(report.plan, lanes=report.plan.lanes[1:])
+    measured = tuple(replace(row, lane=row.lane - 1) for row in report.measured if row.lane)
+    said = markdown(document(replace(report, plan=plan, measured=measured, prompts=()), {}))
+    assert "the speed-up is over strict with the same drafts" in said

@@ -1,0 +1,269 @@
+"""Every number of a report, computed once more from the single results by pandas, SciPy and plain loops."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binomtest, bootstrap
+
+from evaluation.inference.bootstrap import tail_level
+from evaluation.report.measure import measure
+from evaluation.report.values import ALL, Interval, Measured, Outcome, Report
+from evaluation.statistics import wilson
+from mars_core.types import Status
+from tests.unit.evaluation.report.drawn import (
+    HARM,
+    MARS,
+    NONE,
+    NUMBERS,
+    STORIES,
+    STRICT,
+    FakeStore,
+    drawn_results,
+    study_plan,
+)
+
+PLAN = study_plan()
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return measured(drawn_results(PLAN))
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    """One row a result: lane, prompt, temperature, and all fields."""
+    rows = []
+    for row in drawn_results(PLAN):
+        task = PLAN.task(row.task)
+        setting = {
+            "task": row.task,
+            "lane": row.lane,
+            "suite": task.suite,
+            "item": task.item,
+            "temperature": task.temperature,
+        }
+        rows.append(setting | row.data | row.data["scores"] | (row.relative or {}))
+    return pd.DataFrame(rows)
+
+
+def measured(results: Any, **changed: Any) -> Report:
+    return measure(FakeStore(PLAN, results, **changed), "study", resamples=500)  # type: ignore[arg-type]
+
+
+def row_of(report: Report, lane: int, group: str = "sums", temperature: float = 1.0) -> Measured:
+    return next(one for one in report.measured if (one.group, one.temperature, one.lane) == (group, temperature, lane))
+
+
+def lanes_of(frame: pd.DataFrame, *lanes: int, suite: int = 0, temperature: float = 1.0) -> list[pd.DataFrame]:
+    part = frame[(frame.suite == suite) & (frame.temperature == temperature)]
+    return [part[part.lane == lane].set_index("task") for lane in lanes]
+
+
+def test_every_group_temperature_and_lane_has_a_row_in_order(report: Report) -> None:
+    found = [(row.group, row.temperature, row.lane) for row in report.measured]
+    groups = ("sums", "sums/small", "sums/large", "stories", ALL)
+    assert found == [(group, temperature, lane) for group in groups for temperature in (0.0, 1.0) for lane in range(4)]
+
+
+def test_counts_stand_beside_every_number(report: Report) -> None:
+    counts = {row.group: (row.prompts, row.seeds, row.runs) for row in report.measured if row.lane == MARS}
+    assert counts == {
+        "sums": (40, 3, 120),
+        "sums/small": (20, 3, 60),
+        "sums/large": (20, 3, 60),
+        "stories": (20, 3, 60),
+        ALL: (60, 3, 180),
+    }
+
+
+@pytest.mark.parametrize("lane", [NONE, MARS, HARM])
+def test_values_are_what_pandas_finds(report: Report, frame: pd.DataFrame, lane: int) -> None:
+    row, (mine, strict, none) = row_of(report, lane), lanes_of(frame, lane, STRICT, NONE)
+
+    def rate(lane: pd.DataFrame) -> float:
+        return lane.new_tokens.sum() / lane.wall_s.sum()
+
+    def rates(lane: pd.DataFrame) -> pd.Series:
+        return lane.new_tokens / lane.wall_s
+
+    expected = {
+        "tokens_per_s": rate(mine),
+        "speedup": rate(mine) / rate(none),
+        "speedup_mean": (rates(mine) / rates(none)).mean(),
+        "speedup_strict": rate(mine) / rate(strict),
+        "speedup_strict_mean": (rates(mine) / rates(strict)).mean(),
+        "tau": mine.new_tokens.sum() / mine.steps.sum(),
+        "tau_ratio": (mine.new_tokens.sum() / mine.steps.sum()) / (strict.new_tokens.sum() / strict.steps.sum()),
+        "length_ratio": mine.new_tokens.sum() / strict.new_tokens.sum(),
+        "same": mine.same.mean(),
+        "same_as_none": mine.same_as_none.mean(),
+        "bleu": mine.bleu.mean(),
+        "chrf": mine.chrf.mean(),
+        "rouge_l": mine.rouge_l.mean(),
+        "tv": mine.tv_sum.mean(),
+        "log_likelihood": mine.log_likelihood.sum() / mine.new_tokens.sum(),
+        "log_likelihood_difference": mine.log_likelihood.sum() / mine.new_tokens.sum()
+        - strict.log_likelihood.sum() / strict.new_tokens.sum(),
+    }
+    assert {name: getattr(row, name).value for name in expected} == pytest.approx(expected)
+    assert row.divergence == pytest.approx(
+        tuple(mine.divergence.astype(float).quantile([0.5, 0.25, 0.75])), nan_ok=True
+    )
+    plain = {
+        "relaxed_share": mine.relaxed.sum() / mine.new_tokens.sum(),
+        "tv_token": mine.tv_sum.sum() / mine.new_tokens.sum(),
+        "unended": 1 - mine.ended.mean(),
+    }
+    assert {name: getattr(row, name) for name in plain} == pytest.approx(plain)
+    if lane != NONE:
+        assert row.acceptance_rate == pytest.approx((mine.accepted + mine.relaxed).sum() / mine.drafted.sum())
+        kept, drafted = np.array(mine.kept_at.to_list()), np.array(mine.drafted_at.to_list())
+        assert row.acceptance_by_position == pytest.approx(tuple(kept.sum(axis=0) / drafted.sum(axis=0)))
+
+
+@pytest.mark.parametrize(("lane", "suite"), [(MARS, 0), (HARM, 1)])
+def test_intervals_are_scipys_bootstrap_of_prompts(report: Report, frame: pd.DataFrame, lane: int, suite: int) -> None:
+    """With SciPy's own paired bootstrap and the same generator, to the last digit."""
+    metric, group = ((NUMBERS, "sums"), (STORIES, "stories"))[suite]
+    fields = ["new_tokens", "wall_s", "steps", metric]
+    tables = [part.groupby("item")[fields].sum() for part in lanes_of(frame, lane, STRICT, NONE, suite=suite)]
+    samples = tuple(table[name].to_numpy(float) for table in tables for name in fields)
+
+    def statistic(*columns: Any, axis: int) -> Any:
+        tokens, wall, steps, score, strict_tokens, _, strict_steps, strict_score, none_tokens, none_wall, *_ = (
+            column.sum(axis) for column in columns
+        )
+        return np.stack([
+            (tokens / wall) / (none_tokens / none_wall), (tokens / steps) / (strict_tokens / strict_steps), tokens / strict_tokens,
+            score / strict_score, (score - strict_score) / (3 * len(tables[0])),
+        ])  # fmt: skip
+
+    level = 1 - 2 * tail_level(len(tables[0]))
+    found = bootstrap(
+        samples, statistic, paired=True, vectorized=True, method="percentile", n_resamples=500, confidence_level=level,
+        rng=np.random.default_rng(0),
+    ).confidence_interval  # fmt: skip
+    row = row_of(report, lane, group)
+    score = row.scores[metric]
+    mine = [row.speedup, row.tau_ratio, row.length_ratio, score.recovery_bootstrap, score.difference]
+    assert [one.low for one in mine] == pytest.approx(found.low, rel=1e-9)
+    assert [one.high for one in mine] == pytest.approx(found.high, rel=1e-9)
+
+
+@pytest.mark.parametrize("lane", [MARS, HARM])
+def test_right_answers_are_counted_and_tested_in_pairs(report: Report, frame: pd.DataFrame, lane: int) -> None:
+    score, (mine, strict) = row_of(report, lane).scores[NUMBERS], lanes_of(frame, lane, STRICT)
+    gained, lost = ((mine[NUMBERS] - strict[NUMBERS]) == sign for sign in (1, -1))
+    assert score.runs == 120
+    assert (score.value.value, score.baseline.value) == pytest.approx((mine[NUMBERS].mean(), strict[NUMBERS].mean()))
+    assert score.recovery.value == pytest.approx(mine[NUMBERS].sum() / strict[NUMBERS].sum())
+    assert score.mcnemar
+    assert (score.mcnemar.gained, score.mcnemar.lost) == (gained.sum(), lost.sum())
+    assert score.mcnemar.p == pytest.approx(binomtest(int(gained.sum()), int(gained.sum() + lost.sum())).pvalue)
+    assert score.recovery.low < score.recovery.value < score.recovery.high
+
+
+def test_harm_is_caught_at_every_temperature_and_suite(report: Report) -> None:
+    for group in ("sums", "stories", ALL):
+        for temperature in PLAN.temperatures:
+            verdict = next(iter(row_of(report, HARM, group, temperature).scores.values())).verdict
+            assert verdict and verdict.outcome is Outcome.NOT_SUPPORTED
+
+
+def test_strict_and_none_are_judged_by_nothing(report: Report) -> None:
+    strict, none = (row_of(report, lane).scores[NUMBERS] for lane in (STRICT, NONE))
+    assert strict.verdict is None and strict.mcnemar is None and none.verdict is None
+    assert strict.recovery == Interval(1, 1, 1) == none.recovery_none
+
+
+def test_all_suites_together_score_every_item_by_its_own_metric(report: Report, frame: pd.DataFrame) -> None:
+    scores = row_of(report, MARS, ALL).scores
+    assert list(scores) == ["main", NUMBERS, STORIES]
+    mine = frame[(frame.lane == MARS) & (frame.temperature == 1)]
+    assert scores["main"].value.value == pytest.approx(mine[NUMBERS].fillna(mine[STORIES]).mean())
+    assert scores["main"].mcnemar is None
+
+
+def test_holm_corrects_suites_main_metrics_only(report: Report) -> None:
+    tests = {
+        (row.group, row.temperature, row.lane): score.mcnemar
+        for row in report.measured
+        for score in row.scores.values()
+        if score.mcnemar
+    }
+    family = [("sums", temperature, lane) for temperature in (0.0, 1.0) for lane in (MARS, HARM)]
+    assert {key for key, test in tests.items() if not math.isnan(test.p_holm)} == set(family)
+    smallest = min(family, key=lambda key: tests[key].p_by_prompt)
+    assert tests[smallest].p_holm == pytest.approx(4 * tests[smallest].p_by_prompt)
+
+
+def test_prompts_come_worst_first_and_name_their_worst_run(report: Report, frame: pd.DataFrame) -> None:
+    assert len(report.prompts) == 3 * 60 * 2
+    assert [row.lost for row in report.prompts] == sorted((row.lost for row in report.prompts), reverse=True)
+    worst = report.prompts[0]
+    suite = [suite.name for suite in PLAN.suites].index(worst.suite)
+    item = [item.id for item in PLAN.suites[suite].items].index(worst.item)
+    mine, strict = (
+        part[part.item == item]
+        for part in lanes_of(frame, worst.lane, STRICT, suite=suite, temperature=worst.temperature)
+    )
+    change = mine[NUMBERS] - strict[NUMBERS]
+    assert (worst.lost, worst.gained) == (-change.clip(upper=0).sum(), change.clip(lower=0).sum())
+    assert (worst.runs, worst.differ, worst.divergence) == (3, (~mine.same.astype(bool)).sum(), mine.divergence.min())
+    assert worst.length_ratio == pytest.approx(mine.new_tokens.sum() / strict.new_tokens.sum())
+    baseline, rule = (int(run.split()[1]) for run in worst.worst)
+    assert baseline == rule and change[rule] == change.min()
+
+
+def test_the_same_study_gives_the_same_report(report: Report) -> None:
+    assert repr(measured(drawn_results(PLAN))) == repr(report)  # nan is not equal to itself, its words are
+
+
+def test_a_failed_run_takes_its_task_out_of_the_pairs_of_its_lane_only() -> None:
+    results = drawn_results(PLAN)
+    failed = {"status": str(Status.FAILED), "error": "no", "scores": {}}
+    place = next(place for place, row in enumerate(results) if row.lane == HARM)
+    results[place] = replace(results[place], data=results[place].data | failed, relative=None, run_ids=())
+    found = measured(results)
+    harm, mars = (row_of(found, lane, temperature=0.0) for lane in (HARM, MARS))
+    assert (harm.runs, harm.failed, harm.scores[NUMBERS].runs) == (119, 1, 119)
+    assert (mars.runs, mars.failed) == (120, 0)
+    assert any("1 runs failed" in warning for warning in found.warnings)
+
+
+@pytest.mark.parametrize("tasks", [0, 1, 7])
+def test_a_study_that_has_hardly_begun_is_reported_too(tasks: int) -> None:
+    found = measured(drawn_results(PLAN, tasks=tasks))
+    row = row_of(found, MARS, temperature=0.0)
+    assert (row.runs, row.prompts) == (tasks, tasks)
+    assert found.tasks_done == tasks
+    assert any(f"Only {tasks} of {PLAN.tasks} tasks" in warning for warning in found.warnings)
+    assert all(math.isnan(getattr(row, name).value) for name in ("speedup", "tau", "same")) == (tasks == 0)
+
+
+def test_shares_of_single_seeds_are_wilsons() -> None:
+    plan = study_plan(repeats=1)
+    found = measure(FakeStore(plan, drawn_results(plan)), "study", resamples=100)  # type: ignore[arg-type]
+    row = row_of(found, HARM)
+    same = round(row.same.value * 40)
+    assert row.same == pytest.approx((same / 40, *wilson(same, 40)))
+
+
+@pytest.mark.parametrize("resamples", [0, 99, 10**6])
+def test_a_number_of_resamples_out_of_range_is_refused(resamples: int) -> None:
+    with pytest.raises(ValueError, match=f"resamples is {resamples}; it must be 100 to 100,000"):
+        measure(FakeStore(PLAN, ()), "study", resamples=resamples)  # type: ignore[arg-type]
+
+
+def test_results_of_another_version_are_refused_in_one_sentence() -> None:
+    results = drawn_results(PLAN, tasks=1)
+    del results[0].data["wall_s"]
+    with pytest.raises(ValueError, match="saved by another version of this program; 'wall_s' does not fit"):
+        measured(results)

@@ -1,0 +1,115 @@
+"""Which answers to a programming task pass: continuations, whole functions, prose around them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from evaluation.scoring import code
+from evaluation.scoring.code import has_tests, passes
+from evaluation.suites.item import Item
+from evaluation.suites.read import read_suite
+from tests.unit.evaluation.suites.files import field_file
+
+PROMPT = (
+    "Complete the code I provided.\n\nfrom typing import List\n\n\ndef add(a: int, b: int) -> int:\n"
+    '    """ Adds.\n    >>> add(1, 2)\n    3\n    >>> add(2, 2) == 4\n    >>> add("", 1)\n    Traceback (most recent call last):\n'
+    '    TypeError: no\n    """\n'
+)
+WHOLE = "def add(a, b):\n    return a + b\n"
+TASK = Item("1", (PROMPT,))
+RIGHT = (
+    "    return a + b\n",
+    "return a + b",  # the tokenizer lost the indent
+    "    return a + b\n\nprint(add(1,2)\n",  # lm-eval's stop strings end a continuation
+    "    return a + b\n\ndef next(",
+    f"```python\n{WHOLE}```",
+    f"Sure!\n\n```python\nimport math\n\n{WHOLE}\nprint(add(1, 2))\n```\nIt adds.\n```\nadd(1,2)\n```",
+    f"Here is the code:\n\n{WHOLE}\nThis function adds two numbers.",
+    "```\nreturn a + b\n```",
+    "```python\n    c = a\n    return c + b",  # cut off
+    f"def helper(x):\n    return x\n\n{WHOLE}",
+    "c = a\n    return c + b\n\nif __name__ == '__main__':\n    broken(",
+)
+WRONG = (
+    "",
+    "    return a - b\n",
+    "I do not know.",
+    "def add(",
+    "\x00",
+    "(" * 5000,
+    "x" * 200_000,
+    f"```python\n{WHOLE.replace('add', 'sub')}```",
+    "    import sys; sys.exit(0)",
+    "    import os; os._exit(0)",
+)
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[ThreadPoolExecutor]:
+    """The sandbox's processes run beside each other."""
+    with ThreadPoolExecutor(2) as threads:
+        yield threads
+
+
+def test_answers_that_do_what_is_asked_pass_in_every_form(pool: ThreadPoolExecutor) -> None:
+    assert list(pool.map(lambda text: passes(TASK, text), RIGHT)) == [True] * len(RIGHT)
+
+
+def test_answers_that_do_not_fail(pool: ThreadPoolExecutor) -> None:
+    assert list(pool.map(lambda text: passes(TASK, text), WRONG)) == [False] * len(WRONG)
+
+
+def test_own_tests_come_before_the_examples_of_the_prompt() -> None:
+    stricter = Item("1", (PROMPT,), (), tests="def check(candidate):\n    assert candidate(1, 1) == 3\n\ncheck(add)\n")
+    assert passes(stricter, "    return a + b\n") is False
+    bare = Item("2", ("Write a function double(x).",), (), tests="assert double(2) == 4")
+    assert passes(bare, "Here:\n```python\ndouble = lambda x: 2 * x\n```") is True
+    assert passes(bare, "Of course:\n\ndef double(x):\n    return x + x\n\nThat is all.") is True
+    assert passes(bare, "def double(x):\n    return x\n") is False
+
+
+def test_without_tests_and_examples_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(code, "runs", lambda _: pytest.fail("was run"))
+    for prompt in (
+        "Write a function.",
+        'def f():\n    """Does it."""\n',
+        "def f(:\n    >>> f()\n    1\n",
+        'def f():\n    """\n    >>>f()\n    """',
+    ):
+        item = Item("1", (prompt,))
+        assert not has_tests(item) and passes(item, "    return 1") is None
+
+
+def test_examples_that_the_reference_solution_fails_test_nothing() -> None:
+    wrong = PROMPT.replace("3\n", "4\n")
+    assert passes(Item("1", (wrong,), ("    return a + b\n",)), "    return a + b\n") is None
+    assert passes(Item("1", (wrong,)), "    return a + b\n") is False
+
+
+def test_solutions_of_humaneval_pass_its_examples(pool: ThreadPoolExecutor) -> None:
+    """Every sixth; all of them took 20 s: 73 of the 75 that can be tested, and the other two have wrong examples."""
+    suite = read_suite(field_file("humaneval"))
+    items = [item for item in suite.items if has_tests(item)]
+    assert len(suite.items) == 164 and len(items) == 75
+    assert set(pool.map(lambda item: passes(item, item.references[0]), items[::6])) == {True}
+    assert set(pool.map(lambda item: passes(item, "    return 'x'\n"), items[1::18])) == {False}
+
+
+def test_row_of_humanevals_own_file_passes_with_its_solution(tmp_path: object) -> None:
+    row = {
+        "task_id": "HumanEval/53",
+        "prompt": 'def add(x: int, y: int):\n    """Add two numbers x and y\n    >>> add(2, 3)\n    5\n    """\n',
+        "canonical_solution": "    return x + y\n",
+        "entry_point": "add",
+        "test": "METADATA = {}\n\n\ndef check(candidate):\n    assert candidate(0, 1) == 1\n",
+    }
+    path = f"{tmp_path}/HumanEval.jsonl"
+    with open(path, "w", encoding="utf-8") as stream:  # noqa: PTH123
+        stream.write(json.dumps(row))
+    (item,) = read_suite(path).items
+    assert passes(item, item.references[0]) is True
+    assert passes(item, "    return x\n") is False

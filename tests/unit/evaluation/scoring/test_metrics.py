@@ -1,0 +1,104 @@
+"""What an item scores."""
+
+from __future__ import annotations
+
+import pytest
+
+from evaluation.scoring.metrics import METRICS, check_libraries, main_metric, scores
+from evaluation.suites.item import Item, Suite
+
+
+def score(metrics: tuple[str, ...], item: Item, *texts: str, execute_code: bool = False) -> dict[str, float]:
+    return scores(Suite("s", (item,), metrics=metrics), item, texts, execute_code=execute_code)
+
+
+def test_every_metric_is_named_as_lm_eval_names_them_and_scores_an_equal_answer_fully() -> None:
+    item = Item("1", ("?",), ("#### 5",))
+    for name, metric in METRICS.items():
+        assert metric.name == name and name.count(",") == 1 and metric.about
+        if name not in ("pass@1,none", "exact_match,custom-extract"):
+            assert score((name,), item, "#### 5") == {name: 1.0}
+
+
+def test_main_metric_comes_first() -> None:
+    item = Item("1", ("?",), ("5",))
+    names = ("exact_match,flexible-extract", "contains,none", "bleu,none")
+    assert tuple(score(names, item, "It is 5.")) == names
+    assert main_metric(Suite("s", (item,), metrics=names)) == names[0]
+    assert main_metric(Suite("s", (item,))) is None
+
+
+@pytest.mark.parametrize("metric", [name for name in METRICS if name != "pass@1,none"])
+@pytest.mark.parametrize("text", ["", " \n", "\x00", "\\boxed{", "####", "$", "💥" * 50, "(" * 5000])
+def test_no_answer_breaks_a_metric(metric: str, text: str) -> None:
+    for reference in ("5", "\\boxed{\\frac{1}{2}}", "Ada Lovelace", "….", "今日", "(("):
+        assert 0 <= score((metric,), Item("1", ("?",), (reference,)), text)[metric] <= 1
+
+
+def test_without_a_reference_nothing_is_scored() -> None:
+    for item in (Item("1", ("?",)), Item("1", ("?",), ("", " "))):
+        assert score(("contains,none", "bleu,none", "pass@1,none"), item, "text", execute_code=True) == {}
+
+
+def test_any_of_several_references_is_right_and_of_a_request_all_must_be_met() -> None:
+    item = Item("1", ("?",), ("Ada", "Grace Hopper"))
+    assert score(("contains,none", "contains,all"), item, "It was ada.") == {"contains,none": 1.0, "contains,all": 0.0}
+    assert score(("contains,all",), item, "Grace Hopper and Ada") == {"contains,all": 1.0}
+
+
+def test_year_in_the_middle_of_an_answer_is_found() -> None:
+    item = Item("1", ("When?",), ("1815",))
+    assert score(("contains,none",), item, "In 1815, 3 weeks before.") == {"contains,none": 1.0}
+    assert score(("contains,none",), item, "In 18150 or 1,816.") == {"contains,none": 0.0}
+
+
+def test_turns_with_references_of_their_own_must_all_be_right() -> None:
+    item = Item("1", ("?", "?"), ("2", "3"))
+    names = ("contains,none", "rougeL,none")
+    assert score(names, item, "2", "3") == {"contains,none": 1.0, "rougeL,none": 1.0}
+    assert score(names, item, "2", "4") == {"contains,none": 0.0, "rougeL,none": 0.5}
+    assert score(names, item, "2") == {"contains,none": 0.0, "rougeL,none": 0.5}  # a turn that was not reached
+    assert score(names, Item("1", ("?", "?"), ("", "3")), "9", "3") == {"contains,none": 1.0, "rougeL,none": 1.0}
+
+
+def test_other_references_are_for_the_last_turn() -> None:
+    item = Item("1", ("?", "?"), ("3",))
+    assert score(("contains,none",), item, "2", "3") == {"contains,none": 1.0}
+    assert score(("contains,none",), item, "3", "2") == {"contains,none": 0.0}
+
+
+def test_items_of_a_mixed_suite_score_by_their_own_metrics() -> None:
+    items = (Item("1", ("?",), ("a",), metrics=("contains,none",)), Item("2", ("?",), ("a",)))
+    suite = Suite("s", items, metrics=("contains,none",))
+    assert [scores(suite, item, ["a"], execute_code=False) for item in items] == [{"contains,none": 1.0}, {}]
+
+
+def test_code_is_not_run_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> bool:
+        raise AssertionError
+
+    monkeypatch.setattr("evaluation.scoring.metrics.passes", never)
+    item = Item("1", ("def f():\n",), (), tests="assert f()")
+    assert score(("pass@1,none",), item, "    return 1") == {}
+
+
+def test_unknown_metric_of_a_suite_is_refused() -> None:
+    with pytest.raises(ValueError, match="The metric is 'accuracy'; it must be one of exact_match"):
+        check_libraries([Suite("s", (Item("1", ("?",)),), metrics=("accuracy",))])
+    check_libraries([Suite("s", (Item("1", ("?",)),), metrics=tuple(METRICS))])
+
+
+def test_missing_library_is_said_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    absent = "sacrebleu"
+
+    def library(name: str) -> None:
+        if name == absent:
+            raise ValueError(f"Scoring these suites needs {name}")
+
+    monkeypatch.setattr("evaluation.scoring.metrics.library", library)
+    with pytest.raises(ValueError, match="needs sacrebleu"):  # for the likeness to strict
+        check_libraries([Suite("s", (Item("1", ("?",)),), metrics=("contains,none",))])
+    absent = "lm_eval"
+    check_libraries([Suite("s", (Item("1", ("?",), metrics=("chrf,none",)),))])
+    with pytest.raises(ValueError, match="needs lm_eval"):
+        check_libraries([Suite("s", (Item("1", ("?",), metrics=("exact_match,boxed",)),))])

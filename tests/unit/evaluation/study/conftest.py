@@ -1,0 +1,35 @@
+"""Studies on a tiny pair, in a database of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mars_core.models import ModelPool
+from mars_core.session import Session
+from storage import RunStore
+from tests.pairs import tiny_pair
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the checkpoints of ``session`` are."""
+    return tmp_path_factory.mktemp("pair")
+
+
+@pytest.fixture(scope="session")
+def session(folder: Path) -> Session:
+    return Session(ModelPool(device="cpu", dtype="float32").get(tiny_pair(folder)))
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'runs.db'}"
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[RunStore]:
+    with RunStore(url) as opened:
+        yield opened

@@ -1,0 +1,198 @@
+"""The commands: a study is run, gone on with, listed and deleted; what is wrong with the options is one sentence and status 2."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from evaluation.__main__ import main
+from evaluation.study.plan import read_plan
+from mars_core.session import Session
+from storage import RunStore
+from tests.unit.evaluation.study.working import check_whole
+
+ROOT = Path(__file__).parents[4]
+SUITE = '{"question_id": 1, "category": "c", "turns": ["What is 1 + 1?"], "reference": ["2"]}\n'
+
+
+@pytest.fixture
+def options(folder: Path, session: Session, tmp_path: Path, url: str) -> list[str]:
+    """Of a small study; ``session`` is asked for so that the checkpoints are there."""
+    assert session.pair.draft is not None
+    suite = tmp_path / "own.jsonl"
+    suite.write_text(SUITE + SUITE.replace("1,", "2,", 1).replace("1 + 1", "2 + 2"), encoding="utf-8")
+    models = [
+        "--target",
+        str(folder / "target"),
+        "--draft",
+        str(folder / "draft"),
+        "--device",
+        "cpu",
+        "--dtype",
+        "float32",
+    ]
+    return ["--suite", str(suite), *models, "--max-new-tokens", "12", "--no-chat", "--db", url, "--threads", "1"]
+
+
+def _plan(store: RunStore) -> tuple[str, object]:
+    head = store.studies()[0]
+    return head.id, read_plan(store.study(head.id).plan)
+
+
+def test_a_study_is_planned_and_run(options: list[str], url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    given = [
+        "run",
+        *options,
+        "--rules",
+        "none,strict,mars,typical",
+        "--theta",
+        "0.5,0.9",
+        "--set",
+        "typical.delta=0.2,0.3",
+    ]
+    assert main([*given, "--temperature", "0,1", "--seeds", "2", "--quiet"]) == 0
+    said = capsys.readouterr()
+    with RunStore(url) as store:
+        study, plan = _plan(store)
+        assert said.out.strip() == study
+        names = [lane.name for lane in plan.lanes]  # type: ignore[attr-defined]
+        assert names[:4] == ["none", "strict", "mars(theta=0.5)", "mars(theta=0.9)"]
+        assert len(names) == 6
+        assert all(name.startswith("typical(") for name in names[4:])
+        check_whole(store, study, plan)  # type: ignore[arg-type]
+    assert main(["list", "--db", url]) == 0
+    assert f"{study}  " in (listed := capsys.readouterr().out) and "8/8 tasks  own" in listed
+    assert main(["delete", study[:8], "--db", url]) == 0
+    with RunStore(url) as store:
+        assert (store.studies(), store.count()) == ((), 0)
+
+
+def test_a_plan_may_be_made_first_and_run_later(
+    options: list[str], url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", *options, "--plan-only"]) == 0
+    with RunStore(url) as store:
+        study, plan = _plan(store)
+        assert store.study_progress(study).results == 0
+    assert main(["resume", "latest", "--db", url, "--device", "cpu", "--dtype", "float32", "--failed"]) == 0
+    said = capsys.readouterr().err
+    assert "0 tasks are open again" in said
+    assert "2/2 tasks · 6 results" in said
+    with RunStore(url) as store:
+        check_whole(store, study, plan)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (["--rules", "strict,wish"], "--rules names 'wish'; it must be of none, strict"),
+        (["--rules", "none,mars"], "strict is not among the rules"),
+        (["--theta", "much"], "--theta is 'much'; it takes numbers"),
+        (["--theta", "1.5"], "theta is 1.5"),
+        (["--set", "mars.colour=1"], "No rule of the study has a parameter mars.colour; there are: mars.theta"),
+        (["--set", "theta"], "--set is 'theta'; it takes RULE.NAME=VALUE"),
+        (["--tree", "9/3/2"], "--tree is given and eagle3 is not among the drafters"),
+        (["--tree", "1/2", "--drafter", "eagle3"], "--tree is '1/2'; it takes tokens/depth/top-k"),
+        (["--drafter", "eagle3"], "has no EAGLE-3 head"),
+        (["--suite", "nowhere.jsonl"], "nowhere.jsonl"),
+        (["--limit", "0"], "limit"),
+        (["--max-new-tokens", "5000"], "--skip-long leaves such items out"),
+        (["--workers", "0"], "--workers is 0; it must be 1 to 256"),
+        (["--pair", "wish"], None),
+    ],
+)
+def test_bad_options_are_one_sentence(
+    options: list[str], url: str, changed: list[str], words: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = options if words is not None else options[:2]
+    assert main(["run", *given, *changed, "--db", url, "--quiet"]) == 2
+    said = capsys.readouterr().err.strip()
+    assert (words or "--pair is 'wish'; it must be one of bundled") in said
+    assert "\n" not in said
+    with RunStore(url) as store:
+        assert store.studies() == ()
+
+
+def test_a_study_is_reported_and_exported(
+    options: list[str], url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["run", *options, "--quiet", "--seeds", "2", "--limit", "1"]) == 0
+    capsys.readouterr()
+    assert main(["report", "latest", "--db", url]) == 0
+    said = capsys.readouterr().out
+    assert "mars(theta=0.9)" in said and "too few prompts" in said
+    assert "--limit 1" in said  # the command that makes it again
+    assert (
+        main(
+            [
+                "report",
+                "latest",
+                "--db",
+                url,
+                "--folder",
+                str(tmp_path / "report"),
+                "--markdown",
+                str(tmp_path / "r.md"),
+            ]
+        )
+        == 0
+    )
+    written = {Path(line).name for line in capsys.readouterr().err.split()}
+    assert {"report.html", "report.md", "r.md", "results.csv", "measured.csv", "prompts.csv"} <= written
+    assert main(["export", "latest", "--db", url, "--folder", str(tmp_path / "shapes")]) == 0
+    assert any((tmp_path / "shapes").rglob("*.jsonl"))
+    monkeypatch.delenv("MARS_JUDGE_KEY", raising=False)
+    capsys.readouterr()
+    assert main(["judge", "latest", "--db", url]) == 2
+    assert capsys.readouterr().err == "MARS_JUDGE_KEY is not set; nothing is judged without the key of an endpoint.\n"
+
+
+def test_a_study_that_is_not_there_is_named(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    RunStore(url).close()
+    assert main(["resume", "abc", "--db", url]) == 2
+    assert capsys.readouterr().err == "The study is 'abc', and 0 studies of this database begin so; name exactly one.\n"
+
+
+def test_other_models_than_those_planned_are_refused(
+    options: list[str], url: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", *options, "--plan-only"]) == 0
+    weights = folder / "draft" / "model.safetensors"
+    kept = weights.read_bytes()
+    try:
+        weights.write_bytes(kept[:-4] + b"\0\0\0\0")
+        assert main(["resume", "latest", "--db", url, "--device", "cpu"]) == 2
+    finally:
+        weights.write_bytes(kept)
+    assert "The study was planned with" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_processes_of_accelerate_launch_share_one_study(options: list[str], url: str) -> None:
+    launch = [str(Path(sys.executable).with_name("accelerate")), "launch", "--multi_gpu", "--num_processes", "2"]
+    launch += ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no", "-m", "evaluation", "run"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*launch, *options, "--seeds", "15", "--temperature", "1"], cwd=ROOT, env=environment, capture_output=True, text=True,
+        timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    with RunStore(url) as store:
+        assert len(store.studies()) == 1
+        study, plan = _plan(store)
+        assert len(store.study_progress(study).workers) == 2
+        check_whole(store, study, plan)  # type: ignore[arg-type]
+
+
+def test_further_workers_end_with_the_study(
+    options: list[str], url: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert main(["run", *options, "--quiet", "--workers", "2"]) == 0
+    assert "ended early" not in capfd.readouterr().err
+    with RunStore(url) as store:
+        check_whole(store, *_plan(store))  # type: ignore[arg-type]

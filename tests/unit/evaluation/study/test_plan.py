@@ -1,0 +1,118 @@
+"""A plan is valid, survives the store, and enumerates balanced tasks whose seeds never collide."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from evaluation.study.plan import Lane, Models, Plan, read_plan
+from evaluation.suites.item import Item, Suite
+from mars_core.types import DrafterConfig, DraftMode, ModelRef, RuleConfig, TreeShape
+
+NONE = Lane(RuleConfig("strict"), DrafterConfig("none"))
+STRICT = Lane(RuleConfig("strict"), DrafterConfig())
+MARS = Lane(RuleConfig("mars", {"theta": 0.9}), DrafterConfig())
+TREE = DrafterConfig("eagle3", None, 5, tree=TreeShape(12, 6, 2))
+
+
+def plan(**changed: Any) -> Plan:
+    suites = (
+        Suite("one", (Item("a", ("2 + 2?",), ("4",)), Item("b", ("hi", "and then?"))), metrics=("contains,none",)),
+        Suite("two", (Item("c", ("ho\ud800",)),)),
+    )
+    given: dict[str, Any] = {
+        "name": "try",
+        "models": Models("bundled", ModelRef("t", "1"), ModelRef("d")),
+        "suites": suites,
+        "lanes": (NONE, STRICT, MARS),
+        "temperatures": (0.0, 1.0),
+        "repeats": 2,
+    }
+    return Plan(**given | changed)
+
+
+def test_a_plan_survives_json() -> None:
+    lanes = (NONE, STRICT, MARS, Lane(RuleConfig("strict"), TREE), Lane(RuleConfig("typical"), TREE))
+    made = plan(lanes=lanes, stop=("\n",))
+    assert read_plan(json.loads(json.dumps(made.as_dict()))) == made
+
+
+def test_every_item_seed_and_temperature_is_one_task() -> None:
+    made = plan()
+    tasks = [made.task(number) for number in range(made.tasks)]
+    assert made.tasks == len(set(tasks)) == 3 * 2 * 2
+    assert {made.item(task).id for task in tasks} == {"a", "b", "c"}
+
+
+def test_a_study_that_is_stopped_halfway_has_every_temperature_and_item() -> None:
+    made = plan()
+    half = [made.task(number) for number in range(made.tasks // 2)]
+    assert Counter(task.temperature for task in half) == {0.0: 3, 1.0: 3}
+
+
+def test_no_two_items_or_repeats_share_a_seed_and_all_temperatures_do() -> None:
+    made = plan(seed=7)
+    seeds: dict[int, set[tuple[int, int, int]]] = {}
+    for number in range(made.tasks):
+        task = made.task(number)
+        seeds.setdefault(made.seed_of(task), set()).add((task.suite, task.item, task.repeat))
+    assert sorted(seeds) == list(range(7, 7 + 6))
+    assert all(len(owners) == 1 for owners in seeds.values())
+
+
+def test_the_baseline_has_the_same_drafter() -> None:
+    lanes = (NONE, STRICT, MARS, Lane(RuleConfig("strict"), TREE), Lane(RuleConfig("mars", {"theta": 0.9}), TREE))
+    made = plan(lanes=lanes)
+    assert [made.baseline(lane) for lane in range(5)] == [1, None, 1, None, 3]
+    assert made.none == 0
+    assert plan(lanes=(STRICT, MARS)).none is None
+
+
+def test_names_tell_lanes_apart() -> None:
+    sampled = DrafterConfig(mode=DraftMode.SAMPLED)
+    lanes = (NONE, STRICT, MARS, Lane(RuleConfig("strict"), TREE), Lane(RuleConfig("mars", {"theta": 0.84}), sampled))
+    assert [lane.name for lane in lanes] == ["none", "strict", "mars(theta=0.9)", "strict", "mars(theta=0.84)"]
+    assert [lane.drafts for lane in lanes] == ["", "model K=5", "model K=5", "eagle3 12/6/2", "model K=5 sampled"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"suites": ()}, "no suite"),
+        ({"suites": (Suite("one", ()),)}, "no item"),
+        ({"suites": (plan().suites[0], plan().suites[0])}, "Two suites are called 'one'"),
+        ({"lanes": (NONE, MARS)}, "strict is not among the rules"),
+        ({"lanes": (STRICT, STRICT)}, "Two lanes are the same"),
+        ({"lanes": (STRICT,)}, "lanes is 1; it must be 2 to 64"),
+        ({"lanes": (STRICT, Lane(RuleConfig("mars"), TREE))}, "no strict lane with that drafter"),
+        ({"lanes": (STRICT, Lane(RuleConfig("wish"), DrafterConfig()))}, "'wish'"),
+        ({"lanes": (STRICT, Lane(RuleConfig("mars", {"theta": 3}), DrafterConfig()))}, "theta"),
+        ({"margin": 0.2}, "margin is 0.2; it must be 0.5 to 1"),
+        ({"temperatures": ()}, "temperatures is empty"),
+        ({"temperatures": (1.0, 1.0)}, "stands twice"),
+        ({"temperatures": (float("nan"),)}, "temperature is nan"),
+        ({"repeats": 0}, "repeats is 0; it must be 1 to 1,000"),
+        ({"seed": -1}, "seed is -1"),
+        ({"max_new_tokens": 0}, "max_new_tokens is 0"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_in_one_sentence(changed: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words) as caught:
+        plan(**changed)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_plan_of_another_version_is_refused() -> None:
+    stored = plan().as_dict()
+    with pytest.raises(ValueError, match="another version"):
+        read_plan({**stored, "colour": "red"})
+    with pytest.raises(ValueError, match="another version"):
+        read_plan({name: value for name, value in stored.items() if name != "lanes"})
+
+
+def test_equal_plans_are_equal() -> None:
+    assert plan() == plan() != replace(plan(), margin=0.99)

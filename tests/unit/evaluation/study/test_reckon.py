@@ -1,0 +1,107 @@
+"""What a lane came to is the sum of its turns; where two conversations part is counted over all turns."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from evaluation.study.conversation import answer
+from evaluation.study.reckon import refused, relative_of, result_of
+from evaluation.study.result import read_relative, read_result
+from evaluation.study.workers import free_dead, own_name
+from mars_core.telemetry import first_divergence
+from mars_core.types import Outcome, PromptConfig, Status, StopReason
+from storage import RunStore
+from tests.traces import make_trace
+
+STRICT = [make_trace(seed=seed, new_tokens=30) for seed in (1, 2)]
+MARS = [make_trace(seed=seed, new_tokens=30, rule="mars", theta=0.3) for seed in (1, 2)]
+
+
+def test_counts_and_seconds_are_sums_over_the_turns() -> None:
+    result = result_of(MARS, {"contains,none": 1.0})
+    assert result.turns == 2
+    assert result.new_tokens == sum(len(trace.tokens) for trace in MARS) == 60
+    assert result.steps == sum(len(trace.steps) for trace in MARS)
+    assert result.wall_s == pytest.approx(sum(trace.summary.wall_s for trace in MARS))
+    assert result.relaxed == sum(token.outcome is Outcome.RELAXED for trace in MARS for token in trace.tokens)
+    assert result.log_likelihood == pytest.approx(sum(token.logprob for trace in MARS for token in trace.tokens))
+    assert result.tv_max == max(token.tv for trace in MARS for token in trace.tokens)
+    assert not result.ended  # both were cut by their length
+
+
+def test_acceptance_by_position_of_one_turn_is_the_summary_s() -> None:
+    for trace in (*STRICT, *MARS):
+        result = result_of([trace], {})
+        rates = [kept / drafted for kept, drafted in zip(result.kept_at, result.drafted_at, strict=True)]
+        assert rates == pytest.approx(list(trace.summary.acceptance_by_position))
+
+
+def test_results_survive_json_with_what_is_no_number() -> None:
+    result = replace(result_of(MARS, {"m": math.nan}), kl_sum=math.inf)
+    again = read_result(json.loads(json.dumps(result.as_dict(), allow_nan=False)))
+    assert repr(again) == repr(result)
+    relative = relative_of(MARS, STRICT, None)
+    assert read_relative(json.loads(json.dumps(relative.as_dict(), allow_nan=False))) == relative
+    assert repr(read_result(refused(ValueError("Too long.")).as_dict())) == repr(refused(ValueError("Too long.")))
+
+
+def test_a_result_of_another_version_is_refused() -> None:
+    with pytest.raises(ValueError, match="another version"):
+        read_result({"status": "completed"})
+    with pytest.raises(ValueError, match="another version"):
+        read_relative({"same": True, "cause": "", "colour": 1})
+
+
+def test_a_baseline_beside_itself_is_the_same() -> None:
+    relative = relative_of(STRICT, STRICT, STRICT)
+    assert (relative.same, relative.same_as_none, relative.divergence, relative.cause) == (True, True, None, "")
+    assert (relative.bleu, relative.chrf, relative.rouge_l) == (1, 1, 1)
+
+
+def test_the_place_where_conversations_part_counts_the_turns_before() -> None:
+    parted = first_divergence(STRICT[1], MARS[1])
+    assert parted is not None
+    relative = relative_of([STRICT[0], MARS[1]], STRICT, None)
+    assert not relative.same
+    assert relative.divergence == len(STRICT[0].tokens) + parted.position
+    assert relative.cause == str(parted.cause) == "relaxed"
+    first = first_divergence(STRICT[0], MARS[0])
+    assert first is not None and relative_of(MARS, STRICT, None).divergence == first.position
+
+
+def test_a_conversation_that_lacks_a_turn_is_not_the_same() -> None:
+    relative = relative_of(STRICT[:1], STRICT, None)
+    assert (relative.same, relative.divergence, relative.cause) == (False, 30, "length")
+
+
+def test_an_answer_is_without_the_stop_string_that_ended_it() -> None:
+    trace = make_trace(new_tokens=20)
+    stop = trace.text[10:13]
+    stopped = replace(
+        trace,
+        config=replace(trace.config, prompt=PromptConfig("p", stop=("never", stop))),
+        stop_reason=StopReason.STOP_STRING,
+    )
+    assert answer(stopped) == trace.text[: trace.text.find(stop)]
+    assert answer(trace) == trace.text
+
+
+def test_a_failed_lane_says_why() -> None:
+    failed = make_trace(status=Status.FAILED, error="Out of memory.", new_tokens=5)
+    result = result_of([STRICT[0], failed], {})
+    assert (result.status, result.error, result.turns) == (Status.FAILED, "Out of memory.", 2)
+
+
+def test_only_tasks_of_dead_processes_of_this_machine_are_freed(store: RunStore) -> None:
+    study = store.new_study("s", {}, 4)
+    machine, process, start = own_name().split(":")
+    dead, other = f"{machine}:{process}:{int(start) - 5}", f"elsewhere:{process}:{start}"
+    for worker in (own_name(), dead, other):
+        assert store.claim_task(study, worker, 300) is not None
+    assert free_dead(store, study) == 1
+    assert {claim.worker for claim in store.claims(study)} == {own_name(), other}
+    assert free_dead(store, study) == 0

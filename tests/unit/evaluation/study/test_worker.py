@@ -1,0 +1,146 @@
+"""Workers may be killed, stopped, overtaken or refused: in the end every lane of every task is there once, as a single run would be."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from evaluation.study.conversation import config_of
+from evaluation.study.plan import Plan
+from evaluation.study.result import read_relative, read_result
+from evaluation.study.worker import Stopped, Worker
+from evaluation.study.workers import free_dead, own_name
+from evaluation.suites.item import Item, Suite
+from mars_core.session import Session
+from mars_core.types import Status
+from storage import RunStore
+from tests.unit.evaluation.study.working import check_whole, small_plan, start_worker
+
+
+def _new(store: RunStore, plan: Plan) -> str:
+    return store.new_study(plan.name, plan.as_dict(), plan.tasks)
+
+
+def _worker(store: RunStore, study_id: str, plan: Plan, session: Session, **changed: object) -> Worker:
+    return Worker(store, study_id, plan, session, own_name(), **changed)  # type: ignore[arg-type]
+
+
+def test_a_study_runs_to_its_end_and_says_what_single_runs_say(store: RunStore, session: Session) -> None:
+    plan = small_plan(session, temperatures=(0.0, 1.0))
+    study = _new(store, plan)
+    _worker(store, study, plan, session).work()
+    check_whole(store, study, plan)
+    for stored in store.results(study):
+        task = plan.task(stored.task)
+        result, relative = read_result(stored.data), read_relative(stored.relative or {})
+        assert result.status is Status.COMPLETED
+        run = session.start(config_of(plan, session, task, stored.lane))
+        for _ in run:
+            pass
+        first = store.records(stored.run_ids)[0]
+        assert first.text == run.trace().text
+        assert result.turns == len(stored.run_ids) == len(plan.item(task).turns)
+        assert result.new_tokens == sum(record.summary.new_tokens for record in store.records(stored.run_ids))
+        assert result.steps == sum(record.summary.steps for record in store.records(stored.run_ids))
+        if plan.lanes[stored.lane].rule.name == "strict":  # the text of strict is that of the target alone
+            assert (relative.same, relative.same_as_none, relative.divergence) == (True, True, None)
+        else:
+            assert relative.same == (relative.divergence is None)
+
+
+def test_a_second_turn_knows_the_lanes_own_first_answer(store: RunStore, session: Session) -> None:
+    plan = small_plan(session)
+    plan = replace(plan, suites=plan.suites[1:])
+    study = _new(store, plan)
+    _worker(store, study, plan, session).work()
+    for stored in store.results(study):
+        first, second = store.records(stored.run_ids)
+        loaded = next(run for run in store.load(second.comparison_id).runs if run.id == second.id)
+        assert [(turn.user, turn.answer) for turn in loaded.trace.config.prompt.history] == [
+            ("Hello there", first.text)
+        ]
+
+
+def test_a_worker_that_is_stopped_loses_only_the_lane_under_way(store: RunStore, session: Session) -> None:
+    plan = small_plan(session)
+    study = _new(store, plan)
+    steps = 0
+
+    def stopped() -> bool:
+        nonlocal steps
+        steps += 1
+        return steps % 40 == 0
+
+    for _ in range(200):
+        before = sum(len(store.task_results(study, task)) for task in range(plan.tasks))
+        try:
+            _worker(store, study, plan, session, stopped=stopped).work()
+            break
+        except Stopped:
+            assert not store.claims(study)
+            assert sum(len(store.task_results(study, task)) for task in range(plan.tasks)) >= before
+    check_whole(store, study, plan)
+
+
+def test_a_task_that_was_taken_over_is_not_written_twice(store: RunStore, session: Session) -> None:
+    plan = small_plan(session)
+    study = _new(store, plan)
+    calls = 0
+
+    def told() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 2:  # somebody believes this worker dead, and does its task
+            store.release_worker(study, own_name())
+            other = store.claim_task(study, "other:1:1", 300)
+            assert other is not None
+            store.release_task(other)
+
+    _worker(store, study, plan, session, told=told).work()
+    check_whole(store, study, plan)
+
+
+def test_what_cannot_be_started_fails_with_its_reason_and_the_rest_goes_on(store: RunStore, session: Session) -> None:
+    long = Suite("long", (Item("x", ("word " * 5000,)), Item("y", ("short",))))
+    plan = replace(small_plan(session), suites=(long,))
+    study = _new(store, plan)
+    _worker(store, study, plan, session).work()
+    by_task = {(stored.task, stored.lane): read_result(stored.data) for stored in store.results(study)}
+    assert all(by_task[0, lane].status is Status.FAILED and "context" in by_task[0, lane].error for lane in range(3))
+    assert all(by_task[1, lane].status is Status.COMPLETED for lane in range(3))
+    assert store.reopen_failed(study) == 1
+    assert store.study_progress(study).done == 1
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_workers_killed_at_random_leave_nothing_lost_and_nothing_twice(
+    request: pytest.FixtureRequest, session: Session, folder: Path, database: str
+) -> None:
+    url = request.getfixturevalue("url" if database == "sqlite" else "postgres_url")
+    chance = random.Random(7)
+    with RunStore(url) as store:
+        plan = small_plan(session, repeats=8)
+        study = _new(store, plan)
+        seen, kills = 0, 0
+        while kills < 6:
+            workers = [start_worker(url, study, folder) for _ in range(2)]
+            until = time.monotonic() + 30
+            while store.study_progress(study).results <= seen and time.monotonic() < until:
+                time.sleep(0.02)
+            time.sleep(chance.uniform(0, 0.15))
+            for worker in workers:
+                worker.kill()
+                worker.join()
+                kills += 1
+            seen = store.study_progress(study).results
+        assert 0 < seen < plan.tasks * len(plan.lanes)
+        free_dead(store, study)
+        workers = [start_worker(url, study, folder) for _ in range(2)]
+        for worker in workers:
+            worker.join(120)
+            assert worker.exitcode == 0
+        check_whole(store, study, plan)

@@ -1,0 +1,79 @@
+"""From prompt to token ids: conversations, with a chat template and without, and the token before a text."""
+
+from __future__ import annotations
+
+import pytest
+from tokenizers.processors import TemplateProcessing
+from transformers import PreTrainedTokenizerFast
+
+from mars_core.prompting import encode
+from mars_core.types import Exchange, PromptConfig
+from tests.checkpoints import BOS, SPECIAL, tiny_tokenizer
+
+HISTORY = (Exchange("one?", "1."), Exchange("two?", "2."))
+TEMPLATE = "{% for m in messages %}{{ m.role[0] }}:{{ m.content }};{% endfor %}a:"
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> PreTrainedTokenizerFast:
+    return tiny_tokenizer()
+
+
+@pytest.fixture(scope="module")
+def chatty() -> PreTrainedTokenizerFast:
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = TEMPLATE
+    return tokenizer
+
+
+@pytest.fixture(scope="module")
+def beginning() -> PreTrainedTokenizerFast:
+    """Puts its first token before every text."""
+    tokenizer = tiny_tokenizer()
+    first = SPECIAL[BOS]
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single=f"{first} $A", special_tokens=[(first, BOS)])
+    return tokenizer
+
+
+def read(tokenizer: PreTrainedTokenizerFast, prompt: PromptConfig) -> str:
+    text = tokenizer.decode(encode(tokenizer, prompt))
+    assert isinstance(text, str)
+    return text
+
+
+def test_earlier_turns_are_messages_of_the_template(chatty: PreTrainedTokenizerFast) -> None:
+    assert read(chatty, PromptConfig("three?", history=HISTORY)) == "u:one?;a:1.;u:two?;a:2.;u:three?;a:"
+    assert read(chatty, PromptConfig("two?", "kind", history=HISTORY[:1])) == "s:kind;u:one?;a:1.;u:two?;a:"
+
+
+def test_earlier_turns_stand_before_the_text_without_a_template(tokenizer: PreTrainedTokenizerFast) -> None:
+    assert read(tokenizer, PromptConfig("two?", "kind", history=HISTORY[:1])) == "kind\n\none?\n\n1.\n\ntwo?"
+
+
+def test_template_is_left_out_where_it_is_not_wanted(chatty: PreTrainedTokenizerFast) -> None:
+    assert read(chatty, PromptConfig("two?", chat=False, history=HISTORY[:1])) == "one?\n\n1.\n\ntwo?"
+
+
+def test_empty_answer_is_a_message_and_no_gap(
+    tokenizer: PreTrainedTokenizerFast, chatty: PreTrainedTokenizerFast
+) -> None:
+    prompt = PromptConfig("b", history=(Exchange("a", ""),))
+    assert read(chatty, prompt) == "u:a;a:;u:b;a:"
+    assert read(tokenizer, prompt) == "a\n\nb"
+
+
+def test_empty_turn_after_a_history_is_refused(tokenizer: PreTrainedTokenizerFast) -> None:
+    with pytest.raises(ValueError, match="The prompt is empty"):
+        encode(tokenizer, PromptConfig("", "kind", history=HISTORY))
+
+
+def test_hostile_characters_of_a_history_are_made_valid(tokenizer: PreTrainedTokenizerFast) -> None:
+    prompt = PromptConfig("b", history=(Exchange("\ud83d\ude00", "\ud800"),))
+    assert encode(tokenizer, prompt) == encode(tokenizer, PromptConfig("😀\n\n\ufffd\n\nb"))
+
+
+def test_first_token_stands_once(beginning: PreTrainedTokenizerFast) -> None:
+    once = encode(beginning, PromptConfig("hi"))
+    assert once[0] == BOS and len(once) == 3
+    assert encode(beginning, PromptConfig(SPECIAL[BOS] + "hi")) == once
+    assert encode(beginning, PromptConfig("hi" + SPECIAL[BOS])).count(BOS) == 2

@@ -1,0 +1,58 @@
+"""What the tests of studies share: a study whose tasks have been worked off, a lease that has run out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import func, select, update
+
+from mars_core.types import Exchange, PromptConfig, Trace
+from storage import Claim, RunStore
+from storage.schema import Base
+from storage.study_schema import StudyTask
+from tests.traces import make_trace
+
+LEASE_S = 600.0
+DATA: Mapping[str, Any] = {"status": "completed", "tau": 2.5, "scores": {"exact_match,none": 1.0}, "tv_max": "nan"}
+
+
+def claimed(store: RunStore, study_id: str, worker: str = "w") -> Claim:
+    claim = store.claim_task(study_id, worker, LEASE_S)
+    assert claim is not None
+    return claim
+
+
+def worked_off(store: RunStore, study_id: str, lanes: int = 2, data: Mapping[str, Any] = DATA) -> Claim:
+    """The next task, done."""
+    claim = claimed(store, study_id)
+    for lane in range(lanes):
+        store.save_result(claim, lane, [make_trace(new_tokens=1)], data, order=lane)
+    store.finish_task(claim, {lane: {"same": True, "bleu": "nan"} for lane in range(lanes)})
+    return claim
+
+
+def conversation(rule: str, answers: tuple[str, ...]) -> list[Trace]:
+    """One run a turn; each has the answers of its own lane before it."""
+    traces = []
+    for turn in range(len(answers) + 1):
+        said = tuple(Exchange(f"turn {number}", answers[number]) for number in range(turn))
+        traces.append(make_trace(rule=rule, new_tokens=9, prompt=PromptConfig(f"turn {turn}", history=said)))
+    return traces
+
+
+def run_out(store: RunStore, claim: Claim) -> None:
+    """Let the lease of a claim end."""
+    with store._write("not changed") as connection:
+        task = update(StudyTask).where(StudyTask.study_id == claim.study_id, StudyTask.task == claim.task)
+        connection.execute(task.values(claimed_until=datetime(2020, 1, 1, tzinfo=UTC)))
+
+
+def counts(store: RunStore) -> dict[str, int]:
+    """Table → rows."""
+    with store.read() as connection:
+        return {
+            name: connection.execute(select(func.count()).select_from(table)).scalar_one()
+            for name, table in Base.metadata.tables.items()
+        }

@@ -1,0 +1,171 @@
+"""Results of studies: saved with their runs or not at all, read as they were saved, tried again where they failed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from mars_core.types import PromptConfig, Status
+from storage import ClaimLost, RunStore, Source, StorageError
+from tests.traces import make_trace, same
+from tests.unit.storage.studying import DATA, LEASE_S, claimed, conversation, counts, run_out, worked_off
+from tests.unit.storage.test_comparisons import statements
+from tests.unit.storage.test_roundtrip import HOSTILE
+from tests.unit.storage.test_safety import with_impossible_last_token
+
+FAILED = DATA | {"status": "failed", "error": "".join(HOSTILE)}
+
+
+def test_conversation_is_a_comparison_a_turn_with_all_lanes(lasting_store: RunStore) -> None:
+    study_id = lasting_store.new_study("", {}, 1)
+    claim = claimed(lasting_store, study_id)
+    lanes = {1: conversation("mars", ("a\x00", "b")), 0: conversation("strict", ("\ud800", ""))}
+    ids = {lane: lasting_store.save_result(claim, lane, lanes[lane], DATA, order=1 - lane) for lane in (1, 0)}
+    records = lasting_store.records([*ids[0], *ids[1]])
+    comparisons = [record.comparison_id for record in records]
+    assert comparisons[:3] == comparisons[3:] and len(set(comparisons)) == 3
+    assert [record.config.prompt for record in records] == [trace.config.prompt for n in (0, 1) for trace in lanes[n]]
+    for turn, comparison_id in enumerate(comparisons[:3]):
+        loaded = lasting_store.load(comparison_id)
+        assert (loaded.prompt, loaded.source) == (PromptConfig(f"turn {turn}"), Source.STUDY)
+        assert [(run.lane, run.order) for run in loaded.runs] == [(0, 1), (1, 0)]
+        assert all(same(run.trace, lanes[run.lane][turn]) for run in loaded.runs)
+
+
+def test_results_are_read_as_they_were_saved(lasting_store: RunStore) -> None:
+    study_id = lasting_store.new_study("", {}, 2)
+    claim = claimed(lasting_store, study_id, "wörker\x00")
+    run_ids = lasting_store.save_result(claim, 1, conversation("mars", ("a",)), FAILED, order=0)
+    lasting_store.save_result(claim, 0, [], DATA, order=1)
+    open_ = lasting_store.task_results(study_id, 0)
+    assert list(open_) == [0, 1]
+    assert (open_[1].task, open_[1].lane, open_[1].run_ids, open_[1].worker) == (0, 1, run_ids, "wörker\x00")
+    assert (open_[1].data, open_[1].relative, open_[0].data, open_[0].run_ids) == (FAILED, None, DATA, ())
+    assert abs(open_[1].created_at - datetime.now(UTC)) < timedelta(minutes=1)
+    assert lasting_store.results(study_id) == ()  # the task is not done
+    lasting_store.finish_task(claim, {1: {"cause": "␛relaxed", "bleu": "nan"}})
+    closed = lasting_store.results(study_id)
+    assert closed == (open_[0], replace(open_[1], relative={"cause": "␛relaxed", "bleu": "nan"}))
+    assert tuple(lasting_store.task_results(study_id, 0).values()) == closed
+    assert lasting_store.task_results(study_id, 1) == lasting_store.task_results(study_id, 99) == {}
+
+
+def test_results_are_read_in_one_go_in_order(lasting_store: RunStore) -> None:
+    study_id = lasting_store.new_study("", {}, 12)
+    tasks = [claimed(lasting_store, study_id, f"w{number}") for number in range(12)]
+    for claim in reversed(tasks):
+        for lane in (1, 0):
+            lasting_store.save_result(claim, lane, [], DATA, order=0)
+        lasting_store.finish_task(claim, {})
+    with statements() as seen:
+        found = lasting_store.results(study_id)
+    assert [(result.task, result.lane) for result in found] == [(task, lane) for task in range(12) for lane in (0, 1)]
+    assert len(seen) == 2
+    assert not any(table in statement for statement in seen for table in ("runs ", "comparisons ", "plan"))
+
+
+def test_lane_has_one_result(lasting_store: RunStore) -> None:
+    study_id = lasting_store.new_study("", {}, 1)
+    claim = claimed(lasting_store, study_id)
+    lasting_store.save_result(claim, 0, [make_trace(new_tokens=1)], DATA, order=0)
+    before = counts(lasting_store)
+    with pytest.raises(ClaimLost, match="Lane 0 of task 0 of the study has a result; nothing was saved"):
+        lasting_store.save_result(claim, 0, [make_trace(new_tokens=1)], FAILED, order=1)
+    assert counts(lasting_store) == before
+
+
+def test_failed_save_leaves_nothing(lasting_store: RunStore) -> None:
+    study_id = lasting_store.new_study("", {}, 1)
+    claim = claimed(lasting_store, study_id)
+    first, second = conversation("mars", ("a",))
+    before = counts(lasting_store)
+    broken = (
+        ([first, with_impossible_last_token(second)], DATA, "The result was not saved"),
+        ([first, replace(second, steps=second.steps[1:])], DATA, "numbered"),
+        ([first, second], {"x": object()}, "JSON holds no object"),
+    )
+    for traces, data, message in broken:
+        with pytest.raises(StorageError, match=message):
+            lasting_store.save_result(claim, 0, traces, data, order=0)
+        assert counts(lasting_store) == before
+    lasting_store.save_result(claim, 0, [first, second], DATA, order=0)
+    with pytest.raises(StorageError, match="its prompt is not the prompt of its comparison"):
+        lasting_store.save_result(claim, 1, [second, first], DATA, order=1)
+
+
+def test_deleted_comparisons_leave_the_results(lasting_store: RunStore) -> None:
+    study_id = lasting_store.new_study("", {}, 1)
+    claim = claimed(lasting_store, study_id)
+    first = lasting_store.save_result(claim, 0, conversation("strict", ("a",)), DATA, order=0)
+    comparisons = [record.comparison_id for record in lasting_store.records(first)]
+    for comparison_id in comparisons:
+        lasting_store.delete(comparison_id)
+    lasting_store.save_result(claim, 1, conversation("mars", ("b",)), DATA, order=1)  # joins them
+    lasting_store.restore(comparisons[1])
+    assert len(lasting_store.load(comparisons[1]).runs) == 2
+    lasting_store.purge(datetime.now(UTC) + timedelta(days=1))
+    third = lasting_store.save_result(
+        claim, 2, conversation("none", ("c",)), DATA, order=2
+    )  # in the place of what is gone
+    lasting_store.finish_task(claim, {})
+    assert [result.data for result in lasting_store.results(study_id)] == [DATA] * 3
+    again = [record.comparison_id for record in lasting_store.records(third)]
+    assert again[0] not in comparisons and again[1] == comparisons[1]
+    assert set(lasting_store.texts([*first, *third])) == {first[1], *third}
+
+
+def test_texts_are_those_of_runs_that_are_there(lasting_store: RunStore) -> None:
+    claim = claimed(lasting_store, lasting_store.new_study("", {}, 1))
+    traces = conversation("mars", ("a", "b"))
+    run_ids = lasting_store.save_result(claim, 0, traces, DATA, order=0)
+    lasting_store.delete(lasting_store.records(run_ids[1:2])[0].comparison_id)
+    texts = lasting_store.texts([*run_ids, "0" * 32])
+    assert texts == {run_ids[0]: traces[0].text, run_ids[2]: traces[2].text}
+
+
+def test_traces_are_there_until_they_are_purged(lasting_store: RunStore) -> None:
+    claim = claimed(lasting_store, lasting_store.new_study("", {}, 1))
+    traces = conversation("mars", ("a", "b"))
+    run_ids = lasting_store.save_result(claim, 0, traces, DATA, order=0)
+    lasting_store.delete(lasting_store.records(run_ids[1:2])[0].comparison_id)
+    found = lasting_store.traces([*run_ids, "0" * 32])
+    assert found.keys() == set(run_ids)
+    assert all(same(found[run_id], trace) for run_id, trace in zip(run_ids, traces, strict=True))
+    lasting_store.purge(datetime.now(UTC) + timedelta(days=1))
+    assert lasting_store.traces(run_ids).keys() == {run_ids[0], run_ids[2]}
+
+
+def test_failed_lanes_are_tried_again(lasting_store: RunStore) -> None:
+    study_id = lasting_store.new_study("", {}, 2)
+    worked_off(lasting_store, study_id)
+    claim = claimed(lasting_store, study_id)
+    failed = lasting_store.save_result(claim, 0, conversation("strict", ("a",)), FAILED, order=0)
+    kept = lasting_store.save_result(claim, 1, conversation("mars", ("b",)), DATA, order=1)
+    lasting_store.finish_task(claim, {0: {"same": True}, 1: {"same": False}})
+    assert (lasting_store.reopen_failed(study_id), lasting_store.reopen_failed(study_id)) == (1, 0)
+    assert [result.task for result in lasting_store.results(study_id)] == [0, 0]
+    (rest,) = lasting_store.task_results(study_id, 1).values()
+    assert (rest.lane, rest.run_ids, rest.relative) == (1, kept, None)
+    assert set(lasting_store.texts([*failed, *kept])) == set(kept)
+    again = claimed(lasting_store, study_id)
+    assert again.task == 1
+    lasting_store.save_result(again, 0, conversation("strict", ("a",)), DATA, order=0)
+    lasting_store.finish_task(again, {0: {"same": True}, 1: {"same": True}})
+    found = lasting_store.results(study_id)[2:]
+    assert [(result.task, result.lane, result.data) for result in found] == [(1, 0, DATA), (1, 1, DATA)]
+    comparisons = [lasting_store.load(record.comparison_id) for record in lasting_store.records(kept)]
+    assert [len(comparison.runs) for comparison in comparisons] == [2, 2]
+
+
+def test_failure_in_a_task_that_is_worked_on_is_its_worker_s(lasting_store: RunStore) -> None:
+    study_id = lasting_store.new_study("", {}, 3)
+    busy, back, gone = (claimed(lasting_store, study_id, worker) for worker in ("busy", "back", "gone"))
+    for claim in (busy, back, gone):
+        lasting_store.save_result(claim, 0, [make_trace(new_tokens=0, status=Status.FAILED)], FAILED, order=0)
+    lasting_store.release_task(back)
+    run_out(lasting_store, gone)
+    assert lasting_store.reopen_failed(study_id) == 2
+    assert [set(lasting_store.task_results(study_id, task)) for task in range(3)] == [{0}, set(), set()]
+    assert [lasting_store.beat(claim, LEASE_S) for claim in (busy, back, gone)] == [True, False, False]

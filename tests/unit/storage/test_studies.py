@@ -1,0 +1,128 @@
+"""Studies: the plan is what was saved, the progress counts what is there, and what is deleted can be told from the rest."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from storage import Claim, ClaimLost, Preferred, RunStore, Search, Source, StorageError, StudyHead, WorkerProgress
+from tests.traces import make_trace
+from tests.unit.storage.studying import DATA, LEASE_S, claimed, conversation, run_out, worked_off
+from tests.unit.storage.test_comparisons import statements
+from tests.unit.storage.test_roundtrip import ANY_TEXT
+from tests.unit.storage.test_sweeps import ANY_JSON, equal
+
+
+@settings(max_examples=30, deadline=None)
+@given(plan=st.dictionaries(ANY_TEXT, ANY_JSON, max_size=3), name=ANY_TEXT)
+def test_any_plan_is_kept(lasting_store: RunStore, plan: dict[str, object], name: str) -> None:
+    study = lasting_store.study(lasting_store.new_study(name, plan, 1))
+    assert equal(study.plan, plan)
+    assert (study.name, study.tasks, study.done) == (name.strip(), 1, 0)
+
+
+def test_studies_are_listed_latest_first_without_their_plans(lasting_store: RunStore) -> None:
+    ids = [lasting_store.new_study(f"study {number}", {"long": "x" * 9}, number + 1) for number in range(3)]
+    worked_off(lasting_store, ids[1])
+    with statements() as seen:
+        heads = lasting_store.studies(limit=3)
+    assert not any("plan" in statement for statement in seen)
+    stored = [lasting_store.study(study_id) for study_id in reversed(ids)]
+    assert heads == tuple(StudyHead(one.id, one.created_at, one.name, one.tasks, one.done) for one in stored)
+    assert [(head.name, head.tasks, head.done) for head in heads] == [
+        ("study 2", 3, 0),
+        ("study 1", 2, 1),
+        ("study 0", 1, 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "plan", "tasks", "message"),
+    [
+        ("", {}, 0, "tasks is 0; it must be 1 to 1,000,000"),
+        ("", {}, 1_000_001, "tasks is 1000001"),
+        ("x" * 201, {}, 1, "A name may have 200 characters at most"),
+        ("", {"x": object()}, 1, "The study was not saved: .*JSON holds no object"),
+    ],
+)
+def test_study_that_cannot_be_kept_is_refused(
+    lasting_store: RunStore, name: str, plan: dict[str, object], tasks: int, message: str
+) -> None:
+    before = len(lasting_store.studies(limit=1000))
+    with pytest.raises(StorageError, match=message):
+        lasting_store.new_study(name, plan, tasks)
+    assert len(lasting_store.studies(limit=1000)) == before
+
+
+@pytest.mark.parametrize("missing", ["", "0" * 32, "\x00", "\ud800"])
+def test_unknown_study_is_named(lasting_store: RunStore, missing: str) -> None:
+    for action in (
+        lambda: lasting_store.study(missing),
+        lambda: lasting_store.study_progress(missing),
+        lambda: lasting_store.claim_task(missing, "w", LEASE_S),
+        lambda: lasting_store.claims(missing),
+        lambda: lasting_store.release_worker(missing, "w"),
+        lambda: lasting_store.task_results(missing, 0),
+        lambda: lasting_store.results(missing),
+        lambda: lasting_store.reopen_failed(missing),
+        lambda: lasting_store.add_judgement(missing, 0, 0, swapped=False, judge="", choice=Preferred.TIE),
+        lambda: lasting_store.judgements(missing),
+        lambda: lasting_store.delete_study(missing),
+    ):
+        with pytest.raises(StorageError, match="There is no study with the id"):
+            action()
+
+
+def test_progress_counts_tasks_results_and_workers(lasting_store: RunStore) -> None:
+    study_id = lasting_store.new_study("", {}, 5)
+    worked_off(lasting_store, study_id)
+    half = claimed(lasting_store, study_id, "half")
+    lasting_store.save_result(half, 1, [make_trace(new_tokens=1)], DATA, order=0)
+    claimed(lasting_store, study_id, "new")
+    run_out(lasting_store, claimed(lasting_store, study_id, "gone"))
+    progress = lasting_store.study_progress(study_id)
+    assert (progress.tasks, progress.done, progress.results) == (5, 1, 3)
+    first, second = (lasting_store.task_results(study_id, 0)[lane].created_at for lane in range(2))
+    saved = lasting_store.task_results(study_id, 1)[1].created_at
+    assert progress.workers == (
+        WorkerProgress("half", 1, saved, saved, True),
+        WorkerProgress("new", 0, None, None, True),
+        WorkerProgress("w", 2, first, second, False),
+    )
+
+
+def test_deleted_study_takes_its_comparisons_along(lasting_store: RunStore) -> None:
+    kept, study_id = lasting_store.new_study("kept", {}, 1), lasting_store.new_study("deleted", {}, 3)
+    worked_off(lasting_store, kept)
+    worked_off(lasting_store, study_id)
+    claim = claimed(lasting_store, study_id)
+    lasting_store.save_result(claim, 0, conversation("mars", ("a", "b")), DATA, order=0)
+    everything = lasting_store.find(Search(source=Source.STUDY, limit=100))
+    lasting_store.add_judgement(study_id, 0, 1, swapped=False, judge="j", choice=Preferred.RULE)
+    lasting_store.delete_study(study_id)
+    left = lasting_store.find(Search(source=Source.STUDY, limit=100))
+    put_away = set(everything.frame["id"]) - set(left.frame["id"])
+    assert (everything.total - left.total, len(put_away)) == (4, 4)
+    with pytest.raises(StorageError, match="There is no study"):
+        lasting_store.results(study_id)
+    with pytest.raises(ClaimLost):
+        lasting_store.save_result(claim, 1, [make_trace(new_tokens=1)], DATA, order=1)
+    assert not lasting_store.beat(claim, LEASE_S)
+    assert len(lasting_store.results(kept)) == 2
+    for comparison_id in put_away:
+        lasting_store.restore(comparison_id)
+    assert lasting_store.find(Search(source=Source.STUDY, limit=100)).total == everything.total
+
+
+def test_comparisons_of_studies_are_left_out_with_those_of_sweeps(lasting_store: RunStore) -> None:
+    worked_off(lasting_store, lasting_store.new_study("", {}, 1))
+    assert Source.STUDY in set(lasting_store.find(Search(limit=100)).frame["source"])
+    assert lasting_store.find(Search(without_batches=True)).total == 0
+
+
+def test_claim_is_of_its_own_study(lasting_store: RunStore) -> None:
+    one, other = (lasting_store.new_study("", {}, 1) for _ in range(2))
+    claim = claimed(lasting_store, one)
+    assert not lasting_store.beat(Claim(other, claim.task, claim.token), LEASE_S)
+    assert claimed(lasting_store, other).task == 0

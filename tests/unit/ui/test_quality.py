@@ -1,0 +1,252 @@
+"""The Quality tab without a browser: studies in words, reports measured once, filters, both texts, downloads, hostile texts."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import plotly.graph_objects as go
+import pytest
+
+from evaluation.report.form.chart import chart
+from evaluation.report.values import Report
+from evaluation.study.progress import rate
+from storage import RunStore, StorageError
+from storage.studies import StudyProgress, WorkerProgress
+from tests.reports import HOSTILE, bare, make_report
+from tests.unit.evaluation.report.studies import stored_study
+from ui.figures.quality import parameter_plot, tradeoff_plot
+from ui.quality import chosen_texts, filtered, looked, opened
+from ui.quality_download import WRITERS, study_file
+from ui.quality_reports import PAUSE_S, Reports
+from ui.quality_studies import list_json, progress_strip
+from ui.quality_values import first_json, prompts_json, rest_json
+from ui.quality_view import QualityView, build_view, draft_choices, suite_choices, temperature_choices
+from ui.sentence import plain
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+ABSENT = "f" * 32
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunStore]:
+    with RunStore(f"sqlite:///{tmp_path_factory.mktemp('quality') / 'runs.db'}") as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def study(store: RunStore) -> str:
+    return stored_study(store)
+
+
+@pytest.fixture(scope="module")
+def open_study(store: RunStore) -> str:
+    return stored_study(store, tasks=1, name=HOSTILE[:60])
+
+
+@pytest.fixture(scope="module")
+def view() -> Iterator[QualityView]:
+    """Of a page that is never served. Gradio makes event loops for it, which nobody would close: here it is one."""
+    loop = asyncio.new_event_loop()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asyncio, "new_event_loop", lambda: loop)
+        with gr.Blocks(analytics_enabled=False):
+            yield build_view()
+    asyncio.set_event_loop(None)
+    loop.close()
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.measured = 0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def measure(self, store: RunStore, study_id: str) -> Report:
+        """A made-up report of a stored study; the first prompt's runs are those of the first task."""
+        self.measured += 1
+        report, runs = make_report(), [result.run_ids[0] for result in store.results(study_id)]
+        first = replace(report.prompts[0], worst=(runs[1], runs[2]))
+        return replace(report, id=study_id, tasks_done=store.study(study_id).done, prompts=(first, *report.prompts[1:]))
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def reports(store: RunStore, clock: Clock) -> Reports:
+    return Reports(store, clock.measure, clock)
+
+
+def _worker(name: str, results: int, seconds: float, claimed: bool = True) -> WorkerProgress:
+    return WorkerProgress(name, results, NOW, NOW + timedelta(seconds=seconds), claimed)
+
+
+def test_the_list_says_how_far_every_study_is(store: RunStore, study: str, open_study: str) -> None:
+    value = list_json(store, study)
+    assert value.isascii() and "<" not in value
+    shown = json.loads(value)
+    assert shown["selected"] == study and shown["command"].startswith("python -m evaluation run")
+    rows = {row["id"]: row for row in shown["rows"]}
+    assert (rows[study]["tasks"], rows[study]["state"], rows[study]["share"]) == ("4 of 4 tasks", "done", 1.0)
+    assert (rows[open_study]["tasks"], rows[open_study]["state"]) == ("1 of 4 tasks", "stopped")
+
+
+def test_a_database_without_studies_says_how_to_make_one(tmp_path: Path) -> None:
+    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as empty:
+        shown = json.loads(list_json(empty, ""))
+    assert shown["rows"] == [] and shown["message"].startswith("No study has been planned yet")
+
+
+def test_progress_is_told_in_words() -> None:
+    at_work = StudyProgress(
+        600, 200, 2400, (_worker("a", 1201, 600.0), _worker("b", 1, 0.0), _worker("c", 9, 9.0, claimed=False))
+    )
+    strip = progress_strip("sums", ABSENT, at_work, 11)
+    assert strip.state == "running" and strip.progress == pytest.approx(1 / 3)
+    assert plain(strip.parts).startswith("sums: 200 of 600 tasks done, 2 workers, 2.00 results/s.")
+    assert strip.side == "about 35 min to go"  # (600 · 11 − 2400) / 2 s
+    stopped = progress_strip("", ABSENT, replace(at_work, workers=()), 11)
+    assert stopped.state == "cancelled" and plain(stopped.parts).endswith(f"python -m evaluation resume {ABSENT}")
+    assert progress_strip("", ABSENT, StudyProgress(2, 2, 22, ()), 11).state == "done"
+    assert rate(_worker("a", 1, 0.0)) != rate(_worker("a", 1, 0.0))  # nan
+
+
+def test_a_study_that_is_opened_shows_everything(reports: Reports, view: QualityView, study: str) -> None:
+    changed = opened(reports, view, study)
+    assert changed.keys() == set(view.outputs)
+    assert changed[view.opened] == study and changed[view.timer]["active"] is False
+    assert [value for _, value in changed[view.suite]["choices"]] == ["", "gsm8k", "news", "all"]
+    assert json.loads(changed[view.downloads])["groups"][0]["query"] == f"?study={study}"
+    assert json.loads(changed[view.first])["sections"][0]["name"] == "verdict"
+
+
+@pytest.mark.parametrize("asked", [ABSENT, "../x", ""])
+def test_what_is_no_study_is_refused_in_a_sentence(reports: Reports, view: QualityView, asked: str) -> None:
+    strip = json.loads(opened(reports, view, asked)[view.strip])
+    assert strip["state"] == "failed" and "".join(part["text"] for part in strip["parts"]).endswith(".")
+
+
+def test_a_study_of_another_version_is_refused_in_a_sentence(store: RunStore, view: QualityView, study: str) -> None:
+    def fail(_store: RunStore, _study_id: str) -> Report:
+        raise ValueError("The study was saved by another version of this program; 'x' does not fit.")
+
+    assert json.loads(opened(Reports(store, fail), view, study)[view.strip])["state"] == "failed"
+
+
+def test_filters_show_a_part_and_measure_nothing(reports: Reports, clock: Clock, view: QualityView, study: str) -> None:
+    opened(reports, view, study)
+    changed = filtered(reports, view, study, ("news", "1", "eagle3 12/6/2"))
+    table = next(
+        block for block in json.loads(changed[view.first])["sections"][0]["blocks"] if block["block"] == "table"
+    )
+    assert {(row[1][0], row[2][0], row[3][0]) for row in table["rows"]} == {("eagle3 12/6/2", "news", "1")}
+    assert clock.measured == 1
+    everything = filtered(reports, view, study, (None, "7", "nothing"))
+    assert json.loads(everything[view.first]) == json.loads(opened(reports, view, study)[view.first])
+
+
+def test_a_study_that_runs_is_measured_again_when_enough_is_new(
+    reports: Reports, clock: Clock, view: QualityView, store: RunStore
+) -> None:
+    study_id = stored_study(store, tasks=1)
+    assert opened(reports, view, study_id)[view.timer]["active"] is True
+    again = looked(reports, view, study_id, ("", "", ""))
+    assert view.first not in again and clock.measured == 1
+    claim = store.claim_task(study_id, "w", 60.0)
+    assert claim is not None
+    store.finish_task(claim, {})
+    assert view.first not in looked(reports, view, study_id, ("", "", "")) and clock.measured == 1
+    clock.now += PAUSE_S
+    changed = looked(reports, view, study_id, ("", "", ""))
+    assert view.first in changed and view.suite not in changed and clock.measured == 2
+    store.delete_study(study_id)
+    gone = looked(reports, view, study_id, ("", "", ""))
+    assert json.loads(gone[view.strip])["state"] == "failed" and gone[view.timer]["active"] is False
+
+
+def test_only_a_few_reports_are_kept(reports: Reports, clock: Clock, study: str, open_study: str) -> None:
+    reports.known(study)
+    reports.known(study)
+    reports.known(open_study)
+    assert clock.measured == 2
+    with pytest.raises(StorageError):
+        reports.known(ABSENT)
+
+
+def test_a_prompt_opens_both_texts_parted_where_they_differ(reports: Reports, store: RunStore, study: str) -> None:
+    runs = [result.run_ids[0] for result in store.results(study)[1:3]]
+    left, right = (record.text for record in store.records(runs))
+    value = chosen_texts(reports, study, runs[1])
+    assert value.isascii() and "<" not in value
+    shown = json.loads(value)
+    assert [side["same"] + side["rest"] for side in shown["sides"]] == [left, right]
+    assert shown["sides"][0]["same"] == shown["sides"][1]["same"]
+    assert shown["comparison"] == store.records(runs)[0].comparison_id
+    assert json.loads(chosen_texts(reports, study, ABSENT))["title"] == ""
+    gone = json.loads(chosen_texts(reports, study, make_report().prompts[1].worst[1]))
+    assert gone["sides"] == [] and "no longer in the database" in gone["note"]
+
+
+def test_values_are_ascii_without_markup_and_hold_nothing_hidden() -> None:
+    report = make_report()
+    for value in (
+        first_json(report),
+        rest_json(report),
+        prompts_json(report),
+        rest_json(bare(report)),
+        first_json(bare(report)),
+    ):
+        assert value.isascii() and "<" not in value
+        assert not set("\u202e\x00\ud800") & set(json.dumps(json.loads(value), ensure_ascii=False))
+    assert HOSTILE[:30] in json.loads(prompts_json(report))["rows"][0]["cells"][0][0]
+
+
+def test_choices_name_what_was_measured() -> None:
+    report = make_report()
+    assert [value for _, value in temperature_choices(report)] == ["", "0", "1"]
+    assert [value for _, value in draft_choices(report)] == ["", "model K=5", "eagle3 12/6/2"]
+    alone = replace(report, plan=replace(report.plan, suites=report.plan.suites[:1]))
+    assert [value for _, value in suite_choices(alone)] == ["", "gsm8k"]
+
+
+def test_charts_are_valid_and_show_every_lane() -> None:
+    drawn = chart(make_report(), "gsm8k")
+    assert drawn is not None
+    over, against = parameter_plot(drawn), tradeoff_plot(drawn)
+    assert over is not None and against is not None
+    for plot in (over, against):
+        go.Figure(plot.figure.to_plotly_json())  # validates
+        assert all(len(row) == len(plot.data.heads) for row in plot.data.rows)
+    assert (len(over.data.rows), len(against.data.rows)) == (16, 20)
+    names = [trace["name"] for trace in against.figure.to_plotly_json()["data"] if trace.get("showlegend", True)]
+    assert names == ["strict", "mars", "typical", "model K=5", "eagle3 12/6/2", "T = 0", "T = 1"]
+
+
+def _sent(reports: Reports, name: str, study: str) -> Any:
+    return study_file(reports, name, study)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_download_comes_whole_or_says_why_not(reports: Reports, study: str, name: str) -> None:
+    answer = _sent(reports, name, study)
+    assert answer.status_code == 200 and answer.headers["content-disposition"] == f'attachment; filename="{name}"'
+    assert _sent(reports, name, ABSENT).status_code == 404 and _sent(reports, name, "../x").status_code == 400
+    if name.endswith(".csv"):
+        assert len(list(csv.reader(io.StringIO(answer.body.decode(), newline="")))) > 1
+    if name.endswith(".zip"):
+        names = zipfile.ZipFile(io.BytesIO(answer.body)).namelist()
+        assert {"report.html", "report.md", "results.csv", "report-chart-1-parameter.svg"} <= set(names)

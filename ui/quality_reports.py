@@ -1,0 +1,81 @@
+"""Reports of studies as the page needs them: measured once, kept while nothing new has ended. Knows no component."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
+
+from evaluation.report.values import Report
+from storage import RunStore
+
+KEPT = 4  # reports
+PAUSE_S = 20.0  # between two measurings of a study that runs
+Measure = Callable[[RunStore, str], Report]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A report and when it was measured. ``at``: by the clock of ``Reports``."""
+
+    report: Report
+    at: float
+
+
+class Reports:
+    """Measures studies, each of its threads at its own time; one study is never measured twice at once."""
+
+    def __init__(
+        self, store: RunStore, measure: Measure | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.store = store
+        self._measure = measure or _measured
+        self._clock = clock
+        self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._locks: dict[str, Lock] = {}
+        self._lock = Lock()
+
+    def fresh(self, study_id: str) -> Report:
+        """Measured now: votes may have come since. Raises StorageError, and ValueError for a study of another version."""
+        with self._lock_of(study_id):
+            return self._remember(study_id)
+
+    def known(self, study_id: str) -> Report:
+        """The last one that was measured, else a fresh one."""
+        with self._lock_of(study_id):
+            kept = self._kept.get(study_id)
+            return kept.report if kept else self._remember(study_id)
+
+    def newer(self, study_id: str, done: int) -> Report | None:
+        """A new one where other tasks have ended than it knows, but not too often; else None."""
+        with self._lock_of(study_id):
+            kept = self._kept.get(study_id)
+            if kept and (kept.report.tasks_done == done or self._clock() < kept.at + self._pause(kept, done)):
+                return None
+            return self._remember(study_id)
+
+    def _pause(self, kept: Kept, done: int) -> float:
+        """A study that has just ended is shown at once."""
+        return 0.0 if done == kept.report.plan.tasks else PAUSE_S
+
+    def _remember(self, study_id: str) -> Report:
+        report = self._measure(self.store, study_id)
+        with self._lock:
+            self._kept[study_id] = Kept(report, self._clock())
+            self._kept.move_to_end(study_id)
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return report
+
+    def _lock_of(self, study_id: str) -> Lock:
+        with self._lock:
+            return self._locks.setdefault(study_id, Lock())
+
+
+def _measured(store: RunStore, study_id: str) -> Report:
+    """SciPy is imported with the first report, not with the page."""
+    from evaluation.report.measure import measure
+
+    return measure(store, study_id)
