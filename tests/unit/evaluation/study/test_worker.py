@@ -123,7 +123,7 @@ def test_workers_killed_at_random_leave_nothing_lost_and_nothing_twice(
     url = request.getfixturevalue("url" if database == "sqlite" else "postgres_url")
     chance = random.Random(7)
     with RunStore(url) as store:
-        plan = small_plan(session, repeats=8)
+        plan = small_plan(session, repeats=16)  # more than the workers can do before the last of them is killed
         study = _new(store, plan)
         seen, kills = 0, 0
         while kills < 6:
