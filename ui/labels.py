@@ -49,6 +49,7 @@ _STOPS = {
     StopReason.STOP_STRING: "ended at a stop string",
     StopReason.LENGTH: "reached the token limit",
     StopReason.CANCELLED: "stopped",
+    StopReason.DEADLINE: "stopped: its time was up",
     StopReason.ERROR: "failed",
 }
 

@@ -1,0 +1,81 @@
+"""What one visitor may ask for. In private mode everything that the models can do; in public mode bounds, told in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+
+from mars_core.types import RunConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """None: no bound but the models' own. Times are seconds of wall clock."""
+
+    prompt_characters: int | None = None  # prompt, system prompt and stop strings together
+    prompt_tokens: int | None = None
+    new_tokens: int | None = None
+    k: int | None = None  # drafted tokens a step of a chain
+    tree_tokens: int | None = None
+    tree_depth: int | None = None
+    lanes: int | None = None
+    sweep_runs: int | None = None
+    seconds: int | None = None  # of one comparison, sweep or vote, once its turn has come
+    waiting: int | None = None  # visitors that wait for their turn
+    runs_an_hour: int | None = None  # of one owner
+
+    def check(self, configs: Sequence[RunConfig], prompt_tokens: int) -> None:
+        """Raises ValueError with one sentence for the first thing that is too much. ``prompt_tokens``: of the longest prompt."""
+        _at_most("The number of lanes", len(configs), self.lanes)
+        _at_most("The prompt's length in tokens", prompt_tokens, self.prompt_tokens)
+        for config in configs:
+            prompt, drafter = config.prompt, config.drafter
+            self.check_prompt(prompt.text, prompt.system, *prompt.stop)
+            _at_most("max_new_tokens", config.max_new_tokens, self.new_tokens)
+            _at_most("K", drafter.k if drafter.tree is None else 0, self.k)
+            if drafter.tree is not None:
+                _at_most("tokens of the draft tree", drafter.tree.tokens, self.tree_tokens)
+                _at_most("depth of the draft tree", drafter.tree.depth, self.tree_depth)
+
+    def check_prompt(self, *texts: str) -> None:
+        """Before anything is loaded or encoded. Raises ValueError."""
+        _at_most("The prompt's length in characters", sum(map(len, texts)), self.prompt_characters)
+
+    def check_sweep(self, runs: int) -> None:
+        """Raises ValueError."""
+        _at_most("The number of runs of the sweep", runs, self.sweep_runs)
+
+
+PRIVATE_LIMITS = Limits()
+PUBLIC_LIMITS = Limits(
+    prompt_characters=8000,
+    prompt_tokens=2048,
+    new_tokens=512,
+    k=16,
+    tree_tokens=64,
+    tree_depth=12,
+    lanes=4,
+    sweep_runs=80,
+    seconds=120,
+    waiting=20,
+    runs_an_hour=120,
+)
+
+
+def read_limits(said: str, base: Limits) -> Limits:
+    """``base`` with what ``said`` sets, as ``new_tokens=256,seconds=60``; ``off`` takes a bound away. Raises ValueError."""
+    names = [field.name for field in fields(Limits)]
+    changed: dict[str, int | None] = {}
+    for part in filter(None, map(str.strip, said.split(","))):
+        name, _, value = map(str.strip, part.partition("="))
+        if name not in names:
+            raise ValueError(f"MARS_LIMITS sets {name[:80]!r}; it can set {', '.join(names)}.")
+        if value != "off" and not (value.isascii() and value.isdecimal() and 1 <= int(value) <= 10**9):
+            raise ValueError(f"MARS_LIMITS sets {name} to {value[:80]!r}; it must be a whole number from 1, or off.")
+        changed[name] = None if value == "off" else int(value)
+    return replace(base, **changed)
+
+
+def _at_most(name: str, value: int, most: int | None) -> None:
+    if most is not None and value > most:
+        raise ValueError(f"{name} is {value}; on this public page it must be at most {most}.")
