@@ -1,0 +1,123 @@
+"""Programs that ask one page for comparisons at the same time, over plain HTTP: what each got, and when. Starts no page."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+PATIENCE_S = 900.0
+QUICK_S = 0.5  # between two calls of a quick endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One comparison that one owner asks for. ``owner``: the secret that a program sends, at least 22 characters."""
+
+    owner: str
+    prompt: str
+    seed: int
+    rules: tuple[str, ...] = ("strict", "mars(theta=0.9)")
+    temperature: float = 1.0
+    max_new_tokens: int = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Got:
+    """What came of it. ``texts``: of the runs, empty where it was refused; ``error``: the sentence; ``waiting``: how often the client was
+    told that it waits; ``asked_s``, ``ended_s``: on this process's clock."""
+
+    wanted: Wanted
+    texts: tuple[str, ...]
+    comparison: str
+    error: str
+    waiting: int
+    asked_s: float
+    ended_s: float
+
+    @property
+    def took_s(self) -> float:
+        return self.ended_s - self.asked_s
+
+
+async def ask(client: httpx.AsyncClient, url: str, wanted: Wanted) -> Got:
+    """One comparison, from the call to its result or its refusal."""
+    body = {
+        "prompt": wanted.prompt, "rules": list(wanted.rules), "temperature": wanted.temperature,
+        "max_new_tokens": wanted.max_new_tokens, "seed": wanted.seed,
+    }  # fmt: skip
+    asked, waiting, last, error = time.monotonic(), 0, {}, ""
+    async for event, data in _call(client, url, "compare", body, wanted.owner):
+        if event == "error":
+            error = _sentence(data)
+        elif data:
+            last = data[0]
+            waiting += "before you" in str(last.get("message", ""))
+    runs = last.get("runs", [])
+    texts = tuple(run["text"] for run in runs)
+    return Got(wanted, texts, str(last.get("id", "")), error, waiting, asked, time.monotonic())
+
+
+async def listed(client: httpx.AsyncClient, url: str, owner: str) -> list[str]:
+    """The ids of the comparisons that an owner sees."""
+    found: list[str] = []
+    async for event, data in _call(client, url, "comparisons", {"limit": 200}, owner):
+        if event == "complete" and data:
+            found = [row["id"] for row in data[0]]
+    return found
+
+
+async def crowd(url: str, wanted: Sequence[Wanted]) -> tuple[list[Got], list[float]]:
+    """All at once; and the seconds that the quick endpoint /rules took meanwhile, twice a second."""
+    quick: list[float] = []
+    async with _client() as client:
+        asking = asyncio.gather(*(ask(client, url, each) for each in wanted))
+        while not asking.done():
+            begun = time.monotonic()
+            async for _ in _call(client, url, "rules", {}, "a-visitor-who-only-looks-around"):
+                pass
+            quick.append(time.monotonic() - begun)
+            await asyncio.wait([asking], timeout=QUICK_S)
+        return list(asking.result()), quick
+
+
+async def in_turn(url: str, wanted: Sequence[Wanted]) -> list[Got]:
+    """One after the other."""
+    async with _client() as client:
+        return [await ask(client, url, each) for each in wanted]
+
+
+async def lists(url: str, owners: Sequence[str]) -> list[list[str]]:
+    async with _client() as client:
+        return [await listed(client, url, owner) for owner in owners]
+
+
+def _client() -> httpx.AsyncClient:
+    limits = httpx.Limits(max_connections=200)
+    return httpx.AsyncClient(timeout=httpx.Timeout(PATIENCE_S, connect=60), limits=limits)
+
+
+async def _call(client: httpx.AsyncClient, url: str, name: str, body: dict[str, Any], owner: str) -> Any:
+    """Events of an endpoint as (name, data); Gradio takes a call first and tells what came of it on a second address."""
+    address, headers = f"{url}gradio_api/call/v2/{name}", {"x-mars-visitor": owner}
+    answer = await client.post(address, json=body, headers=headers)
+    if answer.status_code != 200:
+        yield "error", answer.text
+        return
+    place = f"{url}gradio_api/call/{name}/{answer.json()['event_id']}"
+    async with client.stream("GET", place, headers=headers) as stream:
+        event = ""
+        async for line in stream.aiter_lines():
+            if line.startswith("event: "):
+                event = line.removeprefix("event: ")
+            elif line.startswith("data: "):
+                yield event, json.loads(line.removeprefix("data: "))
+
+
+def _sentence(data: object) -> str:
+    return str(data.get("error", data)) if isinstance(data, dict) else str(data)
