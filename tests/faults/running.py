@@ -1,0 +1,122 @@
+"""The real page in a process of its own, with the bundled pair, and a program that asks it for comparisons over plain HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 90.0
+OWNER = "a-program-of-the-tests-and-nobody-else"
+LONG = {
+    "prompt": "Tell me a story about Mia and a lantern.",
+    "rules": ["none"],
+    "drafter": "none",
+    "max_new_tokens": 320,
+}
+SHORT = LONG | {"max_new_tokens": 8}
+
+
+@dataclass(slots=True)
+class Running:
+    """A page that runs. ``log``: what it wrote so far."""
+
+    url: str
+    process: subprocess.Popen[bytes]
+    log_file: Path
+    client: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=PATIENCE_S))
+
+    @property
+    def log(self) -> str:
+        return self.log_file.read_text(encoding="utf-8", errors="replace")
+
+    def call(self, name: str, body: Mapping[str, Any], owner: str = OWNER) -> Iterator[tuple[str, Any]]:
+        """Events of an endpoint, as (name, data)."""
+        headers = {"x-mars-visitor": owner}
+        answer = self.client.post(f"{self.url}gradio_api/call/v2/{name}", json=dict(body), headers=headers)
+        answer.raise_for_status()
+        place = f"{self.url}gradio_api/call/{name}/{answer.json()['event_id']}"
+        with self.client.stream("GET", place, headers=headers) as stream:
+            event = ""
+            for line in stream.iter_lines():
+                if line.startswith("event: "):
+                    event = line.removeprefix("event: ")
+                elif line.startswith("data: "):
+                    yield event, json.loads(line.removeprefix("data: "))
+
+    def ask(self, name: str, body: Mapping[str, Any], owner: str = OWNER) -> tuple[str, Any]:
+        """The last event: ``complete`` with the result, or ``error``."""
+        last: tuple[str, Any] = ("", None)
+        for event, data in self.call(name, body, owner):
+            if event != "heartbeat":
+                last = (event, data[0] if event == "complete" else data)
+        return last
+
+    def begin(self, body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        """A comparison that has written its first tokens; what comes next."""
+        events = self.call("compare", body)
+        for event, data in events:
+            if event == "generating" and data and data[0].get("id") and data[0].get("progress", 0) > 0:
+                return events
+        raise AssertionError(f"The comparison did not begin; the page's log:\n{self.log}")
+
+    def stop(self, number: int = signal.SIGTERM) -> tuple[int, float]:
+        """Send a signal; the exit status, and the seconds until the process had ended."""
+        began = time.monotonic()
+        self.process.send_signal(number)
+        return self.process.wait(timeout=PATIENCE_S), time.monotonic() - began
+
+
+@contextmanager
+def running(folder: Path, *, largest_file: int | None = None, **environment: str) -> Iterator[Running]:
+    """A public page over ``folder``/runs.db, once its pair is in memory. ``largest_file``: bytes that no file may pass."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    said = {
+        "HOST": "127.0.0.1", "PORT": str(port), "MARS_PUBLIC": "on", "MARS_DEVICE": "cpu",
+        "MARS_DATABASE_URL": f"sqlite:///{folder / 'runs.db'}",
+    }  # fmt: skip
+    log_file = folder / "log"
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # then a write fails with an error, as on a full disk
+        if largest_file is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
+
+    with log_file.open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "app.py"], cwd=ROOT, env=os.environ | said | environment, stdout=log, stderr=log, preexec_fn=limit
+        )  # fmt: skip
+    page = Running(f"http://127.0.0.1:{port}/", process, log_file)
+    try:
+        until = time.monotonic() + PATIENCE_S
+        while not _ready(page):
+            if time.monotonic() > until or process.poll() is not None:
+                raise AssertionError(f"The page is not ready; its log:\n{page.log}")
+            time.sleep(0.1)
+        yield page
+    finally:
+        process.kill()
+        process.wait()
+        page.client.close()
+
+
+def _ready(page: Running) -> bool:
+    try:
+        return page.client.get(f"{page.url}ready").status_code == 200
+    except httpx.TransportError:
+        return False

@@ -1,0 +1,112 @@
+"""Bad days of the running page: it is stopped, killed, left, its disk is full, its database is damaged. Real processes, real files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from mars_core.types import Status
+from storage import RunStore
+from tests.faults.running import LONG, OWNER, SHORT, running
+
+pytestmark = pytest.mark.slow
+
+
+def whole(folder: Path) -> bool:
+    with closing(sqlite3.connect(folder / "runs.db")) as connection:
+        return bool(connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)])
+
+
+def statuses(folder: Path) -> list[Status]:
+    with RunStore(f"sqlite:///{folder / 'runs.db'}") as store:
+        return [status for row in store.comparisons()["status"] for status in row]
+
+
+def test_sigterm_saves_the_run_under_way_and_ends_soon(tmp_path: Path) -> None:
+    with running(tmp_path) as page:
+        page.begin(LONG)
+        status, seconds = page.stop(signal.SIGTERM)
+    assert status == 0 and seconds <= 10
+    assert whole(tmp_path) and statuses(tmp_path) == [Status.CANCELLED]
+
+
+def test_a_kill_leaves_a_whole_database_and_the_next_start_works(tmp_path: Path) -> None:
+    with running(tmp_path) as page:
+        event, first = page.ask("compare", SHORT)
+        page.begin(LONG)
+        page.stop(signal.SIGKILL)
+    assert event == "complete" and whole(tmp_path)
+    with running(tmp_path) as page:
+        _, listed = page.ask("comparisons", {})
+        assert first["id"] in [row["id"] for row in listed]
+        assert page.ask("compare", SHORT)[0] == "complete"
+
+
+def test_nothing_of_a_visitor_is_in_the_log(tmp_path: Path) -> None:
+    with running(tmp_path) as page:
+        page.ask("compare", SHORT | {"prompt": "a secret that only I know"})
+        page.ask("compare", SHORT | {"prompt": "a secret that only I know", "rules": ["secret rule"]})
+        page.client.get(f"{page.url}downloads/runs.csv", params={"text": "a secret that only I know"})
+        page.stop()
+        assert (
+            "secret" not in page.log
+            and OWNER not in page.log
+            and "127.0.0.1" not in page.log.replace(page.url[:-1], "")
+        )
+
+
+def test_a_full_disk_is_told_and_what_was_saved_stays(tmp_path: Path) -> None:
+    with running(tmp_path, largest_file=900_000) as page:
+        told, ended = "", 0
+        for number in range(30):
+            event, result = page.ask("compare", LONG | {"max_new_tokens": 200, "seed": number})
+            if event == "error":
+                told = str(result)
+                break
+            ended += 1
+        assert ended > 0 and "not saved" in told, told or page.log
+        assert page.ask("rules", {})[0] == "complete"  # the page lives
+        page.stop()
+    assert whole(tmp_path) and statuses(tmp_path).count(Status.COMPLETED) == ended
+
+
+def test_a_damaged_database_is_set_aside_and_the_page_runs(tmp_path: Path) -> None:
+    garbage = os.urandom(50_000)
+    (tmp_path / "runs.db").write_bytes(garbage)
+    with running(tmp_path) as page:
+        assert page.ask("compare", SHORT)[0] == "complete"
+        assert "runs.db.damaged" in page.log
+        page.stop()
+    aside = [path for path in tmp_path.iterdir() if "damaged" in path.name]
+    assert [path.read_bytes() for path in aside] == [garbage]
+    assert statuses(tmp_path) == [Status.COMPLETED]
+
+
+def test_a_database_of_a_newer_version_is_left_as_it_is_and_the_page_runs(tmp_path: Path) -> None:
+    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}"):
+        pass
+    with closing(sqlite3.connect(tmp_path / "runs.db")) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    before = (tmp_path / "runs.db").read_bytes()
+    with running(tmp_path) as page:
+        assert page.ask("compare", SHORT)[0] == "complete"
+        assert "newer version" in page.log
+        page.stop()
+    assert (tmp_path / "runs.db").read_bytes() == before
+
+
+def test_a_space_starts_without_network_and_with_an_empty_cache(tmp_path: Path) -> None:
+    nowhere = "http://127.0.0.1:9"
+    space = {
+        "SPACE_ID": "someone/mars", "SYSTEM": "spaces", "SPACE_HOST": "someone-mars.hf.space", "HOME": str(tmp_path),
+        "HF_HOME": str(tmp_path / "empty"), "HTTP_PROXY": nowhere, "HTTPS_PROXY": nowhere, "NO_PROXY": "127.0.0.1",
+    }  # fmt: skip
+    with running(tmp_path, **space) as page:
+        event, result = page.ask("compare", SHORT)
+        assert event == "complete" and result["runs"][0]["text"]
+        assert not (tmp_path / "empty").exists() or not any((tmp_path / "empty").rglob("*.safetensors"))
