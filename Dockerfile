@@ -1,22 +1,48 @@
-# The page on port 7860, on a CPU. Fits a Docker Space (user 1000) and any other host: docker run -p 7860:7860 mars-playground
+# The page on port 7860. For a CPU: docker build -t mars-playground .      For CUDA: docker build --build-arg VARIANT=cuda -t mars-playground .
+# docker run -p 7860:7860 -v mars-data:/home/user/data mars-playground     with --gpus all for CUDA
+# Nothing here needs a GPU; files are installed only with the hashes in locks/. docs/hosting.md tells the rest.
+FROM python:3.12-slim AS build
+
+ARG VARIANT=cpu
+# More locks to install, of locks/: postgres, mcp.
+ARG EXTRAS=""
+# Where torch without CUDA comes from. Only files whose hashes are locked are taken from anywhere.
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+
+COPY locks/ /locks/
+RUN python -m venv /home/user/venv \
+    && for lock in "torch-${VARIANT}" run ${EXTRAS}; do echo "-r $lock.txt"; done > /locks/all.txt \
+    && if [ "${VARIANT}" = cpu ]; then echo "--extra-index-url ${TORCH_INDEX}" >> /locks/all.txt; fi \
+    && /home/user/venv/bin/pip install --no-cache-dir --no-compile --require-hashes -r /locks/all.txt
+
+
 FROM python:3.12-slim
 
-RUN useradd --create-home --uid 1000 user
-USER user
+RUN useradd --create-home --uid 1000 user \
+    && install --directory --owner user --group user /home/user/app /home/user/data
+
+# The libraries are root's: the program cannot change them.
+COPY --from=build /home/user/venv /home/user/venv
+
 WORKDIR /home/user/app
+COPY --chown=user LICENSE app.py ./
+COPY --chown=user hosting/ hosting/
+COPY --chown=user storage/ storage/
+COPY --chown=user mars_core/ mars_core/
+COPY --chown=user evaluation/ evaluation/
+COPY --chown=user ui/ ui/
+
+USER 1000
 ENV HOST=0.0.0.0 \
     PORT=7860 \
     PATH=/home/user/venv/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
-    PYTHONUNBUFFERED=1
-
-COPY --chown=user requirements.txt .
-RUN python -m venv /home/user/venv \
-    && pip install --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu -r requirements.txt
-
-COPY --chown=user . .
+    PYTHONUNBUFFERED=1 \
+    HF_HOME=/home/user/data/huggingface \
+    MARS_DATABASE_URL=sqlite:////home/user/data/runs.db
 
 EXPOSE 7860
-HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \
-    CMD ["python", "-c", "import os, urllib.request; urllib.request.urlopen(f'http://127.0.0.1:{os.environ[\"PORT\"]}/', timeout=4)"]
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=30s --timeout=5s --start-period=90s --retries=3 \
+    CMD ["python", "-c", "import os, urllib.request; urllib.request.urlopen(f'http://127.0.0.1:{os.environ[\"PORT\"]}/health', timeout=4)"]
 CMD ["python", "app.py"]

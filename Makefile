@@ -4,9 +4,13 @@
 # make bench  measurements beside transformers' own   (ARGS=)   more: python -m bench.{profile,growth,memory,page,scale,cuda}
 # make eval   installs lm-eval with the model mars     then: .venv/bin/lm_eval --model mars --tasks demo_arithmetic
 # make clean  removes .venv and the caches
+# make deploy SPACE=owner/name   puts the page on a Hugging Face Space   (FLAVOUR=zerogpu|cpu|gpu|docker|docker-gpu, DRY=1 lists only)
 #
 # PYTHON=python3.12        another interpreter (3.11 or later) for .venv
 # TORCH_INDEX=URL          another place to look for torch, e.g. https://download.pytorch.org/whl/cpu (no CUDA, smaller)
+# LOCKED=1                 installs only files whose hashes are in locks/ (TORCH=cpu or cuda); without it: the same versions of any index
+# make lock                writes locks/ anew after requirements were changed (UPGRADE=1: newest versions of what they leave open)
+# make sbom                writes docs/sbom/ and docs/licences.md from .venv
 # pip's own variables (PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS, ...) are respected.
 
 SHELL := /bin/bash
@@ -18,17 +22,29 @@ PYTHON ?= python3
 HOST ?= 127.0.0.1
 PORT ?= 7860
 TORCH_INDEX ?=
+LOCKED ?=
+TORCH ?= cpu
+UPGRADE ?=
+WITH ?=
 ARGS ?=
-JOBS ?= logical
+SPACE ?=
+FLAVOUR ?= zerogpu
+DRY ?=
+DIRTY ?=
+PRIVATE ?=
+JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)  # many tests wait for other processes
 
 VENV := .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+# $(call install,requirements file,lock files): the versions of the locks; with LOCKED=1 only files that have their hashes.
+install = $(PIP) $(if $(LOCKED),--require-hashes $(foreach lock,torch-$(TORCH) run $(2),-r locks/$(lock).txt),-r $(1) -c locks/constraints.txt)
 RUN_READY := $(VENV)/.requirements
 EVAL_READY := $(VENV)/.requirements-eval
 DEV_READY := $(VENV)/.requirements-dev
+TOOLS := .venv-tools
 
-.PHONY: help run test check bench eval clean
+.PHONY: help run test check bench eval clean deploy lock sbom
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile
@@ -51,25 +67,40 @@ bench: $(RUN_READY)
 
 eval: $(EVAL_READY)
 
+deploy: $(RUN_READY)
+	@$(if $(SPACE),,echo "Say where: make deploy SPACE=owner/name" >&2; exit 2;) \
+	$(BIN)/python -m hosting.deploy "$(SPACE)" --flavour $(FLAVOUR) $(if $(DRY),--dry-run) $(if $(DIRTY),--dirty) $(if $(PRIVATE),--private)
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(TOOLS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/pip:
 	.ci/venv "$(PYTHON)" "$(VENV)"
 
-$(RUN_READY): requirements.txt | $(BIN)/pip
+$(RUN_READY): requirements.txt locks/constraints.txt | $(BIN)/pip
 	@echo "Installing requirements.txt into $(VENV); the first time this takes some minutes."
-	$(INSTALL) -r requirements.txt
+	$(call install,requirements.txt,)
 	@touch $@
 
 $(EVAL_READY): requirements-eval.txt evaluation/harness/script.py $(RUN_READY)
 	@echo "Installing requirements-eval.txt into $(VENV)."
-	$(INSTALL) -r requirements-eval.txt
+	$(call install,requirements-eval.txt,mcp postgres eval)
 	$(BIN)/python -m evaluation.harness.script
 	@touch $@
 
-$(DEV_READY): requirements-dev.txt $(EVAL_READY)
+$(DEV_READY): requirements-dev.txt requirements-mcp.txt requirements-postgres.txt $(EVAL_READY)
 	@echo "Installing requirements-dev.txt into $(VENV)."
-	$(INSTALL) -r requirements-dev.txt
+	$(call install,requirements-dev.txt,mcp postgres eval dev)
+	@touch $@
+
+lock: $(TOOLS)/.ready
+	$(TOOLS)/bin/python locks/make.py $(if $(UPGRADE),--upgrade)
+
+sbom: $(TOOLS)/.ready $(DEV_READY)
+	$(TOOLS)/bin/python docs/sbom/make.py $(BIN)/python $(WITH)
+
+$(TOOLS)/.ready: requirements-tools.txt
+	.ci/venv "$(PYTHON)" "$(TOOLS)"
+	$(TOOLS)/bin/python -m pip install --disable-pip-version-check --quiet -r requirements-tools.txt
 	@touch $@

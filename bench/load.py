@@ -39,6 +39,7 @@ class Crowd:
     """One crowd beside the same comparisons made alone. ``quick_s``: of a quick endpoint meanwhile; ``foreign``: owners whose list is
     not their one comparison; ``overtaken``: how often one was served before another who had asked a second earlier."""
 
+    room: str  # in the line
     clients: int
     served: int
     refused: int
@@ -99,12 +100,13 @@ def wanted(clients: int, tokens: int) -> list[Wanted]:
     ]  # fmt: skip
 
 
-def gather(url: str, asked: Sequence[Wanted], alone: Mapping[int, tuple[str, ...]]) -> Crowd:
+def gather(url: str, room: str, asked: Sequence[Wanted], alone: Mapping[int, tuple[str, ...]]) -> Crowd:
     """All of ``asked`` at once. ``alone``: seed → texts of the same comparison made alone."""
     got, quick = asyncio.run(crowd(url, asked))
     served, refused = [one for one in got if one.texts], [one for one in got if not one.texts]
     theirs = asyncio.run(lists(url, [one.wanted.owner for one in served]))
     return Crowd(
+        room=room,
         clients=len(asked),
         served=len(served),
         refused=len(refused),
@@ -141,12 +143,12 @@ def endure(url: str, process: psutil.Process, runs: int, tokens: int, every: int
 
 def measure(clients: int, runs: int, tokens: int) -> tuple[list[Crowd], Row]:
     crowds = []
-    for room in (f"waiting={clients}", ""):
-        with TemporaryDirectory(prefix="mars-load-") as name, public_page(Path(name), MARS_LIMITS=room) as (url, _):
+    for room, limit in (("for all", f"waiting={clients}"), ("as set", "")):
+        with TemporaryDirectory(prefix="mars-load-") as name, public_page(Path(name), MARS_LIMITS=limit) as (url, _):
             asked = wanted(clients, tokens)
             alone = {one.wanted.seed: one.texts for one in asyncio.run(in_turn(url, asked))}
             again = [replace(one, owner=f"again-{one.owner}") for one in asked]
-            crowds.append(gather(url, again, alone))
+            crowds.append(gather(url, room, again, alone))
     with TemporaryDirectory(prefix="mars-load-") as name, public_page(Path(name)) as (url, process):
         return crowds, endure(url, process, runs, tokens, min(100, runs))
 
@@ -154,10 +156,19 @@ def measure(clients: int, runs: int, tokens: int) -> tuple[list[Crowd], Row]:
 def report(crowds: Sequence[Crowd], row: Row, facts: Mapping[str, str]) -> str:
     """Markdown: goals first, then the numbers."""
     lines = ["# Load", "", *(f"- {name}: {value}" for name, value in facts.items()), ""]
-    heads = ("at once", "served", "refused", "another's text", "another's comparison", "overtaken", "told their place")
+    heads = (
+        "at once",
+        "room in the line",
+        "served",
+        "refused",
+        "another's text",
+        "another's comparison",
+        "overtaken",
+        "told their place",
+    )
     lines += [f"| {' | '.join(heads)} |", "|---:" * len(heads) + "|"]
     for one in crowds:
-        numbers = (one.clients, one.served, one.refused, one.different, one.foreign, one.overtaken, one.told)
+        numbers = (one.clients, one.room, one.served, one.refused, one.different, one.foreign, one.overtaken, one.told)
         lines.append(f"| {' | '.join(map(str, numbers))} |")
     lines += ["", "| what | median, s | longest, s | goal: at most |", "|---|---:|---:|---:|"]
     for one in crowds:
@@ -166,7 +177,7 @@ def report(crowds: Sequence[Crowd], row: Row, facts: Mapping[str, str]) -> str:
         ):  # fmt: skip
             if values:
                 aim = "–" if goal is None else f"{goal:g} (median)"
-                lines.append(f"| {name}, {one.clients} clients | {median(values):.2f} | {max(values):.2f} | {aim} |")
+                lines.append(f"| {name}, room {one.room} | {median(values):.2f} | {max(values):.2f} | {aim} |")
     lines += ["", *(f"Refused with: “{one.refusal}”" for one in crowds if one.refusal), ""]
     held = ", ".join(f"{value / 1e6:.0f}" for value in row.resident)
     lines += [

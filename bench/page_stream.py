@@ -7,13 +7,14 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
+from mars_core import perform
 from mars_core.models import CATALOG, ModelPool, Pair
 from mars_core.session import Session
 from storage import RunStore
@@ -42,17 +43,6 @@ class Shown:
         return self.total - self.opening - self.warm_up - self.saving - self.closing
 
 
-class TimedEngine(ThreadPoolExecutor):
-    """The page's one computing thread, with the seconds that each function took in it."""
-
-    def __init__(self) -> None:
-        super().__init__(max_workers=1)
-        self.seconds: defaultdict[str, float] = defaultdict(float)
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        return super().submit(clocked(self.seconds, fn), *args, **kwargs)
-
-
 def clocked(seconds: defaultdict[str, float], function: Callable[..., Any]) -> Callable[..., Any]:
     def timed(*args: Any, **kwargs: Any) -> Any:
         started = time.perf_counter()
@@ -73,8 +63,8 @@ def form(seed: int) -> Form:
 
 def compare(rounds: int) -> list[Shown]:
     """Both ways in turns, in an order drawn anew; the first round warms up and does not count."""
-    engine, found = TimedEngine(), list[Shown]()
-    clock = engine.seconds
+    engine, found = ThreadPoolExecutor(max_workers=1), list[Shown]()
+    clock: defaultdict[str, float] = defaultdict(float)
     with (
         TemporaryDirectory(prefix="mars-page-") as folder,
         RunStore(f"sqlite:///{folder}/runs.db") as store,
@@ -86,6 +76,8 @@ def compare(rounds: int) -> list[Shown]:
             (store, "save_run"),
             (runs, "token_rows"),
             (runs, "ended_view"),
+            (perform, "burst"),
+            (perform, "warm_up"),
         ):
             patches.enter_context(patch.object(owner, name, clocked(clock, getattr(owner, name))))
         place = Workplace(ModelPool(), store, engine=engine, order=lambda lanes: list(range(lanes)))

@@ -58,7 +58,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         public=public,
         pairs=tuple(filter(None, map(str.strip, said("MARS_PAIRS", "").split(",")))),
         limits=said("MARS_LIMITS", ""),
-        sign_in=space and bool(said("OAUTH_CLIENT_ID")),
+        sign_in=space and bool(said("OAUTH_CLIENT_ID")) and bool(said("OAUTH_CLIENT_SECRET")),
         retention_days=days or None,
         backup_repo=said("MARS_BACKUP_REPO", "").strip(),
         backup_minutes=_whole("MARS_BACKUP_MINUTES", said("MARS_BACKUP_MINUTES", "10"), 1, 10_080),

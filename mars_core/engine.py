@@ -154,5 +154,7 @@ class Engine:
 def _walked(answer: list[float]) -> Verdict:
     verdict = walk(answer)
     if not all(map(math.isfinite, verdict.nodes.column("z1"))):
-        raise InvalidLogitsError("The target's logits contain values that are not numbers; try another dtype.")
+        raise InvalidLogitsError(
+            "The target's logits contain values that are not numbers (NaN or infinity); try another dtype."
+        )
     return verdict

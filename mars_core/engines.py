@@ -29,3 +29,8 @@ class Engines:
             self._idle[kind] = engine
             while len(self._idle) > MOST:
                 self._idle.popitem(last=False)
+
+    def clear(self) -> None:
+        """Frees what is idle."""
+        with self._lock:
+            self._idle.clear()

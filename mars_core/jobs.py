@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mars_core.types import Given, RunConfig, Status, Step, StopReason
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Runs on one pair, one after the other, each warmed up directly before it; the first that does not complete is the last.
+    """Runs on one pair, one after the other, each warmed up directly before it. One that failed does not hinder the next; a
+    cancelled one is the last.
 
     ``order``: indices of ``configs`` in the order of execution. ``seconds``: of wall clock for all of them, after which the run under
     way is cancelled with reason deadline. ``interval_s``: between two reports of a run; its first step is reported at once.
@@ -42,36 +44,56 @@ class Began(NamedTuple):
 
 
 class Wrote(NamedTuple):
-    """Steps of the run under way, and its text so far."""
+    """Steps of the run under way, and its text so far. With ``last`` there come no more: the next event is how it ended."""
 
     run: int
     steps: tuple[Step, ...]
     text: str
     prefill_s: float
+    peak_memory_bytes: int
+    last: bool
 
 
 class Ended(NamedTuple):
-    """How a run ended."""
+    """How a run ended. ``error``: one sentence, only with status failed."""
 
     run: int
     status: Status
     stop_reason: StopReason
     error: str
-    peak_memory_bytes: int
 
 
 Event = Began | Wrote | Ended
 
 
-class Accelerator(Protocol):
-    """What computes jobs, one at a time."""
-
-    def run(self, job: Job, stop: Stop) -> Generator[Event, None, None]:
-        """The events of ``job``. Closed, the run under way ends before its next step."""
-        ...
+class AcceleratorError(RuntimeError):
+    """Nothing can be computed just now, or the process that did has gone: one sentence."""
 
 
 class Stop(Protocol):
-    """A request to stop that also a process which was forked earlier sees."""
+    """A request to stop, asked for before every step."""
 
     def requested(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileStop:
+    """Stop, as a file that comes to be: also a process that was forked earlier sees it, and only its path crosses."""
+
+    path: str
+
+    def requested(self) -> bool:
+        return Path(self.path).exists()
+
+
+class Accelerator(Protocol):
+    """What computes jobs, one at a time. ``loads``: also of pairs that are not in memory yet."""
+
+    loads: bool
+
+    def run(self, job: Job, stop: Stop) -> Generator[Event, None, None]:
+        """The events of ``job``: for every run Began, Wrote …, Ended. Closed, the run under way ends before its next step.
+
+        Raises AcceleratorError where no run could be begun.
+        """
+        ...

@@ -7,6 +7,7 @@ import platform
 import time
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 import transformers
@@ -23,10 +24,11 @@ from mars_core.engine import Engine
 from mars_core.memory import PeakMemory
 from mars_core.models import Pair
 from mars_core.prompting import encode
+from mars_core.record import trace_of
 from mars_core.rules import RULES
-from mars_core.telemetry import summarise
 from mars_core.types import (
     DrafterConfig,
+    Given,
     PromptConfig,
     RuleConfig,
     RunConfig,
@@ -63,7 +65,7 @@ def _environment(pair: Pair) -> dict[str, str]:
     return {
         "app": __version__,
         "python": platform.python_version(),
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),  # a class of torch's own, which is not to cross
         "transformers": transformers.__version__,
         "platform": platform.platform(),
         "device": f"{pair.device} ({device})",
@@ -82,34 +84,50 @@ class Session:
         """Length of the prompt in tokens, chat template included. Raises ValueError for a prompt that cannot be encoded."""
         return len(encode(self.pair.tokenizer, prompt))
 
-    def start(self, config: RunConfig, *, meter: bool = True) -> Run:
-        """A run that is ready to be iterated. Raises ValueError with one sentence that names what is wrong.
-
-        Without ``meter`` only times and outcomes are known: the measure of what measuring costs.
-        """
+    def check(self, config: RunConfig) -> Checked:
+        """Validates and encodes; takes no memory. Raises ValueError with one sentence that names what is wrong."""
         validate(config, self.pair)
         parameters = RULES[config.rule.name].values(config.rule.parameters)
         config = replace(config, rule=RuleConfig(config.rule.name, parameters))
         ids = encode(self.pair.tokenizer, config.prompt)
         validate_length(config, len(ids), self.pair.context)
-        return Run(self.pair, config, ids, meter)
+        return Checked(config, tuple(ids))
+
+    def start(self, config: RunConfig, *, meter: bool = True) -> Run:
+        """A run that is ready to be iterated, with its caches. Raises ValueError as ``check``, and what the lack of memory raises.
+
+        Without ``meter`` only times and outcomes are known: the measure of what measuring costs.
+        """
+        return Run(self.pair, *self.check(config), meter)
+
+    def given(self, config: RunConfig) -> tuple[tuple[Given, ...], str]:
+        """The tokens that ``config`` gives, and their text."""
+        assembler = Assembler(self.pair.tokenizer, self.pair.pieces, config.prompt.stop, config.prefix)
+        return assembler.given, assembler.text
+
+
+class Checked(NamedTuple):
+    """A configuration that can be run, its parameters complete, and its prompt."""
+
+    config: RunConfig
+    prompt_ids: tuple[int, ...]
 
 
 class Run:
     """One generation. Iterate it for its Steps; ``trace`` is available at any time, before the end with status cancelled."""
 
-    def __init__(self, pair: Pair, config: RunConfig, prompt_ids: list[int], meter: bool) -> None:
+    def __init__(self, pair: Pair, config: RunConfig, prompt_ids: tuple[int, ...], meter: bool) -> None:
         self._pair = pair
-        self._prompt_ids = prompt_ids
+        self.prompt_ids = prompt_ids
         length = len(prompt_ids) + len(config.prefix) + config.max_new_tokens
         self._kind, self._engine = _engine(pair, config, length, meter)
-        self._config = replace(config, environment={**config.environment, "path": self._engine.path})
+        self.config = replace(config, environment={**config.environment, "path": self._engine.path})
         self._assembler = Assembler(pair.tokenizer, pair.pieces, config.prompt.stop, config.prefix)
         self._steps: list[Step] = []
-        self._prefill_s = math.nan
-        self._status = Status.CANCELLED
-        self._stop_reason = StopReason.CANCELLED
-        self._error = ""
+        self.prefill_s = math.nan
+        self.status = Status.CANCELLED
+        self.stop_reason = StopReason.CANCELLED
+        self.error = ""
         self._cancelled = False
         self._stepping = self._generate()
         self._peak = PeakMemory(pair.device)
@@ -118,6 +136,14 @@ class Run:
     def text(self) -> str:
         """The text so far, the given beginning included."""
         return self._assembler.text
+
+    @property
+    def given(self) -> tuple[Given, ...]:
+        return self._assembler.given
+
+    @property
+    def peak_memory_bytes(self) -> int:
+        return self._peak.bytes()
 
     def __iter__(self) -> Iterator[Step]:
         return self
@@ -128,47 +154,36 @@ class Run:
         try:
             return next(self._stepping)
         except (RuntimeError, ValueError, MemoryError) as error:
-            self._finish(Status.FAILED, StopReason.ERROR, _sentence(error))
+            self._finish(Status.FAILED, StopReason.ERROR, failure(error, str(self._pair.device)))
             raise
 
-    def cancel(self) -> None:
+    def cancel(self, why: StopReason = StopReason.CANCELLED) -> None:
         """Ends the run before its next step, from any thread; a run that has ended stays as it is."""
+        if not self._cancelled and self.status is Status.CANCELLED:
+            self.stop_reason = why
         self._cancelled = True
 
     def trace(self) -> Trace:
         """What happened so far."""
-        first = self._steps[0].elapsed_s if self._steps else math.nan
-        return Trace(
-            config=self._config,
-            status=self._status,
-            stop_reason=self._stop_reason,
-            prompt_ids=tuple(self._prompt_ids),
-            text=self._assembler.text,
-            steps=tuple(self._steps),
-            summary=summarise(
-                self._steps,
-                prompt_tokens=len(self._prompt_ids),
-                prefill_s=self._prefill_s,
-                ttft_s=first,
-                peak_memory_bytes=self._peak.bytes(),
-            ),
-            error=self._error,
-            given=self._assembler.given,
-        )
+        return trace_of(
+            self.config, self.prompt_ids, self.given, self._steps, self.text, status=self.status,
+            stop_reason=self.stop_reason, error=self.error, prefill_s=self.prefill_s,
+            peak_memory_bytes=self.peak_memory_bytes,
+        )  # fmt: skip
 
     def _generate(self) -> Iterator[Step]:
-        given = len(self._config.prefix)
-        read = [*self._prompt_ids, *self._config.prefix]
+        given = len(self.config.prefix)
+        read = [*self.prompt_ids, *self.config.prefix]
         started = time.perf_counter()
         self._engine.prefill(read)
-        self._prefill_s = time.perf_counter() - started
+        self.prefill_s = time.perf_counter() - started
         reason = StopReason.LENGTH
-        for raw in self._engine.steps(read, self._config.max_new_tokens, self._config.seed, given):
+        for raw in self._engine.steps(read, self.config.max_new_tokens, self.config.seed, given):
             started += raw.set_up_s  # recordings serve later runs too, and are no part of this one's time
             step, stopped = self._assembler.step(raw, time.perf_counter() - started)
             if stopped or raw.eos:
                 reason = StopReason.STOP_STRING if stopped else StopReason.EOS
-            ended = reason is not StopReason.LENGTH or self._assembler.count == given + self._config.max_new_tokens
+            ended = reason is not StopReason.LENGTH or self._assembler.count == given + self.config.max_new_tokens
             self._steps.append(self._assembler.close(step) if ended else step)
             if ended:
                 self._finish(Status.COMPLETED, reason, "")
@@ -179,14 +194,20 @@ class Run:
             started += time.perf_counter() - paused  # what the consumer does between two steps is not the run's time
 
     def _finish(self, status: Status, reason: StopReason, error: str) -> None:
-        self._status, self._stop_reason, self._error = status, reason, error
+        self.status, self.stop_reason, self.error = status, reason, error
         if self._pair.graphs and status is Status.COMPLETED:
             self._pair.engines.give_back(self._kind, self._engine)
 
 
-def _sentence(error: BaseException) -> str:
-    """One line, without the stack of a library's message."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+def failure(error: BaseException, device: str) -> str:
+    """Why a run failed, in one sentence without the stack of a library's message."""
+    message = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or any(each in message for each in _NO_MEMORY):
+        return f"The memory of {device} ran out; take a shorter prompt, fewer new tokens or a smaller pair."
+    return message
+
+
+_NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")  # torch on a CPU, on Windows, on CUDA
 
 
 def _engine(pair: Pair, config: RunConfig, tokens: int, meter: bool) -> tuple[Hashable, Engine]:

@@ -36,7 +36,7 @@ def cell(value: object) -> str:
         case datetime():
             return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         case list() | dict():
-            return readable(json.dumps(_finite(value), ensure_ascii=False))
+            return readable(json.dumps(finite(value), ensure_ascii=False))
         case _:
             return str(value)
 
@@ -80,10 +80,10 @@ def _alternatives(values: Sequence[str]) -> list[str]:
     ]  # fmt: skip
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """``value`` as JSON can hold it: nan is null, infinities are words."""
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     if isinstance(value, list):
-        return [_finite(item) for item in value]
-    return {key: _finite(item) for key, item in value.items()} if isinstance(value, dict) else value
+        return [finite(item) for item in value]
+    return {key: finite(item) for key, item in value.items()} if isinstance(value, dict) else value

@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, Update, or_, selec
 from storage.database import clock
 from storage.errors import ClaimLost, StorageError
 from storage.records import check_id, new_id, unknown
+from storage.scope import scope_of
 from storage.study_schema import Study, StudyTask
 
 LONGEST_LEASE_S = 86_400.0
@@ -40,14 +41,13 @@ class ClaimRow:
 
 def claim_task(connection: Connection, study_id: str, worker: str, lease_s: float) -> Claim | None:
     """The lowest task that is neither done nor under a claim whose lease lasts. Raises StorageError for an unknown study."""
-    check_id(study_id, "study")
+    check_study(connection, study_id)
     now = clock(connection)
     free = or_(StudyTask.token.is_(None), StudyTask.claimed_until < now)
     lowest = select(StudyTask.task).where(StudyTask.study_id == study_id, StudyTask.done_at.is_(None), free)
     lowest = lowest.order_by(StudyTask.task).limit(1).with_for_update(skip_locked=True)
     task = connection.execute(lowest).scalar_one_or_none()
     if task is None:
-        check_study(connection, study_id)
         return None
     claim = Claim(study_id, task, new_id())
     values = {"token": claim.token, "worker": worker, "claimed_until": now + _lease(lease_s)}
@@ -58,24 +58,22 @@ def claim_task(connection: Connection, study_id: str, worker: str, lease_s: floa
 def beat(connection: Connection, claim: Claim, lease_s: float) -> bool:
     """Prolong a claim; False where it is lost."""
     until = clock(connection) + _lease(lease_s)
-    return connection.execute(_claimed(claim).values(claimed_until=until)).rowcount == 1
+    return connection.execute(_claimed(connection, claim).values(claimed_until=until)).rowcount == 1
 
 
 def release_task(connection: Connection, claim: Claim) -> None:
     """Give a task back; of a lost claim nothing is left to give."""
-    connection.execute(_claimed(claim).values(UNCLAIMED))
+    connection.execute(_claimed(connection, claim).values(UNCLAIMED))
 
 
 def finish_task(connection: Connection, claim: Claim) -> None:
     """Mark the task of a claim as done; ``held`` has found it to be there."""
-    connection.execute(_claimed(claim).values(UNCLAIMED | {"done_at": clock(connection)}))
+    connection.execute(_claimed(connection, claim).values(UNCLAIMED | {"done_at": clock(connection)}))
 
 
 def held(connection: Connection, claim: Claim) -> RowMapping:
     """The row of the claimed task, kept from others until the transaction ends. Raises ClaimLost."""
-    statement = select(StudyTask.worker, StudyTask.comparison_ids).where(
-        StudyTask.study_id == claim.study_id, StudyTask.task == claim.task, StudyTask.token == claim.token
-    )
+    statement = select(StudyTask.worker, StudyTask.comparison_ids).where(*_held(connection, claim))
     row = connection.execute(statement.with_for_update()).mappings().one_or_none()
     if row is None:
         raise ClaimLost(f"Task {claim.task} of the study belongs to this worker no longer; nothing was saved.")
@@ -100,7 +98,8 @@ def release_worker(connection: Connection, study_id: str, worker: str) -> int:
 def check_study(connection: Connection, study_id: str) -> None:
     """Raises StorageError where there is none of this id."""
     check_id(study_id, "study")
-    if connection.execute(select(Study.id).where(Study.id == study_id)).one_or_none() is None:
+    there = select(Study.id).where(Study.id == study_id, *scope_of(connection).studies())
+    if connection.execute(there).one_or_none() is None:
         raise unknown(study_id, "study")
 
 
@@ -110,10 +109,15 @@ def lock_study(connection: Connection, study_id: str) -> None:
     connection.execute(select(Study.id).where(Study.id == study_id).with_for_update())
 
 
-def _claimed(claim: Claim) -> Update:
-    return update(StudyTask).where(
-        StudyTask.study_id == claim.study_id, StudyTask.task == claim.task, StudyTask.token == claim.token
-    )
+def _claimed(connection: Connection, claim: Claim) -> Update:
+    return update(StudyTask).where(*_held(connection, claim))
+
+
+def _held(connection: Connection, claim: Claim) -> tuple[ColumnElement[bool], ...]:
+    same = (StudyTask.study_id == claim.study_id, StudyTask.task == claim.task, StudyTask.token == claim.token)
+    if mine := scope_of(connection).studies():
+        return *same, StudyTask.study_id.in_(select(Study.id).where(*mine))
+    return same
 
 
 def _under_claim(study_id: str) -> tuple[ColumnElement[bool], ...]:

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from sqlalchemy import Connection, RowMapping, delete, insert, select, update
+from sqlalchemy import Connection, RowMapping, insert, select, update
 
 from mars_core.types import PromptConfig
 from storage.errors import StorageError
 from storage.notes import checked_comment, checked_name, checked_tags, haystack
 from storage.records import check_id, new_id, prompt_row, read_prompt, unknown
 from storage.runs import StoredRun, runs_of
-from storage.schema import Comparison
+from storage.schema import Comparison, Sweep
+from storage.scope import scope_of
 from storage.words import Source
 
 
@@ -32,10 +33,16 @@ class StoredComparison:
     sweep_id: str | None = None
 
 
-def add_comparison(connection: Connection, prompt: PromptConfig, source: Source, sweep_id: str | None) -> str:
+def add_comparison(
+    connection: Connection, prompt: PromptConfig, source: Source, sweep_id: str | None, owner: str | None = None
+) -> str:
+    """It belongs to the owner of its sweep, else to ``owner``, else to that of the scope."""
     comparison_id = new_id()
+    if sweep_id is not None:
+        owner = connection.execute(select(Sweep.owner).where(Sweep.id == sweep_id)).scalar_one()
     row = {"id": comparison_id, "created_at": datetime.now(UTC), **prompt_row(prompt)}
     row |= {"source": source, "sweep_id": sweep_id, "search": haystack(prompt.text, "", "", ())}
+    row["owner"] = scope_of(connection).owner if owner is None else owner
     connection.execute(insert(Comparison), row)
     return comparison_id
 
@@ -43,7 +50,7 @@ def add_comparison(connection: Connection, prompt: PromptConfig, source: Source,
 def comparison_row(connection: Connection, comparison_id: str, *, deleted: bool = False) -> RowMapping:
     """Raises StorageError where there is none of this id; a deleted one counts only with ``deleted``."""
     check_id(comparison_id)
-    statement = select(Comparison.__table__).where(Comparison.id == comparison_id)
+    statement = select(Comparison.__table__).where(Comparison.id == comparison_id, *scope_of(connection).comparisons())
     row = connection.execute(statement).mappings().one_or_none()
     if row is None or (row["deleted_at"] is not None and not deleted):
         raise unknown(comparison_id)
@@ -93,11 +100,6 @@ def delete_comparison(connection: Connection, comparison_id: str) -> None:
 def restore_comparison(connection: Connection, comparison_id: str) -> None:
     comparison_row(connection, comparison_id, deleted=True)
     _mark(connection, comparison_id, None)
-
-
-def purge(connection: Connection, before: datetime) -> int:
-    """Remove what was deleted before, with everything below it; how many comparisons that were."""
-    return connection.execute(delete(Comparison).where(Comparison.deleted_at < before)).rowcount
 
 
 def _mark(connection: Connection, comparison_id: str, deleted_at: datetime | None) -> None:

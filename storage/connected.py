@@ -1,7 +1,8 @@
-"""One database, opened: connections to read and to write with. Knows no tables."""
+"""One database, opened: connections to read and to write with, each with the scope of the store. Knows no rows."""
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,8 @@ from platformdirs import user_data_path
 from sqlalchemy import URL, Connection
 
 from storage.database import WRITING, begin, file_of, location_of, open_database, parse_url
-from storage.errors import explained
+from storage.errors import StorageError, explained
+from storage.scope import SCOPE, Everything, Scope
 
 
 class Connected:
@@ -26,6 +28,14 @@ class Connected:
         self.location: str = location_of(parsed)  # for people; holds no password
         self._engine = open_database(parsed)
         self._writing = threading.Lock()
+        self._borrowed = False  # whether another one opened the database, and closes it
+        self.scope: Scope = Everything()
+
+    def scoped(self, scope: Scope) -> Self:
+        """The same connections and the same lock for writers, with another scope. It need not be closed."""
+        narrowed = copy.copy(self)
+        narrowed.scope, narrowed._borrowed = scope, True
+        return narrowed
 
     def __enter__(self) -> Self:
         return self
@@ -36,13 +46,18 @@ class Connected:
         self.close()
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections; only the store that opened them does."""
+        if not self._borrowed:
+            self._end()
+
+    def _end(self) -> None:
         self._engine.dispose()
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A connection on one unchanging state of the database. Keep it briefly: on SQLite it holds up writers."""
         with explained("The database could not be read", self.location), self._engine.connect() as connection:
+            connection = connection.execution_options(**{SCOPE: self.scope})
             if self._engine.dialect.name == "postgresql":
                 connection = connection.execution_options(isolation_level="REPEATABLE READ")
             yield connection
@@ -50,10 +65,12 @@ class Connected:
     @contextmanager
     def _write(self, failure: str, patience_s: float = 0.0) -> Iterator[Connection]:
         """A writing transaction. ``patience_s``: how much longer than usual it may wait for those of other processes."""
+        if not self.scope.writable:
+            raise StorageError(f"{failure}: what a link shows can only be read.")
         with (
             self._writing,
             explained(failure, self.location),
-            self._engine.connect().execution_options(**{WRITING: True}) as connection,
+            self._engine.connect().execution_options(**{WRITING: True, SCOPE: self.scope}) as connection,
             begin(connection, patience_s),
         ):
             yield connection
@@ -62,3 +79,8 @@ class Connected:
 def default_url() -> URL:
     """The SQLite file in this user's data folder."""
     return URL.create("sqlite", database=str(user_data_path("mars-playground", appauthor=False) / "runs.db"))
+
+
+def database_file(url: str | None = None) -> Path | None:
+    """Where a store of this URL keeps its file; None for a server. Raises StorageError."""
+    return file_of(default_url() if url is None else parse_url(url))

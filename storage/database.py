@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +101,17 @@ def safe_journal_mode(version: tuple[int, ...]) -> str:
     return "WAL" if version >= WAL_SAFE else "DELETE"
 
 
+def known_schemas() -> frozenset[str]:
+    """The revisions that this version can read or bring up to date."""
+    return frozenset(script.revision for script in _scripts().walk_revisions())
+
+
+@cache
+def _scripts() -> ScriptDirectory:
+    """The migrations; reading them takes longer than looking whether one is needed."""
+    return ScriptDirectory(str(_MIGRATIONS))
+
+
 def _create(url: URL) -> Engine:
     dumps = partial(json.dumps, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     if url.get_backend_name() == "sqlite":
@@ -118,6 +129,7 @@ def _set_pragmas(connection: sqlite3.Connection, _record: Any) -> None:
     connection.isolation_level = None  # transactions are begun by _begin, not by the driver
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA secure_delete = ON")  # what is removed for good is in no copy of the file either
 
 
 def _begin(connection: Connection) -> None:
@@ -126,9 +138,8 @@ def _begin(connection: Connection) -> None:
 
 
 def _prepare(engine: Engine, location: str) -> None:
-    scripts = ScriptDirectory(str(_MIGRATIONS))
     with engine.connect() as connection:
-        current = _is_current(connection, scripts, location)
+        current = _is_current(connection, location)
     if engine.dialect.name == "sqlite":
         _set_journal(engine)
     if current:
@@ -136,20 +147,19 @@ def _prepare(engine: Engine, location: str) -> None:
     with _MIGRATING, engine.connect().execution_options(**{WRITING: True}) as connection, connection.begin():
         if engine.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
-        if not _is_current(connection, scripts, location):
+        if not _is_current(connection, location):
             _upgrade(connection)
 
 
-def _is_current(connection: Connection, scripts: ScriptDirectory, location: str) -> bool:
+def _is_current(connection: Connection, location: str) -> bool:
     """Whether nothing is to be migrated. Raises StorageError for a revision that is not known here."""
     present = set(MigrationContext.configure(connection).get_current_heads())
-    known = {script.revision for script in scripts.walk_revisions()}
-    if unknown := sorted(present - known):
+    if unknown := sorted(present - known_schemas()):
         raise StorageError(
             f"The database has the schema {unknown[0]!r}, which this version of MARS Playground does not know; it was "
             f"made by a newer version ({location}). Update the app or choose another database; nothing was changed."
         )
-    return present == set(scripts.get_heads())
+    return present == set(_scripts().get_heads())
 
 
 def _upgrade(connection: Connection) -> None:

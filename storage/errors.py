@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from sqlite3 import Error as SqliteError
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
@@ -13,6 +14,8 @@ _ADVICE = (
     ("database is locked", "Another program is writing to it; try again when it has finished."),
     ("readonly database", "Make the file and its folder writable."),
     ("unable to open database file", "Check that the path names a file in a folder that may be written to."),
+    ("malformed", "The file is damaged: move it away or put a backup in its place."),
+    ("permission denied", "Make the file and its folder writable."),
     ("not a database", "Move the file away or choose another one."),
 )
 
@@ -30,7 +33,7 @@ def explained(action: str, location: str) -> Iterator[None]:
     """Turn database errors inside into a StorageError: ``action`` (what did not happen), why, where, the way out."""
     try:
         yield
-    except (SQLAlchemyError, OverflowError, LookupError, OSError) as error:
+    except (SQLAlchemyError, SqliteError, OverflowError, LookupError, OSError) as error:
         if isinstance(error, KeyError | IndexError):  # a mistake in the program; a word unknown to an Enum is neither
             raise
         reason = _reason(error)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import select
 
-from storage.schema import Step
+from storage.schema import Comparison, Run, Step
 from storage.store import RunStore
 
 RUNS_A_READ = 500
@@ -17,7 +17,9 @@ def kept_by_step(store: RunStore, run_ids: Sequence[str]) -> dict[str, tuple[int
     found: dict[str, list[int]] = {}
     for start in range(0, len(run_ids), RUNS_A_READ):
         wanted = Step.run_id.in_(run_ids[start : start + RUNS_A_READ])
-        statement = select(Step.run_id, Step.kept).where(wanted).order_by(Step.run_id, Step.step)
+        statement = select(Step.run_id, Step.kept).join(Run, Run.id == Step.run_id)
+        statement = statement.join(Comparison, Comparison.id == Run.comparison_id)
+        statement = statement.where(wanted, *store.scope.comparisons()).order_by(Step.run_id, Step.step)
         with store.read() as connection:
             for run_id, kept in connection.execute(statement):
                 found.setdefault(run_id, []).append(kept)

@@ -33,7 +33,7 @@ from storage.database import clock
 from storage.errors import ClaimLost
 from storage.runs import NewRun, add_run
 from storage.schema import Comparison, Run
-from storage.study_schema import StudyResult, StudyTask
+from storage.study_schema import Study, StudyResult, StudyTask
 from storage.text import ESCAPE
 from storage.words import Source
 
@@ -67,7 +67,7 @@ def save_result(
     if connection.execute(select(StudyResult.lane).filter_by(**place)).first():
         raise ClaimLost(f"Lane {lane} of task {claim.task} of the study has a result; nothing was saved.")
     prompts = [trace.config.prompt for trace in traces]
-    comparison_ids = _comparisons(connection, task["comparison_ids"], prompts)
+    comparison_ids = _comparisons(connection, claim.study_id, task["comparison_ids"], prompts)
     for run, comparison_id in zip(new, comparison_ids, strict=False):
         add_run(connection, comparison_id, run)
     if comparison_ids != task["comparison_ids"]:
@@ -142,14 +142,19 @@ def _failed(connection: Connection, study_id: str) -> Sequence[Found]:
     return connection.execute(statement.with_for_update(of=StudyTask)).all()
 
 
-def _comparisons(connection: Connection, known: Sequence[str], prompts: Sequence[PromptConfig]) -> list[str]:
-    """The comparison of each turn: what is there, also if it is deleted, else a new one."""
+def _comparisons(
+    connection: Connection, study_id: str, known: Sequence[str], prompts: Sequence[PromptConfig]
+) -> list[str]:
+    """The comparison of each turn: what is there, also if it is deleted, else a new one, which is the study's owner's."""
     found = list(known)
+    owner = select(Study.owner).where(Study.id == study_id)
     for turn, prompt in enumerate(prompts):
         there = select(Comparison.__table__).where(Comparison.id == found[turn]) if turn < len(found) else None
         row = None if there is None else connection.execute(there).mappings().one_or_none()
         if row is None:
-            found[turn : turn + 1] = [add_comparison(connection, prompt, Source.STUDY, None)]
+            found[turn : turn + 1] = [
+                add_comparison(connection, prompt, Source.STUDY, None, connection.execute(owner).scalar_one())
+            ]
         else:
             check_prompt(row, prompt)
     return found

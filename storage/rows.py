@@ -66,7 +66,7 @@ _TOKEN: Columns = (
 )
 RUN_COLUMNS: Columns = (
     *_RUN[:3],
-    *_all(Comparison, "id", "created_at", "deleted_at", "search"),
+    *_all(Comparison, "id", "created_at", "deleted_at", "search", "owner"),
     *_all(Run, "id", "comparison_id"),
 )
 TOKEN_COLUMNS: Columns = (*_RUN, *_TOKEN)
@@ -115,7 +115,9 @@ def vote_pieces(store: RunStore, comparison_ids: Iterable[str] | None = None) ->
 def _run_pieces(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Piece]:
     for page in _pages(store, wanted):
         statement = select(*_stored(RUN_COLUMNS)).join(Comparison, Comparison.id == Run.comparison_id)
-        statement = statement.where(Run.comparison_id.in_(page)).order_by(Run.lane, Run.execution_order)
+        statement = statement.where(*store.scope.comparisons(), Run.comparison_id.in_(page)).order_by(
+            Run.lane, Run.execution_order
+        )
         if rows := _fetch(store, statement):
             place = [column.name for column in RUN_COLUMNS].index("comparison_id")
             yield _piece(RUN_COLUMNS, sorted(rows, key=lambda row: page.index(row[place])))
@@ -154,7 +156,10 @@ def _together(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[He
     """The runs in order, as many at a time as have STEPS_A_READ steps in all, or one: reading short ones singly takes longer."""
     held: list[Head] = []
     for page in _pages(store, wanted):
-        statement = select(*_stored(_RUN), Run.steps.label("steps")).where(Run.comparison_id.in_(page))
+        statement = select(*_stored(_RUN), Run.steps.label("steps")).join(
+            Comparison, Comparison.id == Run.comparison_id
+        )
+        statement = statement.where(*store.scope.comparisons(), Run.comparison_id.in_(page))
         rows = _fetch(store, statement.order_by(Run.lane, Run.execution_order))
         names = (*(column.name for column in _RUN), "steps")
         runs = [dict(zip(names, row, strict=True)) for row in rows]
@@ -189,7 +194,8 @@ def _pages(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[str]]
         for start in range(0, len(wanted), COMPARISONS_A_READ):
             yield list(wanted[start : start + COMPARISONS_A_READ])
         return
-    statement = select(Comparison.created_at, Comparison.id).where(Comparison.deleted_at.is_(None))
+    statement = select(Comparison.created_at, Comparison.id)
+    statement = statement.where(Comparison.deleted_at.is_(None), *store.scope.comparisons())
     statement = statement.order_by(Comparison.created_at, Comparison.id)
     page = _fetch(store, statement.limit(COMPARISONS_A_READ))
     while page:
@@ -208,6 +214,7 @@ def _checked(store: RunStore, comparison_ids: Iterable[str] | None) -> list[str]
     for start in range(0, len(wanted), _CHECK_A_READ):
         asked = wanted[start : start + _CHECK_A_READ]
         statement = select(Comparison.id).where(Comparison.id.in_(asked), Comparison.deleted_at.is_(None))
+        statement = statement.where(*store.scope.comparisons())
         known = {id_ for (id_,) in _fetch(store, statement)}
         if missing := [comparison_id for comparison_id in asked if comparison_id not in known]:
             raise unknown(missing[0])

@@ -24,6 +24,7 @@ from storage.records import (
     unknown,
 )
 from storage.schema import Comparison, Run, Step, Token
+from storage.scope import scope_of
 
 RECORDS_A_READ = 500
 _PROMPT = ("prompt", "system", "chat", "stop")
@@ -95,7 +96,7 @@ def records(connection: Connection, run_ids: Sequence[str]) -> tuple[RunRecord, 
     wanted = list(dict.fromkeys(run_ids))
     found: dict[str, RunRecord] = {}
     for start in range(0, len(wanted), RECORDS_A_READ):
-        statement = _records().where(Run.id.in_(wanted[start : start + RECORDS_A_READ]))
+        statement = _records(connection).where(Run.id.in_(wanted[start : start + RECORDS_A_READ]))
         found |= {row["id"]: _record(row) for row in connection.execute(statement).mappings()}
     if missing := [run_id for run_id in wanted if run_id not in found]:
         raise unknown(missing[0], "run")
@@ -106,7 +107,7 @@ def texts(connection: Connection, run_ids: Sequence[str]) -> dict[str, str]:
     """Id → text, without the runs that are not there, or whose comparison is deleted."""
     found: dict[str, str] = {}
     there = select(Run.id, Run.text).join(Comparison, Comparison.id == Run.comparison_id)
-    there = there.where(Comparison.deleted_at.is_(None))
+    there = there.where(Comparison.deleted_at.is_(None), *scope_of(connection).comparisons())
     for start in range(0, len(run_ids), RECORDS_A_READ):
         rows = connection.execute(there.where(Run.id.in_(run_ids[start : start + RECORDS_A_READ])))
         found |= {id_: text for id_, text in rows}
@@ -117,6 +118,7 @@ def traces(connection: Connection, run_ids: Sequence[str]) -> dict[str, Trace]:
     """Id → trace, without the runs that are not there; a deleted comparison's are."""
     prompt = (Comparison.__table__.c[name] for name in _PROMPT)
     there = select(Run.__table__, *prompt).join(Comparison, Comparison.id == Run.comparison_id)
+    there = there.where(*scope_of(connection).comparisons())
     found: dict[str, Trace] = {}
     for start in range(0, len(run_ids), RECORDS_A_READ):
         asked = there.where(Run.id.in_(run_ids[start : start + RECORDS_A_READ]))
@@ -132,11 +134,12 @@ def _stored(connection: Connection, run: RowMapping, prompt: PromptConfig) -> St
     return StoredRun(run["id"], run["lane"], run["execution_order"], read_trace(run, prompt, *rows))
 
 
-def _records() -> Any:
+def _records(connection: Connection) -> Any:
     run = [column for column in Run.__table__.columns if column.name not in _NOT_IN_RECORDS]
     comparison = Comparison.__table__.c
     statement = select(*run, *(comparison[name] for name in _PROMPT), comparison.name)
-    return statement.join(Comparison, Comparison.id == Run.comparison_id).where(Comparison.deleted_at.is_(None))
+    statement = statement.join(Comparison, Comparison.id == Run.comparison_id)
+    return statement.where(Comparison.deleted_at.is_(None), *scope_of(connection).comparisons())
 
 
 def _record(row: RowMapping) -> RunRecord:

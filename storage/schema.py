@@ -1,4 +1,4 @@
-"""The tables: comparison → runs → steps → tokens; sweep → comparisons; comparison → vote. Those of studies: study_schema.py.
+"""The tables: comparison → runs → steps → tokens; sweep → comparisons; comparison → vote. More: study_schema.py, share_schema.py.
 
 Made only by the migrations, with which a test compares these models: a change here needs a new file in migrations/versions.
 
@@ -34,6 +34,7 @@ Words = Annotated[str, mapped_column(SafeText)]
 Json = Annotated[Any, mapped_column(SafeJson, nullable=False)]
 Number = Annotated[float, mapped_column(Real, nullable=True)]
 EMPTY = text("''")  # default of columns that a later migration added
+Owner = Annotated[str, mapped_column(String(64), server_default=EMPTY)]  # empty: everybody
 Large = Annotated[int, mapped_column(BigInteger)]
 
 
@@ -57,20 +58,25 @@ class Sweep(Base):
     """Many runs over a grid of settings. ``plan`` and ``results`` are what evaluation makes of them."""
 
     __tablename__ = "sweeps"
-    __table_args__ = (Index(None, "created_at", "id"),)
+    __table_args__ = (Index(None, "created_at", "id"), Index(None, "owner", "created_at", "id"))
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)  # uuid4, hexadecimal
     created_at: Mapped[datetime] = mapped_column(UtcTime)
     status: Mapped[Status] = mapped_column(words(Status))
     plan: Mapped[Any] = mapped_column(ExactJson, nullable=False)  # an object
     results: Mapped[Any] = mapped_column(ExactJson, nullable=False)  # list of objects
+    owner: Mapped[Owner]
 
 
 class Comparison(Base):
     """One prompt that was run in one or more lanes."""
 
     __tablename__ = "comparisons"
-    __table_args__ = (Index(None, "deleted_at", "created_at", "id", "source"),)  # a list, and what it leaves out
+    __table_args__ = (
+        Index(None, "deleted_at", "created_at", "id", "source"),  # a list, and what it leaves out
+        Index(None, "owner", "deleted_at", "created_at", "id", "source"),  # the same of one owner
+        Index(None, "sweep_id"),
+    )
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)  # uuid4, hexadecimal
     created_at: Mapped[datetime] = mapped_column(UtcTime)
@@ -85,6 +91,7 @@ class Comparison(Base):
     sweep_id: Mapped[str | None] = mapped_column(ForeignKey(Sweep.id, ondelete="SET NULL"))
     deleted_at: Mapped[datetime | None] = mapped_column(UtcTime)  # NULL: it is there
     search: Mapped[str] = mapped_column(Text, server_default=EMPTY)  # storage.search.haystack of the texts above
+    owner: Mapped[Owner]
 
 
 class Run(Base):

@@ -13,12 +13,13 @@ from enum import StrEnum
 from typing import Any
 
 import pandas as pd
-from sqlalchemy import ColumnElement, Connection, FromClause, case, exists, func, select, type_coerce
+from sqlalchemy import ColumnElement, Connection, FromClause, and_, case, exists, func, select, type_coerce
 
 from mars_core.types import Status
 from storage.columns import SafeText
 from storage.listing import Query, check_page, frame, latest_first, rows
 from storage.schema import Comparison, Run
+from storage.scope import scope_of
 from storage.text import decode, encode, folded
 from storage.words import Source
 
@@ -73,14 +74,14 @@ class Choices:
 
 def find(connection: Connection, search: Search) -> Found:
     check_page(search.limit, search.offset)
-    conditions = _conditions(search, connection.dialect.name)
+    conditions = (*_conditions(search, connection.dialect.name), *scope_of(connection).comparisons())
     every = select(func.count()).select_from(Comparison).where(Comparison.deleted_at.is_(None), *conditions)
     page = _sorted(rows().where(*conditions), search, connection.dialect.name).limit(search.limit).offset(search.offset)
     return Found(connection.execute(every).scalar_one(), frame(connection, page))
 
 
 def choices(connection: Connection) -> Choices:
-    live = Comparison.deleted_at.is_(None)
+    live = and_(Comparison.deleted_at.is_(None), *scope_of(connection).comparisons())
     runs = select(_rule_name(), Run.target).join(Comparison, Comparison.id == Run.comparison_id).where(live).distinct()
     used = connection.execute(runs).all()
     tag = _tags(connection.dialect.name)

@@ -10,30 +10,25 @@ import pandas as pd
 from sqlalchemy import func, select
 
 from mars_core.types import PromptConfig, Status, Trace
-from storage import comparisons, runs, search, sweeps, votes
+from storage import comparisons, owners, runs, search, sweeps, votes
 from storage.comparisons import StoredComparison
 from storage.listing import COLUMNS, check_page, frame, latest_first, rows
+from storage.owner_store import OwnerStore
 from storage.records import check_numbering
 from storage.runs import RunRecord
 from storage.schema import Comparison
 from storage.search import Choices, Found, Search
-from storage.study_store import StudyStore
 from storage.sweeps import StoredSweep
 from storage.votes import StoredVote
 from storage.words import Choice, Source
 
 
-class RunStore(StudyStore):
+class RunStore(OwnerStore):
     """The runs and studies in one database: ``sqlite:////folder/file.db`` or ``postgresql://…``; None: a file in the data folder.
 
     May be used from several threads; writes are made one after the other. Every method raises StorageError when the
     database fails, and then nothing has been changed.
     """
-
-    def of(self, owner: str | None) -> RunStore:
-        """The same database, in which only what belongs to ``owner`` is there; None: everything."""
-        del owner
-        return self
 
     def new_comparison(
         self, prompt: PromptConfig, *, source: Source = Source.COMPARE, sweep_id: str | None = None
@@ -76,9 +71,9 @@ class RunStore(StudyStore):
             comparisons.restore_comparison(connection, comparison_id)
 
     def purge(self, before: datetime) -> int:
-        """Remove for good what was deleted before, with its runs, steps, tokens and vote; how many comparisons that were."""
-        with self._write("Deleted comparisons were not removed") as connection:
-            return comparisons.purge(connection, before)
+        """Remove for good what was deleted before, with its runs, steps, tokens and vote, a few comparisons at a time; how many."""
+        put_away = Comparison.deleted_at < before
+        return self._until_none("Deleted comparisons were not all removed", owners.remove_comparisons, put_away)
 
     def load(self, comparison_id: str) -> StoredComparison:
         """A comparison with the traces that were saved. Raises StorageError where there is none of this id."""
@@ -88,7 +83,8 @@ class RunStore(StudyStore):
     def count(self) -> int:
         """How many comparisons there are."""
         with self.read() as connection:
-            every = select(func.count()).select_from(Comparison).where(Comparison.deleted_at.is_(None))
+            every = select(func.count()).select_from(Comparison)
+            every = every.where(Comparison.deleted_at.is_(None), *self.scope.comparisons())
             return connection.execute(every).scalar_one()
 
     def comparisons(self, *, limit: int = 200, offset: int = 0) -> pd.DataFrame:
@@ -100,7 +96,8 @@ class RunStore(StudyStore):
         """
         check_page(limit, offset)
         with self.read() as connection:
-            return frame(connection, latest_first(rows()).limit(limit).offset(offset))[list(COLUMNS)]
+            page = latest_first(rows().where(*self.scope.comparisons()))
+            return frame(connection, page.limit(limit).offset(offset))[list(COLUMNS)]
 
     def find(self, search_for: Search) -> Found:
         """One page of the comparisons that were asked for.

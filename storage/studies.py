@@ -15,6 +15,7 @@ from storage.errors import StorageError
 from storage.notes import checked_name
 from storage.records import new_id
 from storage.schema import Comparison
+from storage.scope import scope_of
 from storage.study_schema import Study, StudyResult, StudyTask
 
 MOST_TASKS = 1_000_000
@@ -71,6 +72,7 @@ def add_study(connection: Connection, name: str, plan: Mapping[str, Any], tasks:
         raise StorageError(f"tasks is {tasks}; it must be 1 to {MOST_TASKS:,}.")
     study_id = new_id()
     row = {"id": study_id, "created_at": clock(connection), "name": checked_name(name), "tasks": tasks, "plan": plan}
+    row["owner"] = scope_of(connection).owner
     connection.execute(insert(Study), row)
     numbers = select(literal(0).label("task")).cte("numbers", recursive=True)
     numbers = numbers.union_all(select(numbers.c.task + 1).where(numbers.c.task + 1 < tasks))
@@ -88,6 +90,7 @@ def load_study(connection: Connection, study_id: str) -> StoredStudy:
 def latest_studies(connection: Connection, limit: int) -> tuple[StudyHead, ...]:
     """Latest first, without their plans."""
     statement = select(Study.id, Study.created_at, Study.name, Study.tasks, _done())
+    statement = statement.where(*scope_of(connection).studies())
     rows = connection.execute(statement.order_by(Study.created_at.desc(), Study.id.desc()).limit(limit))
     return tuple(StudyHead(*row) for row in rows)
 

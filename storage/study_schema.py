@@ -12,7 +12,7 @@ from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from storage.columns import ExactJson, SafeJson, UtcTime
-from storage.schema import Base, Json, Words, words
+from storage.schema import Base, Json, Owner, Words, words
 from storage.words import Preferred
 
 _OPEN = text("done_at IS NULL")
@@ -22,13 +22,14 @@ class Study(Base):
     """A plan of tasks. ``plan`` is what evaluation makes of it."""
 
     __tablename__ = "studies"
-    __table_args__ = (Index(None, "created_at", "id"),)
+    __table_args__ = (Index(None, "created_at", "id"), Index(None, "owner", "created_at", "id"))
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)  # uuid4, hexadecimal
     created_at: Mapped[datetime] = mapped_column(UtcTime)
     name: Mapped[Words]
     tasks: Mapped[int]
     plan: Mapped[Any] = mapped_column(ExactJson, nullable=False)  # an object
+    owner: Mapped[Owner]
 
 
 class StudyTask(Base):

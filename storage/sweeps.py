@@ -12,6 +12,7 @@ from sqlalchemy import Connection, RowMapping, insert, select, update
 from mars_core.types import Status
 from storage.records import check_id, new_id, unknown
 from storage.schema import Sweep
+from storage.scope import scope_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class StoredSweep:
 
 def add_sweep(connection: Connection, plan: Mapping[str, Any]) -> str:
     row = {"id": new_id(), "created_at": datetime.now(UTC), "status": Status.CANCELLED, "plan": plan, "results": []}
+    row["owner"] = scope_of(connection).owner
     connection.execute(insert(Sweep), row)
     return str(row["id"])
 
@@ -34,7 +36,8 @@ def add_sweep(connection: Connection, plan: Mapping[str, Any]) -> str:
 def check_sweep(connection: Connection, sweep_id: str) -> None:
     """Raises StorageError where there is none of this id."""
     check_id(sweep_id, "sweep")
-    if connection.execute(select(Sweep.id).where(Sweep.id == sweep_id)).one_or_none() is None:
+    there = select(Sweep.id).where(Sweep.id == sweep_id, *scope_of(connection).sweeps())
+    if connection.execute(there).one_or_none() is None:
         raise unknown(sweep_id, "sweep")
 
 
@@ -46,7 +49,7 @@ def update_sweep(connection: Connection, sweep_id: str, status: Status, results:
 
 def load_sweep(connection: Connection, sweep_id: str) -> StoredSweep:
     check_id(sweep_id, "sweep")
-    statement = select(Sweep.__table__).where(Sweep.id == sweep_id)
+    statement = select(Sweep.__table__).where(Sweep.id == sweep_id, *scope_of(connection).sweeps())
     row = connection.execute(statement).mappings().one_or_none()
     if row is None:
         raise unknown(sweep_id, "sweep")
@@ -54,7 +57,8 @@ def load_sweep(connection: Connection, sweep_id: str) -> StoredSweep:
 
 
 def latest_sweeps(connection: Connection, limit: int) -> tuple[StoredSweep, ...]:
-    statement = select(Sweep.__table__).order_by(Sweep.created_at.desc(), Sweep.id.desc()).limit(limit)
+    statement = select(Sweep.__table__).where(*scope_of(connection).sweeps())
+    statement = statement.order_by(Sweep.created_at.desc(), Sweep.id.desc()).limit(limit)
     return tuple(_stored(row) for row in connection.execute(statement).mappings())
 
 

@@ -14,6 +14,7 @@ from storage.errors import StorageError
 from storage.notes import checked_comment
 from storage.records import check_id, new_id, rule_label, unknown
 from storage.schema import Comparison, Run, Vote
+from storage.scope import scope_of
 from storage.words import Choice
 
 _LEFT, _RIGHT = aliased(Run), aliased(Run)
@@ -58,20 +59,20 @@ def add_vote(
 
 def comment_vote(connection: Connection, vote_id: str, comment: str) -> None:
     check_id(vote_id, "vote")
-    if connection.execute(_votes().where(Vote.id == vote_id)).first() is None:
+    if connection.execute(_votes(connection).where(Vote.id == vote_id)).first() is None:
         raise unknown(vote_id, "vote")
     connection.execute(update(Vote).where(Vote.id == vote_id).values(comment=checked_comment(comment)))
 
 
 def all_votes(connection: Connection) -> tuple[StoredVote, ...]:
     """Latest first."""
-    rows = connection.execute(_votes().order_by(Vote.created_at.desc(), Vote.id.desc())).mappings()
+    rows = connection.execute(_votes(connection).order_by(Vote.created_at.desc(), Vote.id.desc())).mappings()
     return tuple(map(_stored, rows))
 
 
 def votes_of(connection: Connection, comparison_ids: list[str]) -> tuple[StoredVote, ...]:
     """In the order of the comparisons."""
-    rows = connection.execute(_votes().where(Vote.comparison_id.in_(comparison_ids))).mappings()
+    rows = connection.execute(_votes(connection).where(Vote.comparison_id.in_(comparison_ids))).mappings()
     return tuple(map(_stored, sorted(rows, key=lambda row: comparison_ids.index(row["comparison_id"]))))
 
 
@@ -84,7 +85,7 @@ def _run(connection: Connection, comparison_id: str, lane: int) -> str:
     return found
 
 
-def _votes() -> Select[*tuple[Any, ...]]:
+def _votes(connection: Connection) -> Select[*tuple[Any, ...]]:
     rules = [
         getattr(run, name).label(f"{side}_{name}")
         for side, run in (("left", _LEFT), ("right", _RIGHT))
@@ -94,7 +95,8 @@ def _votes() -> Select[*tuple[Any, ...]]:
         Comparison, Comparison.id == Vote.comparison_id
     )
     statement = statement.join(_LEFT, _LEFT.id == Vote.left_run_id).join(_RIGHT, _RIGHT.id == Vote.right_run_id)
-    return statement.where(Comparison.deleted_at.is_(None))
+    scope = scope_of(connection)
+    return statement.where(Comparison.deleted_at.is_(None), *scope.comparisons(), *scope.votes())
 
 
 def _stored(row: RowMapping) -> StoredVote:

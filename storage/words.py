@@ -1,4 +1,4 @@
-"""The words that the database keeps of its own: where a comparison comes from, what a voter or a judge chose. Knows no tables."""
+"""The words that the database keeps of its own: origin of a comparison, kind of a link, choice of a voter or a judge. Knows no tables."""
 
 from __future__ import annotations
 
@@ -11,6 +11,14 @@ class Source(StrEnum):
     COMPARE = "compare"
     SWEEP = "sweep"
     VOTE = "vote"
+    STUDY = "study"
+
+
+class Shared(StrEnum):
+    """What a link can show."""
+
+    COMPARISON = "comparison"
+    SWEEP = "sweep"
     STUDY = "study"
 
 

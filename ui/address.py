@@ -17,6 +17,7 @@ import gradio as gr
 
 from mars_core.types import Status
 from storage import Source
+from ui.event_data import said_of
 from ui.token_view import asset, to_json
 
 TABS = ("compare", "sweep", "quality", "history", "votes", "about")  # the first is what an address without a tab shows
@@ -26,8 +27,9 @@ SOURCES = (*(source.value for source in Source), EVERYTHING)
 LONGEST = 200  # characters of a search field
 MOST_NAMED = 50  # runs that an address may name
 ID = re.compile("[0-9a-f]{32}")
+TOKEN = re.compile("[A-Za-z0-9_-]{32,128}")
 _SEARCH = ("text", "rule", "target", "status", "source", "tag", "since", "until")
-_HISTORY = ("comparison", "runs", *_SEARCH, "sort", "page")
+_HISTORY = ("comparison", "runs", *_SEARCH, "sort", "page", "share")
 NAMES = ("tab", "sweep", "study", *_HISTORY)
 
 
@@ -35,7 +37,8 @@ NAMES = ("tab", "sweep", "study", *_HISTORY)
 class Address:
     """A view of the page. ``since`` and ``until`` are ISO dates in the visitor's zone; ``page`` counts from 1.
 
-    ``zone``: minutes by which the visitor's clock is behind UTC, as a browser gives them; never part of the address.
+    ``share``: the token of a link, through which what is named here is read. ``zone``: minutes by which the visitor's clock is behind
+    UTC, as a browser gives them; never part of the address.
     """
 
     tab: str = ""
@@ -53,6 +56,7 @@ class Address:
     until: str = ""
     sort: str = ""
     page: int = 1
+    share: str = ""
     zone: int = 0
 
     @property
@@ -81,6 +85,7 @@ def read_address(said: Mapping[str, object]) -> Address:
         until=_date(words["until"]),
         sort=_among(words["sort"], SORTS[1:]),
         page=max(1, _whole(words["page"], 1)),
+        share=words["share"] if TOKEN.fullmatch(words["share"]) else "",
         zone=min(900, max(-900, _whole(str(said.get("zone", 0)), 0))),
     )
 
@@ -137,7 +142,7 @@ def wire_tabs(address: gr.HTML, tabs: gr.Tabs, each: Mapping[str, gr.Tab]) -> No
     private: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
 
     def choose(event: gr.EventData) -> Any:
-        return gr.update(selected=chosen_tab(read_address(event._data)))
+        return gr.update(selected=chosen_tab(read_address(said_of(event))))
 
     address.select(choose, None, tabs, **private)
     for name, tab in each.items():

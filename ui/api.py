@@ -6,14 +6,15 @@ No deferred annotations in this file: gradio reads the types of the endpoints as
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import gradio as gr
 from gradio.events import api as endpoint
 
 from mars_core.models import PairSpec
 from mars_core.types import RunConfig
-from storage import StorageError, StoredComparison
+from storage import StoredComparison
+from ui.admission import REFUSALS
 from ui.api_documents import (
     Document,
     comparison_document,
@@ -23,7 +24,7 @@ from ui.api_documents import (
     rule_documents,
     token_documents,
 )
-from ui.api_run import Progress, load_session, run_all
+from ui.api_run import Progress, compare
 from ui.api_values import (
     AUTO,
     choose_pair,
@@ -36,8 +37,12 @@ from ui.api_values import (
     read_whole,
 )
 from ui.form import Form, read_configs
-from ui.running import ACCELERATOR
+from ui.running import COMPUTES
+from ui.told import told
 from ui.workplace import Workplace
+
+if TYPE_CHECKING:
+    from mars_core.models import Pair
 
 DEFAULT_RULES = ["strict", "mars(theta=0.9)"]
 MOST_ROWS = 200  # comparisons a call
@@ -45,14 +50,14 @@ Made = TypeVar("Made")
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _told(place: Workplace) -> Iterator[None]:
     """What is wrong with a request reaches its sender as one sentence, and no traceback the log."""
     try:
         yield
     except OverflowError as error:
         raise gr.Error("A number is too large.", print_exception=False) from error
-    except (ValueError, StorageError) as error:
-        raise gr.Error(str(error), print_exception=False) from error
+    except REFUSALS as error:
+        raise gr.Error(told(error, public=place.public), print_exception=False) from error
 
 
 class Api:
@@ -65,7 +70,7 @@ class Api:
         self, prompt: str, rules: list[str] = DEFAULT_RULES, pair: str = "", drafter: str = AUTO, k: int = 5,
         temperature: float = 0.0, max_new_tokens: int = 128, seed: int = 0, system: str = "", chat: bool = True,
         draft_mode: str = "greedy", tree: str = "", top_k: int = 0, top_p: float = 1.0, stop: list[str] | None = None,
-        prefix: list[int] | None = None,
+        prefix: list[int] | None = None, request: gr.Request | None = None,
     ) -> Iterator[dict[str, Any]]:  # fmt: skip
         """
         Decode one prompt with 1 to 4 verification rules, one run after the other, and compare every run with the first.
@@ -92,26 +97,27 @@ class Api:
         Returns:
             id, prompt and, for each run: text, token ids, tokens_per_s, tau, counts, TV, KL, first divergence from the first run
         """
-        with _told():
+        place = self._workplace.seen_by(request)
+        with _told(place):
             if not read_text(prompt, "prompt").strip():
                 raise ValueError("prompt is empty; it needs at least 1 character that is no space.")
-            spec = choose_pair(pair, self._workplace.catalog)
+            spec = choose_pair(pair, place.catalog)
             form = Form(
                 prompt=prompt, pair=spec.key, temperature=temperature, k=k,
                 max_new_tokens=max_new_tokens, seed=seed, lanes=read_rules(rules), system=read_text(system, "system"),
                 chat=read_flag(chat, "chat"), top_k=top_k, top_p=top_p, mode=draft_mode, **read_drafter(drafter, tree, spec),
             )  # fmt: skip
-            yield from self._compare(spec, form, read_texts(stop, "stop"), read_ids(prefix))
+            yield from self._compare(place, spec, form, read_texts(stop, "stop"), read_ids(prefix))
 
     def _compare(
-        self, spec: PairSpec, form: Form, stop: tuple[str, ...], prefix: tuple[int, ...]
+        self, place: Workplace, spec: PairSpec, form: Form, stop: tuple[str, ...], prefix: tuple[int, ...]
     ) -> Iterator[Document]:
-        place = self._workplace
-        session = yield from _documents(load_session(place, spec))
-        configs = [_with(config, stop, prefix) for config in read_configs(form, session.pair)]
-        for config in configs:
-            session.start(config)
-        comparison = yield from _documents(run_all(place, session, configs))
+        def read(pair: "Pair") -> list[RunConfig]:
+            return [_with(config, stop, prefix) for config in read_configs(form, pair)]
+
+        place.limits.check_prompt(form.prompt, form.system, *stop)
+        running = compare(place, spec, len(form.lanes), form.max_new_tokens, read)
+        comparison = yield from _documents(running)
         yield comparison_document(place.store.load(comparison))
 
     def rules(self) -> list[dict[str, Any]]:
@@ -130,9 +136,9 @@ class Api:
         Returns:
             one object a pair
         """
-        return pair_documents(self._workplace.catalog, self._workplace.pool)
+        return pair_documents(self._workplace.catalog, self._workplace.pool, public=self._workplace.public)
 
-    def comparisons(self, limit: int = 20, offset: int = 0) -> list[dict[str, Any]]:
+    def comparisons(self, limit: int = 20, offset: int = 0, request: gr.Request | None = None) -> list[dict[str, Any]]:
         """
         List saved comparisons, latest first: id, time, prompt, and the rules, status, tokens/s and tau of their runs.
 
@@ -143,9 +149,10 @@ class Api:
         Returns:
             one object a comparison
         """
-        with _told():
+        place = self._workplace.seen_by(request)
+        with _told(place):
             limit, offset = read_whole(limit, "limit", 1, MOST_ROWS), read_whole(offset, "offset", 0, 10**9)
-            frame = self._workplace.store.comparisons(limit=limit, offset=offset)
+            frame = place.store.comparisons(limit=limit, offset=offset)
             columns = ("id", "prompt", "target", "rules", "status", "new_tokens", "tokens_per_s", "tau")
             rows = frame.to_dict("records")
             return [
@@ -153,7 +160,7 @@ class Api:
                 for row in rows
             ]
 
-    def comparison(self, id: str) -> dict[str, Any]:
+    def comparison(self, id: str, request: gr.Request | None = None) -> dict[str, Any]:
         """
         A saved comparison, as /compare returned it.
 
@@ -163,10 +170,11 @@ class Api:
         Returns:
             id, prompt and runs
         """
-        with _told():
-            return comparison_document(self._load(id))
+        place = self._workplace.seen_by(request)
+        with _told(place):
+            return comparison_document(_load(place, id))
 
-    def divergences(self, id: str, baseline: int = 0) -> list[dict[str, Any]]:
+    def divergences(self, id: str, baseline: int = 0, request: gr.Request | None = None) -> list[dict[str, Any]]:
         """
         Where the runs of a saved comparison leave its baseline: output position, cause, the text before, and the tokens of both.
 
@@ -177,10 +185,11 @@ class Api:
         Returns:
             one object for every other run; position and cause are null where the texts are the same
         """
-        with _told():
-            return divergence_documents(self._load(id), read_whole(baseline, "baseline", 0, 10**6))
+        place = self._workplace.seen_by(request)
+        with _told(place):
+            return divergence_documents(_load(place, id), read_whole(baseline, "baseline", 0, 10**6))
 
-    def tokens(self, id: str, lane: int = 0) -> list[dict[str, Any]]:
+    def tokens(self, id: str, lane: int = 0, request: gr.Request | None = None) -> list[dict[str, Any]]:
         """
         Every token of a saved run: outcome, probabilities p and q, margin r, rank, entropy, TV, KL, alternatives. Refused tokens included.
 
@@ -191,11 +200,13 @@ class Api:
         Returns:
             one object a token, in order
         """
-        with _told():
-            return token_documents(self._load(id), read_whole(lane, "lane", 0, 10**6))
+        place = self._workplace.seen_by(request)
+        with _told(place):
+            return token_documents(_load(place, id), read_whole(lane, "lane", 0, 10**6))
 
-    def _load(self, id: object) -> StoredComparison:
-        return self._workplace.store.load(read_text(id, "id"))
+
+def _load(place: Workplace, id: object) -> StoredComparison:
+    return place.store.load(read_text(id, "id"))
 
 
 def _documents(work: Generator[Progress, None, Made]) -> Generator[Document, None, Made]:
@@ -219,7 +230,7 @@ def build_api(workplace: Workplace) -> None:
     They are the only public ones of the page.
     """
     api = Api(workplace)
-    endpoint(api.compare, api_name="compare", concurrency_id=ACCELERATOR, concurrency_limit=1)
+    endpoint(api.compare, api_name="compare", **COMPUTES)
     quick: tuple[Callable[..., Any], ...] = (
         api.rules, api.pairs, api.comparisons, api.comparison, api.divergences, api.tokens,
     )  # fmt: skip

@@ -188,12 +188,12 @@ def _rule(rule: Rule) -> Document:
     }
 
 
-def pair_documents(catalog: Sequence[PairSpec], pool: ModelPool) -> list[Document]:
-    """Every pair that is offered, and whether it fits here."""
-    return [finite(_pair(spec, pool)) for spec in catalog]
+def pair_documents(catalog: Sequence[PairSpec], pool: ModelPool, *, public: bool = False) -> list[Document]:
+    """Every pair that is offered, and whether it fits here; in public without the machine's memory and device."""
+    return [finite(_pair(spec, pool, public)) for spec in catalog]
 
 
-def _pair(spec: PairSpec, pool: ModelPool) -> Document:
+def _pair(spec: PairSpec, pool: ModelPool, public: bool) -> Document:
     fit = pool.fits(spec)
     return {
         **asdict(spec),
@@ -201,5 +201,5 @@ def _pair(spec: PairSpec, pool: ModelPool) -> Document:
         "tree": asdict(tree_shape(spec)),
         "loaded": spec in pool.loaded(),
         "fits": fit.fits,
-        **asdict(fit),
+        **({} if public else asdict(fit)),
     }

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import Future
+import math
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from mars_core.comparison import warm_up
+from mars_core.jobs import AcceleratorError, Began, Ended, Event, Job, Wrote
 from mars_core.models import PairSpec
-from mars_core.types import RunConfig, Status
+from mars_core.record import Record
+from mars_core.types import RunConfig
+from ui.admission import check_configs, check_pair, ticket, turn
 from ui.labels import lane_label
-from ui.runs import burst
 from ui.workplace import Workplace
 
 if TYPE_CHECKING:
-    from mars_core.session import Run, Session
+    from mars_core.models import Pair
 
 INTERVAL_S = 0.25  # between two reports of progress, and at most until a client that has gone is noticed
-Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,59 +34,76 @@ class Progress:
         return {"id": self.comparison, "state": "running", "progress": self.share, "message": self.message}
 
 
-def load_session(workplace: Workplace, spec: PairSpec) -> Generator[Progress, None, Session]:
-    """Reports that the pair is waited for; returns a session on it. Raises ModelError."""
-    loading = workplace.engine.submit(workplace.pool.get, spec)
-    yield from _waiting(loading, Progress(f"Waiting for the pair {spec.title!r}", 0.0))
-    pair = loading.result()
-    from mars_core.session import Session  # not before a pair is there: the page starts without all that models need
+def compare(
+    workplace: Workplace,
+    spec: PairSpec,
+    lanes: int,
+    new_tokens: float | None,
+    read: Callable[[Pair], Sequence[RunConfig]],
+) -> Generator[Progress, None, str]:
+    """Run and save the configurations that ``read`` makes once the pair is there, one after the other, warm, in the workplace's order.
 
-    return Session(pair)
-
-
-def run_all(workplace: Workplace, session: Session, configs: Sequence[RunConfig]) -> Generator[Progress, None, str]:
-    """Run and save the configurations, one after the other, warm, in the workplace's order; the first that fails is the last.
-
-    Returns the id of the comparison, which is saved when its first run begins. Closed on the way, the run under way is saved as
-    cancelled and no other is begun. Raises StorageError.
+    Waits for its turn first. Returns the id of the comparison, which is saved when its first run begins. Closed on the way, the run
+    under way is saved as cancelled and no other is begun. Raises one of ``admission.REFUSALS``.
     """
-    spec, comparison = session.pair.spec, ""
-    if spec not in workplace.ran:  # in a fresh process the warm-up of each run alone is not enough
-        for config in configs:
-            yield from _warm(workplace, session, config, Progress("Warming up", 0.0))
-    for place, lane in enumerate(workplace.order(len(configs))):
-        share = place / len(configs)
-        yield from _warm(workplace, session, configs[lane], Progress("Warming up", share, comparison or None))
-        comparison = comparison or workplace.store.new_comparison(configs[lane].prompt)
-        run = session.start(configs[lane])
+    check_pair(workplace, spec)
+    with ticket(workplace, workplace.key, runs=lanes, new_tokens=new_tokens) as place:
+        for text in turn(place, workplace.stops.of(workplace.key).requested):
+            yield Progress(f"Waiting: {text}", 0.0)
+        pair = yield from _load(workplace, spec)
+        from mars_core.session import (
+            Session,  # not before a pair is there: the page starts without all that models need
+        )
+
         try:
-            for message, done in _steps(workplace, run, configs[lane]):
-                told = f"Run {place + 1} of {len(configs)}: {lane_label(configs[lane])}, {message}"
-                yield Progress(told, share + done / len(configs), comparison)
-        finally:
-            trace = run.trace()
-            workplace.store.save_run(comparison, trace, lane=lane, order=place)
-        if trace.status is not Status.COMPLETED:
-            break
-        workplace.ran.add(spec)
+            configs = tuple(read(pair))
+            check_configs(workplace, Session(pair), configs)
+        except ValueError:
+            place.refund()
+            raise
+        yield Progress("Warming up", 0.0)
+        return (yield from _run_all(workplace, spec, configs))
+
+
+def _load(workplace: Workplace, spec: PairSpec) -> Generator[Progress, None, Pair]:
+    """Reports that the pair is waited for. Raises ModelError."""
+    loading = workplace.engine.submit(workplace.pool.get, spec)
+    yield Progress(f"Waiting for the pair {spec.title!r}", 0.0)
+    return loading.result()
+
+
+def _run_all(workplace: Workplace, spec: PairSpec, configs: tuple[RunConfig, ...]) -> Generator[Progress, None, str]:
+    order = tuple(workplace.order(len(configs)))
+    job = Job(spec, configs, order, workplace.limits.seconds or math.inf, INTERVAL_S)
+    comparison = ""
+    with closing(workplace.accelerator.run(job, workplace.stops.of(workplace.key))) as events:
+        for event in events:
+            if isinstance(event, Began):
+                comparison = comparison or workplace.store.new_comparison(configs[event.run].prompt)
+                yield from _run(workplace, comparison, job, event, events)
+    if not comparison:
+        raise AcceleratorError("Stopped before the first run began.")
     return comparison
 
 
-def _warm(workplace: Workplace, session: Session, config: RunConfig, progress: Progress) -> Iterator[Progress]:
-    yield from _waiting(workplace.engine.submit(warm_up, session, config), progress)
+def _run(workplace: Workplace, comparison: str, job: Job, began: Began, events: Iterator[Event]) -> Iterator[Progress]:
+    """One run; whatever happens, it is saved."""
+    record, place, runs = Record(began), job.order.index(began.run), len(job.order)
+    try:
+        for message, done in _steps(job.configs[began.run], record, events):
+            told = f"Run {place + 1} of {runs}: {lane_label(began.config)}, {message}"
+            yield Progress(told, (place + done) / runs, comparison)
+    finally:
+        workplace.keep(comparison, record.trace(), lane=began.run, order=place)
 
 
-def _waiting(work: Future[Made], progress: Progress) -> Iterator[Progress]:
-    """Says what is waited for, before it is; what ``work`` raises is raised."""
-    yield progress
-    work.result()
-
-
-def _steps(workplace: Workplace, run: Run, config: RunConfig) -> Iterator[tuple[str, float]]:
-    """The engine's thread decodes an interval at a time; what is said of it, and the share of the run that is done."""
-    tokens, goes_on, seconds = 0, True, 0.0
-    while goes_on:
-        steps, goes_on = workplace.engine.submit(burst, run, seconds, lambda: False).result()
-        seconds = INTERVAL_S
-        tokens += sum(len(step.emitted) for step in steps)
+def _steps(config: RunConfig, record: Record, events: Iterator[Event]) -> Iterator[tuple[str, float]]:
+    """What is said of every interval, and the share of the run that is done."""
+    tokens = 0
+    for event in events:
+        assert isinstance(event, Wrote | Ended)
+        record.follow(event)
+        if isinstance(event, Ended):
+            return
+        tokens += sum(len(step.emitted) for step in event.steps)
         yield f"{tokens} of at most {config.max_new_tokens} tokens", tokens / config.max_new_tokens

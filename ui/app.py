@@ -6,23 +6,32 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
-from storage import RunStore
 from ui.about import build_about_tab
 from ui.address import address_component, wire_tabs
 from ui.api import build_api
 from ui.compare import build_compare_tab
+from ui.components import text_component
+from ui.doors import Doors
 from ui.downloads import download_routes
+from ui.fault_pages import Faults, FaultyBlocks
 from ui.figure_view import plotly_route, plotly_script
+from ui.format import displayable
 from ui.history.again import wire_again
 from ui.history.tab import build_history_tab
+from ui.mine.export import mine_routes
+from ui.mine.origin import OwnPages
+from ui.mine.panel import build_mine
 from ui.quality import build_quality_tab
 from ui.quality_download import study_routes
 from ui.sweep import build_sweep_tab
 from ui.sweep_download import sweep_routes
 from ui.theme import page_css, page_theme
 from ui.token_view import asset
+from ui.told import told
+from ui.visitor_cookie import VisitorCookie
 from ui.vote_tally import vote_routes
 from ui.votes import build_votes_tab
 from ui.workplace import Workplace
@@ -35,7 +44,7 @@ def build_app(workplace: Workplace) -> gr.Blocks:
     """The page as Gradio blocks; launch it with ``launch_options``."""
     place, pool = workplace, workplace.pool
     page: gr.Blocks
-    with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True) as page:
+    with FaultyBlocks(title=TITLE, analytics_enabled=False, fill_width=True) as page:
         build_api(place)
         gr.HTML(
             value="",
@@ -44,6 +53,8 @@ def build_app(workplace: Workplace) -> gr.Blocks:
             apply_default_css=False,
             device=f"{pool.device}, {str(pool.dtype).removeprefix('torch.')}",
         )
+        if place.notice:
+            text_component("mars-page mars-notice", displayable(told(place.notice, public=place.public)))
         address = address_component()
         with gr.Tabs() as tabs:
             with gr.Tab("Compare", id="compare") as compare:
@@ -53,6 +64,7 @@ def build_app(workplace: Workplace) -> gr.Blocks:
             with gr.Tab("Quality", id="quality") as quality:
                 build_quality_tab(place, quality)
             with gr.Tab("History", id="history") as history:
+                build_mine(place, history)
                 kept = build_history_tab(place, history, address)
             with gr.Tab("Votes", id="votes") as votes:
                 build_votes_tab(place, votes)
@@ -75,13 +87,32 @@ def _quiet(page: gr.Blocks, target: gr.HTML) -> None:
             event.show_progress_on = [target]
 
 
-def page_routes(store: RunStore) -> list[BaseRoute]:
-    """What the page serves beside itself; the first that fits answers."""
-    return [*study_routes(store), *sweep_routes(store), *vote_routes(store), *download_routes(store), plotly_route()]
+def page_routes(workplace: Workplace) -> list[BaseRoute]:
+    """What the page serves beside itself; the first that fits answers. Each reads what its asker may read."""
+    place = workplace
+    return [
+        *mine_routes(place),
+        *study_routes(place),
+        *sweep_routes(place),
+        *vote_routes(place),
+        *download_routes(place),
+        plotly_route(),
+    ]
 
 
-def launch_options(store: RunStore) -> dict[str, Any]:
-    """Keyword arguments of ``launch``: the look, closed doors, and the routes."""
+def page_layers(workplace: Workplace, *, trust_proxy: bool = False) -> list[Middleware]:
+    """What every request goes through, the outermost first. ``trust_proxy``: a proxy in front says by x-forwarded-proto whether
+    visitors come by https."""
+    public = (
+        [Middleware(VisitorCookie, trust_proxy=trust_proxy), Middleware(OwnPages), Middleware(Doors)]
+        if workplace.public
+        else []
+    )
+    return [Middleware(Faults), *public]
+
+
+def launch_options(workplace: Workplace, *, trust_proxy: bool = False) -> dict[str, Any]:
+    """Keyword arguments of ``launch``: the look, closed doors, the routes and the layers around them."""
     return {
         "theme": page_theme(),
         "css": page_css(),
@@ -94,5 +125,11 @@ def launch_options(store: RunStore) -> dict[str, Any]:
         "run_history": False,
         "enable_monitoring": False,
         "max_file_size": "1mb",
-        "app_kwargs": {"routes": page_routes(store), "docs_url": None, "redoc_url": None, "openapi_url": None},
+        "app_kwargs": {
+            "routes": page_routes(workplace),
+            "middleware": page_layers(workplace, trust_proxy=trust_proxy),
+            "docs_url": None,
+            "redoc_url": None,
+            "openapi_url": None,
+        },
     }

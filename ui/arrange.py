@@ -22,6 +22,7 @@ from ui.lanes import FIRST_LANES, LEAST_LANES, Head, empty_lane
 from ui.presets import presets_for
 from ui.result import ended_result
 from ui.result_view import ResultView, Updates
+from ui.workplace import Workplace
 
 HELPED = ("rule", "tau", "r", "theta", "tv", "k")
 PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
@@ -99,7 +100,7 @@ def first_count() -> gr.State:
     return gr.State(FIRST_LANES)
 
 
-def wire_lanes(store: RunStore, lanes: Lanes, view: ResultView) -> None:
+def wire_lanes(workplace: Workplace, lanes: Lanes, view: ResultView) -> None:
     outputs = [lanes.count, lanes.shown, *lanes.all_buttons, *view.cards, *lanes.head_fields, *view.outputs]
     inputs = [lanes.count, lanes.shown, *lanes.head_fields]
 
@@ -109,20 +110,24 @@ def wire_lanes(store: RunStore, lanes: Lanes, view: ResultView) -> None:
         known = {lanes.shown: replace(shown, lanes=(*shown.lanes, None)[:MOST_LANES])} if shown else {}
         return lanes.set_count(view, count) | fresh | known
 
-    def arranged(order: Sequence[int], shown: Shown | None, values: Sequence[Any]) -> Updates:
-        moved = _moved_heads(lanes, order, values)
+    def arranged(request: gr.Request, order: Sequence[int], shown: Shown | None, values: Sequence[Any]) -> Updates:
+        moved, store = _moved_heads(lanes, order, values), workplace.seen_by(request).store
         return lanes.set_count(view, len(order)) | moved | _shown_anew(store, lanes, view, order, shown)
 
     def to_left(lane: int) -> Any:
-        def move(count: int, shown: Shown | None, *values: Any) -> Updates:
+        def move(request: gr.Request, count: int, shown: Shown | None, *values: Any) -> Updates:
             order = list(range(count))
-            order[lane - 1], order[lane] = order[lane], order[lane - 1]
-            return arranged(order, shown, values)
+            if lane < count:
+                order[lane - 1], order[lane] = order[lane], order[lane - 1]
+            return arranged(request, order, shown, values)
 
         return move
 
     def away(lane: int) -> Any:
-        return lambda count, shown, *values: arranged([other for other in range(count) if other != lane], shown, values)
+        def leave(request: gr.Request, count: int, shown: Shown | None, *values: Any) -> Updates:
+            return arranged(request, [other for other in range(count) if other != lane], shown, values)
+
+        return leave
 
     lanes.add.click(add, [lanes.count, lanes.shown], outputs, **PRIVATE)
     for lane, pair in enumerate(lanes.buttons):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gradio as gr
@@ -11,16 +11,21 @@ import gradio as gr
 from mars_core.models import ModelError, PairSpec
 from mars_core.models.catalog import GENERAL_PROMPTS
 from mars_core.types import PromptConfig
+from ui.admission import chosen_pair
 from ui.chips import chips_component, chips_json
 from ui.components import text_component
 from ui.drafter_fields import drafter_chooser, for_pair, mode_field, number_field, tree_fields, wire_drafter
+from ui.event_data import said_of
 from ui.fields import Fields
-from ui.form import CUSTOM, Form, catalog_pair, read_pair
+from ui.form import CUSTOM, Form, catalog_pair
 from ui.format import count, plural
 from ui.handlers import start_session
 from ui.lane_draft import draft_for_pair
+from ui.limits_line import limits_component
+from ui.mine.consent import consent_line
 from ui.pair_note import note_json, pair_note, sentence_json
 from ui.presets import presets_for
+from ui.told import told
 from ui.workplace import Workplace
 
 PRIVATE: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
@@ -65,8 +70,10 @@ def build_ask(workplace: Workplace) -> Ask:
         chips = chips_component(first.prompts)
         tokens = text_component("mars-page mars-prompt-tokens", NOT_LOADED)
         run, again, stop = _bar(workplace, by_name)
+        limits_component(workplace.limits)
+        consent_line(workplace)
         own = _own(by_name)
-        note = pair_note(workplace.pool, first)
+        note = pair_note(workplace.pool, first, public=workplace.public)
         _advanced(by_name)
     return Ask(by_name, run, again, stop, own, note, chips, tokens)
 
@@ -74,21 +81,27 @@ def build_ask(workplace: Workplace) -> Ask:
 def _bar(workplace: Workplace, by_name: dict[str, Any]) -> tuple[gr.Button, gr.Button, gr.Button]:
     first = workplace.catalog[0]
     with gr.Row(elem_classes=["mars-bar"]):
-        choices = [(spec.title, spec.key) for spec in workplace.catalog] + [("Own folders or Hub ids", CUSTOM)]
+        choices = pair_choices(workplace)
         by_name["pair"] = gr.Dropdown(
             choices, value=first.key, label="Model pair", elem_classes=["mars-bar-pair"], min_width=200
         )
         by_name["drafter"] = drafter_chooser(first)
-        by_name["k"] = number_field("K, drafted tokens", 5, 1)
+        by_name["k"] = number_field("K, drafted tokens", 5, 1, most=workplace.limits.k)
         by_name["temperature"] = number_field("Temperature", 1.0, 0.1)
-        by_name["max_new_tokens"] = number_field("Max new tokens", 128, 16)
+        by_name["max_new_tokens"] = number_field("Max new tokens", 128, 16, most=workplace.limits.new_tokens)
         by_name["seed"] = number_field("Seed", 0, 1)
         with gr.Column(elem_classes=["mars-action"], min_width=150):
             run = gr.Button("Compare", variant="primary", elem_id="compare")
             stop = gr.Button("Stop", variant="stop", visible=False, elem_id="stop")
             again = gr.Button("Again with a new seed", size="sm", elem_id="again")
-    by_name.update(tree_fields(first))
+    by_name.update(tree_fields(first, workplace.limits))
     return run, again, stop
+
+
+def pair_choices(workplace: Workplace) -> list[tuple[str, str]]:
+    """Titles and keys of the pairs, and what is none of the list, where it may be run."""
+    own = [("Own folders or Hub ids", CUSTOM)] if workplace.own_models else []
+    return [(spec.title, spec.key) for spec in workplace.catalog] + own
 
 
 def _own(by_name: dict[str, Any]) -> gr.Row:
@@ -142,19 +155,20 @@ def _wire_pair(workplace: Workplace, ask: Ask, fields: Fields, preset: gr.Dropdo
         examples = chips_json(spec.prompts if spec else GENERAL_PROMPTS)
         presets = gr.update(choices=presets_for(spec), value=None)
         drafters = [draft_for_pair(spec, lane) for lane in lanes]
-        note = note_json(workplace.pool, spec)
+        note = note_json(workplace.pool, spec, public=workplace.public)
         return gr.update(visible=key == CUSTOM), examples, note, presets, *drafters, *for_pair(spec, kind)
 
     def own_note(target: str, draft: str, head: str) -> str:
         try:
-            return note_json(workplace.pool, read_pair(_form(own_target=target, own_draft=draft, own_head=head), ()))
+            spec = chosen_pair(workplace, _form(own_target=target, own_draft=draft, own_head=head))
+            return note_json(workplace.pool, spec, public=workplace.public)
         except ValueError as error:
             return sentence_json(str(error))
 
     def take(key: str, event: gr.EventData) -> str:
         spec = chosen(key)
         prompts = spec.prompts if spec else GENERAL_PROMPTS
-        index = event._data.get("index")
+        index = said_of(event).get("index")
         return prompts[index] if isinstance(index, int) and 0 <= index < len(prompts) else prompts[0]
 
     tree = [ask.by_name[name] for name in ("tree_tokens", "tree_depth", "tree_top_k")]
@@ -190,15 +204,16 @@ def prompt_length(
     """How long the prompt is in tokens and what is left of the context; the pair must be in memory for that."""
     try:
         form = _form(own_target=target or "", own_draft=draft or "", own_head=head or "")
-        spec = read_pair(form, ()) if pair == CUSTOM else catalog_pair(pair, workplace.catalog)
+        spec = chosen_pair(workplace, replace(form, pair=pair))
         if not (prompt or "").strip():
             return "The prompt is empty."
+        workplace.limits.check_prompt(prompt, system or "")
         if spec not in workplace.pool.loaded():
             return NOT_LOADED
         loaded = workplace.pool.get(spec)
         length = start_session(loaded).count_tokens(PromptConfig(prompt, system=system or "", chat=bool(chat)))
     except (ValueError, ModelError) as error:
-        return str(error)
+        return told(error, public=workplace.public)
     templated = " with the chat template" if chat and loaded.tokenizer.chat_template else ""
     room = max(0, loaded.context - length)
     return (

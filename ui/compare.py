@@ -69,7 +69,7 @@ def build_compare_tab(workplace: Workplace) -> CompareTab:
     lanes = Lanes(first_count(), gr.State(None), *tools[0], tuple(buttons), tuple(heads))
     fields = Fields(ask.by_name, lanes.heads, lanes.count)
     wire_ask(workplace, ask, fields, lanes.preset)
-    wire_lanes(workplace.store, lanes, view)
+    wire_lanes(workplace, lanes, view)
     _wire_presets(ask, lanes, view)
     wire_running(Running(workplace, ask, fields, lanes, view))
     return CompareTab(fields, lanes, view)

@@ -29,7 +29,10 @@ from storage import (
 from ui.address import ID, Address, read_address
 from ui.history.search import to_search
 from ui.report_page import report_html
+from ui.shared_store import store_for
 from ui.token_view import asset, to_json
+from ui.told import told
+from ui.workplace import Workplace
 
 Writer = Callable[[RunStore, Path, Sequence[str] | None], None]
 CSV, PARQUET, HTML = "text/csv; charset=utf-8", "application/vnd.apache.parquet", "text/html; charset=utf-8"
@@ -73,19 +76,23 @@ VOTE_FILES: dict[str, tuple[Writer, str]] = {
 ALL_FILES: Mapping[str, tuple[Writer, str]] = {**FILES, **VOTE_FILES, REPORT: (_report, HTML)}
 
 
-def download_routes(store: RunStore) -> list[Route]:
-    """``/downloads/<file>``: all comparisons; ``?comparison=<id>`` one; ``?text=…&rule=…`` those that the search finds;
+def download_routes(workplace: Workplace) -> list[Route]:
+    """``/downloads/<file>``: all comparisons of whoever asks; ``?comparison=<id>`` one; ``?text=…&rule=…`` those that the search finds;
     ``runs.csv?runs=<id>,<id>`` these runs, in this order."""
 
     def send(request: Request) -> Response:
-        return _file(store, request.path_params["name"], dict(request.query_params))
+        try:
+            return _file(store_for(workplace, request), request.path_params["name"], dict(request.query_params))
+        except StorageError as error:
+            return PlainTextResponse(f"{told(error, public=workplace.public)}\n".encode("utf-8", "replace"), 404)
 
     return [Route("/downloads/{name}", send, methods=["GET"])]
 
 
 def _file(store: RunStore, name: str, asked: Mapping[str, str]) -> Response:
+    """Raises StorageError."""
     if name not in ALL_FILES:
-        return PlainTextResponse(f"There is no download {name!a}; there are {', '.join(ALL_FILES)}.\n", 404)
+        return PlainTextResponse(f"There is no download {name[:80]!a}; there are {', '.join(ALL_FILES)}.\n", 404)
     comparison = asked.get("comparison")
     if comparison is not None and not ID.fullmatch(comparison):
         return PlainTextResponse("comparison must be an id of 32 hexadecimal digits.\n", 400)
@@ -99,9 +106,9 @@ def _file(store: RunStore, name: str, asked: Mapping[str, str]) -> Response:
         write(store, path, [comparison] if comparison else _wanted(store, view))
         if name == "runs.csv" and view.runs:
             _only_runs(path, view.runs)
-    except StorageError as error:
+    except BaseException:
         path.unlink()
-        return PlainTextResponse(f"{error}\n".encode("utf-8", "replace"), 500)
+        raise
     file_name = f"mars-{comparison[:8]}.html" if name == REPORT and comparison else name
     return FileResponse(path, media_type=media_type, filename=file_name, background=BackgroundTask(path.unlink))
 

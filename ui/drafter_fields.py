@@ -10,6 +10,8 @@ import gradio as gr
 from mars_core.models import PairSpec
 from mars_core.types import TreeShape
 from ui.form import CHAIN, TREE
+from ui.limits import PRIVATE_LIMITS, Limits
+from ui.limits_line import bounded
 
 TITLES: Mapping[str, str] = {
     "model": "Draft model",
@@ -44,10 +46,15 @@ def taken(kind: str, shape: str) -> frozenset[str]:
     return frozenset(by_kind.get(kind, ()))
 
 
-def number_field(label: str, value: float, step: float, *, visible: bool = True, name: str | None = None) -> gr.Number:
-    return gr.Number(
-        value, label=label, step=step, min_width=96, elem_classes=["mars-number"], visible=visible, elem_id=name
+def number_field(
+    label: str, value: float, step: float, *, most: int | None = None, visible: bool = True, name: str | None = None
+) -> gr.Number:
+    """``most``: the largest value that may be asked for; None: no bound of the page's own."""
+    shown = value if most is None else min(value, most)
+    field = gr.Number(
+        shown, label=label, step=step, min_width=96, elem_classes=["mars-number"], visible=visible, elem_id=name
     )
+    return bounded(field, most)
 
 
 def drafter_chooser(spec: PairSpec) -> gr.Dropdown:
@@ -57,7 +64,7 @@ def drafter_chooser(spec: PairSpec) -> gr.Dropdown:
     )  # fmt: skip
 
 
-def tree_fields(spec: PairSpec) -> dict[str, Any]:
+def tree_fields(spec: PairSpec, limits: Limits = PRIVATE_LIMITS) -> dict[str, Any]:
     """The fields of an EAGLE-3 draft, hidden until one is chosen."""
     default = tree_shape(spec)
     with gr.Row(elem_classes=["mars-tree-fields"]):
@@ -65,8 +72,8 @@ def tree_fields(spec: PairSpec) -> dict[str, Any]:
             "shape": gr.Radio(
                 [("Tree", TREE), ("Chain of K", CHAIN)], value=TREE, label="Shape of the draft", visible=False, min_width=190
             ),
-            "tree_tokens": number_field("Drafted tokens", default.tokens, 1, visible=False),
-            "tree_depth": number_field("Depth", default.depth, 1, visible=False),
+            "tree_tokens": number_field("Drafted tokens", default.tokens, 1, most=limits.tree_tokens, visible=False),
+            "tree_depth": number_field("Depth", default.depth, 1, most=limits.tree_depth, visible=False),
             "tree_top_k": number_field("Tree top-k", default.top_k, 1, visible=False),
         }  # fmt: skip
 

@@ -1,23 +1,36 @@
 """What the buttons of Compare do, as plain generators of frames: what the page shows next. Runs in a test without a browser; knows no
-component. The decode loop is this generator (ui/runs.py).
+component. Each waits for its turn in the line and keeps it until its generator ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
-from mars_core.comparison import warm_up
 from mars_core.models import PairSpec
-from mars_core.types import RunConfig, Status, Trace
-from storage import StorageError, StoredComparison
+from mars_core.types import RunConfig, Trace
+from storage import StoredComparison
+from ui.admission import (
+    BROKEN_OFF,
+    REFUSALS,
+    check_configs,
+    check_pair,
+    chosen_pair,
+    refusal,
+    ticket,
+    turn,
+    unbroken,
+    waiting,
+)
 from ui.components import Strip, words
-from ui.form import MOST_LANES, Form, read_configs, read_pair, read_prompt
+from ui.form import MOST_LANES, Form, read_configs, read_prompt
 from ui.frames import Frame, Shown
+from ui.line import Ticket
 from ui.result import ended_result
-from ui.runs import Comparison, Turn, run_lane
+from ui.runs import Comparison, run_lanes
 from ui.tiles import Counts, stat_tiles
 from ui.token_view import LaneView
 from ui.workplace import Workplace
@@ -34,31 +47,54 @@ WARMING = "Warming up: a few tokens that do not count, so that the first run is 
 
 
 def run_comparison(workplace: Workplace, form: Form, visitor: str) -> Iterator[Frame]:
-    """Run the lanes one after the other and say what came of it. Never raises for bad input: the strip says it."""
+    """Run the lanes one after the other and say what came of it. Never raises: the strip says what was wrong."""
+    return unbroken(_compare(workplace, form, visitor), Frame, "compare")
+
+
+def _compare(workplace: Workplace, form: Form, visitor: str) -> Iterator[Frame]:
+    with ExitStack() as held:
+        try:
+            comparison = yield from _begin(workplace, form, visitor, held)
+        except REFUSALS as error:
+            yield Frame(refusal(workplace, error))
+            return
+        order = workplace.order(len(comparison.configs))
+        yield _opening(comparison, order)
+        yield from _through(comparison, order)
+
+
+def _begin(workplace: Workplace, form: Form, visitor: str, held: ExitStack) -> Generator[Frame, None, Comparison]:
+    """A new comparison, once its turn has come; ``held`` keeps the turn. Raises one of REFUSALS."""
+    prompt = read_prompt(form)
+    workplace.limits.check_prompt(prompt.text, prompt.system, *prompt.stop)
+    spec = chosen_pair(workplace, form)
+    place = ticket(workplace, visitor, runs=len(form.lanes), new_tokens=form.max_new_tokens)
+    session = yield from _turn(workplace, held.enter_context(place), spec, visitor)
     try:
-        read_prompt(form)
-        pair = yield from load(workplace, read_pair(form, workplace.catalog), Frame)
-        session = start_session(pair)
-        configs = read_configs(form, pair)
-        for config in configs:
-            session.start(config)
-        name = workplace.store.new_comparison(configs[0].prompt)
-    except (ValueError, StorageError) as error:
-        yield Frame(words(str(error), "failed"))
+        configs = read_configs(form, session.pair)
+        check_configs(workplace, session, configs)
+    except ValueError:
+        place.refund()
+        raise
+    name = workplace.store.new_comparison(configs[0].prompt)
+    return Comparison(workplace, visitor, spec, name, configs, tuple(range(len(configs))))
+
+
+def _turn(workplace: Workplace, place: Ticket, spec: PairSpec, visitor: str) -> Generator[Frame, None, Session]:
+    """Waits for the turn, then for the pair; returns a session on it. Raises one of REFUSALS."""
+    for text in turn(place, workplace.stops.of(visitor).requested):
+        yield Frame(waiting(text))
+    pair = yield from load(workplace, spec, Frame)
+    return start_session(pair)
+
+
+def _through(comparison: Comparison, order: Sequence[int], before: int = 0) -> Iterator[Frame]:
+    """The runs, and what came of them."""
+    try:
+        yield from run_lanes(comparison, order, before)
+    except BROKEN_OFF as error:
+        yield replace(_closing(comparison), strip=refusal(comparison.workplace, error))
         return
-    comparison = Comparison(workplace, visitor, pair.spec, session, name, configs, tuple(range(len(configs))))
-    order = workplace.order(len(configs))
-    yield _opening(comparison, order)
-    if pair.spec not in workplace.ran:  # in a fresh process the warm-up of each run alone is not enough
-        for config in configs:
-            workplace.engine.submit(warm_up, session, config).result()
-    for place, lane in enumerate(order):
-        if comparison.stopped:
-            break
-        yield from run_lane(comparison, Turn(lane, place, len(order)))
-        if comparison.traces[lane].status is not Status.COMPLETED:
-            break
-        workplace.ran.add(pair.spec)
     yield _closing(comparison)
 
 
@@ -67,20 +103,25 @@ def continue_run(
 ) -> Iterator[Frame]:
     """Write on from another token: in a new lane, the text of ``column`` up to output position ``index``, then ``token``, then what
     the same settings make of it. Saved as a further run of the comparison that is shown."""
-    try:
-        stored = workplace.store.load(shown.comparison)
-        columns = [next((run.trace for run in stored.runs if run.lane == lane), None) for lane in shown.lanes]
-        config = continued(columns, column, index, token)
-        pair = yield from load(workplace, shown.pair, Frame)
-        session = start_session(pair)
-        session.start(config)
-    except (ValueError, StorageError) as error:
-        yield Frame(words(str(error), "failed"))
-        return
-    comparison = _joined(workplace, visitor, session, shown, stored, columns, config)
-    yield _joining(comparison)
-    yield from run_lane(comparison, Turn(len(shown.lanes), 0, 1, before=len(stored.runs)))
-    yield _closing(comparison)
+    return unbroken(_continue(workplace, shown, column, index, token, visitor), Frame, "continue")
+
+
+def _continue(workplace: Workplace, shown: Shown, column: int, index: int, token: int, visitor: str) -> Iterator[Frame]:
+    with ExitStack() as held:
+        try:
+            stored = workplace.store.load(shown.comparison)
+            columns = [next((run.trace for run in stored.runs if run.lane == lane), None) for lane in shown.lanes]
+            config = continued(columns, column, index, token)
+            check_pair(workplace, shown.pair)
+            place = ticket(workplace, visitor, runs=1, new_tokens=config.max_new_tokens)
+            session = yield from _turn(workplace, held.enter_context(place), shown.pair, visitor)
+            check_configs(workplace, session, [config])
+        except REFUSALS as error:
+            yield Frame(refusal(workplace, error))
+            return
+        comparison = _joined(workplace, visitor, shown, stored, columns, config)
+        yield _joining(comparison)
+        yield from _through(comparison, (len(shown.lanes),), before=len(stored.runs))
 
 
 def continued(columns: Sequence[Trace | None], column: int, index: int, token: int) -> RunConfig:
@@ -132,15 +173,15 @@ def _opening(comparison: Comparison, order: Sequence[int]) -> Frame:
 
 
 def _joined(
-    workplace: Workplace, visitor: str, session: Session, shown: Shown, stored: StoredComparison,
-    columns: Sequence[Trace | None], config: RunConfig,
+    workplace: Workplace, visitor: str, shown: Shown, stored: StoredComparison, columns: Sequence[Trace | None],
+    config: RunConfig,
 ) -> Comparison:  # fmt: skip
     """The comparison that is shown with one more lane, which is saved after all others that it ever had."""
     traces = {lane: trace for lane, trace in enumerate(columns) if trace is not None}
     saved = tuple(lane for lane in shown.lanes if lane is not None)
     configs = (*(trace.config for trace in traces.values()), config)
     number = 1 + max(run.lane for run in stored.runs)
-    return Comparison(workplace, visitor, shown.pair, session, shown.comparison, configs, (*saved, number), traces)
+    return Comparison(workplace, visitor, shown.pair, shown.comparison, configs, (*saved, number), traces)
 
 
 def _joining(comparison: Comparison) -> Frame:

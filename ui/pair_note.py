@@ -18,14 +18,14 @@ def sentence_json(text: str, state: str = "bad") -> str:
     return to_json({"text": displayable(text), "facts": [], "state": state})
 
 
-def note_json(pool: ModelPool, spec: PairSpec | None) -> str:
-    """The note of a pair; None: what can be given as one's own."""
+def note_json(pool: ModelPool, spec: PairSpec | None, *, public: bool = False) -> str:
+    """The note of a pair; None: what can be given as one's own. In public without the machine's memory."""
     if spec is None:
         return sentence_json(OWN, "ok")
     fit = pool.fits(spec)
     sizes = " → ".join(parameters(size) for size in (spec.draft_parameters, spec.target_parameters) if size)
     facts = [f"{sizes} parameters"] if sizes else []
-    if fit.needed_bytes:
+    if fit.needed_bytes and not public:
         verdict = "fits" if fit.fits else "does not fit"
         facts.append(f"needs {memory(fit.needed_bytes)}, {memory(fit.available_bytes)} free on {fit.device}: {verdict}")
     return to_json(
@@ -33,9 +33,9 @@ def note_json(pool: ModelPool, spec: PairSpec | None) -> str:
     )
 
 
-def pair_note(pool: ModelPool, spec: PairSpec) -> gr.HTML:
+def pair_note(pool: ModelPool, spec: PairSpec, *, public: bool = False) -> gr.HTML:
     return gr.HTML(
-        value=note_json(pool, spec),
+        value=note_json(pool, spec, public=public),
         html_template='<p class="mars-note"><span></span> <small></small></p>',
         js_on_load=asset("note.js"),
         apply_default_css=False,

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import gradio as gr
 
 from evaluation.report.form.choose import EVERYTHING
 from evaluation.report.form.texts import texts_of
-from storage import StorageError
+from storage import Shared, StorageError
 from ui.address import ID
 from ui.components import words
+from ui.event_data import said_of
+from ui.history.detail import READ_ONLY
+from ui.history.share import share_json, wire_share
 from ui.quality_reports import Reports
 from ui.quality_studies import list_json, progress_strip, running
 from ui.quality_values import find_prompt, texts_json
 from ui.quality_view import QualityView, Updates, build_view, read_choice
+from ui.shared_store import reading
+from ui.told import told
 from ui.workplace import Workplace
 
 PRIVATE: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
@@ -25,67 +32,102 @@ MEASURING = "Measuring …"
 def build_quality_tab(workplace: Workplace, tab: gr.Tab) -> QualityView:
     """The tab's components and events; its list is read whenever the tab is chosen. Reports are measured in the threads of events."""
     view = build_view()
-    reports = Reports(workplace.store)
-    store = workplace.store
+    kept = Reports(workplace.store)
+    public = workplace.public
 
-    def enter(opened: str) -> str:
-        return list_json(store, opened)
+    def mine(request: gr.Request, study: str, token: object) -> tuple[Reports, str]:
+        """What the visitor may read of a study, and the token of the link it is read through, if it is. Raises StorageError."""
+        store, share = reading(workplace, request, token, lambda own: own.study(study))
+        return kept.of(store), share
+
+    def listed(request: gr.Request, study: str, share: str) -> Updates:
+        own = workplace.seen_by(request).store
+        return {view.studies: list_json(own, study, public=public, share=share)}
+
+    def enter(study: str, share: str, request: gr.Request) -> Updates:
+        return listed(request, study, share)
 
     def begin() -> str:
         return words(MEASURING, "running").json()
 
-    def choose(event: gr.EventData) -> Updates:
-        return opened(reports, view, str(event._data.get("id", "")))
+    def choose(event: gr.EventData, request: gr.Request) -> Updates:
+        asked = said_of(event)
+        study, share = str(asked.get("id", "")), ""
+        try:
+            reports, share = mine(request, study, asked.get("share"))
+            changed = opened(reports, view, study, public=public, share=share)
+        except StorageError as error:
+            return view.say(words(told(error, public=public), "failed")) | listed(request, "", "")
+        own = workplace.seen_by(request).store
+        sharing = {view.sharing: share_json(own, Shared.STUDY, study, public=public)}
+        return changed | (listed(request, changed[view.opened], share) | sharing if view.opened in changed else {})
 
-    def narrow(study: str, *filters: Any) -> Updates:
-        return filtered(reports, view, study, filters)
+    def narrow(request: gr.Request, study: str, share: str, *filters: Any) -> Updates:
+        try:
+            return filtered(mine(request, study, share)[0], view, study, filters, public=public)
+        except StorageError as error:
+            return view.say(words(told(error, public=public), "failed"))
 
-    def look(study: str, *filters: Any) -> Updates:
-        return looked(reports, view, study, filters)
+    def look(request: gr.Request, study: str, share: str, *filters: Any) -> Updates:
+        try:
+            changed = looked(mine(request, study, share)[0], view, study, filters, public=public)
+        except StorageError as error:
+            return view.say(words(told(error, public=public), "failed")) | {view.timer: gr.update(active=False)}
+        return changed | (listed(request, study, share) if view.studies in changed else {})
 
-    def read(study: str, event: gr.EventData) -> str:
-        return chosen_texts(reports, study, str(event._data.get("run", "")))
+    def read(study: str, share: str, event: gr.EventData, request: gr.Request) -> str:
+        with suppress(StorageError):
+            return chosen_texts(mine(request, study, share)[0], study, str(said_of(event).get("run", "")))
+        return texts_json(None, None, None)
 
-    tab.select(enter, view.opened, view.studies, **PRIVATE)
+    tab.select(enter, [view.opened, view.share], view.studies, **PRIVATE)
     view.studies.select(begin, None, view.strip, **PRIVATE)
     view.studies.select(choose, None, view.outputs, **PRIVATE)
-    asked = [view.opened, *view.filters]
+    asked = [view.opened, view.share, *view.filters]
     gr.on([each.input for each in view.filters], narrow, asked, view.outputs, **PRIVATE)
     view.timer.tick(look, asked, view.outputs, **PRIVATE)
-    view.prompts.select(read, view.opened, view.texts, **PRIVATE)
+    view.prompts.select(read, [view.opened, view.share], view.texts, **PRIVATE)
+    wire_share(workplace, view.sharing)
     return view
 
 
-def opened(reports: Reports, view: QualityView, study_id: str) -> Updates:
-    """A study that was chosen in the list or by the address."""
+def opened(reports: Reports, view: QualityView, study_id: str, *, public: bool = False, share: str = "") -> Updates:
+    """A study that was chosen in the list or by the address. ``share``: token of the link it is read through."""
     if not ID.fullmatch(study_id):
         return view.say(words("study must be an id of 32 hexadecimal digits.", "failed"))
     try:
         progress = reports.store.study_progress(study_id)
         report = reports.fresh(study_id)
     except (ValueError, StorageError) as error:
-        return view.say(words(str(error), "failed")) | {view.studies: list_json(reports.store, "")}
+        return view.say(words(told(error, public=public), "failed")) | {
+            view.studies: list_json(reports.store, "", public=public)
+        }
     strip = progress_strip(report.plan.name, study_id, progress, len(report.plan.lanes))
+    strip = replace(strip, side=READ_ONLY) if share else strip
     return (
-        view.show(report, EVERYTHING, study=study_id)
+        view.show(report, EVERYTHING, study=study_id, share=share)
         | view.say(strip)
-        | {view.studies: list_json(reports.store, study_id), view.opened: study_id}
+        | {view.studies: list_json(reports.store, study_id, public=public), view.opened: study_id, view.share: share}
         | {view.timer: gr.update(active=running(progress))}
     )
 
 
-def filtered(reports: Reports, view: QualityView, study_id: str, filters: tuple[Any, ...]) -> Updates:
+def filtered(
+    reports: Reports, view: QualityView, study_id: str, filters: tuple[Any, ...], *, public: bool = False
+) -> Updates:
     """The part that the filters ask for, of the report that is known."""
     if not study_id:
         return {view.opened: study_id}
     try:
         report = reports.known(study_id)
     except (ValueError, StorageError) as error:
-        return view.say(words(str(error), "failed"))
+        return view.say(words(told(error, public=public), "failed"))
     return view.show(report, read_choice(report, *filters)) | {view.texts: texts_json(None, None, None)}
 
 
-def looked(reports: Reports, view: QualityView, study_id: str, filters: tuple[Any, ...]) -> Updates:
+def looked(
+    reports: Reports, view: QualityView, study_id: str, filters: tuple[Any, ...], *, public: bool = False
+) -> Updates:
     """What a study that runs has come to since; the report where enough is new."""
     if not study_id:
         return {view.timer: gr.update(active=False)}
@@ -94,9 +136,12 @@ def looked(reports: Reports, view: QualityView, study_id: str, filters: tuple[An
         newer = reports.newer(study_id, progress.done)
         report = newer or reports.known(study_id)
     except (ValueError, StorageError) as error:
-        return view.say(words(str(error), "failed")) | {view.timer: gr.update(active=False)}
+        return view.say(words(told(error, public=public), "failed")) | {view.timer: gr.update(active=False)}
     changed = view.say(progress_strip(report.plan.name, study_id, progress, len(report.plan.lanes)))
-    changed |= {view.studies: list_json(reports.store, study_id), view.timer: gr.update(active=running(progress))}
+    changed |= {
+        view.studies: list_json(reports.store, study_id, public=public),
+        view.timer: gr.update(active=running(progress)),
+    }
     return changed | (view.show(newer, read_choice(newer, *filters)) if newer else {})
 
 

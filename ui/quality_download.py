@@ -21,6 +21,9 @@ from evaluation.report.write import write_report
 from storage import RunStore, StorageError
 from ui.address import ID
 from ui.quality_reports import Measure, Reports
+from ui.shared_store import store_for
+from ui.told import told
+from ui.workplace import Workplace
 
 Writer = Callable[[RunStore, Report], bytes]
 CSV, HTML, ZIP = "text/csv; charset=utf-8", "text/html; charset=utf-8", "application/zip"
@@ -69,26 +72,27 @@ WRITERS: dict[str, tuple[Writer, str]] = {
 }
 
 
-def study_routes(store: RunStore, measure: Measure | None = None) -> list[Route]:
+def study_routes(workplace: Workplace, measure: Measure | None = None) -> list[Route]:
     """To be mounted before the routes of the other downloads, which take every name."""
-    reports = Reports(store, measure)
-    return [Route(f"/downloads/{name}", _sender(reports, name), methods=["GET"]) for name in WRITERS]
+    reports = Reports(workplace.store, measure)
+    return [Route(f"/downloads/{name}", _sender(workplace, reports, name), methods=["GET"]) for name in WRITERS]
 
 
-def _sender(reports: Reports, name: str) -> Callable[[Request], Response]:
+def _sender(workplace: Workplace, reports: Reports, name: str) -> Callable[[Request], Response]:
     def send(request: Request) -> Response:
-        return study_file(reports, name, request.query_params.get("study", ""))
+        try:
+            mine = reports.of(store_for(workplace, request))
+            return study_file(mine, name, request.query_params.get("study", ""))
+        except (ValueError, StorageError) as error:
+            return PlainTextResponse(f"{told(error, public=workplace.public)}\n".encode("utf-8", "replace"), 404)
 
     return send
 
 
 def study_file(reports: Reports, name: str, study_id: str) -> Response:
-    """One of the files, or a sentence on why there is none."""
+    """One of the files. Raises StorageError, and ValueError for a study of another version."""
     if not ID.fullmatch(study_id):
         return PlainTextResponse("study must be an id of 32 hexadecimal digits.\n", 400)
     write, media_type = WRITERS[name]
-    try:
-        content = write(reports.store, reports.fresh(study_id))
-    except (ValueError, StorageError) as error:
-        return PlainTextResponse(f"{error}\n".encode("utf-8", "replace"), 404)
+    content = write(reports.store, reports.fresh(study_id))
     return Response(content, media_type=media_type, headers={"Content-Disposition": f'attachment; filename="{name}"'})

@@ -1,10 +1,14 @@
-"""Reports of studies as the page needs them: measured once, kept while nothing new has ended. Knows no component."""
+"""Reports of studies as the page needs them: measured once, kept while nothing new has ended. Knows no component.
+
+What is kept is handed out only through a store that has the study.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from threading import Lock
 
@@ -37,19 +41,28 @@ class Reports:
         self._locks: dict[str, Lock] = {}
         self._lock = Lock()
 
+    def of(self, store: RunStore) -> Reports:
+        """The same reports for whoever reads through ``store``."""
+        other = copy(self)
+        other.store = store
+        return other
+
     def fresh(self, study_id: str) -> Report:
         """Measured now: votes may have come since. Raises StorageError, and ValueError for a study of another version."""
+        self.store.study(study_id)
         with self._lock_of(study_id):
             return self._remember(study_id)
 
     def known(self, study_id: str) -> Report:
-        """The last one that was measured, else a fresh one."""
+        """The last one that was measured, else a fresh one. Raises as ``fresh``."""
+        self.store.study(study_id)
         with self._lock_of(study_id):
             kept = self._kept.get(study_id)
             return kept.report if kept else self._remember(study_id)
 
     def newer(self, study_id: str, done: int) -> Report | None:
-        """A new one where other tasks have ended than it knows, but not too often; else None."""
+        """A new one where other tasks have ended than it knows, but not too often; else None. Raises as ``fresh``."""
+        self.store.study(study_id)
         with self._lock_of(study_id):
             kept = self._kept.get(study_id)
             if kept and (kept.report.tasks_done == done or self._clock() < kept.at + self._pause(kept, done)):

@@ -12,9 +12,11 @@ from ui.components import Strip, words
 from ui.format import count, displayable, number, plural
 from ui.sweep_handlers import about
 from ui.token_view import to_json
+from ui.told import told
 
 LOOKED_AT = 5  # unfinished studies of which the workers are asked for
 NO_STUDY = "No study has been planned yet. The command above plans one and runs it; its report appears here."
+NOT_HERE = "Studies are planned and run on one’s own machine, from the command line; here none of yours is kept."
 COMMAND = "python -m evaluation run --suite demo_arithmetic --limit 60 --rules none,strict,mars --theta 0.84,0.9,0.96 --seeds 3"
 
 
@@ -31,17 +33,22 @@ class StudyRow:
     share: float
 
 
-def list_json(store: RunStore, selected: str) -> str:
-    """The latest studies, as the list's value."""
+def list_json(store: RunStore, selected: str, *, public: bool = False, share: str = "") -> str:
+    """The latest studies, as the list's value. ``share``: token of the link through which the selected one is read.
+
+    Strangers plan none: on a public page the list is for what was shared.
+    """
+    command, nothing = ("", NOT_HERE) if public else (COMMAND, NO_STUDY)
     try:
         heads = store.studies()
         asked = [head.id for head in heads if head.done < head.tasks][:LOOKED_AT]
         progress = {study_id: store.study_progress(study_id) for study_id in asked}
     except StorageError as error:
-        return to_json({"rows": [], "message": displayable(str(error)), "selected": "", "command": COMMAND})
+        message = displayable(told(error, public=public))
+        return to_json({"rows": [], "message": message, "selected": "", "command": command, "share": ""})
     rows = [asdict(_row(head, progress.get(head.id))) for head in heads]
-    message = "" if rows else NO_STUDY
-    return to_json({"rows": rows, "message": message, "selected": selected, "command": COMMAND})
+    message = "" if rows else nothing
+    return to_json({"rows": rows, "message": message, "selected": selected, "command": command, "share": share})
 
 
 def _row(head: StudyHead, progress: StudyProgress | None) -> StudyRow:

@@ -18,6 +18,7 @@ from ui.downloads import Group, downloads_component, downloads_json
 from ui.figure_view import figure_component, figure_json
 from ui.figures.quality import parameter_plot, tradeoff_plot
 from ui.format import displayable
+from ui.history.share import share_component
 from ui.quality_values import first_json, prompts_json, rest_json, texts_json
 from ui.token_view import asset, to_json
 
@@ -32,7 +33,8 @@ Updates = dict[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class QualityView:
-    """The components that events change. ``opened`` holds the id of the study that is shown, or the empty string."""
+    """The components that events change. ``opened`` holds the id of the study that is shown,
+    ``share`` the token of the link it is read through; or the empty string."""
 
     studies: gr.HTML
     strip: gr.HTML
@@ -41,6 +43,7 @@ class QualityView:
     temperature: gr.Dropdown
     drafts: gr.Dropdown
     downloads: gr.HTML
+    sharing: gr.HTML
     first: gr.HTML
     parameter: gr.HTML
     tradeoff: gr.HTML
@@ -49,6 +52,7 @@ class QualityView:
     rest: gr.HTML
     timer: gr.Timer
     opened: gr.State
+    share: gr.State
 
     @property
     def filters(self) -> list[Any]:
@@ -58,12 +62,23 @@ class QualityView:
     def outputs(self) -> list[Any]:
         """What ``open`` changes."""
         shown = [self.first, self.parameter, self.tradeoff, self.prompts, self.texts, self.rest]
-        return [self.studies, self.strip, self.result, *self.filters, self.downloads, *shown, self.timer, self.opened]
+        return [
+            self.studies,
+            self.strip,
+            self.result,
+            *self.filters,
+            self.downloads,
+            self.sharing,
+            *shown,
+            self.timer,
+            self.opened,
+            self.share,
+        ]
 
     def say(self, strip: Strip) -> Updates:
         return {self.strip: strip.json()}
 
-    def show(self, report: Report, choice: Choice, *, study: str = "") -> Updates:
+    def show(self, report: Report, choice: Choice, *, study: str = "", share: str = "") -> Updates:
         """The chosen part of a report. ``study``: its id where it was just opened, so that filters and downloads are its own."""
         part = narrowed(report, choice)
         groups = chart_groups(part)
@@ -75,15 +90,17 @@ class QualityView:
             self.prompts: prompts_json(part),
             self.rest: rest_json(part),
         }
-        return changed | (self._opened(report, study) if study else {})
+        return changed | (self._opened(report, study, share) if study else {})
 
-    def _opened(self, report: Report, study: str) -> Updates:
+    def _opened(self, report: Report, study: str, share: str) -> Updates:
         return {
             self.result: gr.update(visible=True),
             self.suite: gr.update(choices=suite_choices(report), value=EVERY),
             self.temperature: gr.update(choices=temperature_choices(report), value=EVERY),
             self.drafts: gr.update(choices=draft_choices(report), value=EVERY),
-            self.downloads: downloads_json(Group("This study:", FILES, f"?study={study}")),
+            self.downloads: downloads_json(
+                Group("This study:", FILES, f"?study={study}{f'&share={share}' if share else ''}")
+            ),
             self.texts: texts_json(None, None, None),
         }
 
@@ -116,7 +133,9 @@ def build_view() -> QualityView:
     """The components of the tab."""
     with gr.Column(elem_classes=["mars-panel"]):
         studies = _html(
-            "quality_studies", to_json({"rows": [], "message": "", "selected": "", "command": ""}), "quality-studies"
+            "quality_studies",
+            to_json({"rows": [], "message": "", "selected": "", "command": "", "share": ""}),
+            "quality-studies",
         )
     strip = strip_component(words(HINT), scope=SCOPE)
     # "hidden", not False: Gradio loses the properties of a component that is updated before it was ever mounted
@@ -129,6 +148,7 @@ def build_view() -> QualityView:
                 )
                 drafts = gr.Dropdown([("all", EVERY)], value=EVERY, label="Drafter", elem_id="quality-drafts")
             downloads = downloads_component("quality-downloads")
+            sharing = share_component(SCOPE)
         first = _report("quality-first", first_json(None))
         with gr.Column(elem_classes=["mars-panel", "mars-quality-charts"]):
             gr.HTML(_CHARTS, apply_default_css=False)
@@ -142,8 +162,8 @@ def build_view() -> QualityView:
             prompts = _html("quality_prompts", prompts_json(None), "quality-prompts")
             texts = _html("quality_texts", texts_json(None, None, None), "quality-texts")
         rest = _report("quality-rest", rest_json(None), folded=True)
-    view = (suite, temperature, drafts, downloads, first, parameter, tradeoff, prompts, texts, rest)
-    return QualityView(studies, strip, result, *view, gr.Timer(5.0, active=False), gr.State(""))
+    view = (suite, temperature, drafts, downloads, sharing, first, parameter, tradeoff, prompts, texts, rest)
+    return QualityView(studies, strip, result, *view, gr.Timer(5.0, active=False), gr.State(""), gr.State(""))
 
 
 _CHARTS = (

@@ -1,4 +1,6 @@
-"""The events of Compare that compute: Compare, a new seed, a new θ, continuing from a token; and Stop. All share one slot."""
+"""The events of Compare that compute: Compare, a new seed, a new θ, continuing from a token; and Stop.
+
+All wait for the one slot of ``ui/line.py``; gradio holds up none of them."""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from typing import Any
 
 import gradio as gr
 
+from ui.admission import unbroken
 from ui.arrange import Lanes
 from ui.ask import Ask, count_prompt
 from ui.components import words
@@ -22,14 +25,15 @@ from ui.result import Details
 from ui.result_view import ResultView, Updates
 from ui.workplace import Workplace
 
-ACCELERATOR = "accelerator"  # the one slot that everything which computes shares
+ACCELERATOR = "accelerator"  # gradio's name for everything that computes
+COMPUTES: Mapping[str, Any] = {"concurrency_id": ACCELERATOR, "concurrency_limit": None}
 PRIVATE: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 LARGEST_NEW_SEED = 2**31 - 1
 Wish = tuple[int, int, int]  # continue: column, output position, token id
 
 
 class Ended:
-    """Details of comparisons that ended, by visitor, until they are shown. Safe between threads; keeps the latest ones only."""
+    """Details of comparisons that ended, by ``Workplace.key``, until they are shown. Safe between threads; keeps the latest ones only."""
 
     MOST = 32
 
@@ -77,6 +81,16 @@ class Running:
             {self.lanes.shown: frame.shown, self.view.details.box: gr.update(visible=False)} if frame.shown else {}
         )
 
+    def shown(self, request: gr.Request, frames: Callable[[Workplace], Iterator[Frame]]) -> Iterator[Updates]:
+        """The frames for whoever asked, as updates; an error of ours is the last one, told with its id."""
+
+        def updates() -> Iterator[Updates]:
+            place = self.workplace.seen_by(request)
+            for frame in frames(place):
+                yield self.updates(frame, place.key)
+
+        return unbroken(updates(), lambda strip: self.view.update(strip, ()), "compare")
+
     def details(self, visitor: str) -> Updates:
         """Those of the comparison that just ended; without one nothing changes."""
         details = self.ended.take(visitor)
@@ -89,12 +103,10 @@ def wire_running(parts: Running) -> None:
     workplace = parts.workplace
 
     def compare(request: gr.Request, *values: Any) -> Iterator[Updates]:
-        visitor = str(request.session_hash)
-        for frame in run_comparison(workplace, fields.form(values), visitor):
-            yield parts.updates(frame, visitor)
+        yield from parts.shown(request, lambda place: run_comparison(place, fields.form(values), place.key))
 
     def ask_stop(request: gr.Request) -> Any:
-        workplace.stops.request(str(request.session_hash))
+        workplace.stops.request(workplace.seen_by(request).key)
         return gr.update(value="Stopping …", interactive=False)
 
     pressed = gr.on(
@@ -113,8 +125,8 @@ def wire_running(parts: Running) -> None:
 
 def _begin(parts: Running) -> Callable[[gr.Request], Updates]:
     def begin(request: gr.Request) -> Updates:
-        parts.workplace.stops.begin(str(request.session_hash))
-        starting = words("Starting; if another comparison is running, this one waits for it …", "running")
+        parts.workplace.stops.begin(parts.workplace.seen_by(request).key)
+        starting = words("Starting …", "running")
         shown = {
             parts.ask.run: gr.update(visible=False),
             parts.ask.again: gr.update(interactive=False),
@@ -134,23 +146,16 @@ def _begun(parts: Running, event: Any) -> Any:
 
 
 def _run(parts: Running, begun: Any, handler: Callable[..., Iterator[Updates]], inputs: Sequence[Any]) -> None:
-    """``handler`` in the one slot, after ``begun``; afterwards the buttons are as before."""
-
-    def broke() -> Updates:
-        said = "The comparison broke off by an error of this program; its log says more."
-        return parts.view.update(words(said, "failed"), ())
+    """``handler`` after ``begun``; afterwards the buttons are as before. It waits for its turn itself, and says what broke it off."""
 
     def show(request: gr.Request) -> Updates:
-        return parts.details(str(request.session_hash))
+        return parts.details(parts.workplace.seen_by(request).key)
 
     def end(count: int) -> Updates:
         shown = {parts.ask.run: gr.update(visible=True), parts.ask.stop: gr.update(visible=False)}
         return shown | {parts.ask.again: gr.update(interactive=True)} | parts.lanes.unlock(count)
 
-    running = begun.then(
-        handler, list(inputs), parts.streamed, concurrency_id=ACCELERATOR, concurrency_limit=1, **PRIVATE
-    )
-    running.failure(broke, None, [parts.view.strip], queue=False, **PRIVATE)
+    running = begun.then(handler, list(inputs), parts.streamed, **COMPUTES, **PRIVATE)
     shown = running.then(show, None, parts.view.details.outputs, queue=False, **PRIVATE)
     ended = shown.then(end, parts.lanes.count, parts.buttons, queue=False, **PRIVATE)
     ended.then(count_prompt(parts.workplace), parts.ask.counted, parts.ask.tokens, queue=False, **PRIVATE)
@@ -192,21 +197,19 @@ def _wire_continue(parts: Running) -> None:
 
         return take
 
-    def open_lane(asked: tuple[int, int, int, float], count: int, shown: Shown | None, *values: Any) -> Updates:
-        if shown is None or None in shown.lanes or count >= MOST_LANES:
+    def open_lane(asked: tuple[int, int, int, float] | None, count: int, shown: Shown | None, *values: Any) -> Updates:
+        if asked is None or shown is None or None in shown.lanes or count >= MOST_LANES:
             return {lanes.count: count}  # the run itself says why it cannot be
         size = len(lanes.heads[0].inputs)
         source = values[asked[0] * size : (asked[0] + 1) * size]
         return lanes.set_count(view, count + 1) | dict(zip(lanes.heads[count].inputs, source, strict=True))
 
-    def go_on(asked: tuple[int, int, int, float], shown: Shown | None, request: gr.Request) -> Iterator[Updates]:
-        if shown is None:
+    def go_on(asked: tuple[int, int, int, float] | None, shown: Shown | None, request: gr.Request) -> Iterator[Updates]:
+        if asked is None or shown is None:
             yield view.update(words("There is no run to continue; press Compare first.", "failed"), ())
             return
         column, index, token, _ = asked
-        visitor = str(request.session_hash)
-        for frame in continue_run(parts.workplace, shown, column, index, token, visitor):
-            yield parts.updates(frame, visitor)
+        yield from parts.shown(request, lambda place: continue_run(place, shown, column, index, token, place.key))
 
     for column, component in enumerate(view.lanes):
         component.select(

@@ -1,4 +1,4 @@
-"""One lane's run: decoded in the engine's thread, an interval of frames at a time, streamed as frames, and saved whatever happens.
+"""The lanes of a comparison: one job of the accelerator, its events streamed as frames, every run saved whatever happens.
 
 Stop ends a run before its next step. A closed tab closes the generator, and the ``finally`` of the run that was under way saves
 that run as cancelled.
@@ -6,15 +6,15 @@ that run as cancelled.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from mars_core.comparison import RUN_FAILURES, warm_up
+from mars_core.jobs import Began, Ended, Event, Job, Wrote
 from mars_core.models import PairSpec
-from mars_core.types import DraftMode, RunConfig, Step, Trace
+from mars_core.record import Record
+from mars_core.types import DraftMode, RunConfig, Trace
 from storage import StorageError
 from ui.components import Strip, words
 from ui.format import count, duration
@@ -23,11 +23,9 @@ from ui.labels import lane_labels
 from ui.shift import lane_check
 from ui.tiles import Counts, stat_tiles
 from ui.token_view import LaneView, Row, ended_view, given_rows, token_rows
+from ui.told import told
 from ui.whatif import samples_drafts
 from ui.workplace import Workplace
-
-if TYPE_CHECKING:
-    from mars_core.session import Run, Session
 
 INTERVAL_S = 0.125  # between two updates of the page
 
@@ -39,17 +37,12 @@ class Comparison:
     workplace: Workplace
     visitor: str
     pair: PairSpec
-    session: Session
     id: str
     configs: tuple[RunConfig, ...]
     saved: tuple[int, ...]
     traces: dict[int, Trace] = field(default_factory=dict)  # lane → run that ended, in order of execution
     rows: dict[int, tuple[Row, ...]] = field(default_factory=dict)  # lane → token rows of such a run
     unsaved: str = ""  # why a run could not be saved
-
-    @property
-    def stopped(self) -> bool:
-        return self.workplace.stops.requested(self.visitor)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -66,67 +59,52 @@ class Turn:
     before: int = 0
 
 
-def run_lane(comparison: Comparison, turn: Turn) -> Iterator[Frame]:
-    """Stream one lane, warmed up directly before it, as every lane is; whatever happens, the run is saved."""
-    lane, config = turn.lane, comparison.configs[turn.lane]
-    comparison.workplace.engine.submit(warm_up, comparison.session, config).result()
-    run = comparison.session.start(config)
+def run_lanes(comparison: Comparison, order: Sequence[int], before: int = 0) -> Iterator[Frame]:
+    """Stream the lanes of ``order`` one after the other, after ``before`` runs saved earlier. Raises AcceleratorError."""
+    workplace = comparison.workplace
+    job = Job(comparison.pair, comparison.configs, tuple(order), workplace.limits.seconds or math.inf, INTERVAL_S)
+    events = workplace.accelerator.run(job, workplace.stops.of(comparison.visitor))
+    with closing(events):
+        for event in events:
+            if isinstance(event, Began):
+                turn = Turn(event.run, order.index(event.run), len(order), before)
+                yield from _lane(comparison, turn, event, events)
+
+
+def _lane(comparison: Comparison, turn: Turn, began: Began, events: Iterator[Event]) -> Iterator[Frame]:
+    """Stream one lane; whatever happens, the run is saved."""
+    lane, record = turn.lane, Record(began)
     try:
-        yield from _stream(comparison, run, turn)
+        yield from _stream(comparison, turn, began, record, events)
     finally:
-        comparison.traces[lane] = run.trace()
+        comparison.traces[lane] = record.trace()
         _save(comparison, turn)
     view = ended_view(comparison.traces[lane], f"{comparison.id}/{comparison.saved[lane]}", rows=comparison.rows[lane])
     yield lane_frame(None, lane, view, len(comparison.configs))
 
 
-def _stream(comparison: Comparison, run: Run, turn: Turn) -> Iterator[Frame]:
+def _stream(
+    comparison: Comparison, turn: Turn, began: Began, record: Record, events: Iterator[Event]
+) -> Iterator[Frame]:
     """A frame with the first step, then about every 125 ms. Each delta repeats the one before it, so that the page survives a
     lost one."""
     config, lanes = comparison.configs[turn.lane], len(comparison.configs)
-    begun, drafts = run.trace(), DraftMode.SAMPLED if samples_drafts(config) else DraftMode.GREEDY
-    counts, rows, sent, before = Counts(), given_rows(begun.given, begun.text), 0, 0
-    for steps, goes_on in _bursts(comparison, run):
-        for step in steps:
+    drafts = DraftMode.SAMPLED if samples_drafts(config) else DraftMode.GREEDY
+    counts, rows, sent, before = Counts(), given_rows(began.given, began.text), 0, 0
+    for event in events:
+        assert isinstance(event, Wrote | Ended)
+        record.follow(event)
+        if isinstance(event, Ended):
+            break
+        for step in event.steps:
             counts = counts.after(step)
-            rows += token_rows(step.tokens, run.text, greedy=config.sampling.temperature == 0, drafts=drafts)
-        if not goes_on:
-            break  # the whole view comes next
-        yield lane_frame(
-            _progress(comparison, counts, turn),
-            turn.lane,
-            _live(comparison, turn, counts, rows[before:], before),
-            lanes,
-        )
+            rows += token_rows(step.tokens, event.text, greedy=config.sampling.temperature == 0, drafts=drafts)
+        if event.last:
+            continue  # the whole view comes next
+        view = _live(comparison, turn, counts, rows[before:], before)
+        yield lane_frame(_progress(comparison, counts, turn), turn.lane, view, lanes)
         before, sent = sent, len(rows)
     comparison.rows[turn.lane] = tuple(rows)
-
-
-def _bursts(comparison: Comparison, run: Run) -> Iterator[tuple[list[Step], bool]]:
-    """The steps of a run up to its end or its failure, which its trace tells: the first alone, then those of an interval; and
-    whether the run goes on."""
-    seconds, goes_on = 0.0, True
-    while goes_on:
-        found = comparison.workplace.engine.submit(burst, run, seconds, lambda: comparison.stopped).result()
-        seconds, goes_on = INTERVAL_S, found[1]
-        yield found
-
-
-def burst(run: Run, seconds: float, stopped: Callable[[], bool]) -> tuple[list[Step], bool]:
-    """Steps until ``seconds`` have passed, at least one, and whether the run goes on. Cancels it once it is ``stopped``.
-
-    Runs in the engine's thread: a step each would cost two changes of thread a step.
-    """
-    steps: list[Step] = []
-    ends = time.monotonic() + seconds
-    with suppress(*RUN_FAILURES):
-        for step in run:
-            steps.append(step)
-            if stopped():
-                run.cancel()
-            elif time.monotonic() >= ends:
-                return steps, True
-    return steps, False
 
 
 def _live(comparison: Comparison, turn: Turn, counts: Counts, rows: Sequence[Row], start: int) -> LaneView:
@@ -156,8 +134,8 @@ def _progress(comparison: Comparison, counts: Counts, turn: Turn) -> Strip:
 
 
 def _save(comparison: Comparison, turn: Turn) -> None:
-    store, trace = comparison.workplace.store, comparison.traces[turn.lane]
+    lane, order = comparison.saved[turn.lane], turn.before + turn.place
     try:
-        store.save_run(comparison.id, trace, lane=comparison.saved[turn.lane], order=turn.before + turn.place)
+        comparison.workplace.keep(comparison.id, comparison.traces[turn.lane], lane=lane, order=order)
     except StorageError as error:
-        comparison.unsaved = str(error)
+        comparison.unsaved = told(error, public=comparison.workplace.public)

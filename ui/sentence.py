@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mars_core.telemetry import first_divergence
-from mars_core.types import Cause, Divergence, Given, Outcome, Status, Token, Trace
+from mars_core.types import Cause, Divergence, Given, Outcome, Status, StopReason, Token, Trace
 from ui.format import count, displayable, number, over, plural, ratio, visible
 from ui.labels import run_names
 
@@ -65,14 +65,17 @@ def broken_sentence(runs: Sequence[tuple[str, Trace | None]]) -> Sentence:
     for name, trace in runs:
         if trace is not None and trace.status is Status.FAILED:
             amount = plural(trace.summary.new_tokens, "token")
-            return (Part(f"{name} failed after {amount}: {displayable(trace.error)}{untold}"),)
+            ended = [other for other, run in runs if run is not None and run.status is Status.COMPLETED]
+            others = f" {_listed(ended)} ended and {'is' if len(ended) == 1 else 'are'} kept." if ended else ""
+            return (Part(f"{name} failed after {amount}: {displayable(trace.error)}{others}{untold}"),)
     told = "; ".join(
         f"{name} {_ENDED[trace.status]} {plural(trace.summary.new_tokens, 'token')}"
         for name, trace in runs
         if trace is not None
     )
     rest = f";{untold}" if untold else ". What was written is kept."
-    return (Part("Stopped. ", "strong"), Part(told + rest))
+    late = any(trace is not None and trace.stop_reason is StopReason.DEADLINE for _, trace in runs)
+    return (Part("The time for one request is up. " if late else "Stopped. ", "strong"), Part(told + rest))
 
 
 _ENDED = {Status.COMPLETED: "had ended with", Status.CANCELLED: "was stopped after"}

@@ -4,60 +4,81 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gradio as gr
 
 from evaluation.sweeps.tradeoff import Cost
+from storage import Shared, StorageError
+from ui.admission import unbroken
 from ui.components import words
-from ui.running import ACCELERATOR
+from ui.event_data import said_of
+from ui.history.detail import READ_ONLY
+from ui.history.share import share_json, wire_share
+from ui.running import COMPUTES
+from ui.shared_store import reading
 from ui.sweep_fields import SweepFields, build_fields, told, wire_fields
-from ui.sweep_handlers import SweepFrame, reopened, run
+from ui.sweep_handlers import Shown, SweepFrame, reopened, run
 from ui.sweep_view import FIRST, SweepView, Updates, build_view, earlier_json, pairs_json
+from ui.told import told as said
 from ui.workplace import Workplace
 
 CHART_S = 3.0  # between two drawings of the chart while a sweep runs
 PRIVATE: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-BROKE = "The sweep broke off by an error of this program; its log says more. What had ended is kept below."
+BROKE = "The sweep broke off before it began; look at what the fields say, then try again."
 
 
 @dataclass(frozen=True, slots=True)
 class SweepTab:
-    """The tab's parts. ``opened`` holds the id of the sweep that is shown, or the empty string."""
+    """The tab's parts. ``opened`` holds the id of the sweep that is shown, ``share`` the token of the link it is read through; or
+    the empty string."""
 
     workplace: Workplace
     fields: SweepFields
     view: SweepView
     opened: gr.State
+    share: gr.State
 
     @property
     def outputs(self) -> list[Any]:
         """What ``open`` changes."""
-        return [*self.view.outputs, self.view.earlier, self.opened]
+        return [*self.view.outputs, self.view.earlier, self.opened, self.share]
 
-    def open(self, sweep_id: str, cost: str) -> Updates:
+    def open(self, request: gr.Request, sweep_id: str, cost: str, token: object) -> Updates:
         """A stored sweep as it was shown when it ended; for the list and for the page's address."""
-        frame = reopened(self.workplace.store, sweep_id)
-        shown = self.view.show(frame.shown, _cost(cost)) if frame.shown else {}
+        public, own = self.workplace.public, self.workplace.seen_by(request).store
+        store, share, frame = own, "", SweepFrame(words("", "failed"))
+        try:
+            store, share = reading(self.workplace, request, token, lambda mine: mine.sweep(sweep_id))
+            frame = reopened(store, sweep_id, public=public)
+        except StorageError as error:
+            frame = SweepFrame(words(said(error, public=public), "failed"))
+        shown = self.view.show(frame.shown, _cost(cost), share=share) if frame.shown else {}
         opened = frame.shown.id if frame.shown else ""
-        listed = {self.view.earlier: earlier_json(self.workplace.store, opened), self.opened: opened}
-        return self.view.say(frame.strip) | {self.view.pairs: pairs_json(None, -1)} | shown | listed
+        strip = replace(frame.strip, side=READ_ONLY) if share and frame.shown else frame.strip
+        listed = {self.view.earlier: earlier_json(own, opened, public=public, share=share)}
+        ids = {self.opened: opened, self.share: share}
+        sharing = {self.view.sharing: share_json(own, Shared.SWEEP, opened, public=public)}
+        return self.view.say(strip) | {self.view.pairs: pairs_json(None, -1)} | shown | listed | ids | sharing
 
 
 def build_sweep_tab(workplace: Workplace, tab: gr.Tab) -> SweepTab:
     """The tab's components and events."""
     fields = build_fields(workplace)
     view = build_view()
-    parts = SweepTab(workplace, fields, view, gr.State(""))
+    parts = SweepTab(workplace, fields, view, gr.State(""), gr.State(""))
     wire_fields(workplace, fields)
     _wire_run(parts)
     _wire_view(parts)
+    wire_share(workplace, view.sharing)
 
-    def enter(opened: str, *values: Any) -> tuple[str, str]:
-        return earlier_json(workplace.store, opened), told(workplace, fields.form(values))
+    def enter(request: gr.Request, opened: str, share: str, *values: Any) -> tuple[str, str]:
+        store = workplace.seen_by(request).store
+        return earlier_json(store, opened, public=workplace.public, share=share), told(workplace, fields.form(values))
 
-    tab.select(enter, [parts.opened, *fields.inputs], [view.earlier, fields.note], queue=False, **PRIVATE)
+    tab.select(enter, [parts.opened, parts.share, *fields.inputs], [view.earlier, fields.note], queue=False, **PRIVATE)
     return parts
 
 
@@ -66,7 +87,7 @@ def _wire_run(parts: SweepTab) -> None:
     buttons = [fields.run, fields.stop, view.cost]
 
     def begin(request: gr.Request) -> Updates:
-        workplace.stops.begin(_visitor(request))
+        workplace.stops.begin(_visitor(workplace.seen_by(request)))
         starting = words("Starting; if something else is running, this sweep waits for it …", "running")
         return {
             fields.run: gr.update(visible=False),
@@ -75,26 +96,30 @@ def _wire_run(parts: SweepTab) -> None:
         } | view.say(starting)
 
     def sweep(request: gr.Request, cost: str, *values: Any) -> Iterator[Updates]:
-        yield from _updates(parts, run(workplace, fields.form(values), _visitor(request)), _cost(cost))
+        def updates() -> Iterator[Updates]:
+            place = workplace.seen_by(request)
+            yield from _updates(parts, run(place, fields.form(values), _visitor(place)), _cost(cost))
+
+        yield from unbroken(updates(), view.say, "sweep")
 
     def ask_stop(request: gr.Request) -> Any:
-        workplace.stops.request(_visitor(request))
+        workplace.stops.request(_visitor(workplace.seen_by(request)))
         return gr.update(value="Stopping …", interactive=False)
 
-    def end(opened: str) -> Updates:
+    def end(opened: str, share: str, request: gr.Request) -> Updates:
+        own = workplace.seen_by(request).store
         return {
             fields.run: gr.update(visible=True),
             fields.stop: gr.update(visible=False),
             view.cost: gr.update(interactive=True),
-            view.earlier: earlier_json(workplace.store, opened),
+            view.earlier: earlier_json(own, opened, public=workplace.public, share=share),
+            view.sharing: share_json(own, Shared.SWEEP, opened, public=workplace.public),
         }
 
     pressed = fields.run.click(begin, None, [*buttons, view.strip], queue=False, trigger_mode="once", **PRIVATE)
-    running = pressed.then(
-        sweep, [view.cost, *fields.inputs], parts.outputs, concurrency_id=ACCELERATOR, concurrency_limit=1, **PRIVATE
-    )
+    running = pressed.then(sweep, [view.cost, *fields.inputs], parts.outputs, **COMPUTES, **PRIVATE)
     running.failure(lambda: words(BROKE, "failed").json(), None, view.strip, queue=False, **PRIVATE)
-    running.then(end, parts.opened, [*buttons, view.earlier], queue=False, **PRIVATE)
+    running.then(end, [parts.opened, parts.share], [*buttons, view.earlier, view.sharing], queue=False, **PRIVATE)
     fields.stop.click(ask_stop, None, fields.stop, queue=False, **PRIVATE)
 
 
@@ -106,28 +131,35 @@ def _updates(parts: SweepTab, frames: Iterator[SweepFrame], cost: Cost) -> Itera
         if frame.shown:
             due = frame.strip.state != "running" or time.monotonic() - drawn >= CHART_S
             drawn = time.monotonic() if due else drawn
-            changed |= parts.view.show(frame.shown, cost, chart=due) | {parts.opened: frame.shown.id}
+            changed |= parts.view.show(frame.shown, cost, chart=due) | {parts.opened: frame.shown.id, parts.share: ""}
             changed |= {parts.view.pairs: pairs_json(None, -1)} if frame.shown.id != before else {}
             before = frame.shown.id
         yield changed
 
 
 def _wire_view(parts: SweepTab) -> None:
-    view, store = parts.view, parts.workplace.store
+    view, workplace = parts.view, parts.workplace
 
-    def against(opened: str, cost: str) -> Updates:
-        shown = reopened(store, opened).shown
-        return view.show(shown, _cost(cost)) if shown else {view.strip: gr.update()}
+    def shown_again(request: gr.Request, opened: str, share: str) -> Shown | None:
+        with suppress(StorageError):
+            store, _ = reading(workplace, request, share, lambda mine: mine.sweep(opened))
+            return reopened(store, opened).shown
+        return None
 
-    def choose(opened: str, event: gr.EventData) -> str:
-        row = event._data.get("row")
-        return pairs_json(reopened(store, opened).shown, row if isinstance(row, int) else -1)
+    def against(opened: str, share: str, cost: str, request: gr.Request) -> Updates:
+        shown = shown_again(request, opened, share)
+        return view.show(shown, _cost(cost), share=share) if shown else {view.strip: gr.update()}
 
-    def open_sweep(cost: str, event: gr.EventData) -> Updates:
-        return parts.open(str(event._data.get("id", "")), cost)
+    def choose(opened: str, share: str, event: gr.EventData, request: gr.Request) -> str:
+        row = said_of(event).get("row")
+        return pairs_json(shown_again(request, opened, share), row if isinstance(row, int) else -1)
 
-    view.cost.input(against, [parts.opened, view.cost], view.outputs, queue=False, **PRIVATE)
-    view.table.select(choose, parts.opened, view.pairs, queue=False, **PRIVATE)
+    def open_sweep(cost: str, event: gr.EventData, request: gr.Request) -> Updates:
+        asked = said_of(event)
+        return parts.open(request, str(asked.get("id", "")), cost, asked.get("share"))
+
+    view.cost.input(against, [parts.opened, parts.share, view.cost], view.outputs, queue=False, **PRIVATE)
+    view.table.select(choose, [parts.opened, parts.share], view.pairs, queue=False, **PRIVATE)
     view.earlier.select(open_sweep, view.cost, parts.outputs, queue=False, **PRIVATE)
 
 
@@ -135,6 +167,6 @@ def _cost(value: str) -> Cost:
     return Cost(value) if value in list(Cost) else FIRST
 
 
-def _visitor(request: gr.Request) -> str:
+def _visitor(place: Workplace) -> str:
     """Apart from the same visitor's comparison, which has a Stop of its own."""
-    return f"{request.session_hash}/sweep"
+    return f"{place.key}/sweep"

@@ -12,32 +12,36 @@ from starlette.routing import Route
 
 from evaluation.sweeps.export import write_points_csv, write_results_csv
 from storage import RunStore, StorageError
+from ui.shared_store import store_for
 from ui.sweep_handlers import read_sweep
+from ui.told import told
+from ui.workplace import Workplace
 
 ID = re.compile("[0-9a-f]{32}")
 WRITERS: dict[str, Callable[..., None]] = {"sweep.csv": write_points_csv, "sweep-comparisons.csv": write_results_csv}
 
 
-def sweep_routes(store: RunStore) -> list[Route]:
+def sweep_routes(workplace: Workplace) -> list[Route]:
     """To be mounted before the routes of the other downloads, which take every name."""
-    return [Route(f"/downloads/{name}", _sender(store, name), methods=["GET"]) for name in WRITERS]
+    return [Route(f"/downloads/{name}", _sender(workplace, name), methods=["GET"]) for name in WRITERS]
 
 
-def _sender(store: RunStore, name: str) -> Callable[[Request], Response]:
+def _sender(workplace: Workplace, name: str) -> Callable[[Request], Response]:
     def send(request: Request) -> Response:
-        return sweep_file(store, name, request.query_params.get("sweep", ""))
+        sweep_id = request.query_params.get("sweep", "")
+        try:
+            return sweep_file(store_for(workplace, request), name, sweep_id)
+        except (ValueError, StorageError) as error:
+            return PlainTextResponse(f"{told(error, public=workplace.public)}\n", 404)
 
     return send
 
 
 def sweep_file(store: RunStore, name: str, sweep_id: str) -> Response:
-    """One of the files, or a sentence on why there is none."""
+    """One of the files. Raises StorageError, and ValueError for a sweep of another version."""
     if not ID.fullmatch(sweep_id):
         return PlainTextResponse("sweep must be an id of 32 hexadecimal digits.\n", 400)
-    try:
-        plan, results = read_sweep(store.sweep(sweep_id))
-    except (ValueError, StorageError) as error:
-        return PlainTextResponse(f"{error}\n", 404)
+    plan, results = read_sweep(store.sweep(sweep_id))
     stream = io.StringIO(newline="")
     WRITERS[name](stream, sweep_id, plan, results)
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}

@@ -11,10 +11,13 @@ import gradio as gr
 from evaluation.sweeps.plan import BASELINE
 from mars_core.models import PairSpec
 from mars_core.rules import RULES
+from ui.admission import check_own
+from ui.ask import pair_choices
 from ui.components import text_component
 from ui.drafter_fields import TITLES, for_pair, mode_field, number_field, offered, tree_fields, wire_drafter
 from ui.form import CUSTOM, catalog_pair
 from ui.labels import parameter_title, rule_title
+from ui.limits_line import limits_component
 from ui.sweep_form import (
     SweepForm,
     estimate,
@@ -76,9 +79,10 @@ def build_fields(workplace: Workplace) -> SweepFields:
                 stop = gr.Button("Stop", variant="stop", visible=False, elem_id="sweep-stop")
         with gr.Row(elem_classes=["mars-bar"]):
             _setting_fields(workplace, by_name)
-        by_name.update(tree_fields(first))
+        by_name.update(tree_fields(first, workplace.limits))
         own = _own_fields(by_name)
         _advanced(by_name)
+        limits_component(workplace.limits, sweep=True)
         note = text_component("mars-page mars-sweep-estimate")
     return SweepFields(by_name, run, stop, more, own, note)
 
@@ -97,7 +101,7 @@ def _rule_fields(by_name: dict[str, Any]) -> None:
 
 def _setting_fields(workplace: Workplace, by_name: dict[str, Any]) -> None:
     first = workplace.catalog[0]
-    pairs = [(spec.title, spec.key) for spec in workplace.catalog] + [("Own folders or Hub ids", CUSTOM)]
+    pairs = pair_choices(workplace)
     by_name["pair"] = gr.Dropdown(
         pairs, value=first.key, label="Model pair", elem_classes=["mars-bar-pair"], min_width=200, elem_id="sweep-pair"
     )
@@ -108,7 +112,9 @@ def _setting_fields(workplace: Workplace, by_name: dict[str, Any]) -> None:
     )  # fmt: skip
     by_name["ks"] = _list("K, drafted tokens", "5", "3, 5, 7", "sweep-ks", 110)
     by_name["temperatures"] = _list("Temperatures", "1", "0, 1", "sweep-temperatures", 110)
-    by_name["max_new_tokens"] = number_field("Max new tokens", 96, 16, name="sweep-max")
+    by_name["max_new_tokens"] = number_field(
+        "Max new tokens", 96, 16, most=workplace.limits.new_tokens, name="sweep-max"
+    )
     by_name["repeats"] = number_field("Repeats", 1, 1)
     by_name["seed"] = number_field("First seed", 0, 1)
 
@@ -169,7 +175,11 @@ def wire_fields(workplace: Workplace, fields: SweepFields) -> None:
 def told(workplace: Workplace, form: SweepForm) -> str:
     """How much the sweep will run, or why it cannot."""
     try:
-        return estimate(read_plan_of(form, read_spec(form, workplace.catalog)))
+        if form.pair == CUSTOM:
+            check_own(workplace)
+        plan = read_plan_of(form, read_spec(form, workplace.catalog))
+        workplace.limits.check_sweep(plan.runs)
+        return estimate(plan)
     except ValueError as error:
         return str(error)
 

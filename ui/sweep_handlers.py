@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from evaluation.sweeps.points import Plan, Result, points, read_plan, read_result
-from evaluation.sweeps.runner import Progress, Sweep, check, run_sweep
+from evaluation.sweeps.runner import Progress, Sweep, check, run_sweep, widest
 from evaluation.sweeps.tradeoff import Cost, optimal
 from mars_core.types import Status
 from storage import RunStore, StorageError, StoredSweep
+from ui.admission import BROKEN_OFF, REFUSALS, check_configs, check_own, refusal, ticket, turn, unbroken, waiting
 from ui.components import Strip, words
+from ui.form import CUSTOM
 from ui.format import count, number, plural, ratio, share
 from ui.handlers import load, start_session
 from ui.sweep_form import SweepForm, read_plan_of, read_spec
 from ui.sweep_table import group_label, value_label
+from ui.told import told
 from ui.workplace import Workplace
-
-if TYPE_CHECKING:
-    pass
 
 WARMING = "Warming up: a few tokens that do not count …"
 
@@ -44,25 +43,53 @@ class SweepFrame:
 
 
 def run(workplace: Workplace, form: SweepForm, visitor: str) -> Iterator[SweepFrame]:
-    """Run a sweep and say what came of it. Never raises for bad input: the strip says it."""
+    """Run a sweep and say what came of it. Never raises: the strip says what was wrong."""
+    return unbroken(_sweep(workplace, form, visitor), SweepFrame, "sweep")
+
+
+def _sweep(workplace: Workplace, form: SweepForm, visitor: str) -> Iterator[SweepFrame]:
+    with ExitStack() as held:
+        try:
+            sweep = yield from _begin(workplace, form, visitor, held)
+        except REFUSALS as error:
+            yield SweepFrame(refusal(workplace, error))
+            return
+        try:
+            yield SweepFrame(words(WARMING, "running"), Shown(sweep.id, sweep.plan))
+            with closing(run_sweep(sweep)) as running:
+                yield from _frames(sweep.plan, sweep.id, running)
+        except BROKEN_OFF as error:
+            yield SweepFrame(refusal(workplace, error))
+
+
+def _begin(workplace: Workplace, form: SweepForm, visitor: str, held: ExitStack) -> Generator[SweepFrame, None, Sweep]:
+    """A new sweep, once its turn has come; ``held`` keeps the turn. Raises one of REFUSALS."""
+    limits = workplace.limits
+    if form.pair == CUSTOM:
+        check_own(workplace)
+    spec = read_spec(form, workplace.catalog)
+    plan = read_plan_of(form, spec)
+    limits.check_sweep(plan.runs)
+    for case in plan.cases:
+        limits.check_prompt(case.prompt, plan.system, *plan.stop)
+    place = held.enter_context(ticket(workplace, visitor, runs=plan.runs, new_tokens=plan.max_new_tokens))
+    stop = workplace.stops.of(visitor)
+    for text in turn(place, stop.requested):
+        yield SweepFrame(waiting(text))
+    pair = yield from load(workplace, spec, SweepFrame)
+    session = start_session(pair)
     try:
-        spec = read_spec(form, workplace.catalog)
-        plan = read_plan_of(form, spec)
-        pair = yield from load(workplace, spec, SweepFrame)
-        session = start_session(pair)
         check(plan, session)
-        sweep_id = workplace.store.new_sweep(plan.as_dict())
-        sweep = Sweep(
-            plan, session, workplace.store, sweep_id, order=workplace.order,
-            work=lambda function: workplace.engine.submit(function).result(),
-            stopped=lambda: workplace.stops.requested(visitor),
-        )  # fmt: skip
-        yield SweepFrame(words(WARMING, "running"), Shown(sweep_id, plan))
-        with closing(run_sweep(sweep)) as running:
-            yield from _frames(plan, sweep_id, running)
-        workplace.ran.add(spec)
-    except (ValueError, StorageError) as error:
-        yield SweepFrame(words(str(error), "failed"))
+        for configs in widest(plan, session):
+            check_configs(workplace, session, configs)
+    except ValueError:
+        place.refund()
+        raise
+    sweep_id = workplace.store.new_sweep(plan.as_dict())
+    return Sweep(
+        plan, session, workplace.store, sweep_id, workplace.accelerator, stop, limits.seconds or math.inf, workplace.observe,
+        workplace.order,
+    )  # fmt: skip
 
 
 def _frames(plan: Plan, sweep_id: str, running: Iterator[Progress]) -> Iterator[SweepFrame]:
@@ -77,13 +104,13 @@ def _frames(plan: Plan, sweep_id: str, running: Iterator[Progress]) -> Iterator[
             yield SweepFrame(closing_strip(plan, progress.results, progress.status, progress.error), shown)
 
 
-def reopened(store: RunStore, sweep_id: str) -> SweepFrame:
+def reopened(store: RunStore, sweep_id: str, *, public: bool = False) -> SweepFrame:
     """A stored sweep as it was shown when it ended; a failed one without its reason, which the run in History tells."""
     try:
         stored = store.sweep(sweep_id)
         plan, results = read_sweep(stored)
     except (ValueError, StorageError) as error:
-        return SweepFrame(words(str(error), "failed"))
+        return SweepFrame(words(told(error, public=public), "failed"))
     return SweepFrame(closing_strip(plan, results, stored.status), Shown(sweep_id, plan, results))
 
 
@@ -123,7 +150,8 @@ def closing_strip(plan: Plan, results: Sequence[Result], status: Status, error: 
         return words(f"{_all(total)} {verdict(plan, results)}", "done", side="Saved to History")
     kept = f"what ended is kept and shown below. {verdict(plan, results)}" if done else "nothing had ended yet."
     if status is Status.CANCELLED:
-        return words(f"Stopped after {count(done)} of {count(total)} comparisons; {kept}", "cancelled")
+        why = f"{error.rstrip('.')}; stopped" if error else "Stopped"
+        return words(f"{why} after {count(done)} of {count(total)} comparisons; {kept}", "cancelled")
     reason = f": {error.rstrip('.')}" if error else ""
     return words(f"Failed after {count(done)} of {count(total)} comparisons{reason}; {kept}", "failed")
 

@@ -19,10 +19,12 @@ from ui.figure_view import figure_component, figure_json
 from ui.figures.tradeoff import tradeoff_plot
 from ui.figures.tradeoff_data import COSTS, against
 from ui.format import count, plural, shorten
+from ui.history.share import share_component
 from ui.labels import parameter_title, rule_title
 from ui.sweep_handlers import Shown, read_sweep
 from ui.sweep_table import MOST_PAIRS, group_label, pairs, sweep_table, value_label
 from ui.token_view import asset, to_json
+from ui.told import told
 
 SCOPE = "sweep"
 HINT = "Run the sweep: every prompt is decoded with strict and with the rule, once for each setting."
@@ -44,20 +46,21 @@ class SweepView:
     table: gr.HTML
     pairs: gr.HTML
     downloads: gr.HTML
+    sharing: gr.HTML
     earlier: gr.HTML
 
     @property
     def outputs(self) -> list[Any]:
-        return [self.strip, self.empty, self.result, self.chart, self.table, self.pairs, self.downloads]
+        return [self.strip, self.empty, self.result, self.chart, self.table, self.pairs, self.downloads, self.sharing]
 
     def say(self, strip: Strip) -> Updates:
         return {self.strip: strip.json()}
 
-    def show(self, shown: Shown, cost: Cost, *, chart: bool = True) -> Updates:
-        """Table and chart of a sweep; without ``chart`` that stays as it was."""
+    def show(self, shown: Shown, cost: Cost, *, chart: bool = True, share: str = "") -> Updates:
+        """Table and chart of a sweep; without ``chart`` that stays as it was. ``share``: token of the link it is read through."""
         drawn = {self.chart: chart_json(shown, cost)} if chart else {}
         visible = {self.empty: gr.update(visible=False), self.result: gr.update(visible=True)}
-        downloads = to_json({"sweep": shown.id, "files": FILES})
+        downloads = to_json({"sweep": shown.id, "files": FILES, "share": share})
         return visible | {self.table: table_json(shown, cost), self.downloads: downloads} | drawn
 
 
@@ -74,11 +77,12 @@ def build_view() -> SweepView:
             chart = figure_component(scope=SCOPE, name="tradeoff", label="Trade-off", empty=NO_CHART)
         with gr.Column(elem_classes=["mars-panel"]):
             table = _html("sweep_table", table_json(None, FIRST), "sweep-table")
-            downloads = _html("sweep_downloads", to_json({"sweep": "", "files": FILES}), "sweep-downloads")
+            downloads = _html("sweep_downloads", to_json({"sweep": "", "files": FILES, "share": ""}), "sweep-downloads")
+            sharing = share_component(SCOPE)
             chosen = _html("sweep_pairs", pairs_json(None, -1), "sweep-pairs")
     with gr.Column(elem_classes=["mars-panel"]):
         earlier = _html("sweep_list", list_json((), ""), "sweep-list")
-    return SweepView(strip, empty, result, cost, chart, table, chosen, downloads, earlier)
+    return SweepView(strip, empty, result, cost, chart, table, chosen, downloads, sharing, earlier)
 
 
 def _html(name: str, value: str, element: str) -> gr.HTML:
@@ -118,16 +122,16 @@ def pairs_json(shown: Shown | None, row: int) -> str:
     return to_json({"title": title, "rows": rows, "note": note, "scored": shown.plan.scored})
 
 
-def list_json(entries: Sequence[dict[str, Any]], message: str, selected: str = "") -> str:
-    return to_json({"rows": list(entries), "message": message, "selected": selected})
+def list_json(entries: Sequence[dict[str, Any]], message: str, selected: str = "", share: str = "") -> str:
+    return to_json({"rows": list(entries), "message": message, "selected": selected, "share": share})
 
 
-def earlier_json(store: RunStore, selected: str) -> str:
-    """The latest sweeps, as the list's value."""
+def earlier_json(store: RunStore, selected: str, *, public: bool = False, share: str = "") -> str:
+    """The latest sweeps, as the list's value. ``share``: token of the link through which the selected one is read."""
     try:
         stored = store.sweeps()
     except StorageError as error:
-        return list_json((), str(error))
+        return list_json((), told(error, public=public))
     entries = []
     for sweep in stored:
         try:
@@ -140,4 +144,4 @@ def earlier_json(store: RunStore, selected: str) -> str:
             "title": f"{rule_title(plan.rule)}{parameter}", "done": f"{count(len(results))} of {count(plan.comparisons)} comparisons",
             "prompt": shorten(plan.cases[0].prompt, 80), "prompts": plural(len(plan.cases), "prompt"),
         })  # fmt: skip
-    return list_json(entries, "" if entries else "No sweep has been run yet; each is kept here.", selected)
+    return list_json(entries, "" if entries else "No sweep has been run yet; each is kept here.", selected, share)

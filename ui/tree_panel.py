@@ -10,6 +10,7 @@ import gradio as gr
 
 from mars_core.types import Outcome, Trace
 from ui.components import text_component
+from ui.event_data import said_of
 from ui.figure_view import figure_component, figure_json
 from ui.figures.tree import tree_plot
 from ui.labels import run_names
@@ -121,7 +122,7 @@ def wire_tokens(panel: TreePanel, lanes: tuple[gr.HTML, ...]) -> None:
 
     def choose_in(lane: int) -> Any:
         def choose(traces: Traces | None, event: gr.EventData) -> Updates:
-            index = event._data.get("index")
+            index = said_of(event).get("index")
             step = step_of(traces or {}, lane, index) if isinstance(index, int) else None
             return panel.draw(traces, lane, step)
 

@@ -1,11 +1,23 @@
-"""Who asks: whose runs a request may read and to whom new ones belong."""
+"""Who asks: whose runs a request may read and to whom new ones belong. Keeps nothing; no secret of a visitor leaves this file unhashed."""
 
 from __future__ import annotations
 
+import re
+import secrets
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 EVERYBODY = ""  # the owner of what was made in private mode
+COOKIE, HEADER = "mars_visitor", "x-mars-visitor"  # of a browser; of a program
+_SECRET = re.compile("[A-Za-z0-9_-]{22,128}")
+_LONGEST_SESSION = 256  # characters
+_SHARED = (
+    "x-gradio-user",
+    "mcp",
+)  # MCP tools reach the queue through one client of the server's own, whoever uses them
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +34,77 @@ class Visitor:
 ANYBODY = Visitor()
 
 
-def visitor_of(request: Any, *, public: bool) -> Visitor:
-    """Whoever sends ``request``: gr.Request, Starlette's, or None for a call without one."""
-    session = str(getattr(request, "session_hash", None) or "")
-    return Visitor(session, session, lasting=False) if public else Visitor(None, session)
+def visitor_of(request: Any, *, public: bool, sign_in: bool = False) -> Visitor:
+    """Whoever sends ``request``: gr.Request, Starlette's, or None for a call without one.
+
+    In public mode, by what comes first: the account that signed in, the browser's cookie, the program's header, the open page. Who has
+    none of these owns what nobody will see again. ``sign_in``: only then is a session of gradio's believed, for only then is it signed
+    with a secret.
+    """
+    session = str(getattr(request, "session_hash", None) or "")[:_LONGEST_SESSION]
+    if not public:
+        return Visitor(None, session)
+    raw = getattr(request, "request", None) or request  # Starlette's own, where it is gradio's around it
+    account = _account(raw) if sign_in else None
+    if account is not None:
+        return Visitor(_owner("account", f"hf:{account[0]}"), session, account[1])
+    secret = secret_of(_mapping(raw, "cookies"), _mapping(raw, "headers"))
+    if secret:
+        return Visitor(browser_owner(secret), session)
+    shared = _mapping(raw, "headers").get(_SHARED[0]) == _SHARED[1]
+    page = session if session and not shared else secrets.token_hex(16)
+    return Visitor(_owner("page", page), session, lasting=False)
+
+
+def browser_of(request: Any) -> Visitor | None:
+    """Who the browser or program itself is, whether somebody signed in or not; None where it keeps no secret."""
+    raw = getattr(request, "request", None) or request
+    secret = secret_of(_mapping(raw, "cookies"), _mapping(raw, "headers"))
+    session = str(getattr(request, "session_hash", None) or "")[:_LONGEST_SESSION]
+    return Visitor(browser_owner(secret), session) if secret else None
+
+
+def browser_owner(secret: str) -> str:
+    """The owner of what a browser or a program with this secret makes."""
+    return _owner("browser", secret)
+
+
+def secret_of(cookies: Mapping[str, Any], headers: Mapping[str, Any]) -> str:
+    """The secret that a browser or a program sends; empty where it sends none, or one that cannot be one."""
+    for said in (cookies.get(COOKIE), headers.get(HEADER)):
+        if isinstance(said, str) and _SECRET.fullmatch(said):
+            return said
+    return ""
+
+
+def session_key(cookies: Mapping[str, Any], headers: Mapping[str, Any]) -> str:
+    """By what the requests of one open page are held together: its browser's owner, ``mcp``, or ``page`` where it keeps no secret."""
+    if headers.get(_SHARED[0]) == _SHARED[1]:
+        return "mcp"
+    secret = secret_of(cookies, headers)
+    return browser_owner(secret) if secret else "page"
+
+
+def _owner(kind: str, secret: str) -> str:
+    return f"{kind}:{sha256(secret.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+
+
+def _account(raw: Any) -> tuple[str, str] | None:
+    """Subject and name of who signed in with Hugging Face, from the session that gradio signs; None where nobody did."""
+    scope = getattr(raw, "scope", None)
+    session = scope.get("session") if isinstance(scope, Mapping) else None
+    info = session.get("oauth_info") if isinstance(session, Mapping) else None
+    if not isinstance(info, Mapping) or not isinstance(info.get("userinfo"), Mapping):
+        return None
+    expires, user = info.get("expires_at"), info["userinfo"]
+    if isinstance(expires, int | float) and expires < time.time():
+        return None
+    subject = user.get("sub")
+    if not isinstance(subject, str) or not subject:
+        return None
+    return subject, str(user.get("preferred_username") or user.get("name") or "")[:80]
+
+
+def _mapping(raw: Any, name: str) -> Mapping[str, Any]:
+    found = getattr(raw, name, None)
+    return found if isinstance(found, Mapping) else {}

@@ -11,10 +11,11 @@ import gradio as gr
 from mars_core.models import PairSpec
 from mars_core.rules import RULES, Parameter
 from ui.chips import chips_json
-from ui.drafter_fields import TITLES, mode_field, offered, tree_fields, wire_drafter
+from ui.drafter_fields import TITLES, mode_field, number_field, offered, tree_fields, wire_drafter
 from ui.form import Form, LaneForm
 from ui.labels import PLAIN, parameter_title, rule_title
 from ui.lanes import PRIVATE, STEP, is_whole
+from ui.limits_line import limits_component
 from ui.token_view import asset
 from ui.workplace import Workplace
 
@@ -74,6 +75,7 @@ def vote_fields(workplace: Workplace) -> VoteFields:
     with gr.Row(elem_classes=["mars-votes-rules"]):
         rules = tuple(_rule_fields(place) for place in range(len(RULE_FIELDS)))
     by_name |= _settings(workplace, first)
+    limits_component(workplace.limits)
     fresh = gr.Checkbox(True, label="A new seed each round", elem_id="votes-fresh", container=False)
     with gr.Accordion("Advanced", open=False, elem_classes=["mars-advanced"]):
         with gr.Row():
@@ -108,16 +110,16 @@ def _settings(workplace: Workplace, first: PairSpec) -> dict[str, Any]:
                 kinds, value=kinds[0][1], label="Drafts from", elem_classes=["mars-bar-drafter"], elem_id="votes-drafter",
                 min_width=150,
             ),
-            "k": _number("K, drafted tokens", 5, 1, "k"),
+            "k": _number("K, drafted tokens", 5, 1, "k", workplace.limits.k),
             "temperature": _number("Temperature", 1.0, 0.1, "temperature"),
-            "max_new_tokens": _number("Max new tokens", 128, 16, "max"),
+            "max_new_tokens": _number("Max new tokens", 128, 16, "max", workplace.limits.new_tokens),
             "seed": _number("Seed", 0, 1, "seed"),
         }  # fmt: skip
-    return fields | tree_fields(first)
+    return fields | tree_fields(first, workplace.limits)
 
 
-def _number(label: str, value: float, step: float, name: str) -> gr.Number:
-    return gr.Number(value, label=label, step=step, min_width=96, elem_classes=["mars-number"], elem_id=f"votes-{name}")
+def _number(label: str, value: float, step: float, name: str, most: int | None = None) -> gr.Number:
+    return number_field(label, value, step, most=most, name=f"votes-{name}")
 
 
 def _rule_fields(place: int) -> RuleFields:

@@ -10,26 +10,26 @@ import math
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING
 
-from mars_core.comparison import warm_up
-from mars_core.types import RunConfig, Status, Trace
+from mars_core.jobs import Began, Ended, Event, Job, Wrote
+from mars_core.models import PairSpec
+from mars_core.record import Record
+from mars_core.types import RunConfig, Status, StopReason, Trace
 from storage import Choice, Source, StorageError
+from ui.admission import BROKEN_OFF, REFUSALS, check_configs, chosen_pair, refusal, ticket, turn, unbroken, waiting
 from ui.components import Strip, words
-from ui.form import Form, read_configs, read_pair, read_prompt
+from ui.form import Form, read_configs, read_prompt
 from ui.format import plural
 from ui.handlers import load, start_session
 from ui.labels import lane_label
-from ui.runs import INTERVAL_S, burst
+from ui.runs import INTERVAL_S
+from ui.told import told
 from ui.vote_view import Round, RoundView, asking, revealed, same_strip
 from ui.workplace import Workplace
-
-if TYPE_CHECKING:
-    from mars_core.models import Pair
-    from mars_core.session import Run, Session
 
 MOST_OPEN = 500  # rounds that wait for their vote; beyond that the oldest are forgotten
 PROGRESS_STEPS = 20
@@ -48,28 +48,29 @@ class RoundFrame:
 
 
 class Rounds:
-    """Rounds that wait for their vote. Safe between threads; whoever takes one is the only one to vote on it."""
+    """Rounds that wait for their vote. Safe between threads; whoever takes one is the only one to vote on it, and nobody but its
+    ``owner`` can."""
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[str, Round] = OrderedDict()
+        self._waiting: OrderedDict[tuple[str | None, str], Round] = OrderedDict()
         self._lock = Lock()
 
-    def open(self, round_: Round) -> str:
-        """Keep it; returns the id to take it with."""
+    def open(self, round_: Round, owner: str | None = None) -> str:
+        """Keep it; returns the name to take it with."""
         name = secrets.token_hex(16)
-        self.keep(name, round_)
+        self.keep(name, round_, owner)
         return name
 
-    def keep(self, name: str, round_: Round) -> None:
+    def keep(self, name: str, round_: Round, owner: str | None = None) -> None:
         with self._lock:
-            self._waiting[name] = round_
+            self._waiting[owner, name] = round_
             while len(self._waiting) > MOST_OPEN:
                 self._waiting.popitem(last=False)
 
-    def take(self, name: str) -> Round | None:
+    def take(self, name: str, owner: str | None = None) -> Round | None:
         """The round, once; None where it was taken, forgotten or never there."""
         with self._lock:
-            return self._waiting.pop(name, None)
+            return self._waiting.pop((owner, name), None)
 
 
 @dataclass(slots=True)
@@ -107,15 +108,12 @@ class _Writing:
 
     workplace: Workplace
     visitor: str
-    session: Session
+    pair: PairSpec
     configs: tuple[RunConfig, ...]
     comparison: str
     pace: _Pace
     traces: dict[int, Trace] = field(default_factory=dict)  # lane → run that ended
     unsaved: str = ""  # why a run could not be saved
-
-    def stopped(self) -> bool:
-        return self.workplace.stops.requested(self.visitor)
 
     @property
     def completed(self) -> bool:
@@ -130,64 +128,92 @@ def either_side() -> int:
 def write_answers(
     workplace: Workplace, rounds: Rounds, form: Form, visitor: str, *, side: Callable[[], int] = either_side
 ) -> Iterator[RoundFrame]:
-    """Write both answers, then show them at once. Never raises for bad input: the strip says it."""
+    """Write both answers, then show them at once. Never raises: the strip says what was wrong."""
+
+    def broken(strip: Strip) -> RoundFrame:
+        return RoundFrame(strip, RoundView())
+
+    return unbroken(_answers(workplace, rounds, form, visitor, side), broken, "vote")
+
+
+def _answers(
+    workplace: Workplace, rounds: Rounds, form: Form, visitor: str, side: Callable[[], int]
+) -> Iterator[RoundFrame]:
+    with ExitStack() as held:
+        try:
+            writing = yield from _begin(workplace, form, visitor, held)
+        except REFUSALS as error:
+            yield RoundFrame(refusal(workplace, error), RoundView())
+            return
+        try:
+            yield RoundFrame(words("Warming up: a few tokens that do not count …", "running"), WRITING)
+            yield from _write(writing)
+        except BROKEN_OFF as error:
+            yield RoundFrame(refusal(workplace, error), RoundView())
+            return
+        yield _closing(writing, rounds, side)
+
+
+def _begin(workplace: Workplace, form: Form, visitor: str, held: ExitStack) -> Generator[RoundFrame, None, _Writing]:
+    """A new round, once its turn has come; ``held`` keeps the turn. Raises one of REFUSALS."""
+    prompt = read_prompt(form)
+    workplace.limits.check_prompt(prompt.text, prompt.system, *prompt.stop)
+    spec = chosen_pair(workplace, form)
+    place = held.enter_context(ticket(workplace, visitor, runs=2, new_tokens=form.max_new_tokens))
+    for text in turn(place, workplace.stops.of(visitor).requested):
+        yield RoundFrame(waiting(text))
+    pair = yield from load(workplace, spec, RoundFrame)
     try:
-        read_prompt(form)
-        pair = yield from load(workplace, read_pair(form, workplace.catalog), RoundFrame)
-        writing = _begin(workplace, form, pair, visitor)
-    except (ValueError, StorageError) as error:
-        yield RoundFrame(words(str(error), "failed"), RoundView())
-        return
-    yield RoundFrame(words("Warming up: a few tokens that do not count …", "running"), WRITING)
-    if pair.spec not in workplace.ran:  # in a fresh process the warm-up of each run alone is not enough
-        for config in writing.configs:
-            workplace.engine.submit(warm_up, writing.session, config).result()
-    writing.pace.began = time.monotonic()
-    for place, lane in enumerate(workplace.order(2)):
-        if not writing.completed or writing.stopped():
-            break
-        yield from _write(writing, lane, place)
-    if writing.traces and writing.completed:
-        workplace.ran.add(pair.spec)
-    yield _closing(writing, rounds, side)
-
-
-def _begin(workplace: Workplace, form: Form, pair: Pair, visitor: str) -> _Writing:
-    """Raises ValueError for what cannot be run, StorageError."""
-    session, configs = start_session(pair), read_configs(form, pair)
-    names = list(map(lane_label, configs))
-    if len(set(names)) != 2:
-        raise ValueError(f"A blind vote needs two rules that differ; both are {names[0]}.")
-    for config in configs:
-        session.start(config)
+        configs = read_configs(form, pair)
+        names = list(map(lane_label, configs))
+        if len(set(names)) != 2:
+            raise ValueError(f"A blind vote needs two rules that differ; both are {names[0]}.")
+        check_configs(workplace, start_session(pair), configs)
+    except ValueError:
+        place.refund()
+        raise
     comparison = workplace.store.new_comparison(configs[0].prompt, source=Source.VOTE)
-    return _Writing(workplace, visitor, session, configs, comparison, _Pace(configs[0].max_new_tokens))
+    return _Writing(workplace, visitor, spec, configs, comparison, _Pace(configs[0].max_new_tokens))
 
 
-def _write(writing: _Writing, lane: int, place: int) -> Iterator[RoundFrame]:
-    """One run, warmed up directly before it, as every run is; whatever happens, it is saved."""
-    config = writing.configs[lane]
-    writing.workplace.engine.submit(warm_up, writing.session, config).result()
-    run = writing.session.start(config)
+def _write(writing: _Writing) -> Iterator[RoundFrame]:
+    """Both runs, each saved whatever happens; none after one that was not completed. Raises AcceleratorError."""
+    workplace = writing.workplace
+    order = tuple(workplace.order(2))
+    job = Job(writing.pair, writing.configs, order, workplace.limits.seconds or math.inf, INTERVAL_S)
+    writing.pace.began = time.monotonic()
+    with closing(workplace.accelerator.run(job, workplace.stops.of(writing.visitor))) as events:
+        for event in events:
+            if isinstance(event, Began):
+                yield from _one(writing, event, order.index(event.run), events)
+            if not writing.completed:
+                return
+
+
+def _one(writing: _Writing, began: Began, place: int, events: Iterator[Event]) -> Iterator[RoundFrame]:
+    record = Record(began)
     try:
-        yield from _progress(writing, run)
+        yield from _progress(writing, record, events)
     finally:
-        trace = writing.traces[lane] = run.trace()
+        trace = writing.traces[began.run] = record.trace()
         writing.pace.ended.append(trace.summary.new_tokens)
         try:
-            writing.workplace.store.save_run(writing.comparison, trace, lane=lane, order=place)
+            writing.workplace.keep(writing.comparison, trace, lane=began.run, order=place)
         except StorageError as error:
-            writing.unsaved = str(error)
+            writing.unsaved = told(error, public=writing.workplace.public)
 
 
-def _progress(writing: _Writing, run: Run) -> Iterator[RoundFrame]:
+def _progress(writing: _Writing, record: Record, events: Iterator[Event]) -> Iterator[RoundFrame]:
     """A frame whenever the words or the bar change."""
-    tokens, goes_on, shown = 0, True, None
-    while goes_on:
-        steps, goes_on = writing.workplace.engine.submit(burst, run, INTERVAL_S, writing.stopped).result()
-        tokens += sum(len(step.emitted) for step in steps)
+    tokens, shown = 0, None
+    for event in events:
+        assert isinstance(event, Wrote | Ended)
+        record.follow(event)
+        if isinstance(event, Ended):
+            return
+        tokens += sum(len(step.emitted) for step in event.steps)
         strip = writing.pace.strip(tokens)
-        if goes_on and strip != shown:
+        if not event.last and strip != shown:
             shown = strip
             yield RoundFrame(strip)
 
@@ -200,13 +226,15 @@ def _closing(writing: _Writing, rounds: Rounds, side: Callable[[], int]) -> Roun
     round_ = Round(writing.comparison, (writing.traces[0], writing.traces[1]), side())
     if round_.same_text:
         return RoundFrame(same_strip(round_), revealed(round_, None))
-    return RoundFrame(words(ASK, "done"), asking(round_), rounds.open(round_))
+    return RoundFrame(words(ASK, "done"), asking(round_), rounds.open(round_, writing.workplace.visitor.owner))
 
 
 def _broken(writing: _Writing) -> Strip:
     failed = next((trace for trace in writing.traces.values() if trace.status is Status.FAILED), None)
     if failed:
         return words(f"A run failed: {failed.error} {LEFT_OVER}", "failed")
+    if any(trace.stop_reason is StopReason.DEADLINE for trace in writing.traces.values()):
+        return words(f"The time for one request is up. {LEFT_OVER}", "cancelled")
     return words(f"Stopped. {LEFT_OVER}" if writing.traces else "Stopped before the first token.", "cancelled")
 
 
@@ -221,7 +249,8 @@ class Cast:
 
 def cast_vote(workplace: Workplace, rounds: Rounds, name: str, choice: Choice) -> Cast | None:
     """Save the vote on the round of that name; None where it has one already. Raises StorageError, and then it may be tried again."""
-    round_ = rounds.take(name)
+    owner = workplace.visitor.owner
+    round_ = rounds.take(name, owner)
     if round_ is None:
         return None
     try:
@@ -229,6 +258,6 @@ def cast_vote(workplace: Workplace, rounds: Rounds, name: str, choice: Choice) -
             round_.comparison, left_lane=round_.left_lane, right_lane=round_.right_lane, choice=choice
         )
     except StorageError:
-        rounds.keep(name, round_)
+        rounds.keep(name, round_, owner)
         raise
     return Cast(vote, round_, choice)

@@ -15,7 +15,9 @@ from ui.format import MISSING, count, displayable, plural, share, shorten
 from ui.history.names import rule_words
 from ui.palette import LANES, NEUTRAL
 from ui.token_view import asset, to_json
+from ui.told import told
 from ui.vote_results import PairResult, Results, results, winner, write_vote_results_csv
+from ui.workplace import Workplace
 
 RECENT = 20  # votes in the list
 NONE_YET = "No vote is cast yet. Write two answers above, read both, and say which is better."
@@ -29,12 +31,12 @@ def tally_json(found: Results, message: str = NONE_YET) -> str:
     return to_json({"pairs": [_pair(pair) for pair in found.pairs], "votes": recent, "head": head, "message": message})
 
 
-def tally_now(store: RunStore) -> str:
+def tally_now(store: RunStore, *, public: bool = False) -> str:
     """The results as they are; what went wrong where they cannot be read."""
     try:
         return tally_json(results(store))
     except StorageError as error:
-        return tally_json(Results(), displayable(str(error)))
+        return tally_json(Results(), displayable(told(error, public=public)))
 
 
 def _pair(pair: PairResult) -> dict[str, Any]:
@@ -75,15 +77,15 @@ def tally_component() -> gr.HTML:
     )
 
 
-def vote_routes(store: RunStore) -> list[Route]:
+def vote_routes(workplace: Workplace) -> list[Route]:
     """``/votes/vote_results.csv``: what the table of results shows."""
 
-    def send(_request: Request) -> Response:
+    def send(request: Request) -> Response:
         stream = io.StringIO(newline="")
         try:
-            write_vote_results_csv(results(store).pairs, stream)
+            write_vote_results_csv(results(workplace.seen_by(request).store).pairs, stream)
         except StorageError as error:
-            return PlainTextResponse(f"{error}\n", 500)
+            return PlainTextResponse(f"{told(error, public=workplace.public)}\n", 503)
         headers = {"content-disposition": 'attachment; filename="vote_results.csv"'}
         return Response(stream.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
 

@@ -10,13 +10,16 @@ from typing import Any
 import gradio as gr
 
 from storage import Choice, StorageError
+from ui.admission import unbroken
 from ui.chips import chips_json
-from ui.components import strip_component, text_component, words
+from ui.components import Strip, strip_component, text_component, words
 from ui.drafter_fields import for_pair
+from ui.event_data import said_of
 from ui.form import catalog_pair
 from ui.glossary import help_html
 from ui.lanes import PRIVATE
-from ui.running import ACCELERATOR
+from ui.running import COMPUTES
+from ui.told import told
 from ui.vote_fields import VoteFields, vote_fields
 from ui.vote_round import RoundFrame, Rounds, cast_vote, write_answers
 from ui.vote_tally import tally_component, tally_now
@@ -24,8 +27,8 @@ from ui.vote_view import RoundView, reveal_strip, revealed, round_component
 from ui.workplace import Workplace
 
 HINT = "Two rules answer one prompt. You see both texts without names, vote, and then learn which rule wrote which."
-STARTING = "Starting; if another computation is running, this one waits for it …"
-BROKE = "The round broke off by an error of this program; its log says more."
+STARTING = "Starting; it waits for its turn …"
+BROKE = "The round broke off before it began; look at what the fields say, then try again."
 SEEDS = 2**31
 HEADING = (
     '<div class="mars-heading"><h2>Results</h2><p>By pair of rules. The win rate is of the second rule against the first, among '
@@ -102,7 +105,11 @@ def build_votes_tab(workplace: Workplace, tab: gr.Tab) -> None:
     _wire_form(workplace, fields)
     _wire_round(workplace, rounds, parts)
     _wire_vote(workplace, rounds, parts)
-    tab.select(lambda: tally_now(workplace.store), None, tally, **PRIVATE)
+
+    def enter(request: gr.Request) -> str:
+        return _tally(workplace.seen_by(request))
+
+    tab.select(enter, None, tally, **PRIVATE)
 
 
 def _wire_form(workplace: Workplace, fields: VoteFields) -> None:
@@ -115,16 +122,16 @@ def _wire_form(workplace: Workplace, fields: VoteFields) -> None:
 
     def take(key: str, event: gr.EventData) -> str:
         prompts = catalog_pair(key, workplace.catalog).prompts
-        index = event._data.get("index")
+        index = said_of(event).get("index")
         return prompts[index] if isinstance(index, int) and 0 <= index < len(prompts) else prompts[0]
 
     pair.change(choose, [pair, drafter], [fields.chips, drafter, *tree], **PRIVATE)
     fields.chips.select(take, pair, prompt, **PRIVATE)
 
 
-def _visitor(request: gr.Request) -> str:
+def _visitor(place: Workplace) -> str:
     """Stop here is not Stop on Compare."""
-    return f"{request.session_hash}/votes"
+    return f"{place.key}/votes"
 
 
 def _wire_round(workplace: Workplace, rounds: Rounds, parts: _Parts) -> None:
@@ -132,7 +139,7 @@ def _wire_round(workplace: Workplace, rounds: Rounds, parts: _Parts) -> None:
 
     def begin(open_round: str, fresh: bool, request: gr.Request) -> Updates:
         rounds.take(open_round)  # a round that got no vote has none
-        workplace.stops.begin(_visitor(request))
+        workplace.stops.begin(_visitor(workplace.seen_by(request)))
         return parts.closed() | {
             parts.write: gr.update(visible=False),
             parts.stop: gr.update(visible=True, interactive=True, value="Stop"),
@@ -141,13 +148,19 @@ def _wire_round(workplace: Workplace, rounds: Rounds, parts: _Parts) -> None:
             seed: secrets.randbelow(SEEDS) if fresh else gr.update(),
         }
 
-    def write(request: gr.Request, *values: Any) -> Iterator[Updates]:
-        for frame in write_answers(workplace, rounds, parts.fields.form(values), _visitor(request)):
+    def updates(place: Workplace, values: tuple[Any, ...]) -> Iterator[Updates]:
+        for frame in write_answers(place, rounds, parts.fields.form(values), _visitor(place)):
             counted = frame.view is not None and frame.view.state == "revealed"  # both texts were the same
-            yield _frame_updates(parts, frame) | ({parts.tally: tally_now(workplace.store)} if counted else {})
+            yield _frame_updates(parts, frame) | ({parts.tally: _tally(place)} if counted else {})
+
+    def write(request: gr.Request, *values: Any) -> Iterator[Updates]:
+        def broken(strip: Strip) -> Updates:
+            return {parts.strip: strip.json(), parts.round: RoundView().json()}
+
+        yield from unbroken(updates(workplace.seen_by(request), values), broken, "votes")
 
     def ask_stop(request: gr.Request) -> Any:
-        workplace.stops.request(_visitor(request))
+        workplace.stops.request(_visitor(workplace.seen_by(request)))
         return gr.update(value="Stopping …", interactive=False)
 
     def broke() -> Updates:
@@ -162,10 +175,14 @@ def _wire_round(workplace: Workplace, rounds: Rounds, parts: _Parts) -> None:
         [parts.name, parts.fields.fresh], cleared, trigger_mode="once", **PRIVATE,
     )  # fmt: skip
     shown = [parts.strip, parts.round, parts.name, parts.tally]
-    running = pressed.then(write, parts.fields.inputs, shown, concurrency_id=ACCELERATOR, concurrency_limit=1, **QUEUED)
+    running = pressed.then(write, parts.fields.inputs, shown, **COMPUTES, **QUEUED)
     running.failure(broke, None, [parts.strip, parts.round], **PRIVATE)
     running.then(end, None, [parts.write, parts.stop], **PRIVATE)
     parts.stop.click(ask_stop, None, parts.stop, **PRIVATE)
+
+
+def _tally(place: Workplace) -> str:
+    return tally_now(place.store, public=place.public)
 
 
 def _frame_updates(parts: _Parts, frame: RoundFrame) -> Updates:
@@ -176,29 +193,30 @@ def _frame_updates(parts: _Parts, frame: RoundFrame) -> Updates:
 
 
 def _wire_vote(workplace: Workplace, rounds: Rounds, parts: _Parts) -> None:
-    def vote(name: str, event: gr.EventData) -> Updates:
-        return _voted(workplace, rounds, parts, name, str(event._data.get("choice", "")))
+    def vote(name: str, event: gr.EventData, request: gr.Request) -> Updates:
+        return _voted(workplace.seen_by(request), rounds, parts, name, str(said_of(event).get("choice", "")))
 
-    def keep(vote_id: str, comment: str | None) -> Updates:
+    def keep(vote_id: str, comment: str | None, request: gr.Request) -> Updates:
+        place = workplace.seen_by(request)
         try:
-            workplace.store.comment_vote(vote_id, comment or "")
+            place.store.comment_vote(vote_id, comment or "")
         except StorageError as error:
-            return {parts.kept: str(error)}
-        return {parts.kept: "Saved with the vote.", parts.tally: tally_now(workplace.store)}
+            return {parts.kept: told(error, public=place.public)}
+        return {parts.kept: "Saved with the vote.", parts.tally: _tally(place)}
 
     outputs = [parts.strip, parts.round, parts.after, parts.name, parts.vote, parts.tally]
     parts.round.select(vote, parts.name, outputs, **PRIVATE)
     parts.keep.click(keep, [parts.vote, parts.comment], [parts.kept, parts.tally], **PRIVATE)
 
 
-def _voted(workplace: Workplace, rounds: Rounds, parts: _Parts, name: str, choice: str) -> Updates:
+def _voted(place: Workplace, rounds: Rounds, parts: _Parts, name: str, choice: str) -> Updates:
     """What a vote changes; a second one on the same round, or one that is none, changes nothing."""
     if choice not in {each.value for each in Choice}:
         return {parts.name: name}
     try:
-        cast = cast_vote(workplace, rounds, name, Choice(choice))
+        cast = cast_vote(place, rounds, name, Choice(choice))
     except StorageError as error:
-        return {parts.strip: words(str(error), "failed").json(), parts.name: name}
+        return {parts.strip: words(told(error, public=place.public), "failed").json(), parts.name: name}
     if cast is None:
         return {parts.name: ""}
     return {
@@ -207,5 +225,5 @@ def _voted(workplace: Workplace, rounds: Rounds, parts: _Parts, name: str, choic
         parts.after: gr.update(visible=True),
         parts.name: "",
         parts.vote: cast.id,
-        parts.tally: tally_now(workplace.store),
+        parts.tally: _tally(place),
     }

@@ -8,10 +8,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from mars_core.accelerators import Local
 from mars_core.comparison import execution_order
+from mars_core.jobs import Accelerator
 from mars_core.models import CATALOG, ModelPool, PairSpec
+from mars_core.types import Trace
 from storage import RunStore
 from ui.limits import PRIVATE_LIMITS, Limits
+from ui.line import Line
 from ui.stops import StopRequests
 from ui.visitors import ANYBODY, Visitor, visitor_of
 
@@ -20,8 +24,8 @@ from ui.visitors import ANYBODY, Visitor, visitor_of
 class Workplace:
     """``catalog`` is what is offered, the default first; ``order`` gives the order in which lanes run; a test may fix it.
 
-    Whatever computes runs in ``engine``, one thread for all: a second thread that computed on a CPU would bring workers of its
-    own, and with more of them than cores OpenMP stops waiting actively, which more than halves the speed of small models.
+    Whatever computes goes through ``accelerator``, one at a time: ``line`` says whose turn it is. Without an accelerator of another
+    kind that is ``engine``, one thread for all, which also loads models.
     """
 
     pool: ModelPool
@@ -29,15 +33,51 @@ class Workplace:
     catalog: tuple[PairSpec, ...] = CATALOG
     stops: StopRequests = field(default_factory=StopRequests)
     engine: Executor = field(default_factory=partial(ThreadPoolExecutor, max_workers=1, thread_name_prefix="engine"))
-    ran: set[PairSpec] = field(default_factory=set)  # pairs of which a run was completed in this process
     order: Callable[[int], list[int]] = execution_order
     public: bool = False  # strangers use this page: only pairs of the catalog, everybody sees their own runs
     limits: Limits = PRIVATE_LIMITS
     sign_in: bool = False  # visitors may sign in with Hugging Face
     retention_days: int | None = None  # after which runs are removed for good
+    notice: str = ""  # what everybody should know: that runs are not kept, say
     visitor: Visitor = ANYBODY  # for whom this workplace was made by ``seen_by``
+    accelerator: Accelerator = None  # type: ignore[assignment]  # without one: Local
+    line: Line = None  # type: ignore[assignment]  # without one: of the limits
+    observers: tuple[Callable[[Trace], None], ...] = ()  # called once for every run that was saved
+
+    def __post_init__(self) -> None:
+        if self.accelerator is None:
+            object.__setattr__(self, "accelerator", Local(self.pool, self.engine))
+        if self.line is None:
+            object.__setattr__(self, "line", Line(self.limits))
+
+    @property
+    def own_models(self) -> bool:
+        """Whether a pair that is not of the catalog may be run."""
+        return not self.public and self.accelerator.loads
+
+    @property
+    def key(self) -> str:
+        """Names one open page for what the server keeps of it. A browser makes up its session, but not who its owner is: another
+        visitor who sends this session's name means another page."""
+        return f"{self.visitor.owner or ''}/{self.visitor.session}"
 
     def seen_by(self, request: Any) -> Workplace:
         """The same workplace for whoever sends ``request`` (gr.Request or Starlette's): its store has that owner's runs only."""
-        visitor = visitor_of(request, public=self.public)
+        visitor = visitor_of(request, public=self.public, sign_in=self.sign_in)
         return replace(self, visitor=visitor, store=self.store.of(visitor.owner))
+
+    def keep(self, comparison: str, trace: Trace, *, lane: int, order: int) -> None:
+        """Save a run that ended and tell the observers. Raises StorageError."""
+        self.store.save_run(comparison, trace, lane=lane, order=order)
+        self.observe(trace)
+
+    def observe(self, trace: Trace) -> None:
+        """A run was saved."""
+        for observer in self.observers:
+            observer(trace)
+
+    def shutdown(self, seconds: float) -> bool:
+        """Nobody enters any more, and what runs is cancelled; waits up to ``seconds`` until it is saved. Whether all is."""
+        self.line.close()
+        self.stops.request_all()
+        return self.line.empty(seconds)

@@ -87,7 +87,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         if not self._warm:
             warm_up(Session(pair), replace(config, prompt=replace(config.prompt, text=_short(context))))
             self._warm = True
-        run = Run(pair, config, ids, meter=True)
+        run = Run(pair, config, tuple(ids), meter=True)
         for _ in run:
             pass
         trace = run.trace()

@@ -2,6 +2,9 @@
 
 All settings are run for one prompt, in random order, before the next: a sweep that is stopped has measured each about equally often.
 Within a pair strict and the rule run back to back in random order, each warmed up, so that a drift of the machine favours neither.
+
+A pair is one job of the accelerator. On ZeroGPU that is one call: its time is asked for, and counted, by the pair, so that a long sweep
+fits a quota as far as it goes, a short call is served sooner, and a process that dies takes one pair with it.
 """
 
 from __future__ import annotations
@@ -9,22 +12,30 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import suppress
+from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evaluation.sweeps.plan import BASELINE, Cell, Plan
 from evaluation.sweeps.points import Result, result_of
-from mars_core.comparison import RUN_FAILURES, execution_order, warm_up
-from mars_core.types import PromptConfig, RuleConfig, RunConfig, Sampling, Status, Trace
+from mars_core.comparison import execution_order
+from mars_core.jobs import Accelerator, Began, Ended, Event, Job, Stop, Wrote
+from mars_core.record import Record
+from mars_core.types import PromptConfig, RuleConfig, RunConfig, Sampling, Status, StopReason, Trace
 from storage import RunStore, Source, StorageError
 
 if TYPE_CHECKING:
-    from mars_core.session import Run, Session
+    from mars_core.session import Session
 
 INTERVAL_S = 0.25  # between two reports of one run
-Work = Callable[[Callable[[], Any]], Any]  # runs a function where models run, and returns its result
+TIME_IS_UP = "The time for one sweep is up."
+
+
+class Never:
+    """Nobody asks to stop."""
+
+    def requested(self) -> bool:
+        return False
 
 
 class Task(NamedTuple):
@@ -57,14 +68,17 @@ class Progress:
 
 @dataclass(slots=True)
 class Sweep:
-    """A sweep under way; owned by its generator. A test may fix ``order``."""
+    """A sweep under way; owned by its generator. A test may fix ``order``. ``seconds``: of wall clock for all of it; ``saved`` is
+    called with every run that was saved."""
 
     plan: Plan
     session: Session
     store: RunStore
     id: str
-    work: Work = lambda function: function()
-    stopped: Callable[[], bool] = lambda: False
+    accelerator: Accelerator
+    stop: Stop = field(default_factory=Never)
+    seconds: float = math.inf
+    saved: Callable[[Trace], None] = lambda _: None
     order: Callable[[int], list[int]] = execution_order
     results: list[Result] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
@@ -88,6 +102,14 @@ def check(plan: Plan, session: Session) -> None:
                 f"Prompt {number} has {length} tokens and max_new_tokens is {plan.max_new_tokens}; "
                 f"together they must be at most {session.pair.context}, the context of these models."
             )
+
+
+def widest(plan: Plan, session: Session) -> Iterator[tuple[RunConfig, RunConfig]]:
+    """Pairs of runs that ask for the most: every setting once, and every prompt."""
+    for cell in plan.cells:
+        yield configs_of(plan, session, Task(cell, 0, 0))
+    for case in range(1, len(plan.cases)):
+        yield configs_of(plan, session, Task(plan.cells[0], case, 0))
 
 
 def configs_of(plan: Plan, session: Session, task: Task) -> tuple[RunConfig, RunConfig]:
@@ -126,16 +148,13 @@ def run_sweep(sweep: Sweep) -> Generator[Progress, None, None]:
 def _pairs(sweep: Sweep) -> Generator[Progress, None, tuple[Status, str]]:
     """All pairs; returns how the sweep ended, and why it failed if it did."""
     yield sweep.progress()
-    for number, task in enumerate(_tasks(sweep)):
-        if not number:  # in a fresh process the warm-up of each run alone is not enough
-            for config in configs_of(sweep.plan, sweep.session, task):
-                sweep.work(partial(warm_up, sweep.session, config))
-        if sweep.stopped():
+    for task in _tasks(sweep):
+        if sweep.stop.requested():
             return Status.CANCELLED, ""
         traces = yield from _pair(sweep, task)
         for trace in traces.values():
             if trace.status is not Status.COMPLETED:
-                return trace.status, trace.error
+                return trace.status, TIME_IS_UP if trace.stop_reason is StopReason.DEADLINE else trace.error
         if len(traces) < 2:
             return Status.CANCELLED, ""
         _keep(sweep, Status.CANCELLED)  # what a process that is killed now leaves
@@ -154,50 +173,44 @@ def _pair(sweep: Sweep, task: Task) -> Generator[Progress, None, dict[int, Trace
     """Both runs of a pair; returns the traces by lane of those that were started, and notes the result of a whole pair."""
     configs = configs_of(sweep.plan, sweep.session, task)
     comparison = sweep.store.new_comparison(configs[0].prompt, source=Source.SWEEP, sweep_id=sweep.id)
+    left = max(0.0, sweep.seconds - (time.monotonic() - sweep.started))
+    job = Job(sweep.session.pair.spec, configs, tuple(sweep.order(2)), left, INTERVAL_S)
     traces: dict[int, Trace] = {}
-    for place, lane in enumerate(sweep.order(2)):
-        if sweep.stopped():
-            return traces
-        yield sweep.progress(task, run=place)
-        sweep.work(partial(warm_up, sweep.session, configs[lane]))
-        run = sweep.session.start(configs[lane])
-        try:
-            yield from _stream(sweep, task, run, place)
-        finally:
-            traces[lane] = run.trace()
-            sweep.store.save_run(comparison, traces[lane], lane=lane, order=place)
-        if traces[lane].status is not Status.COMPLETED:
-            return traces
-    sweep.results.append(
-        result_of(
-            comparison, task.cell, case=task.case, repeat=task.repeat, strict=traces[0], rule=traces[1],
-            reference=sweep.plan.cases[task.case].reference,
-        )
-    )  # fmt: skip
+    yield sweep.progress(task)
+    with closing(sweep.accelerator.run(job, sweep.stop)) as events:
+        for event in events:
+            if isinstance(event, Began):
+                yield from _run(sweep, task, comparison, job, event, events, traces)
+            if any(trace.status is not Status.COMPLETED for trace in traces.values()):
+                return traces
+    if len(traces) == 2:
+        sweep.results.append(
+            result_of(
+                comparison, task.cell, case=task.case, repeat=task.repeat, strict=traces[0], rule=traces[1],
+                reference=sweep.plan.cases[task.case].reference,
+            )
+        )  # fmt: skip
     return traces
 
 
-def _stream(sweep: Sweep, task: Task, run: Run, place: int) -> Iterator[Progress]:
-    """Reports while a run goes on; its trace tells how it ended."""
-    tokens, goes_on = 0, True
-    while goes_on:
-        found, goes_on = sweep.work(partial(_burst, run, sweep.stopped))
-        tokens += found
-        if goes_on:
-            yield sweep.progress(task, run=place, tokens=tokens)
-
-
-def _burst(run: Run, stopped: Callable[[], bool]) -> tuple[int, bool]:
-    """Decode for an interval: how many tokens that gave, and whether the run goes on. Cancels it once it is ``stopped``."""
-    tokens, ends = 0, time.monotonic() + INTERVAL_S
-    with suppress(*RUN_FAILURES):
-        for step in run:
-            tokens += len(step.emitted)
-            if stopped():
-                run.cancel()
-            elif time.monotonic() >= ends:
-                return tokens, True
-    return tokens, False
+def _run(
+    sweep: Sweep, task: Task, comparison: str, job: Job, began: Began, events: Iterator[Event], traces: dict[int, Trace]
+) -> Iterator[Progress]:
+    """Reports while one run goes on; whatever happens, it is saved."""
+    record, place, tokens = Record(began), job.order.index(began.run), 0
+    try:
+        for event in events:
+            assert isinstance(event, Wrote | Ended)
+            record.follow(event)
+            if isinstance(event, Ended):
+                return
+            tokens += sum(len(step.emitted) for step in event.steps)
+            if not event.last:
+                yield sweep.progress(task, run=place, tokens=tokens)
+    finally:
+        traces[began.run] = record.trace()
+        sweep.store.save_run(comparison, traces[began.run], lane=began.run, order=place)
+        sweep.saved(traces[began.run])
 
 
 def _prompt(plan: Plan, text: str) -> PromptConfig:

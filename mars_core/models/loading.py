@@ -34,6 +34,7 @@ from mars_core.models.errors import ModelError, explained
 from mars_core.models.memory import free_bytes, needed
 from mars_core.models.probe import check_class, check_config, probe
 from mars_core.models.source import Progress, description, has_tokenizer, label, weights
+from mars_core.models.untrusted import check_config_file
 from mars_core.models.vocabulary import same_size, shared_vocabulary
 from mars_core.types import ModelRef
 
@@ -85,6 +86,7 @@ class Plan:
 def plan(ref: ModelRef, progress: Progress) -> Plan:
     """Reads and checks the configuration of ``ref``. Raises ModelError."""
     folder, pinned = description(ref, progress)
+    check_config_file(folder, ref.name)
     with explained(ref):
         config: PreTrainedConfig = AutoConfig.from_pretrained(folder, trust_remote_code=False)
         check_config(config, ref.name)

@@ -44,6 +44,7 @@ class ModelPool:
         self._max_pairs = max_pairs
         self._graphs = graphs
         self._pairs: OrderedDict[_Key, Pair] = OrderedDict()  # least recently used first
+        self.ran: set[PairSpec] = set()  # pairs of which a run was completed in this process
         self._lock = Lock()
 
     def get(self, spec: PairSpec, progress: Progress = silent) -> Pair:
@@ -70,7 +71,7 @@ class ModelPool:
         """Frees every pair."""
         with self._lock:
             self._pairs.clear()
-            _collect()
+            collect()
 
     def _load(self, spec: PairSpec, progress: Progress) -> Pair:
         from mars_core.models.eagle import plan_eagle  # here: transformers' models take seconds to import
@@ -90,7 +91,7 @@ class ModelPool:
             _, pair = self._pairs.popitem(last=False)
             progress(f"Freeing {pair.spec.title}")
             del pair
-            _collect()
+            collect()
         available = free_bytes(self.device) + elsewhere_bytes(self.device)
         if needed > available:
             raise ModelError(
@@ -104,7 +105,8 @@ def _bytes(pair: Pair) -> int:
     return sum(tensor.nbytes for model in models for tensor in model.parameters())
 
 
-def _collect() -> None:
+def collect() -> None:
+    """Gives back the memory of what nobody holds any more."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -21,6 +21,7 @@ from tqdm.auto import tqdm
 
 import mars_core.demo
 from mars_core.models.errors import ModelError, explained
+from mars_core.models.untrusted import check_shards
 from mars_core.types import ModelRef
 
 Progress = Callable[[str], None]
@@ -117,6 +118,7 @@ def weights(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
             f"{ref.name} has {found}; files that can run code are not opened: have the weights converted to "
             "safetensors (save_pretrained of transformers writes them)."
         )
+    check_shards(folder, ref.name)
     return folder, ModelRef(ref.name, fingerprint(folder) if is_local(ref) else folder.name)
 
 
@@ -146,7 +148,7 @@ def read_header(path: Path) -> Mapping[str, Any]:
         tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}
         if all(isinstance(size, int) for entry in tensors.values() for size in entry["shape"]):
             return tensors
-    except (struct.error, ValueError, AttributeError, KeyError, TypeError):
+    except (struct.error, ValueError, AttributeError, KeyError, TypeError, RecursionError):
         pass
     raise ModelError(f"The weights in {path} are damaged (no safetensors header): fetch or save them again.")
 

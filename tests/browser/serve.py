@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from app import Settings, serve
+from app import serve
+from hosting.settings import Settings
 from tests.pairs import tiny_pair
 from tests.unit.ui.eagle_pair import eagle_pair
 
 
 def main(folder: Path, port: int) -> int:
-    settings = Settings("127.0.0.1", port, f"sqlite:///{folder / 'runs.db'}", "cpu", "float32")
+    settings = Settings(port=port, database=f"sqlite:///{folder / 'runs.db'}", device="cpu", dtype="float32")
     return serve(settings, (tiny_pair(folder), eagle_pair(folder)))
 
 

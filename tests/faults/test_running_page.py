@@ -27,44 +27,64 @@ def statuses(folder: Path) -> list[Status]:
         return [status for row in store.comparisons()["status"] for status in row]
 
 
-def test_sigterm_saves_the_run_under_way_and_ends_soon(tmp_path: Path) -> None:
+def test_sigterm_saves_the_run_under_way_and_a_damaged_database_is_set_aside(tmp_path: Path) -> None:
+    garbage = b"SQLite format 3\0" + os.urandom(50_000)
+    (tmp_path / "runs.db").write_bytes(garbage)
     with running(tmp_path) as page:
+        assert "runs.db.damaged" in page.log
+        assert "The database was damaged; it was moved" in page.client.get(page.url).text
         page.begin(LONG)
         status, seconds = page.stop(signal.SIGTERM)
     assert status == 0 and seconds <= 10
     assert whole(tmp_path) and statuses(tmp_path) == [Status.CANCELLED]
+    aside = [path for path in tmp_path.iterdir() if "damaged" in path.name]
+    assert [path.read_bytes() for path in aside] == [garbage]
 
 
-def test_a_kill_leaves_a_whole_database_and_the_next_start_works(tmp_path: Path) -> None:
-    with running(tmp_path) as page:
+def test_a_space_starts_without_network_and_a_kill_leaves_a_whole_database(tmp_path: Path) -> None:
+    nowhere = "http://127.0.0.1:9"
+    space = {
+        "SPACE_ID": "someone/mars", "SYSTEM": "spaces", "SPACE_HOST": "someone-mars.hf.space", "HOME": str(tmp_path),
+        "HF_HOME": str(tmp_path / "empty"), "HTTP_PROXY": nowhere, "HTTPS_PROXY": nowhere, "NO_PROXY": "127.0.0.1",
+    }  # fmt: skip
+    with running(tmp_path, **space) as page:
         event, first = page.ask("compare", SHORT)
+        assert event == "complete" and first["runs"][0]["text"]
+        assert not (tmp_path / "empty").exists() or not any((tmp_path / "empty").rglob("*.safetensors"))
         page.begin(LONG)
         page.stop(signal.SIGKILL)
-    assert event == "complete" and whole(tmp_path)
+    assert whole(tmp_path)
     with running(tmp_path) as page:
         _, listed = page.ask("comparisons", {})
         assert first["id"] in [row["id"] for row in listed]
         assert page.ask("compare", SHORT)[0] == "complete"
 
 
-def test_nothing_of_a_visitor_is_in_the_log(tmp_path: Path) -> None:
+def test_a_newer_database_is_left_as_it_is_and_nothing_of_a_visitor_is_in_the_log(tmp_path: Path) -> None:
+    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}"):
+        pass
+    with closing(sqlite3.connect(tmp_path / "runs.db")) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    before = (tmp_path / "runs.db").read_bytes()
     with running(tmp_path) as page:
-        page.ask("compare", SHORT | {"prompt": "a secret that only I know"})
-        page.ask("compare", SHORT | {"prompt": "a secret that only I know", "rules": ["secret rule"]})
+        assert "newer version" in page.log
+        shown = page.client.get(page.url).text
+        assert "Runs are kept until the page stops" in shown and str(tmp_path) not in shown
+        event, result = page.ask("compare", SHORT | {"prompt": "a secret that only I know"})
+        assert event == "complete" and result["prompt"] == "a secret that only I know"
+        assert page.ask("compare", SHORT | {"prompt": "a secret", "rules": ["secret rule"]})[0] == "error"
         page.client.get(f"{page.url}downloads/runs.csv", params={"text": "a secret that only I know"})
         page.stop()
-        assert (
-            "secret" not in page.log
-            and OWNER not in page.log
-            and "127.0.0.1" not in page.log.replace(page.url[:-1], "")
-        )
+        said = page.log.replace(page.url[:-1], "")
+        assert "secret" not in said and OWNER not in said and "127.0.0.1" not in said
+    assert (tmp_path / "runs.db").read_bytes() == before
 
 
 def test_a_full_disk_is_told_and_what_was_saved_stays(tmp_path: Path) -> None:
-    with running(tmp_path, largest_file=900_000) as page:
+    with running(tmp_path, largest_file=500_000) as page:
         told, ended = "", 0
-        for number in range(30):
-            event, result = page.ask("compare", LONG | {"max_new_tokens": 200, "seed": number})
+        for number in range(12):
+            event, result = page.ask("compare", LONG | {"seed": number})
             if event == "error":
                 told = str(result)
                 break
@@ -73,40 +93,3 @@ def test_a_full_disk_is_told_and_what_was_saved_stays(tmp_path: Path) -> None:
         assert page.ask("rules", {})[0] == "complete"  # the page lives
         page.stop()
     assert whole(tmp_path) and statuses(tmp_path).count(Status.COMPLETED) == ended
-
-
-def test_a_damaged_database_is_set_aside_and_the_page_runs(tmp_path: Path) -> None:
-    garbage = os.urandom(50_000)
-    (tmp_path / "runs.db").write_bytes(garbage)
-    with running(tmp_path) as page:
-        assert page.ask("compare", SHORT)[0] == "complete"
-        assert "runs.db.damaged" in page.log
-        page.stop()
-    aside = [path for path in tmp_path.iterdir() if "damaged" in path.name]
-    assert [path.read_bytes() for path in aside] == [garbage]
-    assert statuses(tmp_path) == [Status.COMPLETED]
-
-
-def test_a_database_of_a_newer_version_is_left_as_it_is_and_the_page_runs(tmp_path: Path) -> None:
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}"):
-        pass
-    with closing(sqlite3.connect(tmp_path / "runs.db")) as connection, connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
-    before = (tmp_path / "runs.db").read_bytes()
-    with running(tmp_path) as page:
-        assert page.ask("compare", SHORT)[0] == "complete"
-        assert "newer version" in page.log
-        page.stop()
-    assert (tmp_path / "runs.db").read_bytes() == before
-
-
-def test_a_space_starts_without_network_and_with_an_empty_cache(tmp_path: Path) -> None:
-    nowhere = "http://127.0.0.1:9"
-    space = {
-        "SPACE_ID": "someone/mars", "SYSTEM": "spaces", "SPACE_HOST": "someone-mars.hf.space", "HOME": str(tmp_path),
-        "HF_HOME": str(tmp_path / "empty"), "HTTP_PROXY": nowhere, "HTTPS_PROXY": nowhere, "NO_PROXY": "127.0.0.1",
-    }  # fmt: skip
-    with running(tmp_path, **space) as page:
-        event, result = page.ask("compare", SHORT)
-        assert event == "complete" and result["runs"][0]["text"]
-        assert not (tmp_path / "empty").exists() or not any((tmp_path / "empty").rglob("*.safetensors"))

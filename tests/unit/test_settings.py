@@ -31,8 +31,10 @@ def test_a_space_may_be_private_and_a_laptop_public() -> None:
 
 
 def test_sign_in_needs_a_space_with_oauth() -> None:
-    assert read_settings(SPACE | {"OAUTH_CLIENT_ID": "x"}).sign_in
-    assert not read_settings({"OAUTH_CLIENT_ID": "x"}).sign_in
+    oauth = {"OAUTH_CLIENT_ID": "x", "OAUTH_CLIENT_SECRET": "y"}  # without the secret anybody could sign a session
+    assert read_settings(SPACE | oauth).sign_in
+    assert not read_settings(oauth).sign_in
+    assert not read_settings(SPACE | oauth | {"OAUTH_CLIENT_SECRET": ""}).sign_in
 
 
 def test_what_is_said_is_taken() -> None:

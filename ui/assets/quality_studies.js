@@ -27,24 +27,25 @@ function entry({ id, created, name, tasks, state, words, share }, selected) {
 }
 
 let open = "";
-function tell(selected) {
+function tell(selected, share) {
   if (selected === open) return;
   open = selected;
-  document.dispatchEvent(new CustomEvent("mars:address", { detail: { study: selected } }));
+  document.dispatchEvent(new CustomEvent("mars:address", { detail: { study: selected, share } }));
 }
 
 function update() {
   const value = JSON.parse(props.value);
   const key = list.contains(document.activeElement) ? document.activeElement.dataset.key : "";
   command.textContent = value.command;
+  command.hidden = !value.command;
   list.replaceChildren(...value.rows.map((row) => entry(row, value.selected)));
   if (key) [...list.querySelectorAll("button")].find((node) => node.dataset.key === key)?.focus({ preventScroll: true });
   list.hidden = !value.rows.length;
   empty.textContent = value.message;
   empty.hidden = !value.message;
-  if (value.selected) tell(value.selected);
+  if (value.selected) tell(value.selected, value.share);
 }
 watch("value", update);
 update();
-const asked = new URLSearchParams(location.search).get("study");
-if (asked && asked !== open) trigger("select", { id: asked });
+const query = new URLSearchParams(location.search), asked = query.get("study");
+if (asked && asked !== open) trigger("select", { id: asked, share: query.get("share") || "" });

@@ -76,7 +76,7 @@ function update() {
   words.textContent = value.words;
   message.textContent = value.message;
   message.hidden = !value.message;
-  csv.href = "downloads/runs.csv?runs=" + value.columns.map(({ id }) => id).join(",");
+  csv.href = "downloads/runs.csv?runs=" + value.columns.map(({ id }) => id).join(",") + (value.share ? "&share=" + encodeURIComponent(value.share) : "");
   only.closest("label").hidden = width < 2;
   if (width < 2) only.checked = false;
   box.dataset.only = only.checked;

@@ -25,21 +25,21 @@ function entry({ id, created, status, title, done, prompt, prompts }, selected) 
 }
 
 let open = "";
-function tell(selected) {
+function tell(selected, share) {
   if (selected === open) return;
   open = selected;
-  document.dispatchEvent(new CustomEvent("mars:address", { detail: { sweep: selected } }));
+  document.dispatchEvent(new CustomEvent("mars:address", { detail: { sweep: selected, share } }));
 }
 
 function update() {
-  const { rows, message, selected } = JSON.parse(props.value);
+  const { rows, message, selected, share } = JSON.parse(props.value);
   list.replaceChildren(...rows.map((row) => entry(row, selected)));
   list.hidden = !rows.length;
   empty.textContent = message;
   empty.hidden = rows.length > 0;
-  if (selected) tell(selected);
+  if (selected) tell(selected, share);
 }
 watch("value", update);
 update();
-const asked = new URLSearchParams(location.search).get("sweep");
-if (asked && asked !== open) trigger("select", { id: asked });
+const query = new URLSearchParams(location.search), asked = query.get("sweep");
+if (asked && asked !== open) trigger("select", { id: asked, share: query.get("share") || "" });

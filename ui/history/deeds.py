@@ -19,7 +19,8 @@ def act(store: RunStore, view: Address, data: Mapping[str, Any]) -> Changed:
     run, deed = _id(data.get("run")), data.get("deed")
     match deed:
         case "open":
-            return replace(view, comparison=_id(data.get("id")) or view.comparison), ""
+            named = _id(data.get("id"))
+            return (replace(view, comparison=named, share="") if named else view), ""
         case "page":
             page = data.get("page")
             return replace(view, page=page if isinstance(page, int) else 1), ""

@@ -14,8 +14,12 @@ from ui.downloads import FILES, REPORT, Group, downloads_component, downloads_js
 from ui.form import MOST_LANES
 from ui.format import displayable
 from ui.history.reopen import few, reopened, shown_settings
+from ui.history.share import share_component
 from ui.result_view import ResultView, Updates, build_result
 from ui.token_view import LaneView
+from ui.told import told
+
+READ_ONLY = "Shared with you: read only."
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,7 @@ class Detail:
     prompt: gr.Textbox
     settings: gr.HTML
     downloads: gr.HTML
+    sharing: gr.HTML
     view: ResultView
 
     @property
@@ -44,7 +49,18 @@ class Detail:
 
     @property
     def outputs(self) -> list[Any]:
-        head = [self.box, self.head, *self.notes, self.saved, self.prompt, self.settings, self.downloads]
+        head = [
+            self.box,
+            self.head,
+            *self.notes,
+            self.save,
+            self.delete,
+            self.saved,
+            self.prompt,
+            self.settings,
+            self.downloads,
+            self.sharing,
+        ]
         return [*head, *self.view.outputs, *self.view.cards]
 
     def closed(self) -> Updates:
@@ -55,22 +71,27 @@ class Detail:
         shown = {self.box: _shown("mars-details", True), self.head: _shown("mars-panel", False)}
         return shown | self.view.update(words(error, "failed"), ()) | self.view.show_lanes(0) | self.view.show(None)
 
-    def opened(self, whole: StoredComparison, wanted: Collection[str] = ()) -> Updates:
-        """The comparison, from its traces alone. ``wanted``: ids of the runs to show where there are too many."""
+    def opened(self, whole: StoredComparison, wanted: Collection[str] = (), share: str = "") -> Updates:
+        """The comparison, from its traces alone. ``wanted``: ids of the runs to show where there are too many; ``share``: token of the
+        link through which it is read."""
         stored, view = few(whole, wanted), self.view
         result = reopened(stored)
         shown = view.update(result.strip, result.lanes) | view.show_lanes(len(result.lanes)) | view.show(result.details)
-        return self._head(stored, len(whole.runs)) | shown
+        return self._head(stored, len(whole.runs), share) | shown
 
-    def _head(self, stored: StoredComparison, total: int) -> Updates:
-        group = Group("This comparison:", (REPORT, *FILES), f"?comparison={stored.id}")
+    def _head(self, stored: StoredComparison, total: int, share: str) -> Updates:
+        link = f"&share={share}" if share else ""
+        group = Group("This comparison:", (REPORT, *FILES), f"?comparison={stored.id}{link}")
+        own = not share
         return {
             self.box: _shown("mars-details", True),
             self.head: _shown("mars-panel", True),
-            self.name: displayable(stored.name),
-            self.tags: displayable(", ".join(stored.tags)),
-            self.comment: displayable(stored.comment),
-            self.saved: "",
+            self.name: gr.update(value=displayable(stored.name), interactive=own),
+            self.tags: gr.update(value=displayable(", ".join(stored.tags)), interactive=own),
+            self.comment: gr.update(value=displayable(stored.comment), interactive=own),
+            self.save: gr.update(visible=own),
+            self.delete: gr.update(visible=own),
+            self.saved: "" if own else READ_ONLY,
             self.prompt: displayable(stored.prompt.text),
             self.settings: shown_settings(stored, total),
             self.downloads: downloads_json(group),
@@ -83,14 +104,20 @@ def _shown(name: str, shown: bool) -> Any:
 
 
 def open_updates(
-    store: RunStore, detail: Detail, comparison: str, wanted: Collection[str] = ()
+    store: RunStore,
+    detail: Detail,
+    comparison: str,
+    wanted: Collection[str] = (),
+    *,
+    public: bool = False,
+    share: str = "",
 ) -> tuple[Updates, bool]:
-    """The updates that open this one, and whether it is there."""
+    """The updates that open this one, and whether it is there. ``share``: token of the link that ``store`` reads through."""
     try:
         stored = store.load(comparison)
     except StorageError as error:
-        return detail.failed(str(error)), False
-    return detail.opened(stored, wanted), True
+        return detail.failed(told(error, public=public)), False
+    return detail.opened(stored, wanted, share), True
 
 
 def read_tags(text: str) -> list[str]:
@@ -112,9 +139,12 @@ def build_detail() -> Detail:
                 delete = gr.Button("Delete", size="sm", variant="stop", elem_id="history-delete")
                 saved = text_component("mars-page")
             downloads = downloads_component("history-open-downloads")
+            sharing = share_component("history")
         empty = tuple(LaneView("") for _ in range(MOST_LANES))
         view = build_result("history", words("Choose a comparison from the list."), empty)
-    return Detail(box, head, name, tags, comment, save, saved, again, delete, close, prompt, settings, downloads, view)
+    return Detail(
+        box, head, name, tags, comment, save, saved, again, delete, close, prompt, settings, downloads, sharing, view
+    )
 
 
 def _note_fields() -> tuple[gr.Textbox, gr.Textbox, gr.Textbox]:

@@ -10,10 +10,10 @@ from ui.history.runs import RunTable, amount_words
 from ui.token_view import asset, to_json
 
 
-def runs_json(table: RunTable, message: str = "") -> str:
-    """``message``: one sentence on what was not done; empty where all went well."""
+def runs_json(table: RunTable, message: str = "", share: str = "") -> str:
+    """``message``: one sentence on what was not done; empty where all went well. ``share``: token of the link they are read through."""
     words = amount_words(len(table.columns)) if table.columns else ""
-    return to_json(asdict(table) | {"words": words, "message": message})
+    return to_json(asdict(table) | {"words": words, "message": message, "share": share})
 
 
 def runs_component() -> gr.HTML:

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
 import gradio as gr
 
-from storage import RunStore, StorageError
+from storage import RunRecord, RunStore, Shared, StorageError
 from ui.address import Address, address_json, history_words, read_address, search_query, without_search
 from ui.downloads import FILES, VOTE_FILES, Group, downloads_component, downloads_json
+from ui.event_data import said_of
 from ui.format import displayable
 from ui.history.deeds import act, chosen_runs, table_of
-from ui.history.detail import Detail, build_detail, open_updates, read_tags
+from ui.history.detail import READ_ONLY, Detail, build_detail, open_updates, read_tags
 from ui.history.list import SILENT, Notice, failed_listing, list_component, listing
 from ui.history.reopen import title_of
 from ui.history.runs import RunTable
 from ui.history.runs_panel import runs_component, runs_json
 from ui.history.search import NO_CHOICES, search_component, search_json, searched
+from ui.history.share import share_json, wire_share
 from ui.result_view import Updates
+from ui.told import told
 from ui.workplace import Workplace
 
 PRIVATE: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
@@ -41,7 +45,7 @@ class Session:
 @dataclass(frozen=True, slots=True)
 class History:
     """The components of the tab, and what they become. The updates of every method hold the view at ``session``; ``address`` is the
-    page's keeper of the view."""
+    page's keeper of the view, ``store`` what the visitor may see."""
 
     store: RunStore
     address: gr.HTML
@@ -51,6 +55,14 @@ class History:
     downloads: gr.HTML
     runs: gr.HTML
     detail: Detail
+    public: bool = False
+
+    def of(self, workplace: Workplace) -> History:
+        """The same components for the visitor of ``workplace``."""
+        return replace(self, store=workplace.store, public=workplace.public)
+
+    def said(self, error: StorageError) -> str:
+        return told(error, public=self.public)
 
     @property
     def light(self) -> list[Any]:
@@ -68,7 +80,7 @@ class History:
             shown, choices = listing(self.store, view), self.store.choices()
             view = replace(view, page=shown.page)
         except StorageError as error:
-            shown, choices = failed_listing(str(error)), NO_CHOICES
+            shown, choices = failed_listing(self.said(error)), NO_CHOICES
         return {
             self.session: view,
             self.search: search_json(view, choices),
@@ -79,15 +91,47 @@ class History:
 
     def compared(self, view: Address) -> tuple[Address, Updates]:
         """The table of the view's runs; runs that are no longer there are left out of both."""
-        runs, message = chosen_runs(self.store, view.runs)
+        runs, message, share = self._chosen(view)
         view = replace(view, runs=tuple(run.id for run in runs))
-        return view, {self.runs: runs_json(table_of(runs) if runs else RunTable(), message)}
+        return view, {self.runs: runs_json(table_of(runs) if runs else RunTable(), message, share)}
+
+    def _chosen(self, view: Address) -> tuple[tuple[RunRecord, ...], str, str]:
+        """The view's runs, what is said of them, and the token of the link they are read through: of all of them, or of none."""
+        if view.share and view.runs:
+            with suppress(StorageError):
+                store = self._shared(view)
+                store.records(view.runs)  # all of them, else they are looked for among one's own
+                return *chosen_runs(store, view.runs), view.share
+        return *chosen_runs(self.store, view.runs), ""
+
+    def _shared(self, view: Address) -> RunStore:
+        """What the view's link shows. Raises StorageError."""
+        return self.store.through(view.share)
 
     def opened(self, view: Address) -> tuple[Address, Updates]:
+        """The view's comparison, or none; one's own can be shared."""
+        view, updates = self._opened(view)
+        own = "" if view.share else view.comparison
+        return view, updates | {self.detail.sharing: share_json(self.store, Shared.COMPARISON, own, public=self.public)}
+
+    def _opened(self, view: Address) -> tuple[Address, Updates]:
         """The view's comparison, or none."""
         if not view.comparison:
             return view, self.detail.closed()
-        updates, there = open_updates(self.store, self.detail, view.comparison, view.runs)
+        updates, there = open_updates(self.store, self.detail, view.comparison, view.runs, public=self.public)
+        if there or not view.share:
+            return (replace(view, share="") if there else replace(view, comparison="")), updates
+        return self._opened_through(view)
+
+    def _opened_through(self, view: Address) -> tuple[Address, Updates]:
+        """What is not one's own, through the view's link."""
+        try:
+            store = self._shared(view)
+        except StorageError as error:
+            return replace(view, comparison="", share=""), self.detail.failed(self.said(error))
+        updates, there = open_updates(
+            store, self.detail, view.comparison, view.runs, public=self.public, share=view.share
+        )
         return (view if there else replace(view, comparison="")), updates
 
     def go(self, view: Address) -> Updates:
@@ -116,25 +160,29 @@ class History:
         return updates | self.listed(fresh, notice)
 
     def _refused(self, view: Address, message: str) -> Updates:
-        runs, _ = chosen_runs(self.store, view.runs)
-        return {self.runs: runs_json(table_of(runs), message)}
+        runs, _, share = self._chosen(view)
+        return {self.runs: runs_json(table_of(runs), message, share)}
 
     def saved(self, view: Address, name: str, tags: str, comment: str) -> Updates:
         """The notes of the open comparison are written."""
+        if view.share:
+            return {self.detail.saved: READ_ONLY}
         try:
             self.store.annotate(view.comparison, name=name.strip(), tags=read_tags(tags), comment=comment)
         except StorageError as error:
-            return {self.detail.saved: displayable(str(error))}
+            return {self.detail.saved: displayable(self.said(error))}
         view, runs = self.compared(view)
         return runs | self.listed(view) | {self.detail.saved: "Saved."}
 
     def deleted(self, view: Address) -> Updates:
         """The open comparison goes; a line above the list brings it back."""
+        if view.share:
+            return {self.detail.saved: READ_ONLY}
         try:
             title = title_of(self.store.load(view.comparison))
             self.store.delete(view.comparison)
         except StorageError as error:
-            return {self.detail.saved: displayable(str(error))}
+            return {self.detail.saved: displayable(self.said(error))}
         notice = Notice(f"Deleted “{title}”.", view.comparison)
         view, runs = self.compared(replace(view, comparison=""))
         return self.detail.closed() | runs | self.listed(view, notice)
@@ -143,11 +191,11 @@ class History:
         try:
             self.store.restore(comparison)
         except StorageError as error:
-            return Notice(displayable(str(error)))
+            return Notice(displayable(self.said(error)))
         return Notice("It is back.")
 
     def closed(self, view: Address) -> Updates:
-        return self.detail.closed() | self.listed(replace(view, comparison=""))
+        return self.detail.closed() | self.listed(replace(view, comparison="", share=""))
 
 
 def _groups(view: Address) -> list[Group]:
@@ -158,7 +206,7 @@ def _groups(view: Address) -> list[Group]:
 def build_history_tab(workplace: Workplace, tab: gr.Tab, address: gr.HTML) -> History:
     """The tab's components and events; its list is read whenever the tab is chosen. ``address``: of ui.address."""
     history = history_parts(workplace.store, address)
-    _wire(history, tab)
+    _wire(workplace, history, tab)
     return history
 
 
@@ -172,8 +220,11 @@ def history_parts(store: RunStore, address: gr.HTML) -> History:
     return History(store, address, session, search, rows, downloads, runs_component(), build_detail())
 
 
-def _wire(history: History, tab: gr.Tab) -> None:
+def _wire(workplace: Workplace, history: History, tab: gr.Tab) -> None:
     session, detail, outputs = history.session, history.detail, history.outputs
+
+    def mine(request: gr.Request) -> History:
+        return history.of(workplace.seen_by(request))
 
     def within(session: Session, change: Callable[[Address], Updates]) -> Updates:
         with session.lock:
@@ -181,21 +232,27 @@ def _wire(history: History, tab: gr.Tab) -> None:
             session.view = updates.pop(history.session, session.view)
         return updates
 
-    def show(session: Session) -> Updates:
-        updates = within(session, history.listed)
+    def show(session: Session, request: gr.Request) -> Updates:
+        updates = within(session, mine(request).listed)
         return {component: updates[component] for component in history.light}
 
-    def go(session: Session, event: gr.EventData) -> Updates:
-        return within(session, lambda _: history.go(read_address(event._data)))
+    def go(session: Session, event: gr.EventData, request: gr.Request) -> Updates:
+        return within(session, lambda _: mine(request).go(read_address(said_of(event))))
 
-    def deed(session: Session, event: gr.EventData) -> Updates:
-        return within(session, lambda view: history.deed(view, event._data))
+    def deed(session: Session, event: gr.EventData, request: gr.Request) -> Updates:
+        return within(session, lambda view: mine(request).deed(view, said_of(event)))
 
-    def search(session: Session, event: gr.EventData) -> Updates:
-        return within(session, lambda view: history.searched(view, event._data))
+    def search(session: Session, event: gr.EventData, request: gr.Request) -> Updates:
+        return within(session, lambda view: mine(request).searched(view, said_of(event)))
 
-    def save(session: Session, name: str, tags: str, comment: str) -> Updates:
-        return within(session, lambda view: history.saved(view, name, tags, comment))
+    def save(session: Session, name: str, tags: str, comment: str, request: gr.Request) -> Updates:
+        return within(session, lambda view: mine(request).saved(view, name or "", tags or "", comment or ""))
+
+    def delete(session: Session, request: gr.Request) -> Updates:
+        return within(session, mine(request).deleted)
+
+    def close(session: Session, request: gr.Request) -> Updates:
+        return within(session, mine(request).closed)
 
     tab.select(show, session, history.light, **PRIVATE)
     history.address.input(go, session, outputs, **PRIVATE)
@@ -204,5 +261,6 @@ def _wire(history: History, tab: gr.Tab) -> None:
     gr.on(
         [detail.save.click, detail.name.submit, detail.tags.submit], save, [session, *detail.notes], outputs, **PRIVATE
     )
-    detail.delete.click(lambda session: within(session, history.deleted), session, outputs, **PRIVATE)
-    detail.close.click(lambda session: within(session, history.closed), session, outputs, **PRIVATE)
+    detail.delete.click(delete, session, outputs, **PRIVATE)
+    detail.close.click(close, session, outputs, **PRIVATE)
+    wire_share(workplace, detail.sharing)

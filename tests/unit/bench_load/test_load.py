@@ -32,7 +32,7 @@ def test_memory_is_compared_from_the_two_hundredth_run() -> None:
 
 
 def test_the_report_tells_what_went_wrong() -> None:
-    crowd = Crowd(50, 21, 29, 1, 2, 3, 20, (1.0, 3.0), (0.5,), (0.1,), "The line is full.")
+    crowd = Crowd("as set", 50, 21, 29, 1, 2, 3, 20, (1.0, 3.0), (0.5,), (0.1,), "The line is full.")
     text = report([crowd], Row(200, 100, (1_000_000, 1_000_000, 2_000_000), 4), {})
-    assert "| 50 | 21 | 29 | 1 | 2 | 3 | 20 |" in text
+    assert "| 50 | as set | 21 | 29 | 1 | 2 | 3 | 20 |" in text
     assert "“The line is full.”" in text and "4 comparisons failed" in text

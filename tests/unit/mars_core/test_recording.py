@@ -79,7 +79,7 @@ def story(trace: Trace) -> list[object]:
 
 
 @pytest.mark.parametrize("name", DRAFTERS)
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+@pytest.mark.parametrize("sampling", [SAMPLINGS[0], SAMPLINGS[2]], ids=str)
 def test_fixed_steps_decide_as_free_ones(pair: Pair, name: str, sampling: Sampling) -> None:
     fixed, steps = replace(pair, graphs=True, engines=Engines()), 0
     for seed, rule in enumerate(("strict", "strict") if name == "none" else ("strict", "mars", "typical")):

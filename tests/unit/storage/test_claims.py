@@ -112,7 +112,7 @@ def test_leases_are_measured_by_the_clock_of_the_server(postgres_url: str, monke
 
 def test_claim_reads_the_index_of_open_tasks(sqlite_store: RunStore) -> None:
     study_id = sqlite_store.new_study("", {}, 500)
-    (plan,) = plans_of(sqlite_store, lambda: claimed(sqlite_store, study_id))
+    _study, plan = plans_of(sqlite_store, lambda: claimed(sqlite_store, study_id))
     assert plan == ["SEARCH study_tasks USING INDEX ix_study_tasks_open (study_id=?)"]
 
 

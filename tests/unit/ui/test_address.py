@@ -22,7 +22,7 @@ from ui.address import (
 ID = "0123456789abcdef" * 2
 FULL = Address(
     tab="history", comparison=ID, runs=(ID, ID[::-1]), text='a "b" & <c>', rule="mars(theta=0.9)", target="demo/target",
-    status="failed", source="sweep", tag="größer", since="2026-01-02", until="2026-03-04", sort="speed", page=3,
+    status="failed", source="sweep", tag="größer", since="2026-01-02", until="2026-03-04", sort="speed", page=3, share="t" * 43,
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 from mars_core.types import PromptConfig
 from storage import Choice, RunStore
 from tests.traces import make_trace
+from tests.unit.ui.places import place_of
 from ui.downloads import ALL_FILES, REPORT, VOTE_FILES, download_routes
 
 
@@ -25,7 +26,7 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
 
 @pytest.fixture
 def client(store: RunStore) -> TestClient:
-    return TestClient(Starlette(routes=download_routes(store)))
+    return TestClient(Starlette(routes=download_routes(place_of(store))))
 
 
 def keep(store: RunStore, prompt: str) -> str:
@@ -70,7 +71,7 @@ def test_the_report_is_named_after_its_comparison(store: RunStore, client: TestC
     assert "a lantern" in answer.text
 
 
-@pytest.mark.parametrize(("query", "status"), [("", 400), ("?comparison=" + "0" * 32, 500), ("?text=x", 400)])
+@pytest.mark.parametrize(("query", "status"), [("", 400), ("?comparison=" + "0" * 32, 404), ("?text=x", 400)])
 def test_what_is_not_there_is_one_sentence(client: TestClient, query: str, status: int) -> None:
     answer = client.get(f"/downloads/{REPORT}{query}")
     assert answer.status_code == status and answer.text.endswith(".\n") and answer.text.count("\n") == 1

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from mars_core.models import ModelPool, PairSpec
+from mars_core.perform import burst
 from mars_core.session import Run, Session
-from mars_core.types import Status
+from mars_core.types import Status, StopReason
 from storage import RunStore
 from tests.pairs import tiny_pair
 from ui.form import Form, LaneForm, read_configs
 from ui.frames import Frame
 from ui.handlers import run_comparison
-from ui.runs import burst
 from ui.sentence import plain
 from ui.token_view import LaneView
 from ui.workplace import Workplace
@@ -91,11 +91,11 @@ def test_the_first_frame_of_a_run_is_its_first_step_and_the_rest_comes_by_interv
 def test_a_stop_inside_a_burst_ends_the_run_before_its_next_step(run: Run) -> None:
     asked: list[int] = []
 
-    def stopped() -> bool:
+    def why() -> StopReason | None:
         asked.append(0)
-        return len(asked) == 3
+        return StopReason.CANCELLED if len(asked) == 3 else None
 
-    steps, goes_on = burst(run, LONG_S, stopped)
+    steps, goes_on = burst(run, LONG_S, why)
     assert len(steps) == 3 and not goes_on
     trace = run.trace()
     assert trace.status is Status.CANCELLED and trace.steps == tuple(steps)
@@ -118,11 +118,11 @@ def test_a_stop_is_heard_in_the_middle_of_an_interval(workplace: Workplace, monk
 
 
 def test_a_burst_is_one_step_at_least_and_all_of_a_run_at_most(run: Run) -> None:
-    steps, goes_on = burst(run, 0.0, lambda: False)
+    steps, goes_on = burst(run, 0.0, lambda: None)
     assert len(steps) == 1 and goes_on
-    rest, goes_on = burst(run, LONG_S, lambda: False)
+    rest, goes_on = burst(run, LONG_S, lambda: None)
     assert not goes_on and [step.index for step in steps + rest] == list(range(len(run.trace().steps)))
-    assert burst(run, LONG_S, lambda: False) == ([], False)
+    assert burst(run, LONG_S, lambda: None) == ([], False)
     assert run.trace().status is Status.COMPLETED
 
 
@@ -137,7 +137,7 @@ def test_a_failure_inside_a_burst_keeps_the_steps_before_it(run: Run, monkeypatc
         return real(self, raw, elapsed)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Assembler, "step", broken)
-    steps, goes_on = burst(run, LONG_S, lambda: False)
+    steps, goes_on = burst(run, LONG_S, lambda: None)
     assert len(steps) == 2 and not goes_on
     assert run.trace().status is Status.FAILED and run.trace().steps == tuple(steps)
 

@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 from mars_core.rules import RULES
 from storage import RunStore
 from tests.traces import make_trace
+from tests.unit.ui.places import place_of
 from ui.about import about_text
 from ui.app import launch_options
 from ui.downloads import FILES, download_routes
@@ -28,7 +29,7 @@ def store(tmp_path: Path) -> RunStore:
 def test_the_page_needs_no_host_but_its_own(store: RunStore) -> None:
     sheet = page_css() + "".join(page_theme()._font_css)
     assert "http" not in sheet and not any(page_theme()._stylesheets)
-    assert launch_options(store)["show_error"] is False
+    assert launch_options(place_of(store))["show_error"] is False
 
 
 def test_the_colours_and_shapes_of_outcomes_differ() -> None:
@@ -72,7 +73,7 @@ def test_downloads_are_whole_files_and_leave_nothing_behind(
     trace = make_trace()
     comparison = store.new_comparison(trace.config.prompt)
     store.save_run(comparison, trace, lane=0, order=0)
-    client = TestClient(Starlette(routes=download_routes(store)))
+    client = TestClient(Starlette(routes=download_routes(place_of(store))))
     before = set(tmp_path.iterdir())
     answer = client.get(f"/downloads/{name}", params={"comparison": comparison})
     assert answer.status_code == 200 and len(answer.content) > 100
@@ -82,4 +83,4 @@ def test_downloads_are_whole_files_and_leave_nothing_behind(
 
 @pytest.mark.parametrize(("path", "status"), [("/downloads/x", 404), ("/downloads/runs.csv?comparison=../x", 400)])
 def test_downloads_refuse_what_does_not_exist(store: RunStore, path: str, status: int) -> None:
-    assert TestClient(Starlette(routes=download_routes(store))).get(path).status_code == status
+    assert TestClient(Starlette(routes=download_routes(place_of(store)))).get(path).status_code == status

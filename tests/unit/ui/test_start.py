@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import app
+from hosting.settings import Settings
 from mars_core.models import ModelPool, PairSpec
 from mars_core.types import ModelRef, PromptConfig
 from storage import RunStore, StorageError
@@ -45,10 +46,10 @@ def test_the_default_pair_is_there_and_the_collector_on(tmp_path: Path) -> None:
     assert gc.isenabled() and gc.get_freeze_count() > 0
 
 
-def test_a_default_pair_that_is_missing_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_default_pair_that_is_missing_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     spec = replace(tiny_pair(tmp_path), title="Lost", target=ModelRef(str(tmp_path / "nowhere")))
     assert prepared(spec, tmp_path).loaded() == ()
-    assert "The pair 'Lost' is not available" in capsys.readouterr().err and gc.isenabled()
+    assert "The pair 'Lost' is not available" in caplog.text and gc.isenabled()
 
 
 def test_what_was_deleted_long_ago_goes_for_good_and_the_rest_stays(
@@ -65,14 +66,20 @@ def test_what_was_deleted_long_ago_goes_for_good_and_the_rest_stays(
         assert store.load(kept).prompt.text == "kept"
 
 
-@pytest.mark.parametrize(("said", "words"), [("yes", "must be on or off"), ("on", "requirements-mcp.txt")])
-def test_mcp_is_asked_for_in_words_and_its_package_by_name(
-    said: str, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MARS_MCP", said)
+def test_mcp_without_its_package_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(ValueError, match=words):
-        app.settings()
+    with pytest.raises(ValueError, match=r"requirements-mcp\.txt"):
+        app.check(Settings(mcp=True))
+
+
+def test_pairs_are_offered_by_their_keys_and_in_public_the_bundled_one(tmp_path: Path) -> None:
+    first, second = replace(tiny_pair(tmp_path), key="small"), replace(tiny_pair(tmp_path), key="bundled")
+    catalog = (first, second)
+    assert app.offered(Settings(), catalog) == catalog
+    assert app.offered(Settings(public=True), catalog) == (second,)
+    assert app.offered(Settings(pairs=("bundled", first.key, "bundled")), catalog) == (second, first)
+    with pytest.raises(ValueError, match=f"MARS_PAIRS names 'nowhere'; it can name {first.key}, bundled"):
+        app.offered(Settings(pairs=("nowhere",)), catalog)
 
 
 def test_the_page_does_not_import_what_only_models_need() -> None:

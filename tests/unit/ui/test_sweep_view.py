@@ -20,6 +20,7 @@ from evaluation.sweeps.points import Case, Plan, Result, points
 from evaluation.sweeps.tradeoff import PUBLISHED, Cost, optimal
 from mars_core.types import PromptConfig, Status
 from storage import RunStore
+from tests.unit.ui.places import place_of
 from ui.downloads import download_routes
 from ui.figures.tradeoff import LABELLED, tradeoff_plot
 from ui.figures.tradeoff_data import tradeoff_data
@@ -157,7 +158,7 @@ def test_a_sweep_of_another_version_does_not_hide_the_others(store: RunStore) ->
 
 @pytest.fixture
 def client(store: RunStore) -> TestClient:
-    return TestClient(Starlette(routes=[*sweep_routes(store), *download_routes(store)]))
+    return TestClient(Starlette(routes=[*sweep_routes(place_of(store)), *download_routes(place_of(store))]))
 
 
 def test_the_csv_has_what_the_table_shows(store: RunStore, client: TestClient) -> None:

@@ -326,7 +326,7 @@ def test_the_csv_holds_what_the_table_shows(workplace: Workplace, rounds: Rounds
     for choice in (Choice.LEFT, Choice.RIGHT, Choice.RIGHT):
         cast_vote(workplace, rounds, waiting_round(workplace, rounds), choice)
     frames(workplace, rounds, SAME)
-    client = TestClient(Starlette(routes=vote_routes(workplace.store)))
+    client = TestClient(Starlette(routes=vote_routes(workplace)))
     answer = client.get("/votes/vote_results.csv")
     assert answer.status_code == 200 and "vote_results.csv" in answer.headers["content-disposition"]
     rows = list(csv.DictReader(io.StringIO(answer.text)))

@@ -1,0 +1,66 @@
+"""What every answer of the server gets: headers that close doors, and where wanted or broken off a line in the log.
+
+The log has of a request its method, the pattern of its route, its status and its time: never the address that was asked for, which
+holds ids and tokens, nor whose it was. Knows no page.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LOG = logging.getLogger("mars.requests")
+OWN = ("'self'", "https://huggingface.co", "https://*.hf.space")  # who may show a Space in a frame
+_UNWANTED = "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
+
+
+class Guard:
+    """ASGI middleware. ``frames``: sources that may show the page in a frame, all where empty. ``requests``: log every answer, not only
+    those of 500 and above."""
+
+    def __init__(self, app: ASGIApp, *, frames: Sequence[str] = (), requests: bool = False) -> None:
+        self._app, self._requests = app, requests
+        self._headers = {
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "same-origin",  # the address may hold the token of what is shared
+            "Permissions-Policy": _UNWANTED,
+        } | ({"Content-Security-Policy": f"frame-ancestors {' '.join(frames)}"} if frames else {})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun, status = time.monotonic(), 0
+
+        async def guarded(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                for name, value in self._headers.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, guarded)
+        finally:
+            if self._requests or status >= 500:
+                ms = round((time.monotonic() - begun) * 1000)
+                extra = {"method": _method(scope), "route": _pattern(scope), "status": status, "ms": ms}
+                LOG.info("answered", extra=extra)
+
+
+def _method(scope: Scope) -> str:
+    return scope["method"] if scope["method"] in ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS") else "other"
+
+
+def _pattern(scope: Scope) -> str:
+    """Of the route that answered, its parameters by their names; else the name of the function; empty where nothing answered."""
+    pattern = getattr(scope.get("route"), "path", "")
+    endpoint = scope.get("endpoint")
+    name = getattr(endpoint, "__qualname__", type(endpoint).__qualname__)
+    return str(pattern or (f"{endpoint.__module__}.{name}" if endpoint is not None else ""))

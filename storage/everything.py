@@ -1,0 +1,122 @@
+"""All that a store has as one ZIP file, for whoever it belongs to. Knows no page; holds a few comparisons at a time.
+
+Tables are those of storage.export. JSON is ASCII: it can spell every text that was given, lone surrogates too. A non-finite
+number is null or the word inf or -inf.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any, TextIO
+from zipfile import ZIP_DEFLATED, ZipFile
+
+from sqlalchemy import Select, and_, or_, select
+
+from storage.cells import finite
+from storage.errors import explained
+from storage.export import write_nodes_csv, write_runs_csv, write_tokens_csv, write_votes_csv
+from storage.schema import Comparison, Sweep
+from storage.scope import Conditions
+from storage.store import RunStore
+from storage.study_schema import Study
+
+ROWS_A_READ = 50
+TABLES = {
+    "runs.csv": write_runs_csv,
+    "tokens.csv": write_tokens_csv,
+    "nodes.csv": write_nodes_csv,
+    "votes.csv": write_votes_csv,
+}
+README = """\
+All of your data in MARS Playground, exported {now} (UTC).
+
+comparisons.json  each prompt that was run: its text and settings, when, and the name, tags and comment that you gave it.
+                  One with a time in "deleted_at" was deleted and can still be brought back; no other file has it.
+runs.csv          one row a run: settings, the text that came out, how it ended, measures.
+tokens.csv        one row a token, rejected ones included, with what was known about it when it was kept or not.
+nodes.csv         one row a drafted token.
+votes.csv         one row a blind vote.
+sweeps.json       each sweep: its plan and its results.
+studies.json      each study: its name and its plan. Its runs are in the tables.
+shares.json       what is shared by a link. The links themselves are not kept, so they are not here.
+
+CSV files are UTF-8 with a header. A text that a spreadsheet would take for a formula begins with an apostrophe, and a
+character that cannot be shown is written as \\uXXXX. Ids in one file are those in the others.
+"""
+
+
+def write_everything(store: RunStore, path: Path) -> None:
+    """Write all that ``store`` has to the ZIP file ``path``, which appears whole or not at all. Raises StorageError."""
+    part = path.with_name(f"{path.name}.part")
+    with explained("The export was not written", str(path)):
+        try:
+            with (
+                os.fdopen(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file,
+                ZipFile(file, "w", ZIP_DEFLATED) as archive,
+            ):
+                _write_all(store, archive)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def _write_all(store: RunStore, archive: ZipFile) -> None:
+    archive.writestr("README.txt", README.format(now=f"{datetime.now(UTC):%Y-%m-%d %H:%M}"))
+    for name, values in (
+        ("comparisons.json", _rows(store, Comparison, store.scope.comparisons(), "search", "owner")),
+        ("sweeps.json", _rows(store, Sweep, store.scope.sweeps(), "owner")),
+        ("studies.json", _rows(store, Study, store.scope.studies(), "owner")),
+        ("shares.json", _shares(store)),
+    ):
+        with _member(archive, name) as stream:
+            _write_json(stream, values)
+    for name, write in TABLES.items():
+        with _member(archive, name) as stream:
+            write(store, stream)
+
+
+def _member(archive: ZipFile, name: str) -> TextIOWrapper:
+    """Its size is not known beforehand, and may be beyond 4 GiB."""
+    return TextIOWrapper(archive.open(name, "w", force_zip64=True), encoding="utf-8", newline="")
+
+
+def _write_json(stream: TextIO, values: Iterable[dict[str, Any]]) -> None:
+    """A list with one object a line."""
+    before = "[\n"
+    for value in values:
+        stream.write(before + json.dumps(finite(value), allow_nan=False))
+        before = ",\n"
+    stream.write("[]\n" if before == "[\n" else "\n]\n")
+
+
+def _rows(
+    store: RunStore, table: type[Comparison | Sweep | Study], scope: Conditions, *but: str
+) -> Iterator[dict[str, Any]]:
+    """All columns ``but`` some, in the order in which they were made."""
+    columns = [column for column in table.__table__.columns if column.name not in but]
+    statement = select(*columns).where(*scope).order_by(table.created_at, table.id).limit(ROWS_A_READ)
+    page = _read(store, statement)
+    while page:
+        yield from ({name: _time(value) for name, value in row.items()} for row in page)
+        at, last = page[-1]["created_at"], page[-1]["id"]
+        later = and_(table.created_at >= at, or_(table.created_at > at, table.id > last))
+        page = _read(store, statement.where(later))
+
+
+def _read(store: RunStore, statement: Select[Any]) -> list[dict[str, Any]]:
+    with store.read() as connection:
+        return [dict(row) for row in connection.execute(statement).mappings()]
+
+
+def _time(value: object) -> object:
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _shares(store: RunStore) -> Iterator[dict[str, Any]]:
+    for share in store.shares():
+        yield {"kind": share.kind, "object_id": share.object_id, "created_at": share.created_at.isoformat()}

@@ -1,0 +1,55 @@
+"""Serves a small page of Gradio's that breaks when used: ``python -m tests.unit.hosting.serve PORT``. Its log is its standard error."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from collections.abc import Iterator
+
+import gradio as gr
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from hosting.health import health_routes
+from hosting.logs import set_up
+from hosting.metrics import FaultCounter, Metrics, metrics_routes
+from hosting.middleware import OWN, Guard
+from ui.fault_pages import Faults
+
+
+def breaks(prompt: str) -> str:
+    raise RuntimeError(f"cannot read {prompt}")
+
+
+def breaks_later(prompt: str) -> Iterator[str]:
+    yield prompt
+    raise RuntimeError(f"cannot go on with {prompt}")
+
+
+async def broken_route(_request: Request) -> Response:
+    raise RuntimeError("zebra")
+
+
+def main(port: int) -> None:
+    set_up(json=True, public=True)
+    metrics = Metrics({}, ())
+    logging.getLogger("mars.faults").addHandler(FaultCounter(metrics))
+    routes = [*health_routes({"pair": lambda: ""}), *metrics_routes(metrics), Route("/broken/{secret}", broken_route)]
+    with gr.Blocks(analytics_enabled=False) as blocks:
+        typed, said = gr.Textbox(), gr.Textbox()
+        typed.submit(breaks, typed, said, api_name="breaks")
+        typed.change(breaks_later, typed, said, api_name="breaks_later")
+        typed.blur(breaks, typed, said, api_name="unqueued", queue=False)
+    layers = [Middleware(Guard, frames=OWN, requests=True), Middleware(Faults)]
+    blocks.launch(
+        server_name="127.0.0.1", server_port=port, quiet=True, prevent_thread_lock=True, show_error=False, ssr_mode=False,
+        app_kwargs={"routes": routes, "middleware": layers, "docs_url": None, "redoc_url": None, "openapi_url": None},
+    )  # fmt: skip
+    signal.pause()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

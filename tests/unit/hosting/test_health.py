@@ -1,0 +1,181 @@
+"""/health and /ready: what a load balancer is told, by probes that break, hang and recover."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from hosting import probes
+from hosting.health import Probe, health_routes
+from hosting.probes import FULL, LOCKED, READING, WRITING, Ending, PairProbe, database_probe
+from storage import RunStore
+
+Serve = Callable[..., TestClient]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    clients: list[TestClient] = []
+
+    def start(needed: Mapping[str, Probe], information: Mapping[str, Probe] | None = None) -> TestClient:
+        app = Starlette(routes=health_routes(needed, information, patience_s=0.1, fresh_s=0.0))
+        clients.append(TestClient(app).__enter__())
+        return clients[-1]
+
+    yield start
+    for client in clients:
+        client.__exit__()
+
+
+def well() -> str:
+    return ""
+
+
+def test_ready_while_nothing_speaks(serve: Serve) -> None:
+    answer = serve({"database": well}, {"backup": lambda: "3 minutes old"}).get("/ready")
+    assert answer.status_code == 200
+    assert answer.json() == {"ready": True, "reasons": [], "backup": "3 minutes old"}
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_unready_with_every_reason(serve: Serve) -> None:
+    answer = serve({"a": lambda: "No a.", "b": well, "c": lambda: "No c."}).get("/ready")
+    assert answer.status_code == 503
+    assert answer.json() == {"ready": False, "reasons": ["No a.", "No c."]}
+
+
+def test_what_a_probe_raises_is_for_the_log_alone(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    def breaks() -> str:
+        raise ValueError("/secret/path")
+
+    answer = serve({"database": breaks}).get("/ready")
+    assert answer.status_code == 503
+    assert "secret" not in answer.text
+    assert any(record.exc_info for record in caplog.records)
+
+
+def test_a_probe_that_hangs_is_told_in_time_asked_once_and_heard_later(serve: Serve) -> None:
+    let_go, asked = threading.Event(), []
+
+    def hangs() -> str:
+        asked.append(1)
+        let_go.wait(10)
+        return ""
+
+    client = serve({"database": hangs, "pair": well})
+    for _ in range(3):
+        began = time.monotonic()
+        answer = client.get("/ready")
+        assert time.monotonic() - began < 1
+        assert answer.json()["reasons"] == ["The database gave no answer within 0.1 s."]
+        assert client.get("/health").json() == {"alive": True}
+    assert len(asked) == 1
+    let_go.set()
+    assert _in_time(lambda: client.get("/ready").status_code == 200)
+
+
+def _in_time(holds: Callable[[], bool]) -> bool:
+    ends = time.monotonic() + 5
+    while not holds():
+        if time.monotonic() > ends:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def test_an_answer_is_given_again_for_a_while() -> None:
+    asked: list[int] = []
+
+    def probe() -> str:
+        asked.append(1)
+        return ""
+
+    with TestClient(Starlette(routes=health_routes({"a": probe}, fresh_s=60.0))) as client:
+        assert {client.get("/ready").status_code for _ in range(5)} == {200}
+    assert len(asked) == 1
+
+
+def test_only_changes_are_logged(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    said = [""]
+    client = serve({"a": lambda: said[0]})
+    caplog.set_level(logging.INFO, "mars.health")
+    for text in ("", "", "No a.", "No a.", "", ""):
+        said[0] = text
+        client.get("/ready")
+    assert [record.getMessage() for record in caplog.records] == ["No a.", "Ready again."]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RunStore]:
+    with RunStore(f"sqlite:///{tmp_path / 'a folder #1?' / 'runs.db'}") as store:
+        yield store
+
+
+def file_of(store: RunStore) -> Path:
+    assert store.path is not None
+    return store.path
+
+
+def test_a_database_that_answers_is_left_as_it_is(store: RunStore) -> None:
+    before = file_of(store).read_bytes()
+    assert database_probe(store)() == ""
+    assert file_of(store).read_bytes() == before
+
+
+def test_a_database_that_another_program_writes_to(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probes, "LOCKED_S", 0.05)
+    with closing(sqlite3.connect(file_of(store), isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert database_probe(store)() == LOCKED
+        other.execute("ROLLBACK")
+    assert database_probe(store)() == ""
+
+
+def test_a_database_that_is_gone_or_damaged(store: RunStore) -> None:
+    path = file_of(store)
+    good = path.read_bytes()
+    path.write_bytes(b"x" * len(good))
+    assert database_probe(store)() == READING
+    path.write_bytes(good)
+    assert database_probe(store)() == ""
+    path.unlink()
+    assert database_probe(store)() in (READING, WRITING)
+
+
+def test_a_disk_that_is_full(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probes, "ROOM", 2**62)
+    assert database_probe(store)() == FULL
+
+
+def test_a_pair_that_cannot_be_loaded() -> None:
+    class Pool:
+        pairs: tuple[object, ...] = ()
+
+        def loaded(self) -> tuple[object, ...]:
+            return self.pairs
+
+    pool = Pool()
+    probe = PairProbe(pool)
+    assert probe() == ""
+    probe.failed = True
+    assert probe() == "No pair of models could be loaded."
+    pool.pairs = ("another",)
+    assert probe() == ""
+
+
+def test_a_page_that_ends_is_not_ready_but_lives(serve: Serve) -> None:
+    ending = Ending()
+    client = serve({"end": ending})
+    assert client.get("/ready").status_code == 200
+    ending.begin()
+    assert client.get("/ready").json()["reasons"] == ["The page is shutting down."]
+    assert client.get("/health").status_code == 200

@@ -1,0 +1,221 @@
+"""The log: whole lines, the id of a fault in them, and nothing that a visitor typed."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import uvicorn.config
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hosting.logs import KEPT_BACK, set_up
+from hosting.trail import LONGEST_CHAIN, LONGEST_STACK, readable, trail
+from ui.faults import fault
+
+SECRET = "zebra\npassphrase"  # what a visitor typed
+Begin = Callable[..., io.StringIO]
+
+
+@pytest.fixture
+def begin() -> Iterator[Begin]:
+    undone = []
+
+    def start(*, json: bool = True, public: bool = True) -> io.StringIO:
+        stream = io.StringIO()
+        undone.append(set_up(json=json, public=public, stream=stream))
+        return stream
+
+    yield start
+    for undo in reversed(undone):
+        undo()
+
+
+def lines(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def broken() -> BaseException:
+    try:
+        try:
+            raise KeyError(SECRET)
+        except KeyError as error:
+            raise ValueError(f"no value: {SECRET}") from error
+    except ValueError as error:
+        return error
+
+
+def test_the_id_that_a_visitor_is_told_finds_the_line(begin: Begin) -> None:
+    stream = begin()
+    said = fault(broken(), "compare")
+    (line,) = lines(stream)
+    assert line["fault"] in said
+    assert line["where"] == "compare"
+    assert [link["type"] for link in line["error"]] == ["ValueError", "KeyError"]
+    assert line["error"][0]["frames"] == [
+        f"tests/unit/hosting/test_logs.py:{broken.__code__.co_firstlineno + 5} broken"
+    ]
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_public_log_holds_nothing_that_was_typed(begin: Begin, as_json: bool) -> None:
+    """By whatever way it comes: our own faults, printed tracebacks, threads, warnings, other libraries and their handlers."""
+    stream, theirs = begin(json=as_json), io.StringIO()
+    library = logging.getLogger("some.library")
+    handler = logging.StreamHandler(theirs)
+    library.addHandler(handler)
+    try:
+        fault(broken(), "compare")
+        library.error("cannot read %s", SECRET)
+        library.warning(f"cannot read {SECRET}", exc_info=broken(), stack_info=True)
+        logging.getLogger("mars").info("begun", extra={"prompt": SECRET, "where": "start"})
+        print_it()
+        throw_in_a_thread()
+        logging.captureWarnings(True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.warn(SECRET, stacklevel=1)
+    finally:
+        logging.captureWarnings(False)
+        library.removeHandler(handler)
+    for written in (stream.getvalue(), theirs.getvalue()):
+        assert written
+        assert "zebra" not in written
+        assert "passphrase" not in written
+    assert stream.getvalue().count(KEPT_BACK) == 3
+    assert stream.getvalue().count("KeyError") == 4
+
+
+def print_it() -> None:
+    try:
+        raise broken()
+    except ValueError:
+        traceback.print_exc()
+
+
+def throw_in_a_thread() -> None:
+    def throw() -> None:
+        raise broken()
+
+    thread = threading.Thread(target=throw)
+    thread.start()
+    thread.join()
+
+
+def test_a_private_log_tells_the_first_line_of_messages(begin: Begin) -> None:
+    stream = begin(public=False)
+    fault(broken(), "compare")
+    logging.getLogger("some.library").error("cannot read %s", "that")
+    first, second = lines(stream)
+    assert first["error"][0]["message"] == "no value: zebra"
+    assert second["message"] == "cannot read that"
+    assert second["at"].startswith("test_logs:")
+
+
+@pytest.mark.parametrize("where", ["printed", "thread"])
+def test_what_would_be_printed_is_a_record_of_its_own(
+    begin: Begin, where: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream = begin()
+    print_it() if where == "printed" else throw_in_a_thread()
+    (line,) = lines(stream)
+    assert (line["logger"], line["where"]) == ("mars.uncaught", where)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_traceback_for_a_file_is_still_written_there(begin: Begin) -> None:
+    stream, file = begin(), io.StringIO()
+    try:
+        raise broken()
+    except ValueError as error:
+        traceback.print_exc(file=file)
+        traceback.print_exception(type(error), error, error.__traceback__, file=file)
+    assert file.getvalue().count("no value: zebra") == 2
+    assert stream.getvalue() == ""
+
+
+def test_plain_lines_tell_the_same(begin: Begin) -> None:
+    stream = begin(json=False, public=False)
+    fault(broken(), "compare")
+    head, *rest = stream.getvalue().splitlines()
+    assert " ERROR mars.faults: fault fault=" in head
+    assert head.endswith(" where=compare")
+    assert rest[0] == "    ValueError: no value: zebra"
+    assert rest[1].startswith("        tests/unit/hosting/test_logs.py:")
+
+
+def test_a_record_that_cannot_be_written_is_not_told(begin: Begin, capsys: pytest.CaptureFixture[str]) -> None:
+    """Python would print its values."""
+    stream = begin()
+    logging.getLogger("mars").error("%d", SECRET)
+    assert stream.getvalue() == ""
+    assert capsys.readouterr() == ("", "")
+
+
+@given(st.text(max_size=60))
+def test_a_record_is_one_line_whatever_it_says(text: str) -> None:
+    for as_json in (True, False):
+        stream = io.StringIO()
+        undo = set_up(json=as_json, public=False, stream=stream)
+        try:
+            logging.getLogger("mars").info("said %s", text, extra={"where": text})
+        finally:
+            undo()
+        assert stream.getvalue().endswith("\n")
+        assert len(stream.getvalue().splitlines()) == 1
+        assert stream.getvalue().rstrip("\n").isprintable()
+
+
+def test_everything_is_as_before_once_it_is_undone() -> None:
+    def state() -> tuple[object, ...]:
+        root = logging.getLogger()
+        hooks = (sys.excepthook, threading.excepthook, sys.unraisablehook, traceback.print_exception)
+        loggers = dict(uvicorn.config.LOGGING_CONFIG["loggers"])
+        return (root.handlers[:], root.level, logging.getLogRecordFactory(), *hooks, loggers)
+
+    before = state()
+    undo = set_up(json=True, public=True)
+    assert state() != before
+    undo()
+    assert state() == before
+
+
+def test_a_long_chain_and_a_deep_stack_are_cut() -> None:
+    def dive(depth: int) -> None:
+        if not depth:
+            raise ValueError
+        dive(depth - 1)
+
+    error: BaseException | None = None
+    for _ in range(LONGEST_CHAIN + 3):
+        try:
+            dive(LONGEST_STACK + 10)
+        except ValueError as latest:
+            latest.__cause__ = error
+            error = latest
+    links = trail(error, messages=True)
+    assert len(links) == LONGEST_CHAIN
+    assert {len(link.frames) for link in links} == {LONGEST_STACK}
+    assert links[0].frames[-1].endswith(" dive")
+
+
+def test_an_exception_that_cannot_be_told_is_told_by_its_type() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    (link,) = trail(Mute(), messages=True)
+    assert link.type.endswith("Mute")
+    assert link.message == ""
+
+
+def test_nothing_of_a_text_moves_the_cursor() -> None:
+    assert readable("a\r\n\x1b[2Jb\u202e\ud800é日") == "a\\r\\n\\x1b[2Jb\\u202e\\ud800é日"

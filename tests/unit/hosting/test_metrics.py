@@ -1,0 +1,190 @@
+"""/metrics: the numbers of the traces, under vLLM's names, and no label that a visitor could choose."""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import replace
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from hosting.metrics import OTHER, POSITIONS, FaultCounter, Metrics, labels_of, metrics_routes
+from mars_core.rules import RULES
+from mars_core.types import ModelRef, RuleConfig, Status, StopReason, Trace
+from tests.traces import make_trace, make_tree_trace
+from ui.faults import fault
+
+Labels = dict[str, str]
+
+
+def metrics_for(trace: Trace) -> Metrics:
+    return Metrics({trace.config.target.name: "the/model"}, RULES)
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(name, labels)
+
+
+def names(metrics: Metrics) -> set[str]:
+    return {sample.name for family in metrics.registry.collect() for sample in family.samples}
+
+
+@pytest.mark.parametrize("tree", [False, True])
+def test_counts_are_those_of_the_summary(tree: bool) -> None:
+    trace = make_tree_trace() if tree else make_trace(rule="mars", theta=0.6)
+    metrics, said = metrics_for(trace), trace.summary
+    metrics.observe(trace)
+    metrics.observe(trace)
+    by = {"model_name": "the/model", "rule": trace.config.rule.name}
+    assert said.relaxed and said.recovered and said.bonus and said.tv_sum
+    expected = {
+        "vllm:prompt_tokens_total": said.prompt_tokens,
+        "vllm:generation_tokens_total": said.new_tokens,
+        "vllm:spec_decode_num_drafts_total": sum(step.drafted > 0 for step in trace.steps),
+        "vllm:spec_decode_num_draft_tokens_total": said.drafted,
+        "vllm:spec_decode_num_accepted_tokens_total": said.accepted + said.relaxed,
+        "mars:spec_decode_num_relaxed_tokens_total": said.relaxed,
+        "mars:spec_decode_num_recovered_tokens_total": said.recovered,
+        "mars:spec_decode_num_bonus_tokens_total": said.bonus,
+        "mars:total_variation_total": said.tv_sum,
+        "vllm:time_to_first_token_seconds_sum": said.ttft_s,
+        "vllm:e2e_request_latency_seconds_sum": said.wall_s,
+        "vllm:request_prefill_time_seconds_sum": said.prefill_s,
+        "vllm:request_decode_time_seconds_sum": said.wall_s - said.prefill_s,
+    }
+    for name, of_one in expected.items():
+        assert value(metrics, name, **by) == pytest.approx(2 * of_one), name
+    assert value(metrics, "vllm:e2e_request_latency_seconds_count", **by) == 2
+
+
+def test_kept_tokens_by_position_are_those_of_the_summary() -> None:
+    """vLLM's positions count from 0, the summary's from 1; their sum is all kept tokens."""
+    trace = make_trace(rule="mars", theta=0.6)
+    metrics = metrics_for(trace)
+    metrics.observe(trace)
+    by = {"model_name": "the/model", "rule": "mars"}
+    name = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
+    kept = [value(metrics, name, **by, position=str(position)) or 0.0 for position in range(POSITIONS)]
+    depths = [max((node.depth for node in step.nodes), default=0) for step in trace.steps]
+    tried = [sum(depth > position for depth in depths) for position in range(trace.config.drafter.k)]
+    rates = trace.summary.acceptance_by_position
+    assert kept[: len(rates)] == pytest.approx([rate * count for rate, count in zip(rates, tried, strict=True)])
+    assert sum(kept) == trace.summary.accepted + trace.summary.relaxed
+
+
+def test_mean_acceptance_length_by_vllms_formula_is_that_of_steps_with_a_draft() -> None:
+    trace = make_trace(rule="mars", theta=0.6)
+    metrics = metrics_for(trace)
+    metrics.observe(trace)
+    by = {"model_name": "the/model", "rule": "mars"}
+    accepted = value(metrics, "vllm:spec_decode_num_accepted_tokens_total", **by)
+    drafts = value(metrics, "vllm:spec_decode_num_drafts_total", **by)
+    assert accepted and drafts
+    drafted = [step for step in trace.steps if step.drafted]
+    assert 0 < len(drafted) < len(trace.steps)
+    assert 1 + accepted / drafts == pytest.approx(sum(len(step.emitted) for step in drafted) / len(drafted))
+
+
+@pytest.mark.parametrize("reason", StopReason)
+def test_every_end_is_counted_in_vllms_words(reason: StopReason) -> None:
+    trace = replace(make_trace(), stop_reason=reason)
+    metrics = metrics_for(trace)
+    metrics.observe(trace)
+    ends = {"eos": "stop", "stop_string": "stop", "length": "length", "error": "error"}
+    by = {"model_name": "the/model", "rule": "strict", "finished_reason": ends.get(reason.value, "abort")}
+    assert value(metrics, "vllm:request_success_total", **by) == 1
+
+
+def test_what_a_visitor_types_never_becomes_a_label() -> None:
+    trace = make_trace()
+    config = replace(trace.config, target=ModelRef("/home/zebra/model"), rule=RuleConfig("zebra"))
+    metrics = metrics_for(trace)
+    metrics.observe(replace(trace, config=config))
+    labels = [sample.labels for family in metrics.registry.collect() for sample in family.samples]
+    assert {"model_name": OTHER, "rule": OTHER} in labels
+    assert "zebra" not in repr(labels)
+
+
+def test_the_target_alone_is_not_counted_as_strict() -> None:
+    trace = make_trace(rule="none")
+    assert trace.config.rule.name == "strict"
+    metrics = metrics_for(trace)
+    metrics.observe(trace)
+    assert value(metrics, "vllm:generation_tokens_total", model_name="the/model", rule="none") == 40
+    assert value(metrics, "vllm:generation_tokens_total", model_name="the/model", rule="strict") is None
+
+
+def test_a_run_that_wrote_nothing_has_an_end_and_no_times() -> None:
+    trace = make_trace()
+    summary = replace(trace.summary, new_tokens=0, tv_sum=math.nan, ttft_s=math.nan, steps=0)
+    metrics = metrics_for(trace)
+    failed = replace(
+        trace, status=Status.FAILED, stop_reason=StopReason.ERROR, steps=(), summary=summary, error="zebra"
+    )
+    metrics.observe(failed)
+    assert "vllm:time_to_first_token_seconds_count" not in names(metrics)
+    assert value(metrics, "mars:total_variation_total", model_name="the/model", rule="strict") == 0
+
+
+def test_positions_are_bounded() -> None:
+    trace = make_trace()
+    step = replace(trace.steps[0], kept=POSITIONS + 9)
+    metrics = metrics_for(trace)
+    metrics.observe(replace(trace, steps=(step,)))
+    places = [
+        sample.labels["position"]
+        for family in metrics.registry.collect()
+        for sample in family.samples
+        if "position" in sample.labels
+    ]
+    assert places == [str(position) for position in range(POSITIONS)]
+
+
+def test_a_scrape_is_what_prometheus_reads_and_asks_the_line() -> None:
+    trace = make_trace()
+    metrics = metrics_for(trace)
+    metrics.observe(trace)
+    counter = FaultCounter(metrics)
+    log = logging.getLogger("mars.faults")
+    log.addHandler(counter)
+    try:
+        fault(ValueError("zebra"), "test")
+    finally:
+        log.removeHandler(counter)
+    with TestClient(Starlette(routes=metrics_routes(metrics, lambda: (1, 7)))) as client:
+        answer = client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    samples = {
+        sample.name: sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+        if not sample.labels
+    }
+    assert samples["vllm:num_requests_running"] == 1
+    assert samples["vllm:num_requests_waiting"] == 7
+    assert samples["mars:faults_total"] == 1
+    assert samples["process_resident_memory_bytes"] > 0
+    assert "zebra" not in answer.text
+    assert "_created" not in answer.text
+
+
+def test_two_pages_in_one_process_count_for_themselves() -> None:
+    trace = make_trace()
+    one, other = metrics_for(trace), metrics_for(trace)
+    one.observe(trace)
+    assert "vllm:generation_tokens_total" in names(one)
+    assert "vllm:generation_tokens_total" not in names(other)
+
+
+def test_labels_name_no_folder() -> None:
+    pairs = [
+        (ModelRef("owner/model", "abc"), "a"),
+        (ModelRef("/home/me/model"), "b"),
+        (ModelRef("bundled/target"), "c"),
+    ]
+    assert labels_of(pairs) == {
+        "owner/model": "owner/model", "/home/me/model": "b", "bundled/target": "bundled/target",
+    }  # fmt: skip

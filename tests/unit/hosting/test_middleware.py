@@ -1,0 +1,77 @@
+"""The guard: headers on every answer, and a log that knows routes but no addresses."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from hosting.middleware import OWN, Guard
+from ui.fault_pages import Faults
+
+
+async def fine(_request: Request) -> Response:
+    return PlainTextResponse("fine", headers={"Referrer-Policy": "no-referrer"})
+
+
+async def breaks(_request: Request) -> Response:
+    raise ValueError("zebra")
+
+
+async def refuses(_request: Request) -> Response:
+    raise HTTPException(404, "There is none.")
+
+
+def client(**options: Any) -> TestClient:
+    routes = [
+        Route("/fine/{secret}", fine),
+        Route("/breaks", breaks),
+        Route("/refuses", refuses),
+    ]
+    app = Starlette(routes=routes, middleware=[Middleware(Guard, **options), Middleware(Faults)])
+    return TestClient(app, raise_server_exceptions=False)
+
+
+def test_an_answer_made_of_an_error_has_the_headers_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "mars.requests")
+    answer = client().get("/breaks")
+    assert answer.status_code == 500 and "zebra" not in answer.text
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert [(record.name, vars(record).get("status")) for record in caplog.records] == [
+        ("mars.faults", None), ("mars.requests", 500),
+    ]  # fmt: skip
+
+
+def test_refusals_are_no_faults(caplog: pytest.LogCaptureFixture) -> None:
+    answer = client().get("/refuses")
+    assert (answer.status_code, answer.text) == (404, "There is none.")
+    assert caplog.records == []
+
+
+def test_headers_close_doors_and_leave_what_a_route_says() -> None:
+    plain, framed = client().get("/fine/a"), client(frames=OWN).get("/fine/a")
+    assert plain.headers["referrer-policy"] == "no-referrer"
+    assert client().get("/refuses").headers["referrer-policy"] == "same-origin"
+    assert "content-security-policy" not in plain.headers
+    assert framed.headers["content-security-policy"].startswith("frame-ancestors 'self' https://huggingface.co")
+
+
+def test_the_log_has_the_pattern_of_the_route_and_nothing_of_the_visitor(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "mars.requests")
+    page = client(requests=True)
+    page.get("/fine/zebra?share=zebra", headers={"Cookie": "a=zebra", "User-Agent": "zebra"})
+    page.request("ZEBRA", "/nowhere/zebra")
+    first, second = caplog.records
+    assert {name: vars(first)[name] for name in ("method", "route", "status")} == {
+        "method": "GET", "route": "/fine/{secret}", "status": 200,
+    }  # fmt: skip
+    assert (vars(second)["method"], vars(second)["route"], vars(second)["status"]) == ("other", "", 404)
+    assert "zebra" not in repr([vars(record) for record in caplog.records]).lower()

@@ -1,0 +1,225 @@
+"""A stand-in of the Hub over HTTP: what huggingface_hub itself asks of a dataset repository, with faults to be injected.
+
+Written from huggingface_hub's own requests: information, creation, preupload, LFS upload, commit, download, squash, LFS list.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+TOKEN = "hf_not_a_secret_of_anybody"
+STAMP = "2026-11-21T00:00:00.000Z"
+
+
+@dataclass
+class Fault:
+    """``status`` instead of an answer; ``delay_s`` before it; ``cut``: the connection ends half-way through the answer's body;
+    ``late``: the work is done and the answer lost.
+    """
+
+    status: int = 0
+    delay_s: float = 0.0
+    cut: bool = False
+    late: bool = False
+
+
+@dataclass
+class Repo:
+    private: bool = True
+    commits: list[tuple[str, dict[str, bytes]]] = field(default_factory=list)  # (id, files)
+    stored: dict[str, tuple[str, bytes]] = field(default_factory=dict)  # LFS objects: name, content
+
+    def __post_init__(self) -> None:
+        self.commit({".gitattributes": b""})
+
+    @property
+    def head(self) -> str:
+        return self.commits[-1][0]
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        return self.commits[-1][1]
+
+    def commit(self, files: dict[str, bytes]) -> None:
+        """Also what a person does on the Hub's pages."""
+        number = f"{len(self.commits)}-{time.monotonic_ns()}"
+        self.commits.append((hashlib.sha1(number.encode()).hexdigest(), files))
+
+
+class Hub:
+    """Runs until ``close``. ``faults``: by a word of the request's path, one a request."""
+
+    def __init__(self) -> None:
+        self.repos: dict[str, Repo] = {}
+        self.faults: dict[str, list[Fault]] = {}
+        self.asked: list[str] = []
+        self.lock = threading.Lock()
+        hub = self
+
+        class Handler(_Handler):
+            def hub(self) -> Hub:
+                return hub
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def fail(self, word: str, *faults: Fault) -> None:
+        self.faults.setdefault(word, []).extend(faults)
+
+    def fault(self, path: str) -> Fault:
+        with self.lock:
+            for word, waiting in self.faults.items():
+                if word in path and waiting:
+                    return waiting.pop(0)
+        return Fault()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def hub(self) -> Hub:
+        raise NotImplementedError
+
+    def do_GET(self) -> None:
+        self._serve()
+
+    def do_HEAD(self) -> None:
+        self._serve()
+
+    def do_POST(self) -> None:
+        self._serve()
+
+    def do_PUT(self) -> None:
+        self._serve()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def _serve(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        path = self.path.split("?")[0]
+        self.hub().asked.append(f"{self.command} {path}")
+        fault = self.hub().fault(path)
+        if fault.delay_s:
+            time.sleep(fault.delay_s)
+        if fault.status:
+            return self._answer(fault.status, {"error": "injected"})
+        if not path.startswith("/lfs/") and self.headers.get("Authorization") != f"Bearer {TOKEN}":
+            return self._answer(
+                401, {"error": "no"}, {"X-Error-Message": "Invalid credentials in Authorization header"}
+            )
+        with self.hub().lock:
+            answer = self._route(path, body)
+        if fault.late:
+            self.close_connection = True
+            return None
+        return self._answer(*answer, cut=fault.cut)
+
+    def _route(self, path: str, body: bytes) -> tuple[int, Any] | tuple[int, Any, Mapping[str, str]]:
+        hub = self.hub()
+        if path == "/api/repos/create":
+            said = json.loads(body)
+            hub.repos[f"{said['organization']}/{said['name']}"] = Repo(private=said.get("visibility") == "private")
+            return 200, {"url": f"{hub.url}/datasets/{said['organization']}/{said['name']}"}
+        if path.startswith("/lfs/"):
+            repo_name, oid, name = base64.urlsafe_b64decode(path.removeprefix("/lfs/")).decode().split("\n")
+            assert hashlib.sha256(body).hexdigest() == oid
+            hub.repos[repo_name].stored[oid] = (name, body)
+            return 200, {}
+        match = re.fullmatch(r"/(?:api/)?datasets/([^/]+/[^/.]+)(?:\.git)?(?:/(.*))?", path)
+        if match is None or match[1] not in hub.repos:
+            return 404, {"error": "no"}, {"X-Error-Code": "RepoNotFound", "X-Error-Message": "Repository not found"}
+        return self._in_repo(match[1], hub.repos[match[1]], match[2] or "", body)
+
+    def _in_repo(
+        self, name: str, repo: Repo, what: str, body: bytes
+    ) -> tuple[int, Any] | tuple[int, Any, Mapping[str, str]]:
+        if not what or what.startswith("revision/"):
+            siblings = [{"rfilename": path} for path in repo.files]
+            return 200, {"id": name, "sha": repo.head, "private": repo.private, "siblings": siblings, "tags": []}
+        if what.startswith("preupload/"):
+            modes = [
+                {
+                    "path": file["path"],
+                    "uploadMode": "lfs" if file["path"].endswith(".gz") else "regular",
+                    "shouldIgnore": False,
+                }
+                for file in json.loads(body)["files"]
+            ]
+            return 200, {"files": modes}
+        if what == "info/lfs/objects/batch":
+            objects = [self._upload(name, said) for said in json.loads(body)["objects"]]
+            return 200, {"transfer": "basic", "objects": objects}
+        if what.startswith("commit/"):
+            return self._commit(name, repo, [json.loads(line) for line in body.splitlines()])
+        if what.startswith("resolve/"):
+            _, commit, path = what.split("/", 2)
+            files = next((files for number, files in repo.commits if number == commit), {})
+            if path not in files:
+                return 404, {"error": "no"}, {"X-Error-Code": "EntryNotFound"}
+            etag = hashlib.sha256(files[path]).hexdigest()
+            return 200, files[path], {"X-Repo-Commit": commit, "ETag": f'"{etag}"', "Accept-Ranges": "bytes"}
+        if what.startswith("super-squash/"):
+            repo.commits = [repo.commits[-1]]
+            repo.commit(repo.files)
+            repo.commits = repo.commits[-1:]
+            return 200, {}
+        if what == "lfs-files":
+            return 200, [
+                {"fileOid": oid, "filename": at, "oid": oid, "pushedAt": STAMP, "ref": None, "size": len(content)}
+                for oid, (at, content) in repo.stored.items()
+            ]
+        if what == "lfs-files/batch":
+            for oid in json.loads(body)["deletions"]["sha"]:
+                del repo.stored[oid]
+            return 200, {}
+        return 404, {"error": f"unknown request {what}"}
+
+    def _upload(self, repo: str, said: dict[str, Any]) -> dict[str, Any]:
+        address = base64.urlsafe_b64encode(f"{repo}\n{said['oid']}\n".encode()).decode()
+        return {**said, "actions": {"upload": {"href": f"{self.hub().url}/lfs/{address}"}}}
+
+    def _commit(self, name: str, repo: Repo, lines: list[dict[str, Any]]) -> tuple[int, Any]:
+        parent = lines[0]["value"].get("parentCommit")
+        if parent is not None and parent != repo.head:
+            return 412, {"error": "A commit has happened since. Please refresh and try again."}
+        files = dict(repo.files)
+        for line in lines[1:]:
+            value = line["value"]
+            if line["key"] == "file":
+                files[value["path"]] = base64.b64decode(value["content"])
+            elif line["key"] == "lfsFile":
+                _, content = repo.stored[value["oid"]]
+                repo.stored[value["oid"]] = (value["path"], content)
+                files[value["path"]] = content
+            elif line["key"] == "deletedFile":
+                del files[value["path"]]
+        repo.commit(files)
+        return 200, {"commitUrl": f"{self.hub().url}/datasets/{name}/commit/{repo.head}", "commitOid": repo.head}
+
+    def _answer(self, status: int, said: Any, headers: Mapping[str, str] | None = None, *, cut: bool = False) -> None:
+        body = said if isinstance(said, bytes) else json.dumps(said).encode()
+        self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body[: len(body) // 2] if cut else body)
+        if cut:
+            self.close_connection = True

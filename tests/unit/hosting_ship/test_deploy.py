@@ -1,0 +1,241 @@
+"""What goes to a Space, in which form, and how an upload ends. The Hub is a stand-in with the calls of HfApi that are used."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import httpx
+import pytest
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, SpaceHardware
+from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError, RepositoryNotFoundError
+from yaml import safe_load
+
+from hosting.deploy.__main__ import ROOT, main
+from hosting.deploy.files import DOCKER, SINGLE, DeployError, gradio_pin, tree, uploads
+from hosting.deploy.flavours import FLAVOURS, body, front_matter, readme_for
+from hosting.deploy.space import deploy
+from mars_core.models import CATALOG
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+REQUIREMENTS = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+GRADIO = gradio_pin(REQUIREMENTS)
+
+
+class Hub:
+    """Takes what HfApi takes, by its own signatures, and keeps it. ``broken``: what a call raises."""
+
+    def __init__(self, present: tuple[str, ...] = (), **broken: Exception) -> None:
+        self.present, self.broken, self.calls = present, broken, cast(list[tuple[str, dict[str, Any]]], [])
+        self.variables: dict[str, str] = {}
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        signature = inspect.signature(getattr(HfApi, name))  # a call that HfApi does not have is an error
+
+        def call(*arguments: object, **named: object) -> Any:
+            given = signature.bind(self, *arguments, **named).arguments
+            self.calls.append((name, given))
+            if name in self.broken:
+                raise self.broken[name]
+            return {
+                "space_info": SimpleNamespace(sha="a" * 40),
+                "list_repo_files": list(self.present),
+                "get_space_variables": self.variables,
+                "create_commit": SimpleNamespace(oid="b" * 40),
+            }.get(name)
+
+        return call
+
+    def given(self, name: str) -> dict[str, Any]:
+        return next(given for called, given in self.calls if called == name)
+
+
+def refused(status: int) -> HfHubHTTPError:
+    request = httpx.Request("POST", "https://huggingface.co/api")
+    return HfHubHTTPError("hf_" + "s" * 34, response=cast(Any, httpx.Response(status, request=request)))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A small repository with all that a Space needs."""
+    files = {name: name for name in (*SINGLE, *DOCKER)} | {
+        "README.md": "# Title\n\ntext\n",
+        "requirements.txt": "gradio[oauth]==6.31.0\ntorch==2.13.0\n",
+        "Dockerfile": "# as it is\nARG VARIANT=cpu\nFROM scratch\n",
+        "ui/page.py": "page = 1\n",
+        "tests/test_page.py": "assert True\n",
+        "docs/hosting.md": "how\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "mars_core").mkdir()
+    (tmp_path / "mars_core" / "model.safetensors").write_bytes(b"\xff\x00" * 50)
+    for command in ("init -q", "add -A", "-c user.name=a -c user.email=a@b.c commit -qm first"):
+        git(tmp_path, *command.split())
+    return tmp_path
+
+
+def git(folder: Path, *arguments: str) -> None:
+    subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True)
+
+
+def test_the_readme_has_the_front_matter_of_zerogpu() -> None:
+    assert readme_for(FLAVOURS["zerogpu"], README, GRADIO) == README, "write it with hosting.deploy.flavours.readme_for"
+    assert body(README).startswith("# MARS Playground\n")
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS.values(), ids=lambda flavour: flavour.name)
+def test_front_matter_is_what_the_hub_takes(flavour: Any) -> None:
+    said = safe_load(front_matter(flavour, GRADIO).strip("-\n"))
+    assert len(said["short_description"]) <= 60 and len(said["emoji"]) == 1
+    assert {said["colorFrom"], said["colorTo"]} <= {
+        "red",
+        "yellow",
+        "green",
+        "blue",
+        "indigo",
+        "purple",
+        "pink",
+        "gray",
+    }
+    assert flavour.hardware in [hardware.value for hardware in SpaceHardware]
+    if flavour.sdk == "gradio":
+        assert (said["sdk_version"], said["python_version"]) == (GRADIO, "3.12") and (ROOT / said["app_file"]).is_file()
+        assert "app_port" not in said
+    else:
+        assert said["app_port"] == 7860 and not {"sdk_version", "python_version", "app_file"} & set(said)
+
+
+def test_what_is_fetched_before_the_start_is_what_the_catalog_loads() -> None:
+    by_key = {pair.key: pair for pair in CATALOG}
+    for flavour in FLAVOURS.values():
+        refs = [
+            ref for key in filter(None, flavour.pairs.split(",")) for ref in (by_key[key].target, by_key[key].draft)
+        ]
+        wanted = {(ref.name, ref.revision) for ref in refs if ref is not None and ref.revision is not None}
+        assert {(entry.split()[0], entry.split()[2]) for entry in flavour.preload} == wanted
+
+
+def test_only_what_belongs_goes(project: Path) -> None:
+    paths = tree(project)[1]
+    gradio = {file.path: file for file in uploads(project, FLAVOURS["zerogpu"], paths)}
+    assert {"ui/page.py", "mars_core/model.safetensors", "docs/hosting.md", "app.py"} <= gradio.keys()
+    assert not {"tests/test_page.py", *DOCKER} & gradio.keys()
+    assert gradio["mars_core/model.safetensors"].binary and not gradio["ui/page.py"].binary
+    assert gradio["requirements.txt"].content.startswith(b"gradio") and gradio["README.md"].content.endswith(
+        b"# Title\n\ntext\n"
+    )
+    cpu = {file.path: file.content for file in uploads(project, FLAVOURS["cpu"], paths)}
+    assert cpu["requirements.txt"].startswith(b"--extra-index-url https://download.pytorch.org/whl/cpu\ngradio")
+    docker = {file.path: file.content for file in uploads(project, FLAVOURS["docker-gpu"], paths)}
+    assert set(DOCKER) <= docker.keys() and b"ARG VARIANT=cuda\n" in docker["Dockerfile"]
+
+
+def test_a_tree_that_is_not_clean_is_refused_unless_told(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "ui" / "page.py").write_text("page = 2\n", encoding="utf-8")
+    (project / "runs.db").write_bytes(b"SQLite format 3\0")
+    assert main(["me/space", "--dry-run"], root=project) == 2
+    assert "2 files differ from the last commit" in capsys.readouterr().err
+    assert main(["me/space", "--dry-run", "--dirty"], root=project) == 0
+    listed = capsys.readouterr().out
+    assert "ui/page.py" in listed and "runs.db" not in listed and "+changes" in listed
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("ui/.env", "A=1", "the name of a secret"),
+        ("ui/runs.db", "x", "the name of a secret or of a database"),
+        ("ui/key.pem", "x", "the name of a secret"),
+        ("ui/settings.py", f"token = 'hf_{'a' * 34}'", "looks like a token"),
+        ("ui/other.txt", "-----BEGIN RSA PRIVATE KEY-----", "private key"),
+    ],
+)
+def test_secrets_and_databases_are_refused_even_when_tracked(
+    project: Path, name: str, content: str, sentence: str
+) -> None:
+    (project / name).write_text(content, encoding="utf-8")
+    git(project, "add", "-f", name)
+    with pytest.raises(DeployError, match=sentence):
+        uploads(project, FLAVOURS["zerogpu"], tree(project, dirty=True)[1])
+
+
+def test_a_link_out_of_the_repository_is_refused(project: Path) -> None:
+    (project / "ui" / "link.py").symlink_to("/etc/passwd")
+    git(project, "add", "-A")
+    with pytest.raises(DeployError, match="no plain file"):
+        uploads(project, FLAVOURS["zerogpu"], tree(project, dirty=True)[1])
+
+
+def test_a_folder_without_git_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["me/space", "--dry-run"], root=tmp_path) == 2
+    assert "no git repository" in capsys.readouterr().err
+
+
+def test_one_commit_makes_the_space_what_the_tree_is(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hub = Hub(present=("old.py", ".gitattributes", "app.py"))
+    assert main(["me/space"], api=cast(HfApi, hub), root=project) == 0
+    commit = hub.given("create_commit")
+    added = [operation for operation in commit["operations"] if isinstance(operation, CommitOperationAdd)]
+    assert {operation.path_in_repo for operation in added} >= {"app.py", "mars_core/model.safetensors"}
+    assert [each.path_in_repo for each in commit["operations"] if isinstance(each, CommitOperationDelete)] == ["old.py"]
+    assert (commit["repo_type"], commit["parent_commit"]) == ("space", "a" * 40)
+    made = hub.given("create_repo")
+    assert (made["space_sdk"], made["space_hardware"], made["exist_ok"]) == ("gradio", "zero-a10g", True)
+    assert hub.given("add_space_variable")["value"] == FLAVOURS["zerogpu"].pairs
+    assert [name for name, _ in hub.calls][-1] == "create_commit"
+    assert "removed there: old.py" in capsys.readouterr().out
+
+
+def test_variables_that_the_space_has_stay(project: Path) -> None:
+    hub = Hub()
+    hub.variables = {"MARS_PAIRS": "bundled"}
+    flavour = FLAVOURS["zerogpu"]
+    deploy(cast(HfApi, hub), "me/space", flavour, uploads(project, flavour, tree(project)[1]), "message")
+    assert "add_space_variable" not in [name for name, _ in hub.calls]
+
+
+def test_a_dry_run_asks_nobody(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hub = Hub()
+    assert main(["me/space", "--dry-run", "--flavour", "docker"], api=cast(HfApi, hub), root=project) == 0
+    listed = capsys.readouterr().out
+    assert not hub.calls and "         100  Xet   mars_core/model.safetensors" in listed and "sdk docker" in listed
+
+
+@pytest.mark.parametrize("name", ["space", "me/", "/x", "me/sp ace", "me/a/b", "../x", "me/x\n"])
+def test_no_name_of_a_space(name: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--dry-run"], root=project) == 2
+    assert "it must be the owner and the name" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "sentence"),
+    [
+        ("whoami", LocalTokenNotFoundError("none"), "There is no token"),
+        ("whoami", refused(401), "does not know this token"),
+        ("create_repo", refused(402), "without a paid plan"),
+        ("create_repo", refused(403), "may not write to me/space"),
+        (
+            "space_info",
+            RepositoryNotFoundError("no", response=cast(Any, refused(404).response)),
+            "cannot be reached with",
+        ),
+        ("create_commit", refused(412), "changed by somebody else"),
+        ("create_commit", refused(500), "answered 500"),
+        ("create_commit", httpx.ConnectError("cut"), "cannot be reached: connect"),
+        ("create_commit", ConnectionResetError("cut"), "cannot be reached: connect"),
+    ],
+)
+def test_what_the_hub_refuses_is_one_sentence(
+    call: str, error: Exception, sentence: str, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub = Hub(**{call: error})
+    assert main(["me/space"], api=cast(HfApi, hub), root=project) == 2
+    said = capsys.readouterr().err
+    assert sentence in said and said.count("\n") == 1 and "hf_sss" not in said
+    assert call == "create_commit" or "create_commit" not in [name for name, _ in hub.calls]

@@ -1,0 +1,155 @@
+"""A folder that wants to run code, reach other files or fill the memory: refused, or loaded without doing any of it."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors import safe_open
+
+from mars_core.models import ModelError, ModelPool, Pair, custom_pair
+from tests.checkpoints import tiny_checkpoint
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_checkpoint("llama", tmp_path_factory.mktemp("llama"))
+
+
+@pytest.fixture
+def copy(llama: Path, tmp_path: Path) -> Path:
+    """With code beside it that leaves a trace as soon as it is imported."""
+    folder = Path(shutil.copytree(llama, tmp_path / "copy"))
+    (folder / "evil.py").write_text(
+        f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\nclass Evil: pass\n"
+    )
+    return folder
+
+
+def load(folder: Path) -> Pair:
+    return ModelPool(device="cpu").get(custom_pair(str(folder)))
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(ModelError) as caught:
+        load(folder)
+    message = str(caught.value)
+    assert "\n" not in message and message.endswith(".")
+    return message
+
+
+def edit(folder: Path, name: str, **values: Any) -> None:
+    path = folder / name
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+class Trap:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[Path]]:
+        return Path.touch, (self.path,)
+
+
+def test_a_tokenizer_with_code_of_its_own_is_refused(copy: Path, tmp_path: Path) -> None:
+    edit(
+        copy,
+        "tokenizer_config.json",
+        tokenizer_class="EvilTokenizer",
+        auto_map={"AutoTokenizer": ["evil.Evil", "evil.Evil"]},
+    )
+    assert "brings its own Python code" in refusal(copy)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_code_beside_a_known_architecture_is_passed_over(copy: Path, tmp_path: Path) -> None:
+    edit(copy, "tokenizer_config.json", auto_map={"AutoTokenizer": ["evil.Evil", "evil.Evil"]})
+    edit(
+        copy,
+        "config.json",
+        auto_map={"AutoConfig": "evil.Evil", "AutoModelForCausalLM": "evil.Evil"},
+        trust_remote_code=True,
+    )
+    (copy / "custom_generate").mkdir()
+    shutil.copy(copy / "evil.py", copy / "custom_generate" / "generate.py")
+    edit(copy, "generation_config.json", custom_generate=str(copy))
+    assert type(load(copy).target).__module__.startswith("transformers.")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation", "_attn_implementation_internal"])
+def test_attention_from_the_hub_is_refused(key: str, copy: Path) -> None:
+    edit(copy, "config.json", **{key: "someone/kernel"})
+    assert "code of the Hub" in refusal(copy)
+
+
+def test_what_would_fetch_code_is_not_installed() -> None:
+    text = (ROOT / "locks" / "run.txt").read_text(encoding="utf-8")
+    assert not re.search(r"^kernels==", text, re.MULTILINE)
+
+
+def test_a_pickle_under_the_name_of_safetensors_is_refused(copy: Path, tmp_path: Path) -> None:
+    (copy / "model.safetensors").write_bytes(pickle.dumps(Trap(tmp_path / "ran")))
+    assert "damaged" in refusal(copy)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("opening", [b"[", b'{"a":'])
+def test_a_header_that_is_nested_without_end_is_refused(opening: bytes, copy: Path) -> None:
+    header = opening * 100_000
+    (copy / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    assert "damaged" in refusal(copy)
+
+
+def test_a_configuration_that_is_nested_without_end_is_refused(copy: Path) -> None:
+    (copy / "config.json").write_text('{"a":' * 100_000)
+    assert "cannot be loaded" in refusal(copy)
+
+
+@pytest.mark.parametrize("shard", ["../outside.safetensors", "/tmp/outside.safetensors", ".."])
+def test_weights_outside_the_folder_are_refused(shard: str, copy: Path) -> None:
+    weights = copy / "model.safetensors"
+    shutil.copy(weights, copy.parent / "outside.safetensors")
+    with safe_open(weights, "pt") as file:
+        names = list(file.keys())
+    weights.rename(copy / "model-00001-of-00001.safetensors")
+    (copy / "model.safetensors.index.json").write_text(
+        json.dumps({"metadata": {}, "weight_map": dict.fromkeys(names, shard)})
+    )
+    assert "outside its folder" in refusal(copy)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json"])
+def test_a_link_to_another_file_tells_nothing_of_it(name: str, copy: Path, tmp_path: Path) -> None:
+    """Snapshots of the Hub are links themselves, so links are followed; what is no model is refused without being quoted."""
+    (tmp_path / "secret").write_text("SECRETWORD of another file")
+    (copy / name).unlink()
+    (copy / name).symlink_to(tmp_path / "secret")
+    assert "SECRETWORD" not in refusal(copy)
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"num_hidden_layers": 10**9}, {"text_config": {"num_hidden_layers": 10**9}}, {"num_experts": 1e12}]
+)
+def test_counts_that_would_fill_the_memory_are_refused_before_they_do(sizes: dict[str, Any], copy: Path) -> None:
+    edit(copy, "config.json", **sizes)
+    assert "at most 4096" in refusal(copy)
+
+
+def test_a_template_cannot_reach_python(copy: Path) -> None:
+    """transformers renders templates in a sandbox; the session makes one sentence of its refusal (test_prompting)."""
+    from jinja2.exceptions import SecurityError
+
+    template = copy / "chat_template.jinja"
+    template.write_text("{{ ''.__class__.__mro__[1].__subclasses__() }}")
+    tokenizer = load(copy).tokenizer
+    with pytest.raises(SecurityError):
+        tokenizer.apply_chat_template([{"role": "user", "content": "x"}], tokenize=False)

@@ -1,0 +1,102 @@
+"""Requirements, locks and what is installed agree; every locked package has hashes and is in one file."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[3]
+LOCKS = ROOT / "locks"
+FILES = sorted(path.stem for path in LOCKS.glob("*.txt") if path.stem != "constraints")
+REQUIREMENTS = sorted(path.name for path in ROOT.glob("requirements*.txt") if path.stem != "requirements-tools")
+
+
+@pytest.fixture(scope="module")
+def make() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_locks", LOCKS / "make.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def locked(name: str) -> dict[str, set[str]]:
+    """Package → versions of one lock file."""
+    found: dict[str, set[str]] = {}
+    for line in (LOCKS / f"{name}.txt").read_text(encoding="utf-8").splitlines():
+        if match := re.match(r"([A-Za-z0-9._-]+)==([^ ;\\]+)", line):
+            found.setdefault(canonicalize_name(match[1]), set()).add(match[2])
+    return found
+
+
+ALL = {name: locked(name) for name in FILES}
+CONSTRAINTS = locked("constraints")
+
+
+def required(name: str) -> list[Requirement]:
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    return [Requirement(line) for line in lines if line and not line.startswith(("-", "#"))]
+
+
+@pytest.mark.parametrize("name", REQUIREMENTS)
+def test_every_requirement_is_pinned_and_locked(name: str) -> None:
+    for requirement in required(name):
+        (pin,) = requirement.specifier
+        assert pin.operator == "==" and "*" not in pin.version, f"{name}: {requirement} is no exact pin"
+        there = [versions for lock in ALL.values() if (versions := lock.get(canonicalize_name(requirement.name)))]
+        assert there and all(versions == {pin.version} for versions in there), f"{requirement}: run `make lock`"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_locked_package_has_hashes(name: str, make: ModuleType) -> None:
+    text = (LOCKS / f"{name}.txt").read_text(encoding="utf-8")
+    found = make.entries(text)
+    assert {canonicalize_name(package) for package in found} == set(ALL[name])
+    for package, lines in found.items():
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}\b", lines), package
+    assert not re.search(r"https?://|--index|--find|git\+|file:|@", text.partition("\n")[2]), (
+        "nothing but names, versions and hashes"
+    )
+
+
+def test_a_package_is_in_one_file_and_the_constraints_have_them_all() -> None:
+    twice = [name for name in ALL["torch-cpu"] if name in ALL["torch-cuda"]]
+    assert twice == ["torch"]
+    names = [name for file, lock in ALL.items() if file != "torch-cpu" for name in lock]
+    assert len(names) == len(set(names))
+    assert {
+        name: versions for file, lock in ALL.items() if file != "torch-cpu" for name, versions in lock.items()
+    } == CONSTRAINTS
+
+
+def test_torch_without_cuda_has_the_wheels_that_are_named(make: ModuleType) -> None:
+    text = (LOCKS / "torch-cpu.txt").read_text(encoding="utf-8")
+    assert set(re.findall(r"sha256:([0-9a-f]{64})", text)) == set(make.CPU_WHEELS.values())
+    assert all(wheel in text for wheel in make.CPU_WHEELS)
+    assert not set(ALL["run"]) & set(ALL["torch-cuda"]) and not [
+        name for name in ALL["run"] if make.CUDA.fullmatch(name)
+    ]
+
+
+def test_what_is_tested_here_is_what_is_locked() -> None:
+    """Else the tests would tell nothing about what others install. Other builds of a version (2.13.0+cpu) are the same version."""
+    for distribution in importlib.metadata.distributions():
+        versions = CONSTRAINTS.get(canonicalize_name(distribution.metadata["Name"]))
+        if versions is not None:
+            version = distribution.version.partition("+")[0]
+            assert version in versions, f"{distribution.metadata['Name']} {version} is installed; locked: {versions}"
+
+
+def test_entries_of_a_lock_are_read_whole(make: ModuleType) -> None:
+    text = "# head\na==1 ; x \\\n    --hash=sha256:0\na==2 \\\n    --hash=sha256:1\nb-c==3 \\\n    --hash=sha256:2\n"
+    assert make.entries(text) == {
+        "a": "a==1 ; x \\\n    --hash=sha256:0\na==2 \\\n    --hash=sha256:1\n",
+        "b-c": "b-c==3 \\\n    --hash=sha256:2\n",
+    }

@@ -1,0 +1,45 @@
+"""The bills of materials and the list of licences say what the locks say."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+SBOM = ROOT / "docs" / "sbom"
+
+
+@pytest.fixture(scope="module")
+def make() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_sbom", SBOM / "make.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_list_of_licences_is_that_of_the_locks(make: ModuleType) -> None:
+    """Made again from itself it is the same: every locked package has its line, with its version, and no other has."""
+    assert make.page(make.licences([])) == make.PAGE.read_text(encoding="utf-8"), "run `make sbom`"
+
+
+def test_a_licence_is_known_for_all_but_what_belongs_to_other_platforms(make: ModuleType) -> None:
+    unknown = {name for (name, _), (licence, _) in make.licences([]).items() if licence == make.NOT_SEEN}
+    assert unknown <= {"audioop-lts", "httpx2-jsfetch", "pywin32"}
+
+
+@pytest.mark.parametrize("variant", ["cpu", "cuda"])
+def test_the_bill_of_materials_is_that_of_the_lock(variant: str, make: ModuleType) -> None:
+    bill: dict[str, Any] = json.loads((SBOM / f"run-{variant}.cdx.json").read_text(encoding="utf-8"))
+    assert (bill["bomFormat"], bill["metadata"]["component"]["name"]) == ("CycloneDX", "mars-playground")
+    listed = {make.canonical(each["name"]): make.base(each["version"]) for each in bill["components"]}
+    assert listed == make.deployed(variant), "run `make sbom`"
+    unsaid = {each["name"] for each in bill["components"] if not each.get("licenses")}  # licences.md has them
+    assert unsaid <= {"transformers", "cuda-toolkit", "nvidia-cusparselt-cu13"}
+    refs = {each["bom-ref"] for each in bill["components"]} | {bill["metadata"]["component"]["bom-ref"]}
+    assert {each["ref"] for each in bill["dependencies"]} <= refs

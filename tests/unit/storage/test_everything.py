@@ -1,0 +1,103 @@
+"""One file has all that is somebody's, and nothing of others; it appears whole or not at all, in little memory."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import tracemalloc
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from mars_core.types import PromptConfig, Status
+from storage import RunStore, Shared, StorageError, write_everything
+from tests.traces import make_trace
+from tests.unit.storage.exports import nodes_csv, runs_csv, save, tokens_csv, votes_csv
+from tests.unit.storage.test_owners import make
+from tests.unit.storage.test_snapshot import file_limit
+
+HOSTILE = "=1+1\x00\ud800␛<script>"
+FILES = {
+    "README.txt", "comparisons.json", "runs.csv", "tokens.csv", "nodes.csv", "votes.csv", "sweeps.json", "studies.json",
+    "shares.json",
+}  # fmt: skip
+
+
+def test_file_has_all_that_is_ones_own(store: RunStore, tmp_path: Path) -> None:
+    anna, boris = (make(store.of(name), f"{name}s own") for name in ("anna", "boris"))
+    mine = store.of("anna")
+    mine.annotate(anna.comparison, comment=HOSTILE)
+    mine.update_sweep(anna.sweep, status=Status.COMPLETED, results=[{"tau": math.inf, "kl": math.nan, "x": HOSTILE}])
+    token = mine.share(Shared.COMPARISON, anna.comparison)
+    path = tmp_path / "mine.zip"
+    write_everything(mine, path)
+    with ZipFile(path) as archive:
+        assert archive.testzip() is None
+        found = {name: archive.read(name).decode() for name in archive.namelist()}
+    assert found.keys() == FILES
+    whole = "".join(found.values())
+    assert [mark for mark in boris.marks if mark in whole] == []
+    assert token not in whole
+    assert found["runs.csv"] == runs_csv(mine)
+    assert found["tokens.csv"] == tokens_csv(mine)
+    assert found["nodes.csv"] == nodes_csv(mine)
+    assert found["votes.csv"] == votes_csv(mine)
+    comparisons = {item["id"]: item for item in json.loads(found["comparisons.json"])}
+    assert comparisons.keys() == {anna.comparison, anna.deleted, anna.swept, anna.studied}
+    assert comparisons[anna.comparison]["comment"] == HOSTILE
+    assert comparisons[anna.comparison]["prompt"] == "prompt of annas own"
+    assert comparisons[anna.comparison]["deleted_at"] is None
+    assert comparisons[anna.deleted]["deleted_at"] is not None
+    (sweep,) = json.loads(found["sweeps.json"])
+    assert (sweep["plan"], sweep["results"]) == ({"x": "plan annas own"}, [{"tau": "inf", "kl": None, "x": HOSTILE}])
+    (study,) = json.loads(found["studies.json"])
+    assert (study["id"], study["name"]) == (anna.study, "study annas own")
+    assert [item["object_id"] for item in json.loads(found["shares.json"])] == [anna.comparison]
+    assert all(name in found["README.txt"] for name in FILES - {"README.txt"})
+    assert path.stat().st_mode & 0o077 == 0
+    assert list(tmp_path.iterdir()) == [path] or {each.suffix for each in tmp_path.iterdir()} <= {".zip", ""}
+
+
+def test_file_of_nothing(sqlite_store: RunStore, tmp_path: Path) -> None:
+    write_everything(sqlite_store.of("nobody"), tmp_path / "none.zip")
+    with ZipFile(tmp_path / "none.zip") as archive:
+        for name in FILES - {"README.txt"}:
+            text = archive.read(name).decode()
+            assert json.loads(text) == [] if name.endswith("json") else len([*csv.reader(io.StringIO(text))]) == 1
+
+
+def test_more_than_one_page_comes_in_order(sqlite_store: RunStore, tmp_path: Path) -> None:
+    made = [sqlite_store.new_comparison(PromptConfig(f"{number}")) for number in range(120)]
+    write_everything(sqlite_store, tmp_path / "all.zip")
+    with ZipFile(tmp_path / "all.zip") as archive:
+        assert [item["id"] for item in json.loads(archive.read("comparisons.json"))] == made
+
+
+def test_full_disk_leaves_nothing(sqlite_store: RunStore, tmp_path: Path) -> None:
+    for seed in range(4):
+        save(sqlite_store, make_trace(seed=seed, new_tokens=200))
+    with file_limit(20_000), pytest.raises(StorageError, match="The export was not written: "):
+        write_everything(sqlite_store, tmp_path / "all.zip")
+    assert list(tmp_path.glob("*.zip*")) == []
+
+
+def test_memory_does_not_grow_with_the_runs(sqlite_store: RunStore, tmp_path: Path) -> None:
+    def peak() -> int:
+        tracemalloc.start()
+        write_everything(sqlite_store, tmp_path / "all.zip")
+        _now, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    def more(runs: int) -> None:
+        for seed in range(runs):
+            save(sqlite_store, make_trace(seed=seed, new_tokens=200))
+
+    more(3)
+    peak()  # what is kept for good is made
+    few = peak()
+    more(9)
+    assert peak() < few * 1.3

@@ -1,0 +1,276 @@
+"""Bad days of the database: the page has a store that can be written to, one sentence says why, and nothing is lost or deleted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from mars_core.types import PromptConfig
+from storage import RunStore, StorageError, open_or_set_aside
+from storage.opening import TemporaryStore
+from tests.traces import make_trace
+from tests.unit.storage.exports import save
+from tests.unit.storage.test_snapshot import KILLED_WRITER
+
+NOT_KEPT = "Runs are kept until the page stops, not longer. The database "
+NOBODY = 65534
+
+
+@pytest.fixture(scope="module")
+def three_runs(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A database file."""
+    path = tmp_path_factory.mktemp("good") / "runs.db"
+    with RunStore(f"sqlite:///{path}") as store:
+        for seed in range(3):
+            save(store, make_trace(seed=seed, new_tokens=60))
+    return path.read_bytes()
+
+
+@pytest.fixture
+def path(three_runs: bytes) -> Iterator[Path]:
+    """A database with three runs, in a folder that nobody else minds and anybody may enter."""
+    folder = Path(tempfile.mkdtemp(prefix="mars-bad-day-"))
+    folder.chmod(0o755)
+    (folder / "runs.db").write_bytes(three_runs)
+    try:
+        yield folder / "runs.db"
+    finally:
+        folder.chmod(0o755)
+        shutil.rmtree(folder)
+
+
+def opened(path: Path) -> tuple[RunStore, str]:
+    return open_or_set_aside(f"sqlite:///{path}")
+
+
+def assert_works(store: RunStore) -> None:
+    before = store.count()
+    save(store, make_trace(new_tokens=3))
+    assert store.count() == before + 1
+
+
+def damages(whole: bytes) -> dict[str, bytes]:
+    middle = len(whole) // 2 // 4096 * 4096
+    return {
+        "cut": whole[: len(whole) * 2 // 3],
+        "cut in the first page": whole[:1000],
+        "overwritten": whole[:middle] + b"\xa5" * 4096 + whole[middle + 4096 :],
+        "overwritten schema": whole[:100] + os.urandom(3996) + whole[4096:],
+        "one bit": bytes(byte ^ (0x40 if number == middle else 0) for number, byte in enumerate(whole)),
+    }
+
+
+def test_good_database_is_opened_as_it_is(path: Path) -> None:
+    store, said = opened(path)
+    with store:
+        assert (said, store.path, store.count()) == ("", path, 3)
+        assert_works(store)
+    assert [each.name for each in path.parent.iterdir()] == ["runs.db"]
+
+
+def test_missing_and_empty_files_are_begun(path: Path) -> None:
+    for name in ("new folder/runs.db", "empty.db"):
+        file = path.parent / name
+        if name == "empty.db":
+            file.touch()
+        store, said = opened(file)
+        with store:
+            assert (said, store.path) == ("", file)
+            assert_works(store)
+
+
+@pytest.mark.parametrize("name", ["cut", "cut in the first page", "overwritten", "overwritten schema", "one bit"])
+def test_damaged_database_is_moved_aside(path: Path, name: str) -> None:
+    damaged = damages(path.read_bytes())[name]
+    path.write_bytes(damaged)
+    store, said = opened(path)
+    with store:
+        (aside,) = path.parent.glob("runs.db.damaged-*")
+        assert aside.read_bytes() == damaged
+        assert said.startswith(f"The database was damaged; it was moved to {aside}, and a new one was begun. ")
+        assert len(said.splitlines()) == 1
+        assert (store.path, store.count()) == (path, 0)
+        assert_works(store)
+    if name != "cut":
+        return
+    path.write_bytes(damaged)  # in the same second once more
+    store, said = opened(path)
+    with store:
+        assert len({*path.parent.glob("runs.db.damaged-*")}) == 2
+        assert store.count() == 0
+
+
+def test_journals_go_along(path: Path) -> None:
+    path.write_bytes(damages(path.read_bytes())["cut"])
+    Path(f"{path}-journal").write_bytes(b"\x00left behind")  # no hot one: SQLite leaves it
+    store, said = opened(path)
+    with store:
+        assert "moved to" in said
+        assert [each.read_bytes() for each in path.parent.glob("*.damaged-*-journal")] == [b"\x00left behind"]
+        assert_works(store)
+
+
+def test_default_file_of_anything_is_moved_aside(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(path.parent))
+    default = path.parent / "mars-playground" / "runs.db"
+    default.parent.mkdir()
+    default.write_bytes(b"\x07random" * 10_000)
+    store, said = open_or_set_aside()
+    with store:
+        assert (store.path, "moved to" in said, "not a database" in said) == (default, True, True)
+        assert_works(store)
+    assert next(default.parent.glob("runs.db.damaged-*")).read_bytes() == b"\x07random" * 10_000
+
+
+def test_file_that_never_was_a_database_stays_where_it_is(path: Path) -> None:
+    letter = path.parent / "letter.txt"
+    letter.write_text("Dear reader, " * 500)
+    store, said = opened(letter)
+    with store:
+        assert said.startswith(f"{NOT_KEPT}could not be opened: file is not a database ({letter}).")
+        assert_works(store)
+    assert letter.read_text() == "Dear reader, " * 500
+
+
+def test_newer_database_is_left_as_it_is(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.commit()
+    before = path.read_bytes()
+    store, said = opened(path)
+    with store:
+        assert isinstance(store, TemporaryStore)
+        assert said.startswith(f"{NOT_KEPT}has the schema '9999', which this version of MARS Playground does not know")
+        assert_works(store)
+        store.of("anna").close()  # the store of one owner ends nothing of the others'
+        assert store.count() == 1
+        temporary = store.path
+        assert temporary is not None
+        assert temporary.exists()
+        assert store.location == "a temporary file"
+    assert not temporary.parent.exists()
+    assert path.read_bytes() == before
+    assert [each.name for each in path.parent.iterdir()] == ["runs.db"]
+
+
+@pytest.mark.parametrize("lock", ["IMMEDIATE", "EXCLUSIVE"])
+def test_locked_database_is_left_as_it_is(path: Path, monkeypatch: pytest.MonkeyPatch, lock: str) -> None:
+    monkeypatch.setattr("storage.database.BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("storage.opening.BUSY_TIMEOUT_S", 0.05)
+    program = (
+        f"import sqlite3; c = sqlite3.connect({str(path)!r}); c.execute('BEGIN {lock}'); print(1, flush=True); input()"
+    )
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdin is not None
+        other.stdout.readline()
+        store, said = opened(path)
+        with store:
+            assert said.startswith(NOT_KEPT)
+            assert "database is locked" in said
+            assert "Another program is writing to it" in said
+            assert_works(store)
+        other.stdin.write("\n")
+    store, said = opened(path)
+    with store:
+        assert (said, store.count()) == ("", 3)
+
+
+@contextmanager
+def without_rights() -> Iterator[None]:
+    """As root every file can be written: be nobody meanwhile."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.parametrize("what", ["file", "folder", "both", "no folder", "not to be read"])
+def test_read_only_database_is_left_as_it_is(path: Path, what: str) -> None:
+    path.chmod({"folder": 0o666, "not to be read": 0o000}.get(what, 0o444))
+    path.parent.chmod(0o777 if what == "file" else 0o555)
+    before = path.read_bytes()
+    asked = path.parent / "new" / "runs.db" if what == "no folder" else path
+    with without_rights():
+        store, said = opened(asked)
+        with store:
+            assert said.startswith(NOT_KEPT)
+            assert "writable" in said or "Check that the path" in said
+            assert len(said.splitlines()) == 1
+            assert isinstance(store, TemporaryStore)
+            assert_works(store)
+    assert path.read_bytes() == before
+    assert [each.name for each in path.parent.iterdir()] == ["runs.db"]
+
+
+def test_damage_that_cannot_be_moved_aside_is_told(path: Path) -> None:
+    damaged = damages(path.read_bytes())["cut"]
+    path.write_bytes(damaged)
+    path.chmod(0o666)
+    path.parent.chmod(0o555)
+    with without_rights():
+        store, said = opened(path)
+        with store:
+            assert said.startswith(NOT_KEPT)
+            assert "malformed" in said
+            assert_works(store)
+    assert path.read_bytes() == damaged
+
+
+def test_killed_writer_is_no_damage(path: Path) -> None:
+    killed = subprocess.run([sys.executable, "-c", KILLED_WRITER, str(path)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert Path(f"{path}-journal").stat().st_size > 0
+    store, said = opened(path)
+    with store:
+        assert (said, store.count()) == ("", 3)
+        assert_works(store)
+
+
+def test_check_takes_no_longer_than_it_may(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("storage.opening.CHECK_S", -1.0)
+    monkeypatch.setattr("storage.opening._STEPS_A_LOOK", 10)
+    store, said = opened(path)
+    with store:
+        assert (said, store.count()) == ("", 3)
+    path.write_bytes(damages(path.read_bytes())["one bit"])
+    store, said = opened(path)  # not found by then: what is read of it is explained when it is read
+    store.close()
+
+
+def test_damage_met_later_is_one_sentence(path: Path) -> None:
+    with RunStore(f"sqlite:///{path}") as store:
+        ids = store.comparisons()["id"].tolist()
+        whole = path.read_bytes()
+        path.write_bytes(whole[:4096] + b"\xa5" * (len(whole) - 4096))  # the first page says nothing of it
+        with closing(sqlite3.connect(path)) as other:  # what was read is read again after a write
+            other.execute("PRAGMA user_version = 1")
+        with pytest.raises(StorageError, match=r"malformed \(.*\)\. The file is damaged: move it"):
+            for id_ in ids:
+                store.load(id_)
+
+
+def test_wrong_url_is_an_error(postgres_url: str) -> None:
+    for url in ("", "mysql://root:secret@host/db", "postgresql://mars:secret@127.0.0.1:1/none"):
+        with pytest.raises(StorageError) as caught:
+            open_or_set_aside(url)
+        assert "secret" not in str(caught.value)
+    store, said = open_or_set_aside(postgres_url)
+    with store:
+        assert (said, store.path) == ("", None)
+        store.new_comparison(PromptConfig("x"))

@@ -1,0 +1,295 @@
+"""Nobody reaches what is another's, by whatever method of the store: to read, to list, to export, to change or to delete.
+
+The tables below name every method; a new one fails the first test until it is there.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from mars_core.types import PromptConfig, Status
+from storage import (
+    Choice,
+    Claim,
+    ClaimLost,
+    Preferred,
+    RunStore,
+    Search,
+    Shared,
+    Source,
+    StorageError,
+    write_nodes_csv,
+    write_nodes_parquet,
+    write_runs_csv,
+    write_runs_parquet,
+    write_tokens_csv,
+    write_tokens_parquet,
+    write_votes_csv,
+    write_votes_parquet,
+)
+from storage.kept import kept_by_step
+from tests.traces import make_trace
+from tests.unit.storage.old_schema import Dump, dump
+from tests.unit.storage.studying import DATA, claimed, worked_off
+
+LATER = datetime.now(UTC) + timedelta(days=1)
+TRACE = make_trace(new_tokens=2)
+
+
+@dataclass(frozen=True)
+class Things:
+    """What one owner made; every text of it, and every id, is told in ``marks``."""
+
+    marks: tuple[str, ...]
+    comparison: str
+    run: str
+    vote: str
+    deleted: str
+    deleted_run: str
+    sweep: str
+    swept: str
+    study: str
+    claim: Claim
+    studied: str
+    studied_run: str
+
+
+def make(store: RunStore, mark: str) -> Things:
+    def saved(prompt: str, source: Source = Source.COMPARE, sweep: str | None = None) -> tuple[str, str]:
+        traces = [make_trace(rule=rule, new_tokens=3, prompt=f"{prompt} of {mark}") for rule in ("strict", "mars")]
+        made = store.new_comparison(traces[0].config.prompt, source=source, sweep_id=sweep)
+        runs = [store.save_run(made, trace, lane=lane, order=lane) for lane, trace in enumerate(traces)]
+        store.annotate(made, name=f"name {mark}", tags=[f"tag {mark}"], comment=f"comment {mark}")
+        return made, runs[0]
+
+    comparison, run = saved("prompt")
+    vote = store.add_vote(comparison, left_lane=0, right_lane=1, choice=Choice.LEFT, comment=f"vote {mark}")
+    deleted, deleted_run = saved("deleted")
+    store.delete(deleted)
+    sweep = store.new_sweep({"x": f"plan {mark}"})
+    swept, _ = saved("swept", Source.SWEEP, sweep)
+    study = store.new_study(f"study {mark}", {"x": f"plan {mark}"}, 3)
+    worked_off(store, study)
+    store.add_judgement(study, 0, 0, swapped=False, judge=f"judge {mark}", choice=Preferred.TIE)
+    (result, *_rest) = store.results(study)
+    (record,) = store.records(result.run_ids)
+    claim = claimed(store, study, f"worker {mark}")
+    ids = (
+        comparison,
+        run,
+        vote,
+        deleted,
+        deleted_run,
+        sweep,
+        swept,
+        study,
+        claim.token,
+        record.comparison_id,
+        record.id,
+    )
+    marks = (mark, *ids)
+    return Things(marks, *ids[:8], claim, *ids[9:])
+
+
+@pytest.fixture(scope="module")
+def world(lasting_store: RunStore) -> tuple[RunStore, Things, Things]:
+    """A store of everything, and what Anna and Boris have in it."""
+    anna, boris = (make(lasting_store.of(name), f"{name}s own") for name in ("anna", "boris"))
+    return lasting_store, anna, boris
+
+
+Call = Callable[[RunStore, Things], object]
+
+UNKNOWN: dict[str, tuple[Call, ...]] = {
+    "load": (lambda s, t: s.load(t.comparison), lambda s, t: s.load(t.swept), lambda s, t: s.load(t.studied)),
+    "records": (lambda s, t: s.records([t.run]), lambda s, t: s.records([t.studied_run])),
+    "annotate": (lambda s, t: s.annotate(t.comparison, name="stolen"),),
+    "delete": (lambda s, t: s.delete(t.comparison),),
+    "restore": (lambda s, t: s.restore(t.deleted), lambda s, t: s.restore(t.comparison)),
+    "save_run": (lambda s, t: s.save_run(t.comparison, TRACE, lane=7, order=7),),
+    "new_comparison": (lambda s, t: s.new_comparison(PromptConfig("x"), source=Source.SWEEP, sweep_id=t.sweep),),
+    "sweep": (lambda s, t: s.sweep(t.sweep),),
+    "update_sweep": (lambda s, t: s.update_sweep(t.sweep, status=Status.COMPLETED, results=[]),),
+    "add_vote": (lambda s, t: s.add_vote(t.swept, left_lane=0, right_lane=1, choice=Choice.TIE),),
+    "comment_vote": (lambda s, t: s.comment_vote(t.vote, "stolen"),),
+    "study": (lambda s, t: s.study(t.study),),
+    "study_progress": (lambda s, t: s.study_progress(t.study),),
+    "delete_study": (lambda s, t: s.delete_study(t.study),),
+    "claim_task": (lambda s, t: s.claim_task(t.study, "w", 60.0),),
+    "claims": (lambda s, t: s.claims(t.study),),
+    "release_worker": (lambda s, t: s.release_worker(t.study, t.marks[0]),),
+    "task_results": (lambda s, t: s.task_results(t.study, 0),),
+    "results": (lambda s, t: s.results(t.study),),
+    "reopen_failed": (lambda s, t: s.reopen_failed(t.study),),
+    "add_judgement": (
+        lambda s, t: s.add_judgement(t.study, 0, 0, swapped=True, judge="j", choice=Preferred.RULE),
+    ),
+    "judgements": (lambda s, t: s.judgements(t.study),),
+    "share": (lambda s, t: s.share(Shared.COMPARISON, t.comparison), lambda s, t: s.share(Shared.SWEEP, t.sweep),
+              lambda s, t: s.share(Shared.STUDY, t.study)),
+    "unshare": (lambda s, t: s.unshare(Shared.COMPARISON, t.comparison), lambda s, t: s.unshare(Shared.SWEEP, t.sweep),
+                lambda s, t: s.unshare(Shared.STUDY, t.study)),
+    "shared": (lambda s, t: s.shared(Shared.COMPARISON, t.comparison), lambda s, t: s.shared(Shared.SWEEP, t.sweep),
+               lambda s, t: s.shared(Shared.STUDY, t.study)),
+}  # fmt: skip
+LOST: dict[str, Call] = {
+    "save_result": lambda s, t: s.save_result(t.claim, 0, [TRACE], DATA, order=0),
+    "finish_task": lambda s, t: s.finish_task(t.claim, {}),
+}
+LISTS: dict[str, Callable[[RunStore, Things], object]] = {
+    "comparisons": lambda s, _: s.comparisons().to_csv(),
+    "find": lambda s, t: [s.find(Search(text=text)).frame.to_csv() for text in ("", t.marks[0])],
+    "choices": lambda s, _: s.choices(),
+    "count": lambda s, _: s.count(),
+    "texts": lambda s, t: s.texts([t.run, t.deleted_run, t.studied_run]),
+    "traces": lambda s, t: s.traces([t.run, t.deleted_run, t.studied_run]),
+    "sweeps": lambda s, _: s.sweeps(),
+    "votes": lambda s, _: s.votes(),
+    "studies": lambda s, _: s.studies(),
+    "shares": lambda s, _: s.shares(),
+    "counts": lambda s, _: s.counts(),
+    "beat": lambda s, t: s.beat(t.claim, 60.0),
+    "release_task": lambda s, t: s.release_task(t.claim),
+}
+OF_THE_STORE_ITSELF = {"close", "of", "owner", "read", "read_only", "scoped", "through", "new_sweep", "new_study"}
+OF_ALL_THAT_IS_OWNED = {"delete_everything", "expire", "give", "purge"}  # tests of their own
+WRITES = {
+    "new_comparison", "save_run", "annotate", "delete", "restore", "purge", "update_sweep", "add_vote", "comment_vote",
+    "delete_study", "claim_task", "beat", "release_task", "release_worker", "save_result", "finish_task", "reopen_failed",
+    "add_judgement", "share", "unshare",
+}  # fmt: skip
+CSV = (write_runs_csv, write_tokens_csv, write_nodes_csv, write_votes_csv)
+PARQUET = (write_runs_parquet, write_tokens_parquet, write_nodes_parquet, write_votes_parquet)
+
+
+def public_names() -> set[str]:
+    return {name for name in dir(RunStore) if not name.startswith("_")}
+
+
+def everything_of(store: RunStore) -> Dump:
+    """Every row of every table."""
+    return dump(store._engine.url.render_as_string(hide_password=False))
+
+
+@pytest.fixture
+def untouched(world: tuple[RunStore, Things, Things]) -> Iterator[None]:
+    """Whatever is tried, nothing has changed."""
+    before = everything_of(world[0])
+    yield
+    assert everything_of(world[0]) == before
+
+
+def test_every_method_is_tried() -> None:
+    assert public_names() == {*UNKNOWN, *LOST, *LISTS, *OF_THE_STORE_ITSELF, *OF_ALL_THAT_IS_OWNED}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+@pytest.mark.usefixtures("untouched")
+def test_what_is_anothers_is_unknown(world: tuple[RunStore, Things, Things], name: str) -> None:
+    store, anna, _boris = world
+    for call in UNKNOWN[name]:
+        with pytest.raises(
+            StorageError, match=r"^There is no (comparison|run|sweep|vote|study) with the id '[0-9a-f]{32}'\.$"
+        ):
+            call(store.of("boris"), anna)
+
+
+@pytest.mark.parametrize("name", LOST)
+@pytest.mark.usefixtures("untouched")
+def test_claim_of_another_is_lost(world: tuple[RunStore, Things, Things], name: str) -> None:
+    store, anna, _boris = world
+    with pytest.raises(ClaimLost):
+        LOST[name](store.of("boris"), anna)
+
+
+@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.usefixtures("untouched")
+def test_lists_have_nothing_of_another(world: tuple[RunStore, Things, Things], name: str) -> None:
+    store, anna, boris = world
+    seen = repr(LISTS[name](store.of("boris"), anna))
+    assert not [mark for mark in anna.marks if mark in seen]
+    mine = store.of("boris")
+    assert (mine.count(), store.of("nobody").count(), store.count()) == (3, 0, 6)
+    assert not mine.beat(anna.claim, 60.0)
+    assert any(mark in repr(mine.comparisons().to_csv()) for mark in boris.marks)
+
+
+@pytest.mark.usefixtures("untouched")
+def test_lists_have_ones_own(world: tuple[RunStore, Things, Things]) -> None:
+    store, _anna, boris = world
+    mine = store.of("boris")
+    for name in ("comparisons", "find", "choices", "texts", "traces", "sweeps", "votes", "studies"):
+        seen = repr(LISTS[name](mine, boris))
+        assert [mark for mark in boris.marks if mark in seen], name
+    assert kept_by_step(mine, [boris.run]).keys() == {boris.run}
+    counts = mine.counts()
+    assert (counts.comparisons, counts.runs, counts.votes, counts.sweeps, counts.studies) == (3, 6, 1, 1, 1)
+    assert (counts.shares, counts.deleted) == (0, 1)
+
+
+@pytest.mark.usefixtures("untouched")
+def test_lengths_of_anothers_steps_are_not_told(world: tuple[RunStore, Things, Things]) -> None:
+    store, anna, _boris = world
+    assert kept_by_step(store.of("boris"), [anna.run, anna.deleted_run, anna.studied_run]) == {}
+
+
+@pytest.mark.usefixtures("untouched")
+def test_exports_have_ones_own_only(world: tuple[RunStore, Things, Things], tmp_path: Path) -> None:
+    store, anna, boris = world
+    mine = store.of("boris")
+    for write in CSV:
+        stream = io.StringIO(newline="")
+        write(mine, stream)
+        written = stream.getvalue()
+        assert not [mark for mark in anna.marks if mark in written], write
+        assert boris.comparison in written, write
+        assert "owner" not in written.splitlines()[0]
+        for foreign in (anna.comparison, anna.swept, anna.studied, anna.deleted):
+            with pytest.raises(StorageError, match="There is no comparison with the id"):
+                write(mine, io.StringIO(newline=""), [boris.comparison, foreign])
+    for write_parquet in PARQUET:
+        write_parquet(mine, tmp_path / "all.parquet")
+        assert anna.comparison.encode() not in (tmp_path / "all.parquet").read_bytes()
+        with pytest.raises(StorageError, match="There is no comparison with the id"):
+            write_parquet(mine, tmp_path / "one.parquet", [anna.comparison])
+
+
+@pytest.mark.usefixtures("untouched")
+def test_store_is_never_widened(world: tuple[RunStore, Things, Things]) -> None:
+    store, anna, _boris = world
+    mine = store.of("boris")
+    assert (store.owner, mine.owner, mine.read_only, store.of(None)) == (None, "boris", False, store)
+    assert mine.of("boris") is mine
+    for other in (None, "anna"):
+        with pytest.raises(ValueError, match="cannot be made one of others"):
+            mine.of(other)
+    for wrong in ("", "x" * 65):
+        with pytest.raises(ValueError, match=f"owner has {len(wrong)} characters; it must have 1 to 64"):
+            store.of(wrong)
+    with pytest.raises(ValueError, match="gives away its own things only"):
+        mine.give("anna", "boris")
+    with pytest.raises(ValueError, match="Only the things of one owner"):
+        store.delete_everything()
+    assert store.load(anna.comparison).name == "name annas own"
+
+
+def test_what_everybody_made_is_nobodys_in_particular(sqlite_store: RunStore) -> None:
+    made = make(sqlite_store, "everybodys own")
+    assert sqlite_store.of("boris").count() == 0
+    with pytest.raises(StorageError, match="There is no comparison"):
+        sqlite_store.of("boris").load(made.comparison)
+    assert sqlite_store.load(made.comparison).name == "name everybodys own"
+
+
+def test_worker_without_owner_makes_what_is_the_studys_owners(store: RunStore) -> None:
+    study = store.of("anna").new_study("", {}, 1)
+    worked_off(store, study)  # as a worker does, whose store has everything
+    sweep = store.of("anna").new_sweep({})
+    store.new_comparison(PromptConfig("x"), source=Source.SWEEP, sweep_id=sweep)
+    assert (store.of("anna").count(), store.of("boris").count()) == (2, 0)

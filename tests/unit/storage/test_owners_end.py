@@ -1,0 +1,167 @@
+"""What is removed, expires or is given away: all of it, nothing of others, a little at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import Connection, Engine, event, text
+
+from mars_core.types import PromptConfig
+from storage import RunStore, Shared, StorageError
+from storage.schema import Comparison, Sweep
+from storage.study_schema import Study
+from tests.traces import make_trace
+from tests.unit.storage.exports import save
+from tests.unit.storage.studying import counts, worked_off
+from tests.unit.storage.test_comparisons import plans_of
+from tests.unit.storage.test_owners import everything_of, make
+
+NOW = datetime.now(UTC)
+OWNED = ("comparisons", "sweeps", "studies", "shares")
+
+
+def made_at(store: RunStore, at: datetime, *things: str) -> None:
+    """Let these comparisons, sweeps and studies have been made then."""
+    with store._write("not changed") as connection:
+        for table in (Comparison, Sweep, Study):
+            value = at.replace(tzinfo=None) if connection.dialect.name == "sqlite" else at
+            names = ", ".join(f"'{thing}'" for thing in things)
+            change = f"UPDATE {table.__tablename__} SET created_at = :at WHERE id IN ({names})"
+            connection.execute(text(change), {"at": value})
+
+
+@contextmanager
+def commits() -> Iterator[list[int]]:
+    """How many comparisons were removed in each transaction."""
+    seen: list[int] = [0]
+
+    def removed(_connection: Connection, cursor: object, statement: str, *_rest: object) -> None:
+        if statement.startswith("DELETE FROM comparisons"):
+            seen[-1] += getattr(cursor, "rowcount", 0)
+
+    def ended(_connection: Connection) -> None:
+        seen.append(0)
+
+    event.listen(Engine, "after_cursor_execute", removed)
+    event.listen(Engine, "commit", ended)
+    try:
+        yield seen
+    finally:
+        event.remove(Engine, "after_cursor_execute", removed)
+        event.remove(Engine, "commit", ended)
+
+
+def test_all_of_one_owner_goes_and_nothing_of_others(store: RunStore) -> None:
+    anna, boris = make(store.of("anna"), "annas own"), make(store.of("boris"), "boris own")
+    make(store, "everybodys own")
+    for things in (anna, boris):
+        store.share(Shared.COMPARISON, things.comparison)
+    others = {name: rows for name, rows in counts(store).items() if name != "shares"}
+    assert store.of("anna").delete_everything() == 4
+    left = repr(everything_of(store))
+    assert not [mark for mark in anna.marks if mark in left]
+    assert counts(store) == {name: rows * 2 // 3 for name, rows in others.items()} | {"shares": 1}
+    assert set(vars_of(store.of("anna"))) == {0}
+    assert (store.of("boris").count(), store.count()) == (3, 6)
+    assert store.of("anna").delete_everything() == 0
+
+
+def vars_of(store: RunStore) -> tuple[int, ...]:
+    found = store.counts()
+    return tuple(getattr(found, name) for name in found.__slots__)
+
+
+def test_much_goes_a_little_at_a_time(sqlite_store: RunStore) -> None:
+    mine = sqlite_store.of("anna")
+    for number in range(70):
+        mine.new_comparison(PromptConfig(f"{number}"))
+    study = mine.new_study("", {}, 12)
+    for _ in range(12):
+        worked_off(sqlite_store, study)
+    with commits() as seen:
+        assert mine.delete_everything() == 82
+    assert max(seen) <= 20
+    assert sum(seen) == 82
+    assert counts(sqlite_store)["study_tasks"] == 0
+
+
+def test_run_that_ends_after_its_comparison_is_not_saved(sqlite_store: RunStore) -> None:
+    mine, trace = sqlite_store.of("anna"), make_trace(new_tokens=3)
+    comparison = mine.new_comparison(trace.config.prompt)
+    mine.delete_everything()
+    with pytest.raises(StorageError, match="There is no comparison with the id"):
+        mine.save_run(comparison, trace, lane=0, order=0)
+    assert set(counts(sqlite_store).values()) == {0}
+
+
+def test_everything_is_given(store: RunStore) -> None:
+    anna = make(store.of("browser:anna"), "annas own")
+    boris = make(store.of("boris"), "boris own")
+    token = store.of("browser:anna").share(Shared.SWEEP, anna.sweep)
+    before = everything_of(store)
+    assert store.give("browser:anna", "account:anna") == 4
+    after = everything_of(store)
+    for name, rows in before.items():
+        for row in rows:
+            if row.get("owner") == "browser:anna":
+                row["owner"] = "account:anna"
+        assert sorted(rows, key=repr) == after[name]
+    assert set(vars_of(store.of("browser:anna"))) == {0}
+    assert store.of("account:anna").counts().shares == 1
+    assert store.through(token).sweep(anna.sweep).plan == {"x": "plan annas own"}
+    assert store.of("boris").load(boris.comparison).name == "name boris own"
+    assert store.of("boris").give("boris", "account:boris") == 4
+    for wrong in ("", "x" * 65):
+        with pytest.raises(ValueError, match="owner has"):
+            store.give(wrong, "boris")
+        with pytest.raises(ValueError, match="owner has"):
+            store.give("boris", wrong)
+
+
+def test_old_things_expire(store: RunStore) -> None:
+    mine = store.of("anna")
+    old, new = make(mine, "old own"), make(mine, "new own")
+    everybodys = make(store, "everybodys own")
+    for things in (old, everybodys):
+        made_at(store, NOW - timedelta(days=31), *(mark for mark in things.marks[1:]))
+    assert store.expire(NOW - timedelta(days=30)) == 3  # and one that went with its study
+    left = repr(everything_of(store))
+    assert not [mark for mark in old.marks if mark in left]
+    assert all(mark in left for mark in (*new.marks, *everybodys.marks))
+    assert store.expire(NOW - timedelta(days=30), everybodys=True) == 3
+    assert not [mark for mark in everybodys.marks if mark in repr(everything_of(store))]
+    assert (mine.count(), store.count()) == (3, 3)
+
+
+def test_scoped_expiry_and_purge_keep_to_their_owner(sqlite_store: RunStore) -> None:
+    anna, boris = (make(sqlite_store.of(name), f"{name}s own") for name in ("anna", "boris"))
+    tomorrow = NOW + timedelta(days=1)
+    assert sqlite_store.of("anna").purge(tomorrow) == 1
+    assert sqlite_store.of("boris").counts().deleted == 1
+    assert sqlite_store.of("anna").expire(tomorrow) == 2
+    left = repr(everything_of(sqlite_store))
+    assert not [mark for mark in anna.marks if mark in left]
+    assert all(mark in left for mark in boris.marks)
+
+
+def test_new_comparison_of_an_old_sweep_stays(sqlite_store: RunStore) -> None:
+    mine = sqlite_store.of("anna")
+    things = make(mine, "annas own")
+    made_at(sqlite_store, NOW - timedelta(days=31), things.sweep)
+    assert sqlite_store.expire(NOW - timedelta(days=30)) == 0
+    assert (mine.sweeps(), mine.load(things.swept).sweep_id) == ((), None)
+
+
+def test_lists_of_one_owner_read_their_index(sqlite_store: RunStore) -> None:
+    mine = sqlite_store.of("anna")
+    save(mine, make_trace(new_tokens=1))
+    page, _lanes = plans_of(mine, lambda: mine.comparisons(limit=5))
+    assert page[0].startswith("SEARCH comparisons USING INDEX ix_comparisons_owner_deleted_at_created_at_id_source")
+    assert not [line for line in page if "TEMP B-TREE" in line]
+    (found,) = plans_of(mine, lambda: mine.sweeps(limit=5))
+    assert found == ["SEARCH sweeps USING INDEX ix_sweeps_owner_created_at_id (owner=?)"]
+    (count,) = plans_of(mine, mine.count)
+    assert "COVERING INDEX ix_comparisons_owner" in count[0]

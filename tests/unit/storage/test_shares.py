@@ -1,0 +1,214 @@
+"""A link shows one thing, to read, for as long as its owner wants; the database alone opens none."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import sqlite3
+from contextlib import closing
+
+import pytest
+from sqlalchemy import text
+
+from storage import RunStore, Search, Shared, StorageError, write_runs_csv
+from storage.rows import node_pieces, run_pieces, token_pieces, vote_pieces
+from storage.shares import ENDED
+from tests.unit.storage.test_owners import CSV, LISTS, LOST, UNKNOWN, WRITES, Things, everything_of, make
+
+World = tuple[RunStore, Things, Things]
+OBJECTS = {Shared.COMPARISON: "comparison", Shared.SWEEP: "sweep", Shared.STUDY: "study"}
+
+
+@pytest.fixture
+def world(store: RunStore) -> World:
+    return store, make(store.of("anna"), "annas own"), make(store.of("boris"), "boris own")
+
+
+@pytest.fixture
+def sqlite_world(sqlite_store: RunStore) -> World:
+    """Where nothing depends on the database, nor on a second owner."""
+    anna = make(sqlite_store.of("anna"), "annas own")
+    return sqlite_store, anna, anna
+
+
+def shared_by_anna(world: World, kind: Shared) -> tuple[str, RunStore]:
+    """The token, and what Boris has of it."""
+    store, anna, _ = world
+    token = store.of("anna").share(kind, getattr(anna, OBJECTS[kind]))
+    return token, store.of("boris").through(token)
+
+
+@pytest.mark.parametrize("kind", Shared)
+def test_link_shows_one_thing_and_nothing_else(world: World, kind: Shared) -> None:
+    store, anna, boris = world
+    _token, seen = shared_by_anna(world, kind)
+    shown = {Shared.COMPARISON: anna.comparison, Shared.SWEEP: anna.swept, Shared.STUDY: anna.studied}[kind]
+    assert seen.comparisons()["id"].tolist() == [shown]
+    assert seen.find(Search()).total == seen.count() == 1
+    assert seen.load(shown) == store.load(shown)
+    assert [len(found) for found in (seen.sweeps(), seen.studies())] == [kind is Shared.SWEEP, kind is Shared.STUDY]
+    if kind is Shared.SWEEP:
+        assert seen.sweep(anna.sweep) == store.sweep(anna.sweep)
+    if kind is Shared.STUDY:
+        assert (seen.study(anna.study), seen.results(anna.study)) == (
+            store.study(anna.study),
+            store.results(anna.study),
+        )
+        assert seen.judgements(anna.study) == store.judgements(anna.study)
+        assert seen.study_progress(anna.study) == store.study_progress(anna.study)
+    for thing in {anna.comparison, anna.swept, anna.studied, anna.deleted, boris.comparison} - {shown}:
+        with pytest.raises(StorageError, match="There is no comparison with the id"):
+            seen.load(thing)
+    assert (seen.votes(), seen.shares(), seen.counts().votes) == ((), (), 0)
+    for write in CSV[:2]:
+        stream = io.StringIO(newline="")
+        write(seen, stream)
+        assert shown in stream.getvalue()
+        assert not [mark for mark in (anna.deleted, anna.vote, *boris.marks) if mark in stream.getvalue()]
+    with pytest.raises(StorageError, match="There is no comparison with the id"):
+        write_runs_csv(seen, io.StringIO(newline=""), [boris.comparison])
+    assert (seen.owner, seen.read_only) == (None, True)
+    for owner in (None, "anna", "boris"):
+        with pytest.raises(ValueError, match="cannot be made one of others"):
+            seen.of(owner)
+
+
+@pytest.mark.parametrize("kind", Shared)
+def test_link_lets_nobody_write(sqlite_world: World, kind: Shared) -> None:
+    store, anna, _ = sqlite_world
+    _token, seen = shared_by_anna(sqlite_world, kind)
+    before = everything_of(store)
+    calls = {name: calls for name, calls in UNKNOWN.items() if name in WRITES}
+    calls |= {name: (call,) for name, call in {**LOST, **LISTS}.items() if name in WRITES}
+    calls |= {"purge": (lambda s, _: s.purge(s.load(anna.comparison).created_at),)}
+    calls |= {"new_sweep": (lambda s, _: s.new_sweep({}),), "new_study": (lambda s, _: s.new_study("", {}, 1),)}
+    assert calls.keys() == WRITES | {"new_sweep", "new_study"}
+    for name in calls.keys() - {"purge"}:
+        for call in calls[name]:
+            with pytest.raises(StorageError, match="what a link shows can only be read"):
+                call(seen, anna)
+    with pytest.raises(StorageError, match="can only be read"):
+        seen.purge(store.load(anna.comparison).created_at)
+    with pytest.raises(StorageError, match="can only be read"):
+        seen.expire(store.load(anna.comparison).created_at)
+    with pytest.raises(ValueError, match="Only the things of one owner"):
+        seen.delete_everything()
+    with pytest.raises(ValueError, match="its own things only"):
+        seen.give("anna", "boris")
+    assert everything_of(store) == before
+
+
+@pytest.mark.parametrize("kind", Shared)
+def test_revoked_link_shows_nothing_at_once(world: World, kind: Shared) -> None:
+    store, anna, _ = world
+    thing = getattr(anna, OBJECTS[kind])
+    token, seen = shared_by_anna(world, kind)
+    assert store.of("anna").shared(kind, thing)
+    assert [(share.kind, share.object_id) for share in store.of("anna").shares()] == [(kind, thing)]
+    assert store.of("boris").shares() == ()
+    store.of("anna").unshare(kind, thing)
+    assert (seen.count(), seen.sweeps(), seen.studies(), store.of("anna").shares()) == (0, (), (), ())
+    with pytest.raises(StorageError, match="There is no comparison"):
+        seen.load(anna.comparison)
+    with pytest.raises(StorageError, match=ENDED):
+        store.through(token)
+    store.of("anna").unshare(kind, thing)  # nothing to end
+    assert not store.of("anna").shared(kind, thing)
+
+
+def test_revoked_link_ends_an_export_that_has_begun(sqlite_world: World) -> None:
+    store, anna, _ = sqlite_world
+    _token, seen = shared_by_anna(sqlite_world, Shared.COMPARISON)
+    begun = [pieces(seen, [anna.comparison]) for pieces in (run_pieces, token_pieces, node_pieces, vote_pieces)]
+    store.of("anna").unshare(Shared.COMPARISON, anna.comparison)
+    assert [len(piece["comparison_id"]) for pieces in begun for piece in pieces] in ([], [0])
+
+
+def test_new_link_ends_the_one_before(sqlite_world: World) -> None:
+    store, anna, _ = sqlite_world
+    first, seen = shared_by_anna(sqlite_world, Shared.COMPARISON)
+    second, _ = shared_by_anna(sqlite_world, Shared.COMPARISON)
+    assert seen.count() == 0
+    with pytest.raises(StorageError, match=ENDED):
+        store.through(first)
+    assert store.through(second).load(anna.comparison).id == anna.comparison
+
+
+def test_link_is_away_while_its_comparison_is(sqlite_world: World) -> None:
+    store, anna, _ = sqlite_world
+    token, seen = shared_by_anna(sqlite_world, Shared.COMPARISON)
+    store.of("anna").delete(anna.comparison)
+    assert (store.of("anna").shares(), seen.count(), seen.traces([anna.run])) == ((), 0, {})
+    with pytest.raises(StorageError, match=ENDED):
+        store.through(token)
+    store.of("anna").restore(anna.comparison)
+    assert store.through(token).count() == 1
+
+
+def test_link_goes_with_what_it_shows(world: World) -> None:
+    store, anna, _ = world
+    mine = store.of("anna")
+    tokens = [shared_by_anna(world, kind)[0] for kind in Shared]
+    assert len(mine.shares()) == mine.counts().shares == 3
+    mine.delete_study(anna.study)
+    mine.delete_everything()
+    assert everything_of(store)["shares"] == []
+    for token in tokens:
+        with pytest.raises(StorageError, match=ENDED):
+            store.through(token)
+
+
+def test_wrong_token_opens_nothing(sqlite_world: World) -> None:
+    token, _seen = shared_by_anna(sqlite_world, Shared.COMPARISON)
+    hostile = ("\x00" * 43, "\ud800" * 43, "é" * 43, "' OR 1=1 --" * 4)
+    for wrong in ("", "x", "a" * 43, "a" * 1000, token[:-1], f"{token} ", f"{token}\n", token.swapcase(), *hostile):
+        with pytest.raises(StorageError, match=ENDED):
+            sqlite_world[0].through(wrong)
+
+
+def test_database_holds_no_token(sqlite_world: World) -> None:
+    store = sqlite_world[0]
+    tokens = [shared_by_anna(sqlite_world, kind)[0] for kind in Shared]
+    assert len({*tokens}) == 3
+    assert all(len(token) >= 32 for token in tokens)
+    held = repr(everything_of(store))
+    for token in tokens:
+        assert token not in held
+        digest = hashlib.sha256(token.encode()).hexdigest()
+        assert digest in held
+        with pytest.raises(StorageError, match=ENDED):  # whoever has read the table has nothing
+            store.through(digest)
+
+
+def test_title_is_the_name_or_the_beginning_of_the_prompt(sqlite_store: RunStore) -> None:
+    mine = sqlite_store.of("anna")
+    things = make(mine, "annas own")
+    mine.annotate(things.comparison, name="")
+    mine.annotate(things.swept, name="a\x00b")
+    for comparison in (things.comparison, things.swept):
+        mine.share(Shared.COMPARISON, comparison)
+    mine.share(Shared.STUDY, things.study)
+    mine.share(Shared.SWEEP, things.sweep)
+    titles = [share.title for share in mine.shares()]
+    assert titles == ["", "study annas own", "a\\u0000b", "prompt of annas own"]
+
+
+def test_table_takes_no_link_to_two_things(store: RunStore) -> None:
+    things = make(store, "x")
+    columns = "token_hash, owner, created_at, comparison_id, sweep_id"
+    values = f"'h', '', '2026-01-01', '{things.comparison}', '{things.sweep}'"
+    for row in (values, values.replace(f"'{things.comparison}', '{things.sweep}'", "NULL, NULL")):
+        with (
+            pytest.raises(StorageError, match=r"(?i)check constraint"),
+            store._write("Nothing was written") as connection,
+        ):
+            connection.execute(text(f"INSERT INTO shares ({columns}) VALUES ({row})"))
+
+
+def test_what_is_removed_for_good_is_not_in_the_file(sqlite_store: RunStore) -> None:
+    make(sqlite_store.of("anna"), "annas own secret")
+    sqlite_store.of("anna").delete_everything()
+    assert sqlite_store.path is not None
+    assert b"annas own secret" not in sqlite_store.path.read_bytes()
+    with closing(sqlite3.connect(sqlite_store.path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

@@ -1,0 +1,13 @@
+"""A workplace around a store, for tests that load no model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mars_core.models import ModelPool
+from storage import RunStore
+from ui.workplace import Workplace
+
+
+def place_of(store: RunStore, **more: Any) -> Workplace:
+    return Workplace(ModelPool(device="cpu", dtype="float32"), store, **more)

@@ -1,0 +1,115 @@
+"""One page in public mode for all tests of this folder, what A keeps there, and B who asks for it."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from evaluation.sweeps.points import Case, Plan
+from mars_core.types import PromptConfig
+from storage import Choice, RunStore, Source
+from tests.traces import make_trace
+from tests.unit.evaluation.report.studies import stored_study
+from tests.unit.ui.public.asking import Stranger
+from ui.visitors import browser_owner
+
+ROOT = Path(__file__).parents[4]
+MARK = "SecretOfA"
+A, B = "a" * 43, "b" * 43
+PLAN = Plan(
+    cases=(Case(f"{MARK} of a sweep", "1"),),
+    rule="mars",
+    parameter="theta",
+    values=(0.9,),
+    temperatures=(0.0,),
+    ks=(3,),
+)
+
+
+@dataclass(frozen=True)
+class Served:
+    """A running page; ``store``: its database, seen whole."""
+
+    url: str
+    folder: Path
+    store: RunStore
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "log").read_text()
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Ids of what A made."""
+
+    comparison: str
+    runs: tuple[str, ...]
+    sweep: str
+    study: str
+    round: str  # a comparison that was voted on
+    vote: str
+
+
+@pytest.fixture(scope="package")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("public")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "tests.unit.ui.public.serve", str(folder), str(port)]
+    with (folder / "out").open("w") as out, subprocess.Popen(command, cwd=ROOT, stderr=out, stdout=out) as process:
+        try:
+            _wait(folder, process)
+            with RunStore(f"sqlite:///{folder / 'runs.db'}") as store:
+                yield Served(url, folder, store)
+            assert process.poll() is None, "the page did not live on"
+        finally:
+            process.terminate()
+
+
+def _wait(folder: Path, process: subprocess.Popen[bytes]) -> None:
+    while process.poll() is None:
+        if (folder / "routes.json").exists():
+            return
+        time.sleep(0.1)
+    pytest.fail(f"The page did not start:\n{(folder / 'out').read_text()}")
+
+
+def compared(store: RunStore, source: Source = Source.COMPARE) -> str:
+    prompt = PromptConfig(f"{MARK} asks for a story")
+    comparison = store.new_comparison(prompt, source=source)
+    words = tuple(f" {MARK}{number}" for number in range(6))
+    for lane, rule in enumerate(("strict", "mars")):
+        store.save_run(
+            comparison, make_trace(rule=rule, new_tokens=6, prompt=prompt, words=words), lane=lane, order=lane
+        )
+    return comparison
+
+
+@pytest.fixture(scope="package")
+def kept(served: Served) -> Kept:
+    """All that a visitor can have."""
+    store = served.store.of(browser_owner(A))
+    comparison, round_ = compared(store), compared(store, Source.VOTE)
+    store.annotate(comparison, name=f"{MARK} name", tags=[f"{MARK} tag"], comment=f"{MARK} comment")
+    vote = store.add_vote(round_, left_lane=0, right_lane=1, choice=Choice.LEFT, comment=f"{MARK} of a vote")
+    sweep = store.new_sweep(PLAN.as_dict())
+    study = stored_study(store, name=f"{MARK} of a study")
+    runs = tuple(run.id for run in store.load(comparison).runs)
+    return Kept(comparison, runs, sweep, study, round_, vote)
+
+
+@pytest.fixture
+def stranger(served: Served) -> Iterator[Stranger]:
+    asking = Stranger(served.url, B, f"session{time.monotonic_ns()}")
+    yield asking
+    asking.http.close()

@@ -1,0 +1,76 @@
+"""Serves the page in public mode over a small random pair: ``python -m tests.unit.ui.public.serve FOLDER PORT``.
+
+Its routes are written to FOLDER/routes.json; while FOLDER/broken is there, listing the rules and the votes raises.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import ui.api
+import ui.vote_tally
+from mars_core.models import ModelPool
+from storage import RunStore
+from tests.pairs import tiny_pair
+from ui.app import build_app, launch_options
+from ui.limits import PUBLIC_LIMITS
+from ui.workplace import Workplace
+
+LIMITS = replace(PUBLIC_LIMITS, new_tokens=16, sweep_runs=4, runs_an_hour=None)
+
+
+def paths(routes: Iterable[Any]) -> Iterator[str]:
+    """Of all routes, those of included routers too."""
+    for route in routes:
+        inner = getattr(route, "original_router", None)
+        if inner is None:
+            yield route.path
+        else:
+            yield from paths(inner.routes)
+
+
+def break_on_demand(folder: Path) -> None:
+    """Two functions of the page raise while the file ``broken`` is there."""
+    for module, name in ((ui.api, "rule_documents"), (ui.vote_tally, "results")):
+        real = getattr(module, name)
+
+        def broken(*given: Any, real: Any = real) -> Any:
+            if (folder / "broken").exists():
+                raise RuntimeError("a reason that holds what a visitor wrote")
+            return real(*given)
+
+        setattr(module, name, broken)
+
+
+def main(folder: Path, port: int) -> None:
+    lines = logging.FileHandler(folder / "log")
+    lines.setFormatter(
+        logging.Formatter("%(name)s %(message)s %(fault)s %(where)s", defaults={"fault": "", "where": ""})
+    )
+    logging.basicConfig(handlers=[lines], level=logging.ERROR)
+    break_on_demand(folder)
+    with RunStore(f"sqlite:///{folder / 'runs.db'}") as store:
+        pool = ModelPool(device="cpu", dtype="float32")
+        place = Workplace(pool, store, (tiny_pair(folder),), public=True, limits=LIMITS)
+        page = build_app(place).queue(default_concurrency_limit=8, api_open=False)
+        options = launch_options(place)
+        app, _, _ = page.launch(
+            server_name="127.0.0.1", server_port=port, quiet=True, prevent_thread_lock=True, max_threads=64, **options
+        )
+        (folder / "routes.json").write_text(json.dumps(sorted(set(paths(app.routes)))))
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            signal.pause()
+        except KeyboardInterrupt:
+            page.close(verbose=False)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

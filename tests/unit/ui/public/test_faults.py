@@ -1,0 +1,218 @@
+"""Errors of the program end in an id that finds the log line, whatever is sent; and whatever is sent, the page lives on."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from tests.unit.ui.public.asking import Stranger, defaults
+from tests.unit.ui.public.conftest import Served
+from ui.fault_pages import Faults
+from ui.told import told
+
+ID = re.compile("under the id ([0-9a-f]{8})")
+TRACES = ("Traceback", 'File "', "/site-packages/", "/ui/", "RuntimeError")
+JSON = {"Content-Type": "application/json"}
+NAMES = (
+    "compare",
+    "rules",
+    "pairs",
+    "comparisons",
+    "comparison",
+    "divergences",
+    "tokens",
+    "no_such_name",
+    "choose_3",
+    "../x",
+)
+TAKEN = {
+    "compare": ("rules", "prompt", "stop", "k"), "rules": (), "pairs": (), "comparisons": ("limit", "offset"),
+    "comparison": ("id",), "divergences": ("baseline", "id"), "tokens": ("lane", "id"),
+}  # fmt: skip
+WILD = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=40)
+    | st.just("0" * 32)
+    | st.just("strict"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@pytest.fixture
+def broken(served: Served) -> Iterator[None]:
+    flag = served.folder / "broken"
+    flag.touch()
+    yield
+    flag.unlink()
+
+
+def in_log(served: Served, said: str) -> None:
+    """The id in ``said`` names a line of the log with the error, and nothing else of it was said."""
+    found = ID.search(said)
+    assert found, said
+    assert f"fault {found[1]} " in served.log and not any(trace in said for trace in TRACES)
+    assert "a reason that holds what a visitor wrote" not in said
+
+
+@pytest.mark.usefixtures("broken")
+def test_an_endpoint_that_breaks_tells_an_id(served: Served, stranger: Stranger) -> None:
+    (end,) = stranger.ask((1, [], None))
+    assert end["success"] is False
+    in_log(served, end["output"]["error"])
+
+
+@pytest.mark.usefixtures("broken")
+def test_an_event_and_a_route_that_break_tell_an_id(served: Served, stranger: Stranger) -> None:
+    page = stranger.get("/config").json()
+    table = next(each["id"] for each in page["components"] if each["props"].get("elem_id") == "votes-tally")
+    tally = next(each["id"] for each in page["dependencies"] if each["outputs"] == [table] and not each["inputs"])
+    (end,) = stranger.ask((tally, defaults(page)[tally], None))
+    in_log(served, json.dumps(end["output"]))
+    answer = stranger.get("/votes/vote_results.csv")
+    assert answer.status_code == 500
+    in_log(served, answer.text)
+
+
+def test_after_a_fault_all_is_as_before(stranger: Stranger) -> None:
+    assert stranger.ask((1, [], None))[0]["success"] and stranger.get("/votes/vote_results.csv").status_code == 200
+
+
+calls: list[int] = []
+
+
+@settings(
+    max_examples=200,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    name=st.sampled_from(NAMES),
+    way=st.sampled_from(("v1", "v2", "join", "route")),
+    values=st.lists(WILD, max_size=4),
+    more=WILD,
+)
+def test_200_calls_of_anything(
+    served: Served, stranger: Stranger, name: str, way: str, values: list[Any], more: Any
+) -> None:
+    answer = _send(stranger, name, way, values, more)
+    calls.append(answer.status_code)
+    said = answer.text
+    if answer.status_code == 200 and way != "route":
+        said += _heard(stranger, name, way, answer.json()["event_id"])
+    assert not any(trace in said for trace in TRACES), said
+    if answer.status_code >= 500:
+        in_log(served, said)
+
+
+def _send(stranger: Stranger, name: str, way: str, values: list[Any], more: Any) -> httpx.Response:
+    if way == "route":
+        return stranger.get(f"/downloads/{name}.csv", comparison=str(more), runs=str(values), share=str(more)[:80])
+    named = {key: more if at % 2 else values for at, key in enumerate(TAKEN.get(name, ("id",)))}
+    content = json.dumps({"data": values} if way == "v1" else named)
+    if way == "join":
+        content = json.dumps(
+            {"fn_index": len(name), "data": values, "event_data": more, "session_hash": stranger.session}
+        )
+        return stranger.http.post("/gradio_api/queue/join", content=content, headers=JSON)
+    version = "v2/" if way == "v2" else ""
+    return stranger.http.post(f"/gradio_api/call/{version}{name}", content=content, headers=JSON)
+
+
+def _heard(stranger: Stranger, name: str, way: str, event: str) -> str:
+    if way == "join":
+        return json.dumps(stranger.heard())
+    return stranger.http.get(f"/gradio_api/call/{name}/{event}").text
+
+
+def test_the_page_lived_through_all_of_them(served: Served, stranger: Stranger) -> None:
+    assert len(calls) >= 200 and set(calls) <= {200, 400, 404, 422}  # and no error of the program
+    assert calls.count(200) > 80
+    assert stranger.ask((1, [], None))[0]["success"]
+    assert httpx.get(served.url, timeout=60).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[", b"\xff\xfe", b"[" * 100_000, b'{"session_hash": 5}', b'{"session_hash": {"a": []}}']
+)
+def test_bodies_that_are_none_are_refused(stranger: Stranger, body: bytes) -> None:
+    answer = stranger.http.post("/gradio_api/queue/join", content=body, headers=JSON)
+    assert answer.status_code in (400, 422) and not any(trace in answer.text for trace in TRACES)
+
+
+def test_a_long_body_is_refused_before_it_is_read(stranger: Stranger) -> None:
+    def parts() -> Iterator[bytes]:
+        yield from [b" " * 100_000] * 20
+
+    for content in (b" " * 2_000_000, parts()):
+        answer = stranger.http.post("/gradio_api/queue/join", content=content)
+        assert answer.status_code == 413 and "at most 1,048,576 bytes" in answer.text
+
+
+def _app(send: Any) -> TestClient:
+    app = Starlette(routes=[Route("/x/{rest}", send)], middleware=[Middleware(Faults)])
+    return TestClient(app, raise_server_exceptions=False)
+
+
+def test_a_route_that_raises_is_logged_by_its_place_alone(caplog: pytest.LogCaptureFixture) -> None:
+    def send(_: Request) -> Response:
+        raise RuntimeError("what a visitor wrote")
+
+    with caplog.at_level(logging.ERROR):
+        answer = _app(send).get("/x/private?query=private")
+    assert answer.status_code == 500 and ID.search(answer.text) and "wrote" not in answer.text
+    (record,) = caplog.records
+    assert vars(record)["where"] == "request /x" and vars(record)["fault"] in answer.text
+
+
+def test_an_answer_that_breaks_half_way_is_broken_off_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def parts() -> Iterator[bytes]:
+        yield b"begun"
+        raise RuntimeError("half-way")
+
+    def send(_: Request) -> Response:
+        return StreamingResponse(parts())
+
+    with caplog.at_level(logging.ERROR):
+        _app(send).get("/x/y")
+    assert [record.name for record in caplog.records].count("mars.faults") == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "public"),
+    [
+        (
+            "There is no comparison with the id 'ab'.",
+            "There is no comparison with the id 'ab', or it is not yours; its owner can share it.",
+        ),
+        (
+            "The run was not saved: disk is full (/root/data/runs.db). Free some.",
+            "The run was not saved: disk is full (…). Free some.",
+        ),
+        (r"It is in C:\Users\mia\x or ~/models/a/b.", "It is in … or …"),
+        ("It is sqlite:////root/runs.db here", "It is … here"),
+        ("K is 3/4; see https://huggingface.co/a/b and 1/2.", "K is 3/4; see https://huggingface.co/a/b and 1/2."),
+    ],
+)
+def test_strangers_are_told_no_path(said: str, public: str) -> None:
+    assert told(ValueError(said), public=True).rstrip(".") == public.rstrip(".")
+    assert told(ValueError(said), public=False) == said

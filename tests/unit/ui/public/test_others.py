@@ -1,0 +1,269 @@
+"""What one visitor keeps, another one neither reads nor changes: by every event, endpoint and route that the page has."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from gradio_client import Client
+from gradio_client.exceptions import AppError
+
+from mars_core.types import Status
+from storage import RunStore, Shared
+from tests.unit.ui.public.asking import Asked, Stranger, defaults
+from tests.unit.ui.public.conftest import MARK, A, B, Kept, Served
+from ui.downloads import ALL_FILES
+from ui.quality_download import WRITERS as STUDY_FILES
+from ui.sweep_download import WRITERS as SWEEP_FILES
+from ui.visitors import HEADER, browser_owner
+
+# Every event by the name of its function. A new one is tried below by itself; that it was thought of, only a person can say here.
+EVENTS = frozenset((
+    "compare", "rules", "pairs", "comparisons", "comparison", "divergences", "tokens",  # endpoints for programs
+    "add", "apply", "draw", "ask_stop", "begin", "broke", "choose", "close", "deed", "delete", "end", "enter", "go", "go_on", "keep",
+    "lambda", "leave", "load", "look", "more", "move", "narrow", "open_lane", "open_sweep", "own_note", "read", "save", "search",
+    "show", "shown", "sweep", "take", "against", "vary", "vote", "write",
+))  # fmt: skip
+REPORTED = frozenset(
+    ("choose", "deed", "go", "open_sweep", "read", "search", "vote")
+)  # act on what a component reports
+OURS = frozenset((
+    "/downloads/{name}", "/mine/export.zip", "/votes/vote_results.csv", "/assets/plotly.min.js",
+    *(f"/downloads/{name}" for name in (*STUDY_FILES, *SWEEP_FILES)),
+))  # fmt: skip
+# gradio's own, each looked at: either the doors are shut, or it gives nothing of any visitor, or it is bound to the session.
+HARMLESS = frozenset((
+    "/", "/config", "/config/", "/assets/{path:path}", "/static/{path:path}", "/svelte/{path:path}", "/favicon.ico",
+    "/theme.css", "/robots.txt", "/pwa_icon", "/pwa_icon/{size}", "/manifest.json", "/login", "/login/", "/logout",
+    *(f"/gradio_api/{name}" for name in (
+        "info", "info/", "app_id", "app_id/", "user", "user/", "login_check", "login_check/", "startup-events", "theme.css",
+        "reset", "reset/", "queue/status",
+    )),
+))  # fmt: skip
+BY_SESSION = frozenset(
+    (
+        "/gradio_api/queue/join",
+        "/gradio_api/queue/data",
+        "/gradio_api/heartbeat/{session_hash}",
+        "/gradio_api/cancel",
+        "/gradio_api/run/{api_name}",
+        "/gradio_api/run/{api_name}/",
+    )
+)
+BY_EVENT = frozenset((  # by the name of an event, 128 random bits that only its sender gets
+    "/gradio_api/call/{api_name}", "/gradio_api/call/{api_name}/", "/gradio_api/call/v2/{api_name}", "/gradio_api/call/v2/{api_name}/",
+    "/gradio_api/call/{api_name}/{event_id}", "/gradio_api/call/v2/{api_name}/{event_id}",
+))  # fmt: skip
+SHUT = re.compile(
+    r"/monitoring|/gradio_api/(deep_link|token|dev|runs|openapi|custom_component|proxy|file|stream|api|component_server|upload|"
+    r"process_recording|vibe|undo-vibe)"
+)
+
+
+def config(served: Served) -> dict[str, Any]:
+    found: dict[str, Any] = httpx.get(f"{served.url}/config", timeout=60).json()
+    return found
+
+
+def everything(store: RunStore, kept: Kept) -> list[Any]:
+    """All that A has, to be compared."""
+    mine = store.of(browser_owner(A))
+    stored = [mine.load(kept.comparison), mine.load(kept.round), mine.sweep(kept.sweep), mine.study(kept.study)]
+    return [*map(repr, (*stored, mine.votes(), mine.counts(), mine.shares(), mine.studies()))]
+
+
+def said_by_components(kept: Kept) -> Iterator[dict[str, Any]]:
+    """What a hostile page may report, naming all that A has."""
+    common = {"comparison": kept.comparison, "runs": ",".join(kept.runs), "sweep": kept.sweep, "study": kept.study}
+    common |= {"index": 0, "token": 1, "row": 0, "theta": 0.5, "choice": "left", "page": 1}
+    ids = [(kept.comparison, kept.runs[0]), (kept.sweep, kept.runs[1]), (kept.study, kept.runs[0])]
+    deeds = ["open", "choose", "undo"]
+    for (id_, run), deed in zip(ids, deeds, strict=True):
+        yield common | {"deed": deed, "id": id_, "run": run, "fields": {"text": "asks for", "source": "all"}}
+
+
+def event_name(event: dict[str, Any]) -> str:
+    """Of its function: gradio numbers those of the same name."""
+    return re.sub(r"_\d+$", "", event["api_name"])
+
+
+def test_every_event_is_known(served: Served) -> None:
+    names = {event_name(event) for event in config(served)["dependencies"] if event["backend_fn"]}
+    assert names == EVENTS
+
+
+def test_every_route_is_known(served: Served) -> None:
+    paths = json.loads((served.folder / "routes.json").read_text())
+    known = OURS | HARMLESS | BY_SESSION | BY_EVENT
+    assert [path for path in paths if path not in known and not SHUT.match(path)] == []
+    assert known <= set(paths)
+
+
+@pytest.mark.parametrize("turn", range(3))
+def test_no_event_gives_or_changes_what_another_visitor_keeps(
+    served: Served, stranger: Stranger, kept: Kept, turn: int
+) -> None:
+    page, before = config(served), everything(served.store, kept)
+    said = list(said_by_components(kept))[turn]
+    values, asked = defaults(page), []
+    for event in page["dependencies"]:
+        if event["backend_fn"] and (turn == 0 or event_name(event) in REPORTED):
+            given = [value if turn else _named(value, kept) for value in values[event["id"]]]
+            asked.append((event["id"], given, said))
+    _ask_all(stranger, asked)
+    for event in page["dependencies"] if turn == 2 else ():
+        if (
+            event["backend_fn"]
+            and not event["queue"]
+            and event_name(event) in REPORTED | {"save", "delete", "show", "enter"}
+        ):
+            assert MARK not in stranger.direct(event["id"], values[event["id"]], said).text
+    assert everything(served.store, kept) == before
+
+
+def _named(value: Any, kept: Kept) -> Any:
+    """An id of A's where a text is asked for that is empty."""
+    return kept.vote if value == "" else value
+
+
+def _ask_all(stranger: Stranger, asked: list[Asked]) -> None:
+    ended = stranger.ask(*asked)
+    assert len(ended) == len(asked)
+    heard = json.dumps(ended)
+    assert MARK not in heard and "Traceback" not in heard
+    assert sum(message["success"] for message in ended) > len(asked) // 2
+
+
+def test_endpoints_for_programs_give_only_ones_own(served: Served, kept: Kept) -> None:
+    mine, others = (Client(served.url, verbose=False, headers={HEADER: secret}) for secret in (A, B))
+    bare = Client(served.url, verbose=False)
+    try:
+        assert kept.comparison in {row["id"] for row in mine.predict(api_name="/comparisons")}
+        assert mine.predict(kept.comparison, api_name="/comparison")["prompt"].startswith(MARK)
+        for stranger in (others, bare):
+            assert kept.comparison not in {row["id"] for row in stranger.predict(api_name="/comparisons")}
+            for name, more in (("comparison", ()), ("tokens", (0,)), ("divergences", (0,))):
+                with pytest.raises(
+                    AppError, match=r"There is no comparison .*, or it is not yours; its owner can share it."
+                ):
+                    stranger.predict(kept.comparison, *more, api_name=f"/{name}")
+        made = others.predict("Once", ["strict"], max_new_tokens=4, api_name="/compare")
+        assert others.predict(made["id"], api_name="/comparison") == made
+        assert served.store.of(browser_owner(B)).load(made["id"]).runs[0].trace.status is Status.COMPLETED
+        for stranger in (mine, bare):
+            with pytest.raises(AppError, match="or it is not yours"):
+                stranger.predict(made["id"], api_name="/comparison")
+    finally:
+        for each in (mine, others, bare):
+            each.close()
+
+
+def routes(kept: Kept) -> Iterator[tuple[str, dict[str, str]]]:
+    """Every download, asked for in every way that could name what A has."""
+    named = ({}, {"comparison": kept.comparison}, {"runs": ",".join(kept.runs)}, {"text": MARK, "source": "all"})
+    for name in ALL_FILES:
+        yield from ((f"/downloads/{name}", query) for query in named)
+    for name in SWEEP_FILES:
+        yield f"/downloads/{name}", {"sweep": kept.sweep}
+    for name in STUDY_FILES:
+        yield f"/downloads/{name}", {"study": kept.study}
+    yield "/votes/vote_results.csv", {}
+
+
+def test_no_download_gives_what_another_visitor_keeps(served: Served, stranger: Stranger, kept: Kept) -> None:
+    mine, nobody = Stranger(served.url, A, "of-a"), httpx.Client(base_url=served.url, timeout=60)
+    given = 0
+    for path, query in routes(kept):
+        own = mine.get(path, **query)
+        given += MARK in own.text
+        for answer in (stranger.get(path, **query), nobody.get(path, params=query)):
+            assert answer.status_code in (200, 400, 404) and MARK not in answer.text
+            assert answer.headers["cache-control"] == "private, no-store"
+            if answer.status_code == 404:
+                assert re.search(r"or it is not yours|There is no run", answer.text), answer.text
+    assert given > 12  # else A would not get it either, and this shows nothing
+    mine.http.close()
+    nobody.close()
+
+
+def test_a_link_shows_one_thing_until_it_ends(served: Served, stranger: Stranger, kept: Kept) -> None:
+    store = served.store.of(browser_owner(A))
+    token = store.share(Shared.COMPARISON, kept.comparison)
+    report = stranger.get("/downloads/report.html", comparison=kept.comparison, share=token)
+    assert report.status_code == 200 and MARK in report.text
+    assert stranger.get("/downloads/report.html", comparison=kept.round, share=token).status_code == 404
+    everything_ = stranger.get("/downloads/runs.csv", share=token).text
+    assert kept.comparison in everything_ and kept.round not in everything_
+    assert stranger.get("/downloads/sweep.csv", sweep=kept.sweep, share=token).status_code == 404
+    assert stranger.get("/downloads/votes.csv", share=token).text.count("\n") == 1
+    store.unshare(Shared.COMPARISON, kept.comparison)
+    ended = stranger.get("/downloads/report.html", comparison=kept.comparison, share=token)
+    assert ended.status_code == 404 and "not valid any more" in ended.text and MARK not in ended.text
+
+
+def test_sweeps_and_studies_are_shared_by_links_too(served: Served, stranger: Stranger, kept: Kept) -> None:
+    store = served.store.of(browser_owner(A))
+    for kind, id_, path in (
+        (Shared.SWEEP, kept.sweep, "/downloads/sweep.csv"),
+        (Shared.STUDY, kept.study, "/downloads/study-results.csv"),
+    ):
+        token = store.share(kind, id_)
+        assert stranger.get(path, **{str(kind): id_, "share": token}).status_code == 200
+        store.unshare(kind, id_)
+        assert stranger.get(path, **{str(kind): id_, "share": token}).status_code == 404
+
+
+def test_the_address_of_a_link_opens_it_to_read_only(served: Served, stranger: Stranger, kept: Kept) -> None:
+    store, page = served.store.of(browser_owner(A)), config(served)
+    token = store.share(Shared.COMPARISON, kept.comparison)
+    said = {"tab": "history", "comparison": kept.comparison, "share": token}
+    go, save, delete = (
+        next(e["id"] for e in page["dependencies"] if e["api_name"] == name) for name in ("go", "save", "delete")
+    )
+    heard = json.dumps(stranger.ask((go, [None], said)))
+    assert MARK in heard and "Shared with you: read only." in heard and f"share={token}" in heard
+    before = everything(served.store, kept)
+    told = json.dumps(stranger.ask((save, [None, "mine", "", ""], None), (delete, [None], None)))
+    assert told.count("Shared with you: read only.") == 2 and everything(served.store, kept) == before
+    store.unshare(Shared.COMPARISON, kept.comparison)
+    heard = json.dumps(stranger.ask((go, [None], said)))
+    assert MARK not in heard and "not valid any more" in heard
+
+
+def test_the_open_page_of_another_browser_is_out_of_reach(served: Served, kept: Kept, stranger: Stranger) -> None:
+    mine = Stranger(served.url, A, "session-of-a")
+    assert mine.ask((3, [20, 0], None))[0]["success"]
+    assert MARK in json.dumps(mine.ask((4, [kept.comparison], None)))
+    refused = [
+        stranger.join(4, [kept.comparison], session="session-of-a"),
+        stranger.http.post(
+            "/gradio_api/queue/join?session_hash=own", json={"session_hash": "session-of-a", "fn_index": 4}
+        ),
+        stranger.get("/gradio_api/queue/data", session_hash="session-of-a"),
+        stranger.get("/gradio_api/heartbeat/session-of-a"),
+        stranger.http.post(
+            "/gradio_api/run/predict", json={"session_hash": "session-of-a", "fn_index": 8, "data": [None]}
+        ),
+        stranger.http.post("/gradio_api/cancel", json={"session_hash": "session-of-a", "fn_index": 4, "event_id": "x"}),
+    ]
+    assert [answer.status_code for answer in refused] == [403] * 6
+    assert "opened by another browser" in refused[0].text
+    shut = [
+        stranger.get("/gradio_api/deep_link", session_hash="session-of-a"),
+        stranger.http.post("/gradio_api/run/comparison", json={}),
+        stranger.http.post(
+            "/gradio_api/run/predict", json={"session_hash": "own", "fn_index": 4, "data": [kept.comparison]}
+        ),
+    ]
+    assert [answer.status_code for answer in shut] == [404, 404, 404]  # the last: an event that queues
+    mine.http.close()
+
+
+def test_the_page_itself_holds_nothing_of_any_visitor(served: Served, stranger: Stranger, kept: Kept) -> None:
+    for path in ("/", "/config", "/gradio_api/info", f"/?tab=history&comparison={kept.comparison}"):
+        answer = stranger.http.get(path)
+        assert answer.status_code == 200 and MARK not in answer.text and str(served.folder) not in answer.text

@@ -1,0 +1,348 @@
+"""Bad days of the page's runs, each brought about: nobody else suffers, what was written is kept, and the next run works."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import pytest
+import torch
+
+from mars_core.models import ModelPool, PairSpec
+from mars_core.types import Status, StopReason, Trace
+from storage import RunStore, StorageError
+from tests.pairs import tiny_pair
+from ui.api import Api
+from ui.form import Form, LaneForm
+from ui.frames import Frame, Shown
+from ui.handlers import continue_run, run_comparison
+from ui.limits import Limits
+from ui.running import Ended
+from ui.sentence import plain
+from ui.sweep_form import SweepForm
+from ui.sweep_handlers import SweepFrame
+from ui.sweep_handlers import run as run_sweep
+from ui.visitors import Visitor
+from ui.vote_round import Rounds, write_answers
+from ui.workplace import Workplace
+
+FORM = Form(
+    prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,
+    lanes=(LaneForm("strict", {}), LaneForm("mars", {"theta": 0.2})),
+)  # fmt: skip
+LONG = replace(FORM, temperature=0.0, max_new_tokens=3900)  # the random model does not end by itself
+SWEEP = SweepForm(
+    prompts="Once\nTwice", pair="bundled", rule="mars", parameter="theta", values="0.1 0.9", temperatures="1", ks="3",
+    max_new_tokens=8, seed=3,
+)  # fmt: skip
+PUBLIC = Limits(
+    prompt_characters=200, prompt_tokens=60, new_tokens=64, k=8, lanes=3, sweep_runs=8, seconds=60, waiting=2, runs_an_hour=500
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory: pytest.TempPathFactory) -> PairSpec:
+    return tiny_pair(tmp_path_factory.mktemp("pair"))
+
+
+@pytest.fixture(scope="module")
+def pool() -> ModelPool:
+    return ModelPool(device="cpu", dtype="float32")
+
+
+@pytest.fixture
+def place(pool: ModelPool, spec: PairSpec, tmp_path: Path) -> Iterator[Workplace]:
+    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
+        yield Workplace(pool, store, (spec,), order=lambda lanes: list(range(lanes)))
+
+
+@pytest.fixture
+def public(place: Workplace) -> Workplace:
+    """As two visitors' pages share it."""
+    made = Workplace(
+        place.pool, place.store, place.catalog, order=place.order, public=True, limits=PUBLIC, engine=place.engine
+    )
+    return replace(made, visitor=Visitor("browser:a", "page a"))
+
+
+def said(frame: Frame) -> tuple[str, str]:
+    assert frame.strip is not None
+    return frame.strip.state, plain(frame.strip.parts)
+
+
+def last(place: Workplace, form: Form = FORM) -> tuple[str, str]:
+    return said(list(run_comparison(place, form, "visitor"))[-1])
+
+
+def works(place: Workplace) -> bool:
+    return last(place)[0] == "done" and (place.line.running, place.line.waiting) == (0, 0)
+
+
+def traces(place: Workplace) -> list[Trace]:
+    """Of the latest comparison, by lane."""
+    stored = place.store.load(str(place.store.comparisons(limit=1)["id"].iloc[0]))
+    return [run.trace for run in sorted(stored.runs, key=lambda run: run.lane)]
+
+
+def running(frames: Iterator[Frame], column: int = 0) -> None:
+    """Up to the first frame in which the lane writes."""
+    next(f for f in frames if f.lanes and (view := f.lanes[column]) and view.state == "running")
+
+
+def shown_by(frames: Iterator[Frame]) -> Shown:
+    """What a whole comparison shows."""
+    (shown,) = [frame.shown for frame in frames if frame.shown]
+    return shown
+
+
+def poison(monkeypatch: pytest.MonkeyPatch, rule: str, poisoned: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    from mars_core.engine import Engine
+
+    judge = Engine._judge
+
+    def judged(self: Engine, logits: torch.Tensor, draft: Any, u: torch.Tensor) -> torch.Tensor:
+        return judge(self, poisoned(logits) if self._rule.name == rule else logits, draft, u)
+
+    monkeypatch.setattr(Engine, "_judge", judged)
+
+
+def test_numbers_that_are_none_fail_their_run_and_the_others_go_on(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        poison(patch, "strict", lambda logits: logits * float("nan"))
+        state, words = last(place)
+    assert state == "failed" and words.startswith("Strict failed after 0 tokens: ") and "NaN" in words
+    assert words.endswith("MARS ended and is kept.")
+    assert [trace.status for trace in traces(place)] == [Status.FAILED, Status.COMPLETED] and works(place)
+
+
+def test_no_memory_is_told_in_one_sentence_and_the_next_run_works(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: torch.Tensor) -> torch.Tensor:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nGPU 0 has a total capacity")
+
+    with monkeypatch.context() as patch:
+        poison(patch, "mars", full)
+        state, words = last(place)
+    assert state == "failed" and "MARS failed after 0 tokens: The memory of cpu ran out; take a shorter prompt" in words
+    assert "GiB" not in words and "\n" not in words and works(place)
+
+
+def test_when_the_time_is_up_the_run_is_kept_and_the_page_says_so(place: Workplace) -> None:
+    hasty = replace(place, limits=Limits(seconds=1))
+    state, words = last(hasty, LONG)
+    assert state == "cancelled" and words.startswith("The time for one request is up. Strict was stopped after ")
+    (trace,) = traces(place)
+    assert (trace.status, trace.stop_reason) == (Status.CANCELLED, StopReason.DEADLINE) and trace.tokens
+    frames = list(run_sweep(hasty, replace(SWEEP, temperatures="0", max_new_tokens=3900), "visitor"))
+    assert plain(frames[-1].strip.parts).startswith("The time for one sweep is up; stopped after ")
+    assert works(place)
+
+
+@pytest.mark.parametrize("target", ["ui.runs.token_rows", "ui.handlers.ended_result", "ui.runs.Record"])
+def test_an_error_of_ours_is_told_with_its_id_and_the_next_run_works(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, target: str
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("secret of the prompt")
+
+    with monkeypatch.context() as patch, caplog.at_level(logging.ERROR, "mars.faults"):
+        patch.setattr(target, broken)
+        state, words = last(place)
+    assert state == "failed" and "an error of this program" in words and "secret" not in words
+    (record,) = caplog.records
+    assert record.__dict__["fault"] in words and record.__dict__["where"] == "compare" and works(place)
+
+
+def test_an_error_in_a_sweep_or_a_vote_is_told_with_its_id(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("secret")
+
+    with monkeypatch.context() as patch, caplog.at_level(logging.ERROR, "mars.faults"):
+        patch.setattr("evaluation.sweeps.runner.Record", broken)
+        patch.setattr("ui.vote_round.Record", broken)
+        strips = [
+            list(run_sweep(place, SWEEP, "v"))[-1].strip,
+            list(write_answers(place, Rounds(), FORM, "v"))[-1].strip,
+        ]
+    for strip, record in zip(strips, caplog.records, strict=True):
+        assert strip.state == "failed" and record.__dict__["fault"] in plain(strip.parts)
+    assert works(place)
+
+
+def test_an_error_in_the_engines_thread_is_told_with_its_id(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("mars_core.perform.burst", lambda *_: 1 // 0)
+        state, words = last(place)
+    assert state == "failed" and "under the id" in words
+    assert [trace.status for trace in traces(place)] == [Status.CANCELLED] and works(place)
+
+
+def test_a_store_that_fails_is_told_and_the_next_run_works(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> str:
+        raise StorageError("The run was not saved: the disk is full.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunStore, "save_run", full)
+        frame = list(run_comparison(place, FORM, "visitor"))[-1]
+    assert frame.strip is not None and "Not saved: The run was not saved" in frame.strip.side
+    assert works(place)
+
+
+def test_a_closed_tab_frees_the_slot_while_running_and_while_waiting(place: Workplace) -> None:
+    first = run_comparison(place, LONG, "first")
+    running(first)
+    waiting = run_comparison(place, LONG, "second")
+    assert said(next(waiting)) == ("running", place.line._waiting[0].said()) and place.line.waiting == 1
+    waiting.close()  # type: ignore[attr-defined]
+    assert place.line.waiting == 0
+    started = time.monotonic()
+    first.close()  # type: ignore[attr-defined]
+    assert time.monotonic() - started < 2 and place.line.running == 0 and works(place)
+
+
+def test_who_waits_sees_it_and_may_stop(place: Workplace) -> None:
+    first = run_comparison(place, LONG, "first")
+    running(first)
+    for kind, frames in enumerate[Iterator[Any]](
+        [
+            run_comparison(place, FORM, "second"),
+            run_sweep(place, SWEEP, "second"),
+            write_answers(place, Rounds(), FORM, "second"),
+        ]
+    ):
+        started = time.monotonic()
+        strips = [next(frames).strip for _ in range(3)]
+        assert 0.5 < time.monotonic() - started < 3, kind
+        assert all(plain(strip.parts).startswith("1 before you; about ") for strip in strips)
+        place.stops.request("second")
+        started = time.monotonic()
+        (*_, end) = frames
+        assert (
+            plain(end.strip.parts) == "Stopped while waiting; nothing was written." and end.strip.state == "cancelled"
+        )
+        assert time.monotonic() - started < 1 and place.line.waiting == 0
+        place.stops.begin("second")
+    progress = Api(place).compare(prompt="Once", max_new_tokens=8)
+    assert next(iter(progress))["message"].startswith("Waiting: 1 before you; about ")
+    progress.close()  # type: ignore[attr-defined]
+    assert place.line.waiting == 0
+    first.close()  # type: ignore[attr-defined]
+    assert works(place)
+
+
+def test_shutting_down_cancels_saves_and_lets_nobody_in(place: Workplace) -> None:
+    ends: list[Frame] = []
+    begun = threading.Event()
+
+    def visit(visitor: str) -> None:
+        for frame in run_comparison(place, LONG, visitor):
+            if any(view and view.state == "running" for view in frame.lanes):
+                begun.set()
+        ends.append(frame)
+
+    visitors = [threading.Thread(target=visit, args=[str(number)]) for number in range(3)]
+    for visitor in visitors:
+        visitor.start()
+    assert begun.wait(30)
+    started = time.monotonic()
+    assert place.shutdown(8.0) and time.monotonic() - started < 4
+    for visitor in visitors:
+        visitor.join()
+    assert [said(frame)[0] for frame in ends] == ["cancelled"] * 3
+    assert [trace.status for trace in traces(place)] == [Status.CANCELLED] and place.store.count() == 1
+    assert last(place) == ("failed", "This page is being shut down; try again in a minute.")
+
+
+def test_every_saved_run_is_observed_once(place: Workplace) -> None:
+    seen: list[Trace] = []
+    watched = replace(place, observers=(seen.append,))
+    shown = shown_by(run_comparison(watched, FORM, "visitor"))
+    list(run_comparison(watched, FORM, "visitor"))
+    list(continue_run(watched, shown, 0, 3, 7, "visitor"))
+    list(run_sweep(watched, replace(SWEEP, values="0.9"), "visitor"))
+    list(write_answers(watched, Rounds(), FORM, "visitor"))
+    list(Api(watched).compare(prompt="Once", max_new_tokens=8))
+    assert len(seen) == sum(map(len, place.store.comparisons()["status"])) and len(seen) >= 11
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"prompt": "x" * 201}, "The prompt's length in characters is 201"),
+        ({"system": "x" * 190}, "The prompt's length in characters is 206"),
+        ({"prompt": "a b c d e f " * 15}, "The prompt's length in tokens is"),
+        ({"max_new_tokens": 65}, "max_new_tokens is 65"),
+        ({"k": 9}, "K is 9"),
+        ({"lanes": FORM.lanes * 2}, "The number of lanes is 4"),
+        ({"pair": "custom", "own_target": "/etc"}, "This page runs the model pairs of its list only"),
+    ],
+)
+def test_what_is_too_much_for_a_public_page_is_refused_in_one_sentence(
+    public: Workplace, change: dict[str, Any], words: str
+) -> None:
+    state, sentence = last(public, replace(FORM, **change))
+    assert state == "failed" and sentence.startswith(words) and sentence.endswith(".") and public.store.count() == 0
+    assert public.line.running == 0 and not any(public.line._begun.values())
+
+
+def test_a_public_page_bounds_sweeps_continuations_and_programs(public: Workplace, spec: PairSpec) -> None:
+    def swept(**change: Any) -> str:
+        frame: SweepFrame = list(run_sweep(public, replace(SWEEP, **change), "visitor"))[-1]
+        return plain(frame.strip.parts)
+
+    assert swept(values="0.1 0.5 0.9").startswith("The number of runs of the sweep is 12")
+    assert swept(max_new_tokens=65).startswith("max_new_tokens is 65")
+    assert swept(ks="9").startswith("K is 9") and swept(pair="custom", own_target="/etc").startswith("This page runs")
+    shown = shown_by(run_comparison(public, replace(FORM, max_new_tokens=64), "v"))
+    closed = replace(shown, pair=replace(spec, key="custom", title="Own"))
+    assert "of its list only" in said(list(continue_run(public, closed, 0, 3, 7, "v"))[-1])[1]
+    for ask in ({"max_new_tokens": 65}, {"prefix": [5] * 60, "max_new_tokens": 8}, {"prompt": "x" * 300}):
+        with pytest.raises(gr.Error, match="on this public page"):
+            list(Api(public).compare(**({"prompt": "Once"} | ask)))  # type: ignore[arg-type]
+    with pytest.raises(gr.Error, match="must be at most 64 together"):
+        list(Api(public).compare(prompt="Once", prefix=[5] * 60, max_new_tokens=8))
+    assert public.line.running == 0
+
+
+def test_another_visitor_with_the_same_session_is_another_page(public: Workplace) -> None:
+    other = replace(public, visitor=Visitor("browser:b", "page a"))
+    public.stops.request(other.key)
+    assert other.key != public.key and not public.stops.requested(public.key)
+    ended = Ended()
+    ended.keep(public.key, "details")  # type: ignore[arg-type]
+    assert ended.take(other.key) is None and ended.take(public.key) == "details"
+    rounds = Rounds()
+    (*_, frame) = write_answers(public, rounds, replace(FORM, max_new_tokens=48), "v")
+    assert frame.round and rounds.take(frame.round, "browser:b") is None and rounds.take(frame.round) is None
+    assert rounds.take(frame.round, "browser:a") is not None
+
+
+def test_requests_to_stop_do_not_grow_for_ever(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ui.stops.MOST", 3)
+    for number in range(10):
+        place.stops.request(str(number))
+    assert [place.stops.requested(str(number)) for number in range(10)] == [False] * 7 + [True] * 3
+
+
+def test_a_second_page_of_one_visitor_waits_behind_others_and_no_third(public: Workplace) -> None:
+    frames = [run_comparison(public, replace(FORM, max_new_tokens=60), str(page)) for page in range(3)]
+    running(frames[0])
+    assert said(next(frames[1]))[1].startswith("1 before you")
+    assert said(next(frames[2]))[1].startswith("Another run of yours is waiting")
+    other = run_comparison(replace(public, visitor=Visitor("browser:b", "page b")), FORM, "b")
+    assert said(next(other))[1].startswith("1 before you") and said(next(frames[1]))[1].startswith("2 before you")
+    for each in (*frames, other):
+        each.close()  # type: ignore[attr-defined]
+    assert public.line.running == public.line.waiting == 0
+    assert shown_by(run_comparison(public, FORM, "v"))

@@ -1,0 +1,237 @@
+"""ZeroGPU: the page's runs in a process that is forked for them. With ``spaces`` itself off a Space, and with a stand-in that forks."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mars_core.accelerators import ZeroGpu
+from mars_core.jobs import AcceleratorError, Began, Job, Wrote
+from mars_core.models import ModelPool, PairSpec
+from mars_core.types import Sampling, Status, StopReason, Trace
+from storage import RunStore
+from tests.pairs import tiny_pair
+from tests.zero import ForkingGpu
+from ui.form import Form, LaneForm
+from ui.frames import Frame
+from ui.handlers import continue_run, run_comparison
+from ui.sentence import plain
+from ui.sweep_form import SweepForm
+from ui.sweep_handlers import run as run_sweep
+from ui.vote_round import Rounds, write_answers
+from ui.workplace import Workplace
+
+FORM = Form(
+    prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,
+    lanes=(LaneForm("strict", {}), LaneForm("mars", {"theta": 0.2})),
+)  # fmt: skip
+LONG = replace(FORM, temperature=0.0, max_new_tokens=3900)  # the random model does not end by itself
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory: pytest.TempPathFactory) -> PairSpec:
+    return tiny_pair(tmp_path_factory.mktemp("pair"))
+
+
+@pytest.fixture(scope="module")
+def pool(spec: PairSpec) -> ModelPool:
+    pool = ModelPool(device="cpu", dtype="float32")
+    pool.get(spec)
+    return pool
+
+
+@pytest.fixture
+def gpu() -> Iterator[ForkingGpu]:
+    gpu = ForkingGpu()
+    yield gpu
+    gpu.close()
+
+
+@pytest.fixture
+def local(pool: ModelPool, spec: PairSpec, tmp_path: Path) -> Iterator[Workplace]:
+    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
+        yield Workplace(pool, store, (spec,), order=lambda lanes: list(reversed(range(lanes))))
+
+
+@pytest.fixture
+def place(local: Workplace, gpu: ForkingGpu) -> Workplace:
+    return replace(local, accelerator=ZeroGpu(local.pool, local.catalog, gpu))
+
+
+def said(frame: Frame) -> tuple[str, str]:
+    assert frame.strip is not None
+    return frame.strip.state, plain(frame.strip.parts)
+
+
+def traces(place: Workplace) -> list[Trace]:
+    """Of the latest comparison, by lane."""
+    stored = place.store.load(str(place.store.comparisons(limit=1)["id"].iloc[0]))
+    return [run.trace for run in sorted(stored.runs, key=lambda run: run.lane)]
+
+
+def written(place: Workplace, form: Form = FORM) -> list[tuple[str, tuple[int, ...], dict[str, str]]]:
+    frames = list(run_comparison(place, form, "visitor"))
+    assert said(frames[-1])[0] == "done", said(frames[-1])
+    return [(trace.text, trace.token_ids, dict(trace.config.environment)) for trace in traces(place)]
+
+
+def running(frames: Iterator[Frame], column: int) -> None:
+    """Up to the first frame in which the lane writes."""
+    next(f for f in frames if f.lanes and (view := f.lanes[column]) and view.state == "running")
+
+
+def test_a_whole_comparison_is_one_call_and_writes_what_a_thread_writes(
+    local: Workplace, place: Workplace, gpu: ForkingGpu
+) -> None:
+    assert written(place) == written(local)
+    assert written(place, replace(FORM, seed=4)) == written(local, replace(FORM, seed=4))
+    assert len(gpu.durations) == 2 and len(set(gpu.pids)) == 1  # the process is kept for the next call
+
+
+def test_spaces_itself_changes_nothing_off_a_space(local: Workplace) -> None:
+    import spaces
+
+    off = replace(local, accelerator=ZeroGpu(local.pool, local.catalog, spaces.GPU))
+    assert written(off) == written(local)
+
+
+def test_only_a_job_and_a_path_cross(place: Workplace, gpu: ForkingGpu) -> None:
+    written(place)
+    (crossed,) = gpu.crossed
+    modules = set()
+
+    class Watching(pickle.Unpickler):
+        def find_class(self, module: str, name: str) -> Any:
+            modules.add(module)
+            return super().find_class(module, name)
+
+    job, path = Watching(io.BytesIO(crossed)).load()
+    assert isinstance(job, Job) and isinstance(path, str) and len(crossed) < 5000
+    assert modules == {"mars_core.jobs", "mars_core.models.catalog", "mars_core.types"}
+
+
+def test_a_process_that_is_killed_fails_its_run_which_is_kept_and_the_next_one_works(
+    place: Workplace, gpu: ForkingGpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ui.runs.INTERVAL_S", 0.0)
+    frames = run_comparison(place, LONG, "visitor")
+    running(frames, 1)
+    next(frames)
+    gpu.kill()
+    state, words = said(list(frames)[-1])
+    assert state == "failed" and "was taken away: ZeroGPU worker error: GPU task aborted." in words
+    (trace,) = traces(place)
+    assert (trace.status, trace.stop_reason) == (Status.FAILED, StopReason.ERROR) and len(trace.steps) >= 2
+    assert trace.text and "aborted" in trace.error and place.line.running == 0
+    monkeypatch.setattr("ui.runs.INTERVAL_S", 0.125)
+    assert written(place) and len(set(gpu.pids)) == 2
+
+
+def test_a_call_that_is_refused_says_why_and_keeps_nothing_running(local: Workplace) -> None:
+    class Refused(Exception):
+        message = 'You have exceeded your quota. <a href="https://x">Subscribe</a>\nmore'
+
+    def gpu(**_: object) -> Any:
+        def call(*_: object) -> Iterator[object]:
+            raise Refused
+            yield
+
+        return lambda _: call
+
+    place = replace(local, accelerator=ZeroGpu(local.pool, local.catalog, gpu))
+    state, words = said(list(run_comparison(place, FORM, "visitor"))[-1])
+    assert state == "failed" and words.endswith("You have exceeded your quota. Subscribe.") and place.line.running == 0
+    assert written(local)
+
+
+def test_stop_is_heard_in_the_other_process(place: Workplace) -> None:
+    frames = run_comparison(place, LONG, "visitor")
+    running(frames, 1)
+    place.stops.request("visitor")
+    started = time.monotonic()
+    assert said(list(frames)[-1])[0] == "cancelled" and time.monotonic() - started < 2
+    (trace,) = traces(place)
+    assert trace.status is Status.CANCELLED and 0 < len(trace.tokens) < 3900
+    place.stops.begin("visitor")
+    assert written(place)
+
+
+def test_a_closed_tab_frees_the_slot_and_the_process(place: Workplace, gpu: ForkingGpu) -> None:
+    frames = run_comparison(place, LONG, "visitor")
+    running(frames, 1)
+    started = time.monotonic()
+    frames.close()  # type: ignore[attr-defined]
+    assert time.monotonic() - started < 2 and place.line.running == 0
+    assert [trace.status for trace in traces(place)] == [Status.CANCELLED]
+    assert written(place) and len(set(gpu.pids)) == 1
+
+
+def test_continuing_voting_and_sweeping_are_calls_too(place: Workplace, gpu: ForkingGpu) -> None:
+    (shown,) = [frame.shown for frame in run_comparison(place, FORM, "visitor") if frame.shown]
+    ended = list(continue_run(place, shown, 0, 3, 7, "visitor"))[-1]
+    assert said(ended)[0] == "done" and len(gpu.durations) == 2
+    rounds = list(write_answers(place, Rounds(), FORM, "visitor"))
+    assert rounds[-1].strip.state == "done" and len(gpu.durations) == 3
+    form = SweepForm(
+        prompts="Once\nTwice", pair="bundled", rule="mars", parameter="theta", values="0.1 0.9", temperatures="1",
+        ks="3", max_new_tokens=8, seed=3,
+    )  # fmt: skip
+    assert list(run_sweep(place, form, "visitor"))[-1].strip.state == "done"
+    assert len(gpu.durations) == 3 + 4  # one a pair of runs
+
+
+def test_the_time_asked_for_follows_from_the_job_and_the_pace(place: Workplace, gpu: ForkingGpu) -> None:
+    zero = place.accelerator
+    assert isinstance(zero, ZeroGpu)
+    written(place)
+    runs, asked = 2, 24 + ZeroGpu.WARM_UP
+    assert gpu.durations == [max(10, round(1.5 * runs * asked * ZeroGpu.PACE_S + 0.4)) + ZeroGpu.SET_UP_S]
+    (spec,) = place.catalog
+    config = traces(place)[0].config
+    longest = Job(spec, (replace(config, max_new_tokens=10**6),), (0,))
+    assert zero.granted(longest).seconds == ZeroGpu.MOST_S and zero.granted(replace(longest, seconds=33)).seconds == 33
+    assert (
+        zero.granted(Job(spec, (config,), (0,))).seconds == ZeroGpu.LEAST_S
+    )  # two small models are faster than a guess
+
+
+def test_the_job_ends_before_the_time_that_was_asked_for(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ZeroGpu, "granted", lambda _, job: replace(job, seconds=0.3))
+    state, words = said(list(run_comparison(place, LONG, "visitor"))[-1])
+    assert state == "cancelled" and words.startswith("The time for one request is up.")
+    assert [trace.stop_reason for trace in traces(place)] == [StopReason.DEADLINE]
+
+
+def test_a_pair_that_was_not_placed_is_refused(place: Workplace, spec: PairSpec) -> None:
+    other = replace(spec, title="Another pair")
+    with pytest.raises(AcceleratorError, match="'Another pair' was not placed"):
+        next(place.accelerator.run(Job(other, (), ()), place.stops.of("visitor")))
+    state, words = said(list(run_comparison(place, replace(FORM, pair="custom", own_target="/x"), "visitor"))[-1])
+    assert state == "failed" and "of its list only" in words
+
+
+def test_events_are_small(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step of a chain of four is a few kilobytes, of which eight times a second go through a pipe."""
+    monkeypatch.setattr("ui.runs.INTERVAL_S", 0.0)
+    written(place)
+    for trace in traces(place):
+        assert len(pickle.dumps(trace.steps)) / len(trace.steps) < 20_000
+        json.dumps(trace.text)
+
+
+def test_a_closed_job_ends_before_the_next_step_and_not_at_the_next_event(place: Workplace, gpu: ForkingGpu) -> None:
+    written(place)
+    config = replace(traces(place)[0].config, max_new_tokens=3900, sampling=Sampling(0.0))
+    events = place.accelerator.run(Job(place.catalog[0], (config,), (0,), interval_s=3600.0), place.stops.of("visitor"))
+    assert [type(next(events)) for _ in range(2)] == [Began, Wrote]
+    started = time.monotonic()
+    events.close()
+    assert time.monotonic() - started < 1 and gpu.worker is not None
