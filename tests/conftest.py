@@ -13,14 +13,16 @@ __all__ = ["postgres_folder", "postgres_url"]
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """A file's tests share its fixtures, so they run in one process; browser tests in two, each with one page and one browser."""
+    """A file's tests share its fixtures, so they run in one process; those of a folder that share a page too."""
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             if nodeid.startswith("tests/browser/"):
                 return "tests/browser, a-l" if nodeid < "tests/browser/test_m" else "tests/browser, m-z"
-            return super()._split_scope(nodeid)
+            return (
+                "tests/unit/ui/public" if nodeid.startswith("tests/unit/ui/public/") else super()._split_scope(nodeid)
+            )
 
     config.option.loadscopereorder = False  # the browser comes first: it takes longest
     return Scheduling(config, log)

@@ -10,13 +10,15 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
+from tests.unit.ui.public.conftest import served as public
+
+__all__ = ["public"]
 ROOT = Path(__file__).parents[2]
 SCREENSHOTS = ROOT / "screenshots"
 START_S = 180.0
@@ -50,19 +52,13 @@ class Window:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with served(tmp_path_factory.mktemp("page"), "tests.browser.serve") as server:
-        yield server
-
-
-@contextmanager
-def served(folder: Path, module: str) -> Iterator[Server]:
-    """The page that ``module`` serves from ``folder``, with the database runs.db there."""
+    folder = tmp_path_factory.mktemp("page")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     log = folder / "log"
     with log.open("w") as stream:
-        command = [sys.executable, "-m", module, str(folder), str(port)]
+        command = [sys.executable, "-m", "tests.browser.serve", str(folder), str(port)]
         process = subprocess.Popen(command, cwd=ROOT, stderr=stream, stdout=stream)
         try:
             _wait(f"http://127.0.0.1:{port}/", process, log)

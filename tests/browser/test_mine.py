@@ -11,17 +11,17 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
-from tests.browser.conftest import Server, Window, served
+from tests.browser.conftest import Server, Window
 from tests.browser.steps import compare, open_history, reopen_latest
 from tests.browser.test_look import BASELINE
+from tests.unit.ui.public.conftest import Served
 
 pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with served(tmp_path_factory.mktemp("public"), "tests.browser.serve_public") as server:
-        yield server
+def server(public: Served) -> Server:
+    return Server(f"{public.url}/", f"sqlite:///{public.folder / 'runs.db'}")
 
 
 @pytest.fixture

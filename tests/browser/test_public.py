@@ -10,15 +10,14 @@ from playwright.sync_api import Browser, Page, expect
 from storage import Shared
 from tests.browser.conftest import PATIENCE_MS
 from tests.browser.steps import compare, lane_text, open_history
-from tests.unit.ui.public.conftest import Served, served
+from tests.unit.ui.public.conftest import Served
 from ui.visitors import COOKIE, browser_owner
 
 pytestmark = pytest.mark.browser
-__all__ = ["served"]
 
 
 @pytest.fixture
-def pages(served: Served, browser: Browser) -> Iterator[tuple[Page, Page]]:
+def pages(public: Served, browser: Browser) -> Iterator[tuple[Page, Page]]:
     """Two visitors. Afterwards: no script failed in either."""
     contexts = [browser.new_context(viewport={"width": 1280, "height": 900}) for _ in range(2)]
     errors: list[str] = []
@@ -27,7 +26,7 @@ def pages(served: Served, browser: Browser) -> Iterator[tuple[Page, Page]]:
         context.set_default_timeout(PATIENCE_MS)
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto(served.url)
+        page.goto(public.url)
         page.wait_for_selector("#compare")
         found.append(page)
     yield found[0], found[1]
@@ -42,7 +41,7 @@ def secret(page: Page) -> str:
     return str(cookie.get("value"))
 
 
-def test_each_browser_sees_its_own_and_what_a_link_shows(served: Served, pages: tuple[Page, Page]) -> None:
+def test_each_browser_sees_its_own_and_what_a_link_shows(public: Served, pages: tuple[Page, Page]) -> None:
     mine, other = pages
     expect(mine.locator(".mars-limits").first).to_contain_text("at most: prompts of 8,000 characters")
     mine.get_by_label("Model pair", exact=True).first.click()
@@ -50,16 +49,16 @@ def test_each_browser_sees_its_own_and_what_a_link_shows(served: Served, pages: 
     mine.keyboard.press("Escape")
     compare(mine, tokens=16)
     text = lane_text(mine, 0)
-    store = served.store.of(browser_owner(secret(mine)))
+    store = public.store.of(browser_owner(secret(mine)))
     (comparison,) = store.comparisons()["id"]
     open_history(mine)
 
-    other.goto(f"{served.url}/?tab=history&comparison={comparison}")
+    other.goto(f"{public.url}/?tab=history&comparison={comparison}")
     expect(other.locator("#history-strip p")).to_contain_text("or it is not yours; its owner can share it.")
     expect(other.locator(".mars-history-row")).to_have_count(0)
 
     token = store.share(Shared.COMPARISON, comparison)
-    other.goto(f"{served.url}/?tab=history&comparison={comparison}&share={token}")
+    other.goto(f"{public.url}/?tab=history&comparison={comparison}&share={token}")
     expect(other.locator("#history-lane-0 .mars-text")).to_have_text(text)
     expect(other.get_by_text("Shared with you: read only.")).to_be_visible()
     expect(other.locator("#history-delete")).to_be_hidden()
@@ -71,9 +70,9 @@ def test_each_browser_sees_its_own_and_what_a_link_shows(served: Served, pages: 
         report.click()
     assert download.value.suggested_filename == f"mars-{comparison[:8]}.html"
     other.locator("#history-close").click()
-    expect(other).not_to_have_url(f"{served.url}/?tab=history&comparison={comparison}&share={token}")
+    expect(other).not_to_have_url(f"{public.url}/?tab=history&comparison={comparison}&share={token}")
     assert "share=" not in other.url
 
     store.unshare(Shared.COMPARISON, comparison)
-    other.goto(f"{served.url}/?tab=history&comparison={comparison}&share={token}")
+    other.goto(f"{public.url}/?tab=history&comparison={comparison}&share={token}")
     expect(other.locator("#history-strip p")).to_contain_text("not valid any more")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
-from playwright.sync_api import Page, ViewportSize, expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Window
 from tests.browser.steps import wait_for
@@ -88,16 +88,7 @@ def test_stop_leaves_no_vote(window: Window) -> None:
     expect(page.locator("#votes-write")).to_be_visible()
 
 
-@pytest.mark.parametrize("size", [ViewportSize(width=360, height=780)])
-def test_a_narrow_window_needs_no_sideways_scrolling(window: Window) -> None:
-    page = window.page
-    open_votes(page)
-    write_answers(page)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    window.shot("votes-narrow")
-
-
-def test_axe_finds_nothing_beyond_gradios_own(window: Window) -> None:
+def test_axe_finds_nothing_beyond_gradios_own_and_a_narrow_window_needs_no_sideways_scrolling(window: Window) -> None:
     page = window.page
     open_votes(page)
     write_answers(page)
@@ -105,3 +96,6 @@ def test_axe_finds_nothing_beyond_gradios_own(window: Window) -> None:
     page.wait_for_selector(f'{ROUND}[data-state="revealed"]')
     found = {violation["id"]: violation for violation in Axe().run(page).response["violations"]}
     assert {name: [node["html"][:200] for node in found[name]["nodes"]] for name in found.keys() - BASELINE} == {}
+    page.set_viewport_size({"width": 360, "height": 780})
+    page.wait_for_function("document.documentElement.scrollWidth <= 360")
+    window.shot("votes-narrow")

@@ -58,7 +58,7 @@ def main(folder: Path, port: int) -> None:
     break_on_demand(folder)
     with RunStore(f"sqlite:///{folder / 'runs.db'}") as store:
         pool = ModelPool(device="cpu", dtype="float32")
-        place = Workplace(pool, store, (tiny_pair(folder),), public=True, limits=LIMITS)
+        place = Workplace(pool, store, (tiny_pair(folder),), public=True, limits=LIMITS, retention_days=30)
         page = build_app(place).queue(default_concurrency_limit=8, api_open=False)
         options = launch_options(place)
         app, _, _ = page.launch(
