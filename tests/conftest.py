@@ -20,9 +20,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             if nodeid.startswith("tests/browser/"):
                 return "tests/browser, a-l" if nodeid < "tests/browser/test_m" else "tests/browser, m-z"
-            return (
-                "tests/unit/ui/public" if nodeid.startswith("tests/unit/ui/public/") else super()._split_scope(nodeid)
-            )
+            if nodeid.startswith("tests/unit/ui/public/"):
+                return "tests/unit/ui/public"
+            return super()._split_scope(nodeid)
 
     config.option.loadscopereorder = False  # the browser comes first: it takes longest
     return Scheduling(config, log)
