@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import gradio as gr
 import pytest
@@ -28,16 +29,21 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[gr.Blocks]:
         with gr.Blocks(analytics_enabled=False) as blocks:
             text, shown, times = gr.Textbox(), gr.Textbox(), gr.State(0)
             text.submit(_count, [text, times], [shown, times])
+            text.blur(str.upper, text, shown)
         blocks.app = App.create_app(blocks)
     yield blocks
     loop.close()
 
 
-def _call(page: gr.Blocks, session: str) -> str:
-    """What the page shows after one event, which runs in a thread: in this one a browser may be driven."""
-    event = page.process_api(0, ["a secret", None], state=page.state_holder[session])
+def _run(page: gr.Blocks, session: str, event: int, given: list[str | None]) -> Any:
+    """What the page shows after an event, which runs in a thread: in this one a browser may be driven."""
+    running = page.process_api(event, given, state=page.state_holder[session])
     with ThreadPoolExecutor(1) as thread:
-        return str(thread.submit(asyncio.run, event).result()["data"][0]["value"])
+        return thread.submit(asyncio.run, running).result()["data"][0]
+
+
+def _call(page: gr.Blocks, session: str) -> str:
+    return str(_run(page, session, 0, ["a secret", None])["value"])
 
 
 def test_values_are_kept_and_what_was_shown_is_not(page: gr.Blocks) -> None:
@@ -47,6 +53,7 @@ def test_values_are_kept_and_what_was_shown_is_not(page: gr.Blocks) -> None:
     assert page.app.state_holder is page.state_holder
     assert [_call(page, "a") for _ in range(3)] == ["a secret 1", "a secret 2", "a secret 3"]
     assert _call(page, "b") == "a secret 1"
+    assert _run(page, "b", 1, ["a secret"]) == "A SECRET"
     assert {name: list(one.state_data.values()) for name, one in page.state_holder.session_data.items()} == {
         "a": [3], "b": [1]
     }  # fmt: skip
