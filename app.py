@@ -40,8 +40,8 @@ from hosting.middleware import OWN, Guard
 from hosting.probes import Ending, PairProbe, database_probe
 from hosting.retention import Daily, clean
 from hosting.settings import Settings, read_settings
-from mars_core.accelerators import Local, ZeroGpu
 from mars_core.jobs import Accelerator
+from mars_core.jobs.accelerators import Local, ZeroGpu
 from mars_core.models import CATALOG, ModelError, ModelPool, PairSpec
 from mars_core.rules import RULES
 from storage import RunStore, StorageError, database_file, open_or_set_aside

@@ -28,10 +28,10 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from bench.prompts import mixed_prompts
 from mars_core.decoder import prepare
-from mars_core.demo.train import WEIGHTS
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models import Pair, custom_pair
+from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
 from mars_core.types import ModelRef, PromptConfig
 
 CONTEXT = 4096  # tokens

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from mars_core.demo.train import WEIGHTS
 from mars_core.models import Pair
+from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
 from mars_core.session import Session, run_config
 from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, Sampling, TreeShape
 

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
-from mars_core import perform
+from mars_core.jobs import perform
 from mars_core.models import CATALOG, ModelPool, Pair
 from mars_core.session import Session
 from storage import RunStore

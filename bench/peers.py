@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase, StaticCache
 
 from bench.methods import Decoded, Method
-from mars_core.prompting import encode
+from mars_core.text.prompting import encode
 from mars_core.types import PromptConfig
 
 Decoder = Callable[[Sequence[int], int], Decoded]  # prompt ids, number of new tokens → new ids

@@ -24,7 +24,6 @@ import torch
 from bench.machine import RESULTS, machine, stem
 from bench.prompts import mixed_prompts
 from mars_core import engine
-from mars_core.assembly import Assembler
 from mars_core.decoder import synchronise
 from mars_core.decoder.cache import ModelCache
 from mars_core.decoder.direct_cache import DirectCache
@@ -35,6 +34,7 @@ from mars_core.drafting.none import NoDrafter
 from mars_core.eagle3.cache import HeadCache
 from mars_core.models import CATALOG, ModelPool, Pair
 from mars_core.session import Session, run_config
+from mars_core.text.assembly import Assembler
 from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, Sampling, TreeShape
 
 SETTINGS: Mapping[str, DrafterConfig] = {

@@ -15,7 +15,7 @@ from typing import Any
 from transformers.utils import logging as transformers_logging
 
 from mars_core.arguments import parser, read_configs, read_spec
-from mars_core.comparison import RUN_FAILURES, execution_order, warm_up
+from mars_core.jobs.comparison import RUN_FAILURES, execution_order, warm_up
 from mars_core.models import CATALOG, ModelPool
 from mars_core.rules import RULES, Siblings
 from mars_core.session import Session

@@ -13,7 +13,6 @@ import torch
 import transformers
 
 from mars_core import __version__
-from mars_core.assembly import Assembler
 from mars_core.decoder import ModelCache, open_cache
 from mars_core.drafting.base import Drafter
 from mars_core.drafting.eagle3 import Eagle3Drafter
@@ -21,11 +20,12 @@ from mars_core.drafting.model import ModelDrafter
 from mars_core.drafting.ngram import NgramDrafter
 from mars_core.drafting.none import NoDrafter
 from mars_core.engine import Engine
+from mars_core.jobs.record import trace_of
 from mars_core.memory import PeakMemory
 from mars_core.models import Pair
-from mars_core.prompting import encode
-from mars_core.record import trace_of
 from mars_core.rules import RULES
+from mars_core.text.assembly import Assembler
+from mars_core.text.prompting import encode
 from mars_core.types import (
     DrafterConfig,
     Given,

@@ -103,6 +103,14 @@ class DrafterConfig:
     tree: TreeShape | None = None  # eagle3 only
 
 
+class PassShape(NamedTuple):
+    """The one shape of all passes of the target in an exact run: ``rows`` tokens, filled up where fewer are read, over the first
+    ``width`` positions of its cache. With one shape a row's logits do not depend on what else is read, in any dtype."""
+
+    rows: int
+    width: int
+
+
 class Exchange(NamedTuple):
     """An earlier turn of a conversation, and what the model answered."""
 
@@ -112,13 +120,15 @@ class Exchange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PromptConfig:
-    """What the user typed and how it becomes tokens. ``history``: the turns before, oldest first."""
+    """What the user typed and how it becomes tokens. ``history``: the turns before, oldest first. ``thinking``: passed to chat
+    templates that have such a switch as ``enable_thinking``; None leaves it to the template."""
 
     text: str
     system: str = ""
     chat: bool = True  # use the tokenizer's chat template where it has one
     stop: tuple[str, ...] = ()
     history: tuple[Exchange, ...] = ()
+    thinking: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +136,7 @@ class RunConfig:
     """Everything that a run needs to be repeated. ``environment`` holds versions of libraries and app, device and dtype.
 
     ``prefix`` are ids of output tokens that are given, not written: the run goes on after prompt and prefix, its first new token
-    has output position ``len(prefix)``, and its draws count on from there.
+    has output position ``len(prefix)``, and its draws count on from there. ``passes`` is set where the run is exact.
     """
 
     prompt: PromptConfig
@@ -138,6 +148,7 @@ class RunConfig:
     seed: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)
     prefix: tuple[int, ...] = ()
+    passes: PassShape | None = None
 
 
 class Given(NamedTuple):

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mars_core.jobs import AcceleratorError, Began, Ended, Event, Job, Wrote
+from mars_core.jobs.record import Record
 from mars_core.models import PairSpec
-from mars_core.record import Record
 from mars_core.types import RunConfig
 from ui.admission import check_configs, check_pair, ticket, turn
 from ui.labels import lane_label

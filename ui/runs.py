@@ -12,8 +12,8 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from mars_core.jobs import Began, Ended, Event, Job, Wrote
+from mars_core.jobs.record import Record
 from mars_core.models import PairSpec
-from mars_core.record import Record
 from mars_core.types import DraftMode, RunConfig, Trace
 from storage import StorageError
 from ui.components import Strip, words

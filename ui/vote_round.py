@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from mars_core.jobs import Began, Ended, Event, Job, Wrote
+from mars_core.jobs.record import Record
 from mars_core.models import PairSpec
-from mars_core.record import Record
 from mars_core.types import RunConfig, Status, StopReason, Trace
 from storage import Choice, Source, StorageError
 from ui.admission import BROKEN_OFF, REFUSALS, check_configs, chosen_pair, refusal, ticket, turn, unbroken, waiting

@@ -19,11 +19,11 @@ from evaluation.harness.keep import Keep
 from evaluation.harness.options import Options, Refused, read_options
 from evaluation.harness.processes import Processes
 from evaluation.harness.telemetry import Row, Telemetry, pooled, row_of
-from mars_core.comparison import warm_up
-from mars_core.engines import Engines
+from mars_core.engine.engines import Engines
+from mars_core.jobs.comparison import warm_up
 from mars_core.models import ModelError, ModelPool, Pair
-from mars_core.prompting import encode
 from mars_core.session import Run, Session, run_config
+from mars_core.text.prompting import encode
 from mars_core.types import PromptConfig, RunConfig, Trace
 from mars_core.validation import validate, validate_length
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from evaluation.study.plan import Plan, Task
-from mars_core.comparison import RUN_FAILURES
+from mars_core.jobs.comparison import RUN_FAILURES
 from mars_core.types import Exchange, PromptConfig, RunConfig, Status, StopReason, Trace
 
 if TYPE_CHECKING:

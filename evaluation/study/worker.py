@@ -16,7 +16,7 @@ from evaluation.study.conversation import answer, config_of, converse
 from evaluation.study.plan import Plan, Task
 from evaluation.study.reckon import refused, relative_of, result_of
 from evaluation.study.result import Result
-from mars_core.comparison import execution_order, warm_up
+from mars_core.jobs.comparison import execution_order, warm_up
 from mars_core.session import Session
 from mars_core.types import Status, Trace
 from storage import Claim, ClaimLost, RunStore

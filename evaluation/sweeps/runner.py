@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evaluation.sweeps.plan import BASELINE, Cell, Plan
 from evaluation.sweeps.points import Result, result_of
-from mars_core.comparison import execution_order
 from mars_core.jobs import Accelerator, Began, Ended, Event, Job, Stop, Wrote
-from mars_core.record import Record
+from mars_core.jobs.comparison import execution_order
+from mars_core.jobs.record import Record
 from mars_core.types import PromptConfig, RuleConfig, RunConfig, Sampling, Status, StopReason, Trace
 from storage import RunStore, Source, StorageError
 

@@ -24,10 +24,9 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from mars_core.decoder import prepare
-from mars_core.detokenize import Pieces
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head
-from mars_core.engines import Engines
+from mars_core.engine.engines import Engines
 from mars_core.models.catalog import PairSpec
 from mars_core.models.eagle import HeadPlan, load_planned
 from mars_core.models.errors import ModelError, explained
@@ -36,6 +35,7 @@ from mars_core.models.probe import check_class, check_config, probe
 from mars_core.models.source import Progress, description, has_tokenizer, label, weights
 from mars_core.models.untrusted import check_config_file
 from mars_core.models.vocabulary import same_size, shared_vocabulary
+from mars_core.text.detokenize import Pieces
 from mars_core.types import ModelRef
 
 _FALLBACK_CONTEXT = 2048  # tokens, for models that do not say

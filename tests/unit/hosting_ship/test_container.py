@@ -56,7 +56,7 @@ def test_the_image_has_every_package_of_the_program_and_nothing_else() -> None:
         for line in re.findall(r"^COPY --chown=user (.+)$", LAST, re.MULTILINE)
         for word in line.split()[:-1]
     }
-    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"bench", "tests"}
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"bench", "tests", "training"}
     assert copied == packages | {"app.py", "LICENSE"}
     context = [
         line for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines() if line and line[0] != "#"

@@ -8,12 +8,12 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from mars_core.assembly import Assembler
 from mars_core.eagle3.cache import prepare_head
-from mars_core.engines import Engines
+from mars_core.engine.engines import Engines
 from mars_core.models import Pair
 from mars_core.session import Session, run_config
 from mars_core.telemetry import first_divergence
+from mars_core.text.assembly import Assembler
 from mars_core.types import (
     Cause,
     DrafterConfig,

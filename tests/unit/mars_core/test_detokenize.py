@@ -6,7 +6,7 @@ import pytest
 from tokenizers import Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
-from mars_core.detokenize import Detokenizer, Pieces
+from mars_core.text.detokenize import Detokenizer, Pieces
 from tests.unit.mars_core.byte_level import byte_level_tokenizer
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from mars_core.accelerators import Local
-from mars_core.assembly import Assembler
 from mars_core.jobs import Began, Ended, Event, FileStop, Job, Wrote
+from mars_core.jobs.accelerators import Local
+from mars_core.jobs.perform import perform
+from mars_core.jobs.record import Record
 from mars_core.models import ModelPool, PairSpec
-from mars_core.perform import perform
-from mars_core.record import Record
 from mars_core.session import Run, Session, run_config
+from mars_core.text.assembly import Assembler
 from mars_core.types import (
     DrafterConfig,
     PromptConfig,
@@ -171,7 +171,7 @@ def test_a_run_without_memory_fails_with_one_sentence_and_the_next_one_works(
     failing(monkeypatch, where, error)
     Began_seen[0] = False
     collected: list[bool] = []
-    monkeypatch.setattr("mars_core.perform.collect", lambda: collected.append(True))
+    monkeypatch.setattr("mars_core.jobs.perform.collect", lambda: collected.append(True))
     events = []
     for event in perform(pool, Job(spec, configs(pool, spec), (0, 1), interval_s=0.0), never):
         Began_seen[0] = Began_seen[0] or isinstance(event, Began)

@@ -6,7 +6,7 @@ import pytest
 from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
-from mars_core.prompting import encode
+from mars_core.text.prompting import encode
 from mars_core.types import Exchange, PromptConfig
 from tests.checkpoints import BOS, SPECIAL, tiny_tokenizer
 

@@ -11,9 +11,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mars_core.eagle3.cache import prepare_head
-from mars_core.engines import MOST, Engines
+from mars_core.engine.engines import MOST, Engines
+from mars_core.engine.recording import FixedSteps, Recorded
 from mars_core.models import ModelPool, Pair
-from mars_core.recording import FixedSteps, Recorded
 from mars_core.rules import RULES
 from mars_core.session import Run, Session, run_config
 from mars_core.types import DrafterConfig, DraftMode, ModelRef, PromptConfig, RuleConfig, Sampling, Trace, TreeShape
@@ -280,7 +280,7 @@ def test_recording_on_the_way_changes_no_step(llama: Pair, name: str, monkeypatc
     monkeypatch.setattr(Recorded, "ready", property(lambda self: id(self) in recorded))
     monkeypatch.setattr(Recorded, "prepare", prepare)
     monkeypatch.setattr(Recorded, "__call__", call)
-    monkeypatch.setattr("mars_core.recording.NARROWEST", 16)  # so that a text needs several recordings
+    monkeypatch.setattr("mars_core.engine.recording.NARROWEST", 16)  # so that a text needs several recordings
     fixed = replace(llama, graphs=True, engines=Engines())
     for seed in range(3):
         free = finished(started(llama, DRAFTERS[name], Sampling(1.0), seed=seed, tokens=60))

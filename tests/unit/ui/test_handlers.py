@@ -222,7 +222,7 @@ def test_a_bad_value_gets_one_sentence_and_saves_nothing(
 def test_a_run_that_breaks_is_kept_as_failed_with_its_reason(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mars_core.assembly import Assembler
+    from mars_core.text.assembly import Assembler
 
     steps = []
 

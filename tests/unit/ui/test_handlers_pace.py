@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from mars_core.jobs.perform import burst
 from mars_core.models import ModelPool, PairSpec
-from mars_core.perform import burst
 from mars_core.session import Run, Session
 from mars_core.types import Status, StopReason
 from storage import RunStore
@@ -127,7 +127,7 @@ def test_a_burst_is_one_step_at_least_and_all_of_a_run_at_most(run: Run) -> None
 
 
 def test_a_failure_inside_a_burst_keeps_the_steps_before_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mars_core.assembly import Assembler
+    from mars_core.text.assembly import Assembler
 
     real = Assembler.step
 

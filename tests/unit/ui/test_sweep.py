@@ -148,7 +148,7 @@ def test_a_process_that_is_killed_leaves_a_readable_sweep(workplace: Workplace) 
 def test_a_run_that_breaks_ends_the_sweep_with_its_reason(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mars_core.assembly import Assembler
+    from mars_core.text.assembly import Assembler
 
     steps = []
 

@@ -211,7 +211,7 @@ def test_a_closed_tab_keeps_the_run_and_asks_no_vote(workplace: Workplace, round
 def test_a_failed_run_is_kept_and_asks_no_vote(
     workplace: Workplace, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mars_core.assembly import Assembler
+    from mars_core.text.assembly import Assembler
 
     real, steps = Assembler.step, list[object]()
 

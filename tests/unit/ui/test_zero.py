@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from mars_core.accelerators import ZeroGpu
 from mars_core.jobs import AcceleratorError, Began, Job, Wrote
+from mars_core.jobs.accelerators import ZeroGpu
 from mars_core.models import ModelPool, PairSpec
 from mars_core.types import Sampling, Status, StopReason, Trace
 from storage import RunStore

@@ -1,6 +1,6 @@
 """Measures the bundled pair on problems that never trained it, and writes its model card.
 
-``python -m mars_core.demo.measure`` writes ``weights/README.md``: accuracy, τ of both draft modes, the share of low margins.
+``python -m training.measure`` writes ``weights/README.md``: accuracy, τ of both draft modes, the share of low margins.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mars_core.demo.corpus import documents, held_out, held_out_requests
-from mars_core.demo.tokenizer import split_document
-from mars_core.demo.train import Recipe, Stage
-from mars_core.demo.train_head import HeadRecipe
 from mars_core.models import Pair, custom_pair
 from mars_core.models.pool import ModelPool
 from mars_core.session import Session, run_config
 from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, Sampling, Trace, TreeShape
+from training.tokenizer import split_document
+from training.train import Recipe, Stage
+from training.train_head import HeadRecipe
 
 log = logging.getLogger(__name__)
 K = 5
@@ -148,11 +148,11 @@ def _recipe() -> list[str]:
     return [
         "## Recipe",
         "",
-        f"`python -m mars_core.demo.train`: target {_millions(recipe.target_stages)} M tokens (the last "
+        f"`python -m training.train`: target {_millions(recipe.target_stages)} M tokens (the last "
         f"{_millions(recipe.target_stages[1:])} M with sheets of bare equations among the texts), draft {_millions(recipe.draft_stages)} M "
         "tokens of distillation (forward KL), Muon for the matrices and AdamW for the rest, bf16 autocast on a CPU; stored in bf16.",
         "",
-        f"`python -m mars_core.demo.train_head`: the head drafts chains of {head.steps} from one look at the target, with the target's own "
+        f"`python -m training.train_head`: the head drafts chains of {head.steps} from one look at the target, with the target's own "
         f"hidden states and its own outputs fed back, {_millions(head.stages)} M tokens of forward KL; in the last "
         f"{_millions(head.stages[1:])} M the target has answered half of the requests itself (greedily).",
         "",
@@ -164,7 +164,7 @@ def _results(rows: Sequence[Measured], count: int) -> list[str]:
         f"## Measured on {count} held-out problems",
         "",
         f"K = {K}, EAGLE-3 trees of {TREE.tokens} nodes (depth {TREE.depth}, top-k {TREE.top_k}), θ = {THETA}, chat template, float32; "
-        f"`python -m mars_core.demo.measure --count {count}`. "
+        f"`python -m training.measure --count {count}`. "
         "One seed a problem; no intervals.",
         "",
         "| rule | temperature | drafts | accuracy | τ | positions with r > 0.9 | relaxed |",
@@ -197,7 +197,7 @@ def _millions(stages: Sequence[Stage]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m mars_core.demo.measure", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m training.measure", description=__doc__)
     parser.add_argument(
         "--folder", type=Path, default=Path(__file__).parent / "weights", help="holds target/, draft/ and eagle3/"
     )

@@ -46,7 +46,7 @@ class Local:
 
 
 def _perform(pool: ModelPool, job: Job, stopped: Callable[[], bool]) -> Generator[Event, None, None]:
-    from mars_core.perform import perform  # here: the page starts without all that models need
+    from mars_core.jobs.perform import perform  # here: the page starts without all that models need
 
     return perform(pool, job, stopped)
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
-from mars_core.detokenize import Detokenizer, Pieces
 from mars_core.engine import RawStep
+from mars_core.text.detokenize import Detokenizer, Pieces
 from mars_core.types import Alternative, DraftNode, Given, Outcome, Step, Token
 from mars_core.verification import Node
 

@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from mars_core.demo.corpus import held_out
-from mars_core.demo.measure import BRANCHED, GREEDY, TREE, measure
-from mars_core.demo.train import WEIGHTS, main
 from mars_core.models import CATALOG, ModelPool, Pair, custom_pair
+from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
 from mars_core.session import Session, run_config
 from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, Sampling, Trace
+from training.measure import BRANCHED, GREEDY, TREE, measure
+from training.train import main
 
 
 @pytest.fixture(scope="module")

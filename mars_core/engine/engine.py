@@ -16,7 +16,7 @@ import torch
 from mars_core.decoder import ModelCache, synchronise
 from mars_core.decoder.direct_cache import DirectCache
 from mars_core.drafting.base import Drafter, FixedDrafter
-from mars_core.recording import FixedSteps
+from mars_core.engine.recording import FixedSteps
 from mars_core.rules.base import Rule
 from mars_core.sampling import step_uniforms, uniforms
 from mars_core.tree import ancestors

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from transformers import LlamaConfig
 
 from mars_core.demo.corpus import Document, held_out
-from mars_core.demo.measure_head import emitted, hits
-from mars_core.demo.tokenizer import split_document
-from mars_core.demo.train import WEIGHTS
-from mars_core.demo.train_head import greedy_answers, main, open_target, unroll
 from mars_core.eagle3.checkpoint import load_head
 from mars_core.eagle3.config import read_config
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
+from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
+from training.measure_head import emitted, hits
+from training.tokenizer import split_document
+from training.train_head import greedy_answers, main, open_target, unroll
 
 _STEPS = 4
 

@@ -1,6 +1,6 @@
 """What the bundled EAGLE-3 head drafts right, step by step, on the target's own greedy answers to held-out problems.
 
-``python -m mars_core.demo.measure_head`` logs it. Teacher-forced: a chain is judged on the answer's tokens, so that its first
+``python -m training.measure_head`` logs it. Teacher-forced: a chain is judged on the answer's tokens, so that its first
 miss is where drafting would stop, and τ of greedy chains follows without the engine.
 """
 
@@ -16,12 +16,12 @@ from torch import Tensor
 from transformers import LlamaForCausalLM
 
 from mars_core.demo.corpus import Document, held_out
-from mars_core.demo.tokenizer import split_document
-from mars_core.demo.train import WEIGHTS
-from mars_core.demo.train_head import greedy_answers, open_target, study, unroll
 from mars_core.eagle3.checkpoint import load_head
 from mars_core.eagle3.config import read_config
 from mars_core.eagle3.head import Eagle3Head
+from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
+from training.tokenizer import split_document
+from training.train_head import greedy_answers, open_target, study, unroll
 
 log = logging.getLogger(__name__)
 NEW_TOKENS = 160
@@ -57,7 +57,7 @@ def emitted(hit: Tensor) -> tuple[int, int]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m mars_core.demo.measure_head", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m training.measure_head", description=__doc__)
     parser.add_argument("--folder", type=Path, default=WEIGHTS, help="holds target/ and eagle3/")
     parser.add_argument("--count", type=int, default=40, help="problems")
     parser.add_argument("--steps", type=int, default=8, help="longest chain")

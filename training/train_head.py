@@ -1,4 +1,4 @@
-"""Makes the bundled EAGLE-3 head from the bundled target: ``python -m mars_core.demo.train_head`` (2503.01840, its own recipe).
+"""Makes the bundled EAGLE-3 head from the bundled target: ``python -m training.train_head`` (2503.01840, its own recipe).
 
 The head learns to draft several tokens from one look at the target: every entry reads the target's hidden states, and from
 some of them (anchors) a chain goes on that feeds the head's own output back, as drafting does. Stored as EAGLE does.
@@ -24,9 +24,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, Llama
 
 from mars_core.decoder import input_embedding
 from mars_core.demo.corpus import documents
-from mars_core.demo.tokenizer import split_document
-from mars_core.demo.train import WEIGHTS, Recipe, Stage, encoded, optimise, pack
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
+from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
+from training.tokenizer import split_document
+from training.train import Recipe, Stage, encoded, optimise, pack
 
 log = logging.getLogger(__name__)
 _TEXT = replace(Recipe(), window=192, batch=32)
@@ -272,7 +273,7 @@ def _stored(name: str) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m mars_core.demo.train_head", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m training.train_head", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a few tokens only, to test the recipe")
     parser.add_argument("--out", type=Path, default=WEIGHTS, help="folder that receives eagle3/")
     parser.add_argument("--target", type=Path, default=WEIGHTS / "target", help="the model that the head serves")

@@ -7,8 +7,8 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from mars_core.comparison import RUN_FAILURES, warm_up
 from mars_core.jobs import Began, Ended, Event, Job, Wrote
+from mars_core.jobs.comparison import RUN_FAILURES, warm_up
 from mars_core.models import ModelPool
 from mars_core.models.pool import collect
 from mars_core.session import Run, Session, failure

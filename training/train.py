@@ -1,6 +1,6 @@
 """Makes the bundled pair from nothing: tokenizer, target, and a draft distilled from the target.
 
-``python -m mars_core.demo.train`` reproduces the weights in ``weights/``; ``--quick`` runs the same recipe at a size
+``python -m training.train`` reproduces the weights in ``weights/``; ``--quick`` runs the same recipe at a size
 that a test can afford. bf16 autocast on the CPU; Muon for the matrices, AdamW for embeddings and norms.
 """
 
@@ -20,10 +20,11 @@ from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTra
 
 from mars_core.decoder import input_embedding
 from mars_core.demo.corpus import Document, documents
-from mars_core.demo.tokenizer import split_document, train_tokenizer
+from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
+from training.tokenizer import split_document, train_tokenizer
 
 log = logging.getLogger(__name__)
-WEIGHTS = Path(__file__).parent / "weights"
+
 _KEEP_EVERY = 200  # steps
 _REQUEST_WEIGHT = 0.2  # loss weight of the words of a request; those of an answer weigh 1
 
@@ -202,7 +203,7 @@ def save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Pa
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m mars_core.demo.train", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m training.train", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tiny pair, to test the recipe")
     parser.add_argument("--out", type=Path, default=WEIGHTS, help="folder that receives target/ and draft/")
     parser.add_argument("--compile", action="store_true", help="torch.compile the loss (needs a C++ compiler)")
