@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import platform
 import time
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -13,13 +13,13 @@ import torch
 import transformers
 
 from mars_core import __version__
-from mars_core.decoder import ModelCache, open_cache
+from mars_core.decoder import ModelCache, Room, open_cache
 from mars_core.drafting.base import Drafter
 from mars_core.drafting.eagle3 import Eagle3Drafter
 from mars_core.drafting.model import ModelDrafter
 from mars_core.drafting.ngram import NgramDrafter
 from mars_core.drafting.none import NoDrafter
-from mars_core.engine import Engine
+from mars_core.engine import Engine, RawStep, Verifier
 from mars_core.jobs.record import trace_of
 from mars_core.memory import PeakMemory
 from mars_core.models import Pair
@@ -29,6 +29,7 @@ from mars_core.text.prompting import encode
 from mars_core.types import (
     DrafterConfig,
     Given,
+    PassShape,
     PromptConfig,
     RuleConfig,
     RunConfig,
@@ -91,7 +92,8 @@ class Session:
         config = replace(config, rule=RuleConfig(config.rule.name, parameters))
         ids = encode(self.pair.tokenizer, config.prompt)
         validate_length(config, len(ids), self.pair.context)
-        return Checked(config, tuple(ids))
+        passes = _passes(config, _longest(config, len(ids))) if self.pair.exact else None
+        return Checked(replace(config, passes=passes), tuple(ids))
 
     def start(self, config: RunConfig, *, meter: bool = True) -> Run:
         """A run that is ready to be iterated, with its caches. Raises ValueError as ``check``, and what the lack of memory raises.
@@ -119,8 +121,8 @@ class Run:
     def __init__(self, pair: Pair, config: RunConfig, prompt_ids: tuple[int, ...], meter: bool) -> None:
         self._pair = pair
         self.prompt_ids = prompt_ids
-        length = len(prompt_ids) + len(config.prefix) + config.max_new_tokens
-        self._kind, self._engine = _engine(pair, config, length, meter)
+        self._kind = _kind(pair, config, _longest(config, len(prompt_ids)), meter)
+        self._engine: Engine | None = pair.engines.take(self._kind) or _build(pair, self._kind)
         self.config = replace(config, environment={**config.environment, "path": self._engine.path})
         self._assembler = Assembler(pair.tokenizer, pair.pieces, config.prompt.stop, config.prefix)
         self._steps: list[Step] = []
@@ -129,7 +131,8 @@ class Run:
         self.stop_reason = StopReason.CANCELLED
         self.error = ""
         self._cancelled = False
-        self._stepping = self._generate()
+        self._raw: Iterator[RawStep] | None = None
+        self._elapsed_s = 0.0
         self._peak = PeakMemory(pair.device)
 
     @property
@@ -150,10 +153,13 @@ class Run:
 
     def __next__(self) -> Step:
         if self._cancelled:
+            self.close()
+        if self._engine is None:
             raise StopIteration
         try:
-            return next(self._stepping)
+            return self._step(self._engine)
         except (RuntimeError, ValueError, MemoryError) as error:
+            self._raw = self._engine = None  # whatever state it is in
             self._finish(Status.FAILED, StopReason.ERROR, failure(error, str(self._pair.device)))
             raise
 
@@ -163,6 +169,13 @@ class Run:
             self.stop_reason = why
         self._cancelled = True
 
+    def close(self) -> None:
+        """Lets go of caches and captures: a run that has not ended stays cancelled. In the thread that iterates it."""
+        self._cancelled, self._raw = True, None
+        if self._engine is not None and self._pair.graphs:
+            self._pair.engines.give_back(self._kind, self._engine)
+        self._engine = None
+
     def trace(self) -> Trace:
         """What happened so far."""
         return trace_of(
@@ -171,32 +184,28 @@ class Run:
             peak_memory_bytes=self.peak_memory_bytes,
         )  # fmt: skip
 
-    def _generate(self) -> Iterator[Step]:
-        given = len(self.config.prefix)
-        read = [*self.prompt_ids, *self.config.prefix]
-        started = time.perf_counter()
-        self._engine.prefill(read)
-        self.prefill_s = time.perf_counter() - started
-        reason = StopReason.LENGTH
-        for raw in self._engine.steps(read, self.config.max_new_tokens, self.config.seed, given):
-            started += raw.set_up_s  # recordings serve later runs too, and are no part of this one's time
-            step, stopped = self._assembler.step(raw, time.perf_counter() - started)
-            if stopped or raw.eos:
-                reason = StopReason.STOP_STRING if stopped else StopReason.EOS
-            ended = reason is not StopReason.LENGTH or self._assembler.count == given + self.config.max_new_tokens
-            self._steps.append(self._assembler.close(step) if ended else step)
-            if ended:
-                self._finish(Status.COMPLETED, reason, "")
-            paused = time.perf_counter()
-            yield self._steps[-1]
-            if ended:
-                return
-            started += time.perf_counter() - paused  # what the consumer does between two steps is not the run's time
+    def _step(self, engine: Engine) -> Step:
+        """The next step. What the consumer does between two steps, and captures, which serve later runs too, are not the run's time."""
+        config, given, started = self.config, len(self.config.prefix), time.perf_counter()
+        if self._raw is None:
+            read = [*self.prompt_ids, *config.prefix]
+            engine.prefill(read, given)
+            self.prefill_s = time.perf_counter() - started
+            self._raw = engine.steps(read, config.max_new_tokens, config.seed, given)
+        raw = next(self._raw)
+        before = self._elapsed_s - raw.set_up_s - started
+        step, stopped = self._assembler.step(raw, before + time.perf_counter())
+        reason = StopReason.STOP_STRING if stopped else StopReason.EOS if raw.eos else StopReason.LENGTH
+        ended = reason is not StopReason.LENGTH or self._assembler.count == given + config.max_new_tokens
+        self._steps.append(self._assembler.close(step) if ended else step)
+        self._elapsed_s = before + time.perf_counter()
+        if ended:
+            self._finish(Status.COMPLETED, reason, "")
+        return self._steps[-1]
 
     def _finish(self, status: Status, reason: StopReason, error: str) -> None:
         self.status, self.stop_reason, self.error = status, reason, error
-        if self._pair.graphs and status is Status.COMPLETED:
-            self._pair.engines.give_back(self._kind, self._engine)
+        self.close()
 
 
 def failure(error: BaseException, device: str) -> str:
@@ -208,43 +217,76 @@ def failure(error: BaseException, device: str) -> str:
 
 
 _NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")  # torch on a CPU, on Windows, on CUDA
+_CHAIN_ROWS = 16  # of exact passes without a tree, whatever K is: a longer chain is read in several
+_CHAIN_SPARE = 80  # positions that the longest chain takes in such passes
+_WIDTHS = 256  # widths are multiples of it, so that texts of about the same length share engines
 
 
-def _engine(pair: Pair, config: RunConfig, tokens: int, meter: bool) -> tuple[Hashable, Engine]:
-    """An engine for a text of at most ``tokens`` tokens, the prompt included, and its kind."""
-    if not pair.graphs:
-        return None, _build(pair, config, tokens, meter)
-    while tokens & (tokens - 1):  # up to a power of two, so that texts of about the same length share recordings
-        tokens += tokens & -tokens
-    rule = (config.rule.name, *sorted(config.rule.parameters.items()))
-    kind = (config.drafter, rule, config.sampling, min(tokens, pair.context), meter)
-    return kind, pair.engines.take(kind, lambda: _build(pair, config, min(tokens, pair.context), meter))
+def _longest(config: RunConfig, prompt: int) -> int:
+    """Tokens of the text, the prompt included."""
+    return prompt + len(config.prefix) + config.max_new_tokens
 
 
-def _build(pair: Pair, config: RunConfig, tokens: int, meter: bool) -> Engine:
-    rule = RULES[config.rule.name]
-    head = pair.head if config.drafter.kind == "eagle3" else None
-    nodes = config.drafter.tree.tokens if config.drafter.tree else config.drafter.k
-    target = open_cache(pair.target, tokens, nodes, head.config.taps if head else ())
-    return Engine(
-        target=target,
-        drafter=_drafter(pair, config, target, tokens),
-        rule=rule,
-        parameters=rule.values(config.rule.parameters),
-        sampling=config.sampling,
-        mode=config.drafter.mode,
-        eos=pair.eos_ids,
-        meter=meter,
-        fixed=pair.graphs,
+def _passes(config: RunConfig, tokens: int) -> PassShape:
+    """The shape of an exact run's passes, which follows from drafter and length alone; that of the run that ``config`` goes on from,
+    where it is large enough."""
+    tree = config.drafter.tree
+    rows = _CHAIN_ROWS if tree is None else _up(tree.tokens + 1, _CHAIN_ROWS)
+    width = _up(tokens + _spare(rows), _WIDTHS)
+    had = config.passes
+    return had if had is not None and had.rows == rows and had.width >= width else PassShape(rows, width)
+
+
+def _spare(rows: int) -> int:
+    return max(rows, _CHAIN_SPARE)
+
+
+def _up(number: int, step: int) -> int:
+    return -(-number // step) * step
+
+
+class Kind(NamedTuple):
+    """What an engine is built for; an idle one serves any run of its kind."""
+
+    drafter: DrafterConfig
+    rule: str
+    parameters: tuple[tuple[str, float], ...]
+    sampling: Sampling
+    room: Room  # of the target
+    meter: bool
+
+
+def _kind(pair: Pair, config: RunConfig, tokens: int, meter: bool) -> Kind:
+    """For a text of at most ``tokens`` tokens, the prompt included."""
+    nodes, passes = config.drafter.tree.tokens if config.drafter.tree else config.drafter.k, config.passes
+    if passes is not None:
+        spare = _spare(passes.rows)
+        room = Room(min(passes.width - spare, pair.context), spare, passes.rows, whole=True)
+    elif pair.graphs:
+        room = Room(min(_up(tokens, _WIDTHS), pair.context), nodes + 1, whole=True)
+    else:
+        room = Room(tokens, nodes + 1)
+    return Kind(
+        config.drafter, config.rule.name, tuple(sorted(config.rule.parameters.items())), config.sampling, room, meter
     )
 
 
-def _drafter(pair: Pair, config: RunConfig, target: ModelCache, tokens: int) -> Drafter:
-    drafter = config.drafter
+def _build(pair: Pair, kind: Kind) -> Engine:
+    head = pair.head if kind.drafter.kind == "eagle3" else None
+    target = open_cache(pair.target, kind.room, head.config.taps if head else ())
+    verifier = Verifier(target, RULES[kind.rule], dict(kind.parameters), kind.sampling, kind.drafter.mode, kind.meter)
+    return Engine(verifier, _drafter(pair, kind, target), pair.eos_ids, captures=pair.graphs)
+
+
+def _drafter(pair: Pair, kind: Kind, target: ModelCache) -> Drafter:
+    drafter, tokens = kind.drafter, kind.room.tokens
     if drafter.kind == "ngram":
-        return NgramDrafter(drafter.k, target.device)
+        return NgramDrafter(drafter.k)
     if drafter.kind == "eagle3" and pair.head is not None:
-        return Eagle3Drafter(pair.head, target, drafter.tree or TreeShape(drafter.k, drafter.k, 1), tokens)
+        shape = drafter.tree or TreeShape(drafter.k, drafter.k, 1)
+        return Eagle3Drafter(pair.head, target.features, shape, tokens, whole=pair.graphs)
     if drafter.kind == "model" and pair.draft is not None:
-        return ModelDrafter(pair.draft, tokens, drafter.k, drafter.mode, config.sampling, pair.vocabulary)
-    return NoDrafter(target.device)
+        return ModelDrafter(
+            pair.draft, tokens, drafter.k, drafter.mode, kind.sampling, pair.vocabulary, whole=pair.graphs
+        )
+    return NoDrafter()

@@ -9,15 +9,14 @@ from collections.abc import Sequence
 
 from transformers import PreTrainedModel
 
-from mars_core.decoder.cache import ModelCache, input_embedding, synchronise
-from mars_core.decoder.direct_cache import DirectCache, is_direct
+from mars_core.decoder.cache import ModelCache, Room, input_embedding, synchronise
+from mars_core.decoder.fast_cache import FastCache, is_fast
 from mars_core.decoder.modules_cache import ModulesCache
 from mars_core.decoder.prepare import prepare
 
-__all__ = ["ModelCache", "input_embedding", "open_cache", "prepare", "synchronise"]
+__all__ = ["ModelCache", "Room", "input_embedding", "is_fast", "open_cache", "prepare", "synchronise"]
 
 
-def open_cache(model: PreTrainedModel, tokens: int, nodes: int = 0, taps: Sequence[int] = ()) -> ModelCache:
-    """An empty cache for a text of ``tokens`` and ``nodes`` drafted tokens beside it: over the model's fast layers, where
-    ``prepare`` gave it some. ``taps``: layers whose inputs are kept."""
-    return (DirectCache if is_direct(model) else ModulesCache)(model, tokens, nodes, taps)
+def open_cache(model: PreTrainedModel, room: Room, taps: Sequence[int] = ()) -> ModelCache:
+    """An empty cache: over the model's fast layers, where ``prepare`` gave it some. ``taps``: layers whose inputs are kept."""
+    return (FastCache if is_fast(model) else ModulesCache)(model, room, taps)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from mars_core.decoder.linear import FastLinear, joined, settle
+from mars_core.decoder.linear import FastLinear, freeze, joined
 
 
 class Rotary(NamedTuple):
@@ -26,6 +26,10 @@ class Rotary(NamedTuple):
         """From cosines and sines [B or 1, n, d'], as transformers' rotary modules give them."""
         first, second = sin.chunk(2, -1)
         return Rotary(cos.unsqueeze(-2), torch.cat((-first, second), -1).unsqueeze(-2))
+
+    def at(self, positions: Tensor) -> Rotary:
+        """Those of ``positions`` [n]."""
+        return Rotary(self.cos.index_select(1, positions), self.sin.index_select(1, positions))
 
 
 class Norm(nn.Module):
@@ -41,7 +45,7 @@ class Norm(nn.Module):
         if self.plain:  # x / √(mean x² + ε) · w = x / hypot(|x|, √(nε)) · √n w: half the time of the library's own here
             self.weight = nn.Parameter(weight.detach() * math.sqrt(self.size), requires_grad=False)
             self.register_buffer("root", torch.tensor(math.sqrt(self.size * eps)), persistent=False)
-        settle(self)
+        freeze(self)
 
     def forward(self, x: Tensor) -> Tensor:
         if self.plain:
@@ -72,7 +76,7 @@ class Core(nn.Module):
         self.heads, self.qkv, self.output, self.norm = heads, qkv, output, norm
         self.up, self.down, self.activation, self.head_norm = up, down, activation, head_norm
         self.turned = heads.query + heads.key
-        settle(self)
+        freeze(self)
 
     def forward(
         self, read: Tensor, residual: Tensor, rotary: Rotary, mask: Tensor | None, cache: Any, at: int
@@ -126,7 +130,7 @@ class FastLayer(nn.Module):
     def __init__(self, norm: Norm, core: Core, at: int) -> None:
         super().__init__()
         self.norm, self.core, self.at = norm, core, at
-        settle(self)
+        freeze(self)
 
     def forward(
         self, hidden_states: Tensor, attention_mask: Tensor | None = None, past_key_values: Any = None,

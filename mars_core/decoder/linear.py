@@ -1,22 +1,23 @@
 """Linear layers for the few rows of a decoding step.
 
 On a CPU in float32 a weight is packed once in the layout that oneDNN multiplies from; the plain product would pack it anew for
-every call. Elsewhere the layers stay what they are.
+every call. Elsewhere the layers stay what they are, but for the output layer of a model in half precision: logits are float32.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
 
-_product = torch.ops.mkldnn._linear_pointwise.default
-_product_and_sum = torch.ops.mkldnn._linear_pointwise.binary
-
 
 class PackedLinear(nn.Linear):
-    """A linear layer whose weight [out, in] lives in ``packed`` only: ``weight`` has its shape and no numbers."""
+    """A linear layer whose weight [out, in] lives in ``packed`` only: ``weight`` has its shape and dtype, and no numbers.
+
+    The product is that of float32, whatever the dtype of weight and input.
+    """
 
     packed: Tensor
 
@@ -24,18 +25,20 @@ class PackedLinear(nn.Linear):
         nn.Module.__init__(self)
         self.out_features, self.in_features = weight.shape
         self.weight = nn.Parameter(torch.empty_like(weight, device="meta"), requires_grad=False)
-        self.register_parameter("bias", None if bias is None else nn.Parameter(bias, requires_grad=False))
-        self.register_buffer("packed", torch.ops.mkldnn._reorder_linear_weight(weight.detach()), persistent=False)
-
-        settle(self)
+        self.register_parameter("bias", _parameter(None if bias is None else bias.float()))
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach().float())
+        self.register_buffer("packed", packed, persistent=False)
+        self._product: Any = torch.ops.mkldnn._linear_pointwise.default
+        self._product_and_sum: Any = torch.ops.mkldnn._linear_pointwise.binary
+        freeze(self)
 
     def forward(self, input: Tensor) -> Tensor:
-        product: Tensor = _product(input, self.packed, self.bias, "none", [], "")
+        product: Tensor = self._product(input.float(), self.packed, self.bias, "none", [], "")
         return product
 
     def added(self, input: Tensor, to: Tensor) -> Tensor:
-        """The product and ``to``, in one operation."""
-        total: Tensor = _product_and_sum(input, to, self.packed, self.bias, "add")
+        """The product and ``to``, in one operation. float32 only."""
+        total: Tensor = self._product_and_sum(input, to, self.packed, self.bias, "add")
         return total
 
 
@@ -46,23 +49,38 @@ class PlainLinear(nn.Linear):
         nn.Module.__init__(self)
         self.out_features, self.in_features = weight.shape
         self.weight = nn.Parameter(weight, requires_grad=False)
-        self.register_parameter("bias", None if bias is None else nn.Parameter(bias, requires_grad=False))
-        settle(self)
+        self.register_parameter("bias", _parameter(bias))
+        freeze(self)
 
     def added(self, input: Tensor, to: Tensor) -> Tensor:
         return to + self.forward(input)
 
 
+class WideLinear(PlainLinear):
+    """An output layer in half precision whose sums are not rounded to it: float32 logits. CUDA only."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        rows = torch.mm(input.reshape(-1, self.in_features), self.weight.t(), out_dtype=torch.float32)
+        if self.bias is not None:
+            rows += self.bias
+        return rows.view(*input.shape[:-1], self.out_features)
+
+
 FastLinear = PackedLinear | PlainLinear
 
 
-def settle(module: nn.Module) -> None:
+def freeze(module: nn.Module) -> None:
     """Makes weights and parts plain attributes: to find them the way of ``nn.Module`` costs as much as a small operation."""
     vars(module).update({**module._parameters, **module._buffers, **module._modules})
 
 
+def is_plain(layer: object) -> TypeGuard[nn.Linear]:
+    """Whether a layer is a product with a weight in floating point: no subclass, which may compute something else, and not quantised."""
+    return type(layer) is nn.Linear and type(layer.weight.data) is Tensor and layer.weight.is_floating_point()
+
+
 def joined(layers: Sequence[nn.Linear]) -> FastLinear:
-    """One layer that computes what ``layers`` compute of the same input, side by side."""
+    """One layer that computes what ``layers``, all of them plain, compute of the same input, side by side."""
     weight = torch.cat([layer.weight.detach() for layer in layers]) if len(layers) > 1 else layers[0].weight.detach()
     biases = [layer.bias for layer in layers]
     bias = None
@@ -76,9 +94,27 @@ def pack(model: nn.Module) -> None:
     """Packs every plain linear layer of ``model``, in place, where that is of use."""
     for parent in list(model.modules()):
         for name, layer in list(parent.named_children()):
-            if type(layer) is nn.Linear and packable(layer.weight):
+            if is_plain(layer) and packable(layer.weight):
                 setattr(parent, name, PackedLinear(layer.weight, layer.bias))
 
 
+def float32_output(layer: nn.Module) -> nn.Module:
+    """A model's output layer, such that its logits are float32: a plain one is replaced."""
+    if not is_plain(layer) or layer.weight.dtype in (torch.float32, torch.float64):
+        return layer
+    if layer.weight.device.type == "cuda":
+        return WideLinear(layer.weight.detach(), layer.bias)
+    return PackedLinear(layer.weight, layer.bias) if _can_pack() else layer
+
+
 def packable(weight: Tensor) -> bool:
-    return weight.device.type == "cpu" and weight.dtype == torch.float32 and torch.backends.mkldnn.is_available()
+    return weight.device.type == "cpu" and weight.dtype == torch.float32 and _can_pack()
+
+
+def _can_pack() -> bool:
+    """Whether oneDNN is part of this build of torch (not of those for macOS on ARM)."""
+    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+def _parameter(value: Tensor | None) -> nn.Parameter | None:
+    return None if value is None else nn.Parameter(value, requires_grad=False)

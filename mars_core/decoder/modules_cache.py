@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from mars_core.decoder.cache import ModelCache
-from mars_core.decoder.store import FixedLayer, fixed_cache
+from mars_core.decoder.cache import ModelCache, Room, input_embedding
+from mars_core.decoder.positions import Place, PositionIndex
+from mars_core.decoder.store import ModulesStore
 
 
 class ModulesCache(ModelCache):
@@ -19,54 +20,42 @@ class ModulesCache(ModelCache):
 
     path = "transformers' modules, eager"
 
-    def __init__(self, model: PreTrainedModel, tokens: int, nodes: int, taps: Sequence[int]) -> None:
-        super().__init__(model, taps)
+    def __init__(self, model: PreTrainedModel, room: Room, taps: Sequence[int] = ()) -> None:
+        config = model.config.get_text_config(decoder=True)
+        self._kinds = set(getattr(config, "layer_types", None) or ())
+        window = None if self._kinds == {"full_attention"} else getattr(config, "sliding_window", None)
+        like = input_embedding(model).weight.new_empty(0, dtype=model.dtype)
+        super().__init__(model, room, taps, PositionIndex(room.capacity, like, window=window, whole=room.whole))
         self._model = model
-        self._cache = fixed_cache(tokens + nodes + 1)
+        self._store = ModulesStore(room.capacity)
 
-    def _pass(self, ids: Tensor, tree: tuple[Tensor, Tensor] | None, logits: int) -> Tensor:
-        options: dict[str, Any] = {"logits_to_keep": logits}
-        if tree is not None:
-            depths, sees = tree
-            options = {"attention_mask": self._mask(sees, depths), "position_ids": (self.length + depths)[None]}
-        with self._tapped():
+    def move(self, rows: Tensor, slots: Tensor) -> None:
+        self._store.move(rows, slots)
+
+    def _pass(self, ids: Tensor, place: Place, logits: int) -> tuple[Tensor, Tensor]:
+        self._store.under_way.place = place
+        options: dict[str, Any] = {}
+        if not place.tight:
+            options = {"attention_mask": self._mask(place), "position_ids": place.positions[None]}
+        with self._tapped() as found:
             output = self._model(
-                input_ids=ids[None], past_key_values=self._cache, use_cache=True, return_dict=True, **options
-            )
-        self.length += len(ids)
-        rows: Tensor = output.logits[0].float()
-        return rows
+                input_ids=ids[None], past_key_values=self._store, use_cache=True, return_dict=True,
+                logits_to_keep=logits, **options,
+            )  # fmt: skip
+        features = [found[tap].to(self.device) for tap in self._taps]
+        return output.logits[0].float(), torch.cat(features, -1) if self._taps else self.features
 
-    def _crop(self, count: int) -> None:
-        self._cache.crop(-count)
-
-    def move(self, path: Sequence[int], start: int) -> None:
-        for layer in self._cache.layers:
-            assert isinstance(layer, FixedLayer)
-            layer.move(path, start)
-
-    def _mask(self, sees: Tensor, depths: Tensor) -> Tensor | dict[str, Tensor]:
-        """Additive [1, 1, N + 1, length + N + 1]: 0 where a node looks. A sliding window is cut here, since the cache keeps all."""
-        lowest = torch.finfo(self._model.dtype).min
-        positions = self.length + depths
-        mask = depths.new_full((len(depths), self.length + len(depths)), 0, dtype=self._model.dtype)
-        mask[:, self.length :].masked_fill_(~sees, lowest)
-        window = getattr(self._model.config, "sliding_window", None)
-        kinds = set(getattr(self._model.config, "layer_types", None) or ())
-        if window is None or kinds == {"full_attention"}:
-            return mask[None, None]
-        places = torch.cat([torch.arange(self.length, device=depths.device), positions])
-        cut = mask.masked_fill(positions[:, None] - places >= window, lowest)[None, None]
-        return {"full_attention": mask[None, None], "sliding_attention": cut} if kinds else cut
+    def _mask(self, place: Place) -> Tensor | dict[str, Tensor]:
+        """Additive [1, 1, n, width], by kind of layer where there are several."""
+        assert place.full is not None and place.windowed is not None
+        full, windowed = place.full[None, None], place.windowed[None, None]
+        return {"full_attention": full, "sliding_attention": windowed} if self._kinds else windowed
 
     @contextmanager
-    def _tapped(self) -> Iterator[None]:
-        """Copies what enters the tapped layers; hooks live as long as one forward pass, so that a model may serve many runs."""
-        if not self._taps:
-            yield
-            return
+    def _tapped(self) -> Iterator[dict[int, Tensor]]:
+        """What enters the tapped layers; hooks live as long as one forward pass, so that a model may serve many runs."""
         found: dict[int, Tensor] = {}
-        layers = self._model.get_decoder().layers
+        layers: Any = self._model.get_decoder().layers if self._taps else ()
 
         def hook(tap: int) -> Any:
             def take(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -76,8 +65,7 @@ class ModulesCache(ModelCache):
 
         handles = [layers[tap].register_forward_pre_hook(hook(tap), with_kwargs=True) for tap in self._taps]
         try:
-            yield
+            yield found
         finally:
             for handle in handles:
                 handle.remove()
-        self.features = torch.cat([found[tap].to(self.device) for tap in self._taps], -1)

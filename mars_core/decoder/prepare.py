@@ -12,26 +12,26 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from mars_core.decoder.layer import FastLayer, Heads, Rotary, core_of, norm_of
-from mars_core.decoder.linear import pack
+from mars_core.decoder.linear import float32_output, is_plain, pack
 
 _FAMILY = {"LlamaForCausalLM", "MistralForCausalLM", "Phi3ForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 _TRIED = 7  # tokens
-_TOLERANCE = {
-    torch.float32: 1e-4,
-    torch.float64: 1e-4,
-    torch.float16: 0.02,
-    torch.bfloat16: 0.1,
-}  # root mean square, relative
+# Largest difference of what a layer adds to its input: root mean square, relative.
+_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-4, torch.float16: 0.02, torch.bfloat16: 0.05}
 
 
 @torch.no_grad()
-def prepare(model: PreTrainedModel) -> None:
-    """Replaces layers of the Llama family, unless the first one computes something else than its stand-in."""
+def prepare(model: PreTrainedModel, *, fast: bool = True) -> None:
+    """Replaces the layers of the Llama family, unless one of them is quantised, lies on another device or computes something else
+    than its stand-in. Logits of every model in half precision leave its output layer in float32."""
     decoder: Any = model.get_decoder()
-    if type(model).__name__ in _FAMILY and _on_one_device(model) and _agrees(decoder, _layer_of(decoder.layers[0], 0)):
+    if fast and type(model).__name__ in _FAMILY and _on_one_device(model) and all(map(_fits, _tried(decoder))):
         for at, layer in enumerate(decoder.layers):
             decoder.layers[at] = _layer_of(layer, at)  # one by one, so that memory holds one layer twice at most
         decoder.norm = norm_of(decoder.norm)
+    output = model.get_output_embeddings()
+    if output is not None and (wide := float32_output(output)) is not output:
+        model.set_output_embeddings(wide)
     pack(model)
 
 
@@ -48,15 +48,24 @@ def _layer_of(layer: Any, at: int) -> FastLayer:
     )
 
 
-def _agrees(decoder: Any, fast: FastLayer) -> bool:
-    """Whether the first layer and its stand-in make the same of the same random hidden states."""
-    layer, weight = decoder.layers[0], decoder.embed_tokens.weight
-    source = torch.Generator().manual_seed(0)
-    hidden = torch.randn(1, _TRIED, weight.shape[1], generator=source).to(weight)
+def _tried(decoder: Any) -> Any:
+    """Each layer with the same random hidden states, and where they stand."""
+    weight = decoder.embed_tokens.weight
+    hidden = torch.randn(1, _TRIED, weight.shape[1], generator=torch.Generator().manual_seed(0)).to(weight)
     positions = torch.arange(_TRIED, device=weight.device)
     mask = torch.full((_TRIED, _TRIED), torch.finfo(weight.dtype).min).triu(1).to(weight)[None, None]
-    cos, sin = decoder.rotary_emb(hidden, positions[None])
-    wanted: Tensor = layer(hidden, attention_mask=mask, position_ids=positions[None], position_embeddings=(cos, sin))
-    found = fast.step(hidden, Rotary.of(cos, sin), mask, None)
+    rotary = decoder.rotary_emb(hidden, positions[None])
+    return ((layer, hidden, positions[None], mask, rotary) for layer in decoder.layers)
+
+
+def _fits(tried: tuple[Any, Tensor, Tensor, Tensor, tuple[Tensor, Tensor]]) -> bool:
+    """Whether a layer is plain, and adds the same to hidden states as its stand-in."""
+    layer, hidden, positions, mask, rotary = tried
+    parts = (*layer.self_attn.named_children(), *layer.mlp.named_children())
+    if not all(is_plain(part) for name, part in parts if name.endswith("_proj")):
+        return False
+    wanted: Tensor = layer(hidden, attention_mask=mask, position_ids=positions, position_embeddings=rotary)
+    found = _layer_of(layer, 0).step(hidden, Rotary.of(*rotary), mask, None)
+    added = wanted.double() - hidden.double()
     error = (found.double() - wanted.double()).square().mean().sqrt()
-    return bool(error <= _TOLERANCE[weight.dtype] * wanted.double().square().mean().sqrt())
+    return bool(error <= _TOLERANCE[hidden.dtype] * added.square().mean().sqrt())

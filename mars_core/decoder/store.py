@@ -1,8 +1,7 @@
-"""Keys and values of a run, in memory that is taken once."""
+"""Keys and values of a run, in memory that is taken once: what a pass writes and sees is said by its Place."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
@@ -10,52 +9,53 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
-from mars_core.decoder.spans import Span
+from mars_core.decoder.positions import Place
 
 
 class Store:
-    """One tensor for all layers of one shape: [2, layers, key heads, capacity, d]. Rows are written where ``span`` says."""
+    """One tensor for all layers of one shape: [2, layers, key heads, capacity, d]."""
 
-    span: Span
+    place: Place  # of the pass under way
 
     def __init__(
         self, layers: int, heads: int, capacity: int, size: int, dtype: torch.dtype, device: torch.device
     ) -> None:
         self._all = torch.zeros(2, layers, heads, capacity, size, dtype=dtype, device=device)
-        self._keys, self._values = self._all.unsqueeze(2)  # [layers, 1, key heads, capacity, d] each
-        self._layers = list(zip(self._keys, self._values, strict=True))
+        self._layers = list(
+            zip(*self._all.unsqueeze(2), strict=True)
+        )  # keys and values [1, key heads, capacity, d] each
 
     def update(self, keys: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
-        """Keys and values [1, key heads, n, d] of the pass's tokens → those of all rows of the span."""
-        slots, width = self.span.slots, self.span.width
+        """Keys and values [1, key heads, n, d] of the pass's tokens → those of all positions that it looks at."""
         stored_keys, stored_values = self._layers[layer]
-        stored_keys.index_copy_(2, slots, keys)
-        stored_values.index_copy_(2, slots, values)
-        return stored_keys[:, :, :width], stored_values[:, :, :width]
+        stored_keys.index_copy_(2, self.place.slots, keys)
+        stored_values.index_copy_(2, self.place.slots, values)
+        return stored_keys[:, :, : self.place.width], stored_values[:, :, : self.place.width]
 
-    def move(self, rows: Tensor, start: int) -> None:
-        """Copies ``rows`` [n] to the rows from ``start`` on, in every layer."""
-        self._all[..., start : start + len(rows), :] = self._all.index_select(-2, rows)
-
-    def move_to(self, rows: Tensor, slots: Tensor) -> None:
+    def move(self, rows: Tensor, slots: Tensor) -> None:
         """Copies ``rows`` [n] to ``slots`` [n], in every layer."""
         self._all.index_copy_(-2, slots, self._all.index_select(-2, rows))
 
 
-class FixedLayer(DynamicLayer):
+class PassUnderWay:
+    """What the layers of a ``ModulesStore`` know of a pass; ``place.start`` is a number of the host."""
+
+    place: Place
+
+
+class LayerStore(DynamicLayer):
     """A layer of transformers' cache that keeps every position, in memory that is taken once."""
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, under_way: PassUnderWay) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._capacity = capacity
+        self._capacity, self._pass = capacity, under_way
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         super().lazy_initialization(key_states, value_states)
         self._room = [
-            states.new_empty(*states.shape[:-2], self._capacity, states.shape[-1])
+            states.new_zeros(*states.shape[:-2], self._capacity, states.shape[-1])
             for states in (key_states, value_states)
         ]
-        self._show(0)
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *_args: object, **_kwargs: object
@@ -65,26 +65,29 @@ class FixedLayer(DynamicLayer):
         start = self.get_seq_length()
         for room, states in zip(self._room, (key_states, value_states), strict=True):
             room[..., start : start + states.shape[-2], :] = states
-        return self._show(start + key_states.shape[-2])
-
-    def crop(self, tokens_to_remove: int) -> None:
-        if self.is_initialized:
-            self._show(self.get_seq_length() + tokens_to_remove)
-
-    def move(self, path: Sequence[int], start: int) -> None:
-        """Copies the rows at ``start`` + path to the rows from ``start`` on."""
-        rows = torch.tensor(path, device=self.device) + start
-        for stored in self._room:
-            stored[..., start : start + len(path), :] = stored[..., rows, :]
-
-    def _show(self, length: int) -> tuple[Tensor, Tensor]:
-        keys, values = (room[..., :length, :] for room in self._room)
+        keys, values = (room[..., : self._pass.place.width, :] for room in self._room)
         self.keys, self.values = keys, values
         return keys, values
 
+    def get_seq_length(self) -> int:
+        return cast(int, self._pass.place.start)
 
-def fixed_cache(capacity: int) -> DynamicCache:
+    def move(self, rows: Tensor, slots: Tensor) -> None:
+        """Copies ``rows`` [n] to ``slots`` [n]."""
+        for stored in self._room:
+            stored.index_copy_(-2, slots, stored.index_select(-2, rows))
+
+
+class ModulesStore(DynamicCache):
     """A cache for transformers' own forward pass. A sliding window is left to the mask, so that every rollback is exact."""
-    cache = DynamicCache()
-    cache.layer_class_to_replicate = cast(Any, lambda: FixedLayer(capacity))  # called where a layer is first written to
-    return cache
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__()
+        self.under_way = under_way = PassUnderWay()
+        # Called where a layer is first written to.
+        self.layer_class_to_replicate = cast(Any, lambda: LayerStore(capacity, under_way))
+
+    def move(self, rows: Tensor, slots: Tensor) -> None:
+        """Copies ``rows`` [n] to ``slots`` [n], in every layer."""
+        for layer in self.layers:
+            cast(LayerStore, layer).move(rows, slots)

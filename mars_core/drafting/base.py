@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
+from mars_core.decoder.positions import Start
 from mars_core.verification import Draft
+
+
+class Inputs(NamedTuple):
+    """What a draft is made from: numbers of the host that go to the device together."""
+
+    size: int  # tokens of the text to be drafted; at most what was asked for
+    start: int  # position of the drafter's own cache at which it goes on
+    numbers: Sequence[int] = ()
 
 
 class Drafter(Protocol):
@@ -17,33 +26,19 @@ class Drafter(Protocol):
     def longest(self) -> int:
         """How many tokens of the text it can draft in one step."""
 
-    def prefill(self, ids: Sequence[int]) -> None:
-        """Reads the prompt of a new run; what an earlier run left is forgotten."""
-
-    def propose(self, ids: Sequence[int], limit: int, u: Tensor) -> Draft:
-        """Proposes at most ``limit`` tokens (0 is allowed) to follow ``ids``; u [limit + 1, 3] from the next position on."""
-
-    def commit(self, path: Sequence[int]) -> None:
-        """Of the nodes just proposed those of ``path``, from the root (0) on, are in the text; the others never were."""
-
-
-class FixedDrafter(Drafter, Protocol):
-    """A drafter whose drafts of full size can be made by the same device operations every time, and so be recorded."""
-
     @property
-    def branches(self) -> bool:
-        """Whether it drafts trees."""
+    def computes(self) -> bool:
+        """Whether ``draft`` is work for the device."""
 
-    @property
-    def ahead(self) -> int:
-        """Rows of its own cache that a draft may take beyond the text."""
+    def begin(self, ids: Sequence[int], features: Tensor) -> None:
+        """Reads the prompt of a new run; what an earlier run left is forgotten. ``features`` [len(ids) - 1, taps · T]: the target's."""
 
-    def numbers(self, ids: Sequence[int]) -> list[int] | None:
-        """What ``fixed`` must be told for a full draft after ``ids``, always as many numbers; None: propose must be asked."""
+    def inputs(self, ids: Sequence[int], limit: int) -> Inputs:
+        """For a draft of at most ``limit`` ≥ 1 tokens after ``ids``."""
 
-    def fixed(self, told: Tensor, u: Tensor, width: int) -> Draft:
-        """The draft that ``propose`` would make, from ``told`` and u on the device, without the host; may be called several times
-        for one draft. ``width``: rows of a cache that may be in use."""
+    def draft(self, size: int, start: Start, numbers: Tensor, u: Tensor) -> Draft:
+        """The draft, of ``Inputs`` on the device; u [size + 1, 3] from the next position on. Device operations alone, whose shapes
+        follow from ``size`` and the number of ``numbers``; the same ones may be asked for again."""
 
-    def commit_fixed(self, ids: Sequence[int], path: Sequence[int]) -> None:
-        """As ``commit``, after a draft of ``fixed``; ``ids`` as they were told to ``numbers``."""
+    def commit(self, ids: Sequence[int], path: Sequence[int]) -> None:
+        """Of the nodes drafted after ``ids`` those of ``path``, from the root (0) on, are in the text; the others never were."""

@@ -12,10 +12,9 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from mars_core.decoder import ModelCache
-from mars_core.decoder.direct_cache import DirectCache
-from mars_core.decoder.spans import fixed
-from mars_core.drafting.none import without_draft
+from mars_core.decoder import Room
+from mars_core.decoder.positions import Start
+from mars_core.drafting.base import Inputs
 from mars_core.eagle3.cache import HeadCache
 from mars_core.eagle3.head import Eagle3Head
 from mars_core.sampling import lowest_argmax
@@ -24,94 +23,67 @@ from mars_core.verification import Draft, chain_draft
 
 
 class Eagle3Drafter:
-    """Reads the features of ``target``'s latest pass, which must tap the head's layers. ``shape`` with top_k 1 drafts chains.
+    """Reads ``features`` [rows, taps · T], where the target leaves those of its latest pass. ``shape`` with top_k 1 drafts chains.
 
-    For texts of at most ``tokens``.
+    For texts of at most ``tokens``. ``whole``: every draft of full depth is made by the same operations, whatever was kept before.
     """
 
-    def __init__(self, head: Eagle3Head, target: ModelCache, shape: TreeShape, tokens: int) -> None:
-        self._head = head
-        self._target = target
-        self._shape = shape
-        self.branches = min(shape.top_k, head.config.draft_vocabulary) > 1
-        self.ahead = (shape.top_k + 1) * (shape.depth + 1)
-        self._cache = HeadCache(head, tokens, self.ahead)
-        self._pending: Tensor | None = None  # features [n, taps · T] of the entries that are not cached yet
-        self._kept: list[int] | None = None  # the same after a fixed draft, as rows of the target's fixed features
+    computes = True
 
-    @property
-    def longest(self) -> int:
-        return self._shape.depth
+    def __init__(
+        self, head: Eagle3Head, features: Tensor, shape: TreeShape, tokens: int, *, whole: bool = False
+    ) -> None:
+        self._head, self._features, self._shape, self._whole = head, features, shape, whole
+        self.longest = shape.depth
+        self._cache = HeadCache(head, Room(tokens, (shape.top_k + 1) * (shape.depth + 1), whole=whole))
+        self._length = 0  # entries that are cached
+        self._kept: Sequence[int] = ()  # rows of the features, of the entries that are still to be cached
 
-    def prefill(self, ids: Sequence[int]) -> None:
-        """Entry i needs the features of token i and the id of token i + 1; the last one is left to the first proposal."""
-        self._cache.length, self._pending, self._kept = 0, None, None
+    def begin(self, ids: Sequence[int], features: Tensor) -> None:
+        """Entry i needs the features of token i and the id of token i + 1; the last one is left to the first draft."""
+        self._length, self._kept = max(0, len(ids) - 2), ()
         if len(ids) > 1:
-            features = self._features()
-            self._pending = features[-1:].clone()
-            if len(features) > 1:
-                self._cache.extend(torch.tensor(ids[1:-1], device=features.device), self._head.fuse(features[:-1]))
+            self._features[:1] = features[-1:]
+            self._kept = (0,)
+        if len(ids) > 2:
+            self._cache.read(torch.tensor(ids[1:-1], device=features.device), self._head.fuse(features[:-1]))
 
-    def propose(self, ids: Sequence[int], limit: int, u: Tensor) -> Draft:
-        depth = min(self._shape.depth, limit)
-        if self._kept is not None:
-            self._pending, self._kept = self._features()[self._kept], None
-        if depth == 0 or self._pending is None:
-            return without_draft(ids, self._target.device)
-        following = torch.tensor(ids[len(ids) - len(self._pending) :], device=self._target.device)
-        output = self._cache.extend(following, self._head.fuse(self._pending))[-1:]
-        self._pending = None
-        return self._grow(output, following[-1:], depth)
+    def inputs(self, ids: Sequence[int], limit: int) -> Inputs:
+        """How many entries are to be cached, and of each its row of the features and the id that follows; if ``whole``, filled up to
+        as many as there can be. After a prompt of one token there is none, and no draft."""
+        count = len(self._kept)
+        filled = [0] * (self._shape.depth + 1 - count if self._whole else 0)
+        numbers = [count, *self._kept, *filled, *ids[len(ids) - count :], *filled]
+        return Inputs(min(limit, self.longest) if count else 0, self._length, numbers)
 
-    def commit(self, path: Sequence[int]) -> None:
+    def draft(self, size: int, start: Start, numbers: Tensor, u: Tensor) -> Draft:
+        room = len(numbers) // 2
+        count, rows, following = numbers.split((1, room, room))
+        outputs = self._cache.extend(following, self._head.fuse(self._features.index_select(0, rows)), start)
+        if self._whole:
+            last, start = count - 1, (start + count)[0]
+            outputs, following = outputs.index_select(0, last), following.index_select(0, last)
+        else:
+            start = start + room
+        return self._grow(outputs[-1:], following[-1:], start, size)
+
+    def commit(self, ids: Sequence[int], path: Sequence[int]) -> None:
         """The kept nodes' features are the target's own now."""
-        rows = self._features()[list(path)]
-        self._pending = rows if self._pending is None else torch.cat([self._pending, rows])
+        self._length, self._kept = len(ids) - 1, path
 
-    def numbers(self, ids: Sequence[int]) -> list[int] | None:
-        """Entries cached, entries to come, and of these, filled up to the longest path: rows of the features, ids that follow."""
-        if not isinstance(self._target, DirectCache) or (self._pending is None and self._kept is None):
-            return None
-        if self._kept is None:
-            assert self._pending is not None
-            self._kept = list(range(len(self._pending)))
-            self._target.fixed_features[: len(self._pending)] = self._pending
-            self._pending = None
-        count, room = len(self._kept), self._shape.depth + 1
-        filled = [0] * (room - count)
-        return [self._cache.length, count, *self._kept, *filled, *ids[len(ids) - count :], *filled]
-
-    def fixed(self, told: Tensor, u: Tensor, width: int) -> Draft:
-        base, count, rows, following = told.split((1, 1, *[self._shape.depth + 1] * 2))
-        assert isinstance(self._target, DirectCache)
-        entries = self._head.fuse(self._target.fixed_features.index_select(0, rows))
-        with fixed(self._cache, base[0], width):
-            outputs = self._cache.extend(following, entries)
-        with fixed(self._cache, (base + count)[0], width):
-            last = count - 1
-            return self._grow(outputs.index_select(0, last), following.index_select(0, last), self._shape.depth)
-
-    def commit_fixed(self, ids: Sequence[int], path: Sequence[int]) -> None:
-        self._cache.length = len(ids) - 1
-        self._kept = list(path)
-
-    def _grow(self, output: Tensor, root: Tensor, depth: int) -> Draft:
-        """The draft after ``root`` [1], whose entry came out as ``output`` [1, H]; nothing in it returns to the host."""
+    def _grow(self, output: Tensor, root: Tensor, start: Start, depth: int) -> Draft:
+        """The draft after ``root`` [1], whose entry came out as ``output`` [1, H]; drafted entries stand from ``start`` on."""
         top_k = min(self._shape.top_k, self._head.config.draft_vocabulary)
         if top_k == 1:
-            return _chain(self._head, self._cache, output, root, depth)
-        growth = _Growth(self._head, self._cache, top_k)
+            return _chain(self._head, self._cache, output, root, start, depth)
+        growth = _Growth(self._head, self._cache, start, top_k)
         growth.begin(output)
         for _ in range(depth - 1):
             growth.deepen()
         return growth.tree(root, self._shape.tokens, depth)
 
-    def _features(self) -> Tensor:
-        assert self._target.features is not None
-        return self._target.features
 
-
-def _chain(head: Eagle3Head, cache: HeadCache, output: Tensor, root: Tensor, depth: int) -> Draft:
+def _chain(head: Eagle3Head, cache: HeadCache, output: Tensor, root: Tensor, start: Start, depth: int) -> Draft:
     """The likeliest token at every depth."""
     drafted, rows = [root], []
     for ahead in range(depth):
@@ -119,7 +91,7 @@ def _chain(head: Eagle3Head, cache: HeadCache, output: Tensor, root: Tensor, dep
         drafted.append(head.target_ids(lowest_argmax(logits)))
         rows.append(logits)
         if ahead < depth - 1:
-            output = cache.draft_next(drafted[-1], hidden, ahead)
+            output = cache.extend(drafted[-1], hidden, start + ahead)
     law = torch.cat(rows).float().softmax(-1)
     places = head.target_ids(torch.arange(law.shape[-1], device=law.device))
     whole = law.new_zeros(len(law), head.config.target_vocabulary).index_copy_(-1, places, law)
@@ -130,8 +102,8 @@ def _chain(head: Eagle3Head, cache: HeadCache, output: Tensor, root: Tensor, dep
 class _Growth:
     """One tree as it grows. Candidates are numbered in the order in which they were found, parents before children."""
 
-    def __init__(self, head: Eagle3Head, cache: HeadCache, width: int) -> None:
-        self._head, self._cache, self._width = head, cache, width
+    def __init__(self, head: Eagle3Head, cache: HeadCache, start: Start, width: int) -> None:
+        self._head, self._cache, self._start, self._width = head, cache, start, width
         # A tensor a depth: of every candidate its draft id, summed log-probability and log-probability [n · width], and the numbers
         # of the nodes [n] that were expanded.
         self._found_ids: list[Tensor] = []
@@ -152,7 +124,7 @@ class _Growth:
         """Expands the best nodes of the depth found last."""
         self._sees = torch.cat([self._sees, self._own], -1)
         ids = self._head.target_ids(self._ids)
-        self._grow(self._cache.draft(ids, self._hidden, len(self._found_ids) - 1, self._sees))
+        self._grow(self._cache.draft(ids, self._hidden, self._start, len(self._found_ids) - 1, self._sees))
 
     def _grow(self, output: Tensor) -> None:
         """Notes the best continuations of each expanded node, and takes the best of all as the next to be expanded."""

@@ -1,6 +1,6 @@
 """A small language model as drafter: K forwards that do not return to the host.
 
-Greedy drafts take its likeliest token; sampled drafts draw from its law q with the uniforms of the positions.
+Greedy drafts take its likeliest token; sampled drafts draw from its distribution q with the uniforms of the positions.
 """
 
 from __future__ import annotations
@@ -11,81 +11,61 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from mars_core.decoder import input_embedding, open_cache
-from mars_core.decoder.direct_cache import DirectCache
-from mars_core.decoder.spans import fixed
-from mars_core.drafting.none import without_draft
+from mars_core.decoder import Room, input_embedding, open_cache
+from mars_core.decoder.positions import Start
+from mars_core.drafting.base import Inputs
 from mars_core.sampling import Use, draw, lowest_argmax, shown_law, target_law
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification import Draft, chain_draft
 
 
 class ModelDrafter:
-    """``vocabulary``: ids below it are shared with the target; others are never proposed. For texts of at most ``tokens``."""
+    """``vocabulary``: ids below it are shared with the target; others are never proposed. For texts of at most ``tokens``.
 
-    branches = False
+    ``whole``: every draft of K tokens is made by the same operations, whatever was read before.
+    """
+
+    computes = True
 
     def __init__(
-        self, model: PreTrainedModel, tokens: int, k: int, mode: DraftMode, sampling: Sampling, vocabulary: int
-    ) -> None:
-        self.ahead = k + 1
-        self._cache = open_cache(model, tokens, self.ahead)
+        self, model: PreTrainedModel, tokens: int, k: int, mode: DraftMode, sampling: Sampling, vocabulary: int, *,
+        whole: bool = False,
+    ) -> None:  # fmt: skip
+        self.longest = k
+        self._cache = open_cache(model, Room(tokens, k, whole=whole))
         self._rows = input_embedding(model).num_embeddings
-        self._k = k
         self._sampled = mode is DraftMode.SAMPLED and sampling.temperature > 0
-        self._sampling = sampling
-        self._vocabulary = vocabulary
-        self._proposed_at = 0  # length of the sequence that the latest draft continues
+        self._sampling, self._vocabulary, self._whole = sampling, vocabulary, whole
+        self._length = 0  # ids that are cached
 
-    @property
-    def longest(self) -> int:
-        return self._k
+    def begin(self, ids: Sequence[int], features: Tensor) -> None:
+        self._length = len(ids) - 1
+        if self._length:
+            self._cache.read(torch.tensor(self._known(ids[:-1]), device=self._cache.device))
 
-    def prefill(self, ids: Sequence[int]) -> None:
-        self._cache.keep(0)
-        if len(ids) > 1:
-            self._cache.read(self._known(ids[:-1]))
+    def inputs(self, ids: Sequence[int], limit: int) -> Inputs:
+        """The root, and the ids to be read, which end with it: one or two, or always two if ``whole``."""
+        start = max(0, len(ids) - 2) if self._whole else self._length
+        return Inputs(min(limit, self.longest), start, [ids[-1], *self._known(ids[start:])])
 
-    def propose(self, ids: Sequence[int], limit: int, u: Tensor) -> Draft:
-        count = min(self._k, limit)
-        if count == 0:
-            return without_draft(ids, self._cache.device)
-        self._proposed_at = len(ids)
-        root = torch.tensor(ids[-1:], device=self._cache.device)
-        return self._draft(root, self._known(ids[self._cache.length :]), count, u)
-
-    def commit(self, path: Sequence[int]) -> None:
-        """The last drafted token was never fed, so a wholly kept draft leaves one id to read."""
-        self._cache.keep(self._proposed_at + len(path) - 1)
-
-    def numbers(self, ids: Sequence[int]) -> list[int] | None:
-        """The last two ids are read, of which the first one may be cached already."""
-        if not isinstance(self._cache, DirectCache) or len(ids) < 2:
-            return None
-        return [len(ids) - 2, *(min(id_, self._rows - 1) for id_ in ids[-2:]), ids[-1]]
-
-    def fixed(self, told: Tensor, u: Tensor, width: int) -> Draft:
-        assert isinstance(self._cache, DirectCache)
-        with fixed(self._cache, told[0], width):
-            return self._draft(told[3:4], told[1:3], self._k, u)
-
-    def commit_fixed(self, ids: Sequence[int], path: Sequence[int]) -> None:
-        self._cache.length = len(ids) + min(len(path) - 1, self._k - 1)
-
-    def _draft(self, root: Tensor, fed: Tensor, count: int, u: Tensor) -> Draft:
-        """``count`` tokens after ``root`` [1], where ``fed`` ends with it as the draft model may read it."""
-        drafted, rows = [root], []
-        for depth in range(count):
-            logits = self._cache.forward(fed, logits=1)[:, : self._vocabulary]
+    def draft(self, size: int, start: Start, numbers: Tensor, u: Tensor) -> Draft:
+        fed, drafted, rows = numbers[1:], [numbers[:1]], []
+        for depth in range(size):
+            logits = self._cache.forward(fed, start, logits=1)[:, : self._vocabulary]
+            start = start + len(fed)
             fed = self._choose(logits, u[depth : depth + 1, Use.DRAFT])
             drafted.append(fed)
             rows.append(logits)
         nodes, law = torch.cat(drafted), self._law(torch.cat(rows))
         return chain_draft(nodes, law.gather(-1, nodes[1:, None])[:, 0], law)
 
-    def _known(self, ids: Sequence[int]) -> Tensor:
+    def commit(self, ids: Sequence[int], path: Sequence[int]) -> None:
+        """The last drafted token was never fed, so a wholly kept draft leaves one id to read."""
+        self._length = len(ids) + min(len(path), self.longest) - 1
+
+    def _known(self, ids: Sequence[int]) -> list[int]:
         """The ids as the draft model may read them: one that only the target's (padded) embedding has becomes its last."""
-        return torch.tensor(ids, device=self._cache.device).clamp(max=self._rows - 1)
+        return [min(token, self._rows - 1) for token in ids]
 
     def _choose(self, logits: Tensor, u: Tensor) -> Tensor:
         """The drafted id [1] after logits [1, V]."""

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
-from mars_core.drafting.none import without_draft
-from mars_core.verification import Draft, chain_draft
+from mars_core.decoder.positions import Start
+from mars_core.drafting.base import Inputs
+from mars_core.verification import Draft, certain, chain_draft
 
 LONGEST = 3  # tokens of context that are looked up first, then one fewer, down to one
 
@@ -19,49 +19,30 @@ LONGEST = 3  # tokens of context that are looked up first, then one fewer, down 
 class NgramDrafter:
     """Keeps an index of where each n-gram was last followed by something: constant time a token."""
 
-    branches = False
-    ahead = 0
+    computes = False
 
-    def __init__(self, k: int, device: torch.device) -> None:
-        self._k = k
-        self._device = device
-        self.prefill(())
+    def __init__(self, k: int) -> None:
+        self.longest = k
+        self._forget()
 
-    @property
-    def longest(self) -> int:
-        return self._k
+    def begin(self, ids: Sequence[int], features: Tensor) -> None:
+        self._forget()
 
-    def prefill(self, ids: Sequence[int]) -> None:
+    def inputs(self, ids: Sequence[int], limit: int) -> Inputs:
+        self._index(ids)
+        found = next((at for at in map(self._last.get, self._contexts(ids)) if at is not None), len(ids))
+        drafted = list(ids[found : found + min(limit, self.longest)])
+        return Inputs(len(drafted), 0, [ids[-1], *drafted])
+
+    def draft(self, size: int, start: Start, numbers: Tensor, u: Tensor) -> Draft:
+        return chain_draft(numbers, certain(size, numbers.device))
+
+    def commit(self, ids: Sequence[int], path: Sequence[int]) -> None:
+        """Only committed ids are indexed."""
+
+    def _forget(self) -> None:
         self._last: dict[tuple[int, ...], int] = {}
         self._indexed = 0
-        self._index(ids)
-
-    def propose(self, ids: Sequence[int], limit: int, u: Tensor) -> Draft:
-        drafted = self._found(ids, min(self._k, limit))
-        if not drafted:
-            return without_draft(ids, self._device)
-        return self._draft(torch.tensor([ids[-1], *drafted], device=self._device))
-
-    def commit(self, path: Sequence[int]) -> None:
-        """Only committed ids are indexed."""
-
-    def numbers(self, ids: Sequence[int]) -> list[int] | None:
-        drafted = self._found(ids, self._k)
-        return [ids[-1], *drafted] if len(drafted) == self._k else None
-
-    def fixed(self, told: Tensor, u: Tensor, width: int) -> Draft:
-        return self._draft(told)
-
-    def commit_fixed(self, ids: Sequence[int], path: Sequence[int]) -> None:
-        """Only committed ids are indexed."""
-
-    def _found(self, ids: Sequence[int], count: int) -> list[int]:
-        self._index(ids)
-        found = next((at for at in map(self._last.get, self._contexts(ids)) if at is not None), None)
-        return [] if found is None else list(ids[found : found + count])
-
-    def _draft(self, nodes: Tensor) -> Draft:
-        return chain_draft(nodes, torch.ones(len(nodes) - 1, device=nodes.device))
 
     def _contexts(self, ids: Sequence[int]) -> list[tuple[int, ...]]:
         return [tuple(ids[-size:]) for size in range(min(LONGEST, len(ids)), 0, -1)]

@@ -4,44 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
-from mars_core.verification import Draft, chain_draft
-
-
-def without_draft(ids: Sequence[int], device: torch.device) -> Draft:
-    """The tree that is only its root."""
-    return chain_draft(torch.tensor(ids[-1:], device=device), torch.ones(0, device=device))
+from mars_core.decoder.positions import Start
+from mars_core.drafting.base import Inputs
+from mars_core.verification import Draft
 
 
 class NoDrafter:
-    """Proposes nothing."""
+    """Is never asked: it drafts at most 0 tokens."""
 
-    branches = False
-    ahead = 0
+    longest = 0
+    computes = False
 
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-
-    @property
-    def longest(self) -> int:
-        return 0
-
-    def prefill(self, ids: Sequence[int]) -> None:
+    def begin(self, ids: Sequence[int], features: Tensor) -> None:
         """Nothing to read."""
 
-    def propose(self, ids: Sequence[int], limit: int, u: Tensor) -> Draft:
-        return without_draft(ids, self._device)
+    def inputs(self, ids: Sequence[int], limit: int) -> Inputs:
+        return Inputs(0, 0)
 
-    def commit(self, path: Sequence[int]) -> None:
-        """Nothing to roll back."""
+    def draft(self, size: int, start: Start, numbers: Tensor, u: Tensor) -> Draft:
+        raise AssertionError("nothing is drafted")
 
-    def numbers(self, ids: Sequence[int]) -> list[int] | None:
-        return [ids[-1]]
-
-    def fixed(self, told: Tensor, u: Tensor, width: int) -> Draft:
-        return chain_draft(told, torch.ones(0, device=told.device))
-
-    def commit_fixed(self, ids: Sequence[int], path: Sequence[int]) -> None:
-        """Nothing to roll back."""
+    def commit(self, ids: Sequence[int], path: Sequence[int]) -> None:
+        """Nothing is cached."""

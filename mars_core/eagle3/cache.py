@@ -7,11 +7,11 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from mars_core.decoder.cache import CHUNK
-from mars_core.decoder.direct_cache import rotary_table
+from mars_core.decoder.cache import CHUNK, Room
+from mars_core.decoder.fast_cache import rotary_table
 from mars_core.decoder.layer import Heads, Rotary, core_of, norm_of
 from mars_core.decoder.linear import pack
-from mars_core.decoder.spans import HostRuler, Lines, Ruler, Span
+from mars_core.decoder.positions import Place, PositionIndex, Start
 from mars_core.decoder.store import Store
 from mars_core.eagle3.head import Eagle3Head, HeadLayer
 
@@ -43,46 +43,41 @@ def prepare_head(head: Eagle3Head) -> None:
 
 
 class HeadCache:
-    """Keys and values of a prepared head's entries, for a text of ``tokens`` and at most ``drafted`` entries at once.
+    """Keys and values of a prepared head's entries. Entries that it drafted stand behind those with features of the target, and are
+    written over by them."""
 
-    The first ``length`` are stable; drafted ones stand behind them until the next ``extend``.
-    """
-
-    def __init__(self, head: Eagle3Head, tokens: int, drafted: int) -> None:
+    def __init__(self, head: Eagle3Head, room: Room) -> None:
         layer = cast(nn.Module, head.layer)
         if not isinstance(layer, FastHeadLayer):
             raise TypeError("The head must be prepared: see prepare_head.")
         heads, like = layer.core.heads, head.embed_tokens.weight
         self._head, self._layer = head, layer
-        self.length = 0
-        self.lines = Lines(rotary_table(head.rotary, tokens, drafted, like), heads.query // heads.key)
-        self.ruler: Ruler = HostRuler(self.lines)
-        self._store = Store(1, heads.key, tokens + drafted, heads.size, like.dtype, like.device)
+        self._index = PositionIndex(room.capacity, like, group=heads.query // heads.key, whole=room.whole)
+        self._rotary = rotary_table(head.rotary, room, like)
+        self._store = Store(1, heads.key, room.capacity, heads.size, like.dtype, like.device)
 
-    def extend(self, ids: Tensor, hidden: Tensor) -> Tensor:
-        """Stable entries ids [n], hidden [n, H] after what is there → outputs [n, H]."""
-        outputs = []
+    def read(self, ids: Tensor, hidden: Tensor) -> None:
+        """The entries ids [n], hidden [n, H] of a prompt, ``CHUNK`` at a time."""
+        start = 0
         for chunk, states in zip(ids.split(CHUNK), hidden.split(CHUNK), strict=True):
-            outputs.append(self._through_layer(chunk, states, self.ruler.chain(self.length, len(chunk))))
-            self.length += len(chunk)
-        return torch.cat(outputs) if len(outputs) > 1 else outputs[0]
+            self._through_layer(chunk, states, self._index.chain(start, len(chunk), whole=False))
+            start += len(chunk)
 
-    def draft_next(self, ids: Tensor, hidden: Tensor, ahead: int) -> Tensor:
-        """One drafted entry of a chain, ids [1], hidden [1, H], after ``ahead`` others → outputs [1, H]."""
-        return self._through_layer(ids, hidden, self.ruler.chain(self.length + ahead, 1))
+    def extend(self, ids: Tensor, hidden: Tensor, start: Start) -> Tensor:
+        """Entries ids [n], hidden [n, H] at the positions from ``start`` on → outputs [n, H]."""
+        return self._through_layer(ids, hidden, self._index.chain(start, len(ids)))
 
-    def draft(self, ids: Tensor, hidden: Tensor, depth: int, sees: Tensor) -> Tensor:
-        """Drafted entries ids [n] at ``depth`` (0 is the first); ``sees`` [n, m] among the m drafted ones, which end with these
+    def draft(self, ids: Tensor, hidden: Tensor, start: Start, depth: int, sees: Tensor) -> Tensor:
+        """Drafted entries ids [n] at ``depth`` below ``start``; ``sees`` [n, m] among the m drafted ones, which end with these
         → outputs [n, H]."""
-        return self._through_layer(ids, hidden, self.ruler.tree(self.length, depth, sees))
+        return self._through_layer(ids, hidden, self._index.tree(start, depth, sees))
 
     def predict(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
         """Outputs [n, H] → hidden states to feed back [n, H] and draft logits [n, D]."""
         normed: Tensor = self._head.norm(outputs)
         return (normed if self._head.config.norm_output else outputs), self._head.lm_head(normed)
 
-    def _through_layer(self, ids: Tensor, hidden: Tensor, span: Span) -> Tensor:
-        self._store.span = span
-        return self._layer.step(self._head.embed_tokens(ids)[None], hidden[None], span.rotary, span.full, self._store)[
-            0
-        ]
+    def _through_layer(self, ids: Tensor, hidden: Tensor, place: Place) -> Tensor:
+        self._store.place = place
+        embedded, rotary = self._head.embed_tokens(ids)[None], self._rotary.at(place.positions)
+        return self._layer.step(embedded, hidden[None], rotary, place.full, self._store)[0]

@@ -1,27 +1,30 @@
-"""The loop: draft → one target pass → verdict → commit. Knows token ids only: no text, no screen, no database, no log.
+"""The loop: draft → one target pass → verdict → commit. Token ids only: no text, no screen, no database.
 
-Every emitted token belongs to a step: the prompt's last token is the root of the first one. Draws are indexed by output position.
+Every emitted token belongs to a step: the prompt's last token is the root of the first one. Draws are indexed by output position. A step
+is told its numbers in one copy to the device and answers in one copy back; in between the host decides nothing.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import cast
+from functools import partial
+from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 
-from mars_core.decoder import ModelCache, synchronise
-from mars_core.decoder.direct_cache import DirectCache
-from mars_core.drafting.base import Drafter, FixedDrafter
-from mars_core.engine.recording import FixedSteps
-from mars_core.rules.base import Rule
+from mars_core.decoder import synchronise
+from mars_core.drafting.base import Drafter, Inputs
+from mars_core.engine import capture
+from mars_core.engine.verifier import Verifier, root_alone
 from mars_core.sampling import step_uniforms, uniforms
-from mars_core.tree import ancestors
-from mars_core.types import DraftMode, Sampling
-from mars_core.verification import Draft, Verdict, judge, walk
+from mars_core.verification import Verdict, walk
+
+Outputs = TypeVar("Outputs")
 
 
 class InvalidLogitsError(RuntimeError):
@@ -38,41 +41,41 @@ class RawStep:
     eos: bool
     draft_s: float
     verify_s: float
-    set_up_s: float  # spent on recordings, no part of the two
+    set_up_s: float  # spent on captures, no part of the two
 
 
 class Engine:
-    """One run's parts, or those of runs one after the other. ``parameters`` are complete and valid. Without ``meter`` nothing is
-    measured but times and outcomes. ``fixed``: full steps are of fixed shape, and recorded on CUDA, where target and drafter can."""
+    """One run's parts, or those of runs one after the other. ``captures``: what steps with a full draft, or none, do on the device is
+    captured; target and drafter must look at all of their caches then."""
 
-    def __init__(
-        self, target: ModelCache, drafter: Drafter, rule: Rule, parameters: Mapping[str, float], sampling: Sampling,
-        mode: DraftMode, eos: Collection[int], *, meter: bool = True, fixed: bool = False,
-    ) -> None:  # fmt: skip
-        self.target, self.drafter = target, drafter
-        self._rule, self._parameters, self._sampling, self._mode = rule, parameters, sampling, mode
-        self._eos, self._meter = eos, meter
-        self._moves: tuple[int, ...] = ()  # the path of the latest tree, where it is still to be put in place
-        self._fixed: FixedSteps | None = None
-        if fixed and isinstance(target, DirectCache):
-            self._fixed = FixedSteps(target, cast(FixedDrafter, drafter), self._read, self._judge)
+    def __init__(self, verifier: Verifier, drafter: Drafter, eos: Collection[int], *, captures: bool = False) -> None:
+        self.drafter = drafter
+        self._verifier, self._target, self._eos = verifier, verifier.target, eos
+        self._captures = captures
+        self._captured: dict[Hashable, capture.Captured[Any]] = {}
+        self._path: tuple[int, ...] = ()  # of the latest tree, where it is still to be put in place
+        device, longest = self._target.device, drafter.longest
+        self._numbers = capture.PinnedBuffer(4 * longest + 8, torch.long, device)
+        self._u = capture.PinnedBuffer(3 * (longest + 1), torch.float64, device)
+        self._answer: capture.PinnedBuffer | None = None
+        self._set_up_s = 0.0  # of the step under way
 
     @property
     def path(self) -> str:
         """How steps are computed, for the run's record."""
-        if self._fixed is None:
-            return self.target.path
-        return "fast layers, CUDA graphs" if self.target.device.type == "cuda" else "fast layers, fixed shapes"
+        return "fast layers, CUDA graphs" if self._captures else self._target.path
 
     @torch.inference_mode()
-    def prefill(self, prompt: Sequence[int]) -> None:
-        """Begins a run: reads all of the prompt, given tokens included, but its last token, which is the root of the first step."""
-        self.target.keep(0)
-        self._moves = ()
-        if len(prompt) > 1:
-            self.target.read(torch.tensor(prompt[:-1], device=self.target.device))
-        self.drafter.prefill(prompt)
-        synchronise(self.target.device)
+    def prefill(self, prompt: Sequence[int], given: int = 0) -> None:
+        """Begins a run: reads all of the prompt, given tokens included, but its last token, which is the root of the first step. What
+        the run that wrote the ``given`` last tokens had read in steps is read in passes of their shape."""
+        self._path = ()
+        ids, begun = torch.tensor(prompt[:-1], dtype=torch.long, device=self._target.device), len(prompt) - 1 - given
+        features = self._target.read(ids[:begun])
+        if given:
+            features = torch.cat([features, self._target.reread(ids[begun:], begun)])
+        self.drafter.begin(prompt, features)
+        synchronise(self._target.device)
 
     def steps(self, prompt: Sequence[int], max_new_tokens: int, seed: int, given: int = 0) -> Iterator[RawStep]:
         """Steps until EOS or ``max_new_tokens``. Never drafts past the last token that may be emitted.
@@ -84,21 +87,23 @@ class Engine:
         end = given + max_new_tokens
         draws = uniforms(seed, end)
         while (position := len(ids) - first) < end:
-            limit = end - position - 1
-            u = step_uniforms(draws, seed, position, min(limit, self.drafter.longest) + 1)
-            step = self._step(ids, limit, u)
+            limit = min(end - position - 1, self.drafter.longest)
+            step = self._step(ids, limit, partial(step_uniforms, draws, seed, position))
             ids += step.emitted
             yield step
             if step.eos:
                 return
 
     @torch.inference_mode()
-    def _step(self, ids: list[int], limit: int, u: torch.Tensor) -> RawStep:
+    def _step(self, ids: Sequence[int], limit: int, uniforms_of: Callable[[int], Tensor]) -> RawStep:
+        """``uniforms_of``: from the number of places on, [places, 3]."""
         started = time.perf_counter()
-        verdict, draft_s, set_up_s = self._fixed_step(ids, limit, u) or self._free_step(ids, limit, u)
-        emitted = [int(verdict.nodes[node].id) for node in verdict.path[1:]] + [
-            int(verdict.nodes[verdict.path[-1]].emit)
-        ]
+        device = self._target.device
+        with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+            inputs = self.drafter.inputs(ids, limit) if limit else Inputs(0, 0)
+            verdict, draft_s = self._decide(ids, inputs, uniforms_of(inputs.size + 1))
+        emitted = [int(verdict.nodes[node].id) for node in verdict.path[1:]]
+        emitted.append(int(verdict.nodes[verdict.path[-1]].emit))
         end = next((at for at, token in enumerate(emitted, start=1) if token in self._eos), None)
         return RawStep(
             verdict=verdict,
@@ -106,49 +111,56 @@ class Engine:
             recovers=end is None or end == len(emitted),
             eos=end is not None,
             draft_s=draft_s,
-            verify_s=time.perf_counter() - started - set_up_s - draft_s,
-            set_up_s=set_up_s,
+            verify_s=time.perf_counter() - started - self._set_up_s - draft_s,
+            set_up_s=self._set_up_s,
         )
 
-    def _free_step(self, ids: list[int], limit: int, u: torch.Tensor) -> tuple[Verdict, float, float]:
-        """A step of any shape, the seconds until it was drafted, and those spent on recordings."""
-        started = time.perf_counter()
-        if self._moves:
-            self.target.move(self._moves, len(ids) - 1 - len(self._moves))
-            self._moves = ()
-        u = u.to(self.target.device)
-        draft = self.drafter.propose(ids, limit, u)
-        synchronise(self.target.device)
-        drafted = time.perf_counter()
-        verdict = _walked(self._judge(self._read(draft), draft, u[: draft.depth + 1]).tolist())
-        self.target.keep_path(len(ids) - 1, verdict.path)
-        self.drafter.commit(verdict.path)
-        synchronise(self.target.device)
-        return verdict, drafted - started, 0.0
+    def _decide(self, ids: Sequence[int], inputs: Inputs, u: Tensor) -> tuple[Verdict, float]:
+        """The verdict on a draft after ``ids``, and the seconds until it was drafted. u [size + 1, 3]."""
+        root, size, self._set_up_s = len(ids) - 1, inputs.size, 0.0
+        numbers = inputs.numbers if size else ids[-1:]
+        rows = [root - len(self._path) + node for node in self._path]
+        sent = self._numbers.send([root, inputs.start, *numbers, *rows, *range(root - len(rows), root)])
+        sent_u = self._u.send(u.flatten()).view(u.shape)
+        if rows:
+            self._target.move(*sent[2 + len(numbers) :].chunk(2))
+        key = (size, len(numbers)) if self._captures and size in (0, self.drafter.longest) else None
+        start, drafter_start = (root, inputs.start) if key is None else (sent[0], sent[1])
+        drafter, verifier, sent_numbers = self.drafter, self._verifier, sent[2 : 2 + len(numbers)]
+        draft_call = self._ready(
+            key if drafter.computes and size else None,
+            lambda: drafter.draft(size, drafter_start, sent_numbers, sent_u) if size else root_alone(sent_numbers),
+        )
+        watch = capture.Stopwatch(self._target.device)
+        watch.mark()
+        draft = draft_call()
+        watch.mark()
+        answer = self._received(self._ready(key and ("verify", *key), lambda: verifier.verify(start, draft, sent_u))())
+        watch.mark()
+        draft_s = watch.seconds()[0]
+        verdict = _walked(answer.tolist())
+        in_place = draft.is_chain or verdict.path == tuple(range(len(verdict.path)))
+        self._path = () if in_place else verdict.path
+        self.drafter.commit(ids, verdict.path)
+        return verdict, draft_s
 
-    def _fixed_step(self, ids: list[int], limit: int, u: torch.Tensor) -> tuple[Verdict, float, float] | None:
-        """A step of full size, if steps are fixed and the drafter can make one."""
-        if self._fixed is None or limit < self.drafter.longest:
-            return None
-        drafter = cast(FixedDrafter, self.drafter)
-        numbers = drafter.numbers(ids)
-        if numbers is None:
-            return None
-        answer, draft_s = self._fixed.step(ids, numbers, self._moves, u)
-        verdict = _walked(answer)
-        self._moves = verdict.path if drafter.branches else ()
-        self.target.length = len(ids) - 1 + len(verdict.path)
-        drafter.commit_fixed(ids, verdict.path)
-        return verdict, draft_s, self._fixed.set_up_s
+    def _ready(self, key: Hashable, function: Callable[[], Outputs]) -> Callable[[], Outputs]:
+        """``function``, or the replay of its capture under ``key``, which is made if there is none."""
+        if key is None:
+            return function
+        if key not in self._captured:
+            started = time.perf_counter()
+            self._captured[key] = capture.Captured(function, self._target.device)
+            synchronise(self._target.device)
+            self._set_up_s += time.perf_counter() - started
+        replay: Callable[[], Outputs] = self._captured[key].replay
+        return replay
 
-    def _read(self, draft: Draft) -> torch.Tensor:
-        """The target's raw logits after every node."""
-        if draft.is_chain:
-            return self.target.forward(draft.ids)
-        return self.target.forward_tree(draft.ids, draft.depths, ancestors(draft.parents, draft.depth))
-
-    def _judge(self, logits: torch.Tensor, draft: Draft, u: torch.Tensor) -> torch.Tensor:
-        return judge(logits, draft, self._rule, self._parameters, self._sampling, self._mode, u, self._meter)
+    def _received(self, answer: Tensor) -> Tensor:
+        """The answer on the host, to be read when the device has come so far."""
+        if self._answer is None or self._answer.size < len(answer):
+            self._answer = capture.PinnedBuffer(len(answer), answer.dtype, answer.device)
+        return self._answer.receive(answer)
 
 
 def _walked(answer: list[float]) -> Verdict:

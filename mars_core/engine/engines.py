@@ -1,14 +1,14 @@
-"""Engines between two runs: what was recorded for one run serves the next of its kind."""
+"""Engines between two runs: what was captured for one run serves the next of its kind."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from threading import Lock
 
 from mars_core.engine import Engine
 
-MOST = 4  # idle engines; each holds caches and recordings
+MOST = 8  # idle engines, those of two comparisons of four lanes; each holds caches and captures
 
 
 class Engines:
@@ -18,11 +18,10 @@ class Engines:
         self._idle: OrderedDict[Hashable, Engine] = OrderedDict()
         self._lock = Lock()
 
-    def take(self, kind: Hashable, build: Callable[[], Engine]) -> Engine:
-        """An engine for nobody else until it is given back; one that never is, is simply freed."""
+    def take(self, kind: Hashable) -> Engine | None:
+        """An idle engine, for nobody else until it is given back; one that never is, is simply freed."""
         with self._lock:
-            idle = self._idle.pop(kind, None)
-        return idle or build()
+            return self._idle.pop(kind, None)
 
     def give_back(self, kind: Hashable, engine: Engine) -> None:
         with self._lock:

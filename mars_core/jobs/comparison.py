@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mars_core.types import RunConfig
@@ -22,8 +21,10 @@ def execution_order(runs: int) -> list[int]:
 
 
 def warm_up(session: Session, config: RunConfig) -> None:
-    """A few tokens that nobody sees. A failure here comes again in the run itself, and is told there."""
-    short = replace(config, max_new_tokens=min(WARM_UP_TOKENS, config.max_new_tokens))
+    """A few tokens that nobody sees, by the engine of the run itself. A failure here comes again in the run, and is told there."""
     with suppress(*RUN_FAILURES):
-        for _ in session.start(short):
-            pass
+        run = session.start(config)
+        for step in run:
+            if step.tokens[-1].position - len(config.prefix) >= WARM_UP_TOKENS - 1:
+                break
+        run.close()

@@ -23,7 +23,7 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
-from mars_core.decoder import prepare
+from mars_core.decoder import is_fast, prepare
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head
 from mars_core.engine.engines import Engines
@@ -62,7 +62,8 @@ class Pair:
     vocabulary: int
     head: Eagle3Head | None = None
     head_ref: ModelRef | None = None
-    graphs: bool = False  # steps are recorded as CUDA graphs
+    graphs: bool = False  # steps are captured as CUDA graphs
+    exact: bool = False  # every pass of a run has one shape
     engines: Engines = field(default_factory=Engines)
     pieces: Pieces = field(init=False)
 
@@ -124,7 +125,7 @@ def load(
         vocabulary=vocabulary,
         head=eagle,
         head_ref=eagle_ref,
-        graphs=graphs and first.device.type == "cuda",
+        graphs=graphs and first.device.type == "cuda" and all(is_fast(each) for each in (first, second) if each),
     )
 
 

@@ -4,8 +4,8 @@
 the kept path.
 """
 
-from mars_core.verification.draft import Draft, chain_draft
+from mars_core.verification.draft import Draft, certain, chain_draft
 from mars_core.verification.judge import judge
 from mars_core.verification.verdict import Node, Verdict, walk
 
-__all__ = ["Draft", "Node", "Verdict", "chain_draft", "judge", "walk"]
+__all__ = ["Draft", "Node", "Verdict", "certain", "chain_draft", "judge", "walk"]

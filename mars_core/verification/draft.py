@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
+import torch
 from torch import Tensor
 
 from mars_core.tree import chain
@@ -37,3 +39,9 @@ def chain_draft(ids: Tensor, q: Tensor, law: Tensor | None = None) -> Draft:
     count = len(ids) - 1
     parents, depths = chain(count, ids.device)
     return Draft(ids, parents, depths, q, count, True, law)
+
+
+@cache
+def certain(count: int, device: torch.device) -> Tensor:
+    """q [count] of a drafter without probabilities, always at one address. Not to be written to."""
+    return torch.ones(count, device=device)

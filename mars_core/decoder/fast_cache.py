@@ -1,0 +1,66 @@
+"""The cache over fast layers: one pass is embedding, layers, norm and output, and nothing between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from mars_core.decoder.cache import ModelCache, Room, input_embedding
+from mars_core.decoder.layer import FastLayer, Rotary
+from mars_core.decoder.positions import Place, PositionIndex
+from mars_core.decoder.store import Store
+
+
+def is_fast(model: PreTrainedModel) -> bool:
+    """Whether ``prepare`` gave the model fast layers."""
+    layers: Any = getattr(model.get_decoder(), "layers", None)
+    return bool(layers) and all(isinstance(layer, FastLayer) for layer in layers)
+
+
+class FastCache(ModelCache):
+    """For a model of the Llama family with fast layers."""
+
+    path = "fast layers, eager"
+
+    def __init__(self, model: PreTrainedModel, room: Room, taps: Sequence[int] = ()) -> None:
+        decoder: Any = model.get_decoder()
+        self._layers: list[FastLayer] = list(decoder.layers)
+        self._embedding, self._norm = input_embedding(model).weight, decoder.norm
+        self._output: Any = model.get_output_embeddings()
+        heads, config = self._layers[0].core.heads, model.config
+        kinds = getattr(config, "layer_types", None) or ["sliding_attention"] * len(self._layers)
+        window = getattr(config, "sliding_window", None)
+        self._windowed = [window is not None and kind == "sliding_attention" for kind in kinds]
+        index = PositionIndex(
+            room.capacity, self._embedding, group=heads.query // heads.key, window=window if any(self._windowed) else None,
+            whole=room.whole,
+        )  # fmt: skip
+        super().__init__(model, room, taps, index)
+        self._rotary = rotary_table(decoder.rotary_emb, room, self._embedding)
+        self._store = Store(len(self._layers), heads.key, room.capacity, heads.size, self._embedding.dtype, self.device)
+
+    def move(self, rows: Tensor, slots: Tensor) -> None:
+        self._store.move(rows, slots)
+
+    def _pass(self, ids: Tensor, place: Place, logits: int) -> tuple[Tensor, Tensor]:
+        self._store.place = place
+        rotary = self._rotary.at(place.positions)
+        hidden = nn.functional.embedding(ids, self._embedding)[None]
+        tapped = {}
+        for number, (layer, windowed) in enumerate(zip(self._layers, self._windowed, strict=True)):
+            if number in self._taps:
+                tapped[number] = hidden[0]
+            hidden = layer.step(hidden, rotary, place.windowed if windowed else place.full, self._store)
+        rows: Tensor = self._output(self._norm(hidden[:, -logits:]))[0]
+        return rows, torch.cat([tapped[tap] for tap in self._taps], -1) if self._taps else self.features
+
+
+def rotary_table(module: Any, room: Room, like: Tensor) -> Rotary:
+    """Rotary positions of a cache from one of transformers' rotary modules, in the dtype and on the device of ``like``. Positions
+    behind the longest text have those of its end: some scalings change where a position beyond the context is asked for."""
+    positions = torch.arange(room.capacity, device=like.device).clamp(max=room.tokens - 1)
+    return Rotary.of(*module(like[:1, None], positions[None]))

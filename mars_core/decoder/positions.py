@@ -1,0 +1,85 @@
+"""Where the tokens of a pass stand: rows of the cache, rotary positions and masks.
+
+``start`` is the position of a pass's first token: a number of the host or, in a pass that is captured, a tensor without dimensions on
+the device. The arithmetic is the same. G: query heads that share a key head; a mask has each row G times.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+Start = int | Tensor
+
+
+class Place(NamedTuple):
+    """Of one pass: n tokens that look at the first ``width`` positions of the cache."""
+
+    start: Start
+    slots: Tensor  # [n] positions of the cache that are written
+    positions: Tensor  # [n] positions in the text; [1] where all tokens stand at one
+    width: int
+    tight: bool  # a chain that ends at ``width``: what transformers takes a pass to be that says nothing else
+    full: Tensor | None  # [n · G, width] additive; None: each token sees all up to itself
+    windowed: Tensor | None  # the same for layers with a sliding window
+
+
+class PositionIndex:
+    """For a cache of ``capacity`` positions. ``like``: a tensor with the dtype of masks, on the device.
+
+    ``window``: of the layers with a sliding window. ``whole``: every pass looks at all of the cache, so that its shape does not depend
+    on where it stands; else at the positions up to its last token.
+    """
+
+    def __init__(
+        self, capacity: int, like: Tensor, *, group: int = 1, window: int | None = None, whole: bool = False
+    ) -> None:
+        self.capacity, self.whole = capacity, whole
+        self._group, self._window = group, window
+        self._slots = torch.arange(capacity, device=like.device)
+        self._rows = self._slots.repeat_interleave(group)
+        self._zero = like.new_zeros(())
+        self._lowest = torch.full_like(self._zero, torch.finfo(like.dtype).min)
+
+    def chain(self, start: Start, count: int, *, whole: bool | None = None) -> Place:
+        """``count`` tokens, each after the one before."""
+        tight = not (self.whole if whole is None else whole)
+        slots, width = self._slots[:count] + start, self._width(start, count, tight)
+        bare = tight and (count == 1 or width == count)
+        if bare and (self._window is None or width <= self._window):
+            return Place(start, slots, slots, width, tight, None, None)
+        rows, columns = (self._rows[: count * self._group] + start)[:, None], self._slots[:width]
+        seen = columns <= rows
+        full = None if bare else self._additive(seen)
+        windowed = full if self._window is None else self._additive(seen & (rows - columns < self._window))
+        return Place(start, slots, slots, width, tight, full, windowed)
+
+    def tree(self, start: Start, depths: Tensor | int, sees: Tensor) -> Place:
+        """Tokens at ``depths`` [n] below ``start``, or all at one. They see what stands before ``start`` and, of the m ≥ n positions
+        from there on, which end with their own, those of ``sees`` bool [n, m]. With a sliding window m = n."""
+        count, ahead = sees.shape
+        width = self._width(start, ahead, not self.whole)
+        columns, after = self._slots[:width], self._slots[:ahead] + start
+        slots, positions = after[ahead - count :], self._slots[:1] + start + depths
+        seen = (columns < start).expand(count, width).index_copy(1, after, sees)
+        full = self._additive(self._grouped(seen))
+        if self._window is None:
+            return Place(start, slots, positions, width, False, full, full)
+        assert count == ahead, "with a sliding window, the positions of all columns must be known"
+        near = positions[:, None] - columns.index_copy(0, after, positions) < self._window
+        return Place(start, slots, positions, width, False, full, self._additive(self._grouped(seen & near)))
+
+    def _width(self, start: Start, count: int, tight: bool) -> int:
+        if not tight:
+            return self.capacity
+        assert isinstance(start, int), "a captured pass looks at the whole cache"
+        return start + count
+
+    def _grouped(self, seen: Tensor) -> Tensor:
+        return seen if self._group == 1 else seen.repeat_interleave(self._group, 0)
+
+    def _additive(self, seen: Tensor) -> Tensor:
+        """bool → 0 where it is true, else the lowest number; contiguous, in memory of its own."""
+        return torch.where(seen, self._zero, self._lowest)
