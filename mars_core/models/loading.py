@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from transformers import (
@@ -28,16 +28,17 @@ from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head
 from mars_core.engine.engines import Engines
 from mars_core.models.catalog import PairSpec
-from mars_core.models.eagle import HeadPlan, load_planned
+from mars_core.models.eagle import TARGETS, HeadPlan, load_planned
 from mars_core.models.errors import ModelError, explained
 from mars_core.models.memory import free_bytes, needed
-from mars_core.models.probe import check_class, check_config, probe
+from mars_core.models.probe import agrees, ask, check, check_class, check_config
 from mars_core.models.source import Progress, description, has_tokenizer, label, weights
 from mars_core.models.untrusted import check_config_file
 from mars_core.models.vocabulary import same_size, shared_vocabulary
 from mars_core.text.detokenize import Pieces
 from mars_core.types import ModelRef
 
+_EXACT_ROWS = 16  # of the passes that are tried
 _FALLBACK_CONTEXT = 2048  # tokens, for models that do not say
 _NO_LIMIT = 10**9  # tokenizers write a huge model_max_length for "unknown"
 
@@ -100,32 +101,35 @@ def plan(ref: ModelRef, progress: Progress) -> Plan:
 
 def load(
     spec: PairSpec, target: Plan, draft: Plan | None, head: HeadPlan | None, device: torch.device, dtype: torch.dtype,
-    graphs: bool, progress: Progress,
+    graphs: bool, exact: bool, progress: Progress,
 ) -> Pair:  # fmt: skip
     """Loads and checks a planned pair. A target larger than one GPU is spread by accelerate. Raises ModelError."""
     tokenizer = _tokenizer(target)
     vocabulary = _shared(target, tokenizer, draft) if draft else _rows(target.config)
-    second, second_ref = _model(draft, device, dtype, progress) if draft else (None, None)
+    second = _model(draft, device, dtype, progress) if draft else None
     reserve = None if _fits(target, device, dtype) else _spread()
-    first, first_ref = _model(target, device, dtype, progress, reserve)
-    eagle, eagle_ref = load_planned(head, first, progress) if head else (None, None)
+    first = _model(target, device, dtype, progress, reserve, exact=exact)
+    eagle, eagle_ref = load_planned(head, first.model, progress) if head else (None, None)
     if eagle is not None:
         prepare_head(eagle)
     return Pair(
         spec=spec,
-        target=first,
-        draft=second,
+        target=first.model,
+        draft=second and second.model,
         tokenizer=tokenizer,
-        device=first.device,
+        device=first.model.device,
         dtype=dtype,
-        target_ref=first_ref,
-        draft_ref=second_ref,
+        target_ref=first.ref,
+        draft_ref=second and second.ref,
         context=min(_context(each.config, tokenizer) for each in (target, draft) if each is not None),
-        eos_ids=_eos_ids(first, _rows(target.config)),
+        eos_ids=_eos_ids(first.model, _rows(target.config)),
         vocabulary=vocabulary,
         head=eagle,
         head_ref=eagle_ref,
-        graphs=graphs and first.device.type == "cuda" and all(is_fast(each) for each in (first, second) if each),
+        graphs=graphs
+        and first.model.device.type == "cuda"
+        and all(is_fast(each.model) for each in (first, second) if each),
+        exact=first.exact,
     )
 
 
@@ -147,13 +151,43 @@ def _shared(target: Plan, tokenizer: PreTrainedTokenizerBase, draft: Plan) -> in
 
 
 def _model(
-    plan: Plan, device: torch.device, dtype: torch.dtype, progress: Progress, spread: dict[int | str, int] | None = None
-) -> tuple[PreTrainedModel, ModelRef]:
-    """The model in evaluation mode, without gradients, on ``device`` or spread over the memory given by ``spread``."""
-    name = plan.ref.name
+    plan: Plan, device: torch.device, dtype: torch.dtype, progress: Progress, spread: dict[int | str, int] | None = None,
+    *, exact: bool = False,
+) -> _Loaded:  # fmt: skip
+    """The model in evaluation mode, without gradients, on ``device`` or spread over the memory given by ``spread``; over fast layers
+    where the engine computes with them what the model did before. ``exact``: whether to try if passes of one shape do."""
+    name, trees = plan.ref.name, plan.config.model_type in TARGETS
     folder, ref = weights(plan.ref, progress)
+    with explained(plan.ref):
+        model = _read(plan, folder, device, dtype, progress, spread)
+        trial = ask(model, name)
+        prepare(model)
+        progress(f"Loading {label(plan.ref)}: checking that its cache can be rolled back")
+        if is_fast(model) and not agrees(model, trial, trees=trees):
+            del model
+            model = _read(plan, folder, device, dtype, progress, spread)
+            prepare(model, fast=False)
+        check(model, trial, name, trees=trees)
+        return _Loaded(model, ref, exact and agrees(model, trial, rows=_EXACT_ROWS, trees=trees))
+
+
+class _Loaded(NamedTuple):
+    model: PreTrainedModel
+    ref: ModelRef
+    exact: bool
+
+
+def _read(
+    plan: Plan,
+    folder: Path,
+    device: torch.device,
+    dtype: torch.dtype,
+    progress: Progress,
+    spread: dict[int | str, int] | None,
+) -> PreTrainedModel:
+    """As transformers makes it."""
     options: dict[str, Any] = {"device_map": "auto", "max_memory": spread} if spread else {"device_map": {"": device}}
-    with explained(plan.ref), _reported(f"Loading {label(plan.ref)}: weights", progress):
+    with _reported(f"Loading {label(plan.ref)}: weights", progress):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
             dtype=dtype,
@@ -162,12 +196,9 @@ def _model(
             output_loading_info=True,
             **(options if device.type == "cuda" else {}),
         )
-        model: PreTrainedModel = loaded[0].eval().requires_grad_(False)
-        _check_complete(name, loaded[1])
-        prepare(model)
-        progress(f"Loading {label(plan.ref)}: checking that its cache can be rolled back")
-        probe(model, name)
-    return model, ref
+    _check_complete(plan.ref.name, loaded[1])
+    model: PreTrainedModel = loaded[0].eval().requires_grad_(False)
+    return model
 
 
 def _check_complete(name: str, report: dict[str, Any]) -> None:

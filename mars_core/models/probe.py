@@ -1,21 +1,36 @@
-"""Whether a model's cache can be rolled back: what speculative decoding needs, and not every architecture allows.
+"""Whether the engine computes what a model computes, and can take refused tokens back: tried before a pair is called ready.
 
-First what its configuration says, then a small numeric trial. Knows nothing of drafts or rules.
+First what the configuration says. Then ``ask`` keeps the logits of the model as it was loaded, and ``check`` reads the same tokens the way
+the engine does: a prompt, a chain of which some tokens are refused, a tree whose branch is kept. Knows nothing of drafts or rules.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
 import torch
 from torch import Tensor
-from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
+from mars_core.decoder import ModelCache, Room, input_embedding, open_cache
 from mars_core.models.errors import ModelError, is_out_of_memory
+from mars_core.tree import ancestors
 
 _KNOWN_LAYERS = {"full_attention", "sliding_attention"}
-_PREFILL, _BLOCK, _DROPPED = 12, 6, 4  # tokens
-_NARROW = 64  # a sliding window up to this many tokens is run past its end
-# Largest root mean square difference, in standard deviations of the logits. A wrong cache gives about 1.
-_TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.25}
+_PROMPT, _BLOCK, _DROPPED = 12, 6, 4  # tokens
+_WINDOW = 8  # to which a sliding window is narrowed for the trial, so that a short text passes its end
+# Largest root mean square difference of the logits after a token, in standard deviations. A wrong cache gives about 1.
+_TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.15}
+_FAILURES = (TypeError, ValueError, RuntimeError, AttributeError, IndexError, NotImplementedError, AssertionError)
+
+
+class Trial(NamedTuple):
+    """Random tokens, and what the model as it was loaded computes of them in one pass without a cache."""
+
+    ids: Tensor  # [N]
+    logits: Tensor  # [N, V]
 
 
 def check_config(config: PreTrainedConfig, name: str) -> None:
@@ -37,59 +52,101 @@ def check_class(model: PreTrainedModel, name: str) -> None:
         raise _refusal(name, "it carries a recurrent state")
 
 
-def probe(model: PreTrainedModel, name: str) -> None:
-    """Prefill, a block of tokens, a rollback, other tokens: the logits must be a fresh pass's. Raises ModelError."""
-    ids = _random_ids(model)
-    with torch.no_grad():
-        cached, fresh = _continued(model, ids, name), _logits(model, ids)
-    if not torch.isfinite(fresh).all():
+@torch.no_grad()
+def ask(model: PreTrainedModel, name: str) -> Trial:
+    """What a model computes that nothing was done to. Raises ModelError where that is not finite."""
+    config = model.config.get_text_config(decoder=True)
+    length = min(_PROMPT + 2 * _BLOCK, getattr(config, "max_position_embeddings", None) or 2048)
+    ids = torch.randint(config.vocab_size, (max(2, length),), generator=torch.Generator().manual_seed(0))
+    ids = ids.to(input_embedding(model).weight.device)
+    with _narrowed(model):
+        logits: Tensor = model(input_ids=ids[None], use_cache=False).logits[0]
+    if not torch.isfinite(logits).all():
         raise ModelError(
             f"{name} computes logits that are not finite: its weights or its dtype do not fit; try float32."
         )
-    error = _difference(cached, fresh[-cached.shape[0] :])
-    if not error <= _TOLERANCE.get(model.dtype, 0.25):
+    return Trial(ids, logits.float())
+
+
+def check(model: PreTrainedModel, trial: Trial, name: str, *, trees: bool) -> None:
+    """Raises ModelError where the engine's passes over ``model`` do not compute what it computed when it was asked."""
+    try:
+        error = _error(model, trial, None, trees)
+    except _FAILURES as failure:
+        if is_out_of_memory(failure):
+            raise
+        raise _refusal(name, "its forward pass does not work with a cache that is rolled back") from failure
+    if not error <= _tolerance(model):
         raise _refusal(name, f"after a rollback its logits are off by {error:.2g} standard deviations")
 
 
-def _random_ids(model: PreTrainedModel) -> Tensor:
-    """[1, N] on the model's device; N passes the sliding window where that is narrow, and stays within the context."""
-    config = model.config.get_text_config(decoder=True)
-    window = getattr(config, "sliding_window", None) or 0
-    context = getattr(config, "max_position_embeddings", None) or 2048
-    length = _PREFILL + _BLOCK + (window if window <= _NARROW else 0)
-    generator = torch.Generator().manual_seed(0)
-    ids = torch.randint(config.vocab_size, (1, max(2, min(length, context))), generator=generator)
-    return ids.to(model.device)
-
-
-def _continued(model: PreTrainedModel, ids: Tensor, name: str) -> Tensor:
-    """[M, V]: logits of the last M tokens of ``ids``, reached over wrong tokens that were rolled back."""
-    cache = DynamicCache()
-    block = min(_BLOCK, ids.shape[1] - 1)
-    dropped = min(_DROPPED, block)
-    wrong = ids.clone()
-    wrong[:, -dropped:] = (wrong[:, -dropped:] + 1) % model.config.get_text_config(decoder=True).vocab_size
+def agrees(model: PreTrainedModel, trial: Trial, *, rows: int | None = None, trees: bool) -> bool:
+    """Whether ``check`` would pass; with ``rows``, in passes of so many rows over the whole cache."""
     try:
-        model(input_ids=ids[:, :-block], past_key_values=cache, use_cache=True)
-        model(input_ids=wrong[:, -block:], past_key_values=cache, use_cache=True)
-        cache.crop(-dropped)
-        logits: Tensor = model(input_ids=ids[:, -dropped:], past_key_values=cache, use_cache=True).logits[0]
-    except (TypeError, ValueError, RuntimeError, AttributeError, IndexError, NotImplementedError) as error:
-        if is_out_of_memory(error):
+        return _error(model, trial, rows, trees) <= _tolerance(model)
+    except _FAILURES as failure:
+        if is_out_of_memory(failure):
             raise
-        raise _refusal(name, "its forward pass does not work with a cache that is rolled back") from error
-    return logits
+        return False
 
 
-def _logits(model: PreTrainedModel, ids: Tensor) -> Tensor:
-    logits: Tensor = model(input_ids=ids, use_cache=False).logits[0]  # [N, V]
-    return logits
+@torch.no_grad()
+def _error(model: PreTrainedModel, trial: Trial, rows: int | None, trees: bool) -> float:
+    """The largest difference after any token of the trial that was read in steps."""
+    ids, last = trial.ids, len(trial.ids)
+    with _narrowed(model):
+        cache = open_cache(model, Room(last, rows or _BLOCK + 1, rows, whole=rows is not None))
+        start = max(1, last - 2 * _BLOCK)
+        cache.read(ids[:start])
+        found = [(start + at, row) for at, row in enumerate(_chain(cache, ids[start : start + _BLOCK], start))]
+        start = min(start + _BLOCK, last)
+        if trees and start + 3 <= last:
+            found += [(start + at, row) for at, row in enumerate(_branch(cache, ids[start : start + 3], start))]
+            start += 3
+        if start < last:
+            found += [(start + at, row) for at, row in enumerate(cache.forward(ids[start:], start))]
+    return max(_difference(row, trial.logits[at]) for at, row in found)
 
 
-def _difference(cached: Tensor, fresh: Tensor) -> float:
-    """Root mean square difference in standard deviations of the fresh logits; 0 for constant equal ones."""
-    difference = (cached.double() - fresh.double()).square().mean().sqrt()
-    return float(difference / fresh.double().std().clamp_min(1e-12))
+def _chain(cache: ModelCache, ids: Tensor, start: int) -> Tensor:
+    """Logits [n, V] after ids [n], the last ones of which were other ones first."""
+    kept = max(0, len(ids) - _DROPPED)
+    first = cache.forward(torch.cat([ids[:kept], ids[kept:].flip(0)]), start)[:kept]
+    return torch.cat([first, cache.forward(ids[kept:], start + kept)])
+
+
+def _branch(cache: ModelCache, ids: Tensor, start: int) -> Tensor:
+    """Logits [3, V] after ids [3] as a branch of a tree, which is then moved to where a chain stands."""
+    parents, path = torch.tensor([0, 0, 2], device=ids.device), torch.tensor([0, 2, 3], device=ids.device)
+    nodes, depths = torch.stack([ids[0], ids[2], ids[1], ids[2]]), torch.tensor([0, 1, 1, 2], device=ids.device)
+    logits = cache.forward_tree(nodes, start, depths, ancestors(parents, 2))
+    cache.move(path + start, torch.arange(start, start + 3, device=ids.device))
+    return logits[path]
+
+
+@contextmanager
+def _narrowed(model: PreTrainedModel) -> Iterator[None]:
+    """With a sliding window, where there is one, of a few tokens."""
+    config: Any = model.config.get_text_config(decoder=True)
+    window = getattr(config, "sliding_window", None)
+    if window is None:
+        yield
+        return
+    config.sliding_window = min(window, _WINDOW)
+    try:
+        yield
+    finally:
+        config.sliding_window = window
+
+
+def _difference(found: Tensor, wanted: Tensor) -> float:
+    """Root mean square difference in standard deviations of the wanted logits; 0 for constant equal ones."""
+    difference = (found.double() - wanted.double()).square().mean().sqrt()
+    return float(difference / wanted.double().std().clamp_min(1e-12))
+
+
+def _tolerance(model: PreTrainedModel) -> float:
+    return _TOLERANCE.get(model.dtype, 0.15)
 
 
 def _refusal(name: str, reason: str) -> ModelError:
