@@ -7,8 +7,8 @@ from pathlib import Path
 
 from app import serve
 from hosting.settings import Settings
+from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
-from tests.unit.ui.eagle_pair import eagle_pair
 
 
 def main(folder: Path, port: int) -> int:

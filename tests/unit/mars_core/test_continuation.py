@@ -31,6 +31,7 @@ from mars_core.types import (
 from tests import checkpoints
 from tests.eagle_heads import random_head, tiny_config
 from tests.live_pairs import pair_of, random_pair
+from tests.replay import replayed
 from tests.unit.mars_core.byte_level import BYTES, byte_level_tokenizer
 
 NEW = 24
@@ -52,9 +53,12 @@ def free() -> Pair:
     return replace(pair, head=head, head_ref=ModelRef("tests/head", "2" * 40))
 
 
-@pytest.fixture(scope="module", params=["free steps", "fixed steps"])
-def pair(request: pytest.FixtureRequest, free: Pair) -> Pair:
-    return free if request.param == "free steps" else replace(free, graphs=True, engines=Engines())
+@pytest.fixture(params=["free passes", "exact passes", "captured steps"])
+def pair(request: pytest.FixtureRequest, free: Pair, monkeypatch: pytest.MonkeyPatch) -> Pair:
+    if request.param == "captured steps":
+        replayed(monkeypatch)
+    exact, graphs = request.param != "free passes", request.param == "captured steps"
+    return replace(free, exact=exact, graphs=graphs, engines=Engines())
 
 
 def config_for(

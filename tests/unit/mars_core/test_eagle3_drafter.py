@@ -8,18 +8,19 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, GenerationConfig, LlamaConfig, PreTrainedModel
 
-from mars_core.decoder import ModelCache, open_cache, prepare
-from mars_core.drafting.base import Drafter
+from mars_core.decoder import ModelCache, Room, open_cache, prepare
+from mars_core.drafting.base import Drafter, Inputs
 from mars_core.drafting.eagle3 import Eagle3Drafter
 from mars_core.drafting.none import NoDrafter
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
-from mars_core.engine import Engine, RawStep
+from mars_core.engine import Engine, RawStep, Verifier
 from mars_core.rules import RULES
 from mars_core.sampling import step_uniforms, uniforms
 from mars_core.tree import ancestors
@@ -75,16 +76,24 @@ class Models:
     head: Eagle3Head
 
     def cache(self) -> ModelCache:
-        return open_cache(self.target, CONTEXT, 60, self.head.config.taps)
+        return open_cache(self.target, Room(CONTEXT, 61), self.head.config.taps)
+
+    def drafter(self, cache: ModelCache, shape: TreeShape) -> Eagle3Drafter:
+        return Eagle3Drafter(self.fast_head, cache.features, shape, CONTEXT)
+
+    def engine(
+        self, sampling: Sampling, shape: TreeShape | None, rule: str = "strict", eos: frozenset[int] = frozenset()
+    ) -> Engine:
+        cache = self.cache()
+        drafter: Drafter = self.drafter(cache, shape) if shape else NoDrafter()
+        verifier = Verifier(cache, RULES[rule], RULES[rule].values({}), sampling, DraftMode.GREEDY, meter=True)
+        return Engine(verifier, drafter, eos)
 
     def run(
         self, sampling: Sampling, shape: TreeShape | None, *, rule: str = "strict", seed: int = 0, tokens: int = 40,
-        eos: frozenset[int] = frozenset(), fixed: bool = False,
+        eos: frozenset[int] = frozenset(),
     ) -> list[RawStep]:  # fmt: skip
-        cache = self.cache()
-        drafter: Drafter = Eagle3Drafter(self.fast_head, cache, shape, CONTEXT) if shape else NoDrafter(cache.device)
-        values = RULES[rule].values({})
-        engine = Engine(cache, drafter, RULES[rule], values, sampling, DraftMode.GREEDY, eos, fixed=fixed)
+        engine = self.engine(sampling, shape, rule, eos)
         engine.prefill(PROMPT)
         return list(engine.steps(PROMPT, tokens, seed))
 
@@ -141,27 +150,27 @@ def test_strict_with_trees_at_temperature_0_is_generate(models: Models) -> None:
 def test_every_draft_is_what_its_definition_gives(shape: TreeShape, draft_vocabulary: int) -> None:
     """Drafts of a run against ones built path by path without any cache, from the target's features of a fresh pass."""
     models = models_of("llama", draft_vocabulary=draft_vocabulary)
-    cache = models.cache()
-    drafter = Eagle3Drafter(models.fast_head, cache, shape, CONTEXT)
-    engine = Engine(cache, drafter, RULES["strict"], {}, Sampling(1.0), DraftMode.GREEDY, ())
+    engine = models.engine(Sampling(1.0), shape)
     engine.prefill(PROMPT)
-    ids, seen, proposals = list(PROMPT), 0, drafter.propose
-    drafts: list[tuple[list[int], Draft]] = []
+    ids, seen = list(PROMPT), 0
+    inputs, draft = engine.drafter.inputs, engine.drafter.draft
+    drafts: list[tuple[list[int], int, Draft]] = []
 
-    def noted(given: list[int], limit: int, u: torch.Tensor) -> Draft:
-        drafts.append((list(given), proposals(given, limit, u)))
-        return drafts[-1][1]
+    def asked(given: list[int], most: int) -> Inputs:
+        drafts.append((list(given), most, None))  # type: ignore[arg-type]
+        return inputs(given, most)
 
-    drafter.propose = noted  # type: ignore[method-assign, assignment]
+    def noted(*arguments: Any) -> Draft:
+        drafts[-1] = (*drafts[-1][:2], draft(*arguments))
+        return drafts[-1][2]
+
+    engine.drafter.inputs, engine.drafter.draft = asked, noted  # type: ignore[method-assign, assignment]
     for step in engine.steps(PROMPT, NOTED, 3):
         ids += step.emitted
-    for given, draft in drafts:
-        depth = min(shape.depth, len(PROMPT) + NOTED - len(given) - 1)
-        if depth == 0:
-            assert draft.size == 0
-            continue
+    for given, most, found in drafts:
+        assert most == min(shape.depth, len(PROMPT) + NOTED - len(given) - 1)
         seen += 1
-        assert paths(draft) == pytest.approx(defined_tree(models, given, replace(shape, depth=depth)), rel=1e-4)
+        assert paths(found) == pytest.approx(defined_tree(models, given, replace(shape, depth=most)), rel=1e-4)
     assert seen > 2
 
 
@@ -197,9 +206,7 @@ def law_after(models: Models, ids: list[int], path: tuple[int, ...]) -> dict[int
     """The head's law after ids and a drafted path: all entries anew, the drafted ones fed with the head's own output."""
     head = models.head
     cache = models.cache()
-    cache.forward(torch.tensor(ids[:-1]))
-    assert cache.features is not None
-    hidden = head.fuse(cache.features)
+    hidden = head.fuse(cache.read(torch.tensor(ids[:-1])))
     following = torch.tensor([*ids[1:], *path])
     for count in range(len(ids) - 1, len(following) + 1):
         residual, q, k, v = head.read(following[None, :count], hidden[None], torch.arange(count)[None])
@@ -245,11 +252,7 @@ def test_a_tree_wider_than_the_rest_of_the_context_fits(llama: Models) -> None:
 
 
 def test_a_prompt_of_one_token_is_drafted_for_from_the_second_step_on(llama: Models) -> None:
-    cache = llama.cache()
-    engine = Engine(
-        cache, Eagle3Drafter(llama.fast_head, cache, TreeShape(10, 4, 3), CONTEXT), RULES["strict"], {}, Sampling(1.0),
-        DraftMode.GREEDY, (),
-    )  # fmt: skip
+    engine = llama.engine(Sampling(1.0), TreeShape(10, 4, 3))
     engine.prefill([4])
     sizes = [len(step.verdict.nodes) for step in engine.steps([4], 20, 0)]
     assert sizes[0] == 1
@@ -262,12 +265,12 @@ def test_taps_leave_no_hook_on_the_model(llama: Models) -> None:
 
 
 def test_features_are_what_enters_the_tapped_layers(models: Models) -> None:
-    cache = models.cache()
-    ids = torch.tensor(PROMPT)
-    cache.forward(ids)
+    cache, ids = models.cache(), torch.tensor(PROMPT)
     hidden = models.plain(ids[None], output_hidden_states=True).hidden_states
-    assert cache.features is not None
-    assert torch.allclose(cache.features, torch.cat([hidden[tap][0] for tap in (0, 1, 2)], -1), atol=1e-5)
+    wanted = torch.cat([hidden[tap][0] for tap in (0, 1, 2)], -1)
+    assert torch.allclose(cache.read(ids), wanted, atol=1e-5)
+    cache.forward(ids, 0)
+    assert torch.allclose(cache.features[: len(ids)], wanted, atol=1e-5)
 
 
 def test_kept_paths_leave_the_cache_that_a_fresh_pass_would(models: Models) -> None:
@@ -275,18 +278,15 @@ def test_kept_paths_leave_the_cache_that_a_fresh_pass_would(models: Models) -> N
     parents = torch.tensor([0, 0, 1, 2, 2, 4])
     depths = torch.tensor([0, 1, 1, 2, 2, 2, 3])
     ids, cache = list(PROMPT), models.cache()
-    cache.forward(torch.tensor(ids))
+    cache.read(torch.tensor(ids))
     for offset in (0, 5):
-        nodes = torch.tensor([1, 5, 3, 8, 6, 2, 9]) + offset % 2
-        root = cache.length
-        cache.forward_tree(nodes, depths, ancestors(parents, 3))
-        path = [0, 2, 4, 6]
-        cache.keep_path(root, path)
+        nodes, path = torch.tensor([1, 5, 3, 8, 6, 2, 9]) + offset % 2, torch.tensor([0, 2, 4, 6])
+        cache.forward_tree(nodes, len(ids), depths, ancestors(parents, 3))
+        cache.move(path + len(ids), torch.arange(len(path)) + len(ids))
         ids += nodes[path].tolist()
-    given = cache.forward(torch.tensor([3, 4]))
+    given = cache.forward(torch.tensor([3, 4]), len(ids))
     fresh = models.plain(torch.tensor([[*ids, 3, 4]])).logits[0, -2:]
     assert torch.allclose(given, fresh, atol=1e-5)
-    assert cache.length == len(ids) + 2
 
 
 def test_uniforms_are_not_used_by_greedy_drafts(llama: Models) -> None:
@@ -294,8 +294,9 @@ def test_uniforms_are_not_used_by_greedy_drafts(llama: Models) -> None:
     trees = []
     for seed in (0, 1):
         cache = llama.cache()
-        drafter = Eagle3Drafter(llama.fast_head, cache, TreeShape(12, 4, 3), CONTEXT)
-        cache.forward(torch.tensor(PROMPT[:-1]))
-        drafter.prefill(PROMPT)
-        trees.append(paths(drafter.propose(PROMPT, 8, step_uniforms(uniforms(seed, 9), seed, 0, 9))))
+        drafter = llama.drafter(cache, TreeShape(12, 4, 3))
+        drafter.begin(PROMPT, cache.read(torch.tensor(PROMPT[:-1])))
+        size, start, numbers = drafter.inputs(PROMPT, 8)
+        u = step_uniforms(uniforms(seed, 9), seed, 0, 9)
+        trees.append(paths(drafter.draft(size, start, torch.tensor(numbers), u)))
     assert trees[0] == trees[1]

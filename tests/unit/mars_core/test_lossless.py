@@ -11,7 +11,7 @@ import torch
 from scipy.stats import chi2
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from mars_core.decoder.direct_cache import is_direct
+from mars_core.decoder import is_fast
 from mars_core.models import Pair
 from mars_core.session import Session, run_config
 from mars_core.telemetry import first_divergence
@@ -31,7 +31,7 @@ FAST = ("llama", "mistral", "phi3", "qwen2", "qwen3")  # kinds that have fast la
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     kind, _, own = request.param.partition(", ")
     pair = loaded_pair(kind, tmp_path_factory.mktemp(kind), fast=not own)
-    assert is_direct(pair.target) is (kind in FAST and not own)
+    assert is_fast(pair.target) is (kind in FAST and not own)
     yield pair
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from mars_core.jobs.accelerators import Local
 from mars_core.jobs.perform import perform
 from mars_core.jobs.record import Record
 from mars_core.models import ModelPool, PairSpec
+from mars_core.rules import Rule
 from mars_core.session import Run, Session, run_config
 from mars_core.text.assembly import Assembler
 from mars_core.types import (
@@ -30,6 +32,7 @@ from mars_core.types import (
     Summary,
     Trace,
 )
+from mars_core.verification import judge
 from tests.pairs import tiny_pair
 
 NO_MEMORY = (
@@ -131,31 +134,38 @@ def failing(monkeypatch: pytest.MonkeyPatch, where: str, error: Exception) -> No
     """One run breaks: the first that is no warm-up."""
     if where == "caches":
         from mars_core import session
+        from mars_core.jobs import perform as performing
 
-        build, broken = session._build, [False]
+        build, warm_up, state = session._build, performing.warm_up, {"warm": False, "broken": False}
 
-        def built(pair: object, config: RunConfig, tokens: int, meter: bool) -> object:
-            if config.max_new_tokens > 8 and not broken[0]:
-                broken[0] = True
+        def warmed(*arguments: Any) -> None:
+            state["warm"] = True
+            warm_up(*arguments)
+            state["warm"] = False
+
+        def built(pair: Any, kind: Any) -> object:
+            if not state["warm"] and not state["broken"]:
+                state["broken"] = True
                 raise error
-            return build(pair, config, tokens, meter)  # type: ignore[arg-type]
+            return build(pair, kind)
 
+        monkeypatch.setattr(performing, "warm_up", warmed)
         monkeypatch.setattr(session, "_build", built)
         return
-    from mars_core.decoder.direct_cache import DirectCache
+    from mars_core.decoder.fast_cache import FastCache
 
     name = "read" if where == "prefill" else "forward"
-    real: Callable[..., object] = getattr(DirectCache, name)
+    real: Callable[..., object] = getattr(FastCache, name)
     calls = [0]
 
-    def broken_pass(self: DirectCache, *args: object, **kwargs: object) -> object:
+    def broken_pass(self: FastCache, *args: object, **kwargs: object) -> object:
         if Began_seen[0]:
             calls[0] += 1
             if calls[0] == (1 if where == "prefill" else 6):
                 raise error
         return real(self, *args, **kwargs)
 
-    monkeypatch.setattr(DirectCache, name, broken_pass)
+    monkeypatch.setattr(FastCache, name, broken_pass)
 
 
 Began_seen = [False]
@@ -194,11 +204,11 @@ def test_the_caches_of_a_failed_run_are_let_go(
     engines: list[weakref.ref[Engine]] = []
     step = Engine._step
 
-    def broken(self: Engine, ids: list[int], limit: int, u: torch.Tensor) -> object:
+    def broken(self: Engine, ids: list[int], *rest: Any) -> object:
         engines.append(weakref.ref(self))
         if len(ids) > 20:
             raise torch.OutOfMemoryError("CUDA out of memory.")
-        return step(self, ids, limit, u)
+        return step(self, ids, *rest)
 
     monkeypatch.setattr(Engine, "_step", broken)
     gc.disable()  # the job itself must collect
@@ -213,17 +223,13 @@ def test_the_caches_of_a_failed_run_are_let_go(
 def test_numbers_that_are_none_fail_one_run_and_not_the_others(
     pool: ModelPool, spec: PairSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mars_core.engine import Engine
-
-    judge = Engine._judge
-
-    def poisoned(self: Engine, logits: torch.Tensor, draft: object, u: torch.Tensor) -> torch.Tensor:
-        if self._rule.name == "strict":
+    def poisoned(logits: torch.Tensor, draft: Any, rule: Rule, *rest: Any) -> torch.Tensor:
+        if rule.name == "strict":
             logits = logits.clone()
             logits[-1, 3] = math.nan
-        return judge(self, logits, draft, u)  # type: ignore[arg-type]
+        return judge(logits, draft, rule, *rest)
 
-    monkeypatch.setattr(Engine, "_judge", poisoned)
+    monkeypatch.setattr("mars_core.engine.verifier.judge", poisoned)
     traces = followed(list(perform(pool, Job(spec, configs(pool, spec), (0, 1)), never)))
     assert traces[0].status is Status.FAILED and "not numbers (NaN or infinity)" in traces[0].error
     assert traces[1].status is Status.COMPLETED

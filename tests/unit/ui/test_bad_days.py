@@ -15,7 +15,9 @@ import pytest
 import torch
 
 from mars_core.models import ModelPool, PairSpec
+from mars_core.rules import Rule
 from mars_core.types import Status, StopReason, Trace
+from mars_core.verification import judge
 from storage import RunStore, StorageError
 from tests.pairs import tiny_pair
 from ui.api import Api
@@ -102,14 +104,10 @@ def shown_by(frames: Iterator[Frame]) -> Shown:
 
 
 def poison(monkeypatch: pytest.MonkeyPatch, rule: str, poisoned: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    from mars_core.engine import Engine
+    def judged(logits: torch.Tensor, draft: Any, given: Rule, *rest: Any) -> torch.Tensor:
+        return judge(poisoned(logits) if given.name == rule else logits, draft, given, *rest)
 
-    judge = Engine._judge
-
-    def judged(self: Engine, logits: torch.Tensor, draft: Any, u: torch.Tensor) -> torch.Tensor:
-        return judge(self, poisoned(logits) if self._rule.name == rule else logits, draft, u)
-
-    monkeypatch.setattr(Engine, "_judge", judged)
+    monkeypatch.setattr("mars_core.engine.verifier.judge", judged)
 
 
 def test_numbers_that_are_none_fail_their_run_and_the_others_go_on(

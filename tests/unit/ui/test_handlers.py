@@ -12,8 +12,8 @@ import pytest
 from mars_core.models import ModelPool, PairSpec
 from mars_core.types import Status, TreeShape
 from storage import RunStore
+from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
-from tests.unit.ui.eagle_pair import eagle_pair
 from ui.figures.tree import tree_data
 from ui.form import Form, LaneForm
 from ui.frames import Frame

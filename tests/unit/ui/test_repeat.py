@@ -13,8 +13,8 @@ from mars_core.arguments import parser, read_configs, read_spec
 from mars_core.models import CATALOG, ModelPool, Pair
 from mars_core.session import run_config
 from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, RunConfig, Sampling, TreeShape
+from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
-from tests.unit.ui.eagle_pair import eagle_pair
 from ui.repeat import PROGRAM, compare_command, repeat_text, run_command
 
 PROMPT = PromptConfig('-it\'s "5" $HOME\n`x` \\ ünï', system="Be brief.", chat=False, stop=("###", "-x y"))

@@ -15,8 +15,8 @@ from mars_core.models import ModelPool, PairSpec
 from mars_core.rules import RULES
 from mars_core.types import Status
 from storage import RunStore, Search, Source
+from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
-from tests.unit.ui.eagle_pair import eagle_pair
 from ui.history.reopen import reopened as reopened_comparison
 from ui.sentence import plain
 from ui.sweep_form import (

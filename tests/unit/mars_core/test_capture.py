@@ -1,0 +1,357 @@
+"""Captured steps: the same tokens as eager ones, though a replay runs no Python; and what engines leave behind."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from mars_core.eagle3.cache import prepare_head
+from mars_core.engine import Engine
+from mars_core.engine.capture import Captured
+from mars_core.engine.engines import MOST, Engines
+from mars_core.jobs.comparison import warm_up
+from mars_core.models import ModelPool, Pair
+from mars_core.rules import RULES
+from mars_core.session import Run, Session, run_config
+from mars_core.types import (
+    DrafterConfig,
+    DraftMode,
+    ModelRef,
+    PromptConfig,
+    RuleConfig,
+    RunConfig,
+    Sampling,
+    Trace,
+    TreeShape,
+)
+from tests.eagle_heads import random_head, tiny_config
+from tests.eagle_pair import eagle_pair
+from tests.live_pairs import random_pair
+from tests.pairs import tiny_pair
+from tests.replay import Replayed, replayed
+
+PROMPT = "The quick brown fox"
+DRAFTERS = {
+    "none": DrafterConfig("none"),
+    "chain": DrafterConfig("model", k=5),
+    "one": DrafterConfig("model", k=1),
+    "sampled chain": DrafterConfig("model", k=4, mode=DraftMode.SAMPLED),
+    "ngram": DrafterConfig("ngram", k=3),
+    "head, chain": DrafterConfig("eagle3", k=4),
+    "head, tree": DrafterConfig("eagle3", tree=TreeShape(12, 4, 3)),
+    "head, small tree": DrafterConfig("eagle3", tree=TreeShape(2, 5, 2)),
+}
+SAMPLINGS = [Sampling(0.0), Sampling(1.0), Sampling(0.8, top_k=20, top_p=0.9)]
+
+
+@pytest.fixture(scope="module", params=["llama", "mistral", "qwen3"])
+def pair(request: pytest.FixtureRequest) -> Pair:
+    return headed(request.param)
+
+
+@pytest.fixture(scope="module")
+def llama() -> Pair:
+    return headed("llama")
+
+
+def headed(kind: str) -> Pair:
+    """A pair with a head."""
+    pair = random_pair(kind, noise=0.05, eos=frozenset())
+    head = random_head(tiny_config(pair.target.config, taps=(0, 1, 1)), pair.target)
+    prepare_head(head)
+    return replace(pair, head=head, head_ref=ModelRef("tests/head", "2" * 40))
+
+
+def config_for(
+    pair: Pair, drafter: DrafterConfig, sampling: Sampling = SAMPLINGS[0], rule: str = "strict", *, prompt: str = PROMPT,
+    seed: int = 0, tokens: int = 30,
+) -> RunConfig:  # fmt: skip
+    return run_config(
+        pair, prompt=PromptConfig(prompt), rule=RuleConfig(rule), drafter=drafter, sampling=sampling,
+        max_new_tokens=tokens, seed=seed,
+    )  # fmt: skip
+
+
+def started(pair: Pair, drafter: DrafterConfig, *options: Any, **named: Any) -> Run:
+    return Session(pair).start(config_for(pair, drafter, *options, **named))
+
+
+def finished(run: Run) -> Trace:
+    assert list(run)
+    return run.trace()
+
+
+def story(trace: Trace) -> list[object]:
+    """What a run decided, step by step."""
+    return [
+        (step.drafted, step.kept, [(token.id, token.outcome, token.node, token.own) for token in step.tokens])
+        for step in trace.steps
+    ]
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[Replayed]:
+    return replayed(monkeypatch)
+
+
+def capturing(pair: Pair, *, exact: bool = False) -> Pair:
+    return replace(pair, graphs=True, exact=exact, engines=Engines())
+
+
+@pytest.mark.parametrize("name", DRAFTERS)
+@pytest.mark.parametrize("sampling", [SAMPLINGS[0], SAMPLINGS[2]], ids=str)
+def test_captured_steps_decide_as_eager_ones(
+    pair: Pair, name: str, sampling: Sampling, stand_in: type[Replayed]
+) -> None:
+    """Full drafts and none are captured, what is between runs eagerly, on one engine for several runs."""
+    for captured in (capturing(pair), capturing(pair, exact=True)):
+        for seed, rule in enumerate(("strict", "strict") if name == "none" else ("strict", "mars", "mars", "typical")):
+            eager = finished(started(pair, DRAFTERS[name], sampling, rule, seed=seed))
+            trace = finished(started(captured, DRAFTERS[name], sampling, rule, seed=seed))
+            assert story(trace) == story(eager)
+            assert trace.config.environment["path"] == "fast layers, CUDA graphs"
+            assert eager.config.environment["path"] == "fast layers, eager"
+            assert (trace.config.passes is None) is not captured.exact
+            for mine, other in zip(trace.tokens, eager.tokens, strict=True):
+                assert (mine.p, mine.tv, mine.logprob) == pytest.approx((other.p, other.tv, other.logprob), abs=1e-5)
+    assert stand_in.captures >= 2
+
+
+def test_a_prompt_of_one_token_and_a_text_of_one(llama: Pair, stand_in: type[Replayed]) -> None:
+    captured = capturing(llama)
+    for drafter in DRAFTERS.values():
+        for tokens in (1, 3, 20):
+            short = [
+                finished(started(each, drafter, Sampling(1.0), prompt="a", tokens=tokens)) for each in (llama, captured)
+            ]
+            assert story(short[0]) == story(short[1])
+    assert stand_in.captures > len(DRAFTERS)
+
+
+def test_an_engine_serves_one_run_after_the_other_and_forgets_the_first(llama: Pair, stand_in: type[Replayed]) -> None:
+    """Runs that alternate, overlap or are given up leave nothing behind; texts of similar length share an engine."""
+    captured = capturing(llama)
+    drafter, sampling = DRAFTERS["head, tree"], Sampling(1.0)
+    expected = [story(finished(started(llama, drafter, sampling, prompt=text))) for text in ("abc", PROMPT)]
+    assert [story(finished(started(captured, drafter, sampling, prompt=text))) for text in ("abc", PROMPT)] == expected
+    made = stand_in.captures
+    first, second = (started(captured, drafter, sampling, prompt=text) for text in ("abc", PROMPT))
+    abandoned = started(captured, drafter, sampling)
+    next(abandoned)
+    while len(first._steps) + len(second._steps) < len(expected[0]) + len(expected[1]):
+        for run in (first, second):
+            next(run, None)
+    assert [story(first.trace()), story(second.trace())] == expected
+    assert story(finished(started(captured, drafter, sampling))) == expected[1]
+    assert stand_in.captures == 3 * made, "the first of the two that overlap had the idle engine"
+
+
+def test_only_a_few_idle_engines_are_kept(llama: Pair, stand_in: type[Replayed]) -> None:
+    captured, last = capturing(llama), MOST + 2
+    for k in range(1, last + 1):
+        finished(started(captured, DrafterConfig("model", k=k), tokens=8))
+    for k, anew in ((last, False), (last - MOST + 1, False), (last - MOST, True)):
+        before = stand_in.captures
+        finished(started(captured, DrafterConfig("model", k=k), tokens=8))
+        assert (stand_in.captures > before) is anew
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_warm_up_makes_all_captures_of_its_run_and_a_second_comparison_none(
+    llama: Pair, stand_in: type[Replayed], exact: bool
+) -> None:
+    captured = capturing(llama, exact=exact)
+    session, lanes = (
+        Session(captured),
+        (("none", "strict"), ("chain", "strict"), ("chain", "mars"), ("head, tree", "mars")),
+    )
+    configs = [config_for(captured, DRAFTERS[name], rule=rule, tokens=60) for name, rule in lanes]
+    for config in configs:
+        warm_up(session, config)
+    made = stand_in.captures
+    for config in (*configs, *configs):
+        finished(session.start(config))
+    assert made == stand_in.captures == 7, "draft and verification of three, verification alone of none"
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Without the garbage collector: what lives in cycles stays."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("name", ["none", "chain", "head, tree"])
+@pytest.mark.parametrize("graphs", [False, True])
+@pytest.mark.parametrize("end", ["cancelled", "dropped", "completed", "failed"])
+def test_what_a_run_took_is_free_without_the_collector(
+    llama: Pair, monkeypatch: pytest.MonkeyPatch, name: str, graphs: bool, end: str
+) -> None:
+    replayed(monkeypatch)
+    pair = replace(llama, graphs=graphs, engines=Engines())
+    with uncollected():
+        run: Run | None = started(pair, DRAFTERS[name])
+        assert run is not None and run._engine is not None
+        parts = [weakref.ref(part) for part in (run._engine, run._engine._target, run._engine.drafter)]
+        next(run)
+        if end == "dropped":
+            run = None
+        elif end == "cancelled":
+            run.cancel()
+        elif end == "failed":
+            monkeypatch.setattr(Engine, "_decide", broken)
+            with pytest.raises(RuntimeError, match="broken"):
+                next(run)
+        if run is not None:  # a page may hold it on
+            assert list(run) or end != "completed"
+            assert run.trace().status.value == end
+        pair.engines.clear()
+        assert not any(part() for part in parts)
+
+
+def broken(*_arguments: object) -> None:
+    raise RuntimeError("broken")
+
+
+def test_a_graph_is_warmed_up_and_captured_on_one_stream_in_one_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With stand-ins for torch.cuda that note what is asked of them."""
+    noted: list[tuple[str, Any]] = []
+
+    @contextmanager
+    def entered(what: str, *arguments: Any, **named: Any) -> Iterator[None]:
+        noted.append((what, (arguments, named)))
+        yield
+
+    stream = SimpleNamespace(wait_stream=lambda _other: None)
+    graph = SimpleNamespace(replay=lambda: noted.append(("replay", None)))
+    for name, value in {
+        "Stream": lambda _device: stream, "current_stream": lambda _device: stream, "CUDAGraph": lambda: graph,
+        "stream": lambda given: entered("stream", given), "device": lambda given: entered("device", given),
+        "graph": lambda *given, **named: entered("graph", *given, **named), "graph_pool_handle": lambda: (0, 7),
+    }.items():  # fmt: skip
+        monkeypatch.setattr(torch.cuda, name, value)
+    device = torch.device("cuda", 77)  # what is kept a device must be made under the stand-ins
+    made = [Captured(lambda: noted.append(("function", None)), device) for _ in range(2)]
+    made[0].replay()
+    asked = [given for what, given in noted if what == "graph"]
+    assert asked == [((graph,), {"pool": (0, 7), "stream": stream, "capture_error_mode": "thread_local"})] * 2
+    assert [given for what, given in noted if what == "stream"] == [((stream,), {})] * 2
+    order = [what for what, _ in noted if what in ("stream", "graph", "function", "replay")]
+    assert order == ["stream", "function", "function", "graph", "function"] * 2 + ["replay"]
+
+
+@pytest.mark.parametrize("name", ["none", "ngram"])
+def test_no_graph_is_made_of_no_work(llama: Pair, stand_in: type[Replayed], name: str) -> None:
+    """The drafts of these drafters are what was sent, so that only verification is captured: without a draft, and with a full one."""
+    finished(started(capturing(llama), DRAFTERS[name], prompt="ababababab", tokens=40))
+    assert stand_in.captures == (1 if name == "none" else 2)
+
+
+class Watched(TorchDispatchMode):
+    """Notes every operation that a graph cannot hold: values that go to the host, constants that come from it, shapes that depend on
+    values."""
+
+    FORBIDDEN = (
+        "_local_scalar_dense", "nonzero", "masked_select", "lift_fresh", "is_nonzero", "unique", "equal", "_to_cpu", "bincount",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = str(function).split(".")[1]
+        if name in self.FORBIDDEN:
+            self.found.add(name)
+        if name in ("index", "index_put", "index_put_"):
+            masks = [each for each in args[1] if each is not None and each.dtype == torch.bool]
+            self.found |= {f"{name} by a mask"} if masks else set()
+        return function(*args, **(kwargs or {}))
+
+
+def test_the_watch_sees_what_it_should() -> None:
+    x = torch.arange(4.0)
+    with Watched() as watch:
+        x[x > 1]
+        float(x.sum())
+        torch.tensor([1.0])
+    assert {"index by a mask", "_local_scalar_dense", "lift_fresh"} <= watch.found
+
+
+@pytest.mark.parametrize("name", DRAFTERS)
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+def test_a_replay_never_asks_the_host(llama: Pair, name: str, sampling: Sampling, stand_in: type[Replayed]) -> None:
+    captured, drafter, watch = capturing(llama, exact=True), DRAFTERS[name], Watched()
+    stand_in.watch = watch
+    every = sampling.temperature == 1 and name in ("chain", "head, tree", "sampled chain")
+    for rule in RULES.values() if every else [RULES["strict"], RULES["mars"]][: 2 - (name == "none")]:
+        if drafter.mode not in rule.modes or (drafter.tree is not None and rule.name in ("fly", "ensemble")):
+            continue
+        finished(started(captured, drafter, sampling, rule.name, prompt="ababababab", tokens=20))
+        assert watch.found == set(), rule.name
+    assert stand_in.captures
+
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+
+
+@pytest.fixture(scope="module")
+def on_cuda(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, list[Pair]]:
+    """A pair with a draft model and one with a head, in float32, with and without graphs."""
+    folder = tmp_path_factory.mktemp("pairs")
+    specs = [tiny_pair(folder), eagle_pair(folder)]
+    return {
+        graphs: [ModelPool(device="cuda", dtype="float32", graphs=graphs).get(spec) for spec in specs]
+        for graphs in (False, True)
+    }
+
+
+@pytest.mark.cuda
+@needs_cuda
+@pytest.mark.parametrize("name", DRAFTERS)
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+def test_graphs_decide_as_eager_steps(on_cuda: dict[bool, list[Pair]], name: str, sampling: Sampling) -> None:
+    pairs = {graphs: found[name.startswith("head")] for graphs, found in on_cuda.items()}
+    for seed in range(2):
+        for text in (PROMPT, "a", PROMPT * 20):
+            eager, recorded = (
+                finished(started(pairs[graphs], DRAFTERS[name], sampling, prompt=text, seed=seed, tokens=64))
+                for graphs in (False, True)
+            )
+            assert recorded.token_ids == eager.token_ids
+            assert recorded.config.environment["path"] == "fast layers, CUDA graphs"
+
+
+@pytest.mark.cuda
+@needs_cuda
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_nothing_but_the_answer_is_waited_for(
+    on_cuda: dict[bool, list[Pair]], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a replay every operation that would wait for the device is an error."""
+    pair, replay, calls = on_cuda[True][name.startswith("head")], Captured.replay, [0]
+
+    def strict(self: Captured[Any]) -> Any:
+        calls[0] += 1
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            return replay(self)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+    monkeypatch.setattr(Captured, "replay", strict)
+    finished(started(pair, DRAFTERS[name], Sampling(1.0), tokens=64))
+    assert calls[0] > 4
