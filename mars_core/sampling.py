@@ -1,4 +1,4 @@
-"""From logits to laws and from laws to tokens: warpers, inverse CDF, residual, uniforms. Needs only torch.
+"""From logits to distributions and from distributions to tokens: warpers, inverse CDF, residual, uniforms.
 
 Filtering (``target_law``) and drawing (``draw``) are separate; a residual is never filtered again.
 """
@@ -48,7 +48,7 @@ def lowest_argmax(logits: Tensor) -> Tensor:
 def target_law(logits: Tensor, sampling: Sampling) -> Tensor:
     """p [N, V] from raw logits [N, V], warped as transformers warps: temperature, top-k (ties kept), top-p.
 
-    Temperature 0 is one-hot p, so that nothing after this function knows a greedy case.
+    Temperature 0 is one-hot p, at the lowest of equal maxima.
     """
     if sampling.temperature == 0:
         return torch.zeros_like(logits).scatter_(-1, lowest_argmax(logits)[:, None], 1.0)
@@ -69,33 +69,26 @@ def _nucleus(logits: Tensor, top_p: float) -> Tensor:
 
 
 def shown_law(logits: Tensor, p: Tensor, sampling: Sampling) -> Tensor:
-    """The law worth showing beside a token, [N, V]: p itself; at temperature 0, where p is one-hot, softmax(z)."""
+    """The distribution shown beside a token, [N, V]: p itself; at temperature 0, where p is one-hot, softmax(z)."""
     return logits.softmax(-1) if sampling.temperature == 0 else p
 
 
 class Drawn(NamedTuple):
-    """What uniforms drew from laws."""
+    """What uniforms drew from distributions."""
 
     ids: Tensor  # [N]
-    u: Tensor  # [N, 1] float64, times the sum of the law
+    u: Tensor  # [N] float64, times the sum of the distribution
     cdf: Tensor  # [N, V] float64
 
-    def edge(self) -> Tensor:
-        """The distance of u to the nearer end of the interval of the id that it drew, [N]."""
-        ids = self.ids[:, None]
-        upper = self.cdf.gather(-1, ids)
-        lower = self.cdf.gather(-1, (ids - 1).clamp(min=0)).masked_fill(ids == 0, 0.0)
-        return torch.minimum(self.u - lower, upper - self.u)[:, 0]
 
-
-def draw(law: Tensor, u: Tensor) -> Drawn:
-    """Inverse CDF in id order: law [N, V], u [N]. An id of probability 0 is never drawn. The cumulative sum is float64."""
-    cdf = law.cumsum(-1, dtype=torch.float64)
+def draw(distribution: Tensor, u: Tensor) -> Drawn:
+    """Inverse CDF in id order: distribution [N, V], u [N]. An id of probability 0 is never drawn. The cumulative sum is float64."""
+    cdf = distribution.cumsum(-1, dtype=torch.float64)
     total = cdf[:, -1:]
     below = total * (1 - torch.finfo(torch.float64).eps)  # u · total may be rounded up to total, where nothing is
     wanted = torch.minimum(u[:, None] * total, below)
-    ids = torch.searchsorted(cdf, wanted, right=True).clamp(max=law.shape[-1] - 1)  # beyond only for a nan
-    return Drawn(ids[:, 0], wanted, cdf)
+    ids = torch.searchsorted(cdf, wanted, right=True).clamp(max=distribution.shape[-1] - 1)  # beyond only for a nan
+    return Drawn(ids[:, 0], wanted[:, 0], cdf)
 
 
 def residual(p: Tensor, q: Tensor) -> Tensor:

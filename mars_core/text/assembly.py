@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import fields, replace
 
 from transformers import PreTrainedTokenizerBase
 
 from mars_core.engine import RawStep
 from mars_core.text.detokenize import Detokenizer, Pieces
 from mars_core.types import Alternative, DraftNode, Given, Outcome, Step, Token
-from mars_core.verification import Node
+from mars_core.verification import Values
 
 
 class Assembler:
@@ -27,6 +26,7 @@ class Assembler:
         self._detokenizer = Detokenizer(tokenizer)
         self._pieces = pieces
         self._stop = tuple(stop)
+        self._measured = tuple(field.name for field in fields(Token))
         self._steps = 0
         self.text = ""
         self.count = 0
@@ -86,89 +86,59 @@ class Assembler:
         nodes, path = raw.verdict.nodes, raw.verdict.path[1 : kept + 1]
         depths = [0]
         drafted = []
-        columns = zip(nodes.parents, *(nodes.column(name) for name in ("id", "p", "q")), strict=True)
-        for number, (parent, id_, p, q) in enumerate(columns):
+        columns = zip(nodes.parents, *(nodes.column(name) for name in ("id", "p", "q", "strict")), strict=True)
+        for number, (parent, id_, p, q, strict) in enumerate(columns):
             if number:
                 depths.append(depths[parent] + 1)
-                outcome = _outcome(nodes[number]) if number in path else Outcome.REJECTED
+                outcome = _kept(strict) if number in path else Outcome.REJECTED
                 drafted.append(DraftNode(int(id_), self._pieces[int(id_)], parent, depths[-1], p, q, outcome))
         return tuple(drafted)
 
     def _emitted(self, raw: RawStep, at: int, last: bool) -> Token:
         """The step's token number ``at``, judged by the logits after path[at]."""
         verdict = raw.verdict
-        parent = verdict.path[at]
         start = self._append(raw.emitted[at])
         if not last:
             number = verdict.path[at + 1]
-            return self._drafted(raw, number, _outcome(verdict.nodes[number]), at, start)
-        before = verdict.nodes[parent]
+            values = verdict.nodes.drafted(number)
+            return self._token(values, number, _kept(values["strict"]), at, start)
+        parent = verdict.path[at]
         outcome = Outcome.RECOVERED if verdict.children[parent] else Outcome.BONUS
-        judged = _Judged(0, before.emit, before.emit_p, math.nan, before.emit_rank, before.emit_logprob, 0.0)
-        return self._token(before, parent, judged, outcome, at, start)
+        return self._token(verdict.nodes.emitted(parent), 0, outcome, at, start)
 
     def _refused(self, raw: RawStep, at: int) -> list[Token]:
         """The drafted tokens that the recovered one replaces."""
-        children = raw.verdict.children[raw.verdict.path[at]]
-        return [self._drafted(raw, child, Outcome.REJECTED, at, len(self.text)) for child in children]
+        nodes, parent, start = raw.verdict.nodes, raw.verdict.path[at], len(self.text)
+        children = raw.verdict.children[parent]
+        return [self._token(nodes.drafted(child), child, Outcome.REJECTED, at, start) for child in children]
 
-    def _drafted(self, raw: RawStep, number: int, outcome: Outcome, at: int, start: int) -> Token:
-        node = raw.verdict.nodes[number]
-        judged = _Judged(number, node.id, node.p, node.q, node.rank, node.logprob, node.forgiveness)
-        return self._token(raw.verdict.nodes[int(node.parent)], int(node.parent), judged, outcome, at, start)
-
-    def _token(self, before: Node, parent: int, judged: _Judged, outcome: Outcome, at: int, start: int) -> Token:
+    def _token(self, values: Values, number: int, outcome: Outcome, at: int, start: int) -> Token:
+        """``values`` as ``Nodes`` reads them: fields of Token that have the name of a column are that column. ``number`` of its node,
+        0 where it was not drafted."""
         rejected = outcome is Outcome.REJECTED
-        top_z, top_ids = before.top_z or (math.nan,), before.top_ids or (-1,)
-        z2 = top_z[1] if len(top_z) > 1 else -math.inf
+        z1, top_z, top_ids = values["z1"], values["top_z"] or (math.nan, -math.inf), values["top_ids"] or (-1, -1)
+        z2 = top_z[1]
+        alternatives = zip(values["top_ids"], values["top_p"], strict=True)
         return Token(
+            **{name: values[name] for name in self._measured if name in values},
             position=self.count - (not rejected),
             step=self._steps,
             draft_position=at + 1,
-            node=judged.number,
-            parent=parent,
+            node=number,
             outcome=outcome,
-            id=int(judged.id),
-            piece=self._pieces[int(judged.id)],
+            piece=self._pieces[values["id"]],
             start=start,
             end=start if rejected else len(self.text),
-            z1=before.z1,
             z2=z2,
             id1=int(top_ids[0]),
-            id2=int(top_ids[min(1, len(top_ids) - 1)]),
-            r=z2 / before.z1 if before.z1 > 0 else math.nan,
-            gap=before.z1 - z2,
-            own=int(before.own),
-            own_piece=self._pieces[int(before.own)],
-            p=judged.p,
-            q=judged.q,
-            rank=int(judged.rank) if math.isfinite(judged.rank) else 0,
-            entropy=before.entropy,
-            forgiveness=judged.forgiveness,
-            u=before.u,
-            coin=before.coin,
-            edge=before.edge,
-            tv=before.tv,
-            kl=before.kl,
-            logprob=judged.logprob,
-            top=tuple(
-                Alternative(int(i), self._pieces[int(i)], chance)
-                for i, chance in zip(before.top_ids, before.top_p, strict=True)
-            ),
+            id2=int(top_ids[1]),
+            r=z2 / z1 if z1 > 0 else math.nan,
+            gap=z1 - z2,
+            own_piece=self._pieces[values["own"]],
+            top=tuple(Alternative(int(id_), self._pieces[int(id_)], chance) for id_, chance in alternatives),
         )
 
 
-class _Judged(NamedTuple):
-    """What of a token belongs to itself, not to the place at which it stands."""
-
-    number: int  # of its node, 0 where it was not drafted
-    id: float
-    p: float
-    q: float
-    rank: float
-    logprob: float
-    forgiveness: float
-
-
-def _outcome(node: Node) -> Outcome:
-    return Outcome.ACCEPTED if node.strict else Outcome.RELAXED
+def _kept(strict: float) -> Outcome:
+    """Of a token that the rule keeps."""
+    return Outcome.ACCEPTED if strict else Outcome.RELAXED

@@ -1,9 +1,9 @@
-"""Decisions on greedy drafts, chains and trees: the law over the drafted children of each node, and how it comes about.
+"""Decisions on greedy drafts, chains and trees: the distribution over the drafted children of each node, and a draw from it.
 
-At a node with children x₁ … x_m (distinct, in the rule's order) a rule makes the law Qᵢ = P(xᵢ); what is left, 1 − ΣQ, goes to p
-without the children, to p itself, or to top-1. The distances from p follow in closed form. Where it goes to p without the children,
-the decision is a maximal coupling with the own draw y: y stands wherever it can, so that every difference from strict is a
-decision of the rule.
+At a node with children x₁ … x_m (distinct, in the rule's order) a rule gives the shares Qᵢ = P(xᵢ); what is left, 1 − ΣQ, goes to p
+without the children, to p itself, or to top-1. The distances from p follow in closed form (``shift``). Where it goes to p without
+the children, the decision is a maximal coupling with the own draw y: y is replaced no oftener than P ≠ p requires, so that every
+difference from strict is a decision of the rule.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from torch import Tensor
 from mars_core.rules.base import Evidence, Reach, Rule, Siblings, everywhere
 from mars_core.sampling import Use, draw
 from mars_core.verification.children import Branches, Chain, Children
-from mars_core.verification.decision import Decision, Places, Shares
+from mars_core.verification.decision import Decision, Places
 from mars_core.verification.draft import Draft
 from mars_core.verification.shift import Rest
-from mars_core.verification.window import window_chance, window_keep, window_law
+from mars_core.verification.window import window_chance, window_keep, window_shares
 
 
 def decide_greedy(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]) -> Decision:
@@ -34,24 +34,24 @@ def decide_greedy(places: Places, draft: Draft, rule: Rule, values: Mapping[str,
     redraws = _redraws(rule, evidence, values, children) if in_turn and rule.redraw else None
     if rule.reach is Reach.WINDOW:
         size = int(values["window"])
-        law = window_law(children.p, forgiveness, size)
+        shares = window_shares(children.p, forgiveness, size)
         keep = window_keep(strict, children.place(coin) < children.p, forgiveness > 0, size)
         forgiveness = forgiveness * window_chance(children.p, size)
     else:
-        law = _law(rule, children, accept, forgiveness)
+        shares = _shares(rule, children, accept, forgiveness)
         by_coin = rule.emits_top1 or redraws is not None
-        keep = _by_coin(children, law, coin) if by_coin else _coupled(children, law, coin, strict)
+        keep = _by_coin(children, shares, coin) if by_coin else _coupled(children, shares, coin, strict)
     if rule.emits_top1:
         emit = places.top_ids[:, 0]
-    elif redraws is not None and rule.redraw is not everywhere:
+    elif redraws is not None and rule.redraw is not everywhere and not places.greedy:
         emit = torch.where(redraws, places.own, _without_children(places, draft))
     elif rule.aim is not None and places.greedy:
         emit = places.own.scatter(0, draft.parents, rule.aim(evidence, values).argmax(-1))
-    return Decision(keep, strict, emit, forgiveness, Shares(law, _rest(rule, redraws, places)))
+    return Decision(keep, strict, emit, forgiveness, {"share": shares, "rest": _rest(rule, redraws, places)})
 
 
 def _rest(rule: Rule, redraws: Tensor | None, places: Places) -> Tensor:
-    """[N + 1]: where the rest of the law goes."""
+    """[N + 1]: where the rest of P goes."""
     if redraws is not None and not rule.emits_top1:
         return redraws.double()
     one = rule.emits_top1 or (rule.aim is not None and places.greedy)
@@ -61,9 +61,9 @@ def _rest(rule: Rule, redraws: Tensor | None, places: Places) -> Tensor:
 def _children(places: Places, draft: Draft, rule: Rule) -> Children:
     x, parents = draft.ids[1:], draft.parents
     if draft.is_chain:
-        p = places.law[: draft.size].gather(-1, x[:, None])[:, 0].double()
+        p = places.p[: draft.size].gather(-1, x[:, None])[:, 0].double()
         return Chain(p, torch.ones_like(p), torch.zeros_like(p))
-    p = places.law[parents, x].double()
+    p = places.p[parents, x].double()
     place = torch.arange(draft.size, device=x.device)
     siblings = parents[:, None] == parents
     earlier = siblings & (place < place[:, None])
@@ -78,7 +78,7 @@ def _evidence(places: Places, draft: Draft, children: Children) -> Evidence:
     q = draft.q[:, None]
     return Evidence(
         logits=places.logits,
-        law=places.law,
+        law=places.p,
         soft=places.soft,
         drafter=draft.law,
         top_z=places.top_z,
@@ -92,7 +92,7 @@ def _evidence(places: Places, draft: Draft, children: Children) -> Evidence:
     )
 
 
-def _law(rule: Rule, children: Children, accept: Tensor, forgiveness: Tensor) -> Tensor:
+def _shares(rule: Rule, children: Children, accept: Tensor, forgiveness: Tensor) -> Tensor:
     """Q [N]: the probability that each drafted token is what follows its node."""
     if rule.siblings is Siblings.IN_TURN:
         return accept * children.product_before(1 - accept)
@@ -100,12 +100,12 @@ def _law(rule: Rule, children: Children, accept: Tensor, forgiveness: Tensor) ->
     return children.p + missed * forgiveness * children.product_before(1 - forgiveness)
 
 
-def _coupled(children: Children, law: Tensor, coin: Tensor, own: Tensor) -> Tensor:
-    """keep [N]: y stands, or gives way to the children of which the law has more than p, no oftener than the law asks for."""
-    more, u = law - children.p, children.place(coin)
+def _coupled(children: Children, shares: Tensor, coin: Tensor, own: Tensor) -> Tensor:
+    """keep [N]: y, or in its place a child with Q > p, no oftener than P requires; own: bool [N], which child is y."""
+    more, u = shares - children.p, children.place(coin)
     surplus = more.clamp(min=0)
     drawn = children.around(own.double())
-    given_up = children.around(own * (1 - law / children.p).clamp(min=0).nan_to_num(0.0))
+    given_up = children.around(own * (1 - shares / children.p).clamp(min=0).nan_to_num(0.0))
     outside = (children.around(more) / (1 - children.around(children.p))).nan_to_num(0.0).clamp(0, 1)
     yields = given_up + (1 - drawn) * outside
     goal = u / yields * children.around(surplus)
@@ -113,10 +113,10 @@ def _coupled(children: Children, law: Tensor, coin: Tensor, own: Tensor) -> Tens
     return torch.where(u < yields, (low <= goal) & (goal < low + surplus), own)
 
 
-def _by_coin(children: Children, law: Tensor, coin: Tensor) -> Tensor:
+def _by_coin(children: Children, shares: Tensor, coin: Tensor) -> Tensor:
     """keep [N]: the uniform falls into the child's share, whatever the target drew."""
-    low, u = children.sum_before(law), children.place(coin)
-    return (low <= u) & (u < low + law)
+    low, u = children.sum_before(shares), children.place(coin)
+    return (low <= u) & (u < low + shares)
 
 
 def _redraws(rule: Rule, evidence: Evidence, values: Mapping[str, float], children: Children) -> Tensor:
@@ -126,6 +126,6 @@ def _redraws(rule: Rule, evidence: Evidence, values: Mapping[str, float], childr
 
 
 def _without_children(places: Places, draft: Draft) -> Tensor:
-    """[N + 1] draws from p without the children of each node."""
-    rest = places.law.index_put((draft.parents, draft.ids[1:]), places.law.new_zeros(()))
+    """[N + 1] draws from p without the children of each node. Temperature > 0."""
+    rest = places.p.index_put((draft.parents, draft.ids[1:]), places.p.new_zeros(()))
     return draw(rest, places.u[:, Use.DRAW]).ids

@@ -1,4 +1,4 @@
-"""From logits to an answer: the target's own draws, the rule's decision, and what is worth knowing about every node."""
+"""From logits to an answer: the target's own draws, the rule's decision, and the columns of every node and token."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch import Tensor
 from mars_core.rules.base import Rule
 from mars_core.sampling import Use, draw, lowest_argmax, shown_law, target_law
 from mars_core.types import DraftMode, Sampling
+from mars_core.verification.columns import Contents, pack
 from mars_core.verification.decision import Decision, Places
 from mars_core.verification.draft import Draft
 from mars_core.verification.greedy import decide_greedy
 from mars_core.verification.sampled import decide_sampled
-from mars_core.verification.verdict import Meter
 
 TOP = 5  # alternatives kept for each node
 _EXCLUDED = -1e30  # in place of ln 0, so that 0 · ln 0 is 0
@@ -33,25 +33,25 @@ def judge(
     sampled = mode is DraftMode.SAMPLED and not places.greedy and draft.law is not None
     given = places, draft, rule, values
     decision = decide_sampled(*given, meter) if sampled else decide_greedy(*given)
-    kind = (Meter.DISTANCES if sampled else Meter.SHARES) if meter else Meter.OFF
-    plain = sampling.temperature in (0, 1) and sampling.top_k == 0 and sampling.top_p == 1
-    integers, singles, doubles = _measures(places, draft, decision, plain) if meter else ((), (), ())
-    groups = (
-        (decision.keep, decision.strict),
-        (draft.parents, draft.ids, places.own, decision.emit, *integers),
-        (places.top_z[:, 0], *singles),
-        doubles,
-    )
-    head = _head(draft.size, kind, places.top_z.shape[-1], logits.device)
-    return torch.cat([head, *(torch.cat(group) for group in groups if group)])
+    columns = {
+        "keep": decision.keep, "strict": decision.strict, "parent": draft.parents, "id": draft.ids, "own": places.own,
+        "emit": decision.emit, "z1": places.top_z[:, 0],
+    }  # fmt: skip
+    contents = Contents.ALWAYS
+    if meter:
+        contents = Contents.METERED | (Contents.DISTANCES if sampled else Contents.SHARES)
+        contents |= Contents.ALWAYS if places.greedy else Contents.DRAWN
+        columns |= _measures(places, draft, decision, sampling)
+    return pack(columns, contents, draft.size, places.top_z.shape[-1])
 
 
 def _places(logits: Tensor, draft: Draft, sampling: Sampling, u: Tensor) -> Places:
-    law = target_law(logits, sampling)
+    p = target_law(logits, sampling)
     at = u if draft.is_chain else u[draft.depths]
     top_z, top_ids = _best(logits)
-    soft = shown_law(logits, law, sampling)
-    return Places(logits, law, soft, top_z, top_ids, draw(law, at[:, Use.DRAW]), at, sampling.temperature == 0)
+    drawn = None if sampling.temperature == 0 else draw(p, at[:, Use.DRAW])
+    own = top_ids[:, 0] if drawn is None else drawn.ids
+    return Places(logits, p, shown_law(logits, p, sampling), top_z, top_ids, own, drawn, at)
 
 
 def _best(logits: Tensor) -> tuple[Tensor, Tensor]:
@@ -68,43 +68,42 @@ def _best(logits: Tensor) -> tuple[Tensor, Tensor]:
     return torch.cat([z for z, _ in columns], -1), torch.cat([ids for _, ids in columns], -1)
 
 
-def _measures(places: Places, draft: Draft, decision: Decision, plain: bool) -> tuple[tuple[Tensor, ...], ...]:
-    """The fields that are metered, in the order of ``verdict``: integers, single and double floats. ``plain``: the shown law is
-    softmax(z)."""
-    logits, count = places.logits, draft.size
-    likelihood, above = logits.log_softmax(-1), logits[:count] if draft.is_chain else logits[draft.parents]
-    # Of the drafted tokens at their parents, of the emitted and the own ones at their places: numbers in the flattened tables.
-    numbers = _numbers(count + 1, logits.device)
-    flat = torch.cat([draft.ids[1:], decision.emit, places.own]).add_(
-        torch.cat([draft.parents, numbers, numbers]), alpha=logits.shape[-1]
-    )
-    p, logprob, end = places.law.take(flat), likelihood.take(flat), 2 * count + 1
-    entropy = _entropy(places.soft, likelihood if plain else places.soft.log())
-    integers = (
-        (above > logits.take(flat[:count, None])).sum(-1),
-        (logits > logits.gather(-1, decision.emit[:, None])).sum(-1),
-        places.top_ids.view(-1),
-    )
-    singles = (
-        p[:count], draft.q, logprob[:count], p[count:end], logprob[count:end], entropy, p[end:], places.top_z.view(-1),
-        places.soft.gather(-1, places.top_ids).view(-1),
-    )  # fmt: skip
-    doubles = decision.forgiveness, places.u[:, Use.DRAW], places.u[:, Use.ACCEPT], *places.edges(), *decision.shift
-    return integers, singles, doubles
+def _measures(places: Places, draft: Draft, decision: Decision, sampling: Sampling) -> dict[str, Tensor]:
+    """The columns that are there only where the run is metered."""
+    logits, count, size = places.logits, draft.size, places.logits.shape[-1]
+    likelihood, numbers = logits.log_softmax(-1), _numbers(count + 1, logits.device)
+    # The drafted tokens at their parents, then the emitted ones at their nodes: positions in the flattened [N + 1, V].
+    at = torch.cat([draft.ids[1:], decision.emit]).add_(torch.cat([draft.parents, numbers]), alpha=size)
+    z, before = logits.take(at)[:, None], logits[:count] if draft.is_chain else logits[draft.parents]
+    plain = sampling.temperature in (0, 1) and sampling.top_k == 0 and sampling.top_p == 1  # soft is softmax(z)
+    columns = {
+        "rank": torch.cat([before > z[:count], logits > z[count:]]).sum(-1).add_(1),
+        "p": places.p.take(at),
+        "q": draft.q,
+        "logprob": likelihood.take(at),
+        "forgiveness": decision.forgiveness,
+        "u": places.u[:, Use.DRAW],
+        "coin": places.u[:, Use.ACCEPT],
+        "entropy": _entropy(places.soft, likelihood if plain else places.soft.log()),
+        "top_ids": places.top_ids.view(-1),
+        "top_z": places.top_z.view(-1),
+        "top_p": places.soft.gather(-1, places.top_ids).view(-1),
+        **decision.shift,
+    }
+    if places.drawn is not None:
+        own = places.own.add(numbers, alpha=size)
+        columns |= {
+            "own_p": places.p.take(own), "drawn_at": places.drawn.u, "upper": places.drawn.cdf.take(own)
+        }  # fmt: skip
+    return columns
 
 
-def _entropy(law: Tensor, logarithms: Tensor) -> Tensor:
-    """Of each row of a law, in nats; what the law excludes adds nothing."""
-    terms: Tensor = torch.linalg.vecdot(law, logarithms.clamp(min=_EXCLUDED))
+def _entropy(distribution: Tensor, logarithms: Tensor) -> Tensor:
+    """Of each row, in nats; what the distribution excludes adds nothing."""
+    terms: Tensor = torch.linalg.vecdot(distribution, logarithms.clamp(min=_EXCLUDED))
     return terms.neg_()
 
 
 @cache
 def _numbers(count: int, device: torch.device) -> Tensor:
     return torch.arange(count, device=device)
-
-
-@cache
-def _head(count: int, meter: Meter, width: int, device: torch.device) -> Tensor:
-    """How an answer begins."""
-    return torch.tensor([count, meter, width], dtype=torch.float64, device=device)

@@ -1,6 +1,6 @@
 """Decisions on sampled drafts (chains): token by token with the pair (a, R), or the whole block at once.
 
-A drafted x ~ q is kept with probability a(x); the first refused place is drawn anew from R. The law of the emitted token is
+A drafted x ~ q is kept with probability a(x); the first refused place is drawn anew from R. The distribution of the emitted token is
 P = q·a + (1 − Σ q·a)·R, exactly.
 """
 
@@ -13,28 +13,29 @@ from torch import Tensor
 
 from mars_core.rules.base import Evidence, Reach, Rule
 from mars_core.sampling import Use, draw, residual
-from mars_core.verification.decision import Decision, Distances, Places
+from mars_core.verification.decision import Decision, Places
 from mars_core.verification.draft import Draft
+from mars_core.verification.shift import distances
 
 
 def decide_sampled(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float], meter: bool) -> Decision:
-    """keep, emit and the exact shift of a sampled chain under ``rule``."""
+    """keep, emit and the exact shift of a sampled chain under ``rule``; the latter only with ``meter``."""
     evidence, x = _evidence(places, draft), draft.ids[1:, None]
     if rule.reach is Reach.BLOCK:
-        return _by_block(places, x, evidence)
+        return _by_block(places, x, evidence, meter)
     return _by_token(places, x, evidence, rule, values, meter)
 
 
 def _evidence(places: Places, draft: Draft) -> Evidence:
-    """The whole vocabulary at every drafted place, in float64: the meter then reads 0 where the law is p. Temperature > 0."""
+    """The whole vocabulary at every drafted place, in float64: the meter then reads 0 where P is p. Temperature > 0."""
     assert draft.law is not None and draft.is_chain
-    count, size = draft.size, places.law.shape[-1]
-    q = exact(torch.nn.functional.pad(draft.law, (0, size - draft.law.shape[-1])))  # ids that only the target knows
-    law = exact(places.law[:count])
+    count, size = draft.size, places.p.shape[-1]
+    q = _exact(torch.nn.functional.pad(draft.law, (0, size - draft.law.shape[-1])))  # ids that only the target knows
+    p = _exact(places.p[:count])
     return Evidence(
         logits=places.logits[:count],
-        law=law,
-        soft=law,
+        law=p,
+        soft=p,
         drafter=q,
         top_z=places.top_z[:count],
         top_ids=places.top_ids[:count],
@@ -47,35 +48,33 @@ def _evidence(places: Places, draft: Draft) -> Evidence:
     )
 
 
-def exact(law: Tensor) -> Tensor:
+def _exact(distribution: Tensor) -> Tensor:
     """float64, summing to 1."""
-    law = law.double()
-    return law / law.sum(-1, keepdim=True)
+    distribution = distribution.double()
+    return distribution / distribution.sum(-1, keepdim=True)
 
 
 def _by_token(
     places: Places, x: Tensor, evidence: Evidence, rule: Rule, values: Mapping[str, float], meter: bool
 ) -> Decision:
-    count = len(x)
-    accept, correction = accept_and_correction(evidence, rule, values)
+    count, p, q = len(x), evidence.law, evidence.q
+    accept, correction = _accept_and_correction(evidence, rule, values)
     u = places.u[:count, Use.ACCEPT]
     chance, strict = accept.gather(-1, x)[:, 0], evidence.strict.gather(-1, x)[:, 0]
-    emitted = draw(correction, places.u[:count, Use.DRAW]).ids
     bonus = places.top_ids[count:, 0] if rule.emits_top1 else places.own[count:]
-    law = sampled_law(evidence.q, accept, correction) if meter else evidence.law
-    bonus_p = places.law[count:].gather(-1, bonus[:, None])[:, 0].double()
-    end = (1 - bonus_p, -bonus_p.log()) if rule.emits_top1 else (torch.zeros_like(bonus_p),) * 2
+    kept = q * accept
+    end = places.p[count:].gather(-1, bonus[:, None])[:, 0].double() if rule.emits_top1 else p.new_ones(1)
     return Decision(
         keep=u < chance,
         strict=u < strict,
-        emit=torch.cat([emitted, bonus]),
+        emit=torch.cat([draw(correction, places.u[:count, Use.DRAW]).ids, bonus]),
         forgiveness=((chance - strict) / (1 - strict)).clamp(min=0).nan_to_num(0.0),
-        shift=Distances(torch.cat([_tv(law, evidence.law), end[0]]), torch.cat([_kl(law, evidence.law), end[1]])),
+        shift=_shift(kept + (1 - kept.sum(-1, keepdim=True)) * correction, p, end) if meter else {},
     )
 
 
-def accept_and_correction(evidence: Evidence, rule: Rule, values: Mapping[str, float]) -> tuple[Tensor, Tensor]:
-    """(a, R), both [E, V], with the whole vocabulary as candidates."""
+def _accept_and_correction(evidence: Evidence, rule: Rule, values: Mapping[str, float]) -> tuple[Tensor, Tensor]:
+    """(a, R), both [N, V], with the whole vocabulary as candidates."""
     accept = rule.accept(evidence, values).clamp(0, 1)
     if rule.emits_top1:
         return accept, evidence.is_top1.to(accept.dtype)
@@ -84,13 +83,7 @@ def accept_and_correction(evidence: Evidence, rule: Rule, values: Mapping[str, f
     return accept, correction if rule.redraw is None else torch.where(rule.redraw(evidence, values), goal, correction)
 
 
-def sampled_law(q: Tensor, accept: Tensor, correction: Tensor) -> Tensor:
-    """P = q·a + (1 − Σ q·a)·R, [E, V]: the exact law of the token emitted at each place of a sampled chain."""
-    kept = q * accept
-    return kept + (1 - kept.sum(-1, keepdim=True)) * correction
-
-
-def _by_block(places: Places, x: Tensor, evidence: Evidence) -> Decision:
+def _by_block(places: Places, x: Tensor, evidence: Evidence, meter: bool) -> Decision:
     """Block verification (2403.10444): the longest accepted beginning, with h_i of all its places. Lossless."""
     count, p, q = len(x), evidence.law, evidence.q
     ratio = (p.gather(-1, x) / q.gather(-1, x))[:, 0]
@@ -102,27 +95,25 @@ def _by_block(places: Places, x: Tensor, evidence: Evidence) -> Decision:
     mass = excess.sum(-1)
     stop = mass[1:] / (mass[1:] + 1 - through[:-1])
     chance = torch.cat([stop.nan_to_num(1.0), through[-1:]])
-    u = places.u[:count, Use.ACCEPT]
-    keep = (u < chance).flip(0).cummax(0).values.flip(0)
+    keep = (places.u[:count, Use.ACCEPT] < chance).flip(0).cummax(0).values.flip(0)
     correction = torch.where(mass[:, None] > 0, excess / mass[:, None], p)
-    emitted = draw(correction, places.u[:count, Use.DRAW]).ids
-    kept = torch.minimum(before[:, None] * p, q)  # q times the probability that the beginning up to here is kept
-    law = (kept + (before - kept.sum(-1))[:, None] * correction) / before[:, None]
-    law = torch.where(before[:, None] > 0, law, p)
-    nothing = p.new_zeros(1)
     return Decision(
         keep=keep,
         strict=keep,
-        emit=torch.cat([emitted, places.own[count:]]),
+        emit=torch.cat([draw(correction, places.u[:count, Use.DRAW]).ids, places.own[count:]]),
         forgiveness=torch.zeros_like(chance),
-        shift=Distances(torch.cat([_tv(law, p), nothing]), torch.cat([_kl(law, p), nothing])),
+        shift=_shift(_block_distribution(before, p, q, correction), p, p.new_ones(1)) if meter else {},
     )
 
 
-def _tv(law: Tensor, p: Tensor) -> Tensor:
-    return 0.5 * (law - p).abs().sum(-1)
+def _block_distribution(before: Tensor, p: Tensor, q: Tensor, correction: Tensor) -> Tensor:
+    """P after each place, [N, V]; ``before`` [N]: the reach of the tokens before it."""
+    kept = torch.minimum(before[:, None] * p, q)  # q times the probability that the beginning up to here is kept
+    distribution = (kept + (before - kept.sum(-1))[:, None] * correction) / before[:, None]
+    return torch.where(before[:, None] > 0, distribution, p)
 
 
-def _kl(law: Tensor, p: Tensor) -> Tensor:
-    terms = torch.where(law > 0, law * (law.log() - p.log()), 0.0)
-    return terms.sum(-1).clamp(min=0)
+def _shift(distribution: Tensor, p: Tensor, end: Tensor) -> dict[str, Tensor]:
+    """TV and KL after all nodes. ``end`` [1]: p of the token that always follows the last one, 1 where that is drawn from p."""
+    tv, kl = distances(distribution, p)
+    return {"tv": torch.cat([tv, 1 - end]), "kl": torch.cat([kl, 0 - end.log()])}

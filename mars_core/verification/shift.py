@@ -1,17 +1,25 @@
-"""The shift meter on greedy drafts: total variation and KL divergence between the law P of the token after a node and p.
+"""Total variation and KL divergence between the distribution P of the token after a node and the target's p.
 
-A rule decides how much P has of each drafted token; what is left goes where ``Rest`` says. So both distances follow from a few numbers
-a node, on the host. Standard library only.
+``distances`` compares whole distributions, on the device (sampled drafts). On a greedy draft a rule decides how much P has of each
+drafted token, and what is left goes where ``Rest`` says: both distances follow from a few numbers for each node, on the host (``shift``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+
+import torch
+from torch import Tensor
 
 _ROUNDING = 1e-12
+
+
+def distances(distribution: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
+    """TV and KL(P‖p) in nats, each [N], of P and p [N, V], float64."""
+    terms = torch.where(distribution > 0, distribution * (distribution.log() - p.log()), 0.0)
+    return 0.5 * (distribution - p).abs().sum(-1), terms.sum(-1).clamp(min=0)
 
 
 class Rest(IntEnum):
@@ -22,33 +30,26 @@ class Rest(IntEnum):
     ONE = 2  # to the token that is emitted
 
 
-class Child(NamedTuple):
-    """A drafted token after a node."""
-
-    id: float
-    p: float
-    share: float  # what P has of it
-
-
-def shift(children: Sequence[Child], rest: Rest, emit: float, emit_p: float) -> tuple[float, float]:
-    """TV and KL(P‖p) in nats after a node with distinct ``children``; ``emit``: the token emitted if none is kept, and its p."""
-    left, missed = _rest(sum(child.share for child in children)), _rest(sum(child.p for child in children))
-    laws = [(child.share, child.p) for child in children]
+def shift(children: Mapping[float, tuple[float, float]], rest: Rest, emit: float, emit_p: float) -> tuple[float, float]:
+    """TV and KL(P‖p) in nats after a node. ``children``: P and p of each drafted token, by id; ``emit``: the token emitted if none is
+    kept, and its p."""
+    pairs = list(children.values())
+    left, missed = _rest(sum(share for share, _ in pairs)), _rest(sum(p for _, p in pairs))
     if rest is Rest.OTHERS:
-        return _distance(laws, abs(left - missed), _kl(left, missed))
+        return _distance(pairs, abs(left - missed), _kl(left, missed))
     if rest is Rest.ALL:
-        mixed = [(share + left * p, p) for share, p in laws]
+        mixed = [(share + left * p, p) for share, p in pairs]
         return _distance(mixed, missed * (1 - left), missed * _xlogy(left, left))
-    if any(child.id == emit for child in children):
-        pointed = [(child.share + left * (child.id == emit), child.p) for child in children]
+    if emit in children:
+        pointed = [(share + left * (id_ == emit), p) for id_, (share, p) in children.items()]
         return _distance(pointed, missed, 0.0)
-    return _distance(laws, abs(left - emit_p) + max(0.0, missed - emit_p), _kl(left, emit_p))
+    return _distance(pairs, abs(left - emit_p) + max(0.0, missed - emit_p), _kl(left, emit_p))
 
 
-def _distance(laws: Sequence[tuple[float, float]], others: float, others_kl: float) -> tuple[float, float]:
+def _distance(pairs: Sequence[tuple[float, float]], others: float, others_kl: float) -> tuple[float, float]:
     """Half the sum of the differences, and the divergence, of pairs (P, p); ``others``: what the tokens not drafted add."""
-    tv = (sum(abs(law - p) for law, p in laws) + others) / 2
-    return tv, max(0.0, sum(_kl(law, p) for law, p in laws) + others_kl)
+    tv = (sum(abs(share - p) for share, p in pairs) + others) / 2
+    return tv, max(0.0, sum(_kl(share, p) for share, p in pairs) + others_kl)
 
 
 def _rest(mass: float) -> float:
@@ -57,9 +58,9 @@ def _rest(mass: float) -> float:
     return rest if rest > _ROUNDING else 0.0
 
 
-def _kl(law: float, p: float) -> float:
+def _kl(share: float, p: float) -> float:
     """P ln(P/p); 0 where P is, infinite where only p is 0."""
-    return _xlogy(law, law) - _xlogy(law, p)
+    return _xlogy(share, share) - _xlogy(share, p)
 
 
 def _xlogy(x: float, y: float) -> float:

@@ -1,118 +1,42 @@
-"""What comes of a judgement: one row of numbers a node, and the kept path. On the host; standard library only."""
+"""A row of ``columns`` read on the host: the nodes, their tokens by name, and the kept path."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from enum import IntEnum
-from functools import cache
-from typing import NamedTuple, overload
+from types import SimpleNamespace
+from typing import Any, NamedTuple, overload
 
-from mars_core.verification.shift import Child, Rest, shift
+from mars_core.verification.columns import HEAD, Of, layout
+from mars_core.verification.shift import Rest, shift
+
+Values = dict[str, Any]  # by column: a number, or a tuple where it is wide
 
 
-class Node(NamedTuple):
-    """One node of the tree after the verdict. As a drafted token it was judged by its parent's logits; the rest is its own.
+class Node(SimpleNamespace):
+    """One node of the tree after the verdict: an attribute for every column, and ``edge``, ``tv`` and ``kl`` on every draft.
 
-    From ``p`` on nan where the run is not metered.
+    What columns say of a token is said of the drafted one, judged by its parent's logits; the rest is said of the place after the
+    node. Where the run is not metered nan, 0 in whole numbers, and no alternatives.
     """
-
-    parent: float  # node number; -1 for the root
-    keep: float  # 1: the rule keeps this drafted token after its parent
-    strict: float  # 1: so does strict, with the same u
-    id: float
-    own: float  # what the target draws after this node
-    emit: float  # what the run emits if the step ends here
-    z1: float  # largest logit after this node
-    p: float  # of this token under the parent's law
-    q: float
-    rank: float  # of this token among the parent's logits, 1 = largest
-    logprob: float  # of this token under softmax(z) of its parent
-    forgiveness: float
-    emit_p: float
-    emit_rank: float
-    emit_logprob: float
-    u: float  # the drawing uniform of the token after this node
-    coin: float  # its accepting uniform
-    edge: float  # distance of the drawing uniform to the nearer end of own's interval; at temperature 0 z1 - z2
-    entropy: float
-    tv: float  # between the law of the token after this node and p
-    kl: float
-    top_ids: tuple[float, ...]
-    top_z: tuple[float, ...]
-    top_p: tuple[float, ...]  # of the shown law
-
-
-class Meter(IntEnum):
-    """What an answer holds of the shift."""
-
-    OFF = 0  # nothing is measured
-    SHARES = 1  # what the law has of each drafted token, and where its rest goes
-    DISTANCES = 2  # total variation and KL divergence
-
-
-# An answer is how many tokens are drafted, a Meter, the alternatives a place (HEAD numbers), and then these, group by group: what
-# stands together is of one type on the device. What has a value for each drafted token, not for each node, is in _OF_DRAFTED.
-HEAD = 3
-_BOOLS = ("keep", "strict")
-_INTEGERS = ("parent", "id", "own", "emit")
-_SINGLES = ("z1",)
-_METERED_INTEGERS = ("above", "emit_above", "top_ids")
-_METERED_SINGLES = ("p", "q", "logprob", "emit_p", "emit_logprob", "entropy", "own_p", "top_z", "top_p")
-_METERED_DOUBLES = ("forgiveness", "u", "coin", "wanted", "upper")
-_SHIFT = {Meter.OFF: (), Meter.SHARES: ("share", "rest"), Meter.DISTANCES: ("tv", "kl")}
-_OF_DRAFTED = {"keep", "strict", "parent", "above", "p", "q", "logprob", "forgiveness", "share"}
-_WIDE = ("top_ids", "top_z", "top_p")
-_ROOT = {
-    "parent": -1.0, "keep": 1.0, "strict": 1.0, "p": 1.0, "q": 1.0, "above": 0.0, "logprob": 0.0, "forgiveness": 0.0,
-}  # fmt: skip
-_NAN, _INFINITE = float("nan"), float("inf")
-_UNMETERED: tuple[object, ...] = (_NAN,) * (len(Node._fields) - Node._fields.index("p") - len(_WIDE)) + ((),) * len(
-    _WIDE
-)
-
-
-_DRAFTED = tuple(_ROOT)
-_PLACES = (
-    "id", "own", "emit", "z1", "emit_p", "emit_above", "emit_logprob", "u", "coin", "entropy", "wanted", "upper", "own_p",
-)  # fmt: skip
-
-
-class _Layout(NamedTuple):
-    """Where fields begin in an answer: all by name, and those of which a node is made, in the order of _DRAFTED and _PLACES."""
-
-    starts: dict[str, int]
-    drafted: tuple[int, ...]
-    places: tuple[int, ...]
-
-
-@cache
-def _layout(drafted: int, meter: Meter, width: int) -> _Layout:
-    metered = (_METERED_INTEGERS, _METERED_SINGLES, _METERED_DOUBLES) if meter is not Meter.OFF else ((), (), ())
-    names = (*_BOOLS, *_INTEGERS, *metered[0], *_SINGLES, *metered[1], *metered[2], *_SHIFT[meter])
-    starts, at = {}, HEAD
-    for name in names:
-        starts[name] = at
-        at += (drafted + (name not in _OF_DRAFTED)) * (width if name in _WIDE else 1)
-    found = (tuple(starts[name] for name in each if name in starts) for each in (_DRAFTED, _PLACES))
-    return _Layout(starts, *found)
 
 
 class Nodes(Sequence[Node]):
-    """The nodes of an answer, each put together when it is asked for: of most of a tree's only the draft is of interest."""
+    """The nodes of an answer; each is read when it is asked for: of most of a tree's only the draft is of interest."""
 
     def __init__(self, answer: Sequence[float]) -> None:
-        self._answer, self._meter = answer, Meter(int(answer[1]))
-        self._drafted, self._width = int(answer[0]), int(answer[2])
-        self._layout = _layout(self._drafted, self._meter, self._width)
+        self._answer = answer
+        self._count, contents, self._width = map(int, answer[:HEAD])
+        self._layout = layout(self._count, contents, self._width)
         self._starts = self._layout.starts
-        self._made: dict[int, Node] = {}
+        self._places: dict[int, Values] = {}
         self.parents = [-1, *map(int, self.column("parent")[1:])]
         self.children: list[list[int]] = [[] for _ in self.parents]
         for number, parent in enumerate(self.parents[1:], start=1):
             self.children[parent].append(number)
 
     def __len__(self) -> int:
-        return self._drafted + 1
+        return self._count + 1
 
     @overload
     def __getitem__(self, number: int) -> Node: ...
@@ -121,52 +45,70 @@ class Nodes(Sequence[Node]):
     def __getitem__(self, number: int | slice) -> Node | Sequence[Node]:
         if isinstance(number, slice):
             return [self[each] for each in range(len(self))[number]]
-        if not 0 <= number <= self._drafted:
+        if not 0 <= number <= self._count:
             raise IndexError(number)
-        if number not in self._made:
-            self._made[number] = self._node(number)
-        return self._made[number]
+        return Node(**self._place(number) | self._token(number))
 
     def column(self, name: str) -> list[float]:
-        """A field of the answer, of all nodes; nan where it is not metered."""
-        start = self._starts.get(name)
-        if start is None:
-            return [_NAN] * (self._drafted + 1)
-        if name in _ROOT:
-            return [_ROOT[name], *self._answer[start : start + self._drafted]]
-        return list(self._answer[start : start + self._drafted + 1])
+        """A column of the answer, of all nodes; nan where it is not metered."""
+        drafted, node, token, _ = self._starts
+        if name in node:
+            return list(self._answer[node[name] : node[name] + len(self)])
+        start = drafted.get(name) or token.get(name)
+        drafts = self._answer[start : start + self._count] if start else [math.nan] * self._count
+        return [self._layout.root.get(name, math.nan), *drafts]
 
-    def _node(self, number: int) -> Node:
-        answer, layout = self._answer, self._layout
-        places = [answer[start + number] for start in layout.places]
-        drafted = [answer[start + number - 1] for start in layout.drafted] if number else list(_ROOT.values())
-        if self._meter is Meter.OFF:
-            return Node._make((*drafted[:3], *places, *_UNMETERED))
-        parent, keep, strict, p, q, above, logprob, forgiveness = drafted
-        id_, own, emit, z1, emit_p, emit_above, emit_logprob, u, coin, entropy, wanted, upper, own_p = places
-        top_ids, top_z, top_p = (self._wide(name, number) for name in _WIDE)
-        edge = min(wanted - (upper - own_p), upper - wanted) if upper < _INFINITE else top_z[0] - top_z[1]
-        tv, kl = self._shift(number, emit, emit_p)
-        return Node(
-            parent, keep, strict, id_, own, emit, z1, p, q, above + 1, logprob, forgiveness, emit_p, emit_above + 1,
-            emit_logprob, u, coin, edge, entropy, tv, kl, top_ids, top_z, top_p,
-        )  # fmt: skip
+    def drafted(self, number: int) -> Values:
+        """Everything about the drafted token of node 1 … N: what columns say of it and of its place, which is that after its parent."""
+        own_id = {"id": self._answer[self._starts[Of.NODE]["id"] + number]}
+        return self._whole(self._place(self.parents[number]) | self._token(number) | own_id)
 
-    def _wide(self, name: str, number: int) -> tuple[float, ...]:
-        first = self._starts[name] + number * self._width
-        return tuple(self._answer[first : first + self._width])
+    def emitted(self, number: int) -> Values:
+        """The same of the token that is emitted after a node if the step ends there."""
+        place, token = self._place(number), self._read(Of.TOKEN, self._count + number)
+        return self._whole(place | self._layout.emitted | token | {"id": place["emit"], "parent": number})
 
-    def _shift(self, number: int, emit: float, emit_p: float) -> tuple[float, float]:
-        """TV and KL after a node."""
-        answer, starts = self._answer, self._starts
-        if self._meter is Meter.DISTANCES:
-            return answer[starts["tv"] + number], answer[starts["kl"] + number]
-        distinct: dict[float, Child] = {}
+    def _token(self, number: int) -> Values:
+        if number == 0:
+            return self._layout.root
+        return self._read(Of.DRAFTED, number - 1) | self._read(Of.TOKEN, number - 1)
+
+    def _place(self, number: int) -> Values:
+        """What columns say of the place after a node, what follows from that, and what is read of columns that are not there.
+
+        ``edge``: the distance of the drawing uniform to the nearer end of own's interval, at temperature 0 z1 − z2.
+        """
+        if number in self._places:
+            return self._places[number]
+        place = self._layout.absent | self._read(Of.NODE, number) | {"edge": math.nan}
+        for name, start in self._starts[Of.WIDE].items():
+            place[name] = tuple(self._answer[start + number * self._width : start + (number + 1) * self._width])
+        if "upper" not in self._layout.absent:
+            at, upper = place["drawn_at"], place["upper"]
+            place["edge"] = min(at - (upper - place["own_p"]), upper - at)
+        elif place["top_z"]:
+            place["edge"] = place["top_z"][0] - place["top_z"][1]
+        if "share" not in self._layout.absent:
+            place["tv"], place["kl"] = self._shift(number, Rest(int(place["rest"])), place["emit"])
+        self._places[number] = place
+        return place
+
+    def _shift(self, number: int, rest: Rest, emit: float) -> tuple[float, float]:
+        """TV and KL after a node of a greedy draft."""
+        answer, (drafted, node, token, _) = self._answer, self._starts
+        p, share = token["p"], drafted["share"]
+        children: dict[float, tuple[float, float]] = {}
         for child in self.children[number]:
-            id_ = answer[starts["id"] + child]
-            if id_ not in distinct:
-                distinct[id_] = Child(id_, answer[starts["p"] + child - 1], answer[starts["share"] + child - 1])
-        return shift(tuple(distinct.values()), Rest(int(answer[starts["rest"] + number])), emit, emit_p)
+            children.setdefault(answer[node["id"] + child], (answer[share + child - 1], answer[p + child - 1]))
+        return shift(children, rest, emit, answer[p + self._count + number])
+
+    def _read(self, of: Of, index: int) -> Values:
+        answer = self._answer
+        return {name: answer[start + index] for name, start in self._starts[of].items()}
+
+    def _whole(self, values: Values) -> Values:
+        """``values``, with int in the columns of whole numbers."""
+        return values | {name: int(values[name]) for name in self._layout.whole}
 
 
 class Verdict(NamedTuple):

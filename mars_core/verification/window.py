@@ -1,4 +1,4 @@
-"""Rules that look ahead along a chain: a mismatch is forgiven only if the drafted tokens after it pass strict's test."""
+"""Rules that look ahead along a chain: a mismatch is relaxed only if the drafted tokens after it pass strict's test."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ def window_keep(own: Tensor, passes: Tensor, gate: Tensor, window: int) -> Tenso
     """keep [N]: own draws, mismatches that the gate lets through and that ``window`` passing tokens follow, and these tokens.
 
     All bool [N]: whether each drafted token is the target's own draw; whether it passes a test of its own, with a uniform that no
-    later step uses again (what a refused window showed must not decide twice); whether a mismatch there may be forgiven at all.
+    later step uses again (what a refused window showed must not decide twice); whether a mismatch there may be relaxed at all.
     """
-    forgivable = gate & ~own & (_ahead(passes.double(), window) > 0)
+    relaxable = gate & ~own & (_ahead(passes.double(), window) > 0)
     forced = torch.zeros((), dtype=torch.long, device=own.device)
     keep = []
-    for mine, forgiven in zip(own, forgivable, strict=True):
-        begins = forgiven & (forced == 0)
+    for mine, relaxed in zip(own, relaxable, strict=True):
+        begins = relaxed & (forced == 0)
         keep.append(mine | begins | (forced > 0))
         forced = torch.where(begins, window, (forced - 1).clamp(min=0))
     return torch.stack(keep) if keep else own
@@ -27,23 +27,23 @@ def window_chance(p: Tensor, window: int) -> Tensor:
     return _ahead(p, window)
 
 
-def window_law(p: Tensor, gate: Tensor, window: int) -> Tensor:
+def window_shares(p: Tensor, gate: Tensor, window: int) -> Tensor:
     """Q [N]: probability of each drafted token given the text before it. p, gate: [N] float64.
 
-    The text alone does not say whether the token before was the target's own or forgiven, which would force the ones after it. So
-    the law follows the weight of each state: w tokens are still forced, w = 0 … window.
+    The text alone does not say whether the token before was the target's own or relaxed, which would force the ones after it. So
+    this follows the weight of each state: w tokens are still forced, w = 0 … window.
     """
-    forgiven = (1 - p) * gate * _ahead(p, window)
+    relaxed = (1 - p) * gate * _ahead(p, window)
     states = (torch.arange(window + 1, device=p.device) == 0).to(p.dtype)
-    law = []
-    for own, more in zip(p, forgiven, strict=True):
+    shares = []
+    for own, more in zip(p, relaxed, strict=True):
         after = torch.cat([states[1:], states.new_zeros(1)])
         after[0] += states[0] * own
         after[window] += states[0] * more
         kept = after.sum()
-        law.append(kept)
+        shares.append(kept)
         states = torch.where(kept > 0, after / kept, states)
-    return torch.stack(law) if law else p
+    return torch.stack(shares) if shares else p
 
 
 def _ahead(values: Tensor, window: int) -> Tensor:

@@ -13,8 +13,8 @@ from torch import Tensor
 from mars_core.rules import RULES, Siblings
 from mars_core.sampling import target_law
 from mars_core.types import DraftMode, Sampling
-from mars_core.verification import Draft, Node, Verdict, chain_draft, judge, walk
-from mars_core.verification.verdict import Meter, Nodes
+from mars_core.verification import Draft, Verdict, chain_draft, judge, walk
+from mars_core.verification.columns import Contents, pack
 
 V = 6
 SAMPLINGS = (Sampling(0.0), Sampling(1.0), Sampling(0.7, top_k=3), Sampling(1.3, top_p=0.8))
@@ -92,7 +92,7 @@ def decide(
 
 def column(rows: Tensor, name: str) -> list[float]:
     """One field of all nodes."""
-    return [getattr(node, name) for node in Nodes(rows.tolist())]
+    return [getattr(node, name) for node in walk(rows.tolist()).nodes]
 
 
 def middle_of(p: Tensor, token: int) -> float:
@@ -113,14 +113,18 @@ def test_rows_carry_what_the_trace_needs() -> None:
     logits = torch.tensor([[1.0, 3.0, 2.0], [0.0, 1.0, 0.5]], dtype=torch.float64)
     draft = chain_draft(torch.tensor([0, 2]), torch.tensor([0.4], dtype=torch.float64))
     u = torch.tensor([[0.5, 0.3, 0.9], [0.6, 0.2, 0.8]], dtype=torch.float64)
-    root, drafted = decide(logits, draft, "strict", Sampling(1.0), u).nodes
+    nodes = decide(logits, draft, "strict", Sampling(1.0), u).nodes
+    (root, drafted), emitted = nodes, nodes.emitted(0)
     p = logits[0].softmax(-1)
     assert (root.parent, root.id, root.p, root.q, root.rank) == (-1, 0, 1, 1, 1)
     assert (drafted.parent, drafted.id, drafted.q, drafted.rank) == (0, 2, 0.4, 2)
     assert (drafted.p, drafted.logprob) == pytest.approx((float(p[2]), float(p[2].log())))
     assert (drafted.keep, drafted.strict, drafted.forgiveness) == (0, 0, 0)
-    assert (root.own, root.emit, root.emit_rank, root.z1) == (1, 1, 1, 3)
-    assert (root.emit_p, root.emit_logprob) == pytest.approx((float(p[1]), float(p[1].log())))
+    assert (root.own, root.emit, root.z1) == (1, 1, 3)
+    assert (emitted["id"], emitted["parent"], emitted["rank"], emitted["forgiveness"]) == (1, 0, 1, 0)
+    assert (emitted["p"], emitted["logprob"]) == pytest.approx((float(p[1]), float(p[1].log())))
+    assert math.isnan(emitted["q"])
+    assert nodes.drafted(1)["entropy"] == emitted["entropy"] == root.entropy
     assert (root.u, drafted.u, root.coin, drafted.coin) == (0.5, 0.6, 0.3, 0.2)
     assert root.edge == pytest.approx(min(0.5 - float(p[0]), float(p[0] + p[1]) - 0.5))
     assert root.entropy == pytest.approx(float(-(p * p.log()).sum()))
@@ -131,9 +135,10 @@ def test_rows_carry_what_the_trace_needs() -> None:
 def test_rows_of_temperature_0_show_the_softmax_and_the_gap() -> None:
     logits = torch.tensor([[1.0, 3.0, 2.5], [0.0, 1.0, 0.5]], dtype=torch.float64)
     draft = chain_draft(torch.tensor([0, 2]), torch.tensor([0.4], dtype=torch.float64))
-    root, drafted = decide(logits, draft, "strict", Sampling(0.0), chance(draft, 0)).nodes
+    nodes = decide(logits, draft, "strict", Sampling(0.0), chance(draft, 0)).nodes
+    root, drafted = nodes
     soft = logits[0].softmax(-1)
-    assert (root.edge, drafted.edge, drafted.p, root.emit_p) == (0.5, 0.5, 0, 1)
+    assert (root.edge, drafted.edge, drafted.p, nodes.emitted(0)["p"]) == (0.5, 0.5, 0, 1)
     assert root.entropy == pytest.approx(float(-(soft * soft.log()).sum()))
     assert (drafted.logprob, *root.top_p) == pytest.approx((float(soft[2].log()), *soft[[1, 2, 0]].tolist()))
 
@@ -174,7 +179,7 @@ def test_measuring_changes_no_decision(rule: str, sampling: Sampling, mode: Draf
         metered = columns(logits, draft, rule, sampling, chance(draft, 3), mode=mode)
         plain = columns(logits, draft, rule, sampling, chance(draft, 3), mode=mode, meter=False)
         for name in ("keep", "strict", "parent", "id", "own", "emit", "z1"):
-            assert Nodes(metered.tolist()).column(name) == Nodes(plain.tolist()).column(name)
+            assert walk(metered.tolist()).nodes.column(name) == walk(plain.tolist()).nodes.column(name)
         full, bare = walk(metered.tolist()), walk(plain.tolist())
         assert (full.path, full.children) == (bare.path, bare.children)
         assert math.isnan(bare.nodes[0].tv)
@@ -183,13 +188,20 @@ def test_measuring_changes_no_decision(rule: str, sampling: Sampling, mode: Draf
 
 
 def test_the_path_goes_to_the_first_child_that_is_kept() -> None:
-    parent, keep, strict = [0, 0, 1, 2, 2], [0, 1, 1, 1, 1], [0] * 5
-    ids, others = [9, 1, 2, 3, 4, 5], [0.0] * (3 * 6)
-    verdict = walk([5, Meter.OFF, 5, *keep, *strict, *parent, *ids, *others])
+    nothing = torch.zeros(6)
+    row = pack(
+        {
+            "keep": torch.tensor([0, 1, 1, 1, 1]).bool(), "strict": torch.zeros(5).bool(), "z1": nothing,
+            "parent": torch.tensor([0, 0, 1, 2, 2]), "id": torch.tensor([9, 1, 2, 3, 4, 5]), "own": nothing, "emit": nothing,
+        },
+        Contents.ALWAYS, 5, 5,
+    )  # fmt: skip
+    verdict = walk(row.tolist())
     assert verdict.path == (0, 2, 4)
     assert verdict.children == [[1, 2], [3], [4, 5], [], [], []]
-    assert [node.id for node in verdict.nodes] == ids
-    assert verdict.nodes[0] == Node._make([-1.0, 1.0, 1.0, 9, 0.0, 0.0, 0.0, *verdict.nodes[0][7:]])
+    assert [node.id for node in verdict.nodes] == [9, 1, 2, 3, 4, 5]
+    root = verdict.nodes[0]
+    assert (root.parent, root.keep, root.strict, root.emit) == (-1, 1, 1, 0)
 
 
 @pytest.mark.parametrize("rule", RULES)

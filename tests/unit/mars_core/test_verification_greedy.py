@@ -13,8 +13,7 @@ from torch import Tensor
 from mars_core.rules import RULES, Siblings
 from mars_core.sampling import draw, target_law
 from mars_core.types import Sampling
-from mars_core.verification import Draft, chain_draft, judge
-from mars_core.verification.verdict import Nodes
+from mars_core.verification import Draft, chain_draft, judge, walk
 from tests.unit.mars_core.test_verification import (
     SAMPLINGS,
     TREES,
@@ -55,7 +54,8 @@ def outcomes(logits: Tensor, draft: Draft, rule: str, sampling: Sampling, u: Ten
         size = count * nodes
         many = Draft(torch.cat([ids[:1], ids]), parents, torch.arange(size + 1), q, size, False)
         first, z, u = 1, torch.cat([logits[:1], logits.repeat(count, 1)]), torch.cat([u[:1], u])
-    rows = Nodes(judge(z, many, RULES[rule], values_of(rule), sampling, RULES[rule].modes[0], u, False).tolist())
+    answer = judge(z, many, RULES[rule], values_of(rule), sampling, RULES[rule].modes[0], u, False)
+    rows = walk(answer.tolist()).nodes
     kept, token, after = (
         torch.tensor(rows.column(name)[first:], dtype=torch.float64).view(count, nodes) for name in ("keep", "id", "emit")
     )  # fmt: skip

@@ -12,7 +12,7 @@ import torch
 from mars_core.sampling import target_law
 from mars_core.types import Sampling
 from mars_core.verification import Verdict, chain_draft
-from mars_core.verification.window import window_chance, window_keep, window_law
+from mars_core.verification.window import window_chance, window_keep, window_shares
 from tests.unit.mars_core.test_verification import (
     CHAINS,
     SAMPLINGS,
@@ -135,19 +135,19 @@ def chain_law(p: list[float], lengths: Iterable[tuple[int, float]]) -> list[floa
 
 @pytest.mark.parametrize("window", [1, 2, 3, 4])
 @pytest.mark.parametrize("seed", range(6))
-def test_window_law_is_that_of_all_outcomes(seed: int, window: int) -> None:
+def test_window_shares_are_those_of_all_outcomes(seed: int, window: int) -> None:
     source = torch.Generator().manual_seed(seed)
     p = torch.rand(5, generator=source, dtype=torch.float64)
     gate = (torch.rand(5, generator=source) < 0.6).double()
     lengths = ((kept(own, passes, gate.tolist(), window), weight) for own, passes, weight in outcomes(p.tolist()))
     expected = chain_law(p.tolist(), lengths)
-    assert window_law(p, gate, window).tolist() == pytest.approx(expected, abs=1e-12)
+    assert window_shares(p, gate, window).tolist() == pytest.approx(expected, abs=1e-12)
 
 
 def test_window_functions_of_short_drafts() -> None:
     nothing = torch.zeros(0, dtype=torch.float64)
     never, always = torch.tensor([False, False]), torch.tensor([True, True])
-    assert window_law(nothing, nothing, 3).tolist() == []
+    assert window_shares(nothing, nothing, 3).tolist() == []
     assert window_keep(nothing.bool(), nothing.bool(), nothing.bool(), 3).tolist() == []
     assert window_keep(never, always, always, 1).tolist() == [True, True]
     assert window_keep(never, always, always, 2).tolist() == [False, False]
