@@ -23,7 +23,7 @@ from mars_core.engine.engines import Engines
 from mars_core.jobs.comparison import warm_up
 from mars_core.models import ModelError, ModelPool, Pair
 from mars_core.session import Run, Session, run_config
-from mars_core.text.prompting import encode
+from mars_core.text.prompting import encode, thinking_switch
 from mars_core.types import PromptConfig, RunConfig, Trace
 from mars_core.validation import validate, validate_length
 
@@ -188,11 +188,13 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
 
     def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
         """The conversation as the model's template writes it; where the template knows no system prompt, without one."""
-        thinking = self.options.enable_thinking
-        options: dict[str, Any] = {} if thinking is None else {"enable_thinking": thinking}
-        options |= {"add_generation_prompt": add_generation_prompt, "continue_final_message": not add_generation_prompt}
         if not self.tokenizer.chat_template:
             raise Refused(f"{self.pair.target_ref.name} has no chat template; leave out --apply_chat_template.")
+        try:
+            options: dict[str, Any] = thinking_switch(self.tokenizer, self.options.enable_thinking)
+        except ValueError as error:
+            raise Refused(str(error)) from None
+        options |= {"add_generation_prompt": add_generation_prompt, "continue_final_message": not add_generation_prompt}
         try:
             return str(self.tokenizer.apply_chat_template(chat_history, tokenize=False, **options))
         except jinja2.TemplateError:
@@ -241,7 +243,8 @@ _ONLY_ANSWERS = (
 
 def _load(options: Options, device: str) -> Pair:
     try:
-        return ModelPool(device=device, dtype=options.dtype, graphs=options.graphs).get(options.spec)
+        pool = ModelPool(device=device, dtype=options.dtype, graphs=options.graphs, exact=options.exact)
+        return pool.get(options.spec)
     except ModelError:
         raise
     except ValueError as error:

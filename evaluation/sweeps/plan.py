@@ -56,6 +56,7 @@ class Plan:
     top_p: float = 1.0
     system: str = ""
     chat: bool = True
+    thinking: bool | None = None  # PromptConfig.thinking
     stop: tuple[str, ...] = ()
     pair: str = ""  # name of the pair of models, for people
 
@@ -133,7 +134,7 @@ def _check_cases(plan: Plan) -> None:
 
 
 def _check_rule(plan: Plan) -> None:
-    others = [name for name in RULES if name != BASELINE]
+    others = [name for name, rule in RULES.items() if rule.modes and name != BASELINE]
     if plan.rule not in others:
         what = "is what every other rule is held against" if plan.rule == BASELINE else "is not known"
         raise ValueError(f"The rule is {plan.rule!r}, which {what}; it must be one of {', '.join(others)}.")

@@ -22,6 +22,7 @@ from mars_core.types import ModelRef
 if TYPE_CHECKING:
     from mars_core.models.loading import Pair
 
+EXACT = ("auto", "on", "off")  # values of the setting
 _Key = tuple[ModelRef, ModelRef | None, ModelRef | None]
 
 
@@ -31,18 +32,22 @@ def silent(_message: str) -> None:
 
 class ModelPool:
     """Pairs on one device. ``device``: auto, cpu, cuda, cuda:N; ``dtype``: auto, float32, bfloat16, float16. ``graphs``: record steps
-    as CUDA graphs; not where every run is a process of its own (ZeroGPU).
+    as CUDA graphs; not where every run is a process of its own (ZeroGPU). ``exact``: auto, on or off; whether all passes of a target
+    have one shape, auto: on CUDA, and elsewhere in every dtype but float32.
 
     Loading is serialised by a lock; ``fits`` and ``loaded`` never wait for it.
     """
 
-    def __init__(self, *, device: str = "auto", dtype: str = "auto", max_pairs: int = 2, graphs: bool = True) -> None:
+    def __init__(
+        self, *, device: str = "auto", dtype: str = "auto", max_pairs: int = 2, graphs: bool = True, exact: str = "auto"
+    ) -> None:
         if max_pairs < 1:
             raise ValueError(f"max_pairs is {max_pairs}; it must be at least 1.")
         self.device = pick_device(device)
         self.dtype = pick_dtype(dtype, self.device)
         self._max_pairs = max_pairs
         self._graphs = graphs
+        self._exact = pick_exact(exact, self.device, self.dtype)
         self._pairs: OrderedDict[_Key, Pair] = OrderedDict()  # least recently used first
         self.ran: set[PairSpec] = set()  # pairs of which a run was completed in this process
         self._lock = Lock()
@@ -83,7 +88,7 @@ class ModelPool:
         self._make_room(
             target.ref.name, sum(each.bytes(self.dtype) for each in (target, draft, head) if each), progress
         )
-        return load(spec, target, draft, head, self.device, self.dtype, self._graphs, progress)
+        return load(spec, target, draft, head, self.device, self.dtype, self._graphs, self._exact, progress)
 
     def _make_room(self, name: str, needed: int, progress: Progress) -> None:
         """Frees pairs until this one fits and their number allows one more. Raises ModelError if it never fits."""
@@ -98,6 +103,13 @@ class ModelPool:
                 f"{name} needs about {gigabytes(needed)} with its drafters in {_name(self.dtype)}, and "
                 f"{gigabytes(available)} are free here: choose a smaller pair or a smaller dtype."
             )
+
+
+def pick_exact(wanted: str, device: torch.device, dtype: torch.dtype) -> bool:
+    """``on``, ``off`` or ``auto``: on for CUDA and for every dtype but float32. Raises ValueError."""
+    if wanted not in EXACT:
+        raise ValueError(f"exact is {wanted!r}; it must be {', '.join(EXACT[:-1])} or {EXACT[-1]}.")
+    return wanted == "on" or (wanted == "auto" and (device.type == "cuda" or dtype != torch.float32))
 
 
 def _bytes(pair: Pair) -> int:

@@ -59,7 +59,7 @@ def started(
     tokens: int = 30, meter: bool = True,
 ) -> Run:  # fmt: skip
     config = run_config(
-        pair, prompt=PromptConfig(prompt), rule=RuleConfig(rule), drafter=drafter, sampling=sampling,
+        pair, prompt=PromptConfig(prompt), rule=RuleConfig("none" if drafter.kind == "none" else rule), drafter=drafter, sampling=sampling,
         max_new_tokens=tokens, seed=seed,
     )  # fmt: skip
     return Session(pair).start(config, meter=meter)

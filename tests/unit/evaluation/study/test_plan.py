@@ -13,7 +13,7 @@ from evaluation.study.plan import Lane, Models, Plan, read_plan
 from evaluation.suites.item import Item, Suite
 from mars_core.types import DrafterConfig, DraftMode, ModelRef, RuleConfig, TreeShape
 
-NONE = Lane(RuleConfig("strict"), DrafterConfig("none"))
+NONE = Lane(RuleConfig("none"), DrafterConfig("none"))
 STRICT = Lane(RuleConfig("strict"), DrafterConfig())
 MARS = Lane(RuleConfig("mars", {"theta": 0.9}), DrafterConfig())
 TREE = DrafterConfig("eagle3", None, 5, tree=TreeShape(12, 6, 2))
