@@ -44,7 +44,7 @@ def _plain(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
     return _ids(tokenizer(text, add_special_tokens=not begun))
 
 
-def thinking_switch(tokenizer: PreTrainedTokenizerBase, thinking: bool | None, *, used: bool = True) -> dict[str, bool]:
+def thinking_switch(tokenizer: PreTrainedTokenizerBase, thinking: bool | None, *, used: bool = True) -> dict[str, Any]:
     """What the chat template is given for ``PromptConfig.thinking``. Raises ValueError where it has no such switch or is not ``used``."""
     if thinking is None:
         return {}
@@ -57,7 +57,7 @@ def thinking_switch(tokenizer: PreTrainedTokenizerBase, thinking: bool | None, *
 
 
 def _with_template(
-    tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, str]], switch: dict[str, bool]
+    tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, str]], switch: dict[str, Any]
 ) -> list[int]:
     try:
         encoded = tokenizer.apply_chat_template(

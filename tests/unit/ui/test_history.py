@@ -14,14 +14,16 @@ import pytest
 from gradio.context import Context
 
 from mars_core.models import CATALOG
-from mars_core.types import Exchange, PromptConfig, Status
+from mars_core.types import Exchange, PassShape, PromptConfig, Status
 from storage import RunStore, Source
 from tests.traces import make_trace
 from ui.address import Address, address_component
-from ui.form import LaneForm
+from ui.api_documents import comparison_document
+from ui.form import LaneForm, read_prompt
 from ui.history.list import NOT_FOUND, NOTHING, PAGE, listing
 from ui.history.reopen import few, stored_form
 from ui.history.runs import MOST_RUNS, TOO_MANY
+from ui.history.settings import SETTINGS
 from ui.history.tab import History, history_parts
 
 HOSTILE = "<img src=x onerror=alert(1)></script>{{7*7}}\u202e\x1b[31m"

@@ -12,7 +12,16 @@ import pytest
 from mars_core.arguments import parser, read_configs, read_spec
 from mars_core.models import CATALOG, ModelPool, Pair
 from mars_core.session import run_config
-from mars_core.types import DrafterConfig, DraftMode, PassShape, PromptConfig, RuleConfig, RunConfig, Sampling, TreeShape
+from mars_core.types import (
+    DrafterConfig,
+    DraftMode,
+    PassShape,
+    PromptConfig,
+    RuleConfig,
+    RunConfig,
+    Sampling,
+    TreeShape,
+)
 from tests.pairs import tiny_pair
 from tests.unit.ui.eagle_pair import eagle_pair
 from ui.repeat import PROGRAM, compare_command, repeat_text, run_command

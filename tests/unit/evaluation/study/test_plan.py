@@ -37,7 +37,8 @@ def plan(**changed: Any) -> Plan:
 
 def test_a_plan_survives_json() -> None:
     lanes = (NONE, STRICT, MARS, Lane(RuleConfig("strict"), TREE), Lane(RuleConfig("typical"), TREE))
-    made = plan(lanes=lanes, stop=("\n",))
+    made = plan(lanes=lanes, stop=("\n",), thinking=False)
+    assert made.prompt(made.suites[0].items[0]).thinking is False
     assert read_plan(json.loads(json.dumps(made.as_dict()))) == made
 
 
