@@ -55,7 +55,7 @@ def measured(pair: Pair, prompts: Sequence[str], tokens: int, out: Path, facts: 
 
 def _config(pair: Pair, text: str, drafter: DrafterConfig, temperature: float, tokens: int, seed: int) -> RunConfig:
     return run_config(
-        pair, prompt=PromptConfig(text), rule=RuleConfig("strict"), drafter=drafter,
+        pair, prompt=PromptConfig(text), rule=RuleConfig("none" if drafter.kind == "none" else "strict"), drafter=drafter,
         sampling=Sampling(temperature), max_new_tokens=tokens, seed=seed,
     )  # fmt: skip
 

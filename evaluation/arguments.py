@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
-from evaluation.study.plan import BASELINE, NO_DRAFT, Lane, Models, Plan
+from evaluation.study.plan import Lane, Models, Plan
 from evaluation.suites.read import read_suite
-from mars_core.rules import RULES
+from mars_core.models.pool import EXACT
+from mars_core.rules import PLAIN, RULES
 from mars_core.types import DrafterConfig, DraftMode, RuleConfig, TreeShape
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _add_plan(command: argparse.ArgumentParser) -> None:
     command.add_argument("--skip-long", action="store_true", help="leave out items that do not fit into the context")
     command.add_argument("--name", default="", help="for people")
     command.add_argument(
-        "--rules", default=RULES_BY_DEFAULT, help=f"of none, {', '.join(RULES)} (default {RULES_BY_DEFAULT})"
+        "--rules", default=RULES_BY_DEFAULT, help=f"of {', '.join(RULES)} (default {RULES_BY_DEFAULT})"
     )
     command.add_argument("--theta", default="", help="values of θ, e.g. 0.84,0.9,0.96, for every rule that takes it")
     command.add_argument(
@@ -97,6 +98,9 @@ def _add_plan(command: argparse.ArgumentParser) -> None:
     command.add_argument("--max-new-tokens", type=int, default=256)
     command.add_argument("--system", default="", help="system prompt")
     command.add_argument("--no-chat", action="store_true", help="without the chat template")
+    command.add_argument(
+        "--thinking", choices=("on", "off"), help="of chat templates that have it (default: the template's own)"
+    )
     command.add_argument("--stop", action="append", default=[], help="stop string; may be repeated")
     command.add_argument(
         "--margin",
@@ -136,6 +140,12 @@ def _add_work(command: argparse.ArgumentParser) -> None:
     command.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1")
     command.add_argument("--dtype", default="auto", help="auto, float32, bfloat16, float16")
     command.add_argument("--no-graphs", action="store_true", help="on CUDA: do not record steps as CUDA graphs")
+    command.add_argument(
+        "--exact",
+        choices=EXACT,
+        default="auto",
+        help="one shape for all passes of the target (default auto: not on a CPU in float32)",
+    )
 
 
 def read_plan_options(options: argparse.Namespace, pair: Pair) -> Plan:
@@ -154,6 +164,7 @@ def read_plan_options(options: argparse.Namespace, pair: Pair) -> Plan:
         max_new_tokens=options.max_new_tokens,
         system=options.system,
         chat=not options.no_chat,
+        thinking=None if options.thinking is None else options.thinking == "on",
         stop=tuple(options.stop),
         margin=options.margin,
         execute_code=options.execute_code,
@@ -164,12 +175,12 @@ def read_plan_options(options: argparse.Namespace, pair: Pair) -> Plan:
 
 def _lanes(options: argparse.Namespace, pair: Pair) -> tuple[Lane, ...]:
     names = [name.strip() for name in options.rules.split(",") if name.strip()]
-    if unknown := [name for name in names if name not in (NO_DRAFT, *RULES)]:
-        raise ValueError(f"--rules names {unknown[0]!r}; it must be of none, {', '.join(RULES)}.")
-    rules = [rule for name in names if name != NO_DRAFT for rule in _rule(name, options)]
+    if unknown := [name for name in names if name not in RULES]:
+        raise ValueError(f"--rules names {unknown[0]!r}; it must be of {', '.join(RULES)}.")
+    rules = [rule for name in names if name != PLAIN for rule in _rule(name, options)]
     _check_parameters(options, names)
     lanes = [Lane(rule, drafter) for drafter in _drafters(options, pair) for rule in rules]
-    none = [Lane(RuleConfig(BASELINE), DrafterConfig(NO_DRAFT))] if NO_DRAFT in names else []
+    none = [Lane(RuleConfig(PLAIN), DrafterConfig(PLAIN))] if PLAIN in names else []
     return (*none, *lanes)
 
 

@@ -28,7 +28,6 @@ from starlette.routing import BaseRoute, Route
 from mars_core.types import ModelRef, StopReason, Trace
 
 OTHER = "other"
-ALONE = "none"  # the rule of the target alone, to which nothing is drafted
 POSITIONS = 64  # of a draft, each with its own count; deeper ones are in the totals alone
 _BY = ("model_name", "rule")
 _SHORT_S = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20)
@@ -170,8 +169,6 @@ class Metrics:
                 histogram.labels(*by).observe(seconds)
 
     def _rule(self, trace: Trace) -> str:
-        if trace.config.drafter.kind == "none":
-            return ALONE
         return trace.config.rule.name if trace.config.rule.name in self._rules else OTHER
 
 

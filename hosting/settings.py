@@ -19,6 +19,7 @@ class Settings:
     device: str = AUTO
     dtype: str = AUTO
     graphs: bool = True
+    exact: str = AUTO
     mcp: bool = False  # whether the endpoints are tools of an MCP server too
     public: bool = False
     pairs: tuple[
@@ -54,6 +55,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         device=said("MARS_DEVICE", AUTO),
         dtype=said("MARS_DTYPE", AUTO),
         graphs=_switch("MARS_GRAPHS", said("MARS_GRAPHS", AUTO), not zero_gpu),
+        exact=said("MARS_EXACT", AUTO),
         mcp=_switch("MARS_MCP", said("MARS_MCP", OFF), False),
         public=public,
         pairs=tuple(filter(None, map(str.strip, said("MARS_PAIRS", "").split(",")))),

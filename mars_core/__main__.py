@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -30,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     transformers_logging.set_verbosity_error()
     try:
-        pool = ModelPool(device=options.device, dtype=options.dtype, graphs=not options.no_graphs)
+        graphs = not options.no_graphs
+        pool = ModelPool(device=options.device, dtype=options.dtype, graphs=graphs, exact=options.exact)
         if options.command == "models":
             _say(_models_table(pool))
             return 0
@@ -74,7 +76,7 @@ def _run_all(session: Session, configs: list[RunConfig]) -> list[Trace]:
 def _document(traces: list[Trace]) -> Any:
     runs = [
         {
-            "rule": _rule(trace.config),
+            "rule": trace.config.rule.name,
             "status": trace.status,
             "stop_reason": trace.stop_reason,
             "error": trace.error,
@@ -121,7 +123,12 @@ def _report(traces: list[Trace]) -> str:
         for trace in traces
         for s in (trace.summary,)
     ]
-    return "\n".join([*lines, head, *rows])
+    return "\n".join([*lines, head, *(re.sub(r"( *)nan[%×]?", _dash, row) for row in rows)])
+
+
+def _dash(unknown: re.Match[str]) -> str:
+    """A number that does not exist, as wide as it was."""
+    return "–".rjust(len(unknown[0]))
 
 
 def _ending(baseline: Trace, trace: Trace) -> str:
@@ -131,15 +138,11 @@ def _ending(baseline: Trace, trace: Trace) -> str:
     if found is None:
         return f"[{trace.stop_reason}]"
     cause = f", a tie of {found.gap:.2g}" if found.cause is Cause.NUMERIC else ""
-    return f"[{trace.stop_reason}; first differs from {_rule(baseline.config)} at token {found.position}: {found.cause}{cause}]"
-
-
-def _rule(config: RunConfig) -> str:
-    return "none" if config.drafter.kind == "none" else config.rule.name
+    return f"[{trace.stop_reason}; first differs from {baseline.config.rule.name} at token {found.position}: {found.cause}{cause}]"
 
 
 def _label(config: RunConfig) -> str:
-    return " ".join([_rule(config), *(f"{name}={value:g}" for name, value in config.rule.parameters.items())])
+    return " ".join([config.rule.name, *(f"{name}={value:g}" for name, value in config.rule.parameters.items())])
 
 
 def _models_table(pool: ModelPool) -> str:
@@ -163,9 +166,8 @@ def _rules_table() -> str:
     """Every rule with what it does, its formula, where it is defined, its parameters and its source."""
     blocks = []
     for rule in RULES.values():
-        where = f"{' and '.join(rule.modes)} drafts; " + (
-            "chains only" if rule.siblings is Siblings.REFUSED else "chains and trees"
-        )
+        shapes = "chains only" if rule.siblings is Siblings.REFUSED else "chains and trees"
+        where = f"{' and '.join(rule.modes)} drafts; {shapes}" if rule.modes else "no drafts"
         lines = [f"{rule.name:18}{rule.summary}", rule.formula, where]
         lines += [f"{p.name} = {p.default:g} ({p.low:g} to {p.high:g}): {p.help}" for p in rule.parameters]
         blocks.append(f"\n{'':18}".join([*lines, f"source: {rule.source}"]))

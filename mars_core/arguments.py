@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mars_core.models import CATALOG, Pair, PairSpec, custom_pair
-from mars_core.rules import RULES
+from mars_core.models.pool import EXACT
+from mars_core.rules import PLAIN, RULES
 from mars_core.session import run_config
 from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, RunConfig, Sampling, TreeShape
 
-_KINDS = ("eagle3", "ngram", "none")
+_KINDS = ("eagle3", "ngram", PLAIN)
 _TREE = TreeShape()
 
 
@@ -40,8 +41,11 @@ def _add_run_options(command: argparse.ArgumentParser, name: str) -> None:
     command.add_argument(
         "--no-chat", action="store_true", help="continue the prompt as it is, without the chat template"
     )
+    command.add_argument(
+        "--thinking", choices=("on", "off"), help="of chat templates that have it (default: the template's own)"
+    )
     command.add_argument("--stop", action="append", default=[], help="stop string; may be repeated")
-    rules = ", ".join(("none", *RULES))
+    rules = ", ".join(RULES)
     if name == "run":
         command.add_argument("--rule", action="append", help=f"{rules} (default mars)")
     else:
@@ -83,6 +87,12 @@ def _add_machine_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1")
     command.add_argument("--dtype", default="auto", help="auto, float32, bfloat16, float16")
     command.add_argument("--no-graphs", action="store_true", help="on CUDA: do not record steps as CUDA graphs")
+    command.add_argument(
+        "--exact",
+        choices=EXACT,
+        default="auto",
+        help="one shape for all passes of the target (default auto: not on a CPU in float32)",
+    )
 
 
 def read_spec(options: argparse.Namespace) -> PairSpec:
@@ -124,10 +134,16 @@ def _config(options: argparse.Namespace, pair: Pair, rule: str, given: dict[str,
     own = {parameter.name for parameter in RULES[rule].parameters} if rule in RULES else set()
     return run_config(
         pair,
-        prompt=PromptConfig(_prompt(options), options.system, not options.no_chat, tuple(options.stop)),
-        rule=RuleConfig("strict" if rule == "none" else rule, {name: given[name] for name in given if name in own}),
-        drafter=DrafterConfig("none")
-        if rule == "none"
+        prompt=PromptConfig(
+            _prompt(options),
+            options.system,
+            not options.no_chat,
+            tuple(options.stop),
+            thinking=None if options.thinking is None else options.thinking == "on",
+        ),
+        rule=RuleConfig(rule, {name: given[name] for name in given if name in own}),
+        drafter=DrafterConfig(PLAIN)
+        if rule == PLAIN
         else DrafterConfig(kind, None, options.k, DraftMode(options.draft_mode), tree if tree_wanted else None),
         sampling=Sampling(options.temperature, options.top_k, options.top_p),
         max_new_tokens=options.max_new_tokens,

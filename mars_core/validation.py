@@ -6,12 +6,12 @@ import math
 
 from mars_core.decoder import input_embedding
 from mars_core.models import Pair
-from mars_core.rules import RULES, Rule, Siblings
+from mars_core.rules import PLAIN, RULES, Rule, Siblings
 from mars_core.types import DrafterConfig, DraftMode, RunConfig, Sampling
 
 LONGEST_DRAFT = 64
 LARGEST_SEED = 2**63 - 1
-DRAFTERS = ("model", "eagle3", "ngram", "none")
+DRAFTERS = ("model", "eagle3", "ngram", PLAIN)
 TREE_RANGES = {"tokens": (1, 256), "depth": (1, 32), "top_k": (1, 64)}
 
 
@@ -69,7 +69,7 @@ def _sampling(sampling: Sampling) -> None:
 def _drafter(drafter: DrafterConfig, pair: Pair) -> None:
     if drafter.kind not in DRAFTERS:
         raise ValueError(f"The drafter is {drafter.kind!r}; it must be one of {', '.join(DRAFTERS)}.")
-    if drafter.kind != "none" and drafter.tree is None and not 1 <= drafter.k <= LONGEST_DRAFT:
+    if drafter.kind != PLAIN and drafter.tree is None and not 1 <= drafter.k <= LONGEST_DRAFT:
         raise ValueError(f"K is {drafter.k}; it must be 1 to {LONGEST_DRAFT} (for no draft choose drafter none).")
     if drafter.kind == "model" and pair.draft is None:
         raise ValueError(f"The pair {pair.spec.key} has no draft model; choose drafter {_others(pair)}.")
@@ -100,9 +100,11 @@ def _tree(drafter: DrafterConfig) -> None:
 
 def _combination(rule: Rule, drafter: DrafterConfig) -> None:
     """Whether the rule is defined for what the drafter does."""
-    if drafter.kind == "none":
-        if rule.name != "strict":
-            raise ValueError(f"Rule {rule.name} needs a drafter; drafter none goes with rule strict only.")
+    if (rule.name == PLAIN) is not (drafter.kind == PLAIN):
+        raise ValueError(
+            f"The rule is {rule.name} and the drafter {drafter.kind}; rule none and drafter none only go with each other."
+        )
+    if rule.name == PLAIN:
         return
     if drafter.mode not in rule.modes:
         raise ValueError(

@@ -58,8 +58,8 @@ def comparison_row(connection: Connection, comparison_id: str, *, deleted: bool 
 
 
 def check_prompt(row: RowMapping, prompt: PromptConfig) -> None:
-    """Raise StorageError unless ``prompt`` is the comparison's; the history is each run's own."""
-    if read_prompt(row) != replace(prompt, history=()):
+    """Raise StorageError unless ``prompt`` is the comparison's; history and thinking are each run's own."""
+    if read_prompt(row) != replace(prompt, history=(), thinking=None):
         raise StorageError("The run was not saved: its prompt is not the prompt of its comparison.")
 
 

@@ -60,7 +60,7 @@ def _lanes(connection: Connection, comparison_ids: Sequence[str]) -> list[list[R
     """The runs of each comparison, by lane, then order."""
     found: dict[str, list[RowMapping]] = {comparison_id: [] for comparison_id in comparison_ids}
     table = Run.__table__.c
-    names = ("comparison_id", "id", "target", "rule", "rule_parameters", "drafter", "status", *_NUMBERS)
+    names = ("comparison_id", "id", "target", "rule", "rule_parameters", "status", *_NUMBERS)
     statement = select(*(table[name] for name in names)).order_by(Run.comparison_id, Run.lane, Run.execution_order)
     for start in range(0, len(comparison_ids), RUNS_OF_A_READ):
         asked = comparison_ids[start : start + RUNS_OF_A_READ]

@@ -21,6 +21,7 @@ from mars_core.types import (
     Given,
     ModelRef,
     Outcome,
+    PassShape,
     PromptConfig,
     RuleConfig,
     RunConfig,
@@ -48,7 +49,7 @@ _TREE = {field.name: f"tree_{field.name}" for field in fields(TreeShape)}
 
 
 def prompt_row(prompt: PromptConfig) -> Values:
-    """Without the history, which each run has of its own: the answers in it are its lane's."""
+    """Without history and thinking, which each run has of its own."""
     return {"prompt": prompt.text, "system": prompt.system, "chat": prompt.chat, "stop": list(prompt.stop)}
 
 
@@ -74,6 +75,9 @@ def run_row(trace: Trace) -> Values:
         "target_revision": config.target.revision,
         "max_new_tokens": config.max_new_tokens,
         "seed": config.seed,
+        "thinking": config.prompt.thinking,
+        "pass_rows": config.passes.rows if config.passes else None,
+        "pass_width": config.passes.width if config.passes else None,
         "environment": dict(config.environment),
         "prompt_ids": list(trace.prompt_ids),
         "text": trace.text,
@@ -140,8 +144,6 @@ def read_nodes(rows: Sequence[Sequence[Any]]) -> tuple[DraftNode, ...]:
 
 def rule_label(row: RowMapping | Values) -> str:
     """A run's rule in a table: ``none``, ``strict``, ``mars(theta=0.9)``."""
-    if row["drafter"] == "none":
-        return "none"
     parameters = ", ".join(f"{name}={float(value):g}" for name, value in row["rule_parameters"].items())
     return f"{row['rule']}({parameters})" if parameters else str(row["rule"])
 
@@ -183,7 +185,7 @@ def _outcome(word: str) -> Outcome:
 def read_config(row: RowMapping, prompt: PromptConfig) -> RunConfig:
     model = row["drafter_model"]
     return RunConfig(
-        prompt=replace(prompt, history=tuple(Exchange(*turn) for turn in row["history"])),
+        prompt=replace(prompt, history=tuple(Exchange(*turn) for turn in row["history"]), thinking=row["thinking"]),
         target=ModelRef(row["target"], row["target_revision"]),
         drafter=DrafterConfig(
             row["drafter"],
@@ -198,6 +200,7 @@ def read_config(row: RowMapping, prompt: PromptConfig) -> RunConfig:
         seed=row["seed"],
         environment=row["environment"],
         prefix=tuple(row["prefix"]),
+        passes=None if row["pass_rows"] is None else PassShape(row["pass_rows"], row["pass_width"]),
     )
 
 

@@ -36,7 +36,7 @@ from storage.store import RunStore
 from storage.text import encode
 from storage.votes import StoredVote, votes_of
 
-SCHEMA_VERSION = 4  # of the exported columns; goes up when one changes its name or meaning
+SCHEMA_VERSION = 5  # of the exported columns; goes up when one changes its name or meaning
 COMPARISONS_A_READ = 20
 STEPS_A_READ = 128
 _CHECK_A_READ = 1000

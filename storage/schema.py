@@ -128,6 +128,9 @@ class Run(Base):
     top_p: Mapped[Number]
     max_new_tokens: Mapped[Large]
     seed: Mapped[Large]
+    thinking: Mapped[bool | None]  # PromptConfig.thinking; NULL: the template's own
+    pass_rows: Mapped[int | None]  # these two: RunConfig.passes, NULL where the run was not exact
+    pass_width: Mapped[int | None]
 
     new_tokens: Mapped[int]
     prompt_tokens: Mapped[int]

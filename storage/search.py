@@ -13,10 +13,9 @@ from enum import StrEnum
 from typing import Any
 
 import pandas as pd
-from sqlalchemy import ColumnElement, Connection, FromClause, and_, case, exists, func, select, type_coerce
+from sqlalchemy import ColumnElement, Connection, FromClause, and_, exists, func, select
 
 from mars_core.types import Status
-from storage.columns import SafeText
 from storage.listing import Query, check_page, frame, latest_first, rows
 from storage.schema import Comparison, Run
 from storage.scope import scope_of
@@ -41,7 +40,7 @@ class Search:
     """What is asked for; empty and None ask for nothing. Each of rule, target and status is that of any run."""
 
     text: str = ""  # in prompt, name, comment or a tag, without regard to case
-    rule: str = ""  # RuleConfig.name; "none" where nothing was drafted
+    rule: str = ""  # RuleConfig.name
     target: str = ""
     status: Status | None = None
     source: Source | None = None
@@ -82,7 +81,7 @@ def find(connection: Connection, search: Search) -> Found:
 
 def choices(connection: Connection) -> Choices:
     live = and_(Comparison.deleted_at.is_(None), *scope_of(connection).comparisons())
-    runs = select(_rule_name(), Run.target).join(Comparison, Comparison.id == Run.comparison_id).where(live).distinct()
+    runs = select(Run.rule, Run.target).join(Comparison, Comparison.id == Run.comparison_id).where(live).distinct()
     used = connection.execute(runs).all()
     tag = _tags(connection.dialect.name)
     tags = connection.execute(select(tag.c.value).select_from(Comparison).join(tag, live).distinct()).scalars()
@@ -99,7 +98,7 @@ def _conditions(search: Search, dialect: str) -> list[ColumnElement[bool]]:
     made = Comparison.created_at
     asked: list[tuple[object, Callable[[], ColumnElement[bool]]]] = [
         (search.text, lambda: contains(Comparison.search, folded(search.text)) > 0),
-        (search.rule, lambda: _any_run(_rule_name() == search.rule)),
+        (search.rule, lambda: _any_run(Run.rule == search.rule)),
         (search.target, lambda: _any_run(Run.target == search.target)),
         (search.status, lambda: _any_run(Run.status == search.status)),
         (search.source, lambda: Comparison.source == search.source),
@@ -113,10 +112,6 @@ def _conditions(search: Search, dialect: str) -> list[ColumnElement[bool]]:
 
 def _any_run(condition: ColumnElement[bool]) -> ColumnElement[bool]:
     return exists(select(1).where(Run.comparison_id == Comparison.id, condition).correlate(Comparison))
-
-
-def _rule_name() -> ColumnElement[str]:
-    return type_coerce(case((Run.drafter == "none", "none"), else_=Run.rule), SafeText)
 
 
 def _tags(dialect: str) -> FromClause:

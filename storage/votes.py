@@ -89,7 +89,7 @@ def _votes(connection: Connection) -> Select[*tuple[Any, ...]]:
     rules = [
         getattr(run, name).label(f"{side}_{name}")
         for side, run in (("left", _LEFT), ("right", _RIGHT))
-        for name in ("drafter", "rule", "rule_parameters")
+        for name in ("rule", "rule_parameters")
     ]
     statement = select(*Vote.__table__.c, Comparison.prompt, *rules).join(
         Comparison, Comparison.id == Vote.comparison_id
@@ -115,4 +115,4 @@ def _stored(row: RowMapping) -> StoredVote:
 
 
 def _label(row: RowMapping, side: str) -> str:
-    return rule_label({name: row[f"{side}_{name}"] for name in ("drafter", "rule", "rule_parameters")})
+    return rule_label({name: row[f"{side}_{name}"] for name in ("rule", "rule_parameters")})

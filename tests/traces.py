@@ -79,7 +79,7 @@ def make_config(
         prompt=prompt,
         target=ModelRef("demo/target", "bundled"),
         drafter=drafter,
-        rule=RuleConfig("strict" if plain else rule, {"theta": theta} if rule.startswith("mars") else {}),
+        rule=RuleConfig(rule, {"theta": theta} if rule.startswith("mars") else {}),
         sampling=Sampling(temperature=temperature, top_k=5),
         max_new_tokens=max_new_tokens,
         seed=seed,

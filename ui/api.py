@@ -36,7 +36,7 @@ from ui.api_values import (
     read_texts,
     read_whole,
 )
-from ui.form import Form, read_configs
+from ui.form import Form, read_configs, thinking_word
 from ui.running import COMPUTES
 from ui.told import told
 from ui.workplace import Workplace
@@ -70,7 +70,7 @@ class Api:
         self, prompt: str, rules: list[str] = DEFAULT_RULES, pair: str = "", drafter: str = AUTO, k: int = 5,
         temperature: float = 0.0, max_new_tokens: int = 128, seed: int = 0, system: str = "", chat: bool = True,
         draft_mode: str = "greedy", tree: str = "", top_k: int = 0, top_p: float = 1.0, stop: list[str] | None = None,
-        prefix: list[int] | None = None, request: gr.Request | None = None,
+        prefix: list[int] | None = None, thinking: bool | None = None, request: gr.Request | None = None,
     ) -> Iterator[dict[str, Any]]:  # fmt: skip
         """
         Decode one prompt with 1 to 4 verification rules, one run after the other, and compare every run with the first.
@@ -93,6 +93,7 @@ class Api:
             top_p: keep the likeliest tokens of this total probability only; 1 is off
             stop: strings that end the text
             prefix: ids of output tokens that are given; the runs go on after them
+            thinking: whether the model thinks before it answers, where its chat template has that switch; null is the model's default
 
         Returns:
             id, prompt and, for each run: text, token ids, tokens_per_s, tau, counts, TV, KL, first divergence from the first run
@@ -105,7 +106,8 @@ class Api:
             form = Form(
                 prompt=prompt, pair=spec.key, temperature=temperature, k=k,
                 max_new_tokens=max_new_tokens, seed=seed, lanes=read_rules(rules), system=read_text(system, "system"),
-                chat=read_flag(chat, "chat"), top_k=top_k, top_p=top_p, mode=draft_mode, **read_drafter(drafter, tree, spec),
+                chat=read_flag(chat, "chat"), top_k=top_k, top_p=top_p, mode=draft_mode,
+                thinking=thinking_word(None if thinking is None else read_flag(thinking, "thinking")), **read_drafter(drafter, tree, spec),
             )  # fmt: skip
             yield from self._compare(place, spec, form, read_texts(stop, "stop"), read_ids(prefix))
 

@@ -18,8 +18,7 @@ from mars_core.types import Divergence, Given, Outcome, RunConfig, Status, Token
 from storage import StoredComparison, StoredRun
 from ui.drafter_fields import offered, tree_shape
 from ui.format import over
-from ui.labels import PLAIN, lane_label, rule_title
-from ui.lanes import PLAIN_SUMMARY
+from ui.labels import exact_text, lane_label, rule_title
 
 Document = dict[str, Any]
 _PATH = {"path": "steps_computed_with"}  # gradio_client takes an object with a "path" for a file, and would fetch it
@@ -90,15 +89,11 @@ def _place(parted: Divergence | str | None) -> Document | None:
     return asdict(parted) if isinstance(parted, Divergence) else None
 
 
-def rule_name(config: RunConfig) -> str:
-    return PLAIN if config.drafter.kind == "none" else config.rule.name
-
-
 def _settings(config: RunConfig) -> Document:
     drafter, models = config.drafter, {"target": config.target, "draft": config.drafter.model}
     return {
-        "rule": rule_name(config),
-        "parameters": {} if drafter.kind == "none" else dict(config.rule.parameters),
+        "rule": config.rule.name,
+        "parameters": dict(config.rule.parameters),
         **{name: asdict(ref) if ref else None for name, ref in models.items()},
         "drafter": drafter.kind,
         "k": drafter.k,
@@ -107,6 +102,8 @@ def _settings(config: RunConfig) -> Document:
         **asdict(config.sampling),
         "max_new_tokens": config.max_new_tokens,
         "seed": config.seed,
+        "thinking": config.prompt.thinking,
+        "exact": exact_text(config),
         "prefix": config.prefix,
         "environment": {_PATH.get(name, name): value for name, value in config.environment.items()},
     }
@@ -168,10 +165,7 @@ def trace_of(stored: StoredComparison, lane: int) -> Trace:
 
 
 def rule_documents() -> list[Document]:
-    """Every rule, and ``none``, which drafts nothing."""
-    plain = {"name": PLAIN, "title": rule_title(PLAIN), "summary": PLAIN_SUMMARY, "formula": "", "source": ""}
-    alone = plain | {"parameters": [], "draft_modes": [], "trees": False, "needs_draft_probabilities": False}
-    return [finite(document) for document in (*map(_rule, RULES.values()), alone)]
+    return [finite(_rule(rule)) for rule in RULES.values()]
 
 
 def _rule(rule: Rule) -> Document:
@@ -183,7 +177,7 @@ def _rule(rule: Rule) -> Document:
         "source": rule.source,
         "parameters": [asdict(parameter) for parameter in rule.parameters],
         "draft_modes": rule.modes,
-        "trees": rule.siblings is not Siblings.REFUSED,
+        "trees": bool(rule.modes) and rule.siblings is not Siblings.REFUSED,
         "needs_draft_probabilities": rule.needs_law,
     }
 

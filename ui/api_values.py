@@ -11,7 +11,6 @@ from mars_core.models import PairSpec
 from mars_core.rules import RULES
 from ui.drafter_fields import offered, tree_shape
 from ui.form import CHAIN, TREE, LaneForm
-from ui.labels import PLAIN
 
 AUTO = "auto"
 _RULE = re.compile(r"([a-z0-9-]+)\s*(?:\((.*)\))?", re.DOTALL)
@@ -75,12 +74,8 @@ def read_rules(value: object) -> tuple[LaneForm, ...]:
 
 def _lane(item: object) -> LaneForm:
     name, given = _named(item) if isinstance(item, Mapping) else _written(item)
-    if name == PLAIN:
-        if given:
-            raise ValueError(f"Rule {PLAIN} has no parameter {next(iter(given))}; its parameters: none.")
-        return LaneForm(PLAIN, {})
     if name not in RULES:
-        raise ValueError(f"The rule is {name[:80]!r}; it must be one of {', '.join((*RULES, PLAIN))}.")
+        raise ValueError(f"The rule is {name[:80]!r}; it must be one of {', '.join(RULES)}.")
     return LaneForm(name, RULES[name].values(given))
 
 

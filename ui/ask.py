@@ -14,10 +14,18 @@ from mars_core.types import PromptConfig
 from ui.admission import chosen_pair
 from ui.chips import chips_component, chips_json
 from ui.components import text_component
-from ui.drafter_fields import drafter_chooser, for_pair, mode_field, number_field, tree_fields, wire_drafter
+from ui.drafter_fields import (
+    drafter_chooser,
+    for_pair,
+    mode_field,
+    number_field,
+    thinking_field,
+    tree_fields,
+    wire_drafter,
+)
 from ui.event_data import said_of
 from ui.fields import Fields
-from ui.form import CUSTOM, Form, catalog_pair
+from ui.form import CUSTOM, Form, catalog_pair, read_thinking
 from ui.format import count, plural
 from ui.handlers import start_session
 from ui.lane_draft import draft_for_pair
@@ -32,7 +40,7 @@ PRIVATE: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hid
 
 
 NOT_LOADED = "Its length in tokens is told once this pair is in memory."
-COUNTED = ("prompt", "system", "chat", "pair", "own_target", "own_draft", "own_head")
+COUNTED = ("prompt", "system", "chat", "thinking", "pair", "own_target", "own_draft", "own_head")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +140,7 @@ def _advanced(by_name: dict[str, Any]) -> None:
             by_name["chat"] = gr.Checkbox(
                 True, label="Use the chat template", info="Where the tokenizer has one.", scale=1
             )
+            by_name["thinking"] = thinking_field()
         by_name["mode"] = mode_field()
 
 
@@ -199,7 +208,15 @@ def count_prompt(workplace: Workplace) -> Callable[..., str]:
 
 
 def prompt_length(
-    workplace: Workplace, prompt: str, system: str, chat: bool, pair: str, target: str, draft: str, head: str
+    workplace: Workplace,
+    prompt: str,
+    system: str,
+    chat: bool,
+    thinking: str,
+    pair: str,
+    target: str,
+    draft: str,
+    head: str,
 ) -> str:
     """How long the prompt is in tokens and what is left of the context; the pair must be in memory for that."""
     try:
@@ -211,7 +228,8 @@ def prompt_length(
         if spec not in workplace.pool.loaded():
             return NOT_LOADED
         loaded = workplace.pool.get(spec)
-        length = start_session(loaded).count_tokens(PromptConfig(prompt, system=system or "", chat=bool(chat)))
+        asked = PromptConfig(prompt, system=system or "", chat=bool(chat), thinking=read_thinking(thinking))
+        length = start_session(loaded).count_tokens(asked)
     except (ValueError, ModelError) as error:
         return told(error, public=workplace.public)
     templated = " with the chat template" if chat and loaded.tokenizer.chat_template else ""

@@ -78,6 +78,12 @@ def tree_fields(spec: PairSpec, limits: Limits = PRIVATE_LIMITS) -> dict[str, An
         }  # fmt: skip
 
 
+def thinking_field() -> gr.Radio:
+    """Beside the chat template's: whether a model that can think before it answers does."""
+    choices = [("Model’s default", "default"), ("On", "on"), ("Off", "off")]
+    return gr.Radio(choices, value="default", label="Thinking", info="Of models that have the switch.", min_width=220)
+
+
 def mode_field(*, visible: bool = True) -> gr.Radio:
     return gr.Radio(
         [("Greedy", "greedy"), ("Sampled", "sampled")], value="greedy", label="Draft mode",

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mars_core.models import PairSpec, custom_pair
-from mars_core.rules import RULES
+from mars_core.rules import PLAIN, RULES
 from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, RunConfig, Sampling, TreeShape
-from ui.labels import PLAIN, parameter_title
+from ui.labels import parameter_title
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
 
 CUSTOM = "custom"
+THINKING: Mapping[str, bool | None] = {"default": None, "on": True, "off": False}
 TREE, CHAIN = "tree", "chain"  # what an EAGLE-3 head drafts
 MOST_LANES = 4
 EXACT_INTEGER = 2**53  # the browser's numbers are doubles
@@ -36,7 +37,7 @@ class DraftForm:
 
 @dataclass(frozen=True, slots=True)
 class LaneForm:
-    """The head of one lane: a rule, or ``none``, and all parameter fields; those of other rules are ignored. ``draft``: where its
+    """The head of one lane: a rule and all parameter fields; those of other rules are ignored. ``draft``: where its
     drafts come from, None for the form's own drafter."""
 
     rule: str
@@ -56,6 +57,7 @@ class Form(DraftForm):
     lanes: tuple[LaneForm, ...]
     system: str = ""
     chat: bool = True
+    thinking: str = "default"  # a key of THINKING
     stop: str = ""  # one stop string a line
     top_k: float | None = 0
     top_p: float | None = 1
@@ -86,7 +88,21 @@ def read_prompt(form: Form) -> PromptConfig:
     if not form.prompt.strip():
         raise ValueError("The prompt is empty; type one, or take one of the examples under the box.")
     stop = tuple(line for line in form.stop.splitlines() if line)
-    return PromptConfig(form.prompt, system=form.system, chat=bool(form.chat), stop=stop)
+    return PromptConfig(
+        form.prompt, system=form.system, chat=bool(form.chat), stop=stop, thinking=read_thinking(form.thinking)
+    )
+
+
+def read_thinking(word: str) -> bool | None:
+    """Raises ValueError."""
+    if word not in THINKING:
+        raise ValueError(f"thinking is {word!r}; it must be {' or '.join(THINKING)}.")
+    return THINKING[word]
+
+
+def thinking_word(thinking: bool | None) -> str:
+    """The word of the field."""
+    return next(word for word, value in THINKING.items() if value is thinking)
 
 
 def read_configs(form: Form, pair: Pair) -> tuple[RunConfig, ...]:
@@ -116,8 +132,8 @@ def read_configs(form: Form, pair: Pair) -> tuple[RunConfig, ...]:
 
 def read_drafter(form: DraftForm) -> DrafterConfig:
     """The drafter with its own parameters; fields that it does not take are not read. Raises ValueError."""
-    if form.drafter == "none":
-        return DrafterConfig(kind="none", k=0)
+    if form.drafter == PLAIN:
+        return DrafterConfig(kind=PLAIN, k=0)
     if form.drafter != "eagle3":
         mode = _mode(form) if form.drafter == "model" else DraftMode.GREEDY
         return DrafterConfig(kind=form.drafter, k=read_whole(form.k, "K"), mode=mode)
@@ -142,10 +158,8 @@ def _mode(form: DraftForm) -> DraftMode:
 
 
 def _rule(lane: LaneForm) -> RuleConfig:
-    if lane.rule == PLAIN:
-        return RuleConfig("strict")
     if lane.rule not in RULES:
-        raise ValueError(f"The rule is {lane.rule!r}; it must be one of {', '.join((*RULES, PLAIN))}.")
+        raise ValueError(f"The rule is {lane.rule!r}; it must be one of {', '.join(RULES)}.")
     names = [parameter.name for parameter in RULES[lane.rule].parameters]
     return RuleConfig(
         lane.rule, {name: read_number(lane.parameters.get(name), parameter_title(name)) for name in names}
@@ -153,7 +167,7 @@ def _rule(lane: LaneForm) -> RuleConfig:
 
 
 def _drafter(lane: LaneForm, form: Form) -> DrafterConfig:
-    return DrafterConfig(kind="none", k=0) if lane.rule == PLAIN else read_drafter(lane.draft or form)
+    return DrafterConfig(kind=PLAIN, k=0) if lane.rule == PLAIN else read_drafter(lane.draft or form)
 
 
 def read_number(value: float | None, name: str) -> float:

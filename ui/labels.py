@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from mars_core.types import DrafterConfig, RunConfig, StopReason
 from ui.format import displayable
 
-PLAIN = "none"  # the rule chooser's name for plain decoding of the target: no drafter
 _RULES = {
-    PLAIN: "Target alone",
+    "none": "Target alone",
     "strict": "Strict",
     "block": "Block verification",
     "mars": "MARS",
@@ -68,13 +67,11 @@ def stop_title(reason: StopReason) -> str:
 
 def lane_title(config: RunConfig) -> str:
     """The rule of a run without its parameters; ``Target alone`` where nothing is drafted."""
-    return rule_title(PLAIN if config.drafter.kind == "none" else config.rule.name)
+    return rule_title(config.rule.name)
 
 
 def lane_label(config: RunConfig) -> str:
     """The rule of a run with its parameters: ``MARS θ = 0.9``."""
-    if config.drafter.kind == "none":
-        return rule_title(PLAIN)
     values = ", ".join(f"{parameter_title(name)} = {value:g}" for name, value in config.rule.parameters.items())
     return f"{rule_title(config.rule.name)} {values}".strip()
 
@@ -113,6 +110,11 @@ def settings_line(config: RunConfig) -> str:
     return displayable(" · ".join([*facts, *_draft(drafter), " → ".join(names), *_machine(config)]))
 
 
+def exact_text(config: RunConfig) -> str:
+    """The one shape of a run's passes; ``no`` where they differed."""
+    return f"{config.passes.rows} rows × {config.passes.width} positions" if config.passes else "no"
+
+
 def _draft(drafter: DrafterConfig) -> list[str]:
     tree = drafter.tree
     shape = f"tree of {tree.tokens}, depth {tree.depth}, top-k {tree.top_k}" if tree else f"K {drafter.k}"
@@ -121,4 +123,5 @@ def _draft(drafter: DrafterConfig) -> list[str]:
 
 
 def _machine(config: RunConfig) -> list[str]:
-    return [config.environment[name] for name in ("device", "dtype") if name in config.environment]
+    exact = ["exact"] if config.passes else []
+    return [config.environment[name] for name in ("device", "dtype") if name in config.environment] + exact

@@ -12,12 +12,11 @@ from mars_core.models import PairSpec
 from mars_core.rules import RULES, Parameter, Rule, Siblings
 from mars_core.types import DraftMode
 from ui.form import DraftForm, LaneForm
-from ui.labels import PLAIN, parameter_title, rule_title
+from ui.labels import parameter_title, rule_title
 from ui.lane_draft import AS_ABOVE, lane_draft, read_lane_draft
 from ui.tiles import Counts, stat_tiles
 from ui.token_view import LaneView, asset, to_json
 
-PLAIN_SUMMARY = "No drafts: the target writes every token itself. The yardstick for speed."
 DEFAULT_RULES = ("strict", "mars", "lenience", "typical")
 LEAST_LANES, FIRST_LANES = 1, 2  # that may be, and that there are at first
 STEP = 0.01  # of sliders
@@ -60,7 +59,7 @@ class Head:
 def lane_head(lane: int, spec: PairSpec) -> Head:
     """The components of one head, with the event that shows the chosen rule's own parameters only."""
     default = DEFAULT_RULES[lane]
-    choices = [(rule_title(name), name) for name in (*RULES, PLAIN)]
+    choices = [(rule_title(name), name) for name in RULES]
     parameters: dict[tuple[str, str], Any] = {}
     with gr.Row(elem_classes=["mars-head"]):
         rule = gr.Dropdown(
@@ -89,8 +88,6 @@ def lane_head(lane: int, spec: PairSpec) -> Head:
 
 def rule_json(name: str) -> str:
     """What the page says under the chooser: summary, formula, source and limits of a rule."""
-    if name not in RULES:
-        return to_json({"summary": PLAIN_SUMMARY, "formula": "", "source": ""})
     rule = RULES[name]
     return to_json(
         {"summary": rule.summary, "formula": rule.formula, "source": " · ".join([rule.source, *_limits(rule)])}

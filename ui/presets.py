@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from mars_core.models import PairSpec
+from mars_core.rules import PLAIN
 from mars_core.types import TreeShape
 from ui.drafter_fields import offered
 from ui.form import TREE
-from ui.labels import PLAIN
 
 Rules = tuple[tuple[str, Mapping[str, float]], ...]
 PAPER: Rules = (("strict", {}), ("mars", {"theta": 0.9}))

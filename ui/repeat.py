@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mars_core.models import CATALOG
-from mars_core.types import DraftMode, RuleConfig, RunConfig
-from ui.form import CUSTOM
+from mars_core.types import DraftMode, RunConfig
+from ui.form import CUSTOM, thinking_word
 from ui.history.reopen import named, pair_key
-from ui.labels import PLAIN
 
 PROGRAM = "python -m mars_core"
 _UNSAYABLE = "The prompt holds characters that no command line can carry, so that this run cannot be asked for in one."
@@ -48,38 +47,32 @@ def _printable(config: RunConfig) -> bool:
 def _one_command(configs: Sequence[RunConfig]) -> bool:
     """Whether all runs differ in their rules alone, each rule once and with parameters that do not contradict."""
     base = _richest(configs)
-    names = [rule_name(config) for config in configs]
+    names = [config.rule.name for config in configs]
     alike = all(
-        replace(config, rule=base.rule, drafter=base.drafter, environment=base.environment) == base
+        replace(config, rule=base.rule, drafter=base.drafter, environment=base.environment, passes=base.passes) == base
         and (config.drafter == base.drafter or config.drafter.kind == "none")
         and _machine(config) == _machine(base)
         for config in configs
     )
     given = [item for config in configs for item in _parameters(config).items()]
     agree = len(dict(given)) == len(set(given))
-    return alike and agree and len(set(names)) == len(names) and names != [PLAIN]
+    return alike and agree and len(set(names)) == len(names)
 
 
 def compare_command(configs: Sequence[RunConfig]) -> str:
     """One command for all of them; strict runs in any case."""
-    rules = [name for name in map(rule_name, configs) if name != "strict"]
+    rules = [config.rule.name for config in configs if config.rule.name != "strict"]
     given = {name: value for config in configs for name, value in _parameters(config).items()}
     return _command("compare", _richest(configs), rules, given)
 
 
 def run_command(config: RunConfig) -> str:
     """The command for one run."""
-    return _command("run", config, [rule_name(config)], _parameters(config))
-
-
-def rule_name(config: RunConfig) -> str:
-    """As the command line calls it: ``none`` for the target alone."""
-    return PLAIN if config.drafter.kind == "none" else config.rule.name
+    return _command("run", config, [config.rule.name], _parameters(config))
 
 
 def _parameters(config: RunConfig) -> dict[str, float]:
-    rule: RuleConfig = config.rule
-    return {} if config.drafter.kind == "none" else {name: float(value) for name, value in rule.parameters.items()}
+    return {name: float(value) for name, value in config.rule.parameters.items()}
 
 
 def _richest(configs: Sequence[RunConfig]) -> RunConfig:
@@ -93,6 +86,7 @@ def _command(name: str, config: RunConfig, rules: Sequence[str], parameters: dic
     words += [f"--set={key}={value!r}" for key, value in parameters.items()]
     words += [f"--system={prompt.system}"] if prompt.system else []
     words += [] if prompt.chat else ["--no-chat"]
+    words += [] if prompt.thinking is None else [f"--thinking={thinking_word(prompt.thinking)}"]
     words += [f"--stop={stop}" for stop in prompt.stop]
     words += _models(config) + _draft(config)
     words += [f"--temperature={sampling.temperature!r}", f"--top-k={sampling.top_k}", f"--top-p={sampling.top_p!r}"]
@@ -124,4 +118,6 @@ def _draft(config: RunConfig) -> list[str]:
 def _machine(config: RunConfig) -> list[str]:
     device = config.environment.get("device", "").partition(" ")[0]
     dtype = config.environment.get("dtype", "")
-    return [f"--{name}={value}" for name, value in (("device", device), ("dtype", dtype)) if value]
+    words = [f"--{name}={value}" for name, value in (("device", device), ("dtype", dtype)) if value]
+    exact, automatic = config.passes is not None, device.startswith("cuda") or dtype != "float32"
+    return [*words, *([f"--exact={'on' if exact else 'off'}"] if device and dtype and exact is not automatic else [])]

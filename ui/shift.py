@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from mars_core.types import RunConfig, Trace
 from ui.format import number, plural, share
-from ui.labels import PLAIN, rule_title, run_names
+from ui.labels import rule_title, run_names
 from ui.report import Cell, Quantity, Table
 
-LOSSLESS = ("strict", "block")  # whose emitted law is p, whatever is drafted
+LOSSLESS = ("none", "strict", "block")  # whose emitted law is p, whatever is drafted
 FLOAT_ERROR = 1e-6  # a larger total variation is no rounding
 
 QUANTITIES: tuple[Quantity, ...] = (
@@ -43,14 +43,14 @@ UNCHECKED = Check()
 
 
 def lossless(config: RunConfig) -> bool:
-    return config.drafter.kind == "none" or config.rule.name in LOSSLESS
+    return config.rule.name in LOSSLESS
 
 
 def lane_check(config: RunConfig, tv_max: float, tokens: int) -> Check:
     """The self-check of one run, while it goes and after: a lossless rule must shift nothing."""
     if not lossless(config) or not tokens:
         return UNCHECKED
-    title = rule_title(PLAIN if config.drafter.kind == "none" else config.rule.name)
+    title = rule_title(config.rule.name)
     if tv_max > FLOAT_ERROR:
         return Check(
             "bad", f"Self-check failed: {title} must not shift the law, but its largest TV is {number(tv_max)}."

@@ -14,7 +14,16 @@ from mars_core.rules import RULES
 from ui.admission import check_own
 from ui.ask import pair_choices
 from ui.components import text_component
-from ui.drafter_fields import TITLES, for_pair, mode_field, number_field, offered, tree_fields, wire_drafter
+from ui.drafter_fields import (
+    TITLES,
+    for_pair,
+    mode_field,
+    number_field,
+    offered,
+    thinking_field,
+    tree_fields,
+    wire_drafter,
+)
 from ui.form import CUSTOM, catalog_pair
 from ui.labels import parameter_title, rule_title
 from ui.limits_line import limits_component
@@ -35,7 +44,7 @@ PRIVATE: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hid
 TEXTS = (
     "prompts", "values", "temperatures", "ks", "others", "system", "stop", "own_target", "own_draft", "own_head", "parameter"
 )  # fmt: skip
-RULE_CHOICES = [(rule_title(name), name) for name in RULES if name != BASELINE]
+RULE_CHOICES = [(rule_title(name), name) for name, rule in RULES.items() if rule.modes and name != BASELINE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +161,7 @@ def _advanced(by_name: dict[str, Any]) -> None:
             by_name["chat"] = gr.Checkbox(
                 True, label="Use the chat template", info="Where the tokenizer has one.", scale=1
             )
+            by_name["thinking"] = thinking_field()
         by_name["mode"] = mode_field()
 
 

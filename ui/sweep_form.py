@@ -11,7 +11,7 @@ from evaluation.sweeps.points import Case, Plan
 from mars_core.demo.corpus import held_out
 from mars_core.models import PairSpec
 from mars_core.rules import RULES, Parameter
-from ui.form import CUSTOM, TREE, DraftForm, Form, read_drafter, read_number, read_pair, read_whole
+from ui.form import CUSTOM, TREE, DraftForm, Form, read_drafter, read_number, read_pair, read_thinking, read_whole
 from ui.format import count, plural
 from ui.labels import parameter_title
 from ui.lanes import is_whole
@@ -40,6 +40,7 @@ class SweepForm(DraftForm):
     others: str = ""  # name = value, comma separated
     system: str = ""
     chat: bool = True
+    thinking: str = "default"
     stop: str = ""
     top_k: float | None = 0
     top_p: float | None = 1
@@ -80,6 +81,7 @@ def read_plan_of(form: SweepForm, spec: PairSpec) -> Plan:
         top_p=read_number(form.top_p, "top-p"),
         system=form.system,
         chat=bool(form.chat),
+        thinking=read_thinking(form.thinking),
         stop=tuple(line for line in form.stop.splitlines() if line),
         pair="own pair" if spec.key == CUSTOM else spec.title,
     )

@@ -11,9 +11,9 @@ import gradio as gr
 from mars_core.models import PairSpec
 from mars_core.rules import RULES, Parameter
 from ui.chips import chips_json
-from ui.drafter_fields import TITLES, mode_field, number_field, offered, tree_fields, wire_drafter
+from ui.drafter_fields import TITLES, mode_field, number_field, offered, thinking_field, tree_fields, wire_drafter
 from ui.form import Form, LaneForm
-from ui.labels import PLAIN, parameter_title, rule_title
+from ui.labels import parameter_title, rule_title
 from ui.lanes import PRIVATE, STEP, is_whole
 from ui.limits_line import limits_component
 from ui.token_view import asset
@@ -82,7 +82,9 @@ def vote_fields(workplace: Workplace) -> VoteFields:
             by_name["top_k"] = _number("Top-k (0: off)", 0, 1, "top-k")
             by_name["top_p"] = _number("Top-p (1: off)", 1.0, 0.05, "top-p")
             by_name["system"] = gr.Textbox(label="System prompt", lines=1, max_lines=6, scale=3, elem_id="votes-system")
-        by_name["chat"] = gr.Checkbox(True, label="Use the chat template", info="Where the tokenizer has one.")
+        with gr.Row():
+            by_name["chat"] = gr.Checkbox(True, label="Use the chat template", info="Where the tokenizer has one.")
+            by_name["thinking"] = thinking_field()
         by_name["mode"] = mode_field()
     wire_drafter(by_name)
     return VoteFields(by_name, rules, chips, fresh)
@@ -125,7 +127,7 @@ def _number(label: str, value: float, step: float, name: str, most: int | None =
 def _rule_fields(place: int) -> RuleFields:
     """One rule and its own parameters, with the event that shows those of the chosen rule only."""
     label, default = RULE_FIELDS[place]
-    choices = [(rule_title(name), name) for name in (*RULES, PLAIN)]
+    choices = [(rule_title(name), name) for name in RULES]
     with gr.Row(elem_classes=["mars-votes-rule"]):
         rule = gr.Dropdown(choices, value=default, label=label, elem_id=f"votes-rule-{place}", min_width=150, scale=2)
         parameters = {

@@ -87,5 +87,5 @@ def _bar(x: int, chance: float, colour: str) -> str:
 
 
 if __name__ == "__main__":
-    for each in RULES.values():
+    for each in filter(lambda rule: rule.modes, RULES.values()):
         (HERE / f"{each.name}.svg").write_text(svg(each), encoding="utf-8")

@@ -19,11 +19,10 @@ from evaluation.harness.keep import Keep
 from evaluation.harness.options import Options, Refused, read_options
 from evaluation.harness.processes import Processes
 from evaluation.harness.telemetry import Row, Telemetry, pooled, row_of
-from mars_core.engine.engines import Engines
 from mars_core.jobs.comparison import warm_up
 from mars_core.models import ModelError, ModelPool, Pair
 from mars_core.session import Run, Session, run_config
-from mars_core.text.prompting import encode
+from mars_core.text.prompting import encode, thinking_switch
 from mars_core.types import PromptConfig, RunConfig, Trace
 from mars_core.validation import validate, validate_length
 
@@ -42,7 +41,6 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         self.tokenizer = self.pair.tokenizer
         self._rank, self._world_size, self._device = self._processes.rank, self._processes.size, self.pair.device
         self._seed = torch.initial_seed() % LARGEST_SEED if self.options.seed is None else self.options.seed
-        self._pairs: dict[frozenset[int], Pair] = {}  # by the ids that end an answer
         self._file = Telemetry(self.options.telemetry, self.rank if self.world_size > 1 else None)
         self._keep = Keep(self.options.db)
         self._warm = False
@@ -81,13 +79,12 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
     def _answer(self, request: Any, repeat: int) -> str:
         context, given = request.args
         generation = read_generation(given, self._eos, self.options.max_new_tokens)
-        pair = self._ending(generation.until)
-        config = self._config(pair, context, generation, seed_of(self._seed, request, repeat))
-        ids, cut = self._read(pair, config)
+        config = self._config(context, generation, seed_of(self._seed, request, repeat))
+        ids, cut = self._read(config)
         if not self._warm:
-            warm_up(Session(pair), replace(config, prompt=replace(config.prompt, text=_short(context))))
+            warm_up(Session(self.pair), replace(config, prompt=replace(config.prompt, text=_short(context))))
             self._warm = True
-        run = Run(pair, config, tuple(ids), meter=True)
+        run = Run(self.pair, config, tuple(ids), meter=True)
         for _ in run:
             pass
         trace = run.trace()
@@ -109,19 +106,19 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         )
         self._file.add(row)
 
-    def _config(self, pair: Pair, context: str, generation: Generation, seed: int) -> RunConfig:
+    def _config(self, context: str, generation: Generation, seed: int) -> RunConfig:
         """The context is what lm-eval has made of it, chat template and examples included: it is read as it is."""
         return run_config(
-            pair,
+            self.pair,
             prompt=PromptConfig(context, chat=False, stop=generation.until),
             rule=self.options.rule_config,
-            drafter=self.options.drafter_config(pair),
+            drafter=self.options.drafter_config(self.pair),
             sampling=generation.sampling,
             max_new_tokens=generation.max_new_tokens,
             seed=seed,
         )
 
-    def _read(self, pair: Pair, config: RunConfig) -> tuple[list[int], int]:
+    def _read(self, config: RunConfig) -> tuple[list[int], int]:
         """Ids of the prompt, and how many were cut from its beginning so that the answer has room, as the model ``hf`` does."""
         ids = encode(self.tokenizer, config.prompt)
         room = self.max_length - config.max_new_tokens
@@ -131,24 +128,11 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
                 "less than the context of these models."
             )
         try:
-            validate(config, pair)
+            validate(config, self.pair)
             validate_length(config, min(len(ids), room), self.max_length)
         except ValueError as error:
             raise Refused(str(error)) from None
         return ids[-room:], max(0, len(ids) - room)
-
-    def _ending(self, until: Sequence[str]) -> Pair:
-        """The pair with the ids that end this answer: end tokens of the model and the tokenizer, and special tokens among the stops.
-
-        Those have no text, so that as stop strings they would never be met.
-        """
-        added = self.tokenizer.added_tokens_decoder.items()
-        special = {number for number, token in added if token.special and str(token) in until}
-        own = () if self.eot_token_id is None else (self.eot_token_id,)
-        ids = self.pair.eos_ids.union(special, own)
-        if ids not in self._pairs:
-            self._pairs[ids] = replace(self.pair, eos_ids=ids, engines=Engines())
-        return self._pairs[ids]
 
     def _gather(self) -> None:
         rows = self.gather_object(self._file.rows)
@@ -156,7 +140,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
 
     def _check(self) -> None:
         """What no task can make right is told before the first one."""
-        config = self._config(self.pair, "x", read_generation({}, None, 1), 0)
+        config = self._config("x", read_generation({}, None, 1), 0)
         try:
             validate(config, self.pair)
         except ValueError as error:
@@ -188,11 +172,13 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
 
     def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
         """The conversation as the model's template writes it; where the template knows no system prompt, without one."""
-        thinking = self.options.enable_thinking
-        options: dict[str, Any] = {} if thinking is None else {"enable_thinking": thinking}
-        options |= {"add_generation_prompt": add_generation_prompt, "continue_final_message": not add_generation_prompt}
         if not self.tokenizer.chat_template:
             raise Refused(f"{self.pair.target_ref.name} has no chat template; leave out --apply_chat_template.")
+        try:
+            options: dict[str, Any] = thinking_switch(self.tokenizer, self.options.enable_thinking)
+        except ValueError as error:
+            raise Refused(str(error)) from None
+        options |= {"add_generation_prompt": add_generation_prompt, "continue_final_message": not add_generation_prompt}
         try:
             return str(self.tokenizer.apply_chat_template(chat_history, tokenize=False, **options))
         except jinja2.TemplateError:
@@ -241,7 +227,8 @@ _ONLY_ANSWERS = (
 
 def _load(options: Options, device: str) -> Pair:
     try:
-        return ModelPool(device=device, dtype=options.dtype, graphs=options.graphs).get(options.spec)
+        pool = ModelPool(device=device, dtype=options.dtype, graphs=options.graphs, exact=options.exact)
+        return pool.get(options.spec)
     except ModelError:
         raise
     except ValueError as error:

@@ -9,11 +9,10 @@ from typing import Any
 
 from mars_core.arguments import read_spec
 from mars_core.models import CATALOG, Pair, PairSpec
-from mars_core.rules import RULES
+from mars_core.rules import PLAIN, RULES
 from mars_core.types import DrafterConfig, DraftMode, RuleConfig, TreeShape
 
-NO_DRAFT = "none"
-_KINDS = ("eagle3", "ngram", NO_DRAFT)
+_KINDS = ("eagle3", "ngram", PLAIN)
 _TREE = TreeShape()
 
 
@@ -23,7 +22,7 @@ class Refused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """``rule``: one of RULES, or ``none``; any of its parameters may stand beside it. ``drafter``: a draft model's folder or Hub id,
+    """``rule``: one of RULES; any of its parameters may stand beside it. ``drafter``: a draft model's folder or Hub id,
     ``eagle3`` (the pair's head), ``eagle3:FOLDER``, ``ngram`` or ``none``; None is the pair's own.
 
     ``seed``: None takes lm-eval's ``--seed``. ``max_new_tokens``: where a task does not say. ``max_length``: prompt and answer in tokens,
@@ -47,6 +46,7 @@ class Options:
     device: str = "auto"
     dtype: str = "auto"
     graphs: bool = True
+    exact: str = "auto"
     enable_thinking: bool | None = None  # an argument of some chat templates
     think_end_token: str | None = None  # the answer is what follows the last one
     db: str | None = None
@@ -59,13 +59,13 @@ class Options:
 
     @property
     def rule_config(self) -> RuleConfig:
-        return RuleConfig("strict" if self.rule == NO_DRAFT else self.rule, self.parameters)
+        return RuleConfig(self.rule, self.parameters)
 
     def drafter_config(self, pair: Pair) -> DrafterConfig:
         """For models that are loaded: what of them drafts, and how."""
         kind = (self.drafter or "").partition(":")[0]
-        if self.rule == NO_DRAFT or kind == NO_DRAFT:
-            return DrafterConfig(NO_DRAFT)
+        if PLAIN in (self.rule, kind):
+            return DrafterConfig(PLAIN)
         if kind not in _KINDS:
             kind = "model" if self.drafter or pair.draft else "eagle3" if pair.head else "ngram"
         tree = TreeShape(self.tree_tokens, self.tree_depth, self.tree_top_k)
@@ -74,7 +74,7 @@ class Options:
 
 
 _READ = {
-    "pair": str, "target": str, "drafter": str, "rule": str, "draft_mode": str, "device": str, "dtype": str, "db": str,
+    "pair": str, "target": str, "drafter": str, "rule": str, "draft_mode": str, "device": str, "dtype": str, "exact": str, "db": str,
     "telemetry": str, "think_end_token": str, "k": int, "tree_tokens": int, "tree_depth": int, "tree_top_k": int,
     "seed": int, "max_new_tokens": int, "max_length": int, "chain": bool, "graphs": bool, "enable_thinking": bool,
 }  # fmt: skip
@@ -86,7 +86,7 @@ _WORDS_OF_NONE = ("rule", "drafter")  # lm-eval makes None of the word none
 def read_options(given: Mapping[str, Any]) -> Options:
     """The options of lm-eval's ``--model_args``. Raises Refused for a name that means nothing and a value of the wrong kind."""
     named = {_OTHER_NAMES.get(name, name): value for name, value in given.items()}
-    named |= {name: NO_DRAFT for name in _WORDS_OF_NONE if name in named and named[name] is None}
+    named |= {name: PLAIN for name in _WORDS_OF_NONE if name in named and named[name] is None}
     wanted = {name: value for name, value in named.items() if name not in _LM_EVAL and value is not None}
     known = {name: _value(name, wanted.pop(name)) for name in list(wanted) if name in _READ}
     options = Options(**known)
@@ -109,7 +109,7 @@ def _value(name: str, value: Any) -> Any:
 
 def _check_words(options: Options) -> None:
     pairs = [spec.key for spec in CATALOG]
-    choices = {"pair": pairs, "rule": [NO_DRAFT, *RULES], "draft_mode": [mode.value for mode in DraftMode]}
+    choices = {"pair": pairs, "rule": list(RULES), "draft_mode": [mode.value for mode in DraftMode]}
     for name, allowed in choices.items():
         if (value := getattr(options, name)) not in allowed:
             raise Refused(f"{name} is {value!r}; it must be one of {', '.join(allowed)}.")
@@ -120,7 +120,7 @@ def _check_words(options: Options) -> None:
 
 def _parameters(rule: str, given: Mapping[str, Any]) -> dict[str, float]:
     """What is no option is a parameter of the rule."""
-    of_rule = RULES["strict" if rule == NO_DRAFT else rule]
+    of_rule = RULES[rule]
     known = [parameter.name for parameter in of_rule.parameters]
     for name, value in given.items():
         if name not in known:

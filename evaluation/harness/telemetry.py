@@ -22,7 +22,7 @@ def row_of(trace: Trace, **known: Any) -> Row:
     """
     config = trace.config
     row = known | {
-        "rule": "none" if config.drafter.kind == "none" else config.rule.name,
+        "rule": config.rule.name,
         "parameters": dict(config.rule.parameters),
         "drafter": config.drafter.kind,
         "seed": config.seed,

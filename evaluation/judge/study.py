@@ -14,7 +14,7 @@ from typing import NamedTuple
 from evaluation.judge.endpoint import Endpoint, JudgeError
 from evaluation.judge.question import preferred, question
 from evaluation.report.texts import records_of, text_of
-from evaluation.study.plan import NO_DRAFT, Plan, read_plan
+from evaluation.study.plan import Plan, read_plan
 from evaluation.study.result import read_result
 from evaluation.suites.item import Item
 from mars_core.types import Status
@@ -138,7 +138,7 @@ def _pairs(store: RunStore, study_id: str) -> list[Pair]:
 
 
 def _baseline(plan: Plan, lane: int) -> int | None:
-    return None if plan.lanes[lane].drafter.kind == NO_DRAFT else plan.baseline(lane)
+    return None if lane == plan.none else plan.baseline(lane)
 
 
 def _texts(result: StoredResult, records: dict[str, RunRecord]) -> tuple[str, ...]:

@@ -169,7 +169,7 @@ def _model_args(answered: Answered) -> dict[str, Any]:
     drafter = lane.drafter
     given: dict[str, Any] = {"target": plan.models.target.name, "rule": lane.rule.name, **lane.rule.parameters}
     if drafter.kind == "none":
-        return {"target": plan.models.target.name, "rule": "none"}
+        return given
     model = {"model": plan.models.draft, "eagle3": plan.models.head}.get(drafter.kind)
     name = model.name if model else ""
     given["drafter"] = f"eagle3:{name}" if drafter.kind == "eagle3" else name or drafter.kind

@@ -9,7 +9,7 @@ from evaluation.scoring.metrics import check_libraries
 from evaluation.study.conversation import config_of
 from evaluation.study.plan import Plan, Task
 from evaluation.suites.item import Item, Suite
-from mars_core.types import ModelRef, PromptConfig
+from mars_core.types import ModelRef
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
@@ -60,7 +60,7 @@ def _short(plan: Plan, session: Session, suite: Suite, room: int) -> Suite:
 
 
 def _length(plan: Plan, session: Session, item: Item) -> int:
-    return session.count_tokens(PromptConfig(item.turns[0], plan.system, plan.chat, plan.stop))
+    return session.count_tokens(plan.prompt(item))
 
 
 def _said(ref: ModelRef | None) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from evaluation.study.plan import Plan, Task
 from mars_core.jobs.comparison import RUN_FAILURES
-from mars_core.types import Exchange, PromptConfig, RunConfig, Status, StopReason, Trace
+from mars_core.types import Exchange, RunConfig, Status, StopReason, Trace
 
 if TYPE_CHECKING:
     from mars_core.session import Session
@@ -22,7 +22,7 @@ def config_of(plan: Plan, session: Session, task: Task, lane: int) -> RunConfig:
     chosen = plan.lanes[lane]
     return run_config(
         session.pair,
-        prompt=PromptConfig(plan.item(task).turns[0], plan.system, plan.chat, plan.stop),
+        prompt=plan.prompt(plan.item(task)),
         rule=chosen.rule,
         drafter=chosen.drafter,
         sampling=plan.sampling(task),
@@ -53,8 +53,8 @@ def converse(
 
 
 def answer(trace: Trace) -> str:
-    """The text of a run without the stop string that ended it."""
+    """The text of a run without the stop string that ended it; one that is a special token is not in the text."""
     if trace.stop_reason is not StopReason.STOP_STRING:
         return trace.text
     ends = [trace.text.find(stop) for stop in trace.config.prompt.stop]
-    return trace.text[: min(end for end in ends if end >= 0)]
+    return trace.text[: min((end for end in ends if end >= 0), default=None)]

@@ -41,7 +41,8 @@ def open_session(options: argparse.Namespace, spec: PairSpec, place: Place) -> S
     logging.set_verbosity_error()
     torch.set_num_threads(options.threads or _threads(options.workers))
     local, beside = (place.local, place.world) if place.world > 1 else (0, options.workers)
-    pool = ModelPool(device=device_of(local, beside, options.device), dtype=options.dtype, graphs=not options.no_graphs)
+    device = device_of(local, beside, options.device)
+    pool = ModelPool(device=device, dtype=options.dtype, graphs=not options.no_graphs, exact=options.exact)
     return Session(pool.get(spec, lambda _: None))
 
 
@@ -143,7 +144,18 @@ def further_workers(options: argparse.Namespace, study_id: str) -> Iterator[None
     environment = os.environ | (
         {"MARS_DATABASE_URL": options.db} if options.db else {}
     )  # not an argument: may hold a password
-    command = [sys.executable, "-m", "evaluation", "resume", study_id, "--quiet", "--dtype", options.dtype]
+    command = [
+        sys.executable,
+        "-m",
+        "evaluation",
+        "resume",
+        study_id,
+        "--quiet",
+        "--dtype",
+        options.dtype,
+        "--exact",
+        options.exact,
+    ]
     command += ["--threads", str(options.threads or _threads(options.workers)), *["--no-graphs"] * options.no_graphs]
     started = [
         subprocess.Popen([*command, "--device", device_of(number, options.workers, options.device)], env=environment)

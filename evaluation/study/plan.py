@@ -11,11 +11,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from evaluation.suites.item import Item, Suite
-from mars_core.rules import RULES
-from mars_core.types import DrafterConfig, DraftMode, ModelRef, RuleConfig, Sampling, TreeShape
+from mars_core.rules import PLAIN, RULES
+from mars_core.types import DrafterConfig, DraftMode, ModelRef, PromptConfig, RuleConfig, Sampling, TreeShape
 
 BASELINE = "strict"
-NO_DRAFT = "none"  # the lane that decodes token by token
 LARGEST_SEED = 2**53 - 1  # exact in every table that a study is read into
 MOST_LANES = 64
 MOST_TASKS = 1_000_000
@@ -33,16 +32,14 @@ class Models:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One way of decoding. The lane ``none`` has rule strict and drafter none."""
+    """One way of decoding."""
 
     rule: RuleConfig
     drafter: DrafterConfig
 
     @property
     def name(self) -> str:
-        """The rule with its parameters, as tables show it; ``none`` where nothing is drafted."""
-        if self.drafter.kind == NO_DRAFT:
-            return NO_DRAFT
+        """The rule with its parameters, as tables show it."""
         parameters = ", ".join(f"{name}={value:g}" for name, value in self.rule.parameters.items())
         return f"{self.rule.name}({parameters})" if parameters else self.rule.name
 
@@ -50,7 +47,7 @@ class Lane:
     def drafts(self) -> str:
         """The drafter, as tables show it: ``model K=5``, ``model K=5 sampled``, ``eagle3 12/6/2``, ``eagle3 K=5``; empty for none."""
         drafter = self.drafter
-        if drafter.kind == NO_DRAFT:
+        if drafter.kind == PLAIN:
             return ""
         if drafter.tree:
             return f"{drafter.kind} {drafter.tree.tokens}/{drafter.tree.depth}/{drafter.tree.top_k}"
@@ -82,6 +79,7 @@ class Plan:
     max_new_tokens: int = 256
     system: str = ""
     chat: bool = True
+    thinking: bool | None = None  # PromptConfig.thinking
     stop: tuple[str, ...] = ()
     margin: float = 0.98
     execute_code: bool = False
@@ -113,6 +111,10 @@ class Plan:
     def item(self, task: Task) -> Item:
         return self.suites[task.suite].items[task.item]
 
+    def prompt(self, item: Item) -> PromptConfig:
+        """The first turn of an item."""
+        return PromptConfig(item.turns[0], self.system, self.chat, self.stop, thinking=self.thinking)
+
     def seed_of(self, task: Task) -> int:
         """A seed of its own for each item and repeat: the draws of two items must not be the same numbers."""
         before = sum(len(suite.items) for suite in self.suites[: task.suite])
@@ -124,21 +126,18 @@ class Plan:
     def baseline(self, lane: int) -> int | None:
         """The number of the lane strict with the same drafter; of ``none`` the first strict one. None for a baseline itself."""
         wanted = self.lanes[lane]
-        if wanted.rule.name == BASELINE and wanted.drafter.kind != NO_DRAFT:
+        if wanted.rule.name == BASELINE:
             return None
         return next(
             number
             for number, other in enumerate(self.lanes)
-            if other.rule.name == BASELINE
-            and other.drafter.kind != NO_DRAFT
-            and wanted.drafter.kind in (NO_DRAFT, other.drafter.kind)
-            and wanted.drafter in (other.drafter, DrafterConfig(NO_DRAFT))
+            if other.rule.name == BASELINE and (wanted.rule.name == PLAIN or wanted.drafter == other.drafter)
         )
 
     @property
     def none(self) -> int | None:
         """The number of the lane without drafts."""
-        return next((number for number, lane in enumerate(self.lanes) if lane.drafter.kind == NO_DRAFT), None)
+        return next((number for number, lane in enumerate(self.lanes) if lane.rule.name == PLAIN), None)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for the store; ``read_plan`` is the way back."""
@@ -216,14 +215,14 @@ def _check_lanes(plan: Plan) -> None:
     if len(set(map(repr, plan.lanes))) < len(plan.lanes):
         raise ValueError("Two lanes are the same; each rule with its parameters and drafter may stand once.")
     _check_range("lanes", len(plan.lanes), 2, MOST_LANES)
-    strict = [lane.drafter for lane in plan.lanes if lane.rule.name == BASELINE and lane.drafter.kind != NO_DRAFT]
+    strict = [lane.drafter for lane in plan.lanes if lane.rule.name == BASELINE]
     if not strict:
         raise ValueError(f"{BASELINE} is not among the rules; every other rule is held against it.")
     for lane in plan.lanes:
         if lane.rule.name not in RULES:
-            raise ValueError(f"The rule is {lane.rule.name!r}; it must be one of none, {', '.join(RULES)}.")
+            raise ValueError(f"The rule is {lane.rule.name!r}; it must be one of {', '.join(RULES)}.")
         RULES[lane.rule.name].values(lane.rule.parameters)
-        if lane.drafter.kind != NO_DRAFT and lane.drafter not in strict:
+        if lane.rule.name != PLAIN and lane.drafter not in strict:
             raise ValueError(
                 f"{lane.name} drafts with {lane.drafts}, and there is no {BASELINE} lane with that drafter."
             )

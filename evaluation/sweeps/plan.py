@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import product
 from typing import Any, NamedTuple
 
-from mars_core.rules import RULES
+from mars_core.rules import PLAIN, RULES
 from mars_core.types import DrafterConfig, DraftMode, ModelRef, TreeShape
 
 MOST_RUNS = 2000
@@ -56,6 +56,7 @@ class Plan:
     top_p: float = 1.0
     system: str = ""
     chat: bool = True
+    thinking: bool | None = None  # PromptConfig.thinking
     stop: tuple[str, ...] = ()
     pair: str = ""  # name of the pair of models, for people
 
@@ -133,10 +134,11 @@ def _check_cases(plan: Plan) -> None:
 
 
 def _check_rule(plan: Plan) -> None:
-    others = [name for name in RULES if name != BASELINE]
+    others = [name for name, rule in RULES.items() if rule.modes and name != BASELINE]
     if plan.rule not in others:
-        what = "is what every other rule is held against" if plan.rule == BASELINE else "is not known"
-        raise ValueError(f"The rule is {plan.rule!r}, which {what}; it must be one of {', '.join(others)}.")
+        what = {BASELINE: "is what every other rule is held against", PLAIN: "takes no drafts"}
+        why = what.get(plan.rule, "is not known")
+        raise ValueError(f"The rule is {plan.rule!r}, which {why}; it must be one of {', '.join(others)}.")
     names = [parameter.name for parameter in RULES[plan.rule].parameters]
     if plan.parameter not in (names or [""]):
         expected = f"one of {', '.join(names)}" if names else "empty: this rule has none"
@@ -170,7 +172,7 @@ def _check_numbers(plan: Plan) -> None:
     _check_range("repeats", plan.repeats, 1, MOST_REPEATS)
     _check_range("max_new_tokens", plan.max_new_tokens, 1, 10**6)
     _check_range("seed", plan.seed, 0, LARGEST_SEED - plan.repeats * len(plan.cases))
-    if plan.drafter.kind == "none":
+    if plan.drafter.kind == PLAIN:
         raise ValueError("The drafter is none; a sweep compares rules for drafted tokens, choose one that drafts.")
 
 

@@ -214,7 +214,7 @@ def _run(
 
 
 def _prompt(plan: Plan, text: str) -> PromptConfig:
-    return PromptConfig(text, system=plan.system, chat=plan.chat, stop=plan.stop)
+    return PromptConfig(text, system=plan.system, chat=plan.chat, stop=plan.stop, thinking=plan.thinking)
 
 
 def _keep(sweep: Sweep, status: Status) -> None:

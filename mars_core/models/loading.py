@@ -36,6 +36,7 @@ from mars_core.models.source import Progress, description, has_tokenizer, label,
 from mars_core.models.untrusted import check_config_file
 from mars_core.models.vocabulary import same_size, shared_vocabulary
 from mars_core.text.detokenize import Pieces
+from mars_core.text.prompting import end_of_turn
 from mars_core.types import ModelRef
 
 _EXACT_ROWS = 16  # of the passes that are tried
@@ -64,7 +65,7 @@ class Pair:
     head: Eagle3Head | None = None
     head_ref: ModelRef | None = None
     graphs: bool = False  # steps are captured as CUDA graphs
-    exact: bool = False  # every pass of a run has one shape
+    exact: bool = False  # every pass of the target has one shape, so that rounding is alike in all of them
     engines: Engines = field(default_factory=Engines)
     pieces: Pieces = field(init=False)
 
@@ -122,7 +123,7 @@ def load(
         target_ref=first.ref,
         draft_ref=second and second.ref,
         context=min(_context(each.config, tokenizer) for each in (target, draft) if each is not None),
-        eos_ids=_eos_ids(first.model, _rows(target.config)),
+        eos_ids=_eos_ids(first.model, tokenizer),
         vocabulary=vocabulary,
         head=eagle,
         head_ref=eagle_ref,
@@ -245,12 +246,14 @@ def _context(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase) -> in
     return int(limit)
 
 
-def _eos_ids(model: PreTrainedModel, rows: int) -> frozenset[int]:
-    """What ``generate`` stops at: the generation config's, one or a list; ids outside the vocabulary cannot occur."""
-    config = model.generation_config
-    found = config.eos_token_id if config is not None else None
-    ids = found if isinstance(found, list | tuple) else [found]
-    return frozenset(index for index in ids if isinstance(index, int) and 0 <= index < rows)
+def _eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+    """Every id that ends an answer: those of both configurations (one or a list each), the tokenizer's, and the chat template's end
+    of turn; ids outside the vocabulary cannot occur."""
+    configs = (model.generation_config, model.config.get_text_config(decoder=True))
+    found = [getattr(config, "eos_token_id", None) for config in configs]
+    ids = [each for ids in found for each in (ids if isinstance(ids, list | tuple) else [ids])]
+    ids += [tokenizer.eos_token_id, end_of_turn(tokenizer)]
+    return frozenset(index for index in ids if isinstance(index, int) and 0 <= index < _rows(model.config))
 
 
 @contextmanager

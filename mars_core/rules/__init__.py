@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from types import MappingProxyType
 
-from mars_core.rules.base import Evidence, Parameter, Reach, Rule, Siblings
+from mars_core.rules.base import PLAIN, Evidence, Parameter, Reach, Rule, Siblings
 
-_FIRST = ("strict", "block", "mars", "mars-algorithm1", "mars-reference", "mars-gap")  # in lists and menus
+_FIRST = (PLAIN, "strict", "block", "mars", "mars-algorithm1", "mars-reference", "mars-gap")  # in lists and menus
 
 
 def _found() -> Iterator[Rule]:
@@ -24,4 +24,4 @@ def _place(rule: Rule) -> tuple[int, str]:
 
 RULES: Mapping[str, Rule] = MappingProxyType({rule.name: rule for rule in sorted(_found(), key=_place)})
 
-__all__ = ["RULES", "Evidence", "Parameter", "Reach", "Rule", "Siblings"]
+__all__ = ["PLAIN", "RULES", "Evidence", "Parameter", "Reach", "Rule", "Siblings"]

@@ -82,6 +82,7 @@ class Evidence:
         return self.x == self.place(self.top_ids)[:, 1:2]
 
 
+PLAIN = "none"  # name of the rule without drafts, and of its drafter: neither goes without the other
 Values = Mapping[str, float]
 Function = Callable[[Evidence, Values], Tensor]
 
@@ -134,7 +135,9 @@ class Rule:
     redraw: Function | None = None
     aim: Function | None = None
     reach: Reach = Reach.TOKEN
-    modes: tuple[DraftMode, ...] = tuple(DraftMode)  # draft modes for which the rule is defined
+    modes: tuple[DraftMode, ...] = tuple(
+        DraftMode
+    )  # draft modes for which the rule is defined; none: it takes no drafts
     needs_law: bool = False  # of the drafter, which n-gram lookup has not
 
     def values(self, given: Mapping[str, float]) -> dict[str, float]:

@@ -1,9 +1,17 @@
-"""The lossless rules. Need only torch."""
+"""The lossless rules, and the one without drafts."""
 
 from __future__ import annotations
 
-from mars_core.rules.base import Reach, Rule, strict
+from mars_core.rules.base import PLAIN, Reach, Rule, strict
 
+NONE = Rule(
+    name=PLAIN,
+    summary="No drafts: the target writes every token itself. The yardstick for speed.",
+    formula="y ~ p",
+    source="plain decoding",
+    accept=strict,
+    modes=(),
+)
 STRICT = Rule(
     name="strict",
     summary="Keeps a drafted token only where the target itself draws it: the text is the target's own.",

@@ -26,6 +26,8 @@ class Assembler:
         self._detokenizer = Detokenizer(tokenizer)
         self._pieces = pieces
         self._stop = tuple(stop)
+        special = tokenizer.added_tokens_decoder.items()
+        self._stop_ids = {number for number, token in special if token.special and str(token) in stop}
         self._measured = tuple(field.name for field in fields(Token))
         self._steps = 0
         self.text = ""
@@ -78,8 +80,10 @@ class Assembler:
         return start
 
     def _ends(self, token: Token) -> bool:
-        """Whether a stop string ends within the characters of this token."""
-        return any(stop in self.text[max(0, token.start - len(stop) + 1) :] for stop in self._stop)
+        """Whether a stop string ends within the characters of this token, or is its name: special tokens have no characters."""
+        return token.id in self._stop_ids or any(
+            stop in self.text[max(0, token.start - len(stop) + 1) :] for stop in self._stop
+        )
 
     def _nodes(self, raw: RawStep, kept: int) -> tuple[DraftNode, ...]:
         """The whole draft; what the text does not contain, because it ended before, counts as rejected."""

@@ -13,14 +13,16 @@ from mars_core.types import PromptConfig
 def encode(tokenizer: PreTrainedTokenizerBase, prompt: PromptConfig) -> list[int]:
     """Token ids of the prompt. With a chat template: system prompt, earlier turns, user turn, and the opening of the answer.
 
-    Without one they stand one after the other, a blank line between. Raises ValueError where nothing is left to continue
-    or the template refuses the system prompt.
+    Without one they stand one after the other, a blank line between. Raises ValueError where nothing is left to continue,
+    the template refuses the system prompt, or ``thinking`` is chosen and the template has no such switch.
     """
     messages = _messages(prompt)
     if not messages[-1]["content"]:
         raise ValueError("The prompt is empty; it needs at least 1 character.")
-    if prompt.chat and tokenizer.chat_template:
-        ids = _with_template(tokenizer, messages)
+    template = prompt.chat and bool(tokenizer.chat_template)
+    switch = thinking_switch(tokenizer, prompt.thinking, used=template)
+    if template:
+        ids = _with_template(tokenizer, messages, switch)
     else:
         ids = _plain(tokenizer, "\n\n".join(message["content"] for message in messages if message["content"]))
     if not ids:
@@ -42,12 +44,41 @@ def _plain(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
     return _ids(tokenizer(text, add_special_tokens=not begun))
 
 
-def _with_template(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, str]]) -> list[int]:
+def thinking_switch(tokenizer: PreTrainedTokenizerBase, thinking: bool | None, *, used: bool = True) -> dict[str, Any]:
+    """What the chat template is given for ``PromptConfig.thinking``. Raises ValueError where it has no such switch or is not ``used``."""
+    if thinking is None:
+        return {}
+    if not used or "enable_thinking" not in str(tokenizer.chat_template):
+        why = "the chat template of this model has no such switch" if used else "no chat template is used"
+        raise ValueError(
+            f"thinking is {'on' if thinking else 'off'}, but {why}; it must be left at the model's default."
+        )
+    return {"enable_thinking": thinking}
+
+
+def _with_template(
+    tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, str]], switch: dict[str, Any]
+) -> list[int]:
     try:
-        encoded = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=True)
+        encoded = tokenizer.apply_chat_template(
+            messages, add_generation_prompt=True, tokenize=True, return_dict=True, **switch
+        )
     except TemplateError as error:
         raise ValueError(f"The chat template of this model refuses the prompt: {error}") from error
     return _ids(encoded)
+
+
+def end_of_turn(tokenizer: PreTrainedTokenizerBase) -> int | None:
+    """Id of the special token with which the chat template closes an answer; None without a template or such a token."""
+    answer = "the answer"
+    messages = [{"role": "user", "content": "the question"}, {"role": "assistant", "content": answer}]
+    try:
+        text = str(tokenizer.apply_chat_template(messages, tokenize=False))
+    except (TemplateError, TypeError, ValueError):
+        return None
+    rest = text.rpartition(answer)[2].lstrip()
+    special = {str(token): number for number, token in tokenizer.added_tokens_decoder.items() if token.special}
+    return next((special[name] for name in sorted(special, key=len, reverse=True) if rest.startswith(name)), None)
 
 
 def _ids(encoded: Any) -> list[int]:

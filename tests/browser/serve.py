@@ -5,15 +5,17 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from app import serve
+import app
 from hosting.settings import Settings
 from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
+from tests.slow_runs import SlowLocal
 
 
 def main(folder: Path, port: int) -> int:
     settings = Settings(port=port, database=f"sqlite:///{folder / 'runs.db'}", device="cpu", dtype="float32")
-    return serve(settings, (tiny_pair(folder), eagle_pair(folder)))
+    app.Local = SlowLocal  # type: ignore[misc]
+    return app.serve(settings, (tiny_pair(folder), eagle_pair(folder)))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import Page, expect
 
 STRIP = "#compare-strip .mars-strip"
+SLOW = "Once upon a time, slowly"  # a prompt whose run cannot end before it is stopped: tests/slow_runs.py
 
 
 def fill(page: Page, label: str, value: str) -> None:

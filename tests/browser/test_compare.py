@@ -14,6 +14,7 @@ from mars_core.types import Status
 from storage import RunStore
 from tests.browser.conftest import Server, Window
 from tests.browser.steps import (
+    SLOW,
     STRIP,
     compare,
     details_tab,
@@ -71,6 +72,7 @@ def test_comparison_is_shown_kept_and_downloaded_alike(window: Window) -> None:
 
 def test_stop_keeps_what_was_written(window: Window, server: Server) -> None:
     page = window.page
+    page.fill("#prompt textarea", SLOW)
     fill(page, "Temperature", "0")
     fill(page, "K, drafted tokens", "1")
     fill(page, "Max new tokens", "3000")
@@ -82,6 +84,7 @@ def test_stop_keeps_what_was_written(window: Window, server: Server) -> None:
     window.shot("stopped")
     expect(page.locator("#compare")).to_be_visible()
     assert _latest_states(server)[-1] is Status.CANCELLED
+    page.fill("#prompt textarea", "Once upon a time")
     fill(page, "K, drafted tokens", "5")
     compare(page, tokens=16)
 
@@ -89,6 +92,7 @@ def test_stop_keeps_what_was_written(window: Window, server: Server) -> None:
 def test_closed_tab_is_saved_as_cancelled(window: Window, server: Server) -> None:
     page = window.page
     before = _count(server)
+    page.fill("#prompt textarea", SLOW)
     fill(page, "Temperature", "0")
     fill(page, "K, drafted tokens", "1")
     fill(page, "Max new tokens", "4000")
@@ -118,6 +122,17 @@ def test_bad_values_are_named_in_one_sentence_and_the_next_run_works(window: Win
         assert said in sentence and sentence.endswith(".")
         fill(page, label, kept)
         compare(page, tokens=8)
+
+
+def test_thinking_is_refused_in_one_sentence_where_no_template_has_the_switch(window: Window) -> None:
+    page = window.page
+    page.locator(".mars-advanced button").first.click()
+    page.get_by_label("On", exact=True).locator("visible=true").check()
+    expect(page.locator(".mars-prompt-tokens")).to_contain_text("thinking is on, but no chat template is used")
+    press_compare(page)
+    assert "thinking is on, but no chat template is used" in wait_for(page, "failed")
+    page.get_by_label("Model’s default", exact=True).locator("visible=true").check()
+    compare(page, tokens=8)
 
 
 def test_hostile_text_is_shown_and_never_run(window: Window) -> None:

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Window
-from tests.browser.steps import compare, lane_text, pick, press_compare, wait_for
+from tests.browser.steps import SLOW, compare, fill, lane_text, pick, press_compare, wait_for
 
 pytestmark = pytest.mark.browser
 PRESET = "Preset: settings and lanes at once"
@@ -51,6 +51,8 @@ def test_a_lane_drafts_in_its_own_way(window: Window) -> None:
 def test_a_new_seed_runs_at_once_and_is_told(window: Window) -> None:
     page = window.page
     compare(page, tokens=24)
+    page.fill("#prompt textarea", SLOW)
+    fill(page, "Temperature", "0")
     page.click("#again")
     expect(page.get_by_label("Seed", exact=True)).not_to_have_value("0")
     wait_for(page, "running")

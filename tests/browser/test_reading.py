@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Server, Window
-from tests.browser.steps import compare, lane_text, wait_for
+from tests.browser.steps import SLOW, compare, lane_text, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -72,6 +72,7 @@ def test_a_comparison_needs_no_mouse(window: Window) -> None:
 
 def test_a_reload_while_it_runs_leaves_a_page_that_works(window: Window, server: Server) -> None:
     page = window.page
+    page.fill("#prompt textarea", SLOW)
     page.get_by_label("Max new tokens", exact=True).fill("3000")
     page.click("#compare")
     page.wait_for_selector(".mars-lane[data-state=running] .tok")

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Window
-from tests.browser.steps import wait_for
+from tests.browser.steps import SLOW, wait_for
 
 pytestmark = pytest.mark.browser
 STRIP = "#sweep-strip .mars-strip"
@@ -52,9 +52,10 @@ def test_a_sweep_runs_is_kept_and_comes_back_by_its_address(window: Window) -> N
 def test_a_stopped_sweep_keeps_what_it_has(window: Window) -> None:
     page = window.page
     open_sweep_tab(page)
-    fill(page, "prompts", "Once upon a time")
+    fill(page, "prompts", SLOW)
+    fill(page, "temperatures", "0")
     fill(page, "values", "0.5:0.99:0.01")
-    fill(page, "max", "200")
+    fill(page, "max", "32")
     page.get_by_role("button", name="Run the sweep").click()
     page.wait_for_selector(f'{STRIP}[data-state="running"]')
     page.locator("#sweep-table tbody tr").first.wait_for()

@@ -7,7 +7,7 @@ from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-unt
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Window
-from tests.browser.steps import wait_for
+from tests.browser.steps import SLOW, wait_for
 from tests.browser.test_look import BASELINE
 
 pytestmark = pytest.mark.browser
@@ -80,6 +80,8 @@ def test_a_round_by_keyboard_from_the_answers_to_the_comment_and_history(window:
 def test_stop_leaves_no_vote(window: Window) -> None:
     page = window.page
     open_votes(page, tokens=2000)
+    page.fill("#votes-prompt textarea", SLOW)
+    page.fill("#votes-temperature input", "0")
     page.click("#votes-write")
     expect(page.locator(f"{STRIP} p")).to_contain_text("Writing both answers")
     page.click("#votes-stop")

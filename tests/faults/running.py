@@ -28,6 +28,7 @@ LONG = {
     "max_new_tokens": 320,
 }
 SHORT = LONG | {"max_new_tokens": 8}
+SLOW = LONG | {"prompt": "Tell me a story about Mia and a lantern, slowly."}  # tests/slow_runs.py
 
 
 @dataclass(slots=True)
@@ -99,7 +100,8 @@ def running(folder: Path, *, largest_file: int | None = None, **environment: str
 
     with log_file.open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "app.py"], cwd=ROOT, env=os.environ | said | environment, stdout=log, stderr=log, preexec_fn=limit
+            [sys.executable, "-m", "tests.slow_runs"], cwd=ROOT, env=os.environ | said | environment, stdout=log, stderr=log,
+            preexec_fn=limit,
         )  # fmt: skip
     page = Running(f"http://127.0.0.1:{port}/", process, log_file)
     try:

@@ -12,7 +12,7 @@ import pytest
 
 from mars_core.types import Status
 from storage import RunStore
-from tests.faults.running import LONG, OWNER, SHORT, running
+from tests.faults.running import LONG, OWNER, SHORT, SLOW, running
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,7 @@ def test_sigterm_saves_the_run_under_way_and_a_damaged_database_is_set_aside(tmp
     with running(tmp_path) as page:
         assert "runs.db.damaged" in page.log
         assert "The database was damaged; it was moved" in page.client.get(page.url).text
-        page.begin(LONG)
+        page.begin(SLOW)
         status, seconds = page.stop(signal.SIGTERM)
     assert status == 0 and seconds <= 10
     assert whole(tmp_path) and statuses(tmp_path) == [Status.CANCELLED]
@@ -51,7 +51,7 @@ def test_a_space_starts_without_network_and_neither_a_kill_nor_a_full_disk_harms
         event, first = page.ask("compare", SHORT)
         assert event == "complete" and first["runs"][0]["text"]
         assert not (tmp_path / "empty").exists() or not any((tmp_path / "empty").rglob("*.safetensors"))
-        page.begin(LONG)
+        page.begin(SLOW)
         page.stop(signal.SIGKILL)
     assert whole(tmp_path)
     with running(tmp_path, largest_file=500_000) as page:

@@ -12,6 +12,7 @@ import pytest
 from mars_core.rules import RULES
 
 DOCS = Path(__file__).parents[2] / "docs"
+DRAFTING = [rule for rule in RULES.values() if rule.modes]
 
 
 @pytest.fixture(scope="module")
@@ -26,10 +27,10 @@ def drawing() -> ModuleType:
 def test_every_rule_has_a_paragraph_and_no_other_has() -> None:
     text = (DOCS / "verification.md").read_text(encoding="utf-8")
     assert re.findall(r"^### `(.+)`$", text, re.MULTILINE) == list(RULES)
-    assert re.findall(r"^!\[.+\]\(figures/(.+)\.svg\)$", text, re.MULTILINE) == list(RULES)
+    assert re.findall(r"^!\[.+\]\(figures/(.+)\.svg\)$", text, re.MULTILINE) == [rule.name for rule in DRAFTING]
 
 
-@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.name)
+@pytest.mark.parametrize("rule", DRAFTING, ids=lambda rule: rule.name)
 def test_figures_show_what_the_code_does(rule: object, drawing: ModuleType) -> None:
     assert isinstance(rule, drawing.Rule)
     stored = (DOCS / "figures" / f"{rule.name}.svg").read_text(encoding="utf-8")

@@ -42,13 +42,13 @@ def test_what_is_said_is_taken() -> None:
         {
             "HOST": "::1", "PORT": "80", "MARS_ROOT_PATH": "/lab/mars/", "MARS_PAIRS": "bundled, smollm2-135m-1.7b,",
             "MARS_RETENTION_DAYS": "30", "MARS_BACKUP_REPO": "someone/runs", "MARS_BACKUP_MINUTES": "5", "HF_TOKEN": "hf_a",
-            "MARS_METRICS": "on", "MARS_DATABASE_URL": "", "MARS_LIMITS": "k=4",
+            "MARS_METRICS": "on", "MARS_EXACT": "off", "MARS_DATABASE_URL": "", "MARS_LIMITS": "k=4",
         }
     )  # fmt: skip
     assert (found.host, found.port, found.root_path) == ("::1", 80, "/lab/mars")
     assert found.pairs == ("bundled", "smollm2-135m-1.7b") and found.retention_days == 30
     assert (found.backup_repo, found.backup_minutes, found.backup_token) == ("someone/runs", 5, "hf_a")
-    assert found.metrics and found.database is None and found.limits == "k=4"
+    assert found.metrics and found.exact == "off" and found.database is None and found.limits == "k=4"
 
 
 def test_a_token_of_backups_comes_before_the_general_one() -> None:

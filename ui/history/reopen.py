@@ -7,11 +7,12 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from mars_core.models import PairSpec
+from mars_core.rules import PLAIN
 from mars_core.types import DrafterConfig, ModelRef, RunConfig, TreeShape
 from storage import StoredComparison
-from ui.form import CHAIN, CUSTOM, MOST_LANES, TREE, DraftForm, Form, LaneForm
+from ui.form import CHAIN, CUSTOM, MOST_LANES, TREE, DraftForm, Form, LaneForm, thinking_word
 from ui.format import count, shorten
-from ui.labels import PLAIN, lane_labels, settings_line
+from ui.labels import lane_labels, settings_line
 from ui.lanes import LEAST_LANES
 from ui.result import Result, ended_result
 
@@ -70,6 +71,7 @@ def stored_form(stored: StoredComparison, catalog: Sequence[PairSpec]) -> Form:
         lanes=tuple(_lane(run.trace.config, draft) for run in stored.runs),
         system=stored.prompt.system,
         chat=stored.prompt.chat,
+        thinking=thinking_word(config.prompt.thinking),
         stop="\n".join(stored.prompt.stop),
         top_k=sampling.top_k,
         top_p=sampling.top_p,
@@ -108,10 +110,9 @@ def _draft(drafter: DrafterConfig) -> DraftForm:
 
 def _lane(config: RunConfig, shared: DraftForm) -> LaneForm:
     """A lane with its own drafter where that is not the one of the form."""
-    if config.drafter.kind == "none":
-        return LaneForm(PLAIN, {})
     own = _draft(config.drafter)
-    return LaneForm(config.rule.name, dict(config.rule.parameters), None if own == shared else own)
+    shares = own == shared or config.rule.name == PLAIN
+    return LaneForm(config.rule.name, dict(config.rule.parameters), None if shares else own)
 
 
 def _own(configs: Sequence[RunConfig]) -> dict[str, Any]:

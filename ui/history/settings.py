@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from mars_core.types import ModelRef, RunConfig
+from ui.form import thinking_word
 from ui.format import count
-from ui.labels import lane_title, parameter_title
+from ui.labels import exact_text, lane_title, parameter_title
 
 _DRAFTERS = {"model": "draft model", "eagle3": "EAGLE-3 head", "ngram": "n-grams of the text", "none": "none"}
 
@@ -23,8 +24,7 @@ Setting = tuple[str, str, Callable[[HasConfig], str]]  # name, help, how it is r
 
 
 def _parameters(run: HasConfig) -> str:
-    given = run.config.rule.parameters if run.config.drafter.kind != "none" else {}
-    return ", ".join(f"{parameter_title(name)} = {value:g}" for name, value in given.items())
+    return ", ".join(f"{parameter_title(name)} = {value:g}" for name, value in run.config.rule.parameters.items())
 
 
 def _model(ref: ModelRef | None) -> str:
@@ -76,8 +76,10 @@ SETTINGS: tuple[Setting, ...] = (
     ("Prompt", "what was asked", lambda run: run.config.prompt.text),
     ("System prompt", "said before it", lambda run: run.config.prompt.system),
     ("Chat template", "where the tokenizer has one", lambda run: "used" if run.config.prompt.chat else "not used"),
+    ("Thinking", "of chat templates that have such a switch", lambda run: thinking_word(run.config.prompt.thinking)),
     ("Stop strings", "at which a text ends", lambda run: ", ".join(map(repr, run.config.prompt.stop))),
     ("Device", "on which it ran", lambda run: run.config.environment.get("device", "")),
     ("Number format", "of weights and activations", lambda run: run.config.environment.get("dtype", "")),
+    ("Exact", "whether all passes of the target had one shape", lambda run: exact_text(run.config)),
     ("Versions", "of program and libraries", _versions),
 )  # fmt: skip

@@ -6,15 +6,16 @@ import shlex
 from collections.abc import Sequence
 from itertools import product
 
-from evaluation.study.plan import BASELINE, NO_DRAFT, Lane, Plan
+from evaluation.study.plan import BASELINE, Lane, Plan
 from mars_core.models import CATALOG
 from mars_core.models.source import is_local
+from mars_core.rules import PLAIN
 from mars_core.types import DrafterConfig, DraftMode, ModelRef
 
 
 def again(plan: Plan) -> str | None:
     """One shell command; None where the lanes are not every rule with every drafter, which the command line cannot say."""
-    lanes = [lane for lane in plan.lanes if lane.drafter.kind != NO_DRAFT]
+    lanes = [lane for lane in plan.lanes if lane.rule.name != PLAIN]
     drafters = list(dict.fromkeys(_shape(lane.drafter) for lane in lanes))
     values = _values(lanes)
     if {(_shape(lane.drafter), repr(lane.rule)) for lane in lanes} != {
@@ -24,7 +25,7 @@ def again(plan: Plan) -> str | None:
     drawn = _drafting(drafters)
     if drawn is None:
         return None
-    names = [NO_DRAFT] * (plan.none is not None) + list(dict.fromkeys(lane.rule.name for lane in lanes))
+    names = [PLAIN] * (plan.none is not None) + list(dict.fromkeys(lane.rule.name for lane in lanes))
     words = ["python", "-m", "evaluation", "run", *_models(plan)]
     for suite in plan.suites:
         words += ["--suite", suite.source or suite.name]
@@ -105,6 +106,7 @@ def _settings(plan: Plan) -> list[str]:
     words += ["--top-p", f"{plan.top_p:g}"] if plan.top_p < 1 else []
     words += ["--system", plan.system] if plan.system else []
     words += [] if plan.chat else ["--no-chat"]
+    words += [] if plan.thinking is None else ["--thinking", "on" if plan.thinking else "off"]
     words += [word for stop in plan.stop for word in ("--stop", stop)]
     words += ["--limit", str(plan.limit)] if plan.limit else []
     words += ["--skip-long"] if plan.skip_long else []

@@ -40,7 +40,7 @@ from tests.traces import make_trace
 EXACT, FLEXIBLE = "exact_match,strict-match", "exact_match,flexible-extract"
 DRAFT = DrafterConfig("model", ModelRef("demo/draft"), 5)
 LANES = (
-    Lane(RuleConfig("strict"), DrafterConfig("none")),
+    Lane(RuleConfig("none"), DrafterConfig("none")),
     Lane(RuleConfig("strict"), DRAFT),
     Lane(RuleConfig("mars", {"theta": 0.9}), DRAFT),
     Lane(RuleConfig("strict"), replace(DRAFT, mode=DraftMode.SAMPLED)),

@@ -76,7 +76,7 @@ def config_for(
     seed: int = 0, tokens: int = 30,
 ) -> RunConfig:  # fmt: skip
     return run_config(
-        pair, prompt=PromptConfig(prompt), rule=RuleConfig(rule), drafter=drafter, sampling=sampling,
+        pair, prompt=PromptConfig(prompt), rule=RuleConfig("none" if drafter.kind == "none" else rule), drafter=drafter, sampling=sampling,
         max_new_tokens=tokens, seed=seed,
     )  # fmt: skip
 

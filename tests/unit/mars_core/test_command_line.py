@@ -46,9 +46,11 @@ def test_compare_prints_one_json_object(folders: list[str], capsys: pytest.Captu
     assert document["runs"][0]["divergence"] is None
 
 
-@pytest.mark.parametrize("drafter", ["ngram", "none"])
-def test_run_without_a_draft_model(folders: list[str], capsys: pytest.CaptureFixture[str], drafter: str) -> None:
-    options = [*folders[:2], "--drafter", drafter, "--max-new-tokens", "5", "--rule", "strict", "--json"]
+@pytest.mark.parametrize(("rule", "drafter"), [("strict", "ngram"), ("none", "none")])
+def test_run_without_a_draft_model(
+    folders: list[str], capsys: pytest.CaptureFixture[str], rule: str, drafter: str
+) -> None:
+    options = [*folders[:2], "--drafter", drafter, "--max-new-tokens", "5", "--rule", rule, "--json"]
     code, out, _ = call(capsys, "run", "--prompt", "abc", *options)
     assert code == 0
     assert json.loads(out)["config"]["drafter"]["kind"] == drafter
@@ -58,6 +60,9 @@ def test_table_for_people_is_safe_for_a_terminal(folders: list[str], capsys: pyt
     code, out, _ = call(capsys, "compare", "--prompt", "abc", "--rule", "mars", "--rule", "none", *folders)
     assert code == 0
     assert all(word in out for word in ("strict", "mars theta=0.9", "none", "tok/s", "τ"))
+    assert "nan" not in out
+    (row,) = (line.split() for line in out.splitlines() if line.startswith("none "))
+    assert row[7] == "–"  # nothing was drafted, so that no share of it was kept
     assert "\x1b" not in out
 
 
@@ -66,7 +71,12 @@ def test_table_for_people_is_safe_for_a_terminal(folders: list[str], capsys: pyt
     [
         (["--k", "0"], "K is 0"),
         (["--theta", "nan"], "theta is nan"),
-        (["--rule", "lucky"], "'lucky'"),
+        (["--rule", "lucky"], "The rule is 'lucky'; it must be one of none, strict,"),
+        (
+            ["--rule", "none", "--drafter", "none"],
+            "The rule is strict and the drafter none; rule none and drafter none only",
+        ),
+        (["--thinking", "on"], "thinking is on, but no chat template is used; it must be left at the model's default."),
         (["--set", "theta"], "takes NAME=VALUE"),
         (["--set", "speed=1"], "has a parameter speed"),
         (["--max-new-tokens", "100000"], "max_new_tokens is 100000"),

@@ -66,8 +66,8 @@ def config_for(
     prefix: tuple[int, ...] = (), new: int = NEW, stop: tuple[str, ...] = (), seed: int = 3,
 ) -> RunConfig:  # fmt: skip
     config = run_config(
-        pair, prompt=PromptConfig("once", stop=stop), rule=RuleConfig(rule), drafter=drafter, sampling=sampling,
-        max_new_tokens=new, seed=seed,
+        pair, prompt=PromptConfig("once", stop=stop), rule=RuleConfig("none" if drafter.kind == "none" else rule),
+        drafter=drafter, sampling=sampling, max_new_tokens=new, seed=seed,
     )  # fmt: skip
     return replace(config, prefix=prefix)
 

@@ -76,14 +76,24 @@ def test_a_folders_revision_follows_its_content(copy: Path, llama: Path) -> None
     assert fingerprint(copy) != fingerprint(llama)
 
 
+@pytest.mark.parametrize("place", ["config.json", "generation_config.json"])
 @pytest.mark.parametrize(
     ("declared", "expected"),
-    [(EOS, {EOS}), ([EOS, BOS], {EOS, BOS}), ([EOS, VOCABULARY, -1, 10**6], {EOS}), (None, set())],
+    [(7, {7}), ([7, BOS], {7, BOS}), ([7, VOCABULARY, -1, 10**6], {7}), (None, set())],
 )
-def test_eos_ids_are_those_generate_stops_at_and_that_exist(declared: Any, expected: set[int], copy: Path) -> None:
+def test_eos_ids_of_either_configuration_end_an_answer_where_they_exist(
+    place: str, declared: Any, expected: set[int], copy: Path
+) -> None:
+    for name in ("config.json", "generation_config.json"):
+        edit(copy, name, eos_token_id=declared if name == place else None)
+    assert load(copy).eos_ids == expected | {EOS}  # the tokenizer's
+
+
+def test_the_chat_templates_end_of_turn_ends_an_answer_though_no_configuration_names_it(copy: Path) -> None:
     edit(copy, "config.json", eos_token_id=None)
-    edit(copy, "generation_config.json", eos_token_id=declared)
-    assert load(copy).eos_ids == expected
+    edit(copy, "generation_config.json", eos_token_id=EOS)
+    (copy / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content }}<s>{% endfor %}")
+    assert load(copy).eos_ids == {EOS, BOS}
 
 
 def test_the_context_is_the_shorter_of_the_two(llama: Path, tmp_path: Path) -> None:

@@ -105,8 +105,22 @@ def test_memory_grows_with_the_width_of_the_dtype() -> None:
         assert spec.memory_bytes(torch.bfloat16) > 2 * (spec.target_parameters + spec.draft_parameters)
 
 
-@pytest.mark.parametrize("field", [{"device": "tpu"}, {"device": "cuda:x"}, {"device": "cuda:99"}, {"dtype": "int3"}])
-def test_a_device_or_dtype_that_is_not_here_is_named(field: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("exact", "dtype", "expected"),
+    [
+        ("auto", "float32", False), ("auto", "bfloat16", True), ("on", "float32", True), ("off", "bfloat16", False),
+    ],
+)  # fmt: skip
+def test_pairs_are_exact_as_asked_or_where_rounding_depends_on_the_shape_of_a_pass(
+    specs: tuple[PairSpec, ...], exact: str, dtype: str, expected: bool
+) -> None:
+    assert ModelPool(device="cpu", dtype=dtype, exact=exact).get(specs[0]).exact is expected
+
+
+@pytest.mark.parametrize(
+    "field", [{"device": "tpu"}, {"device": "cuda:x"}, {"device": "cuda:99"}, {"dtype": "int3"}, {"exact": "yes"}]
+)
+def test_a_setting_that_cannot_be_met_is_named(field: dict[str, str]) -> None:
     ((name, value),) = field.items()
     with pytest.raises(ValueError, match=f"{name} is '{value}'"):
         ModelPool(**{"device": "cpu", **field})

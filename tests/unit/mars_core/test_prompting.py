@@ -6,9 +6,9 @@ import pytest
 from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
-from mars_core.text.prompting import encode
+from mars_core.text.prompting import encode, end_of_turn
 from mars_core.types import Exchange, PromptConfig
-from tests.checkpoints import BOS, SPECIAL, tiny_tokenizer
+from tests.checkpoints import BOS, EOS, SPECIAL, tiny_tokenizer
 
 HISTORY = (Exchange("one?", "1."), Exchange("two?", "2."))
 TEMPLATE = "{% for m in messages %}{{ m.role[0] }}:{{ m.content }};{% endfor %}a:"
@@ -60,6 +60,48 @@ def test_empty_answer_is_a_message_and_no_gap(
     prompt = PromptConfig("b", history=(Exchange("a", ""),))
     assert read(chatty, prompt) == "u:a;a:;u:b;a:"
     assert read(tokenizer, prompt) == "a\n\nb"
+
+
+@pytest.mark.parametrize(("thinking", "opening"), [(None, "?"), (True, "yes"), (False, "no")])
+def test_thinking_reaches_templates_that_have_the_switch(thinking: bool | None, opening: str) -> None:
+    tokenizer = tiny_tokenizer()
+    switch = "{% if enable_thinking is not defined %}?{% elif enable_thinking %}yes{% else %}no{% endif %}"
+    tokenizer.chat_template = TEMPLATE + switch
+    assert read(tokenizer, PromptConfig("b", thinking=thinking)) == f"u:b;a:{opening}"
+
+
+@pytest.mark.parametrize("thinking", [True, False])
+def test_thinking_is_refused_where_nothing_has_the_switch(
+    tokenizer: PreTrainedTokenizerFast, chatty: PreTrainedTokenizerFast, thinking: bool
+) -> None:
+    word = "on" if thinking else "off"
+    with pytest.raises(
+        ValueError, match=f"^thinking is {word}, but the chat template of this model has no such switch; it must"
+    ):
+        encode(chatty, PromptConfig("b", thinking=thinking))
+    for prompt, plain in (
+        (PromptConfig("b", thinking=thinking), tokenizer),
+        (PromptConfig("b", chat=False, thinking=thinking), chatty),
+    ):
+        with pytest.raises(ValueError, match=f"^thinking is {word}, but no chat template is used; it must"):
+            encode(plain, prompt)
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        (TEMPLATE, None),
+        ("{% for m in messages %}{{ m.content }}</s>{% endfor %}", EOS),
+        ("{% for m in messages %}{{ m.role }}:{{ m.content }}\n<s>{% endfor %}", BOS),
+        ("{% for m in messages %}<s>{{ m.content }}.</s>{% endfor %}", None),
+        ("{{ raise_exception('never') }}", None),
+        (None, None),
+    ],
+)
+def test_the_end_of_a_turn_is_the_special_token_after_an_answer(template: str | None, expected: int | None) -> None:
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = template
+    assert end_of_turn(tokenizer) == expected
 
 
 def test_empty_turn_after_a_history_is_refused(tokenizer: PreTrainedTokenizerFast) -> None:

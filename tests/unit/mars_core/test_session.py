@@ -25,6 +25,7 @@ from mars_core.types import (
     Trace,
     TreeShape,
 )  # fmt: skip
+from tests.checkpoints import BOS, SPECIAL
 from tests.eagle_heads import random_head, tiny_config
 from tests.live_pairs import random_pair
 
@@ -66,9 +67,13 @@ def finished(pair: Pair, config: RunConfig) -> Trace:
         ({"theta": -1.0}, "theta is -1; rule mars takes 0 to 1"),
         ({"theta": math.nan}, "theta is nan; rule mars takes 0 to 1"),
         ({"gap": 1.0}, "no parameter gap"),
-        ({"rule": "lucky"}, "'lucky'; it must be one of strict"),
+        ({"rule": "lucky"}, "'lucky'; it must be one of none, strict"),
         ({"kind": "oracle"}, "'oracle'; it must be one of model"),
-        ({"kind": "none"}, "Rule mars needs a drafter"),
+        ({"kind": "none"}, "The rule is mars and the drafter none; rule none and drafter none only go with each other"),
+        (
+            {"rule": "none"},
+            "The rule is none and the drafter model; rule none and drafter none only go with each other",
+        ),
         ({"kind": "ngram", "mode": DraftMode.SAMPLED}, "only a draft model samples"),
         ({"sampling": Sampling(-0.1)}, "temperature is -0.1"),
         ({"sampling": Sampling(math.nan)}, "temperature is nan"),
@@ -270,7 +275,8 @@ def test_eos_ends_the_run_inside_a_draft_and_is_in_the_trace(pair: Pair) -> None
             continue
         ending = replace(pair, eos_ids=frozenset((token.id,)))
         for kind in ("none", "model", "ngram"):
-            trace = finished(ending, config_for(ending, rule="strict", kind=kind, new=40))
+            rule = "none" if kind == "none" else "strict"
+            trace = finished(ending, config_for(ending, rule=rule, kind=kind, new=40))
             assert trace.token_ids == free.token_ids[: place + 1]
             assert (trace.status, trace.stop_reason) == (Status.COMPLETED, StopReason.EOS)
 
@@ -283,6 +289,17 @@ def test_stop_string_ends_the_text_at_the_token_that_completes_it(pair: Pair) ->
     assert trace.stop_reason is StopReason.STOP_STRING
     assert trace.text == free.text[: at + 3]
     assert trace.summary.new_tokens == len(trace.tokens)
+
+
+def test_the_name_of_a_special_token_is_a_stop_string_though_it_has_no_text(pair: Pair) -> None:
+    hot = Sampling(4.0)
+    runs = (finished(pair, config_for(pair, rule="strict", sampling=hot, new=100, seed=seed)) for seed in range(50))
+    free, at = next((run, run.token_ids.index(BOS)) for run in runs if BOS in run.token_ids)
+    seed = free.config.seed
+    stop = (SPECIAL[BOS],)
+    trace = finished(pair, config_for(pair, rule="strict", sampling=hot, new=100, seed=seed, stop=stop))
+    assert (trace.stop_reason, trace.token_ids) == (StopReason.STOP_STRING, free.token_ids[: at + 1])
+    assert SPECIAL[BOS] not in trace.text
     assert trace.token_ids == free.token_ids[: len(trace.tokens)]
 
 

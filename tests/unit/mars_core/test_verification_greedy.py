@@ -32,7 +32,9 @@ from tests.unit.mars_core.test_verification import (
 
 GRID = 12  # pieces into which the accepting uniform is cut first
 NARROW = 1e-11  # where the decision changes, is known to this
-RULES_BY_TOKEN = [name for name in RULES if name != "fly"]  # which looks ahead: test_verification_window.py
+RULES_BY_TOKEN = [
+    name for name, rule in RULES.items() if rule.modes and name != "fly"
+]  # fly looks ahead: test_verification_window.py
 COUPLED = [name for name in RULES_BY_TOKEN if RULES[name].siblings is not Siblings.IN_TURN or name == "threshold"]
 
 

@@ -25,7 +25,15 @@ from storage.schema import Base
 
 NAN = math.nan
 TABLES = ("comparisons", "runs", "steps", "tokens")
-NOTHING_NOTED = {"name": "", "tags": [], "comment": "", "source": "compare", "sweep_id": None, "deleted_at": None}
+NOTHING_NOTED = {
+    "name": "",
+    "tags": [],
+    "comment": "",
+    "source": "compare",
+    "sweep_id": None,
+    "deleted_at": None,
+    "owner": "",
+}
 DRAFTED = (Outcome.ACCEPTED, Outcome.RELAXED, Outcome.REJECTED)
 Dump = dict[str, list[dict[str, Any]]]
 
@@ -74,6 +82,7 @@ def _old_table(connection: Connection, name: str) -> TableClause:
 def _rows(comparison_id: str, trace: Trace) -> tuple[list[Values], ...]:
     """The rows of each table; new columns among them are left out by the table."""
     run_id, now = uuid.uuid4().hex, datetime(2026, 1, 1, tzinfo=UTC)
+    run = run_row(trace) | ({"rule": "strict"} if trace.config.drafter.kind == "none" else {})  # until 0006
     place = {"id": run_id, "comparison_id": comparison_id, "lane": 0, "execution_order": 0, "created_at": now}
     steps = step_rows(trace, run_id)
     for row, step in zip(steps, trace.steps, strict=True):
@@ -81,7 +90,7 @@ def _rows(comparison_id: str, trace: Trace) -> tuple[list[Values], ...]:
     prompt = trace.config.prompt
     comparison = {"id": comparison_id, "created_at": now, **prompt_row(prompt), **NOTHING_NOTED}
     comparison["search"] = haystack(prompt.text, "", "", ())
-    return [comparison], [place | run_row(trace)], steps, list(token_rows(trace, run_id))
+    return [comparison], [place | run], steps, list(token_rows(trace, run_id))
 
 
 def dump(url: str) -> Dump:

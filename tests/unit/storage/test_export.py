@@ -15,7 +15,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from mars_core.types import Alternative, PromptConfig, RuleConfig, TreeShape
+from mars_core.types import Alternative, PassShape, PromptConfig, RuleConfig, TreeShape
 from storage import (
     RunStore,
     StorageError,
@@ -51,7 +51,7 @@ def test_runs_csv_says_what_was_saved(store: RunStore) -> None:
     rows = parsed(runs_csv(store))
     assert [row["lane"] for row in rows] == ["0", "1", "2"]
     for row, trace in zip(rows, traces, strict=True):
-        assert row["schema_version"] == "4"
+        assert row["schema_version"] == "5"
         assert row["comparison_id"] == comparison_id
         assert row["text"] == guarded(trace.text)
         assert row["prompt"] == trace.config.prompt.text
@@ -88,6 +88,17 @@ def test_tree_of_a_run_is_in_its_row(store: RunStore, tmp_path: Path) -> None:
     assert [chain[name] for name in ("tree_tokens", "tree_depth", "tree_top_k")] == [None] * 3
 
 
+def test_thinking_and_exact_passes_of_a_run_are_in_its_row(store: RunStore, tmp_path: Path) -> None:
+    plain = make_trace(new_tokens=2)
+    prompt = replace(plain.config.prompt, thinking=False)
+    save(store, replace(plain, config=replace(plain.config, prompt=prompt, passes=PassShape(16, 512))), plain)
+    names = ("thinking", "pass_rows", "pass_width")
+    assert [[row[name] for name in names] for row in parsed(runs_csv(store))] == [["false", "16", "512"], ["", "", ""]]
+    write_runs_parquet(store, tmp_path / "runs.parquet")
+    rows = read_parquet(tmp_path / "runs.parquet")
+    assert [[row[name] for name in names] for row in rows] == [[False, 16, 512], [None] * 3]
+
+
 def test_tokens_csv_says_what_was_saved(store: RunStore) -> None:
     traces = (make_trace(new_tokens=80), make_trace(rule="mars", new_tokens=80), make_tree_trace())
     save(store, *traces)
@@ -119,9 +130,9 @@ def test_nodes_say_what_was_saved(store: RunStore, tmp_path: Path) -> None:
         rows, read_parquet(tmp_path / "nodes.parquet"), saved, strict=True
     ):
         place = (comparison_id, ids[lane], lane, trace.config.rule.name, step, at, node.parent, node.depth, node.id)
-        assert tuple(exact.values()) == (4, *place, node.piece, node.p, node.q, node.outcome)
+        assert tuple(exact.values()) == (5, *place, node.piece, node.p, node.q, node.outcome)
         law = [cell(node.p), cell(node.q)]
-        assert list(row.values()) == ["4", *map(str, place), guarded(node.piece), *law, str(node.outcome)]
+        assert list(row.values()) == ["5", *map(str, place), guarded(node.piece), *law, str(node.outcome)]
     assert list(rows[0]) == [
         "schema_version", "comparison_id", "run_id", "lane", "rule", "step", "node", "parent", "depth", "token_id", "piece",
         "p", "q", "outcome",

@@ -68,7 +68,7 @@ def test_parquet_has_the_columns_and_rows_of_csv(
     assert file.schema_arrow.names == list(rows[0])
     assert file.metadata.num_rows == len(rows)
     assert file.num_row_groups == math.ceil(len(rows) / 50)
-    assert file.schema_arrow.metadata[b"schema_version"] == b"4"
+    assert file.schema_arrow.metadata[b"schema_version"] == b"5"
     file.close()
 
 

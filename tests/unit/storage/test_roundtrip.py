@@ -19,6 +19,7 @@ from mars_core.types import (
     Given,
     ModelRef,
     Outcome,
+    PassShape,
     PromptConfig,
     Status,
     Step,
@@ -91,9 +92,20 @@ def test_configuration_is_kept_whole(store: RunStore) -> None:
     drafter = DrafterConfig("eagle3", ModelRef("org/draft", None), 64, DraftMode.SAMPLED, TreeShape(1023, 12, 16))
     sampling = replace(trace.config.sampling, temperature=0.7000000000000001, top_k=2**40, top_p=0.1 + 0.2)
     config = replace(
-        trace.config, drafter=drafter, sampling=sampling, seed=2**63 - 1, target=ModelRef("org/target", "4f2a")
-    )
+        trace.config, drafter=drafter, sampling=sampling, seed=2**63 - 1, target=ModelRef("org/target", "4f2a"),
+        passes=PassShape(16, 512),
+    )  # fmt: skip
     assert same(saved_and_loaded(store, replace(trace, config=config)), replace(trace, config=config))
+
+
+@pytest.mark.parametrize("thinking", [True, False, None])
+def test_thinking_is_each_runs_own(store: RunStore, thinking: bool | None) -> None:
+    trace = make_trace(new_tokens=2)
+    config = replace(trace.config, prompt=replace(trace.config.prompt, thinking=thinking))
+    comparison_id = store.new_comparison(config.prompt)
+    store.save_run(comparison_id, replace(trace, config=config), lane=0, order=0)
+    store.save_run(comparison_id, trace, lane=1, order=1)
+    assert [run.trace.config for run in store.load(comparison_id).runs] == [config, trace.config]
 
 
 def test_non_finite_numbers_are_kept(store: RunStore) -> None:

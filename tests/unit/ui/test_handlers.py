@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mars_core.models import ModelPool, PairSpec
+from mars_core.rules import PLAIN
 from mars_core.types import Status, TreeShape
 from storage import RunStore
 from tests.eagle_pair import eagle_pair
@@ -20,7 +21,6 @@ from ui.frames import Frame
 from ui.handlers import run_comparison
 from ui.history.list import listing
 from ui.history.reopen import reopened
-from ui.labels import PLAIN
 from ui.sentence import plain
 from ui.tree_panel import drafting, first_choice
 from ui.workplace import Workplace
@@ -202,7 +202,9 @@ def test_one_visitors_stop_is_not_anothers(workplace: Workplace) -> None:
         ({"pair": "custom", "own_target": "/nowhere"}, "/nowhere"),
         ({"mode": "wild"}, "The draft mode is 'wild'"),
         ({"drafter": "eagle3"}, "has no EAGLE-3 head"),
-        ({"drafter": "none"}, "Rule mars needs a drafter"),
+        ({"drafter": "none"}, "rule none and drafter none only go with each other"),
+        ({"thinking": "on"}, "thinking is on, but no chat template is used; it must be left at the model's default."),
+        ({"thinking": "perhaps"}, "thinking is 'perhaps'; it must be default or on or off."),
         ({"drafter": "ngram", "lanes": (LaneForm("ensemble", {"weight": 0.7}),)}, "needs the drafter's probabilities"),
         ({"lanes": ()}, "0 rules were chosen"),
         ({"lanes": (LaneForm("strict", {}), LaneForm("mars", {"theta": -1.0}))}, "theta is -1"),

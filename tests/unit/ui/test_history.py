@@ -14,14 +14,16 @@ import pytest
 from gradio.context import Context
 
 from mars_core.models import CATALOG
-from mars_core.types import Exchange, PromptConfig, Status
+from mars_core.types import Exchange, PassShape, PromptConfig, Status
 from storage import RunStore, Source
 from tests.traces import make_trace
 from ui.address import Address, address_component
-from ui.form import LaneForm
+from ui.api_documents import comparison_document
+from ui.form import LaneForm, read_prompt
 from ui.history.list import NOT_FOUND, NOTHING, PAGE, listing
 from ui.history.reopen import few, stored_form
 from ui.history.runs import MOST_RUNS, TOO_MANY
+from ui.history.settings import SETTINGS
 from ui.history.tab import History, history_parts
 
 HOSTILE = "<img src=x onerror=alert(1)></script>{{7*7}}\u202e\x1b[31m"
@@ -225,6 +227,24 @@ def test_the_form_asks_for_the_same_runs(store: RunStore) -> None:
     assert form.lanes == (LaneForm("none", {}), LaneForm("mars", {"theta": 0.9}))
     assert (form.prompt, form.pair, form.k, form.seed) == ("a lantern", "custom", config.drafter.k, config.seed)
     assert (form.own_target, form.own_draft) == ("demo/target@bundled", "demo/draft@bundled")
+
+
+@pytest.mark.parametrize(("thinking", "word"), [(None, "default"), (True, "on"), (False, "off")])
+def test_the_form_and_the_settings_say_whether_the_model_thought_and_was_exact(
+    store: RunStore, thinking: bool | None, word: str
+) -> None:
+    stored = store.load(keep(store, "a lantern", rules=("strict",)))
+    (run,) = stored.runs
+    config = replace(run.trace.config, prompt=replace(run.trace.config.prompt, thinking=thinking))
+    for passes, said in ((PassShape(16, 512), "16 rows × 512 positions"), (None, "no")):
+        trace = replace(run.trace, config=replace(config, passes=passes))
+        changed = replace(stored, runs=(replace(run, trace=trace),))
+        form = stored_form(changed, ())
+        assert read_prompt(form).thinking is thinking and form.thinking == word
+        facts = {name: read(trace) for name, _, read in SETTINGS}
+        assert (facts["Thinking"], facts["Exact"]) == (word, said)
+        (document,) = comparison_document(changed)["runs"]
+        assert (document["thinking"], document["exact"]) == (thinking, said)
 
 
 def test_a_later_turn_of_a_conversation_is_no_form(store: RunStore) -> None:

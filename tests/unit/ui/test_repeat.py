@@ -12,7 +12,16 @@ import pytest
 from mars_core.arguments import parser, read_configs, read_spec
 from mars_core.models import CATALOG, ModelPool, Pair
 from mars_core.session import run_config
-from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, RunConfig, Sampling, TreeShape
+from mars_core.types import (
+    DrafterConfig,
+    DraftMode,
+    PassShape,
+    PromptConfig,
+    RuleConfig,
+    RunConfig,
+    Sampling,
+    TreeShape,
+)
 from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
 from ui.repeat import PROGRAM, compare_command, repeat_text, run_command
@@ -59,7 +68,7 @@ def test_one_command_repeats_runs_that_differ_in_their_rule(pair: Pair) -> None:
 
 
 def test_the_target_alone_is_a_rule_of_the_command(pair: Pair) -> None:
-    configs = [config(pair, "strict", DrafterConfig("none", k=0)), config(pair, "strict")]
+    configs = [config(pair, "none", DrafterConfig("none", k=0)), config(pair, "strict")]
     found = asked(compare_command(configs), pair)
     assert [each.drafter.kind for each in found] == ["model", "none"]
     assert same(
@@ -98,6 +107,29 @@ def test_every_drafter_comes_back(eagle: Pair, drafter: DrafterConfig) -> None:
 def test_a_pair_of_the_catalog_is_named_by_its_key(spec: object, pair: Pair) -> None:
     named = replace(config(pair), target=spec.target, drafter=replace(MODEL, model=spec.draft))  # type: ignore[attr-defined]
     assert f"--pair={spec.key}" in run_command(named)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("thinking", "said"), [(True, "--thinking=on"), (False, "--thinking=off"), (None, None)])
+def test_thinking_is_asked_for_as_it_was(pair: Pair, thinking: bool | None, said: str | None) -> None:
+    wanted = replace(config(pair), prompt=PromptConfig("hi", thinking=thinking))
+    command = run_command(wanted)
+    assert asked(command, pair) == [wanted]
+    assert ("--thinking" in command) is (said is not None) and (said or "") in command
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype", "passes", "said"),
+    [
+        ("cpu (x)", "float32", None, False), ("cpu (x)", "bfloat16", PassShape(16, 512), False),
+        ("cuda:0 (x)", "float32", PassShape(16, 512), False), ("cpu (x)", "float32", PassShape(16, 512), "--exact=on"),
+        ("cuda:0 (x)", "bfloat16", None, "--exact=off"),
+    ],
+)  # fmt: skip
+def test_exact_is_said_where_the_machine_alone_would_not_make_it_so(
+    pair: Pair, device: str, dtype: str, passes: PassShape | None, said: str | bool
+) -> None:
+    command = run_command(replace(config(pair), environment={"device": device, "dtype": dtype}, passes=passes))
+    assert said in command if said else "--exact" not in command
 
 
 def test_what_no_command_can_say_is_a_comment(pair: Pair) -> None:

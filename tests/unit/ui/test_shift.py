@@ -42,7 +42,7 @@ def test_plain_decoding_is_checked_and_a_run_without_tokens_is_not() -> None:
 
 
 def test_without_a_lossless_rule_the_page_says_which_would_be_one() -> None:
-    assert "Add Strict or Block verification" in self_check([MARS]).text
+    assert "Add Target alone or Strict or Block verification" in self_check([MARS]).text
 
 
 def test_the_table_has_a_column_a_run_and_no_ratio() -> None:

@@ -212,6 +212,7 @@ def test_a_tree_has_no_k_and_a_rule_without_parameters_no_values(pool: ModelPool
         ({"repeats": 100, "ks": "1,2,3,4,5"}, "The sweep has 4,000 runs; it must be at most 2,000"),
         ({"max_new_tokens": 4096}, "Prompt 1 has"),
         ({"top_p": 0}, "top_p is 0"),
+        ({"thinking": "on"}, "thinking is on, but no chat template is used; it must be left at the model's default."),
         ({"drafter": "none"}, "The drafter is none"),
         ({"drafter": "eagle3"}, "has no EAGLE-3 head"),
         ({"drafter": "ngram", "rule": "ensemble", "parameter": "weight"}, "needs the drafter's probabilities"),

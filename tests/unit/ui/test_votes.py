@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 
 from evaluation.statistics import wilson
 from mars_core.models import ModelPool, PairSpec
+from mars_core.rules import PLAIN
 from mars_core.types import Status
 from storage import Choice, RunStore, Search, Source, StorageError, StoredVote
 from tests.pairs import tiny_pair
@@ -23,7 +24,7 @@ from tests.traces import make_trace
 from ui.form import Form, LaneForm
 from ui.format import number
 from ui.history.names import rule_words
-from ui.labels import PLAIN, lane_label
+from ui.labels import lane_label
 from ui.sentence import plain
 from ui.vote_results import COLUMNS, ordered, results, tally, write_vote_results_csv
 from ui.vote_round import MOST_OPEN, RoundFrame, Rounds, cast_vote, remaining, write_answers

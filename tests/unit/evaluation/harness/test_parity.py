@@ -9,6 +9,7 @@ import pytest
 from lm_eval.models.huggingface import HFLM
 
 from evaluation.harness.model import MarsLM
+from evaluation.harness.options import Refused
 from mars_core.demo.corpus import held_out
 from tests.unit.evaluation.harness.conftest import HERE, ask, models, request
 
@@ -70,6 +71,16 @@ def test_a_chat_template_is_written_and_read_as_in_hf(with_bos: dict[str, Any]) 
     assert ids.count(with_bos["hf"].tokenizer.bos_token_id) == 1
     assert with_bos["strict"].tok_encode(context) == ids
     assert_alike(with_bos, context)
+
+
+def test_thinking_reaches_a_template_that_has_the_switch_and_is_refused_by_another(with_bos: dict[str, Any]) -> None:
+    target = str(with_bos["strict"].pair.target_ref.name)
+    model = MarsLM(target=target, rule="none", enable_thinking=False, **HERE)
+    conversation = [{"role": "user", "content": "Hi"}]
+    with pytest.raises(Refused, match="thinking is off, but the chat template of this model has no such switch"):
+        model.apply_chat_template(conversation)
+    model.tokenizer.chat_template = "{{ messages[0].content }}{% if enable_thinking is false %} without{% endif %}"
+    assert model.apply_chat_template(conversation) == "Hi without"
 
 
 def test_a_prompt_that_is_too_long_loses_its_beginning_as_in_hf(with_bos: dict[str, Any]) -> None:

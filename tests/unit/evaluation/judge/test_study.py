@@ -23,7 +23,7 @@ from tests.unit.evaluation.judge.server import KEY, Asked, Reply, serve
 
 DRAFT = DrafterConfig("model", ModelRef("demo/draft"), 5)
 LANES = (
-    Lane(RuleConfig("strict"), DrafterConfig("none")),
+    Lane(RuleConfig("none"), DrafterConfig("none")),
     Lane(RuleConfig("strict"), DRAFT),
     Lane(RuleConfig("mars", {"theta": 0.9}), DRAFT),
     Lane(RuleConfig("lenience"), DRAFT),

@@ -20,7 +20,7 @@ START = datetime(2026, 11, 21, tzinfo=UTC)
 NUMBERS, STORIES = "exact_match,flexible-extract", "bleu,none"
 NONE, STRICT, MARS, HARM = range(4)
 LANES = (
-    Lane(RuleConfig("strict"), DrafterConfig("none")),
+    Lane(RuleConfig("none"), DrafterConfig("none")),
     Lane(RuleConfig("strict"), DrafterConfig("model")),
     Lane(RuleConfig("mars", {"theta": 0.9}), DrafterConfig("model")),
     Lane(RuleConfig("threshold", {"single": 0.1, "accumulated": 0.1}), DrafterConfig("model")),

@@ -37,7 +37,7 @@ def small_plan(name: str = "small") -> Plan:
         Item(HOSTILE, (HOSTILE,), (HOSTILE,), "tales"),
     )
     lanes = (
-        Lane(RuleConfig("strict"), DrafterConfig("none")),
+        Lane(RuleConfig("none"), DrafterConfig("none")),
         Lane(RuleConfig("strict"), MODEL),
         Lane(RuleConfig("mars", {"theta": 0.9}), MODEL),
     )

@@ -124,6 +124,13 @@ def test_the_command_plans_the_same_study() -> None:
     assert (options.max_new_tokens, options.margin, options.stop, options.name) == (64, 0.98, ["###"], plan.name)
 
 
+@pytest.mark.parametrize(("thinking", "word"), [(None, None), (True, "on"), (False, "off")])
+def test_the_command_says_whether_the_models_think(thinking: bool | None, word: str | None) -> None:
+    command = again(replace(make_plan(), thinking=thinking))
+    assert command is not None
+    assert parser().parse_args(shlex.split(command)[3:]).thinking == word
+
+
 def test_what_one_command_cannot_say_is_not_said() -> None:
     plan = make_plan()
     assert again(replace(plan, lanes=plan.lanes[:-1])) is None

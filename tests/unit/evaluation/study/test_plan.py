@@ -13,7 +13,7 @@ from evaluation.study.plan import Lane, Models, Plan, read_plan
 from evaluation.suites.item import Item, Suite
 from mars_core.types import DrafterConfig, DraftMode, ModelRef, RuleConfig, TreeShape
 
-NONE = Lane(RuleConfig("strict"), DrafterConfig("none"))
+NONE = Lane(RuleConfig("none"), DrafterConfig("none"))
 STRICT = Lane(RuleConfig("strict"), DrafterConfig())
 MARS = Lane(RuleConfig("mars", {"theta": 0.9}), DrafterConfig())
 TREE = DrafterConfig("eagle3", None, 5, tree=TreeShape(12, 6, 2))
@@ -37,7 +37,8 @@ def plan(**changed: Any) -> Plan:
 
 def test_a_plan_survives_json() -> None:
     lanes = (NONE, STRICT, MARS, Lane(RuleConfig("strict"), TREE), Lane(RuleConfig("typical"), TREE))
-    made = plan(lanes=lanes, stop=("\n",))
+    made = plan(lanes=lanes, stop=("\n",), thinking=False)
+    assert made.prompt(made.suites[0].items[0]).thinking is False
     assert read_plan(json.loads(json.dumps(made.as_dict()))) == made
 
 

@@ -88,6 +88,8 @@ def test_an_answer_is_without_the_stop_string_that_ended_it() -> None:
     )
     assert answer(stopped) == trace.text[: trace.text.find(stop)]
     assert answer(trace) == trace.text
+    special = replace(stopped, config=replace(trace.config, prompt=PromptConfig("p", stop=("<|im_end|>",))))
+    assert answer(special) == trace.text  # the name of a special token is not in the text
 
 
 def test_a_failed_lane_says_why() -> None:

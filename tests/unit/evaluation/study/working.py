@@ -14,7 +14,7 @@ from mars_core.types import DrafterConfig, RuleConfig
 from storage import RunStore
 
 PRELOADED = ["torch", "transformers", "mars_core.session", "evaluation.study.launch", "storage", "tests.pairs"]
-NONE = Lane(RuleConfig("strict"), DrafterConfig("none"))
+NONE = Lane(RuleConfig("none"), DrafterConfig("none"))
 STRICT = Lane(RuleConfig("strict"), DrafterConfig("model", None, 4))
 MARS = Lane(RuleConfig("mars", {"theta": 0.5}), DrafterConfig("model", None, 4))
 

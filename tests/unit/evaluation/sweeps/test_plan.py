@@ -55,6 +55,7 @@ def test_a_plan_of_another_version_is_refused_in_one_sentence(broken: Mapping[st
         ({"cases": ()}, "There is no prompt"),
         ({"cases": (Case("a"), Case(" "))}, "Prompt 2 is empty"),
         ({"rule": "strict", "parameter": "", "values": ()}, "'strict', which is what every other rule is held against"),
+        ({"rule": "none", "parameter": "", "values": ()}, "'none', which takes no drafts"),
         ({"rule": "vars"}, "'vars', which is not known"),
         ({"parameter": "gap"}, "The parameter of rule mars is 'gap'; it must be one of theta."),
         ({"rule": "block"}, "it must be empty"),

@@ -1,0 +1,45 @@
+"""A page whose runs can be interrupted on any machine: where a prompt contains ``slowly`` a run takes ``STEP_S`` a step, or until it
+is stopped. ``python -m tests.slow_runs`` is ``python app.py`` with such runs.
+"""
+
+from __future__ import annotations
+
+import runpy
+import time
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mars_core.jobs import Event, Job, Stop
+from mars_core.jobs.accelerators import Local
+
+WORD = "slowly"
+STEP_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class SlowStop:
+    """Looked at once a step; each look takes ``STEP_S`` unless a stop is requested meanwhile."""
+
+    stop: Stop
+
+    def requested(self) -> bool:
+        ends = time.monotonic() + STEP_S
+        while not (requested := self.stop.requested()) and time.monotonic() < ends:
+            time.sleep(0.01)
+        return requested
+
+
+class SlowLocal(Local):
+    """``Local``, slow for jobs whose prompt asks for it."""
+
+    def run(self, job: Job, stop: Stop) -> Generator[Event, None, None]:
+        slow = any(WORD in config.prompt.text for config in job.configs)
+        return super().run(job, SlowStop(stop) if slow else stop)
+
+
+if __name__ == "__main__":
+    import mars_core.jobs.accelerators
+
+    mars_core.jobs.accelerators.Local = SlowLocal  # type: ignore[misc]
+    runpy.run_path(str(Path(__file__).parents[1] / "app.py"), run_name="__main__")
