@@ -10,7 +10,7 @@ import argparse
 import json
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,10 +20,11 @@ import torch
 from transformers.utils import logging as transformers_logging
 
 from bench.machine import RESULTS, machine, stem
+from bench.methods import lossless
 from mars_core.demo.corpus import held_out, held_out_requests
 from mars_core.models import CATALOG, ModelPool, Pair
 from mars_core.session import Session, run_config
-from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, RunConfig, Sampling, Trace, TreeShape
+from mars_core.types import DrafterConfig, PromptConfig, RunConfig, Sampling, Trace, TreeShape
 
 NONE = "none"
 DRAFTERS: Mapping[str, DrafterConfig] = {
@@ -39,7 +40,7 @@ CONTINUED = "continued with its own tokens (draft model)"
 
 def measured(pair: Pair, prompts: Sequence[str], tokens: int, out: Path, facts: Mapping[str, Any]) -> None:
     """Writes the counts of differing texts after every prompt."""
-    differing, seconds, runs = Counter[str](), Counter[str](), 0
+    differing, seconds, runs = Counter[str](), defaultdict[str, float](float), 0
     for number, text in enumerate(prompts):
         for temperature in (0.0, 1.0):
             traces = {}
@@ -55,7 +56,7 @@ def measured(pair: Pair, prompts: Sequence[str], tokens: int, out: Path, facts: 
 
 def _config(pair: Pair, text: str, drafter: DrafterConfig, temperature: float, tokens: int, seed: int) -> RunConfig:
     return run_config(
-        pair, prompt=PromptConfig(text), rule=RuleConfig("none" if drafter.kind == "none" else "strict"), drafter=drafter,
+        pair, prompt=PromptConfig(text), rule=lossless(drafter), drafter=drafter,
         sampling=Sampling(temperature), max_new_tokens=tokens, seed=seed,
     )  # fmt: skip
 

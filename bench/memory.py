@@ -16,9 +16,10 @@ import psutil
 import torch
 
 from bench.machine import RESULTS, machine, stem
+from bench.methods import lossless
 from mars_core.models import CATALOG, ModelPool, Pair
 from mars_core.session import Session, run_config
-from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, Sampling, TreeShape
+from mars_core.types import DrafterConfig, PromptConfig, Sampling, TreeShape
 
 DRAFTERS: Mapping[str, DrafterConfig] = {
     "none": DrafterConfig("none"),
@@ -73,9 +74,10 @@ def hold(pair: Pair, runs: int, tokens: int) -> list[Held]:
     found = []
     prompts, drafters = pair.spec.prompts, list(DRAFTERS.values())
     for number in range(runs):
+        drafter = drafters[number % len(drafters)]
         config = run_config(
-            pair, prompt=PromptConfig(prompts[number % len(prompts)]), rule=RuleConfig("strict"),
-            drafter=drafters[number % len(drafters)], sampling=Sampling(1.0), max_new_tokens=tokens, seed=number,
+            pair, prompt=PromptConfig(prompts[number % len(prompts)]), rule=lossless(drafter),
+            drafter=drafter, sampling=Sampling(1.0), max_new_tokens=tokens, seed=number,
         )  # fmt: skip
         run = Session(pair).start(config)
         for _ in run:

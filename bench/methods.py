@@ -40,6 +40,11 @@ class Setting:
 Method = Callable[[PromptConfig, int], Decoded]
 
 
+def lossless(drafter: DrafterConfig) -> RuleConfig:
+    """The rule under which a drafter leaves the text the target's own."""
+    return RuleConfig("none" if drafter.kind == "none" else "strict")
+
+
 def methods(pair: Pair, setting: Setting) -> Mapping[str, Method]:
     """By name, in the order of the table, its baseline first.
 
@@ -48,7 +53,7 @@ def methods(pair: Pair, setting: Setting) -> Mapping[str, Method]:
     chain = DrafterConfig("model", k=setting.k)
     tree = DrafterConfig("eagle3", tree=TREE)
     ours = {
-        "none": _ours(pair, setting, "strict", DrafterConfig("none")),
+        "none": _ours(pair, setting, "none", DrafterConfig("none")),
         "strict": _ours(pair, setting, "strict", chain),
         "strict, meter off": _ours(pair, setting, "strict", chain, meter=False),
         "mars": _ours(pair, setting, "mars", chain),

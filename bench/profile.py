@@ -22,20 +22,20 @@ from unittest.mock import patch
 import torch
 
 from bench.machine import RESULTS, machine, stem
+from bench.methods import lossless
 from bench.prompts import mixed_prompts
-from mars_core import engine
 from mars_core.decoder import synchronise
-from mars_core.decoder.cache import ModelCache
-from mars_core.decoder.direct_cache import DirectCache
+from mars_core.decoder.fast_cache import FastCache
 from mars_core.drafting.eagle3 import Eagle3Drafter
 from mars_core.drafting.model import ModelDrafter
 from mars_core.drafting.ngram import NgramDrafter
 from mars_core.drafting.none import NoDrafter
 from mars_core.eagle3.cache import HeadCache
+from mars_core.engine import Engine, Verifier, engine, verifier
 from mars_core.models import CATALOG, ModelPool, Pair
 from mars_core.session import Session, run_config
 from mars_core.text.assembly import Assembler
-from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, Sampling, TreeShape
+from mars_core.types import DrafterConfig, PromptConfig, Sampling, TreeShape
 
 SETTINGS: Mapping[str, DrafterConfig] = {
     "none": DrafterConfig("none"),
@@ -80,21 +80,16 @@ def profiled(clock: Clock) -> Iterator[None]:
     while the prompt is read."""
     reading: list[bool] = []
     beginning: list[bool] = []
-    read, prefill = engine.Engine._read, engine.Engine.prefill
 
-    def marked(self: engine.Engine, draft: Any) -> Any:
-        reading.append(True)
-        try:
-            return read(self, draft)
-        finally:
-            reading.pop()
+    def noted(mark: list[bool], function: Callable[..., Any]) -> Callable[..., Any]:
+        def marked(*arguments: Any) -> Any:
+            mark.append(True)
+            try:
+                return function(*arguments)
+            finally:
+                mark.pop()
 
-    def begun(self: engine.Engine, prompt: Any) -> None:
-        beginning.append(True)
-        try:
-            prefill(self, prompt)
-        finally:
-            beginning.pop()
+        return marked
 
     def forward(_self: object) -> str:
         return PREFILL if beginning else "target pass" if reading else "draft passes"
@@ -105,17 +100,17 @@ def profiled(clock: Clock) -> Iterator[None]:
             named = part if callable(part) else lambda _self: part
             patches.enter_context(patch.object(owner, name, clock.timed(named, getattr(owner, name))))
 
-        patches.enter_context(patch.object(engine.Engine, "_read", marked))
-        patches.enter_context(patch.object(engine.Engine, "prefill", begun))
-        wrap(DirectCache, "_pass", forward)
+        patches.enter_context(patch.object(Verifier, "verify", noted(reading, Verifier.verify)))
+        patches.enter_context(patch.object(Engine, "prefill", noted(beginning, Engine.prefill)))
+        wrap(FastCache, "_pass", forward)
         wrap(HeadCache, "_through_layer", "draft passes")
-        wrap(engine, "judge", "rule and telemetry")
+        wrap(FastCache, "move", "commit")
+        wrap(verifier, "judge", "rule and telemetry")
         wrap(engine, "walk", "walk on the host, transfer")
         wrap(engine, "step_uniforms", "uniforms")
-        wrap(ModelCache, "keep", "commit")
-        wrap(ModelCache, "keep_path", "commit")
         for drafter in DRAFTERS:
-            wrap(drafter, "propose", "drafter, around its passes")
+            for name in ("inputs", "draft"):
+                wrap(drafter, name, "drafter, around its passes")
             wrap(drafter, "commit", "commit")
         wrap(Assembler, "step", "text and tokens")
         yield
@@ -154,7 +149,7 @@ def _decode(
 ) -> tuple[float, int, int]:
     """Seconds after the prefill, steps, tokens."""
     config = run_config(
-        pair, prompt=prompt, rule=RuleConfig("strict"), drafter=drafter, sampling=Sampling(temperature),
+        pair, prompt=prompt, rule=lossless(drafter), drafter=drafter, sampling=Sampling(temperature),
         max_new_tokens=tokens, seed=0,
     )  # fmt: skip
     run = Session(pair).start(config)

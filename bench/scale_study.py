@@ -25,7 +25,7 @@ from storage.study_schema import StudyResult, StudyTask
 THETAS = (0.84, 0.9, 0.96)
 DRAFTER = DrafterConfig("model", k=5)
 LANES = (
-    Lane(RuleConfig("strict"), DrafterConfig("none")),
+    Lane(RuleConfig("none"), DrafterConfig("none")),
     Lane(RuleConfig("strict"), DRAFTER),
     *(Lane(RuleConfig("mars", {"theta": theta}), DRAFTER) for theta in THETAS),
 )

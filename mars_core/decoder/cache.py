@@ -52,7 +52,7 @@ class ModelCache(ABC):
     def read(self, ids: Tensor, start: int = 0) -> Tensor:
         """Caches ids [n] at the positions from ``start`` on, ``CHUNK`` at a time: their features [n, taps · H]."""
         found = [self.features[:0]]
-        for chunk in ids.split(CHUNK):
+        for chunk in ids.split(CHUNK) if len(ids) else ():
             place = self._index.chain(start, len(chunk), whole=False)
             found.append(self._pass(chunk, place, 1)[1])
             start += len(chunk)

@@ -45,7 +45,7 @@ class RawStep:
 
 
 class Engine:
-    """One run's parts, or those of runs one after the other. ``captures``: what steps with a full draft, or none, do on the device is
+    """One run's parts, or those of runs one after the other. ``captures``: what steps of a usual size do on the device is
     captured; target and drafter must look at all of their caches then."""
 
     def __init__(self, verifier: Verifier, drafter: Drafter, eos: Collection[int], *, captures: bool = False) -> None:
@@ -124,7 +124,8 @@ class Engine:
         sent_u = self._u.send(u.flatten()).view(u.shape)
         if rows:
             self._target.move(*sent[2 + len(numbers) :].chunk(2))
-        key = (size, len(numbers)) if self._captures and size in (0, self.drafter.longest) else None
+        usual = size == self.drafter.longest or (size == 0 and not self.drafter.computes)
+        key = (size, len(numbers)) if self._captures and usual else None
         start, drafter_start = (root, inputs.start) if key is None else (sent[0], sent[1])
         drafter, verifier, sent_numbers = self.drafter, self._verifier, sent[2 : 2 + len(numbers)]
         draft_call = self._ready(
