@@ -13,13 +13,8 @@ import torch
 import transformers
 
 from mars_core import __version__
-from mars_core.decoder import ModelCache, Room, open_cache
-from mars_core.drafting.base import Drafter
-from mars_core.drafting.eagle3 import Eagle3Drafter
-from mars_core.drafting.model import ModelDrafter
-from mars_core.drafting.ngram import NgramDrafter
-from mars_core.drafting.none import NoDrafter
-from mars_core.engine import Engine, RawStep, Verifier
+from mars_core.engine import Engine, RawStep
+from mars_core.engine.build import build, exact_passes, kind_of
 from mars_core.jobs.record import trace_of
 from mars_core.memory import PeakMemory
 from mars_core.models import Pair
@@ -29,7 +24,6 @@ from mars_core.text.prompting import encode
 from mars_core.types import (
     DrafterConfig,
     Given,
-    PassShape,
     PromptConfig,
     RuleConfig,
     RunConfig,
@@ -38,7 +32,6 @@ from mars_core.types import (
     Step,
     StopReason,
     Trace,
-    TreeShape,
 )
 from mars_core.validation import validate, validate_length
 
@@ -92,7 +85,7 @@ class Session:
         config = replace(config, rule=RuleConfig(config.rule.name, parameters))
         ids = encode(self.pair.tokenizer, config.prompt)
         validate_length(config, len(ids), self.pair.context)
-        passes = _passes(config, _longest(config, len(ids))) if self.pair.exact else None
+        passes = exact_passes(config, _longest(config, len(ids))) if self.pair.exact else None
         return Checked(replace(config, passes=passes), tuple(ids))
 
     def start(self, config: RunConfig, *, meter: bool = True) -> Run:
@@ -121,8 +114,8 @@ class Run:
     def __init__(self, pair: Pair, config: RunConfig, prompt_ids: tuple[int, ...], meter: bool) -> None:
         self._pair = pair
         self.prompt_ids = prompt_ids
-        self._kind = _kind(pair, config, _longest(config, len(prompt_ids)), meter)
-        self._engine: Engine | None = pair.engines.take(self._kind) or _build(pair, self._kind)
+        self._kind = kind_of(pair, config, _longest(config, len(prompt_ids)), meter)
+        self._engine: Engine | None = pair.engines.take(self._kind) or build(pair, self._kind)
         self.config = replace(config, environment={**config.environment, "path": self._engine.path})
         self._assembler = Assembler(pair.tokenizer, pair.pieces, config.prompt.stop, config.prefix)
         self._steps: list[Step] = []
@@ -217,76 +210,8 @@ def failure(error: BaseException, device: str) -> str:
 
 
 _NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")  # torch on a CPU, on Windows, on CUDA
-_CHAIN_ROWS = 16  # of exact passes without a tree, whatever K is: a longer chain is read in several
-_CHAIN_SPARE = 80  # positions that the longest chain takes in such passes
-_WIDTHS = 256  # widths are multiples of it, so that texts of about the same length share engines
 
 
 def _longest(config: RunConfig, prompt: int) -> int:
     """Tokens of the text, the prompt included."""
     return prompt + len(config.prefix) + config.max_new_tokens
-
-
-def _passes(config: RunConfig, tokens: int) -> PassShape:
-    """The shape of an exact run's passes, which follows from drafter and length alone; that of the run that ``config`` goes on from,
-    where it is large enough."""
-    tree = config.drafter.tree
-    rows = _CHAIN_ROWS if tree is None else _up(tree.tokens + 1, _CHAIN_ROWS)
-    width = _up(tokens + _spare(rows), _WIDTHS)
-    had = config.passes
-    return had if had is not None and had.rows == rows and had.width >= width else PassShape(rows, width)
-
-
-def _spare(rows: int) -> int:
-    return max(rows, _CHAIN_SPARE)
-
-
-def _up(number: int, step: int) -> int:
-    return -(-number // step) * step
-
-
-class Kind(NamedTuple):
-    """What an engine is built for; an idle one serves any run of its kind."""
-
-    drafter: DrafterConfig
-    rule: str
-    parameters: tuple[tuple[str, float], ...]
-    sampling: Sampling
-    room: Room  # of the target
-    meter: bool
-
-
-def _kind(pair: Pair, config: RunConfig, tokens: int, meter: bool) -> Kind:
-    """For a text of at most ``tokens`` tokens, the prompt included."""
-    nodes, passes = config.drafter.tree.tokens if config.drafter.tree else config.drafter.k, config.passes
-    if passes is not None:
-        spare = _spare(passes.rows)
-        room = Room(min(passes.width - spare, pair.context), spare, passes.rows, whole=True)
-    elif pair.graphs:
-        room = Room(min(_up(tokens, _WIDTHS), pair.context), nodes + 1, whole=True)
-    else:
-        room = Room(tokens, nodes + 1)
-    return Kind(
-        config.drafter, config.rule.name, tuple(sorted(config.rule.parameters.items())), config.sampling, room, meter
-    )
-
-
-def _build(pair: Pair, kind: Kind) -> Engine:
-    head = pair.head if kind.drafter.kind == "eagle3" else None
-    target = open_cache(pair.target, kind.room, head.config.taps if head else ())
-    verifier = Verifier(target, RULES[kind.rule], dict(kind.parameters), kind.sampling, kind.drafter.mode, kind.meter)
-    return Engine(verifier, _drafter(pair, kind, target), pair.eos_ids, captures=pair.graphs)
-
-
-def _drafter(pair: Pair, kind: Kind, target: ModelCache) -> Drafter:
-    drafter, tokens = kind.drafter, kind.room.tokens
-    if drafter.kind == "ngram":
-        return NgramDrafter(drafter.k)
-    if drafter.kind == "eagle3" and pair.head is not None:
-        shape = drafter.tree or TreeShape(drafter.k, drafter.k, 1)
-        return Eagle3Drafter(pair.head, target.features, shape, tokens, whole=pair.graphs)
-    if drafter.kind == "model" and pair.draft is not None:
-        return ModelDrafter(
-            pair.draft, tokens, drafter.k, drafter.mode, kind.sampling, pair.vocabulary, whole=pair.graphs
-        )
-    return NoDrafter()
