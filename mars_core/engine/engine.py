@@ -102,8 +102,8 @@ class Engine:
         with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
             inputs = self.drafter.inputs(ids, limit) if limit else Inputs(0, 0)
             verdict, draft_s = self._decide(ids, inputs, uniforms_of(inputs.size + 1))
-        emitted = [int(verdict.nodes[node].id) for node in verdict.path[1:]]
-        emitted.append(int(verdict.nodes[verdict.path[-1]].emit))
+        ids_of, emit = verdict.nodes.column("id"), verdict.nodes.column("emit")
+        emitted = [*(int(ids_of[node]) for node in verdict.path[1:]), int(emit[verdict.path[-1]])]
         end = next((at for at, token in enumerate(emitted, start=1) if token in self._eos), None)
         return RawStep(
             verdict=verdict,
