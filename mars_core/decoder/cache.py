@@ -52,7 +52,7 @@ class ModelCache(ABC):
     def read(self, ids: Tensor, start: int = 0) -> Tensor:
         """Caches ids [n] at the positions from ``start`` on, ``CHUNK`` at a time: their features [n, taps · H]."""
         found = [self.features[:0]]
-        for chunk in ids.split(CHUNK):
+        for chunk in ids.split(CHUNK) if len(ids) else ():
             place = self._index.chain(start, len(chunk), whole=False)
             found.append(self._pass(chunk, place, 1)[1])
             start += len(chunk)
@@ -63,7 +63,7 @@ class ModelCache(ABC):
         if self._room.rows is None:
             return self.read(ids, start)
         found = [self.features[:0]]
-        for chunk in ids.split(self._room.rows):
+        for chunk in ids.split(self._room.rows) if len(ids) else ():
             self.forward(chunk, start, logits=1)
             found.append(self.features[: len(chunk)].clone())
             start += len(chunk)
