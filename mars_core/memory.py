@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import resource
+import sys
 
+import psutil
 import torch
 
 
@@ -18,4 +19,14 @@ class PeakMemory:
     def bytes(self) -> int:
         if self._device.type == "cuda":
             return int(torch.cuda.max_memory_allocated(self._device))
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        return peak_resident()
+
+
+def peak_resident() -> int:
+    """The largest resident set of this process so far, in bytes."""
+    if sys.platform == "win32":
+        return int(psutil.Process().memory_info().peak_wset)
+    import resource  # not on Windows
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024  # kilobytes, but for macOS

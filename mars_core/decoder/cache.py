@@ -63,7 +63,7 @@ class ModelCache(ABC):
         if self._room.rows is None:
             return self.read(ids, start)
         found = [self.features[:0]]
-        for chunk in ids.split(self._room.rows):
+        for chunk in ids.split(self._room.rows) if len(ids) else ():
             self.forward(chunk, start, logits=1)
             found.append(self.features[: len(chunk)].clone())
             start += len(chunk)

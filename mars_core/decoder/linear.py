@@ -75,8 +75,14 @@ def freeze(module: nn.Module) -> None:
 
 
 def is_plain(layer: object) -> TypeGuard[nn.Linear]:
-    """Whether a layer is a product with a weight in floating point: no subclass, which may compute something else, and not quantised."""
-    return type(layer) is nn.Linear and type(layer.weight.data) is Tensor and layer.weight.is_floating_point()
+    """Whether a layer is a product with a weight in floating point and nothing else: no subclass, no forward pass of its own (hooks of
+    accelerate, quantised activations), no quantised weight."""
+    return (
+        type(layer) is nn.Linear
+        and "forward" not in vars(layer)
+        and type(layer.weight.data) is Tensor
+        and layer.weight.is_floating_point()
+    )
 
 
 def joined(layers: Sequence[nn.Linear]) -> FastLinear:

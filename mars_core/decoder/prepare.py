@@ -25,10 +25,8 @@ def prepare(model: PreTrainedModel, *, fast: bool = True) -> None:
     """Replaces the layers of the Llama family, unless one of them is quantised, lies on another device or computes something else
     than its stand-in. Logits of every model in half precision leave its output layer in float32."""
     decoder: Any = model.get_decoder()
-    if fast and type(model).__name__ in _FAMILY and _on_one_device(model) and all(map(_fits, _tried(decoder))):
-        for at, layer in enumerate(decoder.layers):
-            decoder.layers[at] = _layer_of(layer, at)  # one by one, so that memory holds one layer twice at most
-        decoder.norm = norm_of(decoder.norm)
+    if fast and type(model).__name__ in _FAMILY and _on_one_device(model) and all(map(_is_plain, decoder.layers)):
+        _replace_layers(decoder)
     output = model.get_output_embeddings()
     if output is not None and (wide := float32_output(output)) is not output:
         model.set_output_embeddings(wide)
@@ -48,24 +46,26 @@ def _layer_of(layer: Any, at: int) -> FastLayer:
     )
 
 
-def _tried(decoder: Any) -> Any:
-    """Each layer with the same random hidden states, and where they stand."""
+def _is_plain(layer: Any) -> bool:
+    parts = (*layer.self_attn.named_children(), *layer.mlp.named_children())
+    return all(is_plain(part) for name, part in parts if name.endswith("_proj"))
+
+
+def _replace_layers(decoder: Any) -> None:
+    """One by one, so that memory holds one layer twice at most, up to one that adds something else to random hidden states than its
+    stand-in. The model is the same then too, and runs as transformers' own."""
     weight = decoder.embed_tokens.weight
     hidden = torch.randn(1, _TRIED, weight.shape[1], generator=torch.Generator().manual_seed(0)).to(weight)
-    positions = torch.arange(_TRIED, device=weight.device)
+    positions = torch.arange(_TRIED, device=weight.device)[None]
     mask = torch.full((_TRIED, _TRIED), torch.finfo(weight.dtype).min).triu(1).to(weight)[None, None]
-    rotary = decoder.rotary_emb(hidden, positions[None])
-    return ((layer, hidden, positions[None], mask, rotary) for layer in decoder.layers)
-
-
-def _fits(tried: tuple[Any, Tensor, Tensor, Tensor, tuple[Tensor, Tensor]]) -> bool:
-    """Whether a layer is plain, and adds the same to hidden states as its stand-in."""
-    layer, hidden, positions, mask, rotary = tried
-    parts = (*layer.self_attn.named_children(), *layer.mlp.named_children())
-    if not all(is_plain(part) for name, part in parts if name.endswith("_proj")):
-        return False
-    wanted: Tensor = layer(hidden, attention_mask=mask, position_ids=positions, position_embeddings=rotary)
-    found = _layer_of(layer, 0).step(hidden, Rotary.of(*rotary), mask, None)
-    added = wanted.double() - hidden.double()
-    error = (found.double() - wanted.double()).square().mean().sqrt()
-    return bool(error <= _TOLERANCE[hidden.dtype] * added.square().mean().sqrt())
+    rotary = decoder.rotary_emb(hidden, positions)
+    for at, layer in enumerate(decoder.layers):
+        stand_in = _layer_of(layer, at)
+        wanted: Tensor = layer(hidden, attention_mask=mask, position_ids=positions, position_embeddings=rotary)
+        found = stand_in.step(hidden, Rotary.of(*rotary), mask, None)
+        added = wanted.double() - hidden.double()
+        error = (found.double() - wanted.double()).square().mean().sqrt()
+        if not error <= _TOLERANCE[hidden.dtype] * added.square().mean().sqrt():
+            return
+        decoder.layers[at] = stand_in
+    decoder.norm = norm_of(decoder.norm)

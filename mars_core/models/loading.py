@@ -164,11 +164,12 @@ def _model(
         trial = ask(model, name)
         prepare(model)
         progress(f"Loading {label(plan.ref)}: checking that its cache can be rolled back")
-        if is_fast(model) and not agrees(model, trial, trees=trees):
-            del model
-            model = _read(plan, folder, device, dtype, progress, spread)
-            prepare(model, fast=False)
-        check(model, trial, name, trees=trees)
+        if not (is_fast(model) and agrees(model, trial, trees=trees)):
+            if is_fast(model):
+                del model
+                model = _read(plan, folder, device, dtype, progress, spread)
+                prepare(model, fast=False)
+            check(model, trial, name, trees=trees)
         return _Loaded(model, ref, exact and agrees(model, trial, rows=_EXACT_ROWS, trees=trees))
 
 

@@ -60,11 +60,20 @@ def pick_dtype(wanted: str, device: torch.device) -> torch.dtype:
 def free_bytes(device: torch.device) -> int:
     """Bytes that can be had now on ``device``; on a CPU also within the limit of a container (cgroup v2)."""
     if device.type == "cuda":
-        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return torch.cuda.mem_get_info(device)[0] + cached
+        return torch.cuda.mem_get_info(device)[0] + _cached(device)
     available = int(psutil.virtual_memory().available)
     limit = _container_free()
     return available if limit is None else min(available, limit)
+
+
+def _cached(device: torch.device) -> int:
+    """What torch's allocator has taken and not given out; the pools of CUDA graphs give nothing to others."""
+    index = torch.cuda.current_device() if device.index is None else device.index
+    return sum(
+        segment["total_size"] - segment["allocated_size"]
+        for segment in torch.cuda.memory_snapshot()
+        if segment["device"] == index and tuple(segment["segment_pool_id"]) == (0, 0)
+    )
 
 
 def elsewhere_bytes(device: torch.device) -> int:

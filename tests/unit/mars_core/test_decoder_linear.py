@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
 
-from mars_core.decoder.linear import PackedLinear, PlainLinear, joined, pack
+from mars_core.decoder.linear import PackedLinear, PlainLinear, float32_output, is_plain, joined, pack
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -44,3 +48,47 @@ def test_only_plain_float32_layers_are_packed_and_counts_stay() -> None:
     assert [(weight.shape, weight.dtype) for weight in model.parameters()] == sizes
     first = model[0]
     assert isinstance(first, PackedLinear) and first.weight.is_meta, "the numbers are in memory once"
+
+
+def test_layers_that_compute_something_of_their_own_are_not_plain() -> None:
+    hooked, quantised = nn.Linear(4, 4), nn.Linear(4, 4)
+    hooked.forward = lambda x: 2 * x  # type: ignore[method-assign]
+    quantised.weight = nn.Parameter(torch.zeros(4, 4, dtype=torch.int8), requires_grad=False)
+    assert (
+        is_plain(nn.Linear(4, 4)) and not is_plain(hooked) and not is_plain(quantised) and not is_plain(nn.Identity())
+    )
+
+
+def test_half_precision_has_a_float32_output_layer_and_float32_keeps_its_own() -> None:
+    half, full = nn.Linear(4, 3, dtype=torch.bfloat16), nn.Linear(4, 3)
+    assert float32_output(half)(torch.randn(2, 4).bfloat16()).dtype == torch.float32
+    assert float32_output(full) is full
+
+
+@pytest.mark.parametrize("lacking", ["library", "operator"])
+def test_without_onednn_layers_stay_what_they_are(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in torch for macOS."""
+    if lacking == "library":
+        monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    else:
+        monkeypatch.setattr(torch.ops, "mkldnn", SimpleNamespace(), raising=False)
+    model, x = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), torch.randn(3, 4)
+    wanted = model(x)
+    pack(model)
+    assert [type(layer) for layer in model] == [nn.Linear, nn.Linear] and torch.equal(model(x), wanted)
+    assert type(joined([nn.Linear(4, 4), nn.Linear(4, 4)])) is PlainLinear
+    half = nn.Linear(4, 3, dtype=torch.bfloat16)
+    assert float32_output(half) is half
+
+
+def test_importing_looks_up_no_operator_of_onednn() -> None:
+    code = """
+import torch, transformers
+class Missing:
+    def __getattr__(self, name): raise SystemExit(f"looked up {name}")
+torch.ops.mkldnn = Missing()
+torch.backends.mkldnn.is_available = lambda: False
+import mars_core.session, mars_core.models.loading
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

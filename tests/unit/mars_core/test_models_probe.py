@@ -1,4 +1,4 @@
-"""The probe accepts a cache that can be rolled back and refuses one that only looks so."""
+"""The probe accepts what computes the same after rollbacks and in trees, and finds out what only looks so."""
 
 from __future__ import annotations
 
@@ -8,11 +8,67 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers import AutoModelForCausalLM, DynamicCache, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, LlamaForCausalLM, PreTrainedModel
 
+from mars_core.decoder import ModelCache, Room, fast_cache, is_fast, open_cache, prepare
+from mars_core.decoder.fast_cache import FastCache
+from mars_core.decoder.store import LayerStore, Store
+from mars_core.models import ModelPool, Pair, custom_pair, loading
 from mars_core.models.errors import ModelError
-from mars_core.models.probe import _random_ids, probe
-from tests.checkpoints import KINDS, WINDOW, tiny_checkpoint, tiny_config
+from mars_core.models.probe import agrees, ask, check
+from tests.checkpoints import KINDS, VOCABULARY, tiny_checkpoint, tiny_config
+
+TREES = ("llama", "qwen2", "qwen3", "mistral", "phi3")
+
+
+def built(kind: str, dtype: torch.dtype = torch.float32, **options: Any) -> PreTrainedModel:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(tiny_config(kind, **options), dtype=dtype).eval()
+    return model.requires_grad_(False)
+
+
+def load(folder: Path, dtype: str = "float32") -> Pair:
+    return ModelPool(device="cpu", dtype=dtype).get(custom_pair(str(folder)))
+
+
+@torch.no_grad()
+def assert_computes_what_is_stored(pair: Pair, folder: Path, plant: Any = None) -> None:
+    """Read in two passes, the first one's end refused."""
+    untouched = AutoModelForCausalLM.from_pretrained(folder).eval()
+    if plant is not None:
+        plant(untouched)
+    ids = torch.randint(3, 90, (30,), generator=torch.Generator().manual_seed(1))
+    cache = open_cache(pair.target, Room(30, 8))
+    cache.read(ids[:20])
+    cache.forward(ids[:6], 20)
+    found, wanted = cache.forward(ids[20:], 20), untouched(ids[None], use_cache=False).logits[0, 20:]
+    torch.testing.assert_close(found, wanted, atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_promised_architectures_pass(kind: str, dtype: torch.dtype) -> None:
+    model = built(kind, dtype)
+    trial = ask(model, kind)
+    prepare(model)
+    check(model, trial, kind, trees=kind in TREES)
+    assert agrees(model, trial, rows=16, trees=kind in TREES)
+    assert is_fast(model) is (kind in TREES)
+
+
+def test_a_context_of_a_few_tokens_is_not_exceeded() -> None:
+    model = built("gpt2", n_positions=4)
+    trial = ask(model, "short")
+    assert trial.logits.shape == (4, VOCABULARY)
+    check(model, trial, "short", trees=False)
+
+
+def test_logits_that_are_not_finite_are_refused() -> None:
+    model: Any = built("llama")
+    model.lm_head.weight.fill_(float("nan"))
+    with pytest.raises(ModelError, match="not finite"):
+        ask(model, "broken")
 
 
 class Remembering(LlamaForCausalLM):
@@ -28,45 +84,120 @@ class Remembering(LlamaForCausalLM):
         return output
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_promised_architectures_pass(kind: str, dtype: torch.dtype, tmp_path: Path) -> None:
-    probe(AutoModelForCausalLM.from_pretrained(tiny_checkpoint(kind, tmp_path), dtype=dtype).eval(), kind)
-
-
-def test_narrow_windows_are_run_past_their_end() -> None:
-    model = AutoModelForCausalLM.from_config(tiny_config("mistral"))
-    assert _random_ids(model).shape[1] > 2 * WINDOW
-
-
-def test_a_context_of_a_few_tokens_is_not_exceeded() -> None:
-    model = AutoModelForCausalLM.from_config(tiny_config("gpt2", n_positions=4)).eval()
-    assert _random_ids(model).shape == (1, 4)
-    probe(model, "short")
-
-
 def test_a_hidden_state_is_found_out() -> None:
+    model = Remembering(tiny_config("llama")).eval()
     with pytest.raises(ModelError, match=r"forgetful .* after a rollback its logits are off by"):
-        probe(Remembering(tiny_config("llama")).eval(), "forgetful")
+        check(model, ask(model, "forgetful"), "forgetful", trees=False)
 
 
 @pytest.mark.parametrize("kind", ["llama", "mistral", "gemma2", "gemma3", "gpt2"])
 def test_a_cache_that_does_not_forget_is_found_out(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def keep(self: DynamicCache, count: int) -> None:
-        for layer in self.layers:
-            assert layer.keys is not None
-            layer.keys = layer.keys[..., -count:, :]  # the right length, but the wrong end is dropped
+    def update(self: LayerStore, keys: Tensor, values: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
+        before = getattr(self, "grown", (keys[..., :0, :], values[..., :0, :]))
+        self.grown = tuple(torch.cat(each, -2) for each in zip(before, (keys, values), strict=True))
+        found = [each[..., -self._pass.place.width :, :] for each in self.grown]  # as long as it must be
+        self.is_initialized = True
+        return found[0], found[1]
 
-    monkeypatch.setattr(DynamicCache, "crop", keep)
-    torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(tiny_config(kind)).eval()
+    monkeypatch.setattr(LayerStore, "update", update)
+    model = built(kind)
+    trial = ask(model, kind)
+    prepare(model, fast=False)
     with pytest.raises(ModelError, match="cannot be used for speculative decoding"):
-        probe(model, kind)
+        check(model, trial, kind, trees=False)
 
 
-def test_logits_that_are_not_finite_are_refused() -> None:
-    model = AutoModelForCausalLM.from_config(tiny_config("llama")).eval()
-    with torch.no_grad():
-        model.lm_head.weight.fill_(float("nan"))
-    with pytest.raises(ModelError, match="not finite"):
-        probe(model, "broken")
+def double_feed_forward(model: Any) -> None:
+    feed = model.model.layers[5].mlp
+    stored = feed.forward
+    feed.forward = lambda x: 2 * stored(x)
+
+
+def turn_queries(model: Any) -> None:
+    attention = model.model.layers[5].self_attn
+    stored = attention.forward
+    attention.forward = lambda hidden_states, **options: stored(hidden_states=hidden_states.flip(-1), **options)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("plant", [double_feed_forward, turn_queries])
+def test_a_single_layer_that_computes_something_else_is_run_as_it_is(
+    plant: Any, dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, read = tiny_checkpoint("llama", tmp_path, num_hidden_layers=6), loading._read
+    assert is_fast(load(folder, dtype).target)
+
+    def planted(*args: Any) -> Any:
+        model = read(*args)
+        plant(model)
+        return model
+
+    monkeypatch.setattr(loading, "_read", planted)
+    pair = load(folder, dtype)
+    assert not is_fast(pair.target)
+    if dtype == "float32":
+        assert_computes_what_is_stored(pair, folder, plant)
+
+
+def blind_to_windows(patch: pytest.MonkeyPatch) -> None:
+    """Every layer sees all, or those do that should not and the other way round."""
+    begin = FastCache.__init__
+
+    def init(self: FastCache, *args: Any) -> None:
+        begin(self, *args)
+        self._windowed = [not windowed for windowed in self._windowed]
+
+    patch.setattr(FastCache, "__init__", init)
+
+
+def siblings_see_each_other(patch: pytest.MonkeyPatch) -> None:
+    def forward_tree(self: FastCache, ids: Tensor, start: int, depths: Tensor, sees: Tensor) -> Tensor:
+        return ModelCache.forward_tree(self, ids, start, depths, torch.ones_like(sees))
+
+    patch.setattr(FastCache, "forward_tree", forward_tree)
+
+
+def branches_stay_where_they_are(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Store, "move", lambda *_: None)
+
+
+def positions_begin_at_one(patch: pytest.MonkeyPatch) -> None:
+    table = fast_cache.rotary_table
+    patch.setattr(fast_cache, "rotary_table", lambda module, room, like: table(_Later(module), room, like))
+
+
+class _Later:
+    """Rotary positions that grow twice as fast."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+
+    def __call__(self, like: Tensor, positions: Tensor) -> Any:
+        return self.module(like, 2 * positions)
+
+
+FAULTS = [blind_to_windows, siblings_see_each_other, branches_stay_where_they_are, positions_begin_at_one]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("window", [8, 200, 4096])
+def test_a_pass_that_computes_something_else_is_not_run(
+    fault: Any, window: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though layer by layer all is right: transformers' modules are taken, whatever the width of the window."""
+    folder = tiny_checkpoint("mistral", tmp_path, sliding_window=window, max_position_embeddings=8192)
+    fault(monkeypatch)
+    pair = load(folder)
+    assert not is_fast(pair.target)
+    assert pair.target.config.sliding_window == window
+    assert_computes_what_is_stored(pair, folder)
+
+
+def test_windows_of_the_wrong_layers_are_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = ["full_attention", "sliding_attention"]
+    folder = tiny_checkpoint("qwen3", tmp_path, use_sliding_window=True, sliding_window=512, layer_types=kinds)
+    assert is_fast(load(folder).target)
+    blind_to_windows(monkeypatch)
+    pair = load(folder)
+    assert not is_fast(pair.target)
+    assert_computes_what_is_stored(pair, folder)

@@ -1,0 +1,80 @@
+"""What has no fast layers or no packed weights here is run over the library's own: quantised layers, torch without oneDNN."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from mars_core.decoder import is_fast
+from mars_core.models import ModelPool, Pair, custom_pair, loading
+from mars_core.session import Session, run_config
+from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, Sampling
+from tests.checkpoints import tiny_checkpoint
+
+
+class RoundedLinear(nn.Linear):
+    """A quantised layer as bitsandbytes and FP8 have them: a subclass, its weight in whole numbers."""
+
+    scale: Tensor
+
+    def __init__(self, plain: nn.Linear) -> None:
+        super().__init__(plain.in_features, plain.out_features, bias=False)
+        self.register_buffer("scale", plain.weight.detach().abs().amax(1, keepdim=True) / 127)
+        self.weight = nn.Parameter((plain.weight.detach() / self.scale).round().to(torch.int8), requires_grad=False)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return nn.functional.linear(input, self.weight.to(input.dtype) * self.scale.to(input.dtype))
+
+
+class PackedWords(nn.Module):
+    """A quantised layer as GPTQ and AWQ have them: no ``weight``."""
+
+    def __init__(self, plain: nn.Linear) -> None:
+        super().__init__()
+        self.register_buffer("qweight", (plain.weight.detach() * 64).round().to(torch.int32))
+
+    def forward(self, input: Tensor) -> Tensor:
+        return nn.functional.linear(input, self.get_buffer("qweight").to(input.dtype) / 64)
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen3", "mistral"])
+@pytest.mark.parametrize("quantised", [RoundedLinear, PackedWords])
+def test_models_with_quantised_layers_are_run_over_the_librarys_own(
+    quantised: type[Any], kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One projection is enough. The text of strict is that of the target alone."""
+    read = loading._read
+
+    def planted(*args: Any) -> Any:
+        model: Any = read(*args)
+        model.model.layers[1].mlp.down_proj = quantised(model.model.layers[1].mlp.down_proj)
+        return model
+
+    monkeypatch.setattr(loading, "_read", planted)
+    pair = ModelPool(device="cpu").get(custom_pair(str(tiny_checkpoint(kind, tmp_path))))
+    assert not is_fast(pair.target)
+    for temperature in (0.0, 1.0):
+        assert text(pair, "ngram", temperature) == text(pair, "none", temperature)
+
+
+def text(pair: Pair, drafter: str, temperature: float) -> tuple[int, ...]:
+    config = run_config(
+        pair, prompt=PromptConfig("ab ab ab ab "), rule=RuleConfig("strict"), drafter=DrafterConfig(drafter, k=4),
+        sampling=Sampling(temperature=temperature), max_new_tokens=40, seed=0,
+    )  # fmt: skip
+    run = Session(pair).start(config)
+    list(run)
+    return tuple(run.trace().token_ids)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_pair_is_loaded_without_onednn(dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in torch for macOS."""
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    folder = str(tiny_checkpoint("llama", tmp_path))
+    pair = ModelPool(device="cpu", dtype=dtype).get(custom_pair(folder, folder))
+    assert is_fast(pair.target) and len(text(pair, "model", 1.0)) > 0
