@@ -27,13 +27,16 @@ def texts(trial: Trial) -> Iterator[Figure]:
 
 def _counted(trial: Trial, pair: Pair, temperature: float, until: float) -> Iterator[Figure]:
     other, broken, count = Counter[str](), Counter[str](), 0
+    none = trial.ours(pair, "none", temperature)
     for seed, prompt in enumerate(prompts(2 if trial.tiny else TEXTS)):
-        wanted = trial.ours(pair, "none", temperature)(prompt, seed).ids
+        whole = written(none, prompt, seed, ())
+        again = (*whole[: trial.tokens // 3], whole[0])  # begins anew, so that n-grams know what follows
         for name in trial.drafters:
-            method = trial.ours(pair, name, temperature)
-            found = method(prompt, seed).ids
-            other[name] += found != wanted
-            broken[name] += continued(method, prompt, seed, found) != found
+            method, given = trial.ours(pair, name, temperature), again if name == "n-grams" else ()
+            found = written(method, prompt, seed, given)
+            half = len(found) // 2
+            other[name] += found != (written(none, prompt, seed, given) if given else whole)
+            broken[name] += written(method, prompt, seed, (*given, *found[:half])) != found[half:]
         count += 1
         if time.perf_counter() > until:
             break
@@ -45,10 +48,7 @@ def _counted(trial: Trial, pair: Pair, temperature: float, until: float) -> Iter
         yield Figure(f"continued is not whole: {name}, {where}", broken[name], f"of {count} texts", most=most)
 
 
-def continued(method: Ours, prompt: PromptConfig, seed: int, ids: Sequence[int]) -> tuple[int, ...]:
-    """What a run writes that is given the first half of ``ids``, which the run with this seed wrote, with that half."""
-    session, config = Session(method.pair), method.config(prompt, seed)
-    given = tuple(ids[: len(ids) // 2])
-    passes = session.check(config).config.passes
-    rest = replace(config, prefix=given, max_new_tokens=method.tokens - len(given), passes=passes)
-    return given + tuple(token.id for step in session.start(rest) for token in step.emitted)
+def written(method: Ours, prompt: PromptConfig, seed: int, given: Sequence[int]) -> tuple[int, ...]:
+    """New tokens after ``given`` ones, up to the length that all of a method's texts have."""
+    config = replace(method.config(prompt, seed), prefix=tuple(given), max_new_tokens=method.tokens - len(given))
+    return tuple(token.id for step in Session(method.pair).start(config) for token in step.emitted)

@@ -11,6 +11,7 @@ import torch
 
 from bench.coupled import PUBLIC, Trio, coupled_pair, tiny
 from bench.methods import DRAFTERS, Ours
+from mars_core.decoder import is_fast
 from mars_core.engine.engines import Engines
 from mars_core.models import Pair
 from mars_core.types import DrafterConfig, RuleConfig, TreeShape
@@ -81,8 +82,9 @@ class Trial:
         return tiny(PUBLIC[key]) if self.tiny else PUBLIC[key]
 
     def pair(self, key: str) -> Pair:
-        """As it is used on CUDA: steps are captured, passes exact."""
-        return switched(coupled_pair(self.trio(key), NOISE, self.device, self.dtype), graphs=True, exact=True)
+        """As it is used on CUDA: passes are exact and, if both models have fast layers, steps captured."""
+        pair = coupled_pair(self.trio(key), NOISE, self.device, self.dtype)
+        return switched(pair, graphs=all(is_fast(each) for each in (pair.target, pair.draft) if each), exact=True)
 
     def ours(
         self, pair: Pair, name: str, temperature: float = 0.0, *, rule: str = "strict", meter: bool = True

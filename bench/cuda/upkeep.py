@@ -13,7 +13,7 @@ from bench.cuda.trial import NOISE, Figure, Trial
 from bench.memory import hold
 from mars_core.models import ModelPool, custom_pair
 
-RUNS, SETTLED = 50, 10  # runs, and those after which nothing may come any more: every drafter twice
+RUNS, SETTLED = 50, 20  # runs, and those after which nothing may come any more: every prompt with every drafter
 
 
 def memory(trial: Trial) -> Iterator[Figure]:
