@@ -1,7 +1,8 @@
 # make run    the page on http://127.0.0.1:7860       (HOST=, PORT=)
 # make test   all tests, with a real browser          (ARGS="-k name", JOBS=processes, 0 for one without others)
 # make check  lint, format, types, import rules
-# make bench  measurements beside transformers' own   (ARGS=)   more: python -m bench.{profile,growth,memory,page,scale,cuda}
+# make bench  measurements beside transformers' own   (ARGS=)   more: python -m bench.{profile,growth,memory,page,scale}
+# make cuda   tests and measurements of a GPU          (OUT=folder, ARGS=, TINY=1 rehearses on the CPU) with PYTHON as it is: torch, transformers
 # make eval   installs lm-eval with the model mars     then: .venv/bin/lm_eval --model mars --tasks demo_arithmetic
 # make clean  removes .venv and the caches
 # make deploy SPACE=owner/name   puts the page on a Hugging Face Space   (FLAVOUR=zerogpu|cpu|gpu|docker|docker-gpu, DRY=1 lists only)
@@ -27,6 +28,8 @@ TORCH ?= cpu
 UPGRADE ?=
 WITH ?=
 ARGS ?=
+OUT ?=
+TINY ?=
 SPACE ?=
 FLAVOUR ?= zerogpu
 DRY ?=
@@ -44,7 +47,7 @@ EVAL_READY := $(VENV)/.requirements-eval
 DEV_READY := $(VENV)/.requirements-dev
 TOOLS := .venv-tools
 
-.PHONY: help run test check bench eval clean deploy lock sbom
+.PHONY: help run test check bench cuda eval clean deploy lock sbom
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile
@@ -64,6 +67,9 @@ check: $(DEV_READY)
 
 bench: $(RUN_READY)
 	$(BIN)/python -m bench $(ARGS)
+
+cuda:
+	OUT="$(OUT)" "$(PYTHON)" -m bench.cuda $(if $(TINY),--tiny) $(ARGS)
 
 eval: $(EVAL_READY)
 

@@ -73,29 +73,29 @@ class Shape:
 
 
 class Trio(NamedTuple):
-    """A target with what drafts for it: another model, or a head."""
+    """A target with what drafts for it: another model, and a head where there is one."""
 
     target: Shape
-    draft: Shape | None = None
+    draft: Shape
     head: Shape | None = None
 
 
 _8B = Shape("meta-llama/Llama-3.1-8B-Instruct", LlamaConfig, 4096, 32, 32, 8, 128, 14336, 128256, 5e5)
 _1B = Shape("meta-llama/Llama-3.2-1B-Instruct", LlamaConfig, 2048, 16, 32, 8, 64, 8192, 128256, 5e5, tied=True)
-_QWEN_8B = Shape("Qwen/Qwen3-8B", Qwen3Config, 4096, 36, 32, 8, 128, 12288, 151936, 1e6)
-_QWEN_SMALL = Shape("Qwen/Qwen3-0.6B", Qwen3Config, 1024, 28, 16, 8, 128, 3072, 151936, 1e6, tied=True)
+_4B = Shape("Qwen/Qwen3-4B", Qwen3Config, 2560, 36, 32, 8, 128, 9728, 151936, 1e6, tied=True)
+_SMALL = Shape("Qwen/Qwen3-0.6B", Qwen3Config, 1024, 28, 16, 8, 128, 3072, 151936, 1e6, tied=True)
 _HEAD = replace(_8B, source="yuhuili/EAGLE3-LLaMA3.1-Instruct-8B", layers=1, drafted=32000)
+_4B_HEAD = replace(_4B, source="a head as for Llama 3.1", family=LlamaConfig, layers=1, drafted=32000, tied=False)
 PUBLIC: Mapping[str, Trio] = {  # as their config.json is remembered: none could be fetched when this was written
-    "llama": Trio(_8B, _1B),
-    "qwen": Trio(_QWEN_8B, _QWEN_SMALL),
-    "eagle3": Trio(_8B, head=_HEAD),
+    "llama": Trio(_8B, _1B, _HEAD),
+    "qwen": Trio(_4B, _SMALL, _4B_HEAD),
 }
 _TINY: Mapping[str, Any] = {"source": "tiny shapes", "heads": 4, "kv_heads": 2, "head_dim": 32, "vocabulary": 1536}
 
 
 def tiny(trio: Trio) -> Trio:
     """The same families in sizes for a test."""
-    draft = replace(trio.draft, hidden=64, layers=2, intermediate=128, **_TINY) if trio.draft else None
+    draft = replace(trio.draft, hidden=64, layers=2, intermediate=128, **_TINY)
     head = replace(trio.head, hidden=128, intermediate=256, drafted=1024, **_TINY) if trio.head else None
     return Trio(replace(trio.target, hidden=128, layers=6, intermediate=256, **_TINY), draft, head)
 
@@ -122,11 +122,11 @@ def codes(vocabulary: int, rank: int, closed: int, seed: int) -> Codes:
 
 def coupled_models(
     trio: Trio, noise: float, device: torch.device, dtype: torch.dtype, seed: int = 0
-) -> tuple[PreTrainedModel, PreTrainedModel | None]:
+) -> tuple[PreTrainedModel, PreTrainedModel]:
     """Target and draft as transformers makes them; the same arguments give the same weights."""
     shared = _shared(trio, seed)
     target = random_model(trio.target, shared, noise, device, dtype, seed + 1)
-    return target, random_model(trio.draft, shared, noise, device, dtype, seed + 2) if trio.draft else None
+    return target, random_model(trio.draft, shared, noise, device, dtype, seed + 2)
 
 
 def coupled_pair(trio: Trio, noise: float, device: torch.device, dtype: torch.dtype, seed: int = 0) -> Pair:
@@ -134,15 +134,14 @@ def coupled_pair(trio: Trio, noise: float, device: torch.device, dtype: torch.dt
     target, draft = coupled_models(trio, noise, device, dtype, seed)
     head = random_head(trio.head, target, _shared(trio, seed), noise, seed + 3) if trio.head else None
     for model in (target, draft):
-        if model is not None:
-            prepare(model)
+        prepare(model)
     if head is not None:
         prepare_head(head)
     refs = [ModelRef(f"random/{shape.source.rpartition('/')[2]}", f"seed {seed}") for shape in trio if shape]
     return Pair(
         spec=custom_pair(*refs[:2]), target=target, draft=draft, tokenizer=tokenizer(), device=target.device, dtype=dtype,
-        target_ref=refs[0], draft_ref=refs[1] if draft is not None else None, context=CONTEXT, eos_ids=frozenset(),
-        vocabulary=trio.target.vocabulary, graphs=device.type == "cuda", head=head, head_ref=refs[1] if head is not None else None,
+        target_ref=refs[0], draft_ref=refs[1], context=CONTEXT, eos_ids=frozenset(),
+        vocabulary=trio.target.vocabulary, graphs=device.type == "cuda", head=head, head_ref=refs[2] if head is not None else None,
     )  # fmt: skip
 
 

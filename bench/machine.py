@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shutil
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,12 +16,15 @@ RESULTS = Path(__file__).parent / "results"
 
 def machine(device: torch.device) -> dict[str, str]:
     """Date, commit, hardware and versions."""
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
+    name, cuda = _processor(), ""
+    if device.type == "cuda":
+        found = torch.cuda.get_device_properties(device)
+        name, cuda = f"{found.name}, {found.total_memory / 2**30:.0f} GiB", f", CUDA {torch.version.cuda}"
     return {
         "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         "commit": _commit(),
         "hardware": f"{name}, {torch.get_num_threads()} threads, device {device}",
-        "versions": f"python {platform.python_version()}, torch {torch.__version__}, transformers {transformers.__version__}",
+        "versions": f"python {platform.python_version()}, torch {torch.__version__}{cuda}, transformers {transformers.__version__}",
     }
 
 
@@ -37,6 +41,8 @@ def _commit() -> str:
 
 
 def _output(command: list[str]) -> str:
+    if shutil.which(command[0]) is None:
+        return ""
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 

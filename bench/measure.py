@@ -6,18 +6,28 @@ Needs neither torch nor the models: a stored run is counted with the same functi
 from __future__ import annotations
 
 import hashlib
+import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from bench.methods import Method
-    from mars_core.types import PromptConfig
+from mars_core.types import PromptConfig
 
 WARM_UP_PROMPTS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What one call gave. ``steps`` is 0 where a peer does not say."""
+
+    ids: tuple[int, ...]
+    steps: int
+
+
+Method = Callable[[PromptConfig, int], Decoded]  # prompt, seed
 
 
 class Sample(NamedTuple):
@@ -51,9 +61,13 @@ MEASURES: Mapping[str, Callable[[Sample], float]] = {
 }
 
 
-def interleaved(methods: Mapping[str, Method], prompts: Sequence[PromptConfig], rounds: int) -> Samples:
-    """Seeds of the runs are the numbers of the rounds; the order of methods is drawn anew for every prompt."""
-    for prompt in prompts[:WARM_UP_PROMPTS]:
+def interleaved(
+    methods: Mapping[str, Method], prompts: Sequence[PromptConfig], rounds: int, *, warm_up: int = WARM_UP_PROMPTS,
+    until: float = math.inf,
+) -> Samples:  # fmt: skip
+    """Seeds of the runs are the numbers of the rounds; the order of methods is drawn anew for every prompt. The prompt during which
+    it becomes ``until``, on ``time.perf_counter``, is the last one."""
+    for prompt in prompts[:warm_up]:
         for method in methods.values():
             method(prompt, 0)
     samples: dict[str, list[Sample]] = {name: [] for name in methods}
@@ -67,6 +81,8 @@ def interleaved(methods: Mapping[str, Method], prompts: Sequence[PromptConfig], 
                 samples[name].append(
                     Sample(number, turn, seconds, len(decoded.ids), decoded.steps, digest(decoded.ids))
                 )
+            if time.perf_counter() > until:
+                return samples
     return samples
 
 

@@ -16,28 +16,22 @@ import psutil
 import torch
 
 from bench.machine import RESULTS, machine, stem
-from bench.methods import lossless
+from bench.methods import DRAFTERS, lossless
 from mars_core.models import CATALOG, ModelPool, Pair
 from mars_core.session import Session, run_config
-from mars_core.types import DrafterConfig, PromptConfig, Sampling, TreeShape
+from mars_core.types import DrafterConfig, PromptConfig, Sampling
 
-DRAFTERS: Mapping[str, DrafterConfig] = {
-    "none": DrafterConfig("none"),
-    "draft model": DrafterConfig("model", k=5),
-    "EAGLE-3 chain": DrafterConfig("eagle3", k=5),
-    "EAGLE-3 tree": DrafterConfig("eagle3", tree=TreeShape(12, 6, 2)),
-    "n-grams": DrafterConfig("ngram", k=5),
-}
 FIRST, LAST = slice(20, 40), slice(-20, None)  # runs that are compared: every drafter as often in both
 GOAL = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What the process holds after a run and a garbage collection, in bytes; ``device`` is 0 without CUDA."""
+    """What the process holds after a run and a garbage collection, in bytes; on a device allocated and reserved, 0 without CUDA."""
 
     resident: int
     device: int
+    reserved: int = 0
 
 
 def peak_above(device: torch.device, run: Callable[[], object]) -> int:
@@ -69,12 +63,12 @@ def drift(samples: Sequence[float]) -> float:
     return last / first - 1 if first else 0.0
 
 
-def hold(pair: Pair, runs: int, tokens: int) -> list[Held]:
+def hold(pair: Pair, runs: int, tokens: int, drafters: Mapping[str, DrafterConfig] = DRAFTERS) -> list[Held]:
     """Consecutive runs, the drafters and prompts taking turns; nothing of a run is kept."""
     found = []
-    prompts, drafters = pair.spec.prompts, list(DRAFTERS.values())
+    prompts, each = pair.spec.prompts, list(drafters.values())
     for number in range(runs):
-        drafter = drafters[number % len(drafters)]
+        drafter = each[number % len(each)]
         config = run_config(
             pair, prompt=PromptConfig(prompts[number % len(prompts)]), rule=lossless(drafter),
             drafter=drafter, sampling=Sampling(1.0), max_new_tokens=tokens, seed=number,
@@ -90,8 +84,10 @@ def hold(pair: Pair, runs: int, tokens: int) -> list[Held]:
 
 def held(device: torch.device) -> Held:
     gc.collect()
-    on_device = torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
-    return Held(int(psutil.Process().memory_info().rss), int(on_device))
+    resident = int(psutil.Process().memory_info().rss)
+    if device.type != "cuda":
+        return Held(resident, 0)
+    return Held(resident, torch.cuda.memory_allocated(device), torch.cuda.memory_reserved(device))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

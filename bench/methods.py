@@ -5,27 +5,28 @@ The peers run on models of their own, as transformers loads them: ours are prepa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple
 
-import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
+from bench.measure import Decoded, Method
+from bench.peers import assisted, greedy, prompted
 from mars_core.models import Pair
 from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
 from mars_core.session import Session, run_config
-from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, Sampling, TreeShape
+from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, RunConfig, Sampling, TreeShape
 
 TREE = TreeShape(12, 6, 2)
-
-
-@dataclass(frozen=True, slots=True)
-class Decoded:
-    """What one call gave. ``steps`` is 0 where a peer does not say."""
-
-    ids: tuple[int, ...]
-    steps: int
+DRAFTERS: Mapping[str, DrafterConfig] = {
+    "none": DrafterConfig("none"),
+    "draft model": DrafterConfig("model", k=5),
+    "EAGLE-3 chain": DrafterConfig("eagle3", k=5),
+    "EAGLE-3 tree": DrafterConfig("eagle3", tree=TREE),
+    "n-grams": DrafterConfig("ngram", k=5),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,43 @@ class Setting:
     max_new_tokens: int
 
 
-Method = Callable[[PromptConfig, int], Decoded]
+class Timed(NamedTuple):
+    """One step, but the first of a run, which follows the prefill."""
+
+    drafted: int
+    draft_s: float
+    verify_s: float
+    step_s: float
+
+
+@dataclass(slots=True)
+class Ours:
+    """A method of ours, which keeps the times of its steps."""
+
+    pair: Pair
+    rule: RuleConfig
+    drafter: DrafterConfig
+    temperature: float
+    tokens: int
+    meter: bool = True
+    timed: list[Timed] = field(default_factory=list)
+    path: str = ""  # how the target's pass runs, as the engine says
+
+    def __call__(self, prompt: PromptConfig, seed: int) -> Decoded:
+        run = Session(self.pair).start(self.config(prompt, seed), meter=self.meter)
+        self.path = run.config.environment["path"]
+        steps = list(run)
+        self.timed += [
+            Timed(step.drafted, step.draft_s, step.verify_s, step.elapsed_s - before.elapsed_s)
+            for before, step in pairwise(steps)
+        ]
+        return Decoded(tuple(token.id for step in steps for token in step.emitted), len(steps))
+
+    def config(self, prompt: PromptConfig, seed: int) -> RunConfig:
+        return run_config(
+            self.pair, prompt=prompt, rule=self.rule, drafter=self.drafter, sampling=Sampling(self.temperature),
+            max_new_tokens=self.tokens, seed=seed,
+        )  # fmt: skip
 
 
 def lossless(drafter: DrafterConfig) -> RuleConfig:
@@ -50,72 +87,29 @@ def methods(pair: Pair, setting: Setting) -> Mapping[str, Method]:
 
     The peers take part at temperature 0, where all must give the same tokens; above it a draft may be sampled too.
     """
-    chain = DrafterConfig("model", k=setting.k)
-    tree = DrafterConfig("eagle3", tree=TREE)
-    ours = {
-        "none": _ours(pair, setting, "none", DrafterConfig("none")),
-        "strict": _ours(pair, setting, "strict", chain),
-        "strict, meter off": _ours(pair, setting, "strict", chain, meter=False),
-        "mars": _ours(pair, setting, "mars", chain),
-        "mars, meter off": _ours(pair, setting, "mars", chain, meter=False),
-        "eagle3 chain": _ours(pair, setting, "strict", DrafterConfig("eagle3", k=setting.k)),
-        "eagle3 tree": _ours(pair, setting, "strict", tree),
-        "eagle3 tree, meter off": _ours(pair, setting, "strict", tree, meter=False),
-        "ngram": _ours(pair, setting, "strict", DrafterConfig("ngram", k=setting.k)),
+
+    def ours(rule: str, drafter: DrafterConfig, *, meter: bool = True) -> Method:
+        return Ours(pair, RuleConfig(rule), drafter, setting.temperature, setting.max_new_tokens, meter)
+
+    chain, tree = DrafterConfig("model", k=setting.k), DRAFTERS["EAGLE-3 tree"]
+    found = {
+        "none": ours("none", DrafterConfig("none")),
+        "strict": ours("strict", chain),
+        "strict, meter off": ours("strict", chain, meter=False),
+        "mars": ours("mars", chain),
+        "mars, meter off": ours("mars", chain, meter=False),
+        "eagle3 chain": ours("strict", DrafterConfig("eagle3", k=setting.k)),
+        "eagle3 tree": ours("strict", tree),
+        "eagle3 tree, meter off": ours("strict", tree, meter=False),
+        "ngram": ours("strict", DrafterConfig("ngram", k=setting.k)),
     }
     if setting.temperature:
-        sampled = DrafterConfig("model", k=setting.k, mode=DraftMode.SAMPLED)
-        return {**ours, "strict, sampled": _ours(pair, setting, "strict", sampled)}
-    return {
-        "generate": _generate(pair, setting, assisted=False),
-        "assisted": _generate(pair, setting, assisted=True),
-        **ours,
-    }
-
-
-def _ours(pair: Pair, setting: Setting, rule: str, drafter: DrafterConfig, *, meter: bool = True) -> Method:
-    session = Session(pair)
-
-    def decode(prompt: PromptConfig, seed: int) -> Decoded:
-        config = run_config(
-            pair,
-            prompt=prompt,
-            rule=RuleConfig(rule),
-            drafter=drafter,
-            sampling=Sampling(setting.temperature),
-            max_new_tokens=setting.max_new_tokens,
-            seed=seed,
-        )
-        run = session.start(config, meter=meter)
-        steps = list(run)
-        return Decoded(tuple(token.id for step in steps for token in step.emitted), len(steps))
-
-    return decode
-
-
-def _generate(pair: Pair, setting: Setting, *, assisted: bool) -> Method:
-    """transformers' greedy ``generate``; assisted: same draft, K constant, no early stop by confidence."""
-    options: dict[str, Any] = {"do_sample": False, "max_new_tokens": setting.max_new_tokens}
-    if assisted:
-        draft = _pristine("draft", pair)
-        assert draft.generation_config is not None
-        draft.generation_config.num_assistant_tokens = setting.k
-        draft.generation_config.num_assistant_tokens_schedule = "constant"
-        draft.generation_config.assistant_confidence_threshold = 0.0
-        options["assistant_model"] = draft
-    target: Any = _pristine("target", pair)
-
-    def decode(prompt: PromptConfig, _seed: int) -> Decoded:
-        messages = [{"role": "user", "content": prompt.text}]
-        encoded: Any = pair.tokenizer.apply_chat_template(
-            messages, add_generation_prompt=True, return_dict=True, return_tensors="pt"
-        )
-        ids = encoded["input_ids"].to(pair.device)
-        with torch.inference_mode():
-            output = target.generate(ids, attention_mask=torch.ones_like(ids), **options)
-        return Decoded(tuple(output[0, ids.shape[1] :].tolist()), 0)
-
-    return decode
+        return {**found, "strict, sampled": ours("strict", DrafterConfig("model", k=setting.k, mode=DraftMode.SAMPLED))}
+    target, draft = _pristine("target", pair), _pristine("draft", pair)
+    assert target.generation_config is not None
+    eos = target.generation_config.eos_token_id
+    peers = {"generate": greedy(target, eos), "assisted": assisted(target, draft, setting.k, eos)}
+    return {name: prompted(each, pair.tokenizer, setting.max_new_tokens) for name, each in peers.items()} | found
 
 
 def _pristine(name: str, pair: Pair) -> PreTrainedModel:

@@ -14,11 +14,12 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase, StaticCache
 
-from bench.methods import Decoded, Method
+from bench.measure import Decoded, Method
 from mars_core.text.prompting import encode
 from mars_core.types import PromptConfig
 
 Decoder = Callable[[Sequence[int], int], Decoded]  # prompt ids, number of new tokens → new ids
+Ends = int | list[int] | None  # ids that end a text; None: it goes on to the last token
 
 
 def prompted(decoder: Decoder, tokenizer: PreTrainedTokenizerBase, new: int) -> Method:
@@ -30,31 +31,30 @@ def prompted(decoder: Decoder, tokenizer: PreTrainedTokenizerBase, new: int) -> 
     return decode
 
 
-def greedy(target: PreTrainedModel) -> Decoder:
+def greedy(target: PreTrainedModel, eos: Ends = None) -> Decoder:
     """transformers' ``generate`` without a draft."""
-    return _generating(target, {})
+    return _generating(target, eos, {})
 
 
-def assisted(target: PreTrainedModel, draft: PreTrainedModel, k: int) -> Decoder:
+def assisted(target: PreTrainedModel, draft: PreTrainedModel, k: int, eos: Ends = None) -> Decoder:
     """transformers' assisted generation: always K drafted tokens, whatever the draft's confidence. Configures ``draft``."""
     draft.generation_config = GenerationConfig(
         num_assistant_tokens=k,
         num_assistant_tokens_schedule="constant",
         assistant_confidence_threshold=0.0,
-        eos_token_id=None,
+        eos_token_id=eos,
         pad_token_id=0,
     )
-    return _generating(target, {"assistant_model": draft})
+    return _generating(target, eos, {"assistant_model": draft})
 
 
-def _generating(target: PreTrainedModel, options: dict[str, Any]) -> Decoder:
-    """To the last token: where the model would stop is not looked at."""
+def _generating(target: PreTrainedModel, eos: Ends, options: dict[str, Any]) -> Decoder:
     model: Any = target
 
     @torch.inference_mode()
     def decode(prompt: Sequence[int], new: int) -> Decoded:
         ids = torch.tensor([prompt], device=target.device)
-        config = GenerationConfig(do_sample=False, max_new_tokens=new, eos_token_id=None, pad_token_id=0)
+        config = GenerationConfig(do_sample=False, max_new_tokens=new, eos_token_id=eos, pad_token_id=0)
         output = model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=config, **options)
         return Decoded(tuple(output[0, len(prompt) :].tolist()), 0)
 

@@ -22,7 +22,7 @@ from unittest.mock import patch
 import torch
 
 from bench.machine import RESULTS, machine, stem
-from bench.methods import lossless
+from bench.methods import DRAFTERS, lossless
 from bench.prompts import mixed_prompts
 from mars_core.decoder import synchronise
 from mars_core.decoder.fast_cache import FastCache
@@ -31,21 +31,14 @@ from mars_core.drafting.model import ModelDrafter
 from mars_core.drafting.ngram import NgramDrafter
 from mars_core.drafting.none import NoDrafter
 from mars_core.eagle3.cache import HeadCache
-from mars_core.engine import Engine, Verifier, engine, verifier
+from mars_core.engine import engine, verifier
 from mars_core.models import CATALOG, ModelPool, Pair
 from mars_core.session import Session, run_config
 from mars_core.text.assembly import Assembler
-from mars_core.types import DrafterConfig, PromptConfig, Sampling, TreeShape
+from mars_core.types import DrafterConfig, PromptConfig, Sampling
 
-SETTINGS: Mapping[str, DrafterConfig] = {
-    "none": DrafterConfig("none"),
-    "draft model, chain of 5": DrafterConfig("model", k=5),
-    "EAGLE-3, chain of 5": DrafterConfig("eagle3", k=5),
-    "EAGLE-3, tree 12/6/2": DrafterConfig("eagle3", tree=TreeShape(12, 6, 2)),
-    "n-grams, 5": DrafterConfig("ngram", k=5),
-}
 PREFILL = "prefill"
-DRAFTERS = (ModelDrafter, Eagle3Drafter, NgramDrafter, NoDrafter)
+KINDS = (ModelDrafter, Eagle3Drafter, NgramDrafter, NoDrafter)
 
 
 @dataclass
@@ -80,16 +73,21 @@ def profiled(clock: Clock) -> Iterator[None]:
     while the prompt is read."""
     reading: list[bool] = []
     beginning: list[bool] = []
+    verify, prefill = verifier.Verifier.verify, engine.Engine.prefill
 
-    def noted(mark: list[bool], function: Callable[..., Any]) -> Callable[..., Any]:
-        def marked(*arguments: Any) -> Any:
-            mark.append(True)
-            try:
-                return function(*arguments)
-            finally:
-                mark.pop()
+    def marked(*arguments: Any) -> Any:
+        reading.append(True)
+        try:
+            return verify(*arguments)
+        finally:
+            reading.pop()
 
-        return marked
+    def begun(*arguments: Any) -> None:
+        beginning.append(True)
+        try:
+            prefill(*arguments)
+        finally:
+            beginning.pop()
 
     def forward(_self: object) -> str:
         return PREFILL if beginning else "target pass" if reading else "draft passes"
@@ -100,17 +98,17 @@ def profiled(clock: Clock) -> Iterator[None]:
             named = part if callable(part) else lambda _self: part
             patches.enter_context(patch.object(owner, name, clock.timed(named, getattr(owner, name))))
 
-        patches.enter_context(patch.object(Verifier, "verify", noted(reading, Verifier.verify)))
-        patches.enter_context(patch.object(Engine, "prefill", noted(beginning, Engine.prefill)))
+        patches.enter_context(patch.object(verifier.Verifier, "verify", marked))
+        patches.enter_context(patch.object(engine.Engine, "prefill", begun))
         wrap(FastCache, "_pass", forward)
-        wrap(HeadCache, "_through_layer", "draft passes")
         wrap(FastCache, "move", "commit")
+        wrap(HeadCache, "_through_layer", lambda _self: PREFILL if beginning else "draft passes")
         wrap(verifier, "judge", "rule and telemetry")
-        wrap(engine, "walk", "walk on the host, transfer")
+        wrap(engine, "_walked", "walk on the host")
         wrap(engine, "step_uniforms", "uniforms")
-        for drafter in DRAFTERS:
-            for name in ("inputs", "draft"):
-                wrap(drafter, name, "drafter, around its passes")
+        for drafter in KINDS:
+            wrap(drafter, "draft", "drafter, around its passes")
+            wrap(drafter, "inputs", "drafter, around its passes")
             wrap(drafter, "commit", "commit")
         wrap(Assembler, "step", "text and tokens")
         yield
@@ -197,11 +195,11 @@ def main() -> int:
     options = parser.parse_args()
     pair = ModelPool().get(next(spec for spec in CATALOG if spec.key == "bundled"))
     prompts = mixed_prompts(options.prompts)
-    for drafter in SETTINGS.values():
+    for drafter in DRAFTERS.values():
         profile(pair, drafter, prompts[:1], 32, options.temperature)
     found = {
         name: profile(pair, drafter, prompts, options.max_new_tokens, options.temperature)
-        for name, drafter in SETTINGS.items()
+        for name, drafter in DRAFTERS.items()
     }
     text = report(pair, found, options)
     sys.stdout.write(text)
@@ -222,9 +220,9 @@ def report(pair: Pair, found: Mapping[str, Profile], options: argparse.Namespace
         ["tokens a step", *(f"{each.tokens / each.steps:.2f}" for each in found.values())],
         [
             "bytes that must be read",
-            *(f"{floor_ms(pair, SETTINGS[name], bandwidth)[0] / 1e6:.1f} MB" for name in found),
+            *(f"{floor_ms(pair, DRAFTERS[name], bandwidth)[0] / 1e6:.1f} MB" for name in found),
         ],
-        ["floor", *(f"{floor_ms(pair, SETTINGS[name], bandwidth)[1]:.3f}" for name in found)],
+        ["floor", *(f"{floor_ms(pair, DRAFTERS[name], bandwidth)[1]:.3f}" for name in found)],
     ]
     lines = [
         "# Where a step's time goes",

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from bench.measure import WARM_UP_PROMPTS, Sample, digest, interleaved, overall_tau, paired, same_outputs, spread
-from bench.methods import Decoded
+from bench.measure import (
+    WARM_UP_PROMPTS,
+    Decoded,
+    Sample,
+    digest,
+    interleaved,
+    overall_tau,
+    paired,
+    same_outputs,
+    spread,
+)
 from mars_core.types import PromptConfig
 from tests.unit.bench.documents import sample
 

@@ -1,8 +1,13 @@
-"""The measurement of a GPU, tried on the CPU: the whole of it in tiny sizes, and its arithmetic."""
+"""The measurement of a GPU, rehearsed on the CPU: every part in tiny sizes, what is written of them, and their arithmetic."""
 
 from __future__ import annotations
 
+import importlib
 import json
+import math
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,66 +15,187 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from bench.coupled import PUBLIC, coupled_pair, tiny
-from bench.cuda import LOOP, THETAS, Costs, copy_bandwidth, draft_bytes, goals, main, pass_bytes
+from bench.cuda import __main__ as command
+from bench.cuda.parts import PARTS, Part
+from bench.cuda.rehearsal import Called
+from bench.cuda.report import Document, Outcome, dump, markdown
+from bench.cuda.speed import LOOP, STRICT, copy_bandwidth, floors, goals, pass_bytes
+from bench.cuda.suite import outcomes
+from bench.cuda.trial import Figure, Trial
 from bench.measure import Sample
+from bench.methods import DRAFTERS, Ours, Timed
+from mars_core.types import RuleConfig
 
 CPU = torch.device("cpu")
-SMALL = ["--tiny", "--prompts", "2", "--rounds", "1", "--max-new-tokens", "14"]
-COSTS = Costs(
-    bandwidth=1e9, target_bytes=10**9, draft_bytes=10**9, steps=3, draft_s=1.4, verify_s=1.1, step_s=2.5,
-)  # fmt: skip
+CHAINS = ("none", "draft model", "EAGLE-3 chain", "n-grams")
 
 
-@pytest.mark.parametrize("key", list(PUBLIC))
-def test_a_tiny_run_measures_writes_and_says_that_it_is_tiny(
-    key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.fixture
+def rehearsed(monkeypatch: pytest.MonkeyPatch) -> Trial:
+    monkeypatch.setattr("mars_core.engine.capture.Captured", Called)
+    monkeypatch.setattr("bench.cuda.upkeep.SETTLED", 5)
+    monkeypatch.setattr("bench.cuda.upkeep.RUNS", 6)
+    monkeypatch.setattr("bench.cuda.attention.REPEATS", 2)
+    return Trial(CPU, tiny=True, until=time.perf_counter())
+
+
+def measured(trial: Trial, name: str) -> dict[str, Figure]:
+    found = list(PARTS[name].measure(trial))
+    assert all(math.isfinite(figure.value) for figure in found)
+    assert len({figure.name for figure in found}) == len(found)
+    return {figure.name: figure for figure in found}
+
+
+def test_speed_measures_floors_peers_and_both_temperatures(rehearsed: Trial) -> None:
+    found = measured(rehearsed, "qwen")
+    methods = ["none", *(f"{rule}, {name}" for name in CHAINS[1:3] for rule in ("strict", "mars"))]
+    assert {f"{name}, T = {at}" for name in methods for at in (0, 1)} <= set(found)
+    assert {f"{name}, T = 0" for name in ("generate", "assisted", LOOP)} <= set(found)
+    assert {name for name, figure in found.items() if figure.goal} == {
+        f"{STRICT}: verify / its floor", f"{STRICT}: step / its floor", f"{STRICT} / assisted", f"{STRICT} / {LOOP}"
+    }  # fmt: skip
+    assert "CUDA graphs" in found[f"{STRICT}: verify / its floor"].note
+    assert "τ" in found["strict, EAGLE-3 tree, T = 0"].note
+
+
+def test_captured_exact_steps_write_the_targets_own_text_also_when_continued(rehearsed: Trial) -> None:
+    found = measured(rehearsed, "texts")
+    assert len(found) == 4 * (2 * len(DRAFTERS) - 1)
+    assert all(figure.value == 0 for figure in found.values())
+    bound = [name for name, figure in found.items() if figure.goal]
+    assert len(bound) == 2 * (2 * len(CHAINS) - 1) and all("exact" in name and "tree" not in name for name in bound)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "goal"),
+    [
+        ("graphs", "graphs / eager, draft model", "≥ 1.5"),
+        ("exactness", "exact / free passes, EAGLE-3 tree", ""),
+        ("meter", "meter, none", "≤ 3"),
+        ("memory", "growth of what is reserved on the device", "≤ 0"),
+        ("loading", "exact passes after loading", "≥ 1"),
+        ("attention", "folded / enable_gqa, 64 rows, width 128", ""),
+    ],
+)
+def test_a_part_names_its_figures_and_their_goals(rehearsed: Trial, part: str, name: str, goal: str) -> None:
+    found = measured(rehearsed, part)
+    assert found[name].goal == goal
+    assert part != "graphs" or {f"captures, {each}" for each in CHAINS[:3]} <= set(found)
+
+
+def test_tests_are_counted_line_by_line() -> None:
+    said = (
+        "tests/unit/a.py::test_x[head, chain] PASSED [ 25%]\ntests/unit/a.py::test_y FAILED [ 50%]\n"
+        "tests/unit/a.py::test_z SKIPPED (no CUDA device) [ 75%]\nERROR tests/unit/b.py\nFAILED tests/unit/a.py::test_y - x\n"
+    )
+    found = {figure.name: figure for figure in outcomes(said)}
+    assert [figure.value for figure in found.values()] == [1, 1, 1, 1]
+    assert found["tests failed"].note == "test_y" and found["tests failed"].reached is False
+    assert found["files of tests that cannot be read"].note == "tests/unit/b.py"
+
+
+LATE = f"import time; print({json.dumps(json.dumps({'name': 'one', 'value': 2}))}, flush=True); print('{{', end='', flush=True); "
+
+
+@pytest.mark.parametrize(
+    ("ends", "status"),
+    [("", "done"), ("raise SystemExit(3)", "failed: it ended with 3"), ("time.sleep(60)", "stopped after 2 s")],
+)
+def test_what_was_measured_before_an_end_is_kept(ends: str, status: str) -> None:
+    found = command.attempted("part", "A part", [sys.executable, "-c", LATE + ends], 2.0)
+    assert (found.status, found.figures) == (status, (Figure("one", 2),))
+    assert found.seconds < 10
+
+
+def test_results_are_written_after_every_part(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*SMALL, "--pair", key, "--out", str(tmp_path)]) == 0
-    text, data = (next(tmp_path.glob(f"*-cuda-{key}-tiny-cpu{end}")).read_text() for end in (".md", ".json"))
-    document = json.loads(data)
-    assert capsys.readouterr().out == text
-    assert "tiny shapes, no number means anything" in text
-    peers = ["assisted", LOOP] if key != "eagle3" else []
-    greedy, sampled = ([row["method"] for row in document["tables"][at]] for at in ("0", "1"))
-    assert greedy == ["none", "strict", *peers]
-    assert sampled == ["strict", *(f"mars, θ = {theta:g}" for theta in THETAS)]
-    assert [name for name, *_ in document["goals"]] == [
-        "verify / its floor", "step / its floor", *(f"strict / {name}" for name in peers)
-    ]  # fmt: skip
-    assert all(same == [2, 2] for same in document["same as strict"].values())
-    assert document["costs"]["step_s"] >= document["costs"]["verify_s"] > 0
-    assert all(f"| {name} |" in text for name in (*greedy, *sampled))
+    def attempted(name: str, title: str, command: list[str], seconds: float) -> Outcome:
+        assert command[3:5] == ["--part", name] and command[-1] == "--tiny" and seconds > 0
+        assert len(list(tmp_path.iterdir())) == (0 if name == "tests" else 2)
+        figures = [
+            Figure("speed", 2.0, "×", least=1.5),
+            Figure("cost", 4.5, "%", "a note", most=3),
+            Figure("plain", 1234.5),
+        ]
+        return Outcome(name, title, "done" if name == "tests" else "failed: it ended with 1", 1.0, figures, "a log")
+
+    monkeypatch.setattr(command, "attempted", attempted)
+    assert command.main(["--tiny", "--only", "tests", "meter", "--out", str(tmp_path)]) == 1
+    text, data = (next(tmp_path.glob(f"*-cuda-tiny-cpu{end}")).read_text() for end in (".md", ".json"))
+    assert text in capsys.readouterr().out
+    assert "no number means anything" in text and "2 of 4 goals reached" in text
+    assert "| Tests marked cuda | speed | 2 × | ≥ 1.5 | yes |" in text
+    assert "| What telemetry costs, 4B | cost | 4.50 % | ≤ 3 | no |" in text
+    assert "| plain | 1234 | " in text and text.count("a log") == 1
+    parts = json.loads(data)["parts"]
+    assert [one["reached"] for one in parts[0]["figures"]] == [True, False, None]
+
+
+def test_a_part_for_which_no_time_is_left_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "TOTAL", 1.0)
+    statuses = [each.status for each in command.measured(command._options(["--tiny"]))]
+    assert statuses == ["not begun: no time was left"] * len(PARTS)
+
+
+def test_a_part_writes_a_line_for_each_figure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measure(_trial: Trial) -> Iterator[Figure]:
+        yield Figure("one", 1.0)
+        yield Figure("two", 2.0, most=3)
+
+    monkeypatch.setattr(command, "PARTS", {**PARTS, "meter": Part(measure, 1, "")})
+    monkeypatch.setattr(command, "without_graphs", lambda: None)
+    monkeypatch.setattr(torch, "set_num_threads", lambda _count: None)
+    assert command.main(["--tiny", "--part", "meter"]) == 0
+    assert tuple(command._figures(capsys.readouterr().out)) == (Figure("one", 1.0), Figure("two", 2.0, most=3))
 
 
 def test_without_a_device_one_sentence_and_status_two(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert main(["--out", str(tmp_path)]) == 2
+    assert command.main(["--out", str(tmp_path)]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.count("\n") == 1
-    assert "No CUDA device" in said.err
+    assert said.err.count("\n") == 1 and "No CUDA device" in said.err
     assert not list(tmp_path.iterdir())
 
 
+def test_nothing_that_such_a_machine_lacks_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of this project anew, beside the libraries that are imported already."""
+    for name in [*sys.modules]:
+        if name.partition(".")[0] in ("bench", "mars_core"):
+            monkeypatch.delitem(sys.modules, name)
+    for name in ("alembic", "gradio", "platformdirs", "plotly", "sqlalchemy"):
+        monkeypatch.setitem(sys.modules, name, None)
+    anew = importlib.import_module("bench.cuda.__main__")
+    assert anew is not command and list(anew.PARTS) == list(PARTS)
+
+
+def test_a_document_without_parts_is_a_document() -> None:
+    empty = Document("c", False, {"date": "today"}, ())
+    assert "on a GPU" in markdown(empty) and json.loads(dump(empty))["parts"] == []
+
+
 def test_goals_compare_times_with_floors_and_speeds_with_each_other() -> None:
+    pair = coupled_pair(tiny(PUBLIC["llama"]), 0.1, CPU, torch.float32)
+    method = Ours(
+        pair, RuleConfig(), DRAFTERS["draft model"], 0.0, 10, timed=[Timed(5, 1.4, 1.1, 2.5), Timed(2, 9, 9, 9)]
+    )
+    bandwidth = float(pass_bytes(pair.target))  # the target's floor is one second
+    verify, draft, step, _ = floors(method, bandwidth)
+    drafted = 5 * pass_bytes(pair.draft) / bandwidth
+    assert (verify.value, verify.reached) == (1.1, True)
+    assert (draft.value, draft.reached) == (pytest.approx(1.4 / drafted), None)
+    assert step.value == pytest.approx(2.5 / (1 + drafted))
     samples = {
-        "none": [Sample(0, 0, 4.0, 10, 10, "")],
-        "strict": [Sample(0, 0, 1.0, 10, 3, "")],
+        STRICT: [Sample(0, 0, 1.0, 10, 3, "")],
         "assisted": [Sample(0, 0, 3.0, 10, 0, "")],
         LOOP: [Sample(0, 0, 1.1, 10, 3, "")],
     }
-    assert [(name, round(measured, 2), reached) for name, measured, _, reached in goals(COSTS, samples)] == [
-        ("verify / its floor", 1.1, True),
-        ("step / its floor", 1.25, True),
-        ("strict / assisted", 3.0, True),
-        (f"strict / {LOOP}", 1.1, False),
-    ]
-
-
-def test_floors_are_bytes_over_bandwidth() -> None:
-    assert COSTS.parts == {"verify": (1.1, 1.0), "draft": (1.4, 1.0), "step": (2.5, 2.0)}
+    assert [(round(each.value, 2), each.reached) for each in goals(samples)] == [(3.0, True), (1.1, False)]
 
 
 def test_a_pass_reads_all_weights_but_a_table_that_is_only_looked_up() -> None:
@@ -84,16 +210,7 @@ def test_a_pass_reads_all_weights_but_a_table_that_is_only_looked_up() -> None:
     assert pass_bytes(coupled_pair(tiny(PUBLIC["llama"]), 0.1, CPU, torch.float32).target) == sizes[False]
 
 
-def test_a_draft_reads_its_model_once_a_token_and_a_head_its_fusion_once_a_step() -> None:
-    pair = coupled_pair(tiny(PUBLIC["qwen"]), 0.1, CPU, torch.float32)
-    assert draft_bytes(pair) == 5 * pass_bytes(pair.draft)
-    pair = coupled_pair(tiny(PUBLIC["eagle3"]), 0.1, CPU, torch.float32)
-    width, fusion = 128, 3 * 128 * 128
-    layer = 2 * width * (128 + 64 + 64) + 128 * width + 3 * width * 256 + 3 * width
-    assert draft_bytes(pair) == 4 * (5 * (layer + width + 1024 * width) + fusion)
-
-
 def test_bandwidth_is_bytes_read_and_written_over_the_median_time(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter(range(1000))
-    monkeypatch.setattr("bench.cuda.time.perf_counter", lambda: float(next(ticks)))
+    monkeypatch.setattr("bench.cuda.speed.time.perf_counter", lambda: float(next(ticks)))
     assert copy_bandwidth(CPU, 1000) == 2000

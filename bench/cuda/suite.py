@@ -1,0 +1,55 @@
+"""The tests that need a CUDA device, without what such a machine may lack."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.cuda.trial import Figure, Trial
+
+ROOT = Path(__file__).parents[2]
+# Warnings of other versions are no errors here; a file that cannot be imported stops no other.
+COMMAND = (
+    "-m", "pytest", "-v", "-m", "cuda", "-p", "no:cacheprovider", "-o", "filterwarnings=default",
+    "--continue-on-collection-errors", "--tb=short",
+)  # fmt: skip
+_LINE = re.compile(r"^(tests/.*?) (PASSED|FAILED|ERROR|SKIPPED)\b", re.MULTILINE)
+_UNREAD = re.compile(r"^ERROR (tests/\S+\.py)$", re.MULTILINE)
+
+
+def tests(trial: Trial) -> Iterator[Figure]:
+    """Counted line by line, so that those are known that ended before the time was up. All that pytest says goes to stderr."""
+    process = subprocess.Popen(
+        [sys.executable, *COMMAND, *marked()], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        said, _ = process.communicate(timeout=max(1.0, trial.until - time.perf_counter()))
+    except subprocess.TimeoutExpired:
+        process.kill()
+        said, _ = process.communicate()
+        yield Figure("the tests' time is up", 1, "", most=0)
+    sys.stderr.write(said)
+    yield from outcomes(said)
+
+
+def marked() -> list[str]:
+    """The files with such tests: to read all others takes longer than to run these."""
+    files = sorted((ROOT / "tests" / "unit" / "mars_core").glob("test_*.py"))
+    return [str(file.relative_to(ROOT)) for file in files if "pytest.mark.cuda" in file.read_text(encoding="utf-8")]
+
+
+def outcomes(said: str) -> Iterator[Figure]:
+    """From what pytest says: ``said``."""
+    found = Counter(outcome for _, outcome in _LINE.findall(said))
+    failed = [name for name, outcome in _LINE.findall(said) if outcome in ("FAILED", "ERROR")]
+    names = "; ".join(name.rpartition("::")[2] for name in failed[:5]) + ("; …" if len(failed) > 5 else "")
+    yield Figure("tests failed", found["FAILED"] + found["ERROR"], "", names, most=0)
+    yield Figure("tests passed", found["PASSED"], "", least=1)
+    yield Figure("tests skipped", found["SKIPPED"])
+    unread = sorted(set(_UNREAD.findall(said)))
+    yield Figure("files of tests that cannot be read", len(unread), "", ", ".join(unread), most=0)
