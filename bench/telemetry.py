@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         "high": high,
                     }
                 )
-    reached = sum(row["share"] <= GOAL for row in rows)
+    reached = sum(float(row["share"]) <= GOAL for row in rows)
     given = sys.argv[1:] if arguments is None else list(arguments)
     facts = {"command": " ".join(["python -m bench.telemetry", *given]), **machine(pair.device), "pairs": options.pairs}
     document = {**facts, "goal": f"at most {GOAL:.0%}", "reached": f"{reached} of {len(rows)}", "rows": rows}

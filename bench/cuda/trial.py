@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from bench.coupled import PUBLIC, Trio, coupled_pair, tiny
-from bench.methods import DRAFTERS, Ours
+from bench.methods import DRAFTERS, Ours, lossless
 from mars_core.decoder import is_fast
 from mars_core.engine.engines import Engines
 from mars_core.models import Pair
@@ -90,7 +90,9 @@ class Trial:
         self, pair: Pair, name: str, temperature: float = 0.0, *, rule: str = "strict", meter: bool = True
     ) -> Ours:
         """Decoding with the drafter of this name."""
-        return Ours(pair, RuleConfig(rule), self.drafters[name], temperature, self.tokens, meter)
+        drafter = self.drafters[name]
+        chosen = RuleConfig(rule) if rule != "strict" else lossless(drafter)
+        return Ours(pair, chosen, drafter, temperature, self.tokens, meter)
 
 
 def switched(pair: Pair, **switches: Any) -> Pair:
