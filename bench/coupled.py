@@ -113,7 +113,7 @@ def codes(vocabulary: int, rank: int, closed: int, seed: int) -> Codes:
     inputs = torch.randn(vocabulary, rank, generator=source)
     inputs /= inputs.norm(dim=-1, keepdim=True)
     rival = torch.empty(closed, 1).uniform_(*RIVAL, generator=source)
-    outputs = torch.zeros_like(inputs)
+    outputs = FAINT * inputs.roll(1, 0)
     for weight in (torch.ones_like(rival), rival):
         ring = torch.randperm(closed, generator=source)
         outputs[ring.roll(-1)] += (weight * inputs[:closed])[ring]

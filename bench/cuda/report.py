@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 
 from bench.cuda.trial import Figure
 
-LOG = 3000  # characters of what a part said last that are kept
+LOG = 20_000  # characters of what a part said last that are kept
 
 
 @dataclass(frozen=True, slots=True)

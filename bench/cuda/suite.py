@@ -23,7 +23,9 @@ _UNREAD = re.compile(r"^ERROR (tests/\S+\.py)$", re.MULTILINE)
 
 
 def tests(trial: Trial) -> Iterator[Figure]:
-    """Counted line by line, so that those are known that ended before the time was up. All that pytest says goes to stderr."""
+    """Counted line by line, so that those are known that ended before the time was up. All that pytest says goes to stderr.
+
+    Raises SystemExit where pytest does not end with 0."""
     process = subprocess.Popen(
         [sys.executable, *COMMAND, *marked()], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -35,6 +37,8 @@ def tests(trial: Trial) -> Iterator[Figure]:
         yield Figure("the tests' time is up", 1, "", most=0)
     sys.stderr.write(said)
     yield from outcomes(said)
+    if process.returncode:
+        raise SystemExit(1)
 
 
 def marked() -> list[str]:

@@ -8,6 +8,8 @@ import math
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -92,6 +94,18 @@ def test_tests_are_counted_line_by_line() -> None:
     assert [figure.value for figure in found.values()] == [1, 1, 1, 1]
     assert found["tests failed"].note == "test_y" and found["tests failed"].reached is False
     assert found["files of tests that cannot be read"].note == "tests/unit/b.py"
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_failed_test_is_a_failed_part(status: int, rehearsed: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = f"print('tests/unit/a.py::test_x PASSED'); raise SystemExit({status})"
+    monkeypatch.setattr("bench.cuda.suite.COMMAND", ("-c", said))
+    found = []
+    with suppress(SystemExit) if status else nullcontext():
+        for figure in PARTS["tests"].measure(replace(rehearsed, until=time.perf_counter() + 30)):
+            found.append(figure)
+        assert not status
+    assert [figure.value for figure in found] == [0, 1, 0, 0]
 
 
 LATE = f"import time; print({json.dumps(json.dumps({'name': 'one', 'value': 2}))}, flush=True); print('{{', end='', flush=True); "
