@@ -81,9 +81,11 @@ class Plan:
     folder: Path  # with configuration and tokenizer
     config: PreTrainedConfig
     parameters: int
+    quantised: int = 0  # parameters that are kept in ``bits`` each
+    bits: int = 0
 
     def bytes(self, dtype: torch.dtype) -> int:
-        return needed(self.parameters, dtype)
+        return needed(self.parameters - self.quantised, dtype) + needed(self.quantised, torch.uint8) * self.bits // 8
 
 
 def plan(ref: ModelRef, progress: Progress) -> Plan:
@@ -97,7 +99,20 @@ def plan(ref: ModelRef, progress: Progress) -> Plan:
         with torch.device("meta"):
             empty: PreTrainedModel = build(config, trust_remote_code=False)
         check_class(empty, ref.name)
-        return Plan(pinned, folder, config, empty.num_parameters())
+        bits, tables = _bits(config), {empty.get_input_embeddings(), empty.get_output_embeddings()}
+        dense = sum(weight.numel() for table in tables if table is not None for weight in table.parameters())
+        total = empty.num_parameters()
+        return Plan(pinned, folder, config, total, total - min(dense, total) if bits else 0, bits)
+
+
+def _bits(config: PreTrainedConfig) -> int:
+    """Of a weight of the linear layers, where they stay quantised in memory (bitsandbytes, GPTQ, AWQ); 0: formats that may be widened
+    when they are loaded count in full."""
+    found: Any = getattr(config, "quantization_config", None) or {}
+    stored: dict[str, Any] = found if isinstance(found, dict) else found.to_dict()
+    if stored.get("quant_method") in ("gptq", "awq"):
+        return int(stored.get("bits", 4))
+    return 4 if stored.get("load_in_4bit") else 8 if stored.get("load_in_8bit") else 0
 
 
 def load(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ from torch import Tensor, nn
 
 from mars_core.decoder import is_fast
 from mars_core.models import ModelPool, Pair, custom_pair, loading
+from mars_core.models.pool import silent
 from mars_core.session import Session, run_config
-from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, Sampling
+from mars_core.types import DrafterConfig, ModelRef, PromptConfig, RuleConfig, Sampling
 from tests.checkpoints import tiny_checkpoint
 
 
@@ -78,3 +80,24 @@ def test_a_pair_is_loaded_without_onednn(dtype: str, tmp_path: Path, monkeypatch
     folder = str(tiny_checkpoint("llama", tmp_path))
     pair = ModelPool(device="cpu", dtype=dtype).get(custom_pair(folder, folder))
     assert is_fast(pair.target) and len(text(pair, "model", 1.0)) > 0
+
+
+@pytest.mark.parametrize(
+    ("stored", "bits"),
+    [
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, 4),
+        ({"quant_method": "bitsandbytes", "load_in_8bit": True, "load_in_4bit": False}, 8),
+        ({"quant_method": "gptq", "bits": 4}, 4),
+        ({"quant_method": "fp8"}, 32),
+    ],
+)
+def test_memory_is_planned_for_the_weights_as_they_are_kept(stored: Any, bits: int, tmp_path: Path) -> None:
+    """A checkpoint in 4 bits that fits is not refused for what it would take in full; embeddings are kept in full."""
+    folder = tiny_checkpoint("llama", tmp_path, hidden_size=256, intermediate_size=1024)
+    plain = loading.plan(ModelRef(str(folder)), silent)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "quantization_config": stored}))
+    found, wanted = loading.plan(ModelRef(str(folder)), silent), plain.bytes(torch.float32)
+    tables = 2 * 256 * config["vocab_size"] / plain.parameters
+    share = tables + (1 - tables) * bits / 32
+    assert found.bytes(torch.float32) == pytest.approx(share * wanted, rel=0.01)
