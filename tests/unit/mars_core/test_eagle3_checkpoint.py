@@ -22,6 +22,7 @@ from mars_core.models.source import WEIGHTS_FOLDER
 from mars_core.types import ModelRef
 from tests.checkpoints import VOCABULARY, tiny_checkpoint
 from tests.eagle_heads import FAMILIES, LLAMA3, Family, random_head, raw_config, save_head, stored, tiny_config
+from training.head_chain import finish, project
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 DRAFT = 40  # ids of a reduced draft vocabulary
@@ -65,9 +66,9 @@ def logits(head: Eagle3Head) -> Tensor:
     config = head.config
     taps = torch.randn(4, len(config.taps) * config.target_hidden_size, generator=generator)
     ids = torch.arange(3, 7)[None]
-    residual, q, k, v = head.read(ids, head.fuse(taps)[None], torch.arange(4)[None])
+    residual, q, k, v = project(head, ids, head.fuse(taps)[None], torch.arange(4)[None])
     attended = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-    hidden, drafted = head.finish(residual, attended)
+    hidden, drafted = finish(head, residual, attended)
     return torch.cat([hidden, drafted, head.target_ids(drafted.argmax(-1, keepdim=True))], -1)
 
 
