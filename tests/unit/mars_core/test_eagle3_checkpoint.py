@@ -46,8 +46,12 @@ def whole(target: PreTrainedModel) -> Eagle3Head:
     return random_head(tiny_config(target.config), target)
 
 
+def fetched(ref: ModelRef, target: PreTrainedModel) -> tuple[Eagle3Head, ModelRef]:
+    return load_eagle(plan_eagle(ref, target.config, "org/target", MESSAGES.append), target, MESSAGES.append)
+
+
 def load(folder: Path, target: PreTrainedModel) -> Eagle3Head:
-    return load_eagle(ModelRef(str(folder)), target, "org/target", MESSAGES.append)[0]
+    return fetched(ModelRef(str(folder)), target)[0]
 
 
 def refusal(folder: Path, target: PreTrainedModel) -> str:
@@ -89,7 +93,7 @@ def test_what_either_family_writes_is_loaded_bit_for_bit(
 ) -> None:
     inside = {"midlayer.self_attn.rotary_emb.inv_freq": torch.ones(4)}
     save_head(head, tmp_path, family, form=form, shards=shards, prefix=prefix, extra=inside)
-    loaded, ref = load_eagle(ModelRef(str(tmp_path)), target, "org/target", MESSAGES.append)
+    loaded, ref = fetched(ModelRef(str(tmp_path)), target)
     assert same(loaded, head)
     torch.testing.assert_close(logits(loaded), logits(head), rtol=1e-5, atol=1e-5)
     assert re.fullmatch(r"local:[0-9a-f]{12}", ref.revision or "")
@@ -427,7 +431,7 @@ def test_every_promised_target_takes_a_head(kind: str, head: Eagle3Head, tmp_pat
 
 def test_a_local_heads_revision_follows_its_content(head: Eagle3Head, target: PreTrainedModel, tmp_path: Path) -> None:
     def revision() -> str | None:
-        return load_eagle(ModelRef(str(tmp_path)), target, "org/target", MESSAGES.append)[1].revision
+        return fetched(ModelRef(str(tmp_path)), target)[1].revision
 
     save_head(head, tmp_path, form="bin")
     first = revision()
@@ -446,10 +450,10 @@ def test_a_cached_hub_head_is_loaded_offline_with_its_commit(
     (repository / "refs").mkdir(parents=True)
     (repository / "refs" / "main").write_text(COMMIT)
     save_head(head, repository / "snapshots" / COMMIT, form=form)
-    loaded, ref = load_eagle(ModelRef("org/head"), target, "org/target", MESSAGES.append)
+    loaded, ref = fetched(ModelRef("org/head"), target)
     assert ref == ModelRef("org/head", COMMIT) and same(loaded, head)
     with pytest.raises(ModelError, match="org/other is not completely on this machine"):
-        load_eagle(ModelRef("org/other"), target, "org/target", MESSAGES.append)
+        fetched(ModelRef("org/other"), target)
 
 
 def test_the_bundled_head_fits_the_bundled_target() -> None:
