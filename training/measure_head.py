@@ -20,8 +20,9 @@ from mars_core.eagle3.checkpoint import load_head
 from mars_core.eagle3.config import read_config
 from mars_core.eagle3.head import Eagle3Head
 from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
+from training.head_chain import unroll
 from training.tokenizer import split_document
-from training.train_head import greedy_answers, open_target, study, unroll
+from training.train_head import greedy_answers, open_target, study
 
 log = logging.getLogger(__name__)
 NEW_TOKENS = 160

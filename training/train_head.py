@@ -26,6 +26,7 @@ from mars_core.decoder import input_embedding
 from mars_core.demo.corpus import documents
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
+from training.head_chain import unroll
 from training.tokenizer import split_document
 from training.train import Recipe, Stage, encoded, optimise, pack
 
@@ -87,46 +88,6 @@ def build_head(target: LlamaForCausalLM, intermediate: int, seed: int) -> Eagle3
     head.lm_head.weight.data.copy_(table)
     head.norm.weight.data.copy_(target.model.norm.weight.data)
     return head
-
-
-def unroll(head: Eagle3Head, ids: Tensor, features: Tensor, anchors: Tensor, steps: int) -> list[Tensor]:
-    """Draft logits of each step: [B, N, D] from the target's features, then [B, R, D] with the head's own output fed back.
-
-    ids [B, N]: the token of each entry (the one after its features [B, N, taps · T]); anchors [B, R]: entries that a chain
-    continues, < N − steps + 1. Step s of anchor t reads token ids[t + s], at position t + s, and sees the entries of the
-    prefix up to t and those of its own chain, as drafting does.
-    """
-    positions = torch.arange(ids.shape[1], device=ids.device)[None]
-    residual, queries, keys, values = head.read(ids, head.fuse(features), positions)
-    attended = nn.functional.scaled_dot_product_attention(queries, keys, values, is_causal=True, enable_gqa=True)
-    hidden, logits = head.finish(residual, attended)
-    hidden = hidden.gather(1, anchors[..., None].expand(-1, -1, hidden.shape[-1]))
-    outputs, own_keys, own_values = [logits], list[Tensor](), list[Tensor]()
-    seen = positions[:, None] <= anchors[..., None]
-    for step in range(1, steps):
-        places = anchors + step
-        residual, queries, key, value = head.read(ids.gather(1, places), hidden, places)
-        own_keys.append(key)
-        own_values.append(value)
-        attended = _attend(queries, keys, values, seen, torch.stack(own_keys, -2), torch.stack(own_values, -2))
-        hidden, logits = head.finish(residual, attended)
-        outputs.append(logits)
-    return outputs
-
-
-def _attend(
-    queries: Tensor, keys: Tensor, values: Tensor, seen: Tensor, own_keys: Tensor, own_values: Tensor
-) -> Tensor:
-    """queries [B, heads, R, d] over keys [B, kv, N, d] where seen [B, R, N], and over own_keys [B, kv, R, s, d]."""
-    groups = queries.unflatten(1, (keys.shape[1], -1)) * queries.shape[-1] ** -0.5  # [B, kv, g, R, d]
-    prefix = (groups.flatten(2, 3) @ keys.transpose(-1, -2)).unflatten(2, groups.shape[2:4])  # [B, kv, g, R, N]
-    prefix = prefix.float().masked_fill(~seen[:, None, None], float("-inf"))
-    own = (groups[..., None, :] * own_keys[:, :, None]).sum(-1)  # [B, kv, g, R, s]
-    shares = torch.cat([prefix, own.float()], -1).softmax(-1).to(values.dtype)
-    length = keys.shape[2]
-    summed = (shares[..., :length].flatten(2, 3) @ values).unflatten(2, groups.shape[2:4])
-    output: Tensor = (summed + (shares[..., length:, None] * own_values[:, :, None]).sum(-2)).flatten(1, 2)
-    return output
 
 
 def chain_loss(

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from mars_core.demo.problems import Problem, practice, problem
 from mars_core.demo.stories import story
@@ -20,12 +20,10 @@ SYSTEM_PROMPTS = (
     "Solve the problem step by step.",
     "You are a patient teacher.",
 )
-_HELD_OUT_SEED = 20_260_120
-_HELD_OUT_COUNT = 600
+_HELD_OUT_SEED, _HELD_OUT_COUNT = 20_260_120, 600
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """One training text. ``request`` is empty for plain text that is continued without a chat template."""
 
     request: str

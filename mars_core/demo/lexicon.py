@@ -13,18 +13,16 @@ NAMES = {
     ),
 }  # fmt: skip
 PRONOUNS = {
-    "she": {"sub": "she", "obj": "her", "pos": "her", "self": "herself", "child": "girl"},
-    "he": {"sub": "he", "obj": "him", "pos": "his", "self": "himself", "child": "boy"},
+    "she": {"sub": "she", "obj": "her", "pos": "her", "child": "girl"},
+    "he": {"sub": "he", "obj": "him", "pos": "his", "child": "boy"},
 }
 
-# singular, plural
-COUNTABLE = (
-    ("apple", "apples"), ("pear", "pears"), ("marble", "marbles"), ("sticker", "stickers"), ("book", "books"),
-    ("shell", "shells"), ("button", "buttons"), ("pencil", "pencils"), ("coin", "coins"), ("cookie", "cookies"),
-    ("stamp", "stamps"), ("card", "cards"), ("stone", "stones"), ("flower", "flowers"), ("balloon", "balloons"),
-    ("egg", "eggs"), ("candle", "candles"), ("nut", "nuts"), ("plum", "plums"), ("ribbon", "ribbons"),
-    ("bead", "beads"), ("lemon", "lemons"), ("muffin", "muffins"), ("seed", "seeds"), ("toy car", "toy cars"),
+_THINGS = (
+    "apple", "pear", "marble", "sticker", "book", "shell", "button", "pencil", "coin", "cookie", "stamp", "card",
+    "stone", "flower", "balloon", "egg", "candle", "nut", "plum", "ribbon", "bead", "lemon", "muffin", "seed",
+    "toy car",
 )  # fmt: skip
+COUNTABLE = tuple((thing, f"{thing}s") for thing in _THINGS)  # singular, plural
 CONTAINERS = (
     ("box", "boxes"), ("bag", "bags"), ("basket", "baskets"), ("jar", "jars"), ("tray", "trays"), ("bowl", "bowls"),
     ("shelf", "shelves"), ("crate", "crates"),

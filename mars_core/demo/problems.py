@@ -6,16 +6,17 @@ A problem is a start and one to three changes of one quantity. All numbers stay 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from mars_core.demo import lexicon
 from mars_core.demo.wording import choose, sentence
 
 LIMIT = 100
+_Text = tuple[list[str], list[str], int]  # sentences of the question, sentences of the solution, answer
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """A question, its worked solution (ends in ``#### N``) and the number N."""
 
     question: str
@@ -23,75 +24,53 @@ class Problem:
     answer: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """One operation on the running quantity: how the question tells it and how the solution explains it."""
-
+class _Equation(NamedTuple):
+    a: int
     operator: str
-    told: tuple[str, ...]
-    explained: tuple[str, ...]
+    b: int
+
+    @property
+    def result(self) -> int:
+        a, b = self.a, self.b
+        return {"+": a + b, "-": a - b, "*": a * b, "/": a // b}[self.operator]
+
+    def __str__(self) -> str:
+        return f"{self.a} {self.operator} {self.b} = {self.result}"
 
 
-_CHANGES = (
-    _Change(
-        "+",
-        (
-            "[then|later|after that] {sub} [buys|gets|finds] {n} more.",
-            "{friend} gives {obj} {n} {things}.",
-            "{sub} [finds|collects|picks] {n} more {things} [at the {place}|in the {place}|on the way home].",
-            "[the next day|on Monday|in the evening], {sub} [gets|receives] {n} more {things} from {friend}.",
-            "{pos} [aunt|uncle|teacher] [brings|sends] {obj} another {n}.",
-        ),
-        (
-            "{name} [gets|receives] {n} more, [so|which makes] {equation}.",
-            "[adding|with] the {n} [new|extra] {things}, [we get|that is|it is] {equation}.",
-            "[then|now] {sub} has {n} more: {equation}.",
-            "[we add|add] {n}: {equation}.",
-        ),
-    ),
-    _Change(
-        "-",
-        (
-            "[then|later|after that] {sub} [gives|sells|hands] {n} [of them |]to {friend}.",
-            "{sub} loses {n} {things} [at the {place}|in the {place}|on the way home].",
-            "{friend} [takes|borrows] {n} of [them|the {things}].",
-            "[the next day|on Sunday|in the evening], {sub} [uses|gives away|sells] {n} {things}.",
-            "{n} of the {things} [are broken|are lost|go missing].",
-        ),
-        (
-            "{n} [are gone|go away|leave], [so|which leaves] {equation}.",
-            "[taking away|without] the {n} {things}, [we get|that is|it is] {equation}.",
-            "[then|now] {sub} has {n} fewer: {equation}.",
-            "[we subtract|subtract] {n}: {equation}.",
-        ),
-    ),
-    _Change(
-        "*",
-        (
-            "[then|later|by the end of the week] {sub} has {n} times as many.",
-            "[a friendly|a kind] [neighbor|shopkeeper] [makes it|turns that into] {n} times as many.",
-            "[after a month|after a good year], {pos} {things} are {n} times as many.",
-        ),
-        (
-            "{n} times as many [is|makes|means] {equation}.",
-            "[we multiply|multiply] by {n}: {equation}.",
-            "[that becomes|it grows to] {n} times as many, [so|which makes] {equation}.",
-        ),
-    ),
-    _Change(
-        "/",
-        (
-            "[then|later|in the end] {sub} [shares|divides|splits] them [equally|evenly] among {n} [friends|children|people], and keeps one share.",
-            "{sub} [puts|packs] them [equally|evenly] into {n} {containers} and keeps one {container}.",
-            "{sub} keeps one of {n} equal [parts|piles|groups] and gives the rest to {friend}.",
-        ),
-        (
-            "one of {n} [equal shares|equal parts|shares] [is|has|means] {equation}.",
-            "[we divide|divide] by {n}: {equation}.",
-            "[split|shared] {n} ways, [that is|it is|we get] {equation}.",
-        ),
-    ),
-)  # fmt: skip
+# Operator → sentences of the question, sentences of the solution.
+_CHANGES = {
+    "+": (("[then|later|after that] {sub} [buys|gets|finds] {n} more.",
+           "{friend} gives {obj} {n} {things}.",
+           "{sub} [finds|collects|picks] {n} more {things} [at the {place}|in the {place}|on the way home].",
+           "[the next day|on Monday|in the evening], {sub} [gets|receives] {n} more {things} from {friend}.",
+           "{pos} [aunt|uncle|teacher] [brings|sends] {obj} another {n}."),
+          ("{name} [gets|receives] {n} more, [so|which makes] {equation}.",
+           "[adding|with] the {n} [new|extra] {things}, [we get|that is|it is] {equation}.",
+           "[then|now] {sub} has {n} more: {equation}.",
+           "[we add|add] {n}: {equation}.")),
+    "-": (("[then|later|after that] {sub} [gives|sells|hands] {n} [of them |]to {friend}.",
+           "{sub} loses {n} {things} [at the {place}|in the {place}|on the way home].",
+           "{friend} [takes|borrows] {n} of [them|the {things}].",
+           "[the next day|on Sunday|in the evening], {sub} [uses|gives away|sells] {n} {things}.",
+           "{n} of the {things} [are broken|are lost|go missing]."),
+          ("{n} [are gone|go away|leave], [so|which leaves] {equation}.",
+           "[taking away|without] the {n} {things}, [we get|that is|it is] {equation}.",
+           "[then|now] {sub} has {n} fewer: {equation}.",
+           "[we subtract|subtract] {n}: {equation}.")),
+    "*": (("[then|later|by the end of the week] {sub} has {n} times as many.",
+           "[a friendly|a kind] [neighbor|shopkeeper] [makes it|turns that into] {n} times as many.",
+           "[after a month|after a good year], {pos} {things} are {n} times as many."),
+          ("{n} times as many [is|makes|means] {equation}.",
+           "[we multiply|multiply] by {n}: {equation}.",
+           "[that becomes|it grows to] {n} times as many, [so|which makes] {equation}.")),
+    "/": (("[then|later|in the end] {sub} [shares|divides|splits] them [equally|evenly] among {n} [friends|children|people], and keeps one share.",
+           "{sub} [puts|packs] them [equally|evenly] into {n} {containers} and keeps one {container}.",
+           "{sub} keeps one of {n} equal [parts|piles|groups] and gives the rest to {friend}."),
+          ("one of {n} [equal shares|equal parts|shares] [is|has|means] {equation}.",
+           "[we divide|divide] by {n}: {equation}.",
+           "[split|shared] {n} ways, [that is|it is|we get] {equation}.")),
+}  # fmt: skip
 _STARTS = (
     "{name} has {n} {things}.",
     "{name} [buys|collects|finds|picks] {n} {things} [at the {place}|in the {place}|with {friend}].",
@@ -152,102 +131,79 @@ _RESULTS = (
     "[that makes|it is] {n}.",
     "so [it is|we get] {n}.",
 )
-_DRILLS = (
-    "[what is|compute|find|how much is] {sum}[?|]",
-    "[please |][solve|calculate] {sum}.",
-    "{sum} = ?",
-)
+_DRILLS = ("[what is|compute|find|how much is] {sum}[?|]", "[please |][solve|calculate] {sum}.", "{sum} = ?")
 
 
 def practice(rng: random.Random) -> str:
     """A sheet of twelve equations: much arithmetic in few tokens."""
-    return " ".join(
-        f"{_equation(a, operator, b, result)}." for operator, a, b, result in (_sum(rng) for _ in range(12))
-    )
+    return " ".join(f"{_random_equation(rng)}." for _ in range(12))
 
 
 def problem(rng: random.Random) -> Problem:
     """One problem: a chain of one to three changes, a comparison of two numbers, or a bare sum."""
     kind = rng.choices((_chain, _comparison, _drill), weights=(0.6, 0.28, 0.12))[0]
-    return kind(rng)
+    question, solution, answer = kind(rng)
+    return Problem(" ".join(question), f"{' '.join(solution)}\n#### {answer}", answer)
 
 
-def _chain(rng: random.Random) -> Problem:
+def _chain(rng: random.Random) -> _Text:
     slots = _cast(rng)
     question, solution, value = _start(rng, slots)
     for _ in range(rng.choices((1, 2, 3), weights=(4, 4, 2))[0] - (" = " in solution[0])):
-        change = rng.choice([c for c in _CHANGES if _operands(c.operator, value)])
-        number = rng.choice(_operands(change.operator, value))
-        result = _apply(change.operator, value, number)
-        here = slots | {"n": number, "equation": _equation(value, change.operator, number, result)}
-        question.append(sentence(rng, change.told, here))
-        solution.append(sentence(rng, change.explained, here))
-        value = result
+        operator = rng.choice([operator for operator in _CHANGES if _operands(operator, value)])
+        equation = _Equation(value, operator, rng.choice(_operands(operator, value)))
+        here = slots | {"n": equation.b, "equation": equation}
+        for text, templates in zip((question, solution), _CHANGES[operator], strict=True):
+            text.append(sentence(rng, templates, here))
+        value = equation.result
     question.append(sentence(rng, _QUESTIONS, slots))
     solution.append(sentence(rng, _CONCLUSIONS, slots | {"n": value}))
     if " = " not in solution[0] and rng.random() < 0.4:
         del solution[0]
-    return _finish(question, solution, value)
+    return question, solution, value
 
 
-def _start(rng: random.Random, slots: dict[str, object]) -> tuple[list[str], list[str], int]:
+def _start(rng: random.Random, slots: dict[str, object]) -> _Text:
     if rng.random() < 0.3:
-        a, b = rng.randint(2, 10), rng.randint(2, 10)
-        here = slots | {"a": a, "b": b, "equation": _equation(a, "*", b, a * b)}
-        return [sentence(rng, _GROUP_STARTS, here)], [sentence(rng, _GROUP_EXPLAINED, here)], a * b
+        equation = _Equation(rng.randint(2, 10), "*", rng.randint(2, 10))
+        here = slots | {"a": equation.a, "b": equation.b, "equation": equation}
+        return [sentence(rng, _GROUP_STARTS, here)], [sentence(rng, _GROUP_EXPLAINED, here)], equation.result
     value = rng.randint(2, 80)
     here = slots | {"n": value}
     return [sentence(rng, _STARTS, here)], [sentence(rng, _START_EXPLAINED, here)], value
 
 
-def _comparison(rng: random.Random) -> Problem:
-    operator, a, b, result = _sum(rng)
-    slots = _cast(rng) | {"a": a, "b": b, "n": result, "equation": _equation(a, operator, b, result)}
+def _comparison(rng: random.Random) -> _Text:
+    equation = _random_equation(rng)
+    a, operator, b = equation
+    slots = _cast(rng) | {"a": a, "b": b, "n": equation.result, "equation": equation}
     question = sentence(rng, _COMPARISONS[operator], slots).replace(". how", ". How")
-    steps = [sentence(rng, _COMPARED[operator], slots), sentence(rng, _RESULTS, slots)]
-    return _finish([question], steps, result)
+    return [question], [sentence(rng, _COMPARED[operator], slots), sentence(rng, _RESULTS, slots)], equation.result
 
 
-def _drill(rng: random.Random) -> Problem:
-    operator, a, b, result = _sum(rng)
-    question = sentence(rng, _DRILLS, {"sum": f"{a} {operator} {b}"})
-    steps = [
-        _equation(a, operator, b, result) + ".",
-        *([] if rng.random() < 0.6 else [sentence(rng, _RESULTS, {"n": result})]),
-    ]
-    return _finish([question], steps, result)
+def _drill(rng: random.Random) -> _Text:
+    equation = _random_equation(rng)
+    question = sentence(rng, _DRILLS, {"sum": str(equation).partition(" =")[0]})
+    result = [] if rng.random() < 0.6 else [sentence(rng, _RESULTS, {"n": equation.result})]
+    return [question], [f"{equation}.", *result], equation.result
 
 
-def _sum(rng: random.Random) -> tuple[str, int, int, int]:
+def _random_equation(rng: random.Random) -> _Equation:
     operator = rng.choice("+-*/")
     while True:
         a = rng.randint(2, 10) if operator == "*" else rng.randint(2, 98)
         if operands := _operands(operator, a):
-            b = rng.choice(operands)
-            return operator, a, b, _apply(operator, a, b)
+            return _Equation(a, operator, rng.choice(operands))
 
 
-def _operands(operator: str, value: int) -> range | list[int]:
+def _operands(operator: str, value: int) -> Sequence[int]:
     """The second operands that keep the result within 0..LIMIT."""
-    if operator == "+":
-        return range(2, LIMIT - value + 1)
-    if operator == "-":
-        return range(1, value - 1)
-    if operator == "*":
-        return [n for n in range(2, 11) if value in range(2, 13) and value * n <= LIMIT]
-    return [n for n in range(2, 11) if value % n == 0 and value > n]
-
-
-def _apply(operator: str, value: int, number: int) -> int:
-    return {"+": value + number, "-": value - number, "*": value * number, "/": value // number}[operator]
-
-
-def _equation(value: int, operator: str, number: int, result: int) -> str:
-    return f"{value} {operator} {number} = {result}"
-
-
-def _finish(question: list[str], solution: list[str], answer: int) -> Problem:
-    return Problem(" ".join(question), f"{' '.join(solution)}\n#### {answer}", answer)
+    return {
+        "+": range(2, LIMIT - value + 1),
+        "-": range(1, value - 1),
+        "*": [n for n in range(2, 11) if 2 <= value <= 12 and value * n <= LIMIT],
+        "/": [n for n in range(2, 11) if value % n == 0 and value > n],
+    }[operator]
 
 
 def _cast(rng: random.Random) -> dict[str, object]:
@@ -256,9 +212,7 @@ def _cast(rng: random.Random) -> dict[str, object]:
     friend = rng.choice([n for n in lexicon.NAMES[other] if n != name])
     thing, things = rng.choice(lexicon.COUNTABLE)
     container, containers = rng.choice(lexicon.CONTAINERS)
-    pronouns = lexicon.PRONOUNS[gender]
     return {
         "name": name, "friend": friend, "thing": thing, "things": things, "container": container,
-        "containers": containers, "place": choose(rng, lexicon.PLACES, "place"),
-        "sub": pronouns["sub"], "obj": pronouns["obj"], "pos": pronouns["pos"],
+        "containers": containers, "place": choose(rng, lexicon.PLACES, "place"), **lexicon.PRONOUNS[gender],
     }  # fmt: skip

@@ -102,26 +102,18 @@ _ENDINGS = (
     "and they [lived happily|stayed friends] [ever after|for many years].",
     "[since then|from that day on], {name} [never|always] [forgot|remembered] [the {friend}|that day].",
 )
-PLOTS = (_LOST, _STORM, _STRANGER, _CONTEST, _BUILDING)
+_PLOTS = (_LOST, _STORM, _STRANGER, _CONTEST, _BUILDING)
 
 
 def story(rng: random.Random) -> tuple[str, str]:
     """A request and the story that answers it."""
     slots = _cast(rng)
     opening = sentence(rng, _OPENINGS, slots)
-    parts = [opening, *_habits(rng, slots)]
-    for beat in rng.choice(PLOTS):
-        parts.append(sentence(rng, beat, slots))
-    parts += [sentence(rng, _ENDINGS, slots)]
+    habits = rng.sample(_HABITS, rng.choice((0, 1, 1, 2)))
+    parts = [sentence(rng, (form,), slots) for form in habits]
+    parts += [sentence(rng, beat, slots) for beat in (*rng.choice(_PLOTS), _ENDINGS)]
     request = sentence(rng, _PROMPTS, slots | {"opening": opening})
-    if opening in request:
-        parts = parts[1:]
-    return request, " ".join(parts)
-
-
-def _habits(rng: random.Random, slots: dict[str, str]) -> list[str]:
-    count = rng.choice((0, 1, 1, 2))
-    return [sentence(rng, (form,), slots) for form in rng.sample(_HABITS, count)]
+    return request, " ".join(parts if opening in request else [opening, *parts])
 
 
 def _cast(rng: random.Random) -> dict[str, str]:
@@ -132,12 +124,8 @@ def _cast(rng: random.Random) -> dict[str, str]:
     thing, thing2 = rng.sample(lexicon.TREASURES, 2)
     hiding, hiding2 = rng.sample(lexicon.HIDING_PLACES, 2)
     return {
-        "name": rng.choice(lexicon.NAMES[gender]),
-        "who": pronouns["child"] if hero_is_child else other,
-        "trait": rng.choice(lexicon.TRAITS),
-        "place": rng.choice(lexicon.PLACES),
-        "food": rng.choice(lexicon.FOODS),
-        "friend": friend, "thing": thing, "thing2": thing2, "hiding": hiding, "hiding2": hiding2,
-        "sub": pronouns["sub"], "obj": pronouns["obj"], "pos": pronouns["pos"],
+        "name": rng.choice(lexicon.NAMES[gender]), "who": pronouns["child"] if hero_is_child else other,
+        "trait": rng.choice(lexicon.TRAITS), "place": rng.choice(lexicon.PLACES), "food": rng.choice(lexicon.FOODS),
+        "friend": friend, "thing": thing, "thing2": thing2, "hiding": hiding, "hiding2": hiding2, **pronouns,
         "Sub": pronouns["sub"].capitalize(), "Pos": pronouns["pos"].capitalize(),
     }  # fmt: skip

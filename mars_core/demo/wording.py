@@ -22,15 +22,11 @@ def choose(rng: random.Random, options: Sequence[str], key: str) -> str:
     return rng.choices(options, weights=[skew**rank for rank in range(len(options))])[0]
 
 
-def spell(rng: random.Random, template: str, slots: Mapping[str, object]) -> str:
-    """Resolves the alternatives from the inside out, then fills the slots."""
-    while match := _INNERMOST.search(template):
-        group = match.group(1)
-        template = template[: match.start()] + choose(rng, group.split("|"), group) + template[match.end() :]
-    return _ARTICLE.sub(r"\1n \2", template.format(**slots))
-
-
 def sentence(rng: random.Random, templates: Sequence[str], slots: Mapping[str, object]) -> str:
-    """One of the templates, spelled, with a capital first letter."""
-    text = spell(rng, choose(rng, templates, templates[0]), slots)
+    """One of the templates: alternatives chosen from the inside out, slots filled, a capital first letter."""
+    text = choose(rng, templates, templates[0])
+    while match := _INNERMOST.search(text):
+        group = match.group(1)
+        text = text[: match.start()] + choose(rng, group.split("|"), group) + text[match.end() :]
+    text = _ARTICLE.sub(r"\1n \2", text.format(**slots))
     return text[0].upper() + text[1:]

@@ -1,23 +1,28 @@
 """An EAGLE-3 head from its files, in the tensor names of both families; what it lacks by design comes from the target.
 
-Every tensor is looked at before the head is built: unknown, missing, misshapen and non-finite ones are refused by name.
+Every tensor is looked at before the head is built: unknown, missing, misshapen and non-finite ones are refused by name. A pickle is
+read as tensors only (``weights_only=True``), which runs no code of the file; whole models are not read from pickles anywhere in this
+program, but the first EAGLE-3 heads were published as nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import pickle
+import zipfile
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import cast
+from typing import Any, NamedTuple, cast
 
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
-from mars_core.eagle3 import tensors  # a module, not its names: see mars_core.models.eagle
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models.errors import ModelError
+from mars_core.models.source import weight_files
 
 _LAYER = ("midlayer.", "layers.0.")  # EAGLE's and speculators' names for the only layer
 _OLD_NAMES = {"aux_norm_low.weight": "fc_norm.0.weight", "aux_norm_mid.weight": "fc_norm.1.weight",
@@ -31,12 +36,12 @@ def load_head(folder: Path, config: HeadConfig, target: PreTrainedModel, name: s
     """The head in ``folder``, in evaluation mode, on the device of ``target``'s embedding and in its dtype.
 
     An absent input embedding is ``target``'s own module; so is the output embedding, where the vocabularies are the same.
-    ``name`` is for messages (the folder's, if empty). Raises ModelError.
+    ``name`` is for messages (the folder's, if empty). Raises ModelError, and what reading a damaged file raises.
     """
     name = name or str(folder)
     with torch.device("meta"):
         head = Eagle3Head(config)
-    weights = _Weights(_placed(tensors.read_tensors(tensors.weight_files(folder, name), name), head, name), name)
+    weights = _Weights(_placed(_read(weight_files(folder, name, pickles=True), name), head, name), name)
     weights.check(head, config)
     offsets = _offsets(weights, config)
     table = cast(nn.Embedding, target.get_input_embeddings())
@@ -47,22 +52,50 @@ def load_head(folder: Path, config: HeadConfig, target: PreTrainedModel, name: s
             "or dtype."
         )
     _borrow(head, weights, target, table)
-    own = weights.places.keys() - {_OFFSETS, _MARKS}
-    state = {place: weights.converted(place, device, dtype) for place in sorted(own)}
-    state |= _zero_biases(head, state, device, dtype)
+    empty = head.state_dict()
+    state = {
+        place: weights.converted(place, device, dtype) for place in sorted(weights.places.keys() - {_OFFSETS, _MARKS})
+    }
+    absent = (place for place in empty if place.endswith(_BIASES) and place not in state)
+    state |= {place: torch.zeros(empty[place].shape, device=device, dtype=dtype) for place in absent}
     head.load_state_dict({**state, _OFFSETS: offsets.to(device)}, strict=False, assign=True)
-    if _OUTPUT not in weights.places and _EMBEDDING in weights.places and config.layer.tie_word_embeddings:
+    if _OUTPUT not in state and _EMBEDDING in state and config.layer.tie_word_embeddings:
         head.lm_head.weight = head.embed_tokens.weight
     head.rotary = LlamaRotaryEmbedding(config.layer).to(device)  # its frequencies are float32 in every dtype
     return head.eval().requires_grad_(False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Weights:
+def _read(files: Iterable[Path], name: str) -> dict[str, Tensor]:
+    """All tensors on the CPU by name; pickles are not copied into memory where they can be mapped."""
+    tensors: dict[str, Tensor] = {}
+    for path in files:
+        part = load_file(path) if path.suffix == ".safetensors" else _unpickled(path, name)
+        if twice := sorted(tensors.keys() & part.keys()):
+            raise ModelError(
+                f"The weights of {name} hold {twice[0]} twice ({path.name} is the second file with it): keep the files of "
+                "one save only."
+            )
+        tensors.update(part)
+    return tensors
+
+
+def _unpickled(path: Path, name: str) -> dict[str, Tensor]:
+    loaded: Any = None
+    with suppress(pickle.UnpicklingError, EOFError):
+        loaded = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+    if isinstance(loaded, Mapping) and all(isinstance(k, str) and isinstance(v, Tensor) for k, v in loaded.items()):
+        return dict(loaded)
+    raise ModelError(
+        f"{path.name} of {name} is damaged or holds more than named tensors, which could run code, so it was not opened: "
+        "have the weights saved as safetensors."
+    )
+
+
+class _Weights(NamedTuple):
     """Tensors by their place in the head's state, and t2d, each with the name that it has in the file."""
 
     places: Mapping[str, tuple[str, Tensor]]
-    name: str
+    name: str  # of the head
 
     def get(self, place: str) -> Tensor | None:
         return self.places[place][1] if place in self.places else None
@@ -70,34 +103,33 @@ class _Weights:
     def check(self, head: Eagle3Head, config: HeadConfig) -> None:
         """Refuses what is missing, has another shape, or is not plain numbers."""
         wanted = {place: list(tensor.shape) for place, tensor in head.state_dict().items()}
-        sizes = (config.draft_vocabulary, config.target_vocabulary)
         for place, shape in {**wanted, _MARKS: [config.target_vocabulary]}.items():
-            tensor = self.get(place)
-            if tensor is not None:
-                self._check_form(place, tensor, shape)
+            if place in self.places:
+                self._check_form(place, shape)
             elif place in (_OUTPUT, _OFFSETS):
-                if sizes[0] != sizes[1]:
+                if config.draft_vocabulary != config.target_vocabulary:
                     raise self.refusal(
-                        f"lack {place} for a draft vocabulary of {sizes[0]} ids, the target's being {sizes[1]}"
+                        f"lack {place} for a draft vocabulary of {config.draft_vocabulary} ids, the target's being "
+                        f"{config.target_vocabulary}"
                     )
             elif place not in (_EMBEDDING, _MARKS) and not place.endswith(_BIASES):
                 raise self.refusal(f"lack {_aliases(place)[0]} {shape}")
 
-    def _check_form(self, place: str, tensor: Tensor, shape: list[int]) -> None:
-        said = self.places[place][0]
+    def _check_form(self, place: str, shape: list[int]) -> None:
+        name, tensor = self.places[place]
         if list(tensor.shape) != shape:
-            raise self.refusal(f"have {said} of the shape {list(tensor.shape)}, not {shape}")
+            raise self.refusal(f"have {name} of the shape {list(tensor.shape)}, not {shape}")
         if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_complex():
-            raise self.refusal(f"have {said} in a form that is not plain numbers")
+            raise self.refusal(f"have {name} in a form that is not plain numbers")
         if place not in (_OFFSETS, _MARKS) and not tensor.is_floating_point():
-            raise self.refusal(f"have {said} as {tensor.dtype}, not as floating point numbers")
+            raise self.refusal(f"have {name} as {tensor.dtype}, not as floating point numbers")
 
     def converted(self, place: str, device: torch.device, dtype: torch.dtype) -> Tensor:
         """A copy, since the file may be mapped."""
-        said, stored = self.places[place]
+        name, stored = self.places[place]
         tensor = stored.detach().to(device, dtype, copy=True).contiguous()
         if not torch.isfinite(tensor).all():
-            raise self.refusal(f"have values in {said} that are not finite as {dtype}")
+            raise self.refusal(f"have values in {name} that are not finite as {dtype}")
         return tensor
 
     def refusal(self, reason: str) -> ModelError:
@@ -112,21 +144,21 @@ def _placed(found: Mapping[str, Tensor], head: Eagle3Head, name: str) -> dict[st
     known = {alias: place for place in head.state_dict() for alias in _aliases(place)}
     known |= {_MARKS: _MARKS, **{old: new for old, new in _OLD_NAMES.items() if new in known}}
     placed: dict[str, tuple[str, Tensor]] = {}
-    for said, tensor in found.items():
-        plain = said.removeprefix("model.")
+    for alias, tensor in found.items():
+        plain = alias.removeprefix("model.")
         if plain.rpartition(".")[2] == "inv_freq":
             continue  # rotary frequencies, which follow from the configuration
         place = known.get(plain)
         if place is None:
             raise ModelError(
-                f"The weights of {name} have a tensor {said} {list(tensor.shape)}, which no EAGLE-3 head described by its "
+                f"The weights of {name} have a tensor {alias} {list(tensor.shape)}, which no EAGLE-3 head described by its "
                 "config.json has: choose another head, or correct config.json."
             )
         if place in placed:
             raise ModelError(
-                f"The weights of {name} have {said} and {placed[place][0]}, which mean the same: keep one of them."
+                f"The weights of {name} have {alias} and {placed[place][0]}, which mean the same: keep one of them."
             )
-        placed[place] = (said, tensor)
+        placed[place] = (alias, tensor)
     return placed
 
 
@@ -144,42 +176,31 @@ def _offsets(weights: _Weights, config: HeadConfig) -> Tensor:
     """d2t [D], checked: every draft id stands for one id of the target's, no two for the same, and t2d marks just these."""
     stored = weights.get(_OFFSETS)
     if stored is None:
-        offsets = torch.zeros(config.draft_vocabulary, dtype=torch.long)
-    elif stored.is_floating_point() or stored.dtype == torch.bool:
+        stored = torch.zeros(config.draft_vocabulary, dtype=torch.long)
+    if stored.is_floating_point() or stored.dtype == torch.bool:
         raise weights.refusal(f"have d2t as {stored.dtype}, not as whole numbers")
-    else:
-        offsets = stored.to(torch.long, copy=True)
-    ids = torch.arange(config.draft_vocabulary) + offsets
-    outside = ((ids < 0) | (ids >= config.target_vocabulary)).nonzero().flatten()
-    if len(outside):
-        draft = int(outside[0])
-        raise weights.refusal(
-            f"have in d2t, for draft id {draft}, the target's id {int(ids[draft])}, not one of 0 to "
-            f"{config.target_vocabulary - 1}"
-        )
-    first = torch.full((config.target_vocabulary,), len(ids)).scatter_reduce(0, ids, torch.arange(len(ids)), "amin")
-    repeated = (first[ids] != torch.arange(len(ids))).nonzero().flatten()
-    if len(repeated):
-        draft = int(repeated[0])
-        raise weights.refusal(
-            f"have in d2t the target's id {int(ids[draft])} for draft ids {int(first[ids[draft]])} and {draft}, not for one"
-        )
+    offsets = stored.to(torch.long, copy=True)
+    draft_ids: dict[int, int] = {}  # by the target's id
+    for draft, index in enumerate((torch.arange(config.draft_vocabulary) + offsets).tolist()):
+        if not 0 <= index < config.target_vocabulary:
+            raise weights.refusal(
+                f"have in d2t, for draft id {draft}, the target's id {index}, not one of 0 to {config.target_vocabulary - 1}"
+            )
+        if index in draft_ids:
+            raise weights.refusal(
+                f"have in d2t the target's id {index} for draft ids {draft_ids[index]} and {draft}, not for one"
+            )
+        draft_ids[index] = draft
     marks = weights.get(_MARKS)
-    if marks is not None:
-        _check_marks(weights, marks != 0, ids)
+    if marks is None:
+        return offsets
+    marked = set((marks != 0).nonzero().flatten().tolist())
+    if len(marked) != len(draft_ids):
+        raise weights.refusal(f"have in t2d {len(marked)} ids of the target, but in d2t {len(draft_ids)}")
+    for index, draft in draft_ids.items():
+        if index not in marked:
+            raise weights.refusal(f"have in d2t the target's id {index} for draft id {draft}, but t2d does not mark it")
     return offsets
-
-
-def _check_marks(weights: _Weights, marks: Tensor, ids: Tensor) -> None:
-    """``marks`` [V] against the target's ids [D] that d2t gives."""
-    if int(marks.sum()) != len(ids):
-        raise weights.refusal(f"have in t2d {int(marks.sum())} ids of the target, but in d2t {len(ids)}")
-    unmarked = (~marks[ids]).nonzero().flatten()
-    if len(unmarked):
-        draft = int(unmarked[0])
-        raise weights.refusal(
-            f"have in d2t the target's id {int(ids[draft])} for draft id {draft}, but t2d does not mark it"
-        )
 
 
 def _borrow(head: Eagle3Head, weights: _Weights, target: PreTrainedModel, table: nn.Embedding) -> None:
@@ -197,11 +218,3 @@ def _borrow(head: Eagle3Head, weights: _Weights, target: PreTrainedModel, table:
     if not isinstance(output, nn.Linear) or tuple(output.weight.shape) != wanted:
         raise weights.refusal(f"lack {_OUTPUT} {list(wanted)}, and the target has none of this shape to lend")
     head.lm_head = output
-
-
-def _zero_biases(
-    head: Eagle3Head, state: Mapping[str, Tensor], device: torch.device, dtype: torch.dtype
-) -> dict[str, Tensor]:
-    """Biases that the file leaves out."""
-    absent = (place for place in head.state_dict() if place.endswith("_proj.bias") and place not in state)
-    return {place: torch.zeros(head.state_dict()[place].shape, device=device, dtype=dtype) for place in absent}

@@ -6,9 +6,9 @@ Where the programs that write and serve heads disagree, the comment at the key s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
@@ -35,25 +35,35 @@ def read_config(raw: Mapping[str, Any], target: PreTrainedConfig, name: str, tar
     The names are for messages. A verifier of another name but of the same sizes is accepted: folders are renamed.
     """
     text = target.get_text_config(decoder=True)
+    width, vocabulary = int(text.hidden_size), int(text.vocab_size)
     speculators = "speculators_model_type" in raw or "transformer_layer_config" in raw
     file = _Keys(raw, name)
     head = _Keys({**raw, **file.mapping("eagle_config")}, name)
     layer = _Keys(file.mapping("transformer_layer_config"), name) if speculators else head
     qk_norm = _check_kind(head, layer, speculators)
     _check_window(layer, text)
-    fits = _Fit(name, target_name, file.mapping("speculators_config"))
-    vocabulary, width = int(text.vocab_size), layer.whole("hidden_size")
-    read = "target_hidden_size" if head.get("target_hidden_size") is not None else "hidden_size"
-    fits.same(f"{read} of the target", head.whole("target_hidden_size", width), int(text.hidden_size))
-    said = head.whole("target_vocab_size", layer.whole("vocab_size", vocabulary))
-    if not (speculators and said == _PLACEHOLDER_VOCABULARY):
-        fits.same("vocab_size", said, vocabulary)
+    verifier = file.mapping("speculators_config").get("verifier")
+    made_for = verifier.get("name_or_path") if isinstance(verifier, Mapping) else None
+
+    def misfit(key: str, value: int, limit: str) -> ModelError:
+        return ModelError(
+            f"The EAGLE-3 head {name}{f' (made for {made_for})' if made_for else ''} expects {key} {value}, but {target_name} "
+            f"has {limit}: choose the head that was trained for {target_name}."
+        )
+
+    read = "hidden_size" if head.get("target_hidden_size") is None else "target_hidden_size"
+    read_width = head.whole("target_hidden_size", layer.whole("hidden_size"))
+    if read_width != width:
+        raise misfit(f"{read} of the target", read_width, str(width))
+    tokens = head.whole("target_vocab_size", layer.whole("vocab_size", vocabulary))
+    if tokens != vocabulary and not (speculators and tokens == _PLACEHOLDER_VOCABULARY):
+        raise misfit("vocab_size", tokens, str(vocabulary))
     draft = head.whole("draft_vocab_size", vocabulary)
     if draft > vocabulary:
-        raise fits.refusal("draft_vocab_size", draft, f"{vocabulary} tokens")
+        raise misfit("draft_vocab_size", draft, f"{vocabulary} tokens")
     return HeadConfig(
         layer=_layer(layer, vocabulary),
-        target_hidden_size=int(text.hidden_size),
+        target_hidden_size=width,
         target_vocabulary=vocabulary,
         draft_vocabulary=draft,
         taps=_taps(head, int(text.num_hidden_layers), target_name),
@@ -65,38 +75,41 @@ def read_config(raw: Mapping[str, Any], target: PreTrainedConfig, name: str, tar
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Keys:
-    """Values of a JSON object, checked for their kind; null is as good as absent."""
+class _Keys(NamedTuple):
+    """Values of a JSON object, checked for their type; null is as good as absent."""
 
     values: Mapping[str, Any]
-    name: str
+    name: str  # of the head
 
     def get(self, key: str) -> Any:
         return self.values.get(key)
 
     def whole(self, key: str, default: int | None = None) -> int:
-        value = self._present(key, default)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise self.refusal(key, "a whole number above 0 is needed")
+        value: int = self._checked(key, default, (int,), "a whole number above 0")
         return value
 
     def number(self, key: str, default: float) -> float:
-        value = self._present(key, default)
-        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < float("inf"):
-            raise self.refusal(key, "a number above 0 is needed")
-        return float(value)
+        return float(self._checked(key, default, (int, float), "a number above 0"))
 
     def flag(self, key: str) -> bool:
-        value = self._present(key, False)
-        if not isinstance(value, bool):
-            raise self.refusal(key, "true or false is needed")
-        return value
+        return bool(self._checked(key, False, (bool,), "true or false"))
 
     def mapping(self, key: str) -> Mapping[str, Any]:
-        value = self._present(key, {})
-        if not isinstance(value, Mapping):
-            raise self.refusal(key, "an object is needed")
+        value: Mapping[str, Any] = self._checked(key, {}, (dict,), "an object")
+        return value
+
+    def _checked(self, key: str, default: Any, types: tuple[type, ...], needed: str) -> Any:
+        """Of exactly one of ``types``; numbers are positive and finite."""
+        value = self.get(key)
+        if value is None and default is None:
+            raise ModelError(
+                f"config.json of {self.name} has no {key}, so it does not describe an EAGLE-3 head: give the folder of "
+                "one, with its own config.json."
+            )
+        if value is None:
+            return default
+        if type(value) not in types or (int in types and not 0 < value < math.inf):
+            raise self.refusal(key, f"{needed} is needed")
         return value
 
     def refusal(self, key: str, needed: str) -> ModelError:
@@ -104,37 +117,6 @@ class _Keys:
         return ModelError(
             f"config.json of the EAGLE-3 head {self.name} has {key} {value if len(value) <= 80 else value[:79] + '…'}, "
             f"but {needed}: choose another head, or correct the file."
-        )
-
-    def _present(self, key: str, default: Any) -> Any:
-        value = self.get(key)
-        if value is None and default is None:
-            raise ModelError(
-                f"config.json of {self.name} has no {key}, so it does not describe an EAGLE-3 head: give the folder of "
-                "one, with its own config.json."
-            )
-        return default if value is None else value
-
-
-@dataclass(frozen=True, slots=True)
-class _Fit:
-    """Compares sizes of head and target."""
-
-    name: str
-    target_name: str
-    origin: Mapping[str, Any]  # speculators_config
-
-    def same(self, key: str, ours: int, target: int) -> None:
-        if ours != target:
-            raise self.refusal(key, ours, str(target))
-
-    def refusal(self, key: str, ours: int, target: str) -> ModelError:
-        verifier = self.origin.get("verifier")
-        made_for = verifier.get("name_or_path") if isinstance(verifier, Mapping) else None
-        origin = f" (made for {made_for})" if made_for else ""
-        return ModelError(
-            f"The EAGLE-3 head {self.name}{origin} expects {key} {ours}, but {self.target_name} has {target}: choose the "
-            f"head that was trained for {self.target_name}."
         )
 
 
@@ -174,7 +156,7 @@ def _taps(head: _Keys, layers: int, target_name: str) -> tuple[int, ...]:
     key = "eagle_aux_hidden_state_layer_ids"
     default = (2, layers // 2, layers - 3)
     ids = default if head.get(key) in (None, []) else head.get(key)
-    if not isinstance(ids, list | tuple) or not all(isinstance(i, int) and not isinstance(i, bool) for i in ids):
+    if not isinstance(ids, list | tuple) or {*map(type, ids)} != {int}:
         raise head.refusal(key, "a list of layer numbers is needed")
     if list(ids) == [i - 1 for i in default]:
         ids = default
@@ -200,27 +182,16 @@ def _layer(keys: _Keys, vocabulary: int) -> LlamaConfig:
     activation = keys.get("hidden_act") or "silu"
     if not isinstance(activation, str) or activation not in ACT2FN:
         raise keys.refusal("hidden_act", "an activation that transformers knows is needed")
-    rotary = _rotary(keys)
+    values: dict[str, Any] = {
+        "vocab_size": vocabulary, "hidden_size": width, "intermediate_size": keys.whole("intermediate_size"),
+        "num_hidden_layers": 1, "num_attention_heads": heads, "num_key_value_heads": groups, "head_dim": head_dim,
+        "hidden_act": activation, "max_position_embeddings": keys.whole("max_position_embeddings", 2048),
+        "rms_norm_eps": keys.number("rms_norm_eps", 1e-6), "rope_parameters": _rotary(keys),
+        **{flag: keys.flag(flag) for flag in ("attention_bias", "mlp_bias", "tie_word_embeddings")},
+    }  # fmt: skip
     try:
-        layer = LlamaConfig(
-            vocab_size=vocabulary,
-            hidden_size=width,
-            intermediate_size=keys.whole("intermediate_size"),
-            num_hidden_layers=1,
-            num_attention_heads=heads,
-            num_key_value_heads=groups,
-            head_dim=head_dim,
-            hidden_act=activation,
-            max_position_embeddings=keys.whole("max_position_embeddings", 2048),
-            rms_norm_eps=keys.number("rms_norm_eps", 1e-6),
-            rope_parameters=rotary,
-            attention_bias=keys.flag("attention_bias"),
-            mlp_bias=keys.flag("mlp_bias"),
-            tie_word_embeddings=keys.flag("tie_word_embeddings"),
-        )
+        layer = LlamaConfig(**values)
         finite = bool(torch.isfinite(LlamaRotaryEmbedding(layer).inv_freq).all())
-    except ModelError:
-        raise
     except (StrictDataclassError, KeyError, TypeError, ValueError, ArithmeticError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:240].rstrip(".")
         raise ModelError(
@@ -228,7 +199,7 @@ def _layer(keys: _Keys, vocabulary: int) -> LlamaConfig:
             "the file."
         ) from error
     if not finite:
-        raise keys.refusal("rope_scaling", f"finite frequencies are needed, not those of {rotary}")
+        raise keys.refusal("rope_scaling", f"finite frequencies are needed, not those of {values['rope_parameters']}")
     return layer
 
 

@@ -44,8 +44,8 @@ class PairSpec:
     target_parameters: int
     draft_parameters: int
     note: str  # what the pair is good for, its licence, and what it takes to get it
-    gated: bool
-    prompts: tuple[str, ...]  # examples that suit this pair
+    gated: bool = False
+    prompts: tuple[str, ...] = GENERAL_PROMPTS  # examples that suit this pair
     head: ModelRef | None = None  # an EAGLE-3 head made for the target
 
     def memory_bytes(self, dtype: torch.dtype) -> int:
@@ -76,7 +76,6 @@ def custom_pair(
         target_parameters=_stored(first),
         draft_parameters=0 if second is None else _stored(second),
         note="Your own models.",
-        gated=False,
         prompts=tuple(prompts),
         head=third,
     )
@@ -98,61 +97,43 @@ def _bundled() -> PairSpec:
         sizes = (_stored(target), _stored(draft))
     except ModelError:
         sizes = (0, 0)
+    note = (
+        "Comes with this program and runs at once on a CPU. It writes short stories and solves grade-school word "
+        "problems in the words of its own training text, and knows nothing else. MIT licence."
+    )
+    head_ref = head if is_folder(folder_of(head)) else None
     return PairSpec(
-        key="bundled",
-        title="Bundled: stories and sums",
-        target=target,
-        draft=draft,
-        target_parameters=sizes[0],
-        draft_parameters=sizes[1],
-        note="Comes with this program and runs at once on a CPU. It writes short stories and solves grade-school word "
-        "problems in the words of its own training text, and knows nothing else. MIT licence.",
-        gated=False,
-        prompts=BUNDLED_PROMPTS,
-        head=head if is_folder(folder_of(head)) else None,
+        "bundled", "Bundled: stories and sums", target, draft, *sizes, note, prompts=BUNDLED_PROMPTS, head=head_ref
     )
 
 
-def _qwen3(key: str, size: str, revision: str, parameters: int) -> PairSpec:
-    return PairSpec(
-        key=key,
-        title=f"Qwen3 0.6B → {size}",
-        target=ModelRef(f"Qwen/Qwen3-{size}", revision),
-        draft=ModelRef("Qwen/Qwen3-0.6B", "c1899de289a04d12100db370d81485cdf75e47ca"),
-        target_parameters=parameters,
-        draft_parameters=596_049_920,
-        note="General chat, reasoning and code in many languages; thinks before it answers. "
-        "Apache 2.0, no account needed.",
-        gated=False,
-        prompts=GENERAL_PROMPTS,
-    )
-
-
+_QWEN3_DRAFT = ModelRef("Qwen/Qwen3-0.6B", "c1899de289a04d12100db370d81485cdf75e47ca")
+_QWEN3_NOTE = (
+    "General chat, reasoning and code in many languages; thinks before it answers. Apache 2.0, no account needed."
+)
 CATALOG: tuple[PairSpec, ...] = (
     _bundled(),
-    _qwen3("qwen3-0.6b-4b", "4B", "1cfa9a7208912126459214e8b04321603b3df60c", 4_022_468_096),
-    _qwen3("qwen3-0.6b-8b", "8B", "b968826d9c46dd6066d109eabc6255188de91218", 8_190_735_360),
     PairSpec(
-        key="llama-3-1b-8b",
-        title="Llama 3.2 1B → 3.1 8B",
-        target=ModelRef("meta-llama/Llama-3.1-8B-Instruct", "0e9e39f249a16976918f6564b8830bc894c89659"),
-        draft=ModelRef("meta-llama/Llama-3.2-1B-Instruct", "9213176726f574b556790deb65791e0c5aa438b6"),
-        target_parameters=8_030_261_248,
-        draft_parameters=1_235_814_400,
-        note="General chat in English and seven more languages. Llama 3.1 and 3.2 Community Licences: "
+        "qwen3-0.6b-4b", "Qwen3 0.6B → 4B", ModelRef("Qwen/Qwen3-4B", "1cfa9a7208912126459214e8b04321603b3df60c"),
+        _QWEN3_DRAFT, 4_022_468_096, 596_049_920, _QWEN3_NOTE,
+    ),
+    PairSpec(
+        "qwen3-0.6b-8b", "Qwen3 0.6B → 8B", ModelRef("Qwen/Qwen3-8B", "b968826d9c46dd6066d109eabc6255188de91218"),
+        _QWEN3_DRAFT, 8_190_735_360, 596_049_920, _QWEN3_NOTE,
+    ),
+    PairSpec(
+        "llama-3-1b-8b", "Llama 3.2 1B → 3.1 8B",
+        ModelRef("meta-llama/Llama-3.1-8B-Instruct", "0e9e39f249a16976918f6564b8830bc894c89659"),
+        ModelRef("meta-llama/Llama-3.2-1B-Instruct", "9213176726f574b556790deb65791e0c5aa438b6"),
+        8_030_261_248, 1_235_814_400,
+        "General chat in English and seven more languages. Llama 3.1 and 3.2 Community Licences: "
         "accept both on the models' pages, then log in with `hf auth login` or set HF_TOKEN.",
         gated=True,
-        prompts=GENERAL_PROMPTS,
     ),
     PairSpec(
-        key="smollm2-135m-1.7b",
-        title="SmolLM2 135M → 1.7B",
-        target=ModelRef("HuggingFaceTB/SmolLM2-1.7B-Instruct", "31b70e2e869a7173562077fd711b654946d38674"),
-        draft=ModelRef("HuggingFaceTB/SmolLM2-135M-Instruct", "12fd25f77366fa6b3b4b768ec3050bf629380bac"),
-        target_parameters=1_711_376_384,
-        draft_parameters=134_515_008,
-        note="General chat in English, small enough for a laptop. Apache 2.0, no account needed.",
-        gated=False,
-        prompts=GENERAL_PROMPTS,
+        "smollm2-135m-1.7b", "SmolLM2 135M → 1.7B",
+        ModelRef("HuggingFaceTB/SmolLM2-1.7B-Instruct", "31b70e2e869a7173562077fd711b654946d38674"),
+        ModelRef("HuggingFaceTB/SmolLM2-135M-Instruct", "12fd25f77366fa6b3b4b768ec3050bf629380bac"),
+        1_711_376_384, 134_515_008, "General chat in English, small enough for a laptop. Apache 2.0, no account needed.",
     ),
-)
+)  # fmt: skip

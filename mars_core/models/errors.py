@@ -25,6 +25,41 @@ from safetensors import SafetensorError
 from mars_core.types import ModelRef
 
 _LONGEST = 240  # characters of a foreign message that are passed on
+_TRANSPORT = (
+    "httpx",
+    "httpx2",
+    "httpcore",
+    "httpcore2",
+    "requests",
+)  # the Hub client's HTTP library lets its errors through
+_LOGIN = "log in with `hf auth login` or set HF_TOKEN"
+_UNREACHABLE = (
+    "{name} is not completely on this machine and the Hugging Face Hub cannot be reached: connect (and unset "
+    "HF_HUB_OFFLINE), or fetch it elsewhere with `hf download {name}` and give the folder."
+)
+_MEMORY = "There is not enough memory for {name}: choose a smaller model, or a smaller dtype."
+_DISK = "There is no space left on the disk for {name}: free some, or set HF_HOME to a larger disk."
+# In this order: a gated repository is a kind of missing one, and most of these are OSErrors.
+_BY_TYPE: tuple[tuple[type[Exception], str], ...] = (
+    (GatedRepoError, "{name} asks for its licence to be accepted: accept it on {page}, then " + _LOGIN + ", and try again."),
+    (RevisionNotFoundError, "{name} has no revision {revision!r}: choose one listed on {page}/tree/main, or none."),
+    (RepositoryNotFoundError, "There is no public model {name} on the Hugging Face Hub: check the name, or, if it is private, "
+     + _LOGIN + "."),
+    (DisabledRepoError, "{name} has been disabled on the Hugging Face Hub: choose another model."),
+    (HFValidationError, "{name!r} is neither a folder here nor a Hub id: write it as owner/name, or as the path of a folder."),
+    (OfflineModeIsEnabled, _UNREACHABLE), (LocalEntryNotFoundError, _UNREACHABLE), (ConnectionError, _UNREACHABLE),
+    (TimeoutError, _UNREACHABLE),
+    (HfHubHTTPError, "The Hugging Face Hub answered {status} for {name}: try again later, or give a local folder."),
+    (SafetensorError, "The weights of {name} are damaged ({brief}): fetch or save them again."),
+    (PermissionError, "{path} may not be read or written: give this user access, or set HF_HOME."),
+)  # fmt: skip
+_UNKNOWN_MODEL = "{name} is not a causal language model that the installed transformers knows: choose another model."
+_BY_MESSAGE = {
+    "trust_remote_code": "{name} brings its own Python code, which is never run here: choose a model whose architecture is "
+    "part of transformers.",
+    "does not recognize this architecture": _UNKNOWN_MODEL,
+    "Unrecognized configuration class": _UNKNOWN_MODEL,
+}
 
 
 class ModelError(ValueError):
@@ -42,74 +77,32 @@ def explained(ref: ModelRef) -> Iterator[None]:
     except ModelError:
         raise
     except Exception as error:
-        raise ModelError(explain(error, ref)) from error
+        raise ModelError(_explanation(error, ref)) from error
 
 
-def explain(error: Exception, ref: ModelRef) -> str:
+def _explanation(error: Exception, ref: ModelRef) -> str:
     """One sentence for ``error``, with the model's name and the way out."""
-    return _hub_reason(error, ref) or _local_reason(error, ref) or f"{ref.name} cannot be loaded: {_brief(error)}."
-
-
-def _hub_reason(error: Exception, ref: ModelRef) -> str | None:
-    """The order matters: a gated repository is a kind of missing one, and most of these are OSErrors."""
-    name, page = ref.name, f"https://huggingface.co/{ref.name}"
-    match error:
-        case GatedRepoError():
-            return (
-                f"{name} asks for its licence to be accepted: accept it on {page}, then log in with `hf auth login` "
-                "or set HF_TOKEN, and try again."
-            )
-        case RevisionNotFoundError():
-            return f"{name} has no revision {ref.revision!r}: choose one listed on {page}/tree/main, or none."
-        case RepositoryNotFoundError():
-            return (
-                f"There is no public model {name} on the Hugging Face Hub: check the name, or, if it is private, "
-                "log in with `hf auth login` or set HF_TOKEN."
-            )
-        case DisabledRepoError():
-            return f"{name} has been disabled on the Hugging Face Hub: choose another model."
-        case HFValidationError():
-            return (
-                f"{name!r} is neither a folder here nor a Hub id: write it as owner/name, or as the path of a folder."
-            )
-        case OfflineModeIsEnabled() | LocalEntryNotFoundError() | ConnectionError() | TimeoutError():
-            return _unreachable(ref)
-        case HfHubHTTPError():
-            status = getattr(error.response, "status_code", "an error")
-            return f"The Hugging Face Hub answered {status} for {name}: try again later, or give a local folder."
-    return _unreachable(ref) if _is_transport(error) else None
-
-
-def _unreachable(ref: ModelRef) -> str:
-    return (
-        f"{ref.name} is not completely on this machine and the Hugging Face Hub cannot be reached: connect (and unset "
-        f"HF_HUB_OFFLINE), or fetch it elsewhere with `hf download {ref.name}` and give the folder."
+    return _template(error).format(
+        name=ref.name,
+        page=f"https://huggingface.co/{ref.name}",
+        revision=ref.revision,
+        status=getattr(getattr(error, "response", None), "status_code", "an error"),
+        path=getattr(error, "filename", None) or ref.name,
+        brief=_brief(error),
     )
 
 
-def _is_transport(error: Exception) -> bool:
-    """The Hub client lets errors of its HTTP library through, which is not a dependency of ours, so by name."""
-    return type(error).__module__.partition(".")[0] in ("httpx", "httpx2", "httpcore", "httpcore2", "requests")
-
-
-def _local_reason(error: Exception, ref: ModelRef) -> str | None:
-    name, message = ref.name, str(error)
-    if isinstance(error, SafetensorError):
-        return f"The weights of {name} are damaged ({_brief(error)}): fetch or save them again."
+def _template(error: Exception) -> str:
+    for kind, template in _BY_TYPE:
+        if isinstance(error, kind):
+            return template
+    if type(error).__module__.partition(".")[0] in _TRANSPORT:
+        return _UNREACHABLE
     if is_out_of_memory(error):
-        return f"There is not enough memory for {name}: choose a smaller model, or a smaller dtype."
+        return _MEMORY
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        return f"There is no space left on the disk for {name}: free some, or set HF_HOME to a larger disk."
-    if isinstance(error, PermissionError):
-        return f"{error.filename or name} may not be read or written: give this user access, or set HF_HOME."
-    if "trust_remote_code" in message:
-        return (
-            f"{name} brings its own Python code, which is never run here: choose a model whose architecture is part of "
-            "transformers."
-        )
-    if "does not recognize this architecture" in message or "Unrecognized configuration class" in message:
-        return f"{name} is not a causal language model that the installed transformers knows: choose another model."
-    return None
+        return _DISK
+    return next((text for part, text in _BY_MESSAGE.items() if part in str(error)), "{name} cannot be loaded: {brief}.")
 
 
 def is_out_of_memory(error: Exception) -> bool:

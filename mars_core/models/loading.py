@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,23 +24,23 @@ from transformers.utils import logging as transformers_logging
 
 from mars_core.decoder import is_fast, prepare
 from mars_core.eagle3.cache import prepare_head
-from mars_core.eagle3.head import Eagle3Head
+from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.engine.engines import Engines
 from mars_core.models.catalog import PairSpec
-from mars_core.models.eagle import TARGETS, HeadPlan, load_planned
+from mars_core.models.eagle import TARGETS, load_eagle, plan_eagle
 from mars_core.models.errors import ModelError, explained
-from mars_core.models.memory import free_bytes, needed
+from mars_core.models.memory import free_bytes
 from mars_core.models.probe import agrees, ask, check, check_class, check_config
-from mars_core.models.source import Progress, description, has_tokenizer, label, weights
+from mars_core.models.source import Planned, Progress, bar_class, description, has_tokenizer, label, weights
 from mars_core.models.untrusted import check_config_file
-from mars_core.models.vocabulary import same_size, shared_vocabulary
+from mars_core.models.vocabulary import end_ids, shared_vocabulary, vocabulary_size
 from mars_core.text.detokenize import Pieces
-from mars_core.text.prompting import end_of_turn
 from mars_core.types import ModelRef
 
 _EXACT_ROWS = 16  # of the passes that are tried
 _FALLBACK_CONTEXT = 2048  # tokens, for models that do not say
 _NO_LIMIT = 10**9  # tokenizers write a huge model_max_length for "unknown"
+Plan = Planned[PreTrainedConfig]  # of a model
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,23 +72,22 @@ class Pair:
         object.__setattr__(self, "pieces", Pieces(self.tokenizer))
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A model that may be loaded: its configuration has been read and not refused."""
+class Plans(NamedTuple):
+    """Of a pair's models."""
 
-    ref: ModelRef  # a Hub model's is pinned to its commit
-    folder: Path  # with configuration and tokenizer
-    config: PreTrainedConfig
-    parameters: int
-    quantised: int = 0  # parameters that are kept in ``bits`` each
-    bits: int = 0
-
-    def bytes(self, dtype: torch.dtype) -> int:
-        return needed(self.parameters - self.quantised, dtype) + needed(self.quantised, torch.uint8) * self.bits // 8
+    target: Plan
+    draft: Plan | None
+    head: Planned[HeadConfig] | None
 
 
-def plan(ref: ModelRef, progress: Progress) -> Plan:
-    """Reads and checks the configuration of ``ref``. Raises ModelError."""
+def plan(spec: PairSpec, progress: Progress) -> Plans:
+    """Reads and checks the configurations of a pair. Raises ModelError."""
+    target = _plan_model(spec.target, progress)
+    draft = _plan_model(spec.draft, progress) if spec.draft else None
+    return Plans(target, draft, plan_eagle(spec.head, target.config, spec.target.name, progress) if spec.head else None)
+
+
+def _plan_model(ref: ModelRef, progress: Progress) -> Plan:
     folder, pinned = description(ref, progress)
     check_config_file(folder, ref.name)
     with explained(ref):
@@ -102,7 +100,7 @@ def plan(ref: ModelRef, progress: Progress) -> Plan:
         bits, tables = _bits(config), {empty.get_input_embeddings(), empty.get_output_embeddings()}
         dense = sum(weight.numel() for table in tables if table is not None for weight in table.parameters())
         total = empty.num_parameters()
-        return Plan(pinned, folder, config, total, total - min(dense, total) if bits else 0, bits)
+        return Planned(pinned, folder, config, total, total - min(dense, total) if bits else 0, bits)
 
 
 def _bits(config: PreTrainedConfig) -> int:
@@ -116,37 +114,25 @@ def _bits(config: PreTrainedConfig) -> int:
 
 
 def load(
-    spec: PairSpec, target: Plan, draft: Plan | None, head: HeadPlan | None, device: torch.device, dtype: torch.dtype,
-    graphs: bool, exact: bool, progress: Progress,
+    spec: PairSpec, plans: Plans, device: torch.device, dtype: torch.dtype, graphs: bool, exact: bool, progress: Progress
 ) -> Pair:  # fmt: skip
     """Loads and checks a planned pair. A target larger than one GPU is spread by accelerate. Raises ModelError."""
-    tokenizer = _tokenizer(target)
-    vocabulary = _shared(target, tokenizer, draft) if draft else _rows(target.config)
-    second = _model(draft, device, dtype, progress) if draft else None
-    reserve = None if _fits(target, device, dtype) else _spread()
-    first = _model(target, device, dtype, progress, reserve, exact=exact)
-    eagle, eagle_ref = load_planned(head, first.model, progress) if head else (None, None)
-    if eagle is not None:
-        prepare_head(eagle)
+    tokenizer = _tokenizer(plans.target)
+    vocabulary = _vocabulary(plans, tokenizer)
+    second = _model(plans.draft, device, dtype, progress) if plans.draft else None
+    first = _model(plans.target, device, dtype, progress, _spread(plans.target, device, dtype), exact=exact)
+    head, head_ref = load_eagle(plans.head, first.model, progress) if plans.head else (None, None)
+    if head is not None:
+        prepare_head(head)
+    fast = is_fast(first.model) and (second is None or is_fast(second.model))
     return Pair(
-        spec=spec,
-        target=first.model,
-        draft=second and second.model,
-        tokenizer=tokenizer,
-        device=first.model.device,
-        dtype=dtype,
-        target_ref=first.ref,
-        draft_ref=second and second.ref,
-        context=min(_context(each.config, tokenizer) for each in (target, draft) if each is not None),
-        eos_ids=_eos_ids(first.model, tokenizer),
-        vocabulary=vocabulary,
-        head=eagle,
-        head_ref=eagle_ref,
-        graphs=graphs
-        and first.model.device.type == "cuda"
-        and all(is_fast(each.model) for each in (first, second) if each),
-        exact=first.exact,
-    )
+        spec=spec, target=first.model, draft=second and second.model, head=head, tokenizer=tokenizer,
+        device=first.model.device, dtype=dtype,
+        target_ref=first.ref, draft_ref=second and second.ref, head_ref=head_ref,
+        context=min(_context(each.config, tokenizer) for each in (plans.target, plans.draft) if each),
+        eos_ids=end_ids(first.model, tokenizer), vocabulary=vocabulary,
+        graphs=graphs and fast and first.model.device.type == "cuda", exact=first.exact,
+    )  # fmt: skip
 
 
 def _tokenizer(plan: Plan) -> PreTrainedTokenizerBase:
@@ -157,18 +143,19 @@ def _tokenizer(plan: Plan) -> PreTrainedTokenizerBase:
         return tokenizer
 
 
-def _shared(target: Plan, tokenizer: PreTrainedTokenizerBase, draft: Plan) -> int:
-    """How many ids may be drafted; raises ModelError if the vocabularies differ."""
-    names = (target.ref.name, draft.ref.name)
-    rows = (_rows(target.config), _rows(draft.config))
-    if not has_tokenizer(draft.folder):
-        return same_size(names, rows)
-    return shared_vocabulary(names, tokenizer.get_vocab(), _tokenizer(draft).get_vocab(), rows)
+def _vocabulary(plans: Plans, tokenizer: PreTrainedTokenizerBase) -> int:
+    """How many ids may be drafted. Raises ModelError if the vocabularies of target and draft differ."""
+    target, draft, _ = plans
+    if draft is None:
+        return vocabulary_size(target.config)
+    tokens = _tokenizer(draft).get_vocab() if has_tokenizer(draft.folder) else None
+    names, rows = (target.ref.name, draft.ref.name), (vocabulary_size(target.config), vocabulary_size(draft.config))
+    return shared_vocabulary(names, tokenizer.get_vocab(), tokens, rows)
 
 
 def _model(
-    plan: Plan, device: torch.device, dtype: torch.dtype, progress: Progress, spread: dict[int | str, int] | None = None,
-    *, exact: bool = False,
+    plan: Plan, device: torch.device, dtype: torch.dtype, progress: Progress,
+    spread: dict[int | str, int] | None = None, *, exact: bool = False,
 ) -> _Loaded:  # fmt: skip
     """The model in evaluation mode, without gradients, on ``device`` or spread over the memory given by ``spread``; over fast layers
     where the engine computes with them what the model did before. ``exact``: whether to try if passes of one shape do."""
@@ -228,20 +215,16 @@ def _check_complete(name: str, report: dict[str, Any]) -> None:
         )
 
 
-def _fits(target: Plan, device: torch.device, dtype: torch.dtype) -> bool:
-    return device.type != "cuda" or target.bytes(dtype) <= free_bytes(device)
-
-
-def _spread() -> dict[int | str, int]:
-    """For accelerate: 85 % of what every GPU has free (the rest is for cache and activations), then the host."""
-    limits: dict[int | str, int] = {
-        index: int(0.85 * free_bytes(torch.device("cuda", index))) for index in range(torch.cuda.device_count())
+def _spread(target: Plan, device: torch.device, dtype: torch.dtype) -> dict[int | str, int] | None:
+    """For accelerate, where ``target`` does not fit on ``device``, a GPU: bytes of every GPU, 85 % of what it has free (the rest is
+    for cache and activations), then of the host."""
+    if device.type != "cuda" or target.bytes(dtype) <= free_bytes(device):
+        return None
+    gpus = {index: torch.device("cuda", index) for index in range(torch.cuda.device_count())}
+    return {
+        **{index: int(0.85 * free_bytes(gpu)) for index, gpu in gpus.items()},
+        "cpu": free_bytes(torch.device("cpu")),
     }
-    return {**limits, "cpu": free_bytes(torch.device("cpu"))}
-
-
-def _rows(config: PreTrainedConfig) -> int:
-    return int(config.get_text_config(decoder=True).vocab_size)
 
 
 def _context(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase) -> int:
@@ -253,58 +236,19 @@ def _context(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase) -> in
         limit = tokenizer.model_max_length if 0 < tokenizer.model_max_length < _NO_LIMIT else _FALLBACK_CONTEXT
     parameters = getattr(text, "rope_parameters", None) or {}
     for rope in (parameters, *(value for value in parameters.values() if isinstance(value, dict))):
-        if rope.get("rope_type") not in ("dynamic", "longrope"):
-            continue
-        original = rope.get("original_max_position_embeddings") or getattr(
-            text, "original_max_position_embeddings", None
-        )
-        limit = min(limit, int(original or limit))
+        if rope.get("rope_type") in ("dynamic", "longrope"):
+            key = "original_max_position_embeddings"
+            limit = min(limit, int(rope.get(key) or getattr(text, key, None) or limit))
     return int(limit)
-
-
-def _eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
-    """Every id that ends an answer: those of both configurations (one or a list each), the tokenizer's, and the chat template's end
-    of turn; ids outside the vocabulary cannot occur."""
-    configs = (model.generation_config, model.config.get_text_config(decoder=True))
-    found = [getattr(config, "eos_token_id", None) for config in configs]
-    ids = [each for ids in found for each in (ids if isinstance(ids, list | tuple) else [ids])]
-    ids += [tokenizer.eos_token_id, end_of_turn(tokenizer)]
-    return frozenset(index for index in ids if isinstance(index, int) and 0 <= index < _rows(model.config))
 
 
 @contextmanager
 def _reported(stage: str, progress: Progress) -> Iterator[None]:
-    """transformers' bar over the tensors becomes progress messages, about twenty, instead of a line on stderr."""
-
-    def hook(_factory: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return _Steps(args[0] if args else kwargs.get("iterable"), stage, progress)
-
+    """transformers' bar over the tensors becomes progress messages instead of a line on stderr."""
+    bar = bar_class(lambda bar: f"{stage} {bar.n} of {bar.total}", progress)
     progress(stage)
-    previous = transformers_logging.set_tqdm_hook(hook)
+    previous = transformers_logging.set_tqdm_hook(lambda _factory, args, kwargs: bar(*args, **kwargs))
     try:
         yield
     finally:
         transformers_logging.set_tqdm_hook(previous)
-
-
-class _Steps:
-    """The part of a progress bar that transformers uses while it loads: iteration, and calls that may be ignored."""
-
-    def __init__(self, items: Any, stage: str, progress: Progress) -> None:
-        self._items, self._stage, self._progress = items, stage, progress
-
-    def __iter__(self) -> Iterator[Any]:
-        items = list(self._items or ())
-        for index, item in enumerate(items, 1):
-            yield item
-            if index % math.ceil(len(items) / 20) == 0:
-                self._progress(f"{self._stage} {index} of {len(items)}")
-
-    def __enter__(self) -> _Steps:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        return None
-
-    def __getattr__(self, _name: str) -> Any:
-        return lambda *_args, **_kwargs: None

@@ -79,16 +79,11 @@ class ModelPool:
             collect()
 
     def _load(self, spec: PairSpec, progress: Progress) -> Pair:
-        from mars_core.models.eagle import plan_eagle  # here: transformers' models take seconds to import
-        from mars_core.models.loading import load, plan
+        from mars_core.models.loading import load, plan  # here: transformers' models take seconds to import
 
-        target = plan(spec.target, progress)
-        draft = plan(spec.draft, progress) if spec.draft else None
-        head = plan_eagle(spec.head, target.config, spec.target.name, progress) if spec.head else None
-        self._make_room(
-            target.ref.name, sum(each.bytes(self.dtype) for each in (target, draft, head) if each), progress
-        )
-        return load(spec, target, draft, head, self.device, self.dtype, self._graphs, self._exact, progress)
+        plans = plan(spec, progress)
+        self._make_room(plans.target.ref.name, sum(each.bytes(self.dtype) for each in plans if each), progress)
+        return load(spec, plans, self.device, self.dtype, self._graphs, self._exact, progress)
 
     def _make_room(self, name: str, needed: int, progress: Progress) -> None:
         """Frees pairs until this one fits and their number allows one more. Raises ModelError if it never fits."""
@@ -100,7 +95,7 @@ class ModelPool:
         available = free_bytes(self.device) + elsewhere_bytes(self.device)
         if needed > available:
             raise ModelError(
-                f"{name} needs about {gigabytes(needed)} with its drafters in {_name(self.dtype)}, and "
+                f"{name} needs about {gigabytes(needed)} with its drafters in {str(self.dtype).removeprefix('torch.')}, and "
                 f"{gigabytes(available)} are free here: choose a smaller pair or a smaller dtype."
             )
 
@@ -122,7 +117,3 @@ def collect() -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

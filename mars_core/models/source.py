@@ -1,7 +1,8 @@
-"""Where a model's files are: a local folder, or a snapshot of a Hub repository. Reads headers, never tensors.
+"""Where the files of a model or an EAGLE-3 head are: a local folder, or a snapshot of a Hub repository. Reads headers, never tensors.
 
 Hub files come in two helpings, so that a model that cannot be used is refused before its weights are fetched: first
-configuration and tokenizer, then the safetensors. Pickle files are never fetched and never opened.
+configuration and tokenizer, then the weights. Pickles of a model are never fetched and never opened; those of a head, where there
+are no safetensors, are read as tensors only.
 """
 
 from __future__ import annotations
@@ -11,34 +12,51 @@ import io
 import json
 import math
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+import torch
 from huggingface_hub import snapshot_download
 from huggingface_hub.utils import validate_repo_id
 from tqdm.auto import tqdm
 
 import mars_core.demo
 from mars_core.models.errors import ModelError, explained
-from mars_core.models.untrusted import check_shards
+from mars_core.models.memory import needed
+from mars_core.models.untrusted import shard_files
 from mars_core.types import ModelRef
 
 Progress = Callable[[str], None]
-BUNDLED = (
-    "bundled/target",
-    "bundled/draft",
-    "bundled/eagle3",
-)  # names that stand for folders of this program, wherever it is installed
+Config = TypeVar("Config")
+# Names that stand for folders of this program, wherever it is installed.
+BUNDLED = ("bundled/target", "bundled/draft", "bundled/eagle3")
 WEIGHTS_FOLDER = Path(mars_core.demo.__file__).parent / "weights"
-WEIGHTS = "*.safetensors"
+_WEIGHTS = "*.safetensors"
+_TENSOR_PICKLES = "pytorch_model*.bin"  # not the optimizer's and arguments' pickles that trainers leave beside it
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tekken.json")
-DESCRIPTION_FILES = ["*.json", "*.model", "*.txt", "*.jinja"]
+_DESCRIPTION = ["*.json", "*.model", "*.txt", "*.jinja"]
 _ELSEWHERE = ["*/*", "consolidated*"]  # subfolders and second copies of the weights
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 _SMALL = 64 * 2**20  # bytes: weights up to this size are hashed whole
 _LONGEST_NAME = 1024  # characters
 _LONGEST_HEADER = 100 * 2**20  # bytes, the limit of the safetensors format
+
+
+@dataclass(frozen=True, slots=True)
+class Planned(Generic[Config]):
+    """A model or an EAGLE-3 head that may be loaded: its configuration has been read and not refused."""
+
+    ref: ModelRef  # one of the Hub is pinned to its commit
+    folder: Path  # with the configuration and, for a model, the tokenizer
+    config: Config
+    parameters: int  # of a head: without the input embedding, which is the target's as a rule
+    quantised: int = 0  # parameters that are kept in ``bits`` each
+    bits: int = 0
+
+    def bytes(self, dtype: torch.dtype) -> int:
+        return needed(self.parameters - self.quantised, dtype) + needed(self.quantised, torch.uint8) * self.bits // 8
 
 
 def parse_ref(text: str) -> ModelRef:
@@ -95,7 +113,7 @@ def description(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
     """
     progress(f"Loading {label(ref)}: configuration")
     if not is_local(ref):
-        folder = snapshot(ref, DESCRIPTION_FILES, progress)
+        folder = snapshot(ref, _DESCRIPTION, progress)
         return folder, ModelRef(ref.name, folder.name)
     folder = folder_of(ref)
     if not is_folder(folder):
@@ -105,37 +123,59 @@ def description(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
     return folder, ref
 
 
-def weights(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
-    """The folder with everything, and the reference with its revision resolved. Raises ModelError.
+def weights(ref: ModelRef, progress: Progress, *, pickles: bool = False) -> tuple[Path, ModelRef]:
+    """The folder with everything, and the reference with its revision resolved. ``pickles``: as in weight_files. Raises ModelError.
 
     The revision of a Hub model is its commit; that of a folder is ``local:`` and 12 digits of a content hash.
     """
-    folder = folder_of(ref) if is_local(ref) else snapshot(ref, [*DESCRIPTION_FILES, WEIGHTS], progress)
-    if not any(folder.glob(WEIGHTS)):
-        pickles = sorted(path.name for pattern in _PICKLES for path in folder.glob(pattern))
-        found = f"only pickle files ({pickles[0]})" if pickles else "no weights as safetensors"
-        raise ModelError(
-            f"{ref.name} has {found}; files that can run code are not opened: have the weights converted to "
-            "safetensors (save_pretrained of transformers writes them)."
-        )
-    check_shards(folder, ref.name)
-    return folder, ModelRef(ref.name, fingerprint(folder) if is_local(ref) else folder.name)
+    local = is_local(ref)
+    folder = folder_of(ref) if local else snapshot(ref, [*_DESCRIPTION, _WEIGHTS], progress)
+    if pickles and not local and not any(folder.glob(_WEIGHTS)):
+        folder = snapshot(ref, [*_DESCRIPTION, _TENSOR_PICKLES], progress)
+    with explained(ref):
+        files = weight_files(folder, ref.name, pickles=pickles)
+        return folder, ModelRef(ref.name, fingerprint(folder, files) if local else folder.name)
 
 
-def fingerprint(folder: Path) -> str:
-    """``local:`` and 12 digits of a SHA-256 over config.json and the safetensors (large ones: headers and sizes)."""
+def weight_files(folder: Path, name: str, *, pickles: bool = False) -> tuple[Path, ...]:
+    """The single file, the shards of its index, or whatever there is: of safetensors or else, with ``pickles``, of pickles.
+
+    Raises ModelError.
+    """
+    for single, pattern in (("model.safetensors", _WEIGHTS), ("pytorch_model.bin", _TENSOR_PICKLES))[: 1 + pickles]:
+        index = folder / f"{single}.index.json"
+        if (folder / single).is_file():
+            return (folder / single,)
+        if index.is_file():
+            return shard_files(index, name)
+        if found := tuple(sorted(folder.glob(pattern))):
+            return found
+    foreign = sorted(path.name for pattern in _PICKLES for path in folder.glob(pattern))
+    reason = f"only pickle files ({foreign[0]})" if foreign else "no weights as safetensors"
+    raise ModelError(
+        f"{name} has {reason}; files that can run code are not opened: have the weights converted to safetensors "
+        "(save_pretrained of transformers writes them)."
+    )
+
+
+def fingerprint(folder: Path, pickles: Sequence[Path] = ()) -> str:
+    """``local:`` and 12 digits of a SHA-256 over config.json and the safetensors (large ones: headers and sizes), or ``pickles``
+    where there are none."""
     digest = hashlib.sha256((folder / "config.json").read_bytes())
-    paths = sorted(folder.glob(WEIGHTS))
+    paths = sorted(folder.glob(_WEIGHTS))
     whole = sum(path.stat().st_size for path in paths) <= _SMALL
     for path in paths:
         digest.update(f"\0{path.name}\0{path.stat().st_size}\0".encode())
         digest.update(path.read_bytes() if whole else json.dumps(read_header(path), sort_keys=True).encode())
+    for path in () if paths else pickles:
+        with path.open("rb") as file:
+            digest.update(f"\0{path.name}\0".encode() + hashlib.file_digest(file, "sha256").digest())
     return f"local:{digest.hexdigest()[:12]}"
 
 
 def count_parameters(folder: Path) -> int:
     """Stored parameters, from the headers of the safetensors (tied weights are stored once). 0 where there are none."""
-    tensors = (entry for path in sorted(folder.glob(WEIGHTS)) for entry in read_header(path).values())
+    tensors = (entry for path in sorted(folder.glob(_WEIGHTS)) for entry in read_header(path).values())
     return sum(math.prod(entry["shape"]) for entry in tensors)
 
 
@@ -158,27 +198,28 @@ def has_tokenizer(folder: Path) -> bool:
 
 
 def snapshot(ref: ModelRef, patterns: list[str], progress: Progress) -> Path:
+    def describe(bar: Any) -> str:
+        downloads = bar.unit == "B" and bar.total and not str(bar.desc).startswith("Downloading")
+        return f"Loading {ref.name}: downloading, {bar.n / 1e9:.2f} of {bar.total / 1e9:.2f} GB" if downloads else ""
+
+    options: dict[str, Any] = {"allow_patterns": patterns, "ignore_patterns": _ELSEWHERE}
     with explained(ref):
         return Path(
-            snapshot_download(
-                ref.name,
-                revision=ref.revision,
-                allow_patterns=patterns,
-                ignore_patterns=_ELSEWHERE,
-                tqdm_class=_reporting(lambda done: progress(f"Loading {ref.name}: {done}")),
-            )
+            snapshot_download(ref.name, revision=ref.revision, tqdm_class=bar_class(describe, progress), **options)
         )
 
 
-def _reporting(report: Progress) -> type[Any]:
-    """A progress bar for the Hub client that draws nothing and reports the bytes that have arrived on the disk."""
+def bar_class(describe: Callable[[Any], str], progress: Progress) -> type[Any]:
+    """A tqdm that draws nothing: every half second ``progress`` gets what ``describe`` says of it, unless that is empty."""
 
     class Bar(tqdm):  # type: ignore[misc]
+        monitor_interval = 0  # no thread of its own
+
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **{**kwargs, "file": io.StringIO(), "mininterval": 0.5})
 
         def display(self, *_args: Any, **_kwargs: Any) -> None:
-            if self.unit == "B" and self.total and not str(self.desc).startswith("Downloading"):
-                report(f"downloading, {self.n / 1e9:.2f} of {self.total / 1e9:.2f} GB")
+            if message := describe(self):
+                progress(message)
 
     return Bar

@@ -13,17 +13,10 @@ from typing import Any
 
 from mars_core.models.errors import ModelError
 
-INDEX = "model.safetensors.index.json"
 _MOST_LAYERS = 4096  # or experts: more than any model has
 _COUNTS = (
-    "num_hidden_layers",
-    "num_layers",
-    "n_layer",
-    "n_layers",
-    "num_experts",
-    "num_local_experts",
-    "n_routed_experts",
-)
+    "num_hidden_layers", "num_layers", "n_layer", "n_layers", "num_experts", "num_local_experts", "n_routed_experts",
+)  # fmt: skip
 _ATTENTION = ("attn_implementation", "_attn_implementation", "_attn_implementation_internal")
 
 
@@ -43,15 +36,21 @@ def check_config_file(folder: Path, name: str) -> None:
                 )
 
 
-def check_shards(folder: Path, name: str) -> None:
-    """The index of weights in several files names only files of the folder. Raises ModelError."""
-    index = _json(folder / INDEX)
-    named = index.get("weight_map") if isinstance(index, Mapping) else None
-    for shard in sorted(set(map(str, named.values()))) if isinstance(named, Mapping) else ():
-        if Path(shard).name != shard or shard in (".", ".."):
-            raise ModelError(
-                f"{name} names weights outside its folder ({shard[:80]!r} in {INDEX}): fetch or save it again."
-            )
+def shard_files(index: Path, name: str) -> tuple[Path, ...]:
+    """The files that the index of weights in several files names, all of them beside it. Raises ModelError."""
+    content = _json(index)
+    named = content.get("weight_map") if isinstance(content, Mapping) else None
+    shards = sorted(set(map(str, named.values()))) if isinstance(named, Mapping) else []
+    suffix = Path(index.name.removesuffix(".index.json")).suffix
+    reason = "" if shards else "no weight_map to files beside it"
+    for shard in shards:
+        if Path(shard).name != shard or shard == ".." or not shard.isprintable():
+            reason = f"it names weights outside its folder, {shard[:80]!a}"
+        elif not shard.endswith(suffix) or not (index.parent / shard).is_file():
+            reason = f"it names {shard}, which is no weight file there"
+    if reason:
+        raise ModelError(f"{index.name} of {name} is damaged ({reason}): fetch or save it again, with all parts.")
+    return tuple(index.parent / shard for shard in shards)
 
 
 def _json(path: Path) -> Any:

@@ -1,54 +1,59 @@
-"""Whether two models speak the same vocabulary, id for id. Knows tokenizers, loads nothing."""
+"""Vocabularies: their size, which ids end an answer, and whether two models have the same, id for id. Loads nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
 from mars_core.models.errors import ModelError
+from mars_core.text.prompting import end_of_turn
 
 TokenIds = Mapping[str, int]  # token text → id, as get_vocab() of a tokenizer gives it
 
 
-def shared_vocabulary(names: tuple[str, str], target: TokenIds, draft: TokenIds, rows: tuple[int, int]) -> int:
+def vocabulary_size(config: PreTrainedConfig) -> int:
+    """Rows of the embedding."""
+    return int(config.get_text_config(decoder=True).vocab_size)
+
+
+def end_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+    """Every id that ends an answer: those of both configurations (one or a list each), the tokenizer's, and the chat template's end
+    of turn; ids outside the vocabulary cannot occur."""
+    configs = (model.generation_config, model.config.get_text_config(decoder=True))
+    found = [getattr(config, "eos_token_id", None) for config in configs]
+    ids = [each for ids in found for each in (ids if isinstance(ids, list | tuple) else [ids])]
+    ids += [tokenizer.eos_token_id, end_of_turn(tokenizer)]
+    return frozenset(index for index in ids if isinstance(index, int) and 0 <= index < vocabulary_size(model.config))
+
+
+def shared_vocabulary(names: tuple[str, str], target: TokenIds, draft: TokenIds | None, rows: tuple[int, int]) -> int:
     """How many ids, from 0 on, may be drafted: those that are tokens of both, with the same text.
 
     ``names`` and ``rows`` (of the embedding) belong to target and draft. Padded rows and tokens that only the target
     knows are fine as long as the draft can embed them; tokens that only the draft has, after the target's last, are
-    never drafted. Raises ModelError, naming both models and the first id that differs.
+    never drafted. A draft without a tokenizer (None) must have as many rows as the target. Raises ModelError, naming both
+    models and the first id that differs.
     """
-    ours, theirs = _by_id(target), _by_id(draft)
-    last = max(ours, default=-1)
-    for index in sorted(ours.keys() & theirs.keys()):
-        if ours[index] != theirs[index]:
-            raise _differs(names, index, ours[index], theirs[index])
-    holes = sorted(index for index in theirs.keys() - ours.keys() if index < last)
-    if holes:
-        raise _differs(names, holes[0], None, theirs[holes[0]])
-    beyond = sorted(index for index in ours if index >= rows[1])
-    if beyond:
-        raise _differs(names, beyond[0], ours[beyond[0]], None)
-    return min(last + 1, *rows)
-
-
-def same_size(names: tuple[str, str], rows: tuple[int, int]) -> int:
-    """For a draft without a tokenizer: all that can be compared is ``vocab_size``. Raises ModelError."""
-    if rows[0] != rows[1]:
+    if draft is None:
+        if rows[0] == rows[1]:
+            return rows[0]
         raise ModelError(
             f"{names[1]} has no tokenizer and a vocabulary of {rows[1]}, but {names[0]} has {rows[0]}: "
             "choose a draft model made for this target."
         )
-    return rows[0]
+    ours, theirs = ({index: token for token, index in tokens.items()} for tokens in (target, draft))
+    last = max(ours, default=-1)
+    for index in sorted(ours.keys() | theirs.keys()):
+        has_row = index < rows[1]
+        first, second = ours.get(index), theirs.get(index) if has_row else None
+        if index <= last and first != second and not (has_row and second is None):
+            raise ModelError(
+                f"{names[0]} and {names[1]} do not share a vocabulary: id {index} is {_shown(first)} in the first and "
+                f"{_shown(second)} in the second; choose a draft model of the target's family."
+            )
+    return min(last + 1, *rows)
 
 
-def _by_id(tokens: TokenIds) -> dict[int, str]:
-    return {index: token for token, index in tokens.items()}
-
-
-def _differs(names: tuple[str, str], index: int, ours: str | None, theirs: str | None) -> ModelError:
-    def said(token: str | None) -> str:
-        return "not a token" if token is None else repr(token if len(token) <= 40 else token[:39] + "…")
-
-    return ModelError(
-        f"{names[0]} and {names[1]} do not share a vocabulary: id {index} is {said(ours)} in the first and "
-        f"{said(theirs)} in the second; choose a draft model of the target's family."
-    )
+def _shown(token: str | None) -> str:
+    return "not a token" if token is None else repr(token if len(token) <= 40 else token[:39] + "…")

@@ -22,6 +22,7 @@ from mars_core.models.source import WEIGHTS_FOLDER
 from mars_core.types import ModelRef
 from tests.checkpoints import VOCABULARY, tiny_checkpoint
 from tests.eagle_heads import FAMILIES, LLAMA3, Family, random_head, raw_config, save_head, stored, tiny_config
+from training.head_chain import finish, project
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 DRAFT = 40  # ids of a reduced draft vocabulary
@@ -45,8 +46,12 @@ def whole(target: PreTrainedModel) -> Eagle3Head:
     return random_head(tiny_config(target.config), target)
 
 
+def fetched(ref: ModelRef, target: PreTrainedModel) -> tuple[Eagle3Head, ModelRef]:
+    return load_eagle(plan_eagle(ref, target.config, "org/target", MESSAGES.append), target, MESSAGES.append)
+
+
 def load(folder: Path, target: PreTrainedModel) -> Eagle3Head:
-    return load_eagle(ModelRef(str(folder)), target, "org/target", MESSAGES.append)[0]
+    return fetched(ModelRef(str(folder)), target)[0]
 
 
 def refusal(folder: Path, target: PreTrainedModel) -> str:
@@ -65,9 +70,9 @@ def logits(head: Eagle3Head) -> Tensor:
     config = head.config
     taps = torch.randn(4, len(config.taps) * config.target_hidden_size, generator=generator)
     ids = torch.arange(3, 7)[None]
-    residual, q, k, v = head.read(ids, head.fuse(taps)[None], torch.arange(4)[None])
+    residual, q, k, v = project(head, ids, head.fuse(taps)[None], torch.arange(4)[None])
     attended = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-    hidden, drafted = head.finish(residual, attended)
+    hidden, drafted = finish(head, residual, attended)
     return torch.cat([hidden, drafted, head.target_ids(drafted.argmax(-1, keepdim=True))], -1)
 
 
@@ -88,7 +93,7 @@ def test_what_either_family_writes_is_loaded_bit_for_bit(
 ) -> None:
     inside = {"midlayer.self_attn.rotary_emb.inv_freq": torch.ones(4)}
     save_head(head, tmp_path, family, form=form, shards=shards, prefix=prefix, extra=inside)
-    loaded, ref = load_eagle(ModelRef(str(tmp_path)), target, "org/target", MESSAGES.append)
+    loaded, ref = fetched(ModelRef(str(tmp_path)), target)
     assert same(loaded, head)
     torch.testing.assert_close(logits(loaded), logits(head), rtol=1e-5, atol=1e-5)
     assert re.fullmatch(r"local:[0-9a-f]{12}", ref.revision or "")
@@ -426,7 +431,7 @@ def test_every_promised_target_takes_a_head(kind: str, head: Eagle3Head, tmp_pat
 
 def test_a_local_heads_revision_follows_its_content(head: Eagle3Head, target: PreTrainedModel, tmp_path: Path) -> None:
     def revision() -> str | None:
-        return load_eagle(ModelRef(str(tmp_path)), target, "org/target", MESSAGES.append)[1].revision
+        return fetched(ModelRef(str(tmp_path)), target)[1].revision
 
     save_head(head, tmp_path, form="bin")
     first = revision()
@@ -445,10 +450,10 @@ def test_a_cached_hub_head_is_loaded_offline_with_its_commit(
     (repository / "refs").mkdir(parents=True)
     (repository / "refs" / "main").write_text(COMMIT)
     save_head(head, repository / "snapshots" / COMMIT, form=form)
-    loaded, ref = load_eagle(ModelRef("org/head"), target, "org/target", MESSAGES.append)
+    loaded, ref = fetched(ModelRef("org/head"), target)
     assert ref == ModelRef("org/head", COMMIT) and same(loaded, head)
     with pytest.raises(ModelError, match="org/other is not completely on this machine"):
-        load_eagle(ModelRef("org/other"), target, "org/target", MESSAGES.append)
+        fetched(ModelRef("org/other"), target)
 
 
 def test_the_bundled_head_fits_the_bundled_target() -> None:

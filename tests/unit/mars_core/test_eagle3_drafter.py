@@ -27,6 +27,7 @@ from mars_core.tree import ancestors
 from mars_core.types import DraftMode, Sampling, TreeShape
 from mars_core.verification import Draft
 from tests.checkpoints import tiny_config
+from training.head_chain import finish, project
 
 V, CONTEXT = 12, 64
 NOTED = 10  # new tokens of the runs whose drafts are compared one by one
@@ -209,9 +210,9 @@ def law_after(models: Models, ids: list[int], path: tuple[int, ...]) -> dict[int
     hidden = head.fuse(cache.read(torch.tensor(ids[:-1])))
     following = torch.tensor([*ids[1:], *path])
     for count in range(len(ids) - 1, len(following) + 1):
-        residual, q, k, v = head.read(following[None, :count], hidden[None], torch.arange(count)[None])
+        residual, q, k, v = project(head, following[None, :count], hidden[None], torch.arange(count)[None])
         attended = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-        output, logits = head.finish(residual, attended)
+        output, logits = finish(head, residual, attended)
         hidden = torch.cat([hidden, output[0, -1:]])
     draft = logits[0, -1].softmax(-1)
     return {int(head.target_ids(torch.tensor(index))): float(draft[index]) for index in range(len(draft))}

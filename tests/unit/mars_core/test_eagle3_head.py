@@ -1,6 +1,6 @@
-"""The head computes what the papers' code computes: compared with the published equations, written down a second time.
+"""The head, as decoding runs it, computes what the papers' code computes: compared with the published equations, written a second time.
 
-``Straight`` below shares nothing with head.py: it takes the tensors and the JSON of a checkpoint and plain operations, one
+``Straight`` below shares nothing with mars_core.eagle3: it takes the tensors and the JSON of a checkpoint and plain operations, one
 position at a time (EAGLE ``cnets.py``; speculators for the norms that EAGLE's own heads do not have).
 """
 
@@ -18,9 +18,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
+from mars_core.decoder import Room
+from mars_core.eagle3.cache import HeadCache, prepare_head
 from mars_core.eagle3.checkpoint import load_head
 from mars_core.eagle3.config import read_config
-from mars_core.eagle3.head import Eagle3Head
 from tests.checkpoints import tiny_checkpoint
 from tests.eagle_heads import FAMILIES, LLAMA3, Family, random_head, save_head, tiny_config
 
@@ -113,16 +114,6 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> PreTrainedModel:
     return AutoModelForCausalLM.from_pretrained(folder)
 
 
-def attend(head: Eagle3Head, read: tuple[Tensor, Tensor, Tensor, Tensor], past: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Causal attention over ``past`` (keys, values; extended in place) and the entries themselves."""
-    residual, q, *new = read
-    past[:] = [torch.cat([old, more], 2) for old, more in zip(past, new, strict=True)] if past else list(new)
-    n, length = q.shape[2], past[0].shape[2]
-    sees = torch.ones(n, length, dtype=torch.bool).tril(length - n)
-    attended = torch.nn.functional.scaled_dot_product_attention(q, *past, attn_mask=sees, enable_gqa=True)
-    return head.finish(residual, attended)
-
-
 PLAIN = {"rope_type": "default", "rope_theta": 500.0}
 
 
@@ -163,12 +154,12 @@ def test_two_draft_steps_are_those_of_the_published_equations(
     token = int(logits.argmax()) + int(straight.w["d2t"][logits.argmax()])
     _, second = straight.entry(token, fed, PREFIX)
 
-    past: list[Tensor] = []
-    fused = head.fuse(taps.flatten(1))[None]
-    hidden, first = attend(head, head.read(ids[None], fused, torch.arange(PREFIX)[None]), past)
-    torch.testing.assert_close(hidden[0, -1], fed, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(first[0, -1], logits, rtol=1e-5, atol=1e-5)
-    drafted = head.target_ids(first[:, -1:].argmax(-1))
+    prepare_head(head)
+    cache = HeadCache(head, Room(PREFIX + 1, 1))
+    hidden, first = cache.predict(cache.extend(ids, head.fuse(taps.flatten(1)), 0))
+    torch.testing.assert_close(hidden[-1], fed, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(first[-1], logits, rtol=1e-5, atol=1e-5)
+    drafted = head.target_ids(first[-1:].argmax(-1))
     assert drafted.item() == token
-    _, after = attend(head, head.read(drafted, hidden[:, -1:], torch.tensor([[PREFIX]])), past)
-    torch.testing.assert_close(after[0, -1], second, rtol=1e-5, atol=1e-5)
+    _, after = cache.predict(cache.draft(drafted, hidden[-1:], PREFIX, 0, torch.ones(1, 1, dtype=torch.bool)))
+    torch.testing.assert_close(after[-1], second, rtol=1e-5, atol=1e-5)

@@ -6,6 +6,7 @@ import errno
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 import huggingface_hub.constants
@@ -20,7 +21,7 @@ from huggingface_hub.errors import (
 )
 
 from mars_core.models import CATALOG, ModelError, ModelPool, custom_pair, source
-from mars_core.models.source import _reporting, parse_ref
+from mars_core.models.source import parse_ref
 from mars_core.types import ModelRef
 from tests.checkpoints import tiny_checkpoint
 
@@ -162,11 +163,22 @@ def test_catalog_rows_are_pinned_and_distinct() -> None:
     assert [spec.key for spec in CATALOG if spec.gated] == ["llama-3-1b-8b"]
 
 
-def test_download_progress_is_reported_in_bytes_and_drawn_nowhere(capfd: pytest.CaptureFixture[str]) -> None:
+def test_download_progress_is_reported_in_bytes_and_drawn_nowhere(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def download(*_args: object, tqdm_class: Callable[..., Any], **_options: object) -> str:
+        with (
+            tqdm_class(desc="Fetching 2 files", total=2) as files,
+            tqdm_class(total=4_000_000_000, unit="B") as counter,
+        ):
+            files.refresh()
+            counter.update(1_000_000_000)
+            counter.refresh()
+        return str(tmp_path)
+
     messages: list[str] = []
-    bar: Callable[..., object] = _reporting(messages.append)
-    with bar(desc="Reconstructing", total=4_000_000_000, unit="B") as counter:  # type: ignore[attr-defined]
-        counter.update(1_000_000_000)
-        counter.refresh()
-    assert "downloading, 1.00 of 4.00 GB" in messages
+    monkeypatch.setattr(source, "snapshot_download", download)
+    assert source.snapshot(ModelRef("org/tiny"), [], messages.append) == tmp_path
+    assert "Loading org/tiny: downloading, 1.00 of 4.00 GB" in messages
+    assert all("GB" in message for message in messages)
     assert capfd.readouterr() == ("", "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mars_core.models.errors import ModelError
-from mars_core.models.vocabulary import same_size, shared_vocabulary
+from mars_core.models.vocabulary import shared_vocabulary
 
 NAMES = ("big", "small")
 TOKENS = {"a": 0, "b": 1, "c": 2}
@@ -50,6 +50,6 @@ def test_a_long_or_hostile_token_does_not_flood_the_message() -> None:
 
 
 def test_without_a_tokenizer_the_sizes_decide() -> None:
-    assert same_size(NAMES, (7, 7)) == 7
+    assert shared_vocabulary(NAMES, TOKENS, None, (7, 7)) == 7
     with pytest.raises(ModelError, match="small has no tokenizer and a vocabulary of 8, but big has 7"):
-        same_size(NAMES, (7, 8))
+        shared_vocabulary(NAMES, TOKENS, None, (7, 8))

@@ -15,9 +15,10 @@ from mars_core.eagle3.checkpoint import load_head
 from mars_core.eagle3.config import read_config
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
+from training.head_chain import finish, project, unroll
 from training.measure_head import emitted, hits
 from training.tokenizer import split_document
-from training.train_head import greedy_answers, main, open_target, unroll
+from training.train_head import greedy_answers, main, open_target
 
 _STEPS = 4
 
@@ -43,13 +44,13 @@ def _drafted(head: Eagle3Head, ids: Tensor, features: Tensor, anchor: int) -> li
     for place in range(anchor + _STEPS):
         if place <= anchor:
             hidden = head.fuse(features[None, place : place + 1])
-        residual, query, key, value = head.read(ids[None, place : place + 1], hidden, torch.tensor([[place]]))
+        residual, query, key, value = project(head, ids[None, place : place + 1], hidden, torch.tensor([[place]]))
         keys.append(key)
         values.append(value)
         attended = nn.functional.scaled_dot_product_attention(
             query, torch.cat(keys, 2), torch.cat(values, 2), enable_gqa=True
         )
-        hidden, given = head.finish(residual, attended)
+        hidden, given = finish(head, residual, attended)
         logits.append(given[0, 0])
     return logits
 
