@@ -72,7 +72,8 @@ def first_divergence(baseline: Trace, other: Trace) -> Divergence | None:
 
     Given tokens are part of the text, and the first ones of it: where the ids differ at one of either, somebody chose it.
     """
-    one, two = (*baseline.given, *baseline.tokens), (*other.given, *other.tokens)
+    one: tuple[Given | Token, ...] = (*baseline.given, *baseline.tokens)
+    two: tuple[Given | Token, ...] = (*other.given, *other.tokens)
     position = next((at for at, (left, right) in enumerate(zip(one, two, strict=False)) if left.id != right.id), None)
     if position is None:
         return None if len(one) == len(two) else Divergence(min(len(one), len(two)), Cause.LENGTH, math.nan)
