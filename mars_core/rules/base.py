@@ -57,9 +57,14 @@ class Evidence:
         return self.place(law.amax(-1, keepdim=True))
 
     @property
+    def ratio(self) -> Tensor:
+        """p/q of the candidates, [E, C]; it may exceed 1."""
+        return self.p / self.q.clamp(min=torch.finfo(self.q.dtype).tiny)
+
+    @property
     def strict(self) -> Tensor:
         """The lossless acceptance probability min(1, p/q), [E, C]."""
-        return (self.p / self.q.clamp(min=torch.finfo(self.q.dtype).tiny)).clamp(max=1)
+        return self.ratio.clamp(max=1)
 
     @property
     def z1(self) -> Tensor:
@@ -135,9 +140,7 @@ class Rule:
     redraw: Function | None = None
     aim: Function | None = None
     reach: Reach = Reach.TOKEN
-    modes: tuple[DraftMode, ...] = tuple(
-        DraftMode
-    )  # draft modes for which the rule is defined; none: it takes no drafts
+    modes: tuple[DraftMode, ...] = tuple(DraftMode)  # for which the rule is defined; empty: it takes no drafts
     needs_law: bool = False  # of the drafter, which n-gram lookup has not
 
     def values(self, given: Mapping[str, float]) -> dict[str, float]:

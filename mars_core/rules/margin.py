@@ -57,50 +57,31 @@ def _one_of_two(evidence: Evidence) -> Tensor:
     return (evidence.is_top1 | evidence.is_top2).to(evidence.q.dtype)
 
 
-def released_redraw(evidence: Evidence, values: Values) -> Tensor:
-    """bool [E, 1]: at low margin a refusal leaves p as it was."""
-    return released_tie(evidence, values)
-
-
 MARS = Rule(
     name="mars",
     summary="Where the two best logits are nearly equal, a drafted token that is one of them is kept.",
     formula="forgive x iff z₁ > 0, z₂/z₁ > θ and x ∈ {top-1, top-2}; sampled drafts: there a = 1 for these two, else 0, R = p",
     source="MARS 2601.15498, over a lossless strict rule",
-    accept=by_ratio,
-    parameters=(_THETA,),
-    best_first=True,
-    redraw=near_tie,
-)
+    accept=by_ratio, parameters=(_THETA,), best_first=True, redraw=near_tie,
+)  # fmt: skip
 MARS_ALGORITHM1 = Rule(
     name="mars-algorithm1",
     summary="The paper's Algorithm 1 to the letter: the target always says its best token; the runner-up is kept at low margin.",
     formula="y = top-1; keep x iff x = top-1, or x = top-2 and z₁ > 0 and z₂/z₁ > θ; else emit top-1",
     source="MARS 2601.15498, Algorithm 1",
-    accept=algorithm_1,
-    parameters=(_THETA,),
-    siblings=Siblings.IN_TURN,
-    best_first=True,
-    emits_top1=True,
-)
+    accept=algorithm_1, parameters=(_THETA,), siblings=Siblings.IN_TURN, best_first=True, emits_top1=True,
+)  # fmt: skip
 MARS_REFERENCE = Rule(
     name="mars-reference",
     summary="The released code to the letter, with what it gets wrong: not lossless even where the margin is wide.",
     formula="at z₂/(z₁ + 1e-10) > θ keep the first x ∈ {top-1, top-2}, else draw from p; elsewhere a = min(1, p/q), q softmax",
     source="5SSjw/MARS 8909b411, mars/model/utils.py evaluate_posterior; temperature 0: strict",
-    accept=released,
-    parameters=(_THETA,),
-    siblings=Siblings.IN_TURN,
-    redraw=released_redraw,
-    modes=(DraftMode.GREEDY,),
-)
+    accept=released, parameters=(_THETA,), siblings=Siblings.IN_TURN, redraw=released_tie, modes=(DraftMode.GREEDY,),
+)  # fmt: skip
 MARS_GAP = Rule(
     name="mars-gap",
     summary="MARS with the logit gap in place of the ratio: the same for logits shifted by a constant.",
     formula="forgive x iff z₁ − z₂ < g and x ∈ {top-1, top-2}; sampled drafts: as mars",
     source="ours; z₁ − z₂ < g is p₂/p₁ > e^−g",
-    accept=by_gap,
-    parameters=(_GAP,),
-    best_first=True,
-    redraw=small_gap,
-)
+    accept=by_gap, parameters=(_GAP,), best_first=True, redraw=small_gap,
+)  # fmt: skip

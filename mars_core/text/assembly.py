@@ -107,13 +107,13 @@ class Assembler:
             values = verdict.nodes.drafted(number)
             return self._token(values, number, _kept(values["strict"]), at, start)
         parent = verdict.path[at]
-        outcome = Outcome.RECOVERED if verdict.children[parent] else Outcome.BONUS
+        outcome = Outcome.RECOVERED if verdict.nodes.children[parent] else Outcome.BONUS
         return self._token(verdict.nodes.emitted(parent), 0, outcome, at, start)
 
     def _refused(self, raw: RawStep, at: int) -> list[Token]:
         """The drafted tokens that the recovered one replaces."""
         nodes, parent, start = raw.verdict.nodes, raw.verdict.path[at], len(self.text)
-        children = raw.verdict.children[parent]
+        children = nodes.children[parent]
         return [self._token(nodes.drafted(child), child, Outcome.REJECTED, at, start) for child in children]
 
     def _token(self, values: Values, number: int, outcome: Outcome, at: int, start: int) -> Token:

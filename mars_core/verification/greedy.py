@@ -16,8 +16,7 @@ from torch import Tensor
 from mars_core.rules.base import Evidence, Reach, Rule, Siblings, everywhere
 from mars_core.sampling import Use, draw
 from mars_core.verification.children import Branches, Chain, Children
-from mars_core.verification.decision import Decision, Places
-from mars_core.verification.draft import Draft
+from mars_core.verification.draft import Decision, Draft, Places
 from mars_core.verification.shift import Rest
 from mars_core.verification.window import window_chance, window_keep, window_shares
 
@@ -77,19 +76,10 @@ def _children(places: Places, draft: Draft, rule: Rule) -> Children:
 def _evidence(places: Places, draft: Draft, children: Children) -> Evidence:
     q = draft.q[:, None]
     return Evidence(
-        logits=places.logits,
-        law=places.p,
-        soft=places.soft,
-        drafter=draft.law,
-        top_z=places.top_z,
-        top_ids=places.top_ids,
-        at=None if draft.is_chain else draft.parents,
-        x=draft.ids[1:, None],
-        q=torch.ones_like(q),
-        confidence=q,
-        tried=children.sum_before(children.p)[:, None],
-        greedy=places.greedy,
-    )
+        logits=places.logits, law=places.p, soft=places.soft, drafter=draft.law, top_z=places.top_z, top_ids=places.top_ids,
+        at=None if draft.is_chain else draft.parents, x=draft.ids[1:, None], q=torch.ones_like(q), confidence=q,
+        tried=children.sum_before(children.p)[:, None], greedy=places.greedy,
+    )  # fmt: skip
 
 
 def _shares(rule: Rule, children: Children, accept: Tensor, forgiveness: Tensor) -> Tensor:

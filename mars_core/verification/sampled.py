@@ -13,8 +13,7 @@ from torch import Tensor
 
 from mars_core.rules.base import Evidence, Reach, Rule
 from mars_core.sampling import Use, draw, residual
-from mars_core.verification.decision import Decision, Places
-from mars_core.verification.draft import Draft
+from mars_core.verification.draft import Decision, Draft, Places
 from mars_core.verification.shift import distances
 
 
@@ -33,19 +32,10 @@ def _evidence(places: Places, draft: Draft) -> Evidence:
     q = _exact(torch.nn.functional.pad(draft.law, (0, size - draft.law.shape[-1])))  # ids that only the target knows
     p = _exact(places.p[:count])
     return Evidence(
-        logits=places.logits[:count],
-        law=p,
-        soft=p,
-        drafter=q,
-        top_z=places.top_z[:count],
-        top_ids=places.top_ids[:count],
-        at=None,
-        x=torch.arange(size, device=q.device).expand(count, -1),
-        q=q,
-        confidence=q,
-        tried=q.new_zeros(count, 1),
+        logits=places.logits[:count], law=p, soft=p, drafter=q, top_z=places.top_z[:count], top_ids=places.top_ids[:count],
+        at=None, x=torch.arange(size, device=q.device).expand(count, -1), q=q, confidence=q, tried=q.new_zeros(count, 1),
         greedy=False,
-    )
+    )  # fmt: skip
 
 
 def _exact(distribution: Tensor) -> Tensor:
