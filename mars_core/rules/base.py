@@ -66,25 +66,13 @@ class Evidence:
         """The lossless acceptance probability min(1, p/q), [E, C]."""
         return self.ratio.clamp(max=1)
 
-    @property
-    def z1(self) -> Tensor:
-        """The largest logit at the place of each row, [E, 1], float64."""
-        return self.place(self.top_z)[:, 0:1].double()
+    def z(self, rank: int) -> Tensor:
+        """The logit of that rank, 1 or 2, at the place of each row, [E, 1], float64."""
+        return self.place(self.top_z)[:, rank - 1 : rank].double()
 
-    @property
-    def z2(self) -> Tensor:
-        """The second largest, [E, 1], float64."""
-        return self.place(self.top_z)[:, 1:2].double()
-
-    @property
-    def is_top1(self) -> Tensor:
-        """Whether the candidate is the target's best token, [E, C]."""
-        return self.x == self.place(self.top_ids)[:, 0:1]
-
-    @property
-    def is_top2(self) -> Tensor:
-        """Whether it is the second best, [E, C]."""
-        return self.x == self.place(self.top_ids)[:, 1:2]
+    def is_top(self, rank: int) -> Tensor:
+        """Whether the candidate is the target's best token (1) or its second best (2), bool [E, C]."""
+        return self.x == self.place(self.top_ids)[:, rank - 1 : rank]
 
 
 PLAIN = "none"  # name of the rule without drafts, and of its drafter: neither goes without the other

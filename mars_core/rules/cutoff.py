@@ -21,19 +21,19 @@ def topk_delta(evidence: Evidence, values: Values) -> Tensor:
     """1 for top-1, and for the N best with p₁ − p(x) ≤ δ; p = softmax(z) at every temperature."""
     p = evidence.logits.softmax(-1)
     near = evidence.largest(p) - evidence.of(p) <= values["delta"]
-    return (evidence.is_top1 | (near & _among(evidence, int(values["n"])))).to(evidence.q.dtype)
+    return (evidence.is_top(1) | (near & _among(evidence, int(values["n"])))).to(evidence.q.dtype)
 
 
 def topk_ratio(evidence: Evidence, values: Values) -> Tensor:
     """1 for top-1, and for the K best with p(x) ≥ ρ·p₁; at temperature 0 p = softmax(z)."""
     near = evidence.of(evidence.soft) >= values["ratio"] * evidence.largest(evidence.soft)
-    return (evidence.is_top1 | (near & _among(evidence, int(values["n"])))).to(evidence.q.dtype)
+    return (evidence.is_top(1) | (near & _among(evidence, int(values["n"])))).to(evidence.q.dtype)
 
 
 def threshold(evidence: Evidence, values: Values) -> Tensor:
     """min(1, Σp/θ_acc) over the siblings up to x, less what those before it took; 1 where p(x) ≥ θ_single. Sampled drafts: p/q for p."""
     if evidence.greedy:
-        return ((evidence.of(evidence.soft) >= values["single"]) | evidence.is_top1).to(evidence.q.dtype)
+        return ((evidence.of(evidence.soft) >= values["single"]) | evidence.is_top(1)).to(evidence.q.dtype)
     ratio = evidence.ratio.double()
     taken = (evidence.tried / values["accumulated"]).clamp(max=1)
     share = ((ratio + evidence.tried) / values["accumulated"]).clamp(max=1) - taken

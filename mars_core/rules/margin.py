@@ -14,18 +14,18 @@ _GAP = Parameter("gap", 0.7, 0.0, 100.0, "low margin means z₁ − z₂ < g; 0 
 
 def near_tie(evidence: Evidence, values: Values) -> Tensor:
     """bool [E, 1]: z₁ > 0 and z₂/z₁ > θ. A z₁ ≤ 0 counts as decisive: the ratio has no meaning there."""
-    return (evidence.z1 > 0) & (evidence.z2 / evidence.z1 > values["theta"])
+    return (evidence.z(1) > 0) & (evidence.z(2) / evidence.z(1) > values["theta"])
 
 
 def small_gap(evidence: Evidence, values: Values) -> Tensor:
     """bool [E, 1]: z₁ − z₂ < g, that is p₂/p₁ > e^−g at temperature 1; invariant to a shift of the logits."""
-    return evidence.z1 - evidence.z2 < values["gap"]
+    return evidence.z(1) - evidence.z(2) < values["gap"]
 
 
 def released_tie(evidence: Evidence, values: Values) -> Tensor:
     """bool [E, 1]: the released code's test: on warped logits, with 1e-10 added to z₁ and no look at its sign."""
     kept = evidence.place(evidence.law.gather(-1, evidence.top_ids[:, 1:2])) > 0
-    return torch.where(kept, evidence.z2, -torch.inf) / (evidence.z1 + 1e-10) > values["theta"]
+    return torch.where(kept, evidence.z(2), -torch.inf) / (evidence.z(1) + 1e-10) > values["theta"]
 
 
 def by_ratio(evidence: Evidence, values: Values) -> Tensor:
@@ -40,7 +40,7 @@ def by_gap(evidence: Evidence, values: Values) -> Tensor:
 
 def algorithm_1(evidence: Evidence, values: Values) -> Tensor:
     """1 for top-1, and for top-2 at low margin; else 0."""
-    return (evidence.is_top1 | (near_tie(evidence, values) & evidence.is_top2)).to(evidence.q.dtype)
+    return (evidence.is_top(1) | (near_tie(evidence, values) & evidence.is_top(2))).to(evidence.q.dtype)
 
 
 def released(evidence: Evidence, values: Values) -> Tensor:
@@ -54,7 +54,7 @@ def released(evidence: Evidence, values: Values) -> Tensor:
 
 def _one_of_two(evidence: Evidence) -> Tensor:
     """1 for the two best tokens, else 0, [E, C]."""
-    return (evidence.is_top1 | evidence.is_top2).to(evidence.q.dtype)
+    return (evidence.is_top(1) | evidence.is_top(2)).to(evidence.q.dtype)
 
 
 MARS = Rule(

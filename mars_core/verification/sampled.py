@@ -22,7 +22,20 @@ def decide_sampled(places: Places, draft: Draft, rule: Rule, values: Mapping[str
     evidence, x = _evidence(places, draft), draft.ids[1:, None]
     if rule.reach is Reach.BLOCK:
         return _by_block(places, x, evidence, meter)
-    return _by_token(places, x, evidence, rule, values, meter)
+    count, p, q = len(x), evidence.law, evidence.q
+    accept, correction = _accept_and_correction(evidence, rule, values)
+    u = places.u[:count, Use.ACCEPT]
+    chance, strict = accept.gather(-1, x)[:, 0], evidence.strict.gather(-1, x)[:, 0]
+    bonus = places.top_ids[count:, 0] if rule.emits_top1 else places.own[count:]
+    kept = q * accept
+    end = places.p[count:].gather(-1, bonus[:, None])[:, 0].double() if rule.emits_top1 else p.new_ones(1)
+    return Decision(
+        keep=u < chance,
+        strict=u < strict,
+        emit=torch.cat([draw(correction, places.u[:count, Use.DRAW]).ids, bonus]),
+        forgiveness=((chance - strict) / (1 - strict)).clamp(min=0).nan_to_num(0.0),
+        shift=_shift(kept + (1 - kept.sum(-1, keepdim=True)) * correction, p, end) if meter else {},
+    )
 
 
 def _evidence(places: Places, draft: Draft) -> Evidence:
@@ -44,30 +57,11 @@ def _exact(distribution: Tensor) -> Tensor:
     return distribution / distribution.sum(-1, keepdim=True)
 
 
-def _by_token(
-    places: Places, x: Tensor, evidence: Evidence, rule: Rule, values: Mapping[str, float], meter: bool
-) -> Decision:
-    count, p, q = len(x), evidence.law, evidence.q
-    accept, correction = _accept_and_correction(evidence, rule, values)
-    u = places.u[:count, Use.ACCEPT]
-    chance, strict = accept.gather(-1, x)[:, 0], evidence.strict.gather(-1, x)[:, 0]
-    bonus = places.top_ids[count:, 0] if rule.emits_top1 else places.own[count:]
-    kept = q * accept
-    end = places.p[count:].gather(-1, bonus[:, None])[:, 0].double() if rule.emits_top1 else p.new_ones(1)
-    return Decision(
-        keep=u < chance,
-        strict=u < strict,
-        emit=torch.cat([draw(correction, places.u[:count, Use.DRAW]).ids, bonus]),
-        forgiveness=((chance - strict) / (1 - strict)).clamp(min=0).nan_to_num(0.0),
-        shift=_shift(kept + (1 - kept.sum(-1, keepdim=True)) * correction, p, end) if meter else {},
-    )
-
-
 def _accept_and_correction(evidence: Evidence, rule: Rule, values: Mapping[str, float]) -> tuple[Tensor, Tensor]:
     """(a, R), both [N, V], with the whole vocabulary as candidates."""
     accept = rule.accept(evidence, values).clamp(0, 1)
     if rule.emits_top1:
-        return accept, evidence.is_top1.to(accept.dtype)
+        return accept, evidence.is_top(1).to(accept.dtype)
     goal = evidence.law if rule.aim is None else rule.aim(evidence, values)
     correction = residual(goal, evidence.q)
     return accept, correction if rule.redraw is None else torch.where(rule.redraw(evidence, values), goal, correction)
