@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from evaluation.study.plan import Lane, Models, Plan
 from evaluation.suites.read import read_suite
-from mars_core.models.pool import EXACT
+from mars_core.arguments import MACHINE_OPTIONS, add_options
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import DrafterConfig, DraftMode, RuleConfig, TreeShape
 
@@ -137,15 +137,7 @@ def _add_store(command: argparse.ArgumentParser) -> None:
 def _add_work(command: argparse.ArgumentParser) -> None:
     command.add_argument("--workers", type=int, default=1, help="processes on this machine (default 1)")
     command.add_argument("--threads", type=int, help="threads of each worker (default: the cores, shared evenly)")
-    command.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1")
-    command.add_argument("--dtype", default="auto", help="auto, float32, bfloat16, float16")
-    command.add_argument("--no-graphs", action="store_true", help="on CUDA: do not record steps as CUDA graphs")
-    command.add_argument(
-        "--exact",
-        choices=EXACT,
-        default="auto",
-        help="one shape for all passes of the target (default auto: not on a CPU in float32)",
-    )
+    add_options(command, MACHINE_OPTIONS)
 
 
 def read_plan_options(options: argparse.Namespace, pair: Pair) -> Plan:

@@ -76,26 +76,15 @@ def _run_all(session: Session, configs: list[RunConfig]) -> list[Trace]:
 def _document(traces: list[Trace]) -> Any:
     runs = [
         {
-            "rule": trace.config.rule.name,
-            "status": trace.status,
-            "stop_reason": trace.stop_reason,
-            "error": trace.error,
-            "config": asdict(trace.config),
-            "token_ids": trace.token_ids,
-            "text": trace.text,
+            "rule": trace.config.rule.name, "status": trace.status, "stop_reason": trace.stop_reason, "error": trace.error,
+            "config": asdict(trace.config), "token_ids": trace.token_ids, "text": trace.text,
             "tokens": [asdict(token) for step in trace.steps for token in step.tokens],
             "steps": [{key: value for key, value in asdict(step).items() if key != "tokens"} for step in trace.steps],
-            "summary": asdict(trace.summary),
-            "divergence": _divergence(traces[0], trace),
+            "summary": asdict(trace.summary), "divergence": (found := first_divergence(traces[0], trace)) and asdict(found),
         }
         for trace in traces
-    ]
+    ]  # fmt: skip
     return _finite({"config": asdict(traces[0].config), "prompt_ids": traces[0].prompt_ids, "runs": runs})
-
-
-def _divergence(baseline: Trace, trace: Trace) -> dict[str, Any] | None:
-    found = first_divergence(baseline, trace)
-    return asdict(found) if found else None
 
 
 def _finite(value: Any) -> Any:
@@ -123,12 +112,8 @@ def _report(traces: list[Trace]) -> str:
         for trace in traces
         for s in (trace.summary,)
     ]
-    return "\n".join([*lines, head, *(re.sub(r"( *)nan[%×]?", _dash, row) for row in rows)])
-
-
-def _dash(unknown: re.Match[str]) -> str:
-    """A number that does not exist, as wide as it was."""
-    return "–".rjust(len(unknown[0]))
+    # A number that does not exist is a dash, as wide as it was.
+    return "\n".join([*lines, head, *(re.sub(r" *nan[%×]?", lambda nan: "–".rjust(len(nan[0])), row) for row in rows)])
 
 
 def _ending(baseline: Trace, trace: Trace) -> str:
@@ -151,14 +136,10 @@ def _models_table(pool: ModelPool) -> str:
         fit = pool.fits(spec)
         size = f"{spec.target_parameters / 1e6:,.0f} M + {spec.draft_parameters / 1e6:,.0f} M parameters"
         place = f"{fit.needed_bytes / 1e9:.1f} GB of {fit.available_bytes / 1e9:.1f} GB free on {fit.device}"
-        names = " ← ".join(
-            ref.name + (f"@{ref.revision}" if ref.revision else "")
-            for ref in (spec.target, spec.draft, spec.head)
-            if ref
-        )
-        rows.append(
-            f"{spec.key:20}{spec.title}\n{'':20}{names}\n{'':20}{size}; {'fits' if fit.fits else 'too large'}: {place}\n{'':20}{spec.note}"
-        )
+        refs = [ref for ref in (spec.target, spec.draft, spec.head) if ref]
+        names = " ← ".join(f"{ref.name}@{ref.revision}" if ref.revision else ref.name for ref in refs)
+        need = f"{size}; {'fits' if fit.fits else 'too large'}: {place}"
+        rows.append(f"\n{'':20}".join([f"{spec.key:20}{spec.title}", names, need, spec.note]))
     return "\n".join(rows)
 
 

@@ -6,15 +6,53 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from mars_core.models import CATALOG, Pair, PairSpec, custom_pair
+from mars_core.models import CATALOG, PairSpec, custom_pair
 from mars_core.models.pool import EXACT
 from mars_core.rules import PLAIN, RULES
-from mars_core.session import run_config
 from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, RunConfig, Sampling, TreeShape
+
+if TYPE_CHECKING:
+    from mars_core.models import Pair
 
 _KINDS = ("eagle3", "ngram", PLAIN)
 _TREE = TreeShape()
+_MODES = [mode.value for mode in DraftMode]
+Options = dict[str, dict[str, Any]]  # by name: what argparse takes
+
+MACHINE_OPTIONS: Options = {
+    "--device": {"default": "auto", "help": "auto, cpu, cuda, cuda:1"},
+    "--dtype": {"default": "auto", "help": "auto, float32, bfloat16, float16"},
+    "--no-graphs": {"action": "store_true", "help": "on CUDA: do not record steps as CUDA graphs"},
+    "--exact": {"choices": EXACT, "default": "auto",
+                "help": "one shape for all passes of the target (default auto: not on a CPU in float32)"},
+}  # fmt: skip
+_PROMPT_OPTIONS: Options = {
+    "--system": {"default": "", "help": "system prompt"},
+    "--no-chat": {"action": "store_true", "help": "continue the prompt as it is, without the chat template"},
+    "--thinking": {"choices": ("on", "off"), "help": "of chat templates that have it (default: the template's own)"},
+    "--stop": {"action": "append", "default": [], "help": "stop string; may be repeated"},
+}
+_RUN_OPTIONS: Options = {
+    "--theta": {"type": float, "help": "θ of the rules that take it (default 0.9)"},
+    "--set": {"action": "append", "default": [], "metavar": "NAME=VALUE", "help": "any parameter of a rule"},
+    "--k": {"type": int, "default": 5, "help": "drafted tokens a step, of chains (default 5)"},
+    "--chain": {"action": "store_true", "help": "eagle3: draft a chain of K, not a tree"},
+    "--tree-tokens": {"type": int, "default": _TREE.tokens, "help": f"eagle3: drafted nodes (default {_TREE.tokens})"},
+    "--tree-depth": {"type": int, "default": _TREE.depth, "help": f"eagle3: longest path (default {_TREE.depth})"},
+    "--tree-top-k": {"type": int, "default": _TREE.top_k, "help": f"eagle3: nodes expanded a depth (default {_TREE.top_k})"},
+    "--draft-mode": {"choices": _MODES, "default": DraftMode.GREEDY.value},
+    "--temperature": {"type": float, "default": 0.0, "help": "0 is greedy (default)"},
+    "--top-k": {"type": int, "default": 0, "help": "0 is off (default)"},
+    "--top-p": {"type": float, "default": 1.0, "help": "1 is off (default)"},
+    "--max-new-tokens": {"type": int, "default": 128},
+    "--seed": {"type": int, "default": 0},
+    "--pair": {"default": "bundled", "choices": [spec.key for spec in CATALOG], "help": "a pair of the catalog"},
+    "--target": {"help": "Hub id (owner/name@revision) or folder, in place of --pair"},
+    "--drafter": {"help": "Hub id or folder of a draft model, eagle3 (the pair's head), eagle3:ID or FOLDER, ngram, or none"},
+    "--json": {"action": "store_true", "help": "print one JSON object"},
+}  # fmt: skip
 
 
 def parser() -> argparse.ArgumentParser:
@@ -22,77 +60,27 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m mars_core", description="Strict and margin-aware speculative decoding."
     )
     commands = root.add_subparsers(dest="command", required=True)
-    for name, words in (
-        ("run", "decode one prompt with one rule"),
-        ("compare", "decode one prompt strictly and with one or more other rules"),
-    ):
-        _add_run_options(commands.add_parser(name, help=words, description=words.capitalize() + "."), name)
-    models = commands.add_parser("models", help="list the pairs, what they need and whether they fit here")
-    _add_machine_options(models)
+    rules = f"{', '.join(RULES)} (default mars)"
+    for name, words, rule in (
+        ("run", "decode one prompt with one rule", rules),
+        ("compare", "decode one prompt strictly and with one or more other rules", f"compared with strict; may be repeated: {rules}"),
+    ):  # fmt: skip
+        command = commands.add_parser(name, help=words, description=words.capitalize() + ".")
+        prompt = command.add_mutually_exclusive_group(required=True)
+        prompt.add_argument("--prompt", help="the prompt; - reads standard input")
+        prompt.add_argument("--prompt-file", type=argparse.FileType(encoding="utf-8"), help="a file with the prompt")
+        rule_option: Options = {"--rule": {"action": "append", "help": rule}}
+        add_options(command, _PROMPT_OPTIONS | rule_option | _RUN_OPTIONS | MACHINE_OPTIONS)
+    add_options(
+        commands.add_parser("models", help="list the pairs, what they need and whether they fit here"), MACHINE_OPTIONS
+    )
     commands.add_parser("rules", help="list the verification rules with formula, parameters and source")
     return root
 
 
-def _add_run_options(command: argparse.ArgumentParser, name: str) -> None:
-    prompt = command.add_mutually_exclusive_group(required=True)
-    prompt.add_argument("--prompt", help="the prompt; - reads standard input")
-    prompt.add_argument("--prompt-file", type=argparse.FileType(encoding="utf-8"), help="a file with the prompt")
-    command.add_argument("--system", default="", help="system prompt")
-    command.add_argument(
-        "--no-chat", action="store_true", help="continue the prompt as it is, without the chat template"
-    )
-    command.add_argument(
-        "--thinking", choices=("on", "off"), help="of chat templates that have it (default: the template's own)"
-    )
-    command.add_argument("--stop", action="append", default=[], help="stop string; may be repeated")
-    rules = ", ".join(RULES)
-    if name == "run":
-        command.add_argument("--rule", action="append", help=f"{rules} (default mars)")
-    else:
-        command.add_argument(
-            "--rule", action="append", help=f"compared with strict; may be repeated: {rules} (default mars)"
-        )
-    command.add_argument("--theta", type=float, help="θ of the rules that take it (default 0.9)")
-    command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="any parameter of a rule")
-    command.add_argument("--k", type=int, default=5, help="drafted tokens a step, of chains (default 5)")
-    command.add_argument("--chain", action="store_true", help="eagle3: draft a chain of K, not a tree")
-    command.add_argument(
-        "--tree-tokens", type=int, default=_TREE.tokens, help=f"eagle3: drafted nodes (default {_TREE.tokens})"
-    )
-    command.add_argument(
-        "--tree-depth", type=int, default=_TREE.depth, help=f"eagle3: longest path (default {_TREE.depth})"
-    )
-    command.add_argument(
-        "--tree-top-k", type=int, default=_TREE.top_k, help=f"eagle3: nodes expanded a depth (default {_TREE.top_k})"
-    )
-    command.add_argument("--draft-mode", choices=[mode.value for mode in DraftMode], default=DraftMode.GREEDY.value)
-    command.add_argument("--temperature", type=float, default=0.0, help="0 is greedy (default)")
-    command.add_argument("--top-k", type=int, default=0, help="0 is off (default)")
-    command.add_argument("--top-p", type=float, default=1.0, help="1 is off (default)")
-    command.add_argument("--max-new-tokens", type=int, default=128)
-    command.add_argument("--seed", type=int, default=0)
-    command.add_argument(
-        "--pair", default="bundled", choices=[spec.key for spec in CATALOG], help="a pair of the catalog"
-    )
-    command.add_argument("--target", help="Hub id (owner/name@revision) or folder, in place of --pair")
-    command.add_argument(
-        "--drafter",
-        help="Hub id or folder of a draft model, eagle3 (the pair's head), eagle3:ID or FOLDER, ngram, or none",
-    )
-    command.add_argument("--json", action="store_true", help="print one JSON object")
-    _add_machine_options(command)
-
-
-def _add_machine_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1")
-    command.add_argument("--dtype", default="auto", help="auto, float32, bfloat16, float16")
-    command.add_argument("--no-graphs", action="store_true", help="on CUDA: do not record steps as CUDA graphs")
-    command.add_argument(
-        "--exact",
-        choices=EXACT,
-        default="auto",
-        help="one shape for all passes of the target (default auto: not on a CPU in float32)",
-    )
+def add_options(command: argparse.ArgumentParser, options: Options) -> None:
+    for name, keywords in options.items():
+        command.add_argument(name, **keywords)
 
 
 def read_spec(options: argparse.Namespace) -> PairSpec:
@@ -128,23 +116,21 @@ def read_configs(options: argparse.Namespace, pair: Pair) -> list[RunConfig]:
 
 
 def _config(options: argparse.Namespace, pair: Pair, rule: str, given: dict[str, float]) -> RunConfig:
+    from mars_core.session import run_config  # here: who only reads options needs no models' libraries
+
     kind = _drafter(options)[0] or ("model" if pair.draft else "eagle3" if pair.head else "ngram")
     tree = TreeShape(options.tree_tokens, options.tree_depth, options.tree_top_k)
     tree_wanted = kind == "eagle3" and not options.chain
+    drafter = DrafterConfig(kind, None, options.k, DraftMode(options.draft_mode), tree if tree_wanted else None)
+    thinking = None if options.thinking is None else options.thinking == "on"
     own = {parameter.name for parameter in RULES[rule].parameters} if rule in RULES else set()
     return run_config(
         pair,
         prompt=PromptConfig(
-            _prompt(options),
-            options.system,
-            not options.no_chat,
-            tuple(options.stop),
-            thinking=None if options.thinking is None else options.thinking == "on",
+            _prompt(options), options.system, not options.no_chat, tuple(options.stop), thinking=thinking
         ),
         rule=RuleConfig(rule, {name: given[name] for name in given if name in own}),
-        drafter=DrafterConfig(PLAIN)
-        if rule == PLAIN
-        else DrafterConfig(kind, None, options.k, DraftMode(options.draft_mode), tree if tree_wanted else None),
+        drafter=DrafterConfig(PLAIN) if rule == PLAIN else drafter,
         sampling=Sampling(options.temperature, options.top_k, options.top_p),
         max_new_tokens=options.max_new_tokens,
         seed=options.seed,

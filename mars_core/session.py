@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import platform
 import time
 from collections.abc import Iterator
@@ -15,7 +14,8 @@ import transformers
 from mars_core import __version__
 from mars_core.engine import Engine, RawStep
 from mars_core.engine.build import build, exact_passes, kind_of
-from mars_core.jobs.record import trace_of
+from mars_core.jobs import Began
+from mars_core.jobs.record import Record
 from mars_core.memory import PeakMemory
 from mars_core.models import Pair
 from mars_core.rules import RULES
@@ -31,7 +31,6 @@ from mars_core.types import (
     Status,
     Step,
     StopReason,
-    Trace,
 )
 from mars_core.validation import validate, validate_length
 
@@ -108,34 +107,20 @@ class Checked(NamedTuple):
     prompt_ids: tuple[int, ...]
 
 
-class Run:
+class Run(Record):
     """One generation. Iterate it for its Steps; ``trace`` is available at any time, before the end with status cancelled."""
 
     def __init__(self, pair: Pair, config: RunConfig, prompt_ids: tuple[int, ...], meter: bool) -> None:
         self._pair = pair
-        self.prompt_ids = prompt_ids
         self._kind = kind_of(pair, config, _longest(config, len(prompt_ids)), meter)
         self._engine: Engine | None = pair.engines.take(self._kind) or build(pair, self._kind)
-        self.config = replace(config, environment={**config.environment, "path": self._engine.path})
+        config = replace(config, environment={**config.environment, "path": self._engine.path})
         self._assembler = Assembler(pair.tokenizer, pair.pieces, config.prompt.stop, config.prefix)
-        self._steps: list[Step] = []
-        self.prefill_s = math.nan
-        self.status = Status.CANCELLED
-        self.stop_reason = StopReason.CANCELLED
-        self.error = ""
+        super().__init__(Began(0, config, prompt_ids, self._assembler.given, self._assembler.text))
         self._cancelled = False
         self._raw: Iterator[RawStep] | None = None
         self._elapsed_s = 0.0
         self._peak = PeakMemory(pair.device)
-
-    @property
-    def text(self) -> str:
-        """The text so far, the given beginning included."""
-        return self._assembler.text
-
-    @property
-    def given(self) -> tuple[Given, ...]:
-        return self._assembler.given
 
     @property
     def peak_memory_bytes(self) -> int:
@@ -169,14 +154,6 @@ class Run:
             self._pair.engines.give_back(self._kind, self._engine)
         self._engine = None
 
-    def trace(self) -> Trace:
-        """What happened so far."""
-        return trace_of(
-            self.config, self.prompt_ids, self.given, self._steps, self.text, status=self.status,
-            stop_reason=self.stop_reason, error=self.error, prefill_s=self.prefill_s,
-            peak_memory_bytes=self.peak_memory_bytes,
-        )  # fmt: skip
-
     def _step(self, engine: Engine) -> Step:
         """The next step. What the consumer does between two steps, and captures, which serve later runs too, are not the run's time."""
         config, given, started = self.config, len(self.config.prefix), time.perf_counter()
@@ -190,11 +167,12 @@ class Run:
         step, stopped = self._assembler.step(raw, before + time.perf_counter())
         reason = StopReason.STOP_STRING if stopped else StopReason.EOS if raw.eos else StopReason.LENGTH
         ended = reason is not StopReason.LENGTH or self._assembler.count == given + config.max_new_tokens
-        self._steps.append(self._assembler.close(step) if ended else step)
+        self.steps.append(self._assembler.close(step) if ended else step)
+        self.text = self._assembler.text
         self._elapsed_s = before + time.perf_counter()
         if ended:
             self._finish(Status.COMPLETED, reason, "")
-        return self._steps[-1]
+        return self.steps[-1]
 
     def _finish(self, status: Status, reason: StopReason, error: str) -> None:
         self.status, self.stop_reason, self.error = status, reason, error

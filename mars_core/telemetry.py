@@ -7,54 +7,36 @@ from collections.abc import Sequence
 
 from mars_core.types import Cause, Divergence, Given, Outcome, Step, Summary, Token, Trace
 
-SHIFTED = 1e-9  # a token's law counts as shifted where its TV from p is above this: float64 leaves less where the two are equal
+SHIFTED = 1e-9  # a token's distribution counts as shifted where its TV from p is above this: float64 leaves less where the two are equal
 
 
-def summarise(
-    steps: Sequence[Step], *, prompt_tokens: int, prefill_s: float, ttft_s: float, peak_memory_bytes: int
-) -> Summary:
+def summarise(steps: Sequence[Step], *, prompt_tokens: int, prefill_s: float, peak_memory_bytes: int) -> Summary:
     """All numbers of a run from its steps. The wall time ends with the last step.
 
     A share, mean or maximum of nothing is nan, a sum of nothing 0; what the run did not measure (nan) makes its numbers nan.
     """
     tokens = [token for step in steps for token in step.emitted]
-    tv, kl = [token.tv for token in tokens], [token.kl for token in tokens]
-    log_likelihood = math.fsum(token.logprob for token in tokens)
+    new_tokens, drafted = len(tokens), sum(step.drafted for step in steps)
     counts = {outcome: sum(token.outcome is outcome for token in tokens) for outcome in Outcome}
-    drafted = sum(step.drafted for step in steps)
-    kept = counts[Outcome.ACCEPTED] + counts[Outcome.RELAXED]
+    accepted, relaxed = counts[Outcome.ACCEPTED], counts[Outcome.RELAXED]
+    tv, kl = [token.tv for token in tokens], [token.kl for token in tokens]
+    tv_sum, kl_sum, log_likelihood = math.fsum(tv), math.fsum(kl), math.fsum(token.logprob for token in tokens)
     wall_s = steps[-1].elapsed_s if steps else prefill_s
     return Summary(
-        new_tokens=len(tokens),
-        prompt_tokens=prompt_tokens,
-        steps=len(steps),
-        wall_s=wall_s,
-        ttft_s=ttft_s,
-        prefill_s=prefill_s,
-        draft_s=math.fsum(step.draft_s for step in steps),
-        verify_s=math.fsum(step.verify_s for step in steps),
-        tokens_per_s=_ratio(len(tokens), wall_s),
-        tau=_ratio(len(tokens), len(steps)),
-        drafted=drafted,
-        accepted=counts[Outcome.ACCEPTED],
-        relaxed=counts[Outcome.RELAXED],
-        rejected=drafted - kept,
-        recovered=counts[Outcome.RECOVERED],
-        bonus=counts[Outcome.BONUS],
-        acceptance_rate=_ratio(kept, drafted),
-        acceptance_by_position=_by_position(steps),
-        relaxed_share=_ratio(counts[Outcome.RELAXED], len(tokens)),
-        tv_sum=math.fsum(tv),
-        tv_mean=_ratio(math.fsum(tv), len(tv)),
-        tv_max=_largest(tv),
-        kl_sum=math.fsum(kl),
-        kl_mean=_ratio(math.fsum(kl), len(kl)),
-        kl_max=_largest(kl),
+        new_tokens=new_tokens, prompt_tokens=prompt_tokens, steps=len(steps),
+        wall_s=wall_s, ttft_s=steps[0].elapsed_s if steps else math.nan, prefill_s=prefill_s,
+        draft_s=math.fsum(step.draft_s for step in steps), verify_s=math.fsum(step.verify_s for step in steps),
+        tokens_per_s=_ratio(new_tokens, wall_s), tau=_ratio(new_tokens, len(steps)),
+        drafted=drafted, accepted=accepted, relaxed=relaxed, rejected=drafted - accepted - relaxed,
+        recovered=counts[Outcome.RECOVERED], bonus=counts[Outcome.BONUS],
+        acceptance_rate=_ratio(accepted + relaxed, drafted), acceptance_by_position=_by_position(steps),
+        relaxed_share=_ratio(relaxed, new_tokens),
+        tv_sum=tv_sum, tv_mean=_ratio(tv_sum, new_tokens), tv_max=_largest(tv),
+        kl_sum=kl_sum, kl_mean=_ratio(kl_sum, new_tokens), kl_max=_largest(kl),
         shifted_share=_shifted_share(steps),
-        log_likelihood=log_likelihood,
-        perplexity=_exp(-_ratio(log_likelihood, len(tokens))),
+        log_likelihood=log_likelihood, perplexity=_exp(-_ratio(log_likelihood, new_tokens)),
         peak_memory_bytes=peak_memory_bytes,
-    )
+    )  # fmt: skip
 
 
 def _by_position(steps: Sequence[Step]) -> tuple[float, ...]:
@@ -65,7 +47,7 @@ def _by_position(steps: Sequence[Step]) -> tuple[float, ...]:
 
 
 def _shifted_share(steps: Sequence[Step]) -> float:
-    """Steps in which the law of any emitted token differs from p (TV > SHIFTED) / steps."""
+    """Steps in which the distribution of any emitted token differs from p (TV > SHIFTED) / steps."""
     largest = [_largest([token.tv for token in step.emitted]) for step in steps]
     return math.nan if any(map(math.isnan, largest)) else _ratio(sum(tv > SHIFTED for tv in largest), len(steps))
 
@@ -90,7 +72,8 @@ def first_divergence(baseline: Trace, other: Trace) -> Divergence | None:
 
     Given tokens are part of the text, and the first ones of it: where the ids differ at one of either, somebody chose it.
     """
-    one, two = _output(baseline), _output(other)
+    one: tuple[Given | Token, ...] = (*baseline.given, *baseline.tokens)
+    two: tuple[Given | Token, ...] = (*other.given, *other.tokens)
     position = next((at for at, (left, right) in enumerate(zip(one, two, strict=False)) if left.id != right.id), None)
     if position is None:
         return None if len(one) == len(two) else Divergence(min(len(one), len(two)), Cause.LENGTH, math.nan)
@@ -101,18 +84,11 @@ def first_divergence(baseline: Trace, other: Trace) -> Divergence | None:
     return Divergence(position, cause, min(left.edge, right.edge) if cause is Cause.NUMERIC else math.nan)
 
 
-def _output(trace: Trace) -> tuple[Given | Token, ...]:
-    """What stands at every output position."""
-    return (*trace.given, *trace.tokens)
-
-
 def _cause(left: Token, right: Token) -> Cause:
     """Up to here both runs read the same text, so p is the same but for rounding."""
     if Outcome.RELAXED in (left.outcome, right.outcome):
         return Cause.RELAXED
     if left.own != right.own:
         return Cause.NUMERIC
-    kept = Outcome.ACCEPTED
-    if (left.outcome is kept) != (right.outcome is kept):
-        return Cause.TIGHTENED
-    return Cause.REDRAWN
+    one_kept = (left.outcome is Outcome.ACCEPTED) != (right.outcome is Outcome.ACCEPTED)
+    return Cause.TIGHTENED if one_kept else Cause.REDRAWN

@@ -47,14 +47,11 @@ def validate_length(config: RunConfig, prompt: int, context: int) -> None:
 def _prefix(prefix: tuple[int, ...], pair: Pair) -> None:
     rows = input_embedding(pair.target).num_embeddings
     for position, token in enumerate(prefix):
+        place = f"Token {position} of the given beginning"
         if not 0 <= token < rows:
-            raise ValueError(
-                f"Token {position} of the given beginning has id {token}; this target's ids are 0 to {rows - 1}."
-            )
+            raise ValueError(f"{place} has id {token}; this target's ids are 0 to {rows - 1}.")
         if token in pair.eos_ids:
-            raise ValueError(
-                f"Token {position} of the given beginning, id {token}, ends the text; nothing can follow it."
-            )
+            raise ValueError(f"{place}, id {token}, ends the text; nothing can follow it.")
 
 
 def _sampling(sampling: Sampling) -> None:
@@ -71,25 +68,18 @@ def _drafter(drafter: DrafterConfig, pair: Pair) -> None:
         raise ValueError(f"The drafter is {drafter.kind!r}; it must be one of {', '.join(DRAFTERS)}.")
     if drafter.kind != PLAIN and drafter.tree is None and not 1 <= drafter.k <= LONGEST_DRAFT:
         raise ValueError(f"K is {drafter.k}; it must be 1 to {LONGEST_DRAFT} (for no draft choose drafter none).")
-    if drafter.kind == "model" and pair.draft is None:
-        raise ValueError(f"The pair {pair.spec.key} has no draft model; choose drafter {_others(pair)}.")
-    if drafter.kind == "eagle3" and pair.head is None:
-        raise ValueError(f"The pair {pair.spec.key} has no EAGLE-3 head; choose drafter {_others(pair)}.")
+    missing = {"model": ("draft model", pair.draft is None), "eagle3": ("EAGLE-3 head", pair.head is None)}
+    if drafter.kind in missing and missing[drafter.kind][1]:
+        others = ", ".join([*(kind for kind, (_, gone) in missing.items() if not gone), "ngram"])
+        raise ValueError(
+            f"The pair {pair.spec.key} has no {missing[drafter.kind][0]}; choose drafter {others} or none."
+        )
     if drafter.mode is DraftMode.SAMPLED and drafter.kind != "model":
         raise ValueError(
             f"Draft mode is sampled and the drafter {drafter.kind}; only a draft model samples its drafts."
         )
-    if drafter.tree is not None:
-        _tree(drafter)
-
-
-def _others(pair: Pair) -> str:
-    with_model = ["model"] if pair.draft is not None else []
-    with_head = ["eagle3"] if pair.head is not None else []
-    return ", ".join([*with_model, *with_head, "ngram"]) + " or none"
-
-
-def _tree(drafter: DrafterConfig) -> None:
+    if drafter.tree is None:
+        return
     if drafter.kind != "eagle3":
         raise ValueError(f"A draft tree is asked for and the drafter is {drafter.kind}; only eagle3 drafts trees.")
     for name, (low, high) in TREE_RANGES.items():

@@ -105,7 +105,6 @@ def make_trace(
     steps = _steps(config, new_tokens, words)
     reasons = {Status.CANCELLED: StopReason.CANCELLED, Status.FAILED: StopReason.ERROR}
     prompt_ids = tuple(range(5, 5 + 1 + len(config.prompt.text) // 4))
-    ttft_s = steps[0].elapsed_s if steps else NAN
     return Trace(
         config=config,
         status=status,
@@ -113,9 +112,7 @@ def make_trace(
         prompt_ids=prompt_ids,
         text="".join(token.piece for token in (*given, *(token for step in steps for token in step.emitted))),
         steps=steps,
-        summary=summarise(
-            steps, prompt_tokens=len(prompt_ids), prefill_s=PREFILL_S, ttft_s=ttft_s, peak_memory_bytes=1_234_567_890
-        ),
+        summary=summarise(steps, prompt_tokens=len(prompt_ids), prefill_s=PREFILL_S, peak_memory_bytes=1_234_567_890),
         error=error or ("The device ran out of memory." if status is Status.FAILED else ""),
         given=given,
     )

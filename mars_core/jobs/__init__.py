@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Generator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mars_core.types import Given, RunConfig, Status, Step, StopReason
@@ -74,16 +73,6 @@ class Stop(Protocol):
     """A request to stop, asked for before every step."""
 
     def requested(self) -> bool: ...
-
-
-@dataclass(frozen=True, slots=True)
-class FileStop:
-    """Stop, as a file that comes to be: also a process that was forked earlier sees it, and only its path crosses."""
-
-    path: str
-
-    def requested(self) -> bool:
-        return Path(self.path).exists()
 
 
 class Accelerator(Protocol):

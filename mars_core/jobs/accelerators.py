@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from mars_core.jobs import AcceleratorError, Ended, Event, FileStop, Job, Stop, Wrote
+from mars_core.jobs import AcceleratorError, Ended, Event, Job, Stop, Wrote
 from mars_core.models import ModelPool, PairSpec
 from mars_core.types import Status, StopReason
 
@@ -108,8 +108,8 @@ class ZeroGpu:
         return replace(job, seconds=min(needed, job.seconds, self.MOST_S))
 
     def _perform(self, job: Job, stop_path: str) -> Iterator[Event]:
-        """In the other process."""
-        yield from _perform(self._pool, job, FileStop(stop_path).requested)
+        """In the other process, which sees the file though it was forked before."""
+        yield from _perform(self._pool, job, Path(stop_path).exists)
 
     def _learn(self, job: Job, event: Event) -> None:
         """The pace of a run so far, into the mean."""
@@ -150,5 +150,5 @@ def _heard(stop: Stop) -> Iterator[str]:
 def _sentence(error: Exception) -> str:
     """What ``spaces`` raised, as text: its messages hold links."""
     message = re.sub(r"<[^>]*>", "", str(getattr(error, "message", error))).strip().splitlines()
-    told = (message or [type(error).__name__])[0][:300].rstrip(".")
-    return f"The GPU is not to be had or was taken away: {told}."
+    reason = (message or [type(error).__name__])[0][:300].rstrip(".")
+    return f"The GPU is not to be had or was taken away: {reason}."

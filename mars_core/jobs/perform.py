@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import suppress
-from dataclasses import dataclass
 
 from mars_core.jobs import Began, Ended, Event, Job, Wrote
 from mars_core.jobs.comparison import RUN_FAILURES, warm_up
@@ -20,20 +19,28 @@ Why = Callable[[], StopReason | None]  # why to end before the next step, if so
 def perform(pool: ModelPool, job: Job, stopped: Callable[[], bool]) -> Generator[Event, None, None]:
     """The runs of ``job``, one after the other, each warmed up directly before it. Raises ModelError where the pair cannot be loaded.
 
-    Its time is up after the first step of a run at the earliest, so that a run tells it. A failed run leaves no memory taken.
+    Its time is up after the first step of a run at the earliest, so that its trace has that reason. A failed run leaves no memory taken.
     """
     session = Session(pool.get(job.pair))
-    clock = _Clock(stopped, time.monotonic() + job.seconds)
-    if job.pair not in pool.ran:  # in a fresh process the warm-up of each run alone is not enough
-        for number in sorted(job.order):
-            if clock.why() is None:
-                warm_up(session, job.configs[number])
+    ends = time.monotonic() + job.seconds
+
+    def why() -> StopReason | None:
+        if stopped():
+            return StopReason.CANCELLED
+        return StopReason.DEADLINE if time.monotonic() >= ends else None
+
+    cold = (
+        [] if job.pair in pool.ran else sorted(job.order)
+    )  # in a fresh process the warm-up of each run alone is not enough
+    for number in cold:
+        if why() is None:
+            warm_up(session, job.configs[number])
     for number in job.order:
-        if clock.why() is None:
+        if why() is None:
             warm_up(session, job.configs[number])
         if stopped():
             return
-        ended = yield from _run(session, job, number, clock.why)
+        ended = yield from _run(session, job, number, why)
         if ended.status is Status.FAILED:
             session.pair.engines.clear()
             collect()
@@ -44,43 +51,22 @@ def perform(pool: ModelPool, job: Job, stopped: Callable[[], bool]) -> Generator
             return
 
 
-@dataclass(frozen=True, slots=True)
-class _Clock:
-    stopped: Callable[[], bool]
-    ends: float  # time.monotonic()
-
-    def why(self) -> StopReason | None:
-        if self.stopped():
-            return StopReason.CANCELLED
-        return StopReason.DEADLINE if time.monotonic() >= self.ends else None
-
-
 def _run(session: Session, job: Job, number: int, why: Why) -> Generator[Event, None, Ended]:
-    """One run but for its last event, which it returns: by then its caches are let go."""
+    """One run but for its last event, which it returns: by then its caches are released. The first step is reported alone, then those
+    of an interval. Raises ValueError for a configuration that nobody checked before."""
     try:
         run = session.start(job.configs[number])
     except RUN_FAILURES as error:  # the memory for its caches is not there
-        return (yield from _failed(session, job, number, failure(error, str(session.pair.device))))
+        checked = session.check(job.configs[number])
+        yield Began(number, *checked, *session.given(checked.config))
+        return Ended(number, Status.FAILED, StopReason.ERROR, failure(error, str(session.pair.device)))
     yield Began(number, run.config, run.prompt_ids, run.given, run.text)
-    for steps, goes_on in _bursts(run, job.interval_s, why):
-        yield Wrote(number, tuple(steps), run.text, run.prefill_s, run.peak_memory_bytes, not goes_on)
-    return Ended(number, run.status, run.stop_reason, run.error)
-
-
-def _failed(session: Session, job: Job, number: int, error: str) -> Generator[Event, None, Ended]:
-    """A run that could not begin. Raises ValueError for a configuration that nobody checked before."""
-    checked = session.check(job.configs[number])
-    yield Began(number, *checked, *session.given(checked.config))
-    return Ended(number, Status.FAILED, StopReason.ERROR, error)
-
-
-def _bursts(run: Run, interval_s: float, why: Why) -> Iterator[tuple[list[Step], bool]]:
-    """The steps of a run up to its end: the first alone, then those of an interval; and whether the run goes on."""
     seconds, goes_on = 0.0, True
     while goes_on:
-        found = burst(run, seconds, why)
-        seconds, goes_on = interval_s, found[1]
-        yield found
+        steps, goes_on = burst(run, seconds, why)
+        yield Wrote(number, tuple(steps), run.text, run.prefill_s, run.peak_memory_bytes, not goes_on)
+        seconds = job.interval_s
+    return Ended(number, run.status, run.stop_reason, run.error)
 
 
 def burst(run: Run, seconds: float, why: Why) -> tuple[list[Step], bool]:

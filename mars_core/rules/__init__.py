@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from types import MappingProxyType
 
@@ -12,16 +12,13 @@ from mars_core.rules.base import PLAIN, Evidence, Parameter, Reach, Rule, Siblin
 _FIRST = (PLAIN, "strict", "block", "mars", "mars-algorithm1", "mars-reference", "mars-gap")  # in lists and menus
 
 
-def _found() -> Iterator[Rule]:
-    for file in pkgutil.iter_modules(__path__):
-        module = import_module(f"{__name__}.{file.name}")
-        yield from (value for value in vars(module).values() if isinstance(value, Rule))
+def _found() -> dict[str, Rule]:
+    """Every rule in the files of this folder, by name; those of ``_FIRST`` first, the others in alphabetical order."""
+    modules = [import_module(f"{__name__}.{file.name}") for file in pkgutil.iter_modules(__path__)]
+    found = {value.name: value for module in modules for value in vars(module).values() if isinstance(value, Rule)}
+    return {name: found[name] for name in (*_FIRST, *sorted(found.keys() - set(_FIRST)))}
 
 
-def _place(rule: Rule) -> tuple[int, str]:
-    return (_FIRST.index(rule.name) if rule.name in _FIRST else len(_FIRST), rule.name)
-
-
-RULES: Mapping[str, Rule] = MappingProxyType({rule.name: rule for rule in sorted(_found(), key=_place)})
+RULES: Mapping[str, Rule] = MappingProxyType(_found())
 
 __all__ = ["PLAIN", "RULES", "Evidence", "Parameter", "Reach", "Rule", "Siblings"]

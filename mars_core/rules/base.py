@@ -57,29 +57,22 @@ class Evidence:
         return self.place(law.amax(-1, keepdim=True))
 
     @property
+    def ratio(self) -> Tensor:
+        """p/q of the candidates, [E, C]; it may exceed 1."""
+        return self.p / self.q.clamp(min=torch.finfo(self.q.dtype).tiny)
+
+    @property
     def strict(self) -> Tensor:
         """The lossless acceptance probability min(1, p/q), [E, C]."""
-        return (self.p / self.q.clamp(min=torch.finfo(self.q.dtype).tiny)).clamp(max=1)
+        return self.ratio.clamp(max=1)
 
-    @property
-    def z1(self) -> Tensor:
-        """The largest logit at the place of each row, [E, 1], float64."""
-        return self.place(self.top_z)[:, 0:1].double()
+    def z(self, rank: int) -> Tensor:
+        """The logit of that rank, 1 or 2, at the place of each row, [E, 1], float64."""
+        return self.place(self.top_z)[:, rank - 1 : rank].double()
 
-    @property
-    def z2(self) -> Tensor:
-        """The second largest, [E, 1], float64."""
-        return self.place(self.top_z)[:, 1:2].double()
-
-    @property
-    def is_top1(self) -> Tensor:
-        """Whether the candidate is the target's best token, [E, C]."""
-        return self.x == self.place(self.top_ids)[:, 0:1]
-
-    @property
-    def is_top2(self) -> Tensor:
-        """Whether it is the second best, [E, C]."""
-        return self.x == self.place(self.top_ids)[:, 1:2]
+    def is_top(self, rank: int) -> Tensor:
+        """Whether the candidate is the target's best token (1) or its second best (2), bool [E, C]."""
+        return self.x == self.place(self.top_ids)[:, rank - 1 : rank]
 
 
 PLAIN = "none"  # name of the rule without drafts, and of its drafter: neither goes without the other
@@ -135,9 +128,7 @@ class Rule:
     redraw: Function | None = None
     aim: Function | None = None
     reach: Reach = Reach.TOKEN
-    modes: tuple[DraftMode, ...] = tuple(
-        DraftMode
-    )  # draft modes for which the rule is defined; none: it takes no drafts
+    modes: tuple[DraftMode, ...] = tuple(DraftMode)  # for which the rule is defined; empty: it takes no drafts
     needs_law: bool = False  # of the drafter, which n-gram lookup has not
 
     def values(self, given: Mapping[str, float]) -> dict[str, float]:

@@ -21,20 +21,20 @@ def topk_delta(evidence: Evidence, values: Values) -> Tensor:
     """1 for top-1, and for the N best with p₁ − p(x) ≤ δ; p = softmax(z) at every temperature."""
     p = evidence.logits.softmax(-1)
     near = evidence.largest(p) - evidence.of(p) <= values["delta"]
-    return (evidence.is_top1 | (near & _among(evidence, int(values["n"])))).to(evidence.q.dtype)
+    return (evidence.is_top(1) | (near & _among(evidence, int(values["n"])))).to(evidence.q.dtype)
 
 
 def topk_ratio(evidence: Evidence, values: Values) -> Tensor:
     """1 for top-1, and for the K best with p(x) ≥ ρ·p₁; at temperature 0 p = softmax(z)."""
     near = evidence.of(evidence.soft) >= values["ratio"] * evidence.largest(evidence.soft)
-    return (evidence.is_top1 | (near & _among(evidence, int(values["n"])))).to(evidence.q.dtype)
+    return (evidence.is_top(1) | (near & _among(evidence, int(values["n"])))).to(evidence.q.dtype)
 
 
 def threshold(evidence: Evidence, values: Values) -> Tensor:
     """min(1, Σp/θ_acc) over the siblings up to x, less what those before it took; 1 where p(x) ≥ θ_single. Sampled drafts: p/q for p."""
     if evidence.greedy:
-        return ((evidence.of(evidence.soft) >= values["single"]) | evidence.is_top1).to(evidence.q.dtype)
-    ratio = (evidence.p / evidence.q.clamp(min=torch.finfo(evidence.q.dtype).tiny)).double()
+        return ((evidence.of(evidence.soft) >= values["single"]) | evidence.is_top(1)).to(evidence.q.dtype)
+    ratio = evidence.ratio.double()
     taken = (evidence.tried / values["accumulated"]).clamp(max=1)
     share = ((ratio + evidence.tried) / values["accumulated"]).clamp(max=1) - taken
     left = (1 - taken).clamp(min=torch.finfo(torch.float64).tiny)
@@ -52,51 +52,42 @@ TYPICAL = Rule(
     summary="Keeps every drafted token that is typical of the target: likelier than a bar that falls with the entropy.",
     formula="a = 1 iff p(x) > min(ε, δ·e^(−H)), R = p; temperature 0: strict",
     source="Medusa 2401.10774, medusa/model/utils.py; R = p is ours (Medusa's fast mode goes on with top-1)",
-    accept=typical,
+    accept=typical, siblings=Siblings.IN_TURN, redraw=everywhere,
     parameters=(
         Parameter("epsilon", 0.09, 0.0, 1.0, "ε: the bar is never higher; 1 with a large δ keeps nothing"),
         Parameter("delta", 0.3, 0.0, 1000.0, "δ: the bar is δ·e^(−H)"),
     ),
-    siblings=Siblings.IN_TURN,
-    redraw=everywhere,
-)
+)  # fmt: skip
 TOPK_DELTA = Rule(
     name="topk-delta",
     summary="Keeps any of the target's N best tokens that is not much less probable than the best.",
     formula="keep x iff x = top-1, or x among the N best and p₁ − p(x) ≤ δ, p = softmax(z); else emit top-1",
     source="TensorRT-LLM relaxed acceptance (10 and 0.6 are its example; it is made for temperature 0)",
-    accept=topk_delta,
+    accept=topk_delta, siblings=Siblings.IN_TURN, best_first=True, emits_top1=True,
     parameters=(
         Parameter("n", 10, 1, 1000, "N best tokens; 1 is greedy decoding"),
         Parameter("delta", 0.6, 0.0, 1.0, "δ: largest distance to the best; 0 is greedy decoding"),
     ),
-    siblings=Siblings.IN_TURN,
-    best_first=True,
-    emits_top1=True,
-)
+)  # fmt: skip
 TOPK_RATIO = Rule(
     name="topk-ratio",
     summary="Keeps any of the target's K best tokens that is at least a share ρ as probable as the best.",
     formula="keep x iff x = top-1, or x among the K best and p(x) ≥ ρ·p₁; else emit top-1",
     source="vLLM pull requests 22238, 43184, 45229 (relaxed thinking; closed, temperature 0 only)",
-    accept=topk_ratio,
+    accept=topk_ratio, siblings=Siblings.IN_TURN, best_first=True, emits_top1=True,
     parameters=(
         Parameter("n", 3, 1, 1000, "K best tokens; 1 is greedy decoding"),
         Parameter("ratio", 0.5, 0.0, 1.0, "ρ: least share of the best one's probability; 1 is greedy decoding"),
     ),
-    siblings=Siblings.IN_TURN,
-    best_first=True,
-    emits_top1=True,
-)
+)  # fmt: skip
 THRESHOLD = Rule(
     name="threshold",
     summary="Keeps what is probable enough alone, and divides the uniform by a threshold elsewhere.",
     formula="keep x iff u < Σp/θ_acc over the siblings tried, or p(x) ≥ θ_single (sampled: p/q); temperature 0: p(x) ≥ θ_single or top-1",
     source="SGLang speculative_accept_threshold_single, _acc (there greedy drafts at T > 0 only; 1 and 1 are strict)",
-    accept=threshold,
+    accept=threshold, siblings=Siblings.IN_TURN,
     parameters=(
         Parameter("single", 1.0, 0.0, 1.0, "θ_single: a token this probable is always kept; 1 is strict"),
         Parameter("accumulated", 1.0, 1e-9, 1.0, "θ_acc: divides the summed p; 1 is strict"),
     ),
-    siblings=Siblings.IN_TURN,
-)
+)  # fmt: skip

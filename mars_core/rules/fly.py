@@ -21,14 +21,11 @@ FLY = Rule(
     summary="Keeps a token the target did not draw if the target was unsure there and accepts the W tokens that follow.",
     formula="forgive x iff −Σ₃ p·ln p ≥ h over the three best, and the next W drafted tokens pass u < p(x)",
     source="FLy 2511.22972, in the form of its vLLM port (code: W = 6, or K − 1 for shorter drafts)",
-    accept=fly,
+    accept=fly, siblings=Siblings.REFUSED, reach=Reach.WINDOW, modes=(DraftMode.GREEDY,),
     parameters=(
         Parameter(
             "window", 4, 1, 63, "W: drafted tokens after the mismatch that must agree; K or more forgives nothing"
         ),
         Parameter("entropy", 0.3, 0.0, 2.0, "h in nats: least entropy of the three best"),
     ),
-    siblings=Siblings.REFUSED,
-    reach=Reach.WINDOW,
-    modes=(DraftMode.GREEDY,),
-)
+)  # fmt: skip

@@ -13,26 +13,20 @@ def lenience(evidence: Evidence, values: Values) -> Tensor:
     if evidence.greedy:
         near = evidence.of(evidence.soft) >= values["lenience"] * evidence.largest(evidence.soft)
         return near.to(evidence.q.dtype)
-    return (_ratio(evidence) / values["lenience"]).clamp(max=1)
+    return (evidence.ratio / values["lenience"]).clamp(max=1)
 
 
 def ears(evidence: Evidence, values: Values) -> Tensor:
     """P(u ≤ p/q + τ₀·(1 − max p)); a token that p excludes is never kept."""
-    ratio = _ratio(evidence)
-    raised = ratio + values["tolerance"] * (1 - evidence.largest(evidence.law))
-    return torch.where(ratio > 0, raised.clamp(max=1), 0.0)
+    raised = evidence.ratio + values["tolerance"] * (1 - evidence.largest(evidence.law))
+    return torch.where(evidence.p > 0, raised.clamp(max=1), 0.0)
 
 
 def entropy(evidence: Evidence, values: Values) -> Tensor:
     """P(u·min(e^(−αH), t) ≤ p/q), H the entropy of p in nats."""
     spread = evidence.place(-torch.xlogy(evidence.law, evidence.law).sum(-1, keepdim=True))
     bar = (-values["alpha"] * spread).exp().clamp(max=values["limit"])
-    return (_ratio(evidence) / bar).clamp(max=1)
-
-
-def _ratio(evidence: Evidence) -> Tensor:
-    """p/q, which may exceed 1."""
-    return evidence.p / evidence.q.clamp(min=torch.finfo(evidence.q.dtype).tiny)
+    return (evidence.ratio / bar).clamp(max=1)
 
 
 LENIENCE = Rule(
@@ -40,9 +34,8 @@ LENIENCE = Rule(
     summary="The acceptance test with q made smaller: no token becomes more than 1/ℓ times as likely as the target has it.",
     formula="a = min(1, p/(ℓ·q)), R = norm((p − q)₊); temperature 0: p(x) ≥ ℓ·max p with p = softmax(z)",
     source="Leviathan et al. 2211.17192, appendix A.5, which leaves R open",
-    accept=lenience,
-    parameters=(Parameter("lenience", 0.5, 1e-6, 1.0, "ℓ: q is multiplied by it; 1 is strict"),),
-)
+    accept=lenience, parameters=(Parameter("lenience", 0.5, 1e-6, 1.0, "ℓ: q is multiplied by it; 1 is strict"),),
+)  # fmt: skip
 EARS = Rule(
     name="ears",
     summary="The uniform of the acceptance test is lowered where the target is unsure.",

@@ -49,12 +49,9 @@ ENSEMBLE = Rule(
     summary="Decodes the mixture of target and drafter: exactly w·p + (1 − w)·q on sampled drafts.",
     formula="a = (1 − w) + w·min(1, p/q), R = norm((p − q)₊); temperature 0: argmax(w·p + (1 − w)·q) of both softmaxes",
     source="transformers assistant_ensemble_weight (2604.07622); chains of a drafter with probabilities; the default is ours",
-    accept=ensemble,
-    parameters=(Parameter("weight", 0.7, 0.0, 1.0, "w: weight of the target; 1 is strict"),),
-    siblings=Siblings.REFUSED,
-    aim=ensemble_law,
-    needs_law=True,
-)
+    accept=ensemble, parameters=(Parameter("weight", 0.7, 0.0, 1.0, "w: weight of the target; 1 is strict"),),
+    siblings=Siblings.REFUSED, aim=ensemble_law, needs_law=True,
+)  # fmt: skip
 CASCADE_TOKEN = Rule(
     name="cascade-token",
     summary="Trusts the drafter wherever its token is nearly as probable as the target's best, and defers to the target elsewhere.",

@@ -9,9 +9,8 @@ NONE = Rule(
     summary="No drafts: the target writes every token itself. The yardstick for speed.",
     formula="y ~ p",
     source="plain decoding",
-    accept=strict,
-    modes=(),
-)
+    accept=strict, modes=(),
+)  # fmt: skip
 STRICT = Rule(
     name="strict",
     summary="Keeps a drafted token only where the target itself draws it: the text is the target's own.",
@@ -24,6 +23,5 @@ BLOCK = Rule(
     summary="Lossless like strict, but judges the whole draft at once: on sampled drafts it keeps as much on average, or more.",
     formula="pᵢ = min(1, pᵢ₋₁·p(xᵢ)/q(xᵢ)), Zᵢ = Σ(pᵢ·p − q)₊, keep up to the last i with u < Zᵢ/(Zᵢ + 1 − pᵢ), R = norm((pᵢ·p − q)₊)",
     source="block verification 2403.10444; on greedy drafts the same as strict",
-    accept=strict,
-    reach=Reach.BLOCK,
-)
+    accept=strict, reach=Reach.BLOCK,
+)  # fmt: skip

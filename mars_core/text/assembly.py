@@ -37,27 +37,18 @@ class Assembler:
     def step(self, raw: RawStep, elapsed_s: float) -> tuple[Step, bool]:
         """The Step, and whether a stop string ended the text in it (the text keeps the token that completes it)."""
         tokens: list[Token] = []
-        stopped = False
-        kept = 0
+        kept, stopped = 0, False
         for at in range(len(raw.emitted)):
             last = raw.recovers and at == len(raw.emitted) - 1
-            if last:
-                tokens += self._refused(raw, at)
-            token = self._emitted(raw, at, last)
-            tokens.append(token)
+            tokens += self._refused(raw, at) if last else ()
+            tokens.append(self._emitted(raw, at, last))
             kept += not last
-            if stopped := self._ends(token):
+            if stopped := self._ends(tokens[-1]):
                 break
         step = Step(
-            index=self._steps,
-            drafted=len(raw.verdict.nodes) - 1,
-            kept=kept,
-            draft_s=raw.draft_s,
-            verify_s=raw.verify_s,
-            elapsed_s=elapsed_s,
-            nodes=self._nodes(raw, kept),
-            tokens=tuple(tokens),
-        )
+            index=self._steps, drafted=len(raw.verdict.nodes) - 1, kept=kept, draft_s=raw.draft_s, verify_s=raw.verify_s,
+            elapsed_s=elapsed_s, nodes=self._nodes(raw, kept), tokens=tuple(tokens),
+        )  # fmt: skip
         self._steps += 1
         return step, stopped
 
@@ -107,13 +98,13 @@ class Assembler:
             values = verdict.nodes.drafted(number)
             return self._token(values, number, _kept(values["strict"]), at, start)
         parent = verdict.path[at]
-        outcome = Outcome.RECOVERED if verdict.children[parent] else Outcome.BONUS
+        outcome = Outcome.RECOVERED if verdict.nodes.children[parent] else Outcome.BONUS
         return self._token(verdict.nodes.emitted(parent), 0, outcome, at, start)
 
     def _refused(self, raw: RawStep, at: int) -> list[Token]:
         """The drafted tokens that the recovered one replaces."""
         nodes, parent, start = raw.verdict.nodes, raw.verdict.path[at], len(self.text)
-        children = raw.verdict.children[parent]
+        children = nodes.children[parent]
         return [self._token(nodes.drafted(child), child, Outcome.REJECTED, at, start) for child in children]
 
     def _token(self, values: Values, number: int, outcome: Outcome, at: int, start: int) -> Token:
@@ -125,22 +116,12 @@ class Assembler:
         alternatives = zip(values["top_ids"], values["top_p"], strict=True)
         return Token(
             **{name: values[name] for name in self._measured if name in values},
-            position=self.count - (not rejected),
-            step=self._steps,
-            draft_position=at + 1,
-            node=number,
-            outcome=outcome,
-            piece=self._pieces[values["id"]],
-            start=start,
-            end=start if rejected else len(self.text),
-            z2=z2,
-            id1=int(top_ids[0]),
-            id2=int(top_ids[1]),
-            r=z2 / z1 if z1 > 0 else math.nan,
-            gap=z1 - z2,
+            position=self.count - (not rejected), step=self._steps, draft_position=at + 1, node=number, outcome=outcome,
+            piece=self._pieces[values["id"]], start=start, end=start if rejected else len(self.text),
+            z2=z2, id1=int(top_ids[0]), id2=int(top_ids[1]), r=z2 / z1 if z1 > 0 else math.nan, gap=z1 - z2,
             own_piece=self._pieces[values["own"]],
             top=tuple(Alternative(int(id_), self._pieces[int(id_)], chance) for id_, chance in alternatives),
-        )
+        )  # fmt: skip
 
 
 def _kept(strict: float) -> Outcome:

@@ -21,10 +21,21 @@ def encode(tokenizer: PreTrainedTokenizerBase, prompt: PromptConfig) -> list[int
         raise ValueError("The prompt is empty; it needs at least 1 character.")
     template = prompt.chat and bool(tokenizer.chat_template)
     switch = thinking_switch(tokenizer, prompt.thinking, used=template)
+    encoded: Any
     if template:
-        ids = _with_template(tokenizer, messages, switch)
+        try:
+            encoded = tokenizer.apply_chat_template(
+                messages, add_generation_prompt=True, tokenize=True, return_dict=True, **switch
+            )
+        except TemplateError as error:
+            raise ValueError(f"The chat template of this model refuses the prompt: {error}") from error
     else:
-        ids = _plain(tokenizer, "\n\n".join(message["content"] for message in messages if message["content"]))
+        text = "\n\n".join(message["content"] for message in messages if message["content"])
+        begun = tokenizer.bos_token and text.startswith(
+            tokenizer.bos_token
+        )  # which the tokenizer would put before it again
+        encoded = tokenizer(text, add_special_tokens=not begun)
+    ids = [int(token) for token in encoded["input_ids"]]
     if not ids:
         raise ValueError("The prompt has no token for this model; it needs at least 1.")
     return ids
@@ -32,16 +43,9 @@ def encode(tokenizer: PreTrainedTokenizerBase, prompt: PromptConfig) -> list[int
 
 def _messages(prompt: PromptConfig) -> list[dict[str, str]]:
     """The conversation in the form that chat templates take; the last message is the user's."""
-    said = [("system", prompt.system)] if prompt.system else []
-    for user, answer in prompt.history:
-        said += [("user", user), ("assistant", answer)]
-    return [{"role": role, "content": _clean(content)} for role, content in (*said, ("user", prompt.text))]
-
-
-def _plain(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
-    """A text that begins with the token that tokenizers put before a text has it once."""
-    begun = tokenizer.bos_token and text.startswith(tokenizer.bos_token)
-    return _ids(tokenizer(text, add_special_tokens=not begun))
+    turns = [turn for user, answer in prompt.history for turn in (("user", user), ("assistant", answer))]
+    system = [("system", prompt.system)] if prompt.system else []
+    return [{"role": role, "content": _clean(content)} for role, content in (*system, *turns, ("user", prompt.text))]
 
 
 def thinking_switch(tokenizer: PreTrainedTokenizerBase, thinking: bool | None, *, used: bool = True) -> dict[str, Any]:
@@ -56,18 +60,6 @@ def thinking_switch(tokenizer: PreTrainedTokenizerBase, thinking: bool | None, *
     return {"enable_thinking": thinking}
 
 
-def _with_template(
-    tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, str]], switch: dict[str, Any]
-) -> list[int]:
-    try:
-        encoded = tokenizer.apply_chat_template(
-            messages, add_generation_prompt=True, tokenize=True, return_dict=True, **switch
-        )
-    except TemplateError as error:
-        raise ValueError(f"The chat template of this model refuses the prompt: {error}") from error
-    return _ids(encoded)
-
-
 def end_of_turn(tokenizer: PreTrainedTokenizerBase) -> int | None:
     """Id of the special token with which the chat template closes an answer; None without a template or such a token."""
     answer = "the answer"
@@ -79,10 +71,6 @@ def end_of_turn(tokenizer: PreTrainedTokenizerBase) -> int | None:
     rest = text.rpartition(answer)[2].lstrip()
     special = {str(token): number for number, token in tokenizer.added_tokens_decoder.items() if token.special}
     return next((special[name] for name in sorted(special, key=len, reverse=True) if rest.startswith(name)), None)
-
-
-def _ids(encoded: Any) -> list[int]:
-    return [int(token) for token in encoded["input_ids"]]
 
 
 def _clean(text: str) -> str:

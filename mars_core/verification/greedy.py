@@ -16,8 +16,7 @@ from torch import Tensor
 from mars_core.rules.base import Evidence, Reach, Rule, Siblings, everywhere
 from mars_core.sampling import Use, draw
 from mars_core.verification.children import Branches, Chain, Children
-from mars_core.verification.decision import Decision, Places
-from mars_core.verification.draft import Draft
+from mars_core.verification.draft import Decision, Draft, Places
 from mars_core.verification.shift import Rest
 from mars_core.verification.window import window_chance, window_keep, window_shares
 
@@ -31,7 +30,8 @@ def decide_greedy(places: Places, draft: Draft, rule: Rule, values: Mapping[str,
     forgiveness = ((accept - children.p) / (1 - children.p)).clamp(min=0).nan_to_num(0.0)
     coin, emit = places.u[:, Use.ACCEPT], places.own
     in_turn = rule.siblings is Siblings.IN_TURN
-    redraws = _redraws(rule, evidence, values, children) if in_turn and rule.redraw else None
+    # Nodes after which p itself is drawn from, bool [N + 1]: those without children are.
+    redraws = ~children.any(~rule.redraw(evidence, values)[:, 0]) if in_turn and rule.redraw else None
     if rule.reach is Reach.WINDOW:
         size = int(values["window"])
         shares = window_shares(children.p, forgiveness, size)
@@ -44,7 +44,10 @@ def decide_greedy(places: Places, draft: Draft, rule: Rule, values: Mapping[str,
     if rule.emits_top1:
         emit = places.top_ids[:, 0]
     elif redraws is not None and rule.redraw is not everywhere and not places.greedy:
-        emit = torch.where(redraws, places.own, _without_children(places, draft))
+        rest = places.p.index_put(
+            (draft.parents, draft.ids[1:]), places.p.new_zeros(())
+        )  # without each node's children
+        emit = torch.where(redraws, places.own, draw(rest, places.u[:, Use.DRAW]).ids)
     elif rule.aim is not None and places.greedy:
         emit = places.own.scatter(0, draft.parents, rule.aim(evidence, values).argmax(-1))
     return Decision(keep, strict, emit, forgiveness, {"share": shares, "rest": _rest(rule, redraws, places)})
@@ -77,19 +80,10 @@ def _children(places: Places, draft: Draft, rule: Rule) -> Children:
 def _evidence(places: Places, draft: Draft, children: Children) -> Evidence:
     q = draft.q[:, None]
     return Evidence(
-        logits=places.logits,
-        law=places.p,
-        soft=places.soft,
-        drafter=draft.law,
-        top_z=places.top_z,
-        top_ids=places.top_ids,
-        at=None if draft.is_chain else draft.parents,
-        x=draft.ids[1:, None],
-        q=torch.ones_like(q),
-        confidence=q,
-        tried=children.sum_before(children.p)[:, None],
-        greedy=places.greedy,
-    )
+        logits=places.logits, law=places.p, soft=places.soft, drafter=draft.law, top_z=places.top_z, top_ids=places.top_ids,
+        at=None if draft.is_chain else draft.parents, x=draft.ids[1:, None], q=torch.ones_like(q), confidence=q,
+        tried=children.sum_before(children.p)[:, None], greedy=places.greedy,
+    )  # fmt: skip
 
 
 def _shares(rule: Rule, children: Children, accept: Tensor, forgiveness: Tensor) -> Tensor:
@@ -117,15 +111,3 @@ def _by_coin(children: Children, shares: Tensor, coin: Tensor) -> Tensor:
     """keep [N]: the uniform falls into the child's share, whatever the target drew."""
     low, u = children.sum_before(shares), children.place(coin)
     return (low <= u) & (u < low + shares)
-
-
-def _redraws(rule: Rule, evidence: Evidence, values: Mapping[str, float], children: Children) -> Tensor:
-    """bool [N + 1]: nodes after which p itself is drawn from; those without children are."""
-    assert rule.redraw is not None
-    return ~children.any(~rule.redraw(evidence, values)[:, 0])
-
-
-def _without_children(places: Places, draft: Draft) -> Tensor:
-    """[N + 1] draws from p without the children of each node. Temperature > 0."""
-    rest = places.p.index_put((draft.parents, draft.ids[1:]), places.p.new_zeros(()))
-    return draw(rest, places.u[:, Use.DRAW]).ids

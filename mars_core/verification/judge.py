@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 
 import torch
 from torch import Tensor
 
 from mars_core.rules.base import Rule
 from mars_core.sampling import Use, draw, lowest_argmax, shown_law, target_law
+from mars_core.tree import chain
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification.columns import Contents, pack
-from mars_core.verification.decision import Decision, Places
-from mars_core.verification.draft import Draft
+from mars_core.verification.draft import Decision, Draft, Places
 from mars_core.verification.greedy import decide_greedy
 from mars_core.verification.sampled import decide_sampled
 
@@ -71,7 +70,7 @@ def _best(logits: Tensor) -> tuple[Tensor, Tensor]:
 def _measures(places: Places, draft: Draft, decision: Decision, sampling: Sampling) -> dict[str, Tensor]:
     """The columns that are there only where the run is metered."""
     logits, count, size = places.logits, draft.size, places.logits.shape[-1]
-    likelihood, numbers = logits.log_softmax(-1), _numbers(count + 1, logits.device)
+    likelihood, numbers = logits.log_softmax(-1), chain(count, logits.device)[1]
     # The drafted tokens at their parents, then the emitted ones at their nodes: positions in the flattened [N + 1, V].
     at = torch.cat([draft.ids[1:], decision.emit]).add_(torch.cat([draft.parents, numbers]), alpha=size)
     z, before = logits.take(at)[:, None], logits[:count] if draft.is_chain else logits[draft.parents]
@@ -92,9 +91,7 @@ def _measures(places: Places, draft: Draft, decision: Decision, sampling: Sampli
     }
     if places.drawn is not None:
         own = places.own.add(numbers, alpha=size)
-        columns |= {
-            "own_p": places.p.take(own), "drawn_at": places.drawn.u, "upper": places.drawn.cdf.take(own)
-        }  # fmt: skip
+        columns |= {"own_p": places.p.take(own), "drawn_at": places.drawn.u, "upper": places.drawn.cdf.take(own)}
     return columns
 
 
@@ -102,8 +99,3 @@ def _entropy(distribution: Tensor, logarithms: Tensor) -> Tensor:
     """Of each row, in nats; what the distribution excludes adds nothing."""
     terms: Tensor = torch.linalg.vecdot(distribution, logarithms.clamp(min=_EXCLUDED))
     return terms.neg_()
-
-
-@cache
-def _numbers(count: int, device: torch.device) -> Tensor:
-    return torch.arange(count, device=device)

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from mars_core.rules.base import Evidence, Reach, Rule
 from mars_core.sampling import Use, draw, residual
-from mars_core.verification.decision import Decision, Places
-from mars_core.verification.draft import Draft
+from mars_core.verification.draft import Decision, Draft, Places
 from mars_core.verification.shift import distances
 
 
@@ -23,40 +22,6 @@ def decide_sampled(places: Places, draft: Draft, rule: Rule, values: Mapping[str
     evidence, x = _evidence(places, draft), draft.ids[1:, None]
     if rule.reach is Reach.BLOCK:
         return _by_block(places, x, evidence, meter)
-    return _by_token(places, x, evidence, rule, values, meter)
-
-
-def _evidence(places: Places, draft: Draft) -> Evidence:
-    """The whole vocabulary at every drafted place, in float64: the meter then reads 0 where P is p. Temperature > 0."""
-    assert draft.law is not None and draft.is_chain
-    count, size = draft.size, places.p.shape[-1]
-    q = _exact(torch.nn.functional.pad(draft.law, (0, size - draft.law.shape[-1])))  # ids that only the target knows
-    p = _exact(places.p[:count])
-    return Evidence(
-        logits=places.logits[:count],
-        law=p,
-        soft=p,
-        drafter=q,
-        top_z=places.top_z[:count],
-        top_ids=places.top_ids[:count],
-        at=None,
-        x=torch.arange(size, device=q.device).expand(count, -1),
-        q=q,
-        confidence=q,
-        tried=q.new_zeros(count, 1),
-        greedy=False,
-    )
-
-
-def _exact(distribution: Tensor) -> Tensor:
-    """float64, summing to 1."""
-    distribution = distribution.double()
-    return distribution / distribution.sum(-1, keepdim=True)
-
-
-def _by_token(
-    places: Places, x: Tensor, evidence: Evidence, rule: Rule, values: Mapping[str, float], meter: bool
-) -> Decision:
     count, p, q = len(x), evidence.law, evidence.q
     accept, correction = _accept_and_correction(evidence, rule, values)
     u = places.u[:count, Use.ACCEPT]
@@ -73,11 +38,30 @@ def _by_token(
     )
 
 
+def _evidence(places: Places, draft: Draft) -> Evidence:
+    """The whole vocabulary at every drafted place, in float64: the meter then reads 0 where P is p. Temperature > 0."""
+    assert draft.law is not None and draft.is_chain
+    count, size = draft.size, places.p.shape[-1]
+    q = _exact(torch.nn.functional.pad(draft.law, (0, size - draft.law.shape[-1])))  # ids that only the target knows
+    p = _exact(places.p[:count])
+    return Evidence(
+        logits=places.logits[:count], law=p, soft=p, drafter=q, top_z=places.top_z[:count], top_ids=places.top_ids[:count],
+        at=None, x=torch.arange(size, device=q.device).expand(count, -1), q=q, confidence=q, tried=q.new_zeros(count, 1),
+        greedy=False,
+    )  # fmt: skip
+
+
+def _exact(distribution: Tensor) -> Tensor:
+    """float64, summing to 1."""
+    distribution = distribution.double()
+    return distribution / distribution.sum(-1, keepdim=True)
+
+
 def _accept_and_correction(evidence: Evidence, rule: Rule, values: Mapping[str, float]) -> tuple[Tensor, Tensor]:
     """(a, R), both [N, V], with the whole vocabulary as candidates."""
     accept = rule.accept(evidence, values).clamp(0, 1)
     if rule.emits_top1:
-        return accept, evidence.is_top1.to(accept.dtype)
+        return accept, evidence.is_top(1).to(accept.dtype)
     goal = evidence.law if rule.aim is None else rule.aim(evidence, values)
     correction = residual(goal, evidence.q)
     return accept, correction if rule.redraw is None else torch.where(rule.redraw(evidence, values), goal, correction)

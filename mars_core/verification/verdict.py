@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 from mars_core.verification.columns import HEAD, Of, layout
 from mars_core.verification.shift import Rest, shift
@@ -21,7 +21,7 @@ class Node(SimpleNamespace):
     """
 
 
-class Nodes(Sequence[Node]):
+class Nodes:
     """The nodes of an answer; each is read when it is asked for: of most of a tree's only the draft is of interest."""
 
     def __init__(self, answer: Sequence[float]) -> None:
@@ -38,13 +38,7 @@ class Nodes(Sequence[Node]):
     def __len__(self) -> int:
         return self._count + 1
 
-    @overload
-    def __getitem__(self, number: int) -> Node: ...
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[Node]: ...
-    def __getitem__(self, number: int | slice) -> Node | Sequence[Node]:
-        if isinstance(number, slice):
-            return [self[each] for each in range(len(self))[number]]
+    def __getitem__(self, number: int) -> Node:
         if not 0 <= number <= self._count:
             raise IndexError(number)
         return Node(**self._place(number) | self._token(number))
@@ -116,10 +110,6 @@ class Verdict(NamedTuple):
 
     nodes: Nodes
     path: tuple[int, ...]
-
-    @property
-    def children(self) -> list[list[int]]:
-        return self.nodes.children
 
 
 def walk(answer: Sequence[float]) -> Verdict:

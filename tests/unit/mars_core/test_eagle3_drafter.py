@@ -246,7 +246,7 @@ def test_a_tree_wider_than_the_rest_of_the_context_fits(llama: Models) -> None:
     left = room
     for step in steps:
         depths = [0]
-        for node in step.verdict.nodes[1:]:
+        for node in list(step.verdict.nodes)[1:]:
             depths.append(depths[int(node.parent)] + 1)
         assert max(depths) < left, "a draft never reaches past the last token that may be emitted"
         left -= len(step.emitted)

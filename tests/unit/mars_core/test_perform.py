@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from mars_core.jobs import Began, Ended, Event, FileStop, Job, Wrote
+from mars_core.jobs import Began, Ended, Event, Job, Wrote
 from mars_core.jobs.accelerators import Local
 from mars_core.jobs.perform import perform
 from mars_core.jobs.record import Record
@@ -115,9 +115,7 @@ def test_an_interval_gathers_steps_and_the_first_comes_alone(pool: ModelPool, sp
 
 def test_stop_ends_the_job_with_the_run_under_way(pool: ModelPool, spec: PairSpec, tmp_path: Path) -> None:
     stop = tmp_path / "stop"
-    events = perform(
-        pool, Job(spec, configs(pool, spec, new=400), (0, 1), interval_s=0.0), FileStop(str(stop)).requested
-    )
+    events = perform(pool, Job(spec, configs(pool, spec, new=400), (0, 1), interval_s=0.0), stop.exists)
     found = [next(events), next(events)]
     stop.touch()
     traces = followed([*found, *events])

@@ -266,7 +266,7 @@ def test_a_new_rule_is_one_short_file_in_the_folder(tmp_path: Path, monkeypatch:
     (tmp_path / "coin.py").write_text(NEWCOMER)
     monkeypatch.setattr(mars_core.rules, "__path__", [*mars_core.rules.__path__, str(tmp_path)])
     importlib.invalidate_caches()
-    found = {rule.name: rule for rule in mars_core.rules._found()}
+    found = mars_core.rules._found()
     del sys.modules["mars_core.rules.coin"], vars(mars_core.rules)["coin"]
     assert {*found} == {*RULES, "coin"}
     coin, (logits, draft) = found["coin"], case("chain of 3", 0)

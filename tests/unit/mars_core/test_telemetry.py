@@ -29,7 +29,7 @@ def step(token: Token, outcomes: Sequence[Outcome], drafted: int, elapsed_s: flo
 
 
 def summary_of(*steps: Step) -> Summary:
-    return summarise(steps, prompt_tokens=7, prefill_s=0.5, ttft_s=1.0, peak_memory_bytes=9)
+    return summarise(steps, prompt_tokens=7, prefill_s=0.5, peak_memory_bytes=9)
 
 
 def measured(token: Token, *values: tuple[float, float, float]) -> Step:
@@ -57,7 +57,7 @@ def test_summary_of_hand_made_steps(token: Token) -> None:
 
 
 def test_rates_of_nothing_are_nan() -> None:
-    summary = summarise([], prompt_tokens=1, prefill_s=0.1, ttft_s=math.nan, peak_memory_bytes=0)
+    summary = summarise([], prompt_tokens=1, prefill_s=0.1, peak_memory_bytes=0)
     assert (summary.new_tokens, summary.steps, summary.acceptance_by_position) == (0, 0, ())
     rates = (summary.tau, summary.acceptance_rate, summary.relaxed_share, summary.shifted_share, summary.perplexity)
     assert all(map(math.isnan, (*rates, summary.tv_mean, summary.tv_max, summary.kl_mean, summary.kl_max)))

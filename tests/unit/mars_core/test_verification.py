@@ -161,7 +161,7 @@ def test_at_most_five_alternatives_are_shown() -> None:
 @pytest.mark.parametrize("tree", TREES)
 def test_rank_and_logprob_of_a_drafted_token_are_those_after_its_parent(tree: str) -> None:
     logits, draft = case(tree, 5)
-    for node in decide(logits, draft, "strict", Sampling(1.0), chance(draft, 0)).nodes[1:]:
+    for node in list(decide(logits, draft, "strict", Sampling(1.0), chance(draft, 0)).nodes)[1:]:
         z = logits[int(node.parent)]
         assert node.rank == 1 + int((z > z[int(node.id)]).sum())
         assert node.logprob == pytest.approx(float(z.log_softmax(-1)[int(node.id)]))
@@ -181,7 +181,7 @@ def test_measuring_changes_no_decision(rule: str, sampling: Sampling, mode: Draf
         for name in ("keep", "strict", "parent", "id", "own", "emit", "z1"):
             assert walk(metered.tolist()).nodes.column(name) == walk(plain.tolist()).nodes.column(name)
         full, bare = walk(metered.tolist()), walk(plain.tolist())
-        assert (full.path, full.children) == (bare.path, bare.children)
+        assert (full.path, full.nodes.children) == (bare.path, bare.nodes.children)
         assert math.isnan(bare.nodes[0].tv)
         assert (bare.nodes[0].own, bare.nodes[0].emit) == (full.nodes[0].own, full.nodes[0].emit)
         assert bare.nodes[0].top_ids == ()
@@ -198,7 +198,7 @@ def test_the_path_goes_to_the_first_child_that_is_kept() -> None:
     )  # fmt: skip
     verdict = walk(row.tolist())
     assert verdict.path == (0, 2, 4)
-    assert verdict.children == [[1, 2], [3], [4, 5], [], [], []]
+    assert verdict.nodes.children == [[1, 2], [3], [4, 5], [], [], []]
     assert [node.id for node in verdict.nodes] == [9, 1, 2, 3, 4, 5]
     root = verdict.nodes[0]
     assert (root.parent, root.keep, root.strict, root.emit) == (-1, 1, 1, 0)
@@ -266,7 +266,7 @@ def test_a_rule_never_says_what_p_excludes_unless_the_meter_reads_infinity(rule:
                 u = torch.tensor([[*ends, 0.5]], dtype=torch.float64).expand(draft.depth + 1, 3)
                 verdict = decide(logits.float(), draft, rule, sampling, u)
                 for number, node in enumerate(verdict.nodes):
-                    kept = [child for child in verdict.children[number] if verdict.nodes[child].keep]
+                    kept = [child for child in verdict.nodes.children[number] if verdict.nodes[child].keep]
                     token = verdict.nodes[kept[0]].id if kept else node.emit
                     assert p[number, int(token)] > 0 or node.kl == math.inf
 

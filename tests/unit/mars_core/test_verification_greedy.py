@@ -217,7 +217,7 @@ def test_strict_path_follows_the_tokens_that_the_target_draws(rule: str, tree: s
         for before, after in pairwise(verdict.path):
             assert (verdict.nodes[after].parent, verdict.nodes[after].id) == (before, own[before])
         end = verdict.path[-1]
-        assert all(verdict.nodes[child].id != own[end] for child in verdict.children[end])
+        assert all(verdict.nodes[child].id != own[end] for child in verdict.nodes.children[end])
         assert verdict.nodes[end].emit == own[end]
 
 

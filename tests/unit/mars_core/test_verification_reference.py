@@ -199,7 +199,7 @@ def test_mars_reference_decides_as_the_released_code(tree: str, sampling: Sampli
             draft, q=0.2 + 0.8 * torch.rand(draft.size, generator=torch.Generator().manual_seed(seed)).double()
         )
         verdict = decide(logits, draft, "mars-reference", sampling, u, {"theta": theta})
-        for node, children in enumerate(verdict.children):
+        for node, children in enumerate(verdict.nodes.children):
             warped = (logits[node] / sampling.temperature).masked_fill(p[node] == 0, -math.inf)
             drafted: dict[int, float] = {}
             for child in children:

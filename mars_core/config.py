@@ -1,0 +1,111 @@
+"""What a run is asked to do: prompt, models, drafter, rule, sampling. Every value is frozen.
+
+Standard library only; other modules import these names from ``mars_core.types``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class DraftMode(StrEnum):
+    """How the drafter picks its tokens: its most likely one, or one sampled from q."""
+
+    GREEDY = "greedy"
+    SAMPLED = "sampled"
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """The warpers of the target, in the order temperature, top-k, top-p. ``top_k=0`` and ``top_p=1`` switch them off."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRef:
+    """A causal language model: a Hub id with a revision, or a local folder. ``revision`` is the resolved commit once loaded."""
+
+    name: str
+    revision: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleConfig:
+    """A verification rule and its parameters, e.g. ``RuleConfig("mars", {"theta": 0.9})``. ``none`` drafts nothing."""
+
+    name: str = "strict"
+    parameters: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeShape:
+    """A dynamic draft tree: the ``top_k`` best nodes of every depth are expanded, the best ``tokens`` nodes are drafted."""
+
+    tokens: int = 60  # drafted nodes; the root is not one
+    depth: int = 7
+    top_k: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterConfig:
+    """Where drafts come from. ``kind``: ``model``, ``eagle3``, ``ngram`` or ``none``; a chain of ``k`` tokens a step, or a tree."""
+
+    kind: str = "model"
+    model: ModelRef | None = None
+    k: int = 5  # of chains
+    mode: DraftMode = DraftMode.GREEDY
+    tree: TreeShape | None = None  # eagle3 only
+
+
+class PassShape(NamedTuple):
+    """The one shape of all passes of the target in an exact run: ``rows`` tokens, filled up where fewer are read, over the first
+    ``width`` positions of its cache. With one shape a row's logits do not depend on what else is read, in any dtype."""
+
+    rows: int
+    width: int
+
+
+class Exchange(NamedTuple):
+    """An earlier turn of a conversation, and what the model answered."""
+
+    user: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class PromptConfig:
+    """What the user typed and how it becomes tokens. ``history``: the turns before, oldest first. ``thinking``: passed to chat
+    templates that have such a switch as ``enable_thinking``; None leaves it to the template."""
+
+    text: str
+    system: str = ""
+    chat: bool = True  # use the tokenizer's chat template where it has one
+    stop: tuple[str, ...] = ()
+    history: tuple[Exchange, ...] = ()
+    thinking: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """Everything that a run needs to be repeated. ``environment`` holds versions of libraries and app, device and dtype.
+
+    ``prefix`` are ids of output tokens that are given, not written: the run goes on after prompt and prefix, its first new token
+    has output position ``len(prefix)``, and its draws count on from there. ``passes`` is set where the run is exact.
+    """
+
+    prompt: PromptConfig
+    target: ModelRef
+    drafter: DrafterConfig
+    rule: RuleConfig
+    sampling: Sampling = Sampling()
+    max_new_tokens: int = 128  # given tokens are not counted
+    seed: int = 0
+    environment: Mapping[str, str] = field(default_factory=dict)
+    prefix: tuple[int, ...] = ()
+    passes: PassShape | None = None
