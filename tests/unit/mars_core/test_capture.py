@@ -147,7 +147,7 @@ def test_an_engine_serves_one_run_after_the_other_and_forgets_the_first(llama: P
     first, second = (started(captured, drafter, sampling, prompt=text) for text in ("abc", PROMPT))
     abandoned = started(captured, drafter, sampling)
     next(abandoned)
-    while len(first._steps) + len(second._steps) < len(expected[0]) + len(expected[1]):
+    while len(first.steps) + len(second.steps) < len(expected[0]) + len(expected[1]):
         for run in (first, second):
             next(run, None)
     assert [story(first.trace()), story(second.trace())] == expected
