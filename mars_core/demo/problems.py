@@ -40,15 +40,13 @@ class _Equation(NamedTuple):
 
 # Operator → sentences of the question, sentences of the solution.
 _CHANGES = {
-    "+": (("[then|later|after that] {sub} [buys|gets|finds] {n} more.",
-           "{friend} gives {obj} {n} {things}.",
+    "+": (("[then|later|after that] {sub} [buys|gets|finds] {n} more.", "{friend} gives {obj} {n} {things}.",
            "{sub} [finds|collects|picks] {n} more {things} [at the {place}|in the {place}|on the way home].",
            "[the next day|on Monday|in the evening], {sub} [gets|receives] {n} more {things} from {friend}.",
            "{pos} [aunt|uncle|teacher] [brings|sends] {obj} another {n}."),
           ("{name} [gets|receives] {n} more, [so|which makes] {equation}.",
            "[adding|with] the {n} [new|extra] {things}, [we get|that is|it is] {equation}.",
-           "[then|now] {sub} has {n} more: {equation}.",
-           "[we add|add] {n}: {equation}.")),
+           "[then|now] {sub} has {n} more: {equation}.", "[we add|add] {n}: {equation}.")),
     "-": (("[then|later|after that] {sub} [gives|sells|hands] {n} [of them |]to {friend}.",
            "{sub} loses {n} {things} [at the {place}|in the {place}|on the way home].",
            "{friend} [takes|borrows] {n} of [them|the {things}].",
@@ -56,20 +54,17 @@ _CHANGES = {
            "{n} of the {things} [are broken|are lost|go missing]."),
           ("{n} [are gone|go away|leave], [so|which leaves] {equation}.",
            "[taking away|without] the {n} {things}, [we get|that is|it is] {equation}.",
-           "[then|now] {sub} has {n} fewer: {equation}.",
-           "[we subtract|subtract] {n}: {equation}.")),
+           "[then|now] {sub} has {n} fewer: {equation}.", "[we subtract|subtract] {n}: {equation}.")),
     "*": (("[then|later|by the end of the week] {sub} has {n} times as many.",
            "[a friendly|a kind] [neighbor|shopkeeper] [makes it|turns that into] {n} times as many.",
            "[after a month|after a good year], {pos} {things} are {n} times as many."),
-          ("{n} times as many [is|makes|means] {equation}.",
-           "[we multiply|multiply] by {n}: {equation}.",
+          ("{n} times as many [is|makes|means] {equation}.", "[we multiply|multiply] by {n}: {equation}.",
            "[that becomes|it grows to] {n} times as many, [so|which makes] {equation}.")),
     "/": (("[then|later|in the end] {sub} [shares|divides|splits] them [equally|evenly] among {n} [friends|children|people], and keeps one share.",
            "{sub} [puts|packs] them [equally|evenly] into {n} {containers} and keeps one {container}.",
            "{sub} keeps one of {n} equal [parts|piles|groups] and gives the rest to {friend}."),
           ("one of {n} [equal shares|equal parts|shares] [is|has|means] {equation}.",
-           "[we divide|divide] by {n}: {equation}.",
-           "[split|shared] {n} ways, [that is|it is|we get] {equation}.")),
+           "[we divide|divide] by {n}: {equation}.", "[split|shared] {n} ways, [that is|it is|we get] {equation}.")),
 }  # fmt: skip
 _STARTS = (
     "{name} has {n} {things}.",
@@ -89,11 +84,9 @@ _GROUP_EXPLAINED = (
     "{name} [starts|begins] with {a} times {b} {things}: {equation}.",
 )
 _START_EXPLAINED = (
-    "{name} [starts|begins] with {n} {things}.",
-    "[at first|to begin with], {name} has {n}.",
-    "[we start|start] with {n} {things}.",
-    "[at first|in the beginning], [there are|we have] {n} {things}.",
-)
+    "{name} [starts|begins] with {n} {things}.", "[at first|to begin with], {name} has {n}.",
+    "[we start|start] with {n} {things}.", "[at first|in the beginning], [there are|we have] {n} {things}.",
+)  # fmt: skip
 _QUESTIONS = (
     "how many {things} does {name} have [now|in the end|left]?",
     "how many {things} [are left|are there now] for {name}?",
@@ -126,11 +119,8 @@ _COMPARED = {
     "/": ("[we divide|divide]: {equation}.", "{a} divided by {b} [is|makes|gives] {equation}."),
 }
 _RESULTS = (
-    "[so|therefore], the answer is {n}.",
-    "the answer is {n}.",
-    "[that makes|it is] {n}.",
-    "so [it is|we get] {n}.",
-)
+    "[so|therefore], the answer is {n}.", "the answer is {n}.", "[that makes|it is] {n}.", "so [it is|we get] {n}.",
+)  # fmt: skip
 _DRILLS = ("[what is|compute|find|how much is] {sum}[?|]", "[please |][solve|calculate] {sum}.", "{sum} = ?")
 
 

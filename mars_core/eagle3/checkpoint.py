@@ -8,6 +8,7 @@ program, but the first EAGLE-3 heads were published as nothing else.
 from __future__ import annotations
 
 import pickle
+import re
 import zipfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -25,8 +26,7 @@ from mars_core.models.errors import ModelError
 from mars_core.models.source import weight_files
 
 _LAYER = ("midlayer.", "layers.0.")  # EAGLE's and speculators' names for the only layer
-_OLD_NAMES = {"aux_norm_low.weight": "fc_norm.0.weight", "aux_norm_mid.weight": "fc_norm.1.weight",
-              "aux_norm_high.weight": "fc_norm.2.weight"}  # fmt: skip
+_OLD_NAMES = {f"aux_norm_{level}.weight": f"fc_norm.{i}.weight" for i, level in enumerate(("low", "mid", "high"))}
 # Left out although attention_bias is set: EAGLE's own code has none, Qwen2 has no output bias.
 _BIASES = ("q_proj.bias", "k_proj.bias", "v_proj.bias", "o_proj.bias")
 _EMBEDDING, _OUTPUT, _OFFSETS, _MARKS = "embed_tokens.weight", "lm_head.weight", "d2t", "t2d"
@@ -53,9 +53,8 @@ def load_head(folder: Path, config: HeadConfig, target: PreTrainedModel, name: s
         )
     _borrow(head, weights, target, table)
     empty = head.state_dict()
-    state = {
-        place: weights.converted(place, device, dtype) for place in sorted(weights.places.keys() - {_OFFSETS, _MARKS})
-    }
+    own = sorted(weights.places.keys() - {_OFFSETS, _MARKS})
+    state = {place: weights.converted(place, device, dtype) for place in own}
     absent = (place for place in empty if place.endswith(_BIASES) and place not in state)
     state |= {place: torch.zeros(empty[place].shape, device=device, dtype=dtype) for place in absent}
     head.load_state_dict({**state, _OFFSETS: offsets.to(device)}, strict=False, assign=True)
@@ -164,12 +163,8 @@ def _placed(found: Mapping[str, Tensor], head: Eagle3Head, name: str) -> dict[st
 
 def _aliases(place: str) -> list[str]:
     """What the families call a parameter: ``layer.q_proj.weight`` is ``midlayer.self_attn.q_proj.weight``, for example."""
-    if not place.startswith("layer."):
-        return [place]
-    inner = place.removeprefix("layer.")
-    if inner.startswith(("q_", "k_", "v_", "o_")):
-        inner = f"self_attn.{inner}"
-    return [prefix + inner for prefix in _LAYER]
+    place = re.sub(r"^layer\.([qkvo]_)", r"layer.self_attn.\1", place)
+    return [re.sub(r"^layer\.", prefix, place) for prefix in _LAYER]
 
 
 def _offsets(weights: _Weights, config: HeadConfig) -> Tensor:

@@ -58,21 +58,15 @@ def read_config(raw: Mapping[str, Any], target: PreTrainedConfig, name: str, tar
     tokens = head.whole("target_vocab_size", layer.whole("vocab_size", vocabulary))
     if tokens != vocabulary and not (speculators and tokens == _PLACEHOLDER_VOCABULARY):
         raise misfit("vocab_size", tokens, str(vocabulary))
-    draft = head.whole("draft_vocab_size", vocabulary)
-    if draft > vocabulary:
+    if (draft := head.whole("draft_vocab_size", vocabulary)) > vocabulary:
         raise misfit("draft_vocab_size", draft, f"{vocabulary} tokens")
     return HeadConfig(
-        layer=_layer(layer, vocabulary),
-        target_hidden_size=width,
-        target_vocabulary=vocabulary,
-        draft_vocabulary=draft,
+        layer=_layer(layer, vocabulary), target_hidden_size=width, target_vocabulary=vocabulary, draft_vocabulary=draft,
         taps=_taps(head, int(text.num_hidden_layers), target_name),
         norm_before_residual=head.flag("norm_before_residual"),  # vLLM takes true where speculators' file is silent
-        norm_before_fc=head.flag("norm_before_fc"),
-        fc_norm=head.flag("fc_norm") or head.flag("use_aux_norm"),
-        norm_output=head.flag("norm_output"),
-        qk_norm=qk_norm,
-    )
+        norm_before_fc=head.flag("norm_before_fc"), fc_norm=head.flag("fc_norm") or head.flag("use_aux_norm"),
+        norm_output=head.flag("norm_output"), qk_norm=qk_norm,
+    )  # fmt: skip
 
 
 class _Keys(NamedTuple):
@@ -85,8 +79,7 @@ class _Keys(NamedTuple):
         return self.values.get(key)
 
     def whole(self, key: str, default: int | None = None) -> int:
-        value: int = self._checked(key, default, (int,), "a whole number above 0")
-        return value
+        return int(self._checked(key, default, (int,), "a whole number above 0"))
 
     def number(self, key: str, default: float) -> float:
         return float(self._checked(key, default, (int, float), "a number above 0"))
@@ -95,8 +88,7 @@ class _Keys(NamedTuple):
         return bool(self._checked(key, False, (bool,), "true or false"))
 
     def mapping(self, key: str) -> Mapping[str, Any]:
-        value: Mapping[str, Any] = self._checked(key, {}, (dict,), "an object")
-        return value
+        return dict(self._checked(key, {}, (dict,), "an object"))
 
     def _checked(self, key: str, default: Any, types: tuple[type, ...], needed: str) -> Any:
         """Of exactly one of ``types``; numbers are positive and finite."""
@@ -165,8 +157,7 @@ def _taps(head: _Keys, layers: int, target_name: str) -> tuple[int, ...]:
             f"The EAGLE-3 head {head.name} reads layers {list(ids)} ({key}), but {target_name} has layers 0 to {layers - 1}: "
             f"choose the head that was trained for {target_name}."
         )
-    count = head.whole("num_aux_hidden_states", len(ids))
-    if count != len(ids):
+    if head.whole("num_aux_hidden_states", len(ids)) != len(ids):
         raise head.refusal("num_aux_hidden_states", f"{len(ids)} layers are read ({key} {list(ids)})")
     return tuple(ids)
 

@@ -73,8 +73,7 @@ class HeadLayer(nn.Module):
     def __init__(self, config: HeadConfig) -> None:
         super().__init__()
         layer = config.layer
-        width: int = layer.hidden_size
-        heads: int = layer.num_attention_heads
+        width, heads = int(layer.hidden_size), int(layer.num_attention_heads)
         bias, eps = bool(layer.attention_bias), layer.rms_norm_eps
         self.norm_before_residual = config.norm_before_residual
         self.head_dim: int = layer.head_dim or width // heads

@@ -55,12 +55,9 @@ class PairSpec:
 
 
 def custom_pair(
-    target: str | ModelRef,
-    draft: str | ModelRef | None = None,
-    head: str | ModelRef | None = None,
-    *,
+    target: str | ModelRef, draft: str | ModelRef | None = None, head: str | ModelRef | None = None, *,
     prompts: Sequence[str] = GENERAL_PROMPTS,
-) -> PairSpec:
+) -> PairSpec:  # fmt: skip
     """A pair of the user's own: Hub ids (``owner/name`` or ``owner/name@revision``) or folders. Raises ModelError.
 
     ``draft``: a smaller model; ``head``: an EAGLE-3 head. Without both the target can be decoded with n-gram drafts or none.
@@ -68,17 +65,9 @@ def custom_pair(
     first = parse_ref(target) if isinstance(target, str) else target
     second = parse_ref(draft) if isinstance(draft, str) else draft
     third = parse_ref(head) if isinstance(head, str) else head
-    return PairSpec(
-        key="custom",
-        title=_short(first) if second is None else f"{_short(second)} → {_short(first)}",
-        target=first,
-        draft=second,
-        target_parameters=_stored(first),
-        draft_parameters=0 if second is None else _stored(second),
-        note="Your own models.",
-        prompts=tuple(prompts),
-        head=third,
-    )
+    title = _short(first) if second is None else f"{_short(second)} → {_short(first)}"
+    sizes = (_stored(first), 0 if second is None else _stored(second))
+    return PairSpec("custom", title, first, second, *sizes, "Your own models.", prompts=tuple(prompts), head=third)
 
 
 def _short(ref: ModelRef) -> str:
@@ -101,25 +90,23 @@ def _bundled() -> PairSpec:
         "Comes with this program and runs at once on a CPU. It writes short stories and solves grade-school word "
         "problems in the words of its own training text, and knows nothing else. MIT licence."
     )
-    head_ref = head if is_folder(folder_of(head)) else None
     return PairSpec(
-        "bundled", "Bundled: stories and sums", target, draft, *sizes, note, prompts=BUNDLED_PROMPTS, head=head_ref
-    )
+        "bundled", "Bundled: stories and sums", target, draft, *sizes, note, prompts=BUNDLED_PROMPTS,
+        head=head if is_folder(folder_of(head)) else None,
+    )  # fmt: skip
 
 
 _QWEN3_DRAFT = ModelRef("Qwen/Qwen3-0.6B", "c1899de289a04d12100db370d81485cdf75e47ca")
-_QWEN3_NOTE = (
-    "General chat, reasoning and code in many languages; thinks before it answers. Apache 2.0, no account needed."
-)
+_QWEN3 = "General chat, reasoning and code in many languages; thinks before it answers. Apache 2.0, no account needed."
 CATALOG: tuple[PairSpec, ...] = (
     _bundled(),
     PairSpec(
         "qwen3-0.6b-4b", "Qwen3 0.6B → 4B", ModelRef("Qwen/Qwen3-4B", "1cfa9a7208912126459214e8b04321603b3df60c"),
-        _QWEN3_DRAFT, 4_022_468_096, 596_049_920, _QWEN3_NOTE,
+        _QWEN3_DRAFT, 4_022_468_096, 596_049_920, _QWEN3,
     ),
     PairSpec(
         "qwen3-0.6b-8b", "Qwen3 0.6B → 8B", ModelRef("Qwen/Qwen3-8B", "b968826d9c46dd6066d109eabc6255188de91218"),
-        _QWEN3_DRAFT, 8_190_735_360, 596_049_920, _QWEN3_NOTE,
+        _QWEN3_DRAFT, 8_190_735_360, 596_049_920, _QWEN3,
     ),
     PairSpec(
         "llama-3-1b-8b", "Llama 3.2 1B → 3.1 8B",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -16,9 +15,7 @@ from mars_core.models.errors import ModelError, explained
 from mars_core.models.source import Planned, Progress, description, label, weights
 from mars_core.types import ModelRef
 
-TARGETS: Mapping[str, str] = {
-    "llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3", "mistral": "Mistral", "phi3": "Phi-3"
-}  # fmt: skip
+TARGETS = {"llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3", "mistral": "Mistral", "phi3": "Phi-3"}
 
 
 def plan_eagle(ref: ModelRef, target: PreTrainedConfig, target_name: str, progress: Progress) -> Planned[HeadConfig]:

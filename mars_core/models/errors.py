@@ -10,46 +10,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from huggingface_hub.errors import (
-    DisabledRepoError,
-    GatedRepoError,
-    HfHubHTTPError,
-    HFValidationError,
-    LocalEntryNotFoundError,
-    OfflineModeIsEnabled,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
+from huggingface_hub import errors as hub
 from safetensors import SafetensorError
 
 from mars_core.types import ModelRef
 
 _LONGEST = 240  # characters of a foreign message that are passed on
-_TRANSPORT = (
-    "httpx",
-    "httpx2",
-    "httpcore",
-    "httpcore2",
-    "requests",
-)  # the Hub client's HTTP library lets its errors through
+# The Hub client lets errors of its HTTP library through, which is not a dependency of ours, so by the module's name.
+_TRANSPORT = ("httpx", "httpx2", "httpcore", "httpcore2", "requests")
 _LOGIN = "log in with `hf auth login` or set HF_TOKEN"
 _UNREACHABLE = (
     "{name} is not completely on this machine and the Hugging Face Hub cannot be reached: connect (and unset "
     "HF_HUB_OFFLINE), or fetch it elsewhere with `hf download {name}` and give the folder."
 )
-_MEMORY = "There is not enough memory for {name}: choose a smaller model, or a smaller dtype."
-_DISK = "There is no space left on the disk for {name}: free some, or set HF_HOME to a larger disk."
 # In this order: a gated repository is a kind of missing one, and most of these are OSErrors.
 _BY_TYPE: tuple[tuple[type[Exception], str], ...] = (
-    (GatedRepoError, "{name} asks for its licence to be accepted: accept it on {page}, then " + _LOGIN + ", and try again."),
-    (RevisionNotFoundError, "{name} has no revision {revision!r}: choose one listed on {page}/tree/main, or none."),
-    (RepositoryNotFoundError, "There is no public model {name} on the Hugging Face Hub: check the name, or, if it is private, "
+    (hub.GatedRepoError, "{name} asks for its licence to be accepted: accept it on {page}, then " + _LOGIN + ", and try again."),
+    (hub.RevisionNotFoundError, "{name} has no revision {revision!r}: choose one listed on {page}/tree/main, or none."),
+    (hub.RepositoryNotFoundError, "There is no public model {name} on the Hugging Face Hub: check the name, or, if it is private, "
      + _LOGIN + "."),
-    (DisabledRepoError, "{name} has been disabled on the Hugging Face Hub: choose another model."),
-    (HFValidationError, "{name!r} is neither a folder here nor a Hub id: write it as owner/name, or as the path of a folder."),
-    (OfflineModeIsEnabled, _UNREACHABLE), (LocalEntryNotFoundError, _UNREACHABLE), (ConnectionError, _UNREACHABLE),
-    (TimeoutError, _UNREACHABLE),
-    (HfHubHTTPError, "The Hugging Face Hub answered {status} for {name}: try again later, or give a local folder."),
+    (hub.DisabledRepoError, "{name} has been disabled on the Hugging Face Hub: choose another model."),
+    (hub.HFValidationError, "{name!r} is neither a folder here nor a Hub id: write it as owner/name, or as the path of a folder."),
+    (hub.LocalEntryNotFoundError, _UNREACHABLE), (ConnectionError, _UNREACHABLE), (TimeoutError, _UNREACHABLE),
+    (hub.HfHubHTTPError, "The Hugging Face Hub answered {status} for {name}: try again later, or give a local folder."),
     (SafetensorError, "The weights of {name} are damaged ({brief}): fetch or save them again."),
     (PermissionError, "{path} may not be read or written: give this user access, or set HF_HOME."),
 )  # fmt: skip
@@ -77,31 +60,29 @@ def explained(ref: ModelRef) -> Iterator[None]:
     except ModelError:
         raise
     except Exception as error:
-        raise ModelError(_explanation(error, ref)) from error
-
-
-def _explanation(error: Exception, ref: ModelRef) -> str:
-    """One sentence for ``error``, with the model's name and the way out."""
-    return _template(error).format(
-        name=ref.name,
-        page=f"https://huggingface.co/{ref.name}",
-        revision=ref.revision,
-        status=getattr(getattr(error, "response", None), "status_code", "an error"),
-        path=getattr(error, "filename", None) or ref.name,
-        brief=_brief(error),
-    )
+        raise ModelError(
+            _template(error).format(
+                name=ref.name,
+                page=f"https://huggingface.co/{ref.name}",
+                revision=ref.revision,
+                status=getattr(getattr(error, "response", None), "status_code", "an error"),
+                path=getattr(error, "filename", None) or ref.name,
+                brief=_brief(error),
+            )
+        ) from error
 
 
 def _template(error: Exception) -> str:
+    """One sentence with the way out, to be filled in."""
     for kind, template in _BY_TYPE:
         if isinstance(error, kind):
             return template
     if type(error).__module__.partition(".")[0] in _TRANSPORT:
         return _UNREACHABLE
     if is_out_of_memory(error):
-        return _MEMORY
+        return "There is not enough memory for {name}: choose a smaller model, or a smaller dtype."
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        return _DISK
+        return "There is no space left on the disk for {name}: free some, or set HF_HOME to a larger disk."
     return next((text for part, text in _BY_MESSAGE.items() if part in str(error)), "{name} cannot be loaded: {brief}.")
 
 

@@ -220,11 +220,9 @@ def _spread(target: Plan, device: torch.device, dtype: torch.dtype) -> dict[int 
     for cache and activations), then of the host."""
     if device.type != "cuda" or target.bytes(dtype) <= free_bytes(device):
         return None
-    gpus = {index: torch.device("cuda", index) for index in range(torch.cuda.device_count())}
-    return {
-        **{index: int(0.85 * free_bytes(gpu)) for index, gpu in gpus.items()},
-        "cpu": free_bytes(torch.device("cpu")),
-    }
+    gpus = (torch.device("cuda", index) for index in range(torch.cuda.device_count()))
+    limits: dict[int | str, int] = {gpu.index: int(0.85 * free_bytes(gpu)) for gpu in gpus}
+    return {**limits, "cpu": free_bytes(torch.device("cpu"))}
 
 
 def _context(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase) -> int:

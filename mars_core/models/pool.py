@@ -26,10 +26,6 @@ EXACT = ("auto", "on", "off")  # values of the setting
 _Key = tuple[ModelRef, ModelRef | None, ModelRef | None]
 
 
-def silent(_message: str) -> None:
-    """Progress that nobody watches."""
-
-
 class ModelPool:
     """Pairs on one device. ``device``: auto, cpu, cuda, cuda:N; ``dtype``: auto, float32, bfloat16, float16. ``graphs``: record steps
     as CUDA graphs; not where every run is a process of its own (ZeroGPU). ``exact``: auto, on or off; whether all passes of a target
@@ -52,7 +48,7 @@ class ModelPool:
         self.ran: set[PairSpec] = set()  # pairs of which a run was completed in this process
         self._lock = Lock()
 
-    def get(self, spec: PairSpec, progress: Progress = silent) -> Pair:
+    def get(self, spec: PairSpec, progress: Progress = lambda _message: None) -> Pair:
         """The pair, loaded if it is not here yet; may free others. Raises ModelError."""
         key = (spec.target, spec.draft, spec.head)
         with self._lock:
@@ -63,8 +59,7 @@ class ModelPool:
 
     def fits(self, spec: PairSpec) -> Fit:
         """What the pair needs and what there is, pairs that can be freed counted as free."""
-        loaded = list(self._pairs.values())
-        reclaimable = sum(_bytes(pair) for pair in loaded)
+        reclaimable = sum(map(_bytes, list(self._pairs.values())))
         available = free_bytes(self.device) + elsewhere_bytes(self.device) + reclaimable
         return Fit(spec.memory_bytes(self.dtype), available, str(self.device))
 

@@ -70,10 +70,9 @@ def parse_ref(text: str) -> ModelRef:
     if is_local(ref):
         return ref
     name, _, revision = text.partition("@")
-    ref = ModelRef(name, revision or None)
-    with explained(ref):
+    with explained(ModelRef(name)):
         validate_repo_id(name)
-    return ref
+    return ModelRef(name, revision or None)
 
 
 def is_local(ref: ModelRef) -> bool:

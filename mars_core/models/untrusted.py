@@ -7,7 +7,7 @@ lie elsewhere, attention that would be fetched as code, and sizes that would fil
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,9 @@ _ATTENTION = ("attn_implementation", "_attn_implementation", "_attn_implementati
 
 def check_config_file(folder: Path, name: str) -> None:
     """Raises ModelError. What is no JSON at all is left to the library, which says so."""
-    for part in _objects(_json(folder / "config.json")):
+    objects: list[dict[str, Any]] = []
+    _json(folder / "config.json", objects.append)
+    for part in objects:
         for key in _COUNTS:
             value = part.get(key)
             if isinstance(value, int | float) and value > _MOST_LAYERS:
@@ -53,16 +55,9 @@ def shard_files(index: Path, name: str) -> tuple[Path, ...]:
     return tuple(index.parent / shard for shard in shards)
 
 
-def _json(path: Path) -> Any:
+def _json(path: Path, hook: Callable[[dict[str, Any]], object] | None = None) -> Any:
+    """What the file holds, or None. ``hook`` gets every object in it, such as the part for text of a model that sees."""
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(path.read_bytes(), object_hook=hook)
     except (OSError, ValueError, RecursionError):
         return None
-
-
-def _objects(value: Any) -> Iterator[Mapping[str, Any]]:
-    """The object and those in it, such as the part for text of a model that sees. Nested without end it was no JSON above."""
-    if isinstance(value, Mapping):
-        yield value
-        for each in value.values():
-            yield from _objects(each)
