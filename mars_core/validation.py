@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from mars_core.decoder import input_embedding
 from mars_core.models import Pair
 from mars_core.rules import PLAIN, RULES, Rule, Siblings
@@ -19,88 +17,84 @@ def validate(config: RunConfig, pair: Pair) -> None:
     """Raises ValueError for the first thing that cannot be run. The length of the prompt is checked with its tokens."""
     _sampling(config.sampling)
     _drafter(config.drafter, pair)
-    if config.rule.name not in RULES:
-        raise ValueError(f"The rule is {config.rule.name!r}; it must be one of {', '.join(RULES)}.")
-    RULES[config.rule.name].values(config.rule.parameters)
-    _combination(RULES[config.rule.name], config.drafter)
-    if not 0 <= config.seed <= LARGEST_SEED:
-        raise ValueError(f"seed is {config.seed}; it must be 0 to {LARGEST_SEED}.")
-    if any(not stop for stop in config.prompt.stop):
-        raise ValueError("A stop string is empty; each needs at least 1 character.")
-    _prefix(config.prefix, pair)
+    _require(config.rule.name in RULES, f"The rule is {config.rule.name!r}; it must be one of {', '.join(RULES)}.")
+    rule = RULES[config.rule.name]
+    rule.values(config.rule.parameters)
+    _combination(rule, config.drafter)
+    _require(0 <= config.seed <= LARGEST_SEED, f"seed is {config.seed}; it must be 0 to {LARGEST_SEED}.")
+    _require(all(config.prompt.stop), "A stop string is empty; each needs at least 1 character.")
+    rows = input_embedding(pair.target).num_embeddings
+    for position, token in enumerate(config.prefix):
+        place = f"Token {position} of the given beginning"
+        _require(0 <= token < rows, f"{place} has id {token}; this target's ids are 0 to {rows - 1}.")
+        _require(token not in pair.eos_ids, f"{place}, id {token}, ends the text; nothing can follow it.")
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise ValueError(message)
 
 
 def validate_length(config: RunConfig, prompt: int, context: int) -> None:
     """Raises ValueError where a prompt of so many tokens, the given tokens and the new ones do not fit into the context."""
     given = len(config.prefix)
     room = context - prompt - given
-    if not 1 <= config.max_new_tokens <= room:
-        begun = f" and the given beginning {given}" if given else ""
-        alone = "prompt and beginning alone do not" if given else "the prompt alone does not"
-        raise ValueError(
-            f"max_new_tokens is {config.max_new_tokens}, and the prompt has {prompt} tokens{begun}; "
-            + (f"1 to {room} fit into" if room > 0 else f"{alone} fit into")
-            + f" the context of {context} tokens."
-        )
-
-
-def _prefix(prefix: tuple[int, ...], pair: Pair) -> None:
-    rows = input_embedding(pair.target).num_embeddings
-    for position, token in enumerate(prefix):
-        place = f"Token {position} of the given beginning"
-        if not 0 <= token < rows:
-            raise ValueError(f"{place} has id {token}; this target's ids are 0 to {rows - 1}.")
-        if token in pair.eos_ids:
-            raise ValueError(f"{place}, id {token}, ends the text; nothing can follow it.")
+    begun = f" and the given beginning {given}" if given else ""
+    alone = "prompt and beginning alone do not" if given else "the prompt alone does not"
+    _require(
+        1 <= config.max_new_tokens <= room,
+        f"max_new_tokens is {config.max_new_tokens}, and the prompt has {prompt} tokens{begun}; "
+        + (f"1 to {room} fit into" if room > 0 else f"{alone} fit into")
+        + f" the context of {context} tokens.",
+    )
 
 
 def _sampling(sampling: Sampling) -> None:
-    if not (math.isfinite(sampling.temperature) and 0 <= sampling.temperature <= 100):
-        raise ValueError(f"temperature is {sampling.temperature:g}; it must be 0 (greedy) to 100.")
-    if sampling.top_k < 0:
-        raise ValueError(f"top_k is {sampling.top_k}; it must be 0 (off) or more.")
-    if not 0 < sampling.top_p <= 1:
-        raise ValueError(f"top_p is {sampling.top_p:g}; it must be above 0 and at most 1 (off).")
+    temperature, top_k, top_p = sampling.temperature, sampling.top_k, sampling.top_p
+    _require(0 <= temperature <= 100, f"temperature is {temperature:g}; it must be 0 (greedy) to 100.")
+    _require(top_k >= 0, f"top_k is {top_k}; it must be 0 (off) or more.")
+    _require(0 < top_p <= 1, f"top_p is {top_p:g}; it must be above 0 and at most 1 (off).")
 
 
 def _drafter(drafter: DrafterConfig, pair: Pair) -> None:
-    if drafter.kind not in DRAFTERS:
-        raise ValueError(f"The drafter is {drafter.kind!r}; it must be one of {', '.join(DRAFTERS)}.")
-    if drafter.kind != PLAIN and drafter.tree is None and not 1 <= drafter.k <= LONGEST_DRAFT:
-        raise ValueError(f"K is {drafter.k}; it must be 1 to {LONGEST_DRAFT} (for no draft choose drafter none).")
-    missing = {"model": ("draft model", pair.draft is None), "eagle3": ("EAGLE-3 head", pair.head is None)}
-    if drafter.kind in missing and missing[drafter.kind][1]:
-        others = ", ".join([*(kind for kind, (_, gone) in missing.items() if not gone), "ngram"])
-        raise ValueError(
-            f"The pair {pair.spec.key} has no {missing[drafter.kind][0]}; choose drafter {others} or none."
-        )
-    if drafter.mode is DraftMode.SAMPLED and drafter.kind != "model":
-        raise ValueError(
-            f"Draft mode is sampled and the drafter {drafter.kind}; only a draft model samples its drafts."
-        )
-    if drafter.tree is None:
-        return
-    if drafter.kind != "eagle3":
-        raise ValueError(f"A draft tree is asked for and the drafter is {drafter.kind}; only eagle3 drafts trees.")
-    for name, (low, high) in TREE_RANGES.items():
-        value = getattr(drafter.tree, name)
-        if not low <= value <= high:
-            raise ValueError(f"{name} of the draft tree is {value}; it must be {low} to {high}.")
+    kind, tree, longest = drafter.kind, drafter.tree, LONGEST_DRAFT
+    _require(kind in DRAFTERS, f"The drafter is {kind!r}; it must be one of {', '.join(DRAFTERS)}.")
+    k_fits = kind == PLAIN or tree is not None or 1 <= drafter.k <= longest
+    _require(k_fits, f"K is {drafter.k}; it must be 1 to {longest} (for no draft choose drafter none).")
+    parts = {"model": ("draft model", pair.draft), "eagle3": ("EAGLE-3 head", pair.head)}
+    name, part = parts.get(kind, ("", pair))
+    others = ", ".join([*(other for other, (_, there) in parts.items() if there is not None), "ngram"])
+    _require(part is not None, f"The pair {pair.spec.key} has no {name}; choose drafter {others} or none.")
+    _require(
+        kind == "model" or drafter.mode is not DraftMode.SAMPLED,
+        f"Draft mode is sampled and the drafter {kind}; only a draft model samples its drafts.",
+    )
+    if tree is not None:
+        _require(kind == "eagle3", f"A draft tree is asked for and the drafter is {kind}; only eagle3 drafts trees.")
+        for field, (low, high) in TREE_RANGES.items():
+            value = getattr(tree, field)
+            _require(low <= value <= high, f"{field} of the draft tree is {value}; it must be {low} to {high}.")
 
 
 def _combination(rule: Rule, drafter: DrafterConfig) -> None:
     """Whether the rule is defined for what the drafter does."""
-    if (rule.name == PLAIN) is not (drafter.kind == PLAIN):
-        raise ValueError(
-            f"The rule is {rule.name} and the drafter {drafter.kind}; rule none and drafter none only go with each other."
-        )
+    _require(
+        (rule.name == PLAIN) is (drafter.kind == PLAIN),
+        f"The rule is {rule.name} and the drafter {drafter.kind}; rule none and drafter none only go with each other.",
+    )
     if rule.name == PLAIN:
         return
-    if drafter.mode not in rule.modes:
-        raise ValueError(
-            f"Draft mode is {drafter.mode}; rule {rule.name} is defined for {' and '.join(rule.modes)} drafts only."
-        )
-    if drafter.tree is not None and drafter.tree.top_k > 1 and rule.siblings is Siblings.REFUSED:
-        raise ValueError(f"A draft tree is asked for; rule {rule.name} is defined for chains only.")
-    if rule.needs_law and drafter.kind == "ngram":
-        raise ValueError(f"Rule {rule.name} needs the drafter's probabilities; drafter ngram has none.")
+    modes = " and ".join(rule.modes)
+    _require(
+        drafter.mode in rule.modes,
+        f"Draft mode is {drafter.mode}; rule {rule.name} is defined for {modes} drafts only.",
+    )
+    branches = drafter.tree is not None and drafter.tree.top_k > 1
+    _require(
+        not branches or rule.siblings is not Siblings.REFUSED,
+        f"A draft tree is asked for; rule {rule.name} is defined for chains only.",
+    )
+    _require(
+        not rule.needs_law or drafter.kind != "ngram",
+        f"Rule {rule.name} needs the drafter's probabilities; drafter ngram has none.",
+    )

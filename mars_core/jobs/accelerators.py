@@ -76,7 +76,7 @@ class ZeroGpu:
         self._pairs = tuple(pairs)
         for pair in pairs:
             pool.get(pair)
-        self._call = gpu(duration=_duration)(self._perform)
+        self._call = gpu(duration=lambda job, _path: math.ceil(job.seconds) + self.SET_UP_S)(self._perform)
 
     def run(self, job: Job, stop: Stop) -> Generator[Event, None, None]:
         """As ``Accelerator.run``. A process that dies ends the run under way as failed, and the job."""
@@ -118,11 +118,6 @@ class ZeroGpu:
             tokens = step.emitted[-1].position + 1 - len(job.configs[event.run].prefix)
             before = self._pace_s.get(job.pair.key, step.elapsed_s / tokens)
             self._pace_s[job.pair.key] = 0.8 * before + 0.2 * step.elapsed_s / tokens
-
-
-def _duration(job: Job, _stop_path: str) -> int:
-    """Seconds that a call asks for."""
-    return math.ceil(job.seconds) + ZeroGpu.SET_UP_S
 
 
 @contextmanager

@@ -79,8 +79,7 @@ class Assembler:
     def _nodes(self, raw: RawStep, kept: int) -> tuple[DraftNode, ...]:
         """The whole draft; what the text does not contain, because it ended before, counts as rejected."""
         nodes, path = raw.verdict.nodes, raw.verdict.path[1 : kept + 1]
-        depths = [0]
-        drafted = []
+        depths, drafted = [0], []
         columns = zip(nodes.parents, *(nodes.column(name) for name in ("id", "p", "q", "strict")), strict=True)
         for number, (parent, id_, p, q, strict) in enumerate(columns):
             if number:
@@ -91,8 +90,7 @@ class Assembler:
 
     def _emitted(self, raw: RawStep, at: int, last: bool) -> Token:
         """The step's token number ``at``, judged by the logits after path[at]."""
-        verdict = raw.verdict
-        start = self._append(raw.emitted[at])
+        verdict, start = raw.verdict, self._append(raw.emitted[at])
         if not last:
             number = verdict.path[at + 1]
             values = verdict.nodes.drafted(number)
@@ -103,8 +101,8 @@ class Assembler:
 
     def _refused(self, raw: RawStep, at: int) -> list[Token]:
         """The drafted tokens that the recovered one replaces."""
-        nodes, parent, start = raw.verdict.nodes, raw.verdict.path[at], len(self.text)
-        children = nodes.children[parent]
+        nodes, start = raw.verdict.nodes, len(self.text)
+        children = nodes.children[raw.verdict.path[at]]
         return [self._token(nodes.drafted(child), child, Outcome.REJECTED, at, start) for child in children]
 
     def _token(self, values: Values, number: int, outcome: Outcome, at: int, start: int) -> Token:

@@ -53,14 +53,13 @@ class Pieces(dict[int, str]):
         self._tokenizer = tokenizer
 
     def __missing__(self, token: int) -> str:
-        self[token] = self._piece(token)
-        return self[token]
-
-    def _piece(self, token: int) -> str:
         raw = self._tokenizer.convert_ids_to_tokens(token)
         text = str(self._tokenizer.decode([token], skip_special_tokens=False, clean_up_tokenization_spaces=False))
         if raw is None:  # a padded row of the embedding
-            return f"<{token}>"
-        if _BROKEN in text or not text:
-            return str(raw)
-        return " " + text if str(raw).startswith("▁") and not text.startswith(" ") else text
+            text = f"<{token}>"
+        elif _BROKEN in text or not text:
+            text = str(raw)
+        elif str(raw).startswith("▁") and not text.startswith(" "):
+            text = " " + text
+        self[token] = text
+        return text

@@ -28,7 +28,7 @@ def decide_greedy(places: Places, draft: Draft, rule: Rule, values: Mapping[str,
     accept = rule.accept(evidence, values)[:, 0].double().clamp(0, 1) * children.fresh
     strict = (draft.ids[1:] == children.place(places.own)) & (children.fresh > 0)
     forgiveness = ((accept - children.p) / (1 - children.p)).clamp(min=0).nan_to_num(0.0)
-    coin, emit = places.u[:, Use.ACCEPT], places.own
+    coin, emit, rest = places.u[:, Use.ACCEPT], places.own, Rest.OTHERS
     in_turn = rule.siblings is Siblings.IN_TURN
     # Nodes after which p itself is drawn from, bool [N + 1]: those without children are.
     redraws = ~children.any(~rule.redraw(evidence, values)[:, 0]) if in_turn and rule.redraw else None
@@ -42,23 +42,14 @@ def decide_greedy(places: Places, draft: Draft, rule: Rule, values: Mapping[str,
         by_coin = rule.emits_top1 or redraws is not None
         keep = _by_coin(children, shares, coin) if by_coin else _coupled(children, shares, coin, strict)
     if rule.emits_top1:
-        emit = places.top_ids[:, 0]
+        emit, rest = places.top_ids[:, 0], Rest.ONE
     elif redraws is not None and rule.redraw is not everywhere and not places.greedy:
-        rest = places.p.index_put(
-            (draft.parents, draft.ids[1:]), places.p.new_zeros(())
-        )  # without each node's children
-        emit = torch.where(redraws, places.own, draw(rest, places.u[:, Use.DRAW]).ids)
+        without_children = places.p.index_put((draft.parents, draft.ids[1:]), places.p.new_zeros(()))
+        emit = torch.where(redraws, places.own, draw(without_children, places.u[:, Use.DRAW]).ids)
     elif rule.aim is not None and places.greedy:
-        emit = places.own.scatter(0, draft.parents, rule.aim(evidence, values).argmax(-1))
-    return Decision(keep, strict, emit, forgiveness, {"share": shares, "rest": _rest(rule, redraws, places)})
-
-
-def _rest(rule: Rule, redraws: Tensor | None, places: Places) -> Tensor:
-    """[N + 1]: where the rest of P goes."""
-    if redraws is not None and not rule.emits_top1:
-        return redraws.double()
-    one = rule.emits_top1 or (rule.aim is not None and places.greedy)
-    return torch.full_like(places.u[:, 0], Rest.ONE if one else Rest.OTHERS)
+        emit, rest = places.own.scatter(0, draft.parents, rule.aim(evidence, values).argmax(-1)), Rest.ONE
+    by_node = redraws.double() if redraws is not None and not rule.emits_top1 else torch.full_like(coin, rest)
+    return Decision(keep, strict, emit, forgiveness, {"share": shares, "rest": by_node})
 
 
 def _children(places: Places, draft: Draft, rule: Rule) -> Children:

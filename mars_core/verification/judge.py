@@ -75,6 +75,7 @@ def _measures(places: Places, draft: Draft, decision: Decision, sampling: Sampli
     at = torch.cat([draft.ids[1:], decision.emit]).add_(torch.cat([draft.parents, numbers]), alpha=size)
     z, before = logits.take(at)[:, None], logits[:count] if draft.is_chain else logits[draft.parents]
     plain = sampling.temperature in (0, 1) and sampling.top_k == 0 and sampling.top_p == 1  # soft is softmax(z)
+    logarithms = likelihood if plain else places.soft.log()
     columns = {
         "rank": torch.cat([before > z[:count], logits > z[count:]]).sum(-1).add_(1),
         "p": places.p.take(at),
@@ -83,7 +84,7 @@ def _measures(places: Places, draft: Draft, decision: Decision, sampling: Sampli
         "forgiveness": decision.forgiveness,
         "u": places.u[:, Use.DRAW],
         "coin": places.u[:, Use.ACCEPT],
-        "entropy": _entropy(places.soft, likelihood if plain else places.soft.log()),
+        "entropy": torch.linalg.vecdot(places.soft, logarithms.clamp(min=_EXCLUDED)).neg_(),
         "top_ids": places.top_ids.view(-1),
         "top_z": places.top_z.view(-1),
         "top_p": places.soft.gather(-1, places.top_ids).view(-1),
@@ -93,9 +94,3 @@ def _measures(places: Places, draft: Draft, decision: Decision, sampling: Sampli
         own = places.own.add(numbers, alpha=size)
         columns |= {"own_p": places.p.take(own), "drawn_at": places.drawn.u, "upper": places.drawn.cdf.take(own)}
     return columns
-
-
-def _entropy(distribution: Tensor, logarithms: Tensor) -> Tensor:
-    """Of each row, in nats; what the distribution excludes adds nothing."""
-    terms: Tensor = torch.linalg.vecdot(distribution, logarithms.clamp(min=_EXCLUDED))
-    return terms.neg_()

@@ -12,7 +12,7 @@ def window_keep(own: Tensor, passes: Tensor, gate: Tensor, window: int) -> Tenso
     All bool [N]: whether each drafted token is the target's own draw; whether it passes a test of its own, with a uniform that no
     later step uses again (what a refused window showed must not decide twice); whether a mismatch there may be relaxed at all.
     """
-    relaxable = gate & ~own & (_ahead(passes.double(), window) > 0)
+    relaxable = gate & ~own & (window_chance(passes.double(), window) > 0)
     forced = torch.zeros((), dtype=torch.long, device=own.device)
     keep = []
     for mine, relaxed in zip(own, relaxable, strict=True):
@@ -23,8 +23,13 @@ def window_keep(own: Tensor, passes: Tensor, gate: Tensor, window: int) -> Tenso
 
 
 def window_chance(p: Tensor, window: int) -> Tensor:
-    """[N]: the probability, before any draw, that the window after each drafted token will pass; p [N] of the drafted tokens."""
-    return _ahead(p, window)
+    """[N]: the probability, before any draw, that the window after each drafted token will pass; p [N] of the drafted tokens.
+
+    The product over the ``window`` values after each; 0 where there are fewer.
+    """
+    if len(p) <= window:
+        return torch.zeros_like(p)
+    return torch.cat([p[1:].unfold(0, window, 1).prod(-1), p.new_zeros(window)])
 
 
 def window_shares(p: Tensor, gate: Tensor, window: int) -> Tensor:
@@ -33,7 +38,7 @@ def window_shares(p: Tensor, gate: Tensor, window: int) -> Tensor:
     The text alone does not say whether the token before was the target's own or relaxed, which would force the ones after it. So
     this follows the weight of each state: w tokens are still forced, w = 0 … window.
     """
-    relaxed = (1 - p) * gate * _ahead(p, window)
+    relaxed = (1 - p) * gate * window_chance(p, window)
     states = (torch.arange(window + 1, device=p.device) == 0).to(p.dtype)
     shares = []
     for own, more in zip(p, relaxed, strict=True):
@@ -44,12 +49,3 @@ def window_shares(p: Tensor, gate: Tensor, window: int) -> Tensor:
         shares.append(kept)
         states = torch.where(kept > 0, after / kept, states)
     return torch.stack(shares) if shares else p
-
-
-def _ahead(values: Tensor, window: int) -> Tensor:
-    """Products over the ``window`` values after each; 0 where there are fewer."""
-    count = len(values)
-    if count <= window:
-        return torch.zeros_like(values)
-    products = values[1:].unfold(0, window, 1).prod(-1)
-    return torch.cat([products, values.new_zeros(window)])
