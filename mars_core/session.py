@@ -42,15 +42,9 @@ def run_config(
     """A RunConfig that names this pair's models, device, dtype and the versions of the libraries."""
     model = {"model": pair.draft_ref, "eagle3": pair.head_ref}.get(drafter.kind)
     return RunConfig(
-        prompt=prompt,
-        target=pair.target_ref,
-        drafter=replace(drafter, model=model),
-        rule=rule,
-        sampling=sampling,
-        max_new_tokens=max_new_tokens,
-        seed=seed,
-        environment=_environment(pair),
-    )
+        prompt=prompt, target=pair.target_ref, drafter=replace(drafter, model=model), rule=rule, sampling=sampling,
+        max_new_tokens=max_new_tokens, seed=seed, environment=_environment(pair),
+    )  # fmt: skip
 
 
 def _environment(pair: Pair) -> dict[str, str]:

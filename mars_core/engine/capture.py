@@ -74,30 +74,22 @@ class PinnedBuffer:
 
 
 class Stopwatch:
-    """Marks on the device's own time line, read when all is done."""
+    """Two marks on the device's own time line, read when all is done."""
 
     def __init__(self, device: torch.device) -> None:
         self._on_cuda = device.type == "cuda"
-        self._marks: list[torch.cuda.Event | float] = []
+        self._events: list[torch.cuda.Event] = []
+        self._seconds: list[float] = []
 
     def mark(self) -> None:
-        if not self._on_cuda:
-            self._marks.append(time.perf_counter())
-            return
-        event = torch.cuda.Event(enable_timing=True)
-        event.record()
-        self._marks.append(event)
+        if self._on_cuda:
+            self._events.append(torch.cuda.Event(enable_timing=True))
+            self._events[-1].record()
+        else:
+            self._seconds.append(time.perf_counter())
 
-    def seconds(self) -> list[float]:
-        """Between the marks. Waits for the last one."""
-        last = self._marks[-1]
-        if isinstance(last, torch.cuda.Event):
-            last.synchronize()
-        return [_between(one, other) for one, other in zip(self._marks, self._marks[1:], strict=False)]
-
-
-def _between(one: torch.cuda.Event | float, other: torch.cuda.Event | float) -> float:
-    if isinstance(one, float) and isinstance(other, float):
-        return other - one
-    assert isinstance(one, torch.cuda.Event) and isinstance(other, torch.cuda.Event)
-    return float(one.elapsed_time(other)) / 1000
+    def seconds(self) -> float:
+        """Between the marks, once the device has passed them."""
+        if self._on_cuda:
+            return float(self._events[0].elapsed_time(self._events[1])) / 1000
+        return self._seconds[1] - self._seconds[0]

@@ -105,15 +105,9 @@ class Engine:
         ids_of, emit = verdict.nodes.column("id"), verdict.nodes.column("emit")
         emitted = [*(int(ids_of[node]) for node in verdict.path[1:]), int(emit[verdict.path[-1]])]
         end = next((at for at, token in enumerate(emitted, start=1) if token in self._eos), None)
-        return RawStep(
-            verdict=verdict,
-            emitted=tuple(emitted[:end]),
-            recovers=end is None or end == len(emitted),
-            eos=end is not None,
-            draft_s=draft_s,
-            verify_s=time.perf_counter() - started - self._set_up_s - draft_s,
-            set_up_s=self._set_up_s,
-        )
+        verify_s = time.perf_counter() - started - self._set_up_s - draft_s
+        recovers = end is None or end == len(emitted)
+        return RawStep(verdict, tuple(emitted[:end]), recovers, end is not None, draft_s, verify_s, self._set_up_s)
 
     def _decide(self, ids: Sequence[int], inputs: Inputs, u: Tensor) -> tuple[Verdict, float]:
         """The verdict on a draft after ``ids``, and the seconds until it was drafted. u [size + 1, 3]."""
@@ -137,9 +131,8 @@ class Engine:
         draft = draft_call()
         watch.mark()
         answer = self._received(self._ready(key and ("verify", *key), lambda: verifier.verify(start, draft, sent_u))())
-        watch.mark()
-        draft_s = watch.seconds()[0]
-        verdict = _walked(answer.tolist())
+        synchronise(self._target.device)
+        verdict, draft_s = _walked(answer.tolist()), watch.seconds()
         in_place = draft.is_chain or verdict.path == tuple(range(len(verdict.path)))
         self._path = () if in_place else verdict.path
         self.drafter.commit(ids, verdict.path)

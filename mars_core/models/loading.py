@@ -182,24 +182,15 @@ class _Loaded(NamedTuple):
 
 
 def _read(
-    plan: Plan,
-    folder: Path,
-    device: torch.device,
-    dtype: torch.dtype,
-    progress: Progress,
-    spread: dict[int | str, int] | None,
-) -> PreTrainedModel:
+    plan: Plan, folder: Path, device: torch.device, dtype: torch.dtype, progress: Progress, spread: dict[int | str, int] | None
+) -> PreTrainedModel:  # fmt: skip
     """As transformers makes it."""
     options: dict[str, Any] = {"device_map": "auto", "max_memory": spread} if spread else {"device_map": {"": device}}
     with _reported(f"Loading {label(plan.ref)}: weights", progress):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
-            folder,
-            dtype=dtype,
-            trust_remote_code=False,
-            use_safetensors=True,
-            output_loading_info=True,
+            folder, dtype=dtype, trust_remote_code=False, use_safetensors=True, output_loading_info=True,
             **(options if device.type == "cuda" else {}),
-        )
+        )  # fmt: skip
     _check_complete(plan.ref.name, loaded[1])
     model: PreTrainedModel = loaded[0].eval().requires_grad_(False)
     return model
