@@ -13,6 +13,9 @@ import torch
 from torch import Tensor, nn
 
 
+_SMALL = 2**26  # bytes: a second copy of a smaller table costs less than the time that it saves
+
+
 class PackedLinear(nn.Linear):
     """A linear layer whose weight [out, in] lives in ``packed`` only: ``weight`` has its shape and dtype, and no numbers.
 
@@ -56,6 +59,17 @@ class PlainLinear(nn.Linear):
         return to + self.forward(input)
 
 
+class TiedLinear(PlainLinear):
+    """An output layer whose weight is the table of embeddings: oneDNN multiplies from it as it is, so that it is in memory once.
+
+    6 rows of a table of 150,000 × 1,024 took 63 ms, from a packed copy 66 ms, and in the plain product 144 ms.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        product: Tensor = torch.ops.mkldnn._linear_pointwise.default(input, self.weight, self.bias, "none", [], "")
+        return product
+
+
 class WideLinear(PlainLinear):
     """An output layer in half precision whose sums are not rounded to it: float32 logits. CUDA only."""
 
@@ -97,11 +111,14 @@ def joined(layers: Sequence[nn.Linear]) -> FastLinear:
 
 
 def pack(model: nn.Module) -> None:
-    """Packs every plain linear layer of ``model``, in place, where that is of use."""
+    """Packs every plain linear layer of ``model``, in place, where that is of use; of weights that are a large table of embeddings too
+    no second copy is made."""
+    tables = {id(each.weight) for each in model.modules() if isinstance(each, nn.Embedding)}
     for parent in list(model.modules()):
         for name, layer in list(parent.named_children()):
             if is_plain(layer) and packable(layer.weight):
-                setattr(parent, name, PackedLinear(layer.weight, layer.bias))
+                tied = id(layer.weight) in tables and layer.weight.nbytes > _SMALL
+                setattr(parent, name, (TiedLinear if tied else PackedLinear)(layer.weight, layer.bias))
 
 
 def float32_output(layer: nn.Module) -> nn.Module:

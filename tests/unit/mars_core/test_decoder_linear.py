@@ -10,7 +10,10 @@ import pytest
 import torch
 from torch import nn
 
-from mars_core.decoder.linear import PackedLinear, PlainLinear, float32_output, is_plain, joined, pack
+from transformers import AutoModelForCausalLM
+
+from mars_core.decoder.linear import PackedLinear, PlainLinear, TiedLinear, float32_output, is_plain, joined, pack
+from tests.checkpoints import tiny_config
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -92,3 +95,17 @@ import mars_core.session, mars_core.models.loading
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("large", [True, False])
+def test_a_large_tied_table_is_in_memory_once(monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
+    monkeypatch.setattr("mars_core.decoder.linear._SMALL", 0 if large else 2**26)
+    config = tiny_config("llama", tie_word_embeddings=True)
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval().requires_grad_(False)
+    ids = torch.tensor([[5, 9, 5, 30, 7, 8]])
+    wanted = model(ids).logits
+    pack(model)
+    table, output = model.get_input_embeddings().weight, model.get_output_embeddings()
+    assert type(output) is (TiedLinear if large else PackedLinear)
+    assert (output.weight.data_ptr() == table.data_ptr()) is large and hasattr(output, "packed") is not large
+    torch.testing.assert_close(model(ids).logits, wanted, atol=1e-4, rtol=1e-4)
