@@ -12,7 +12,6 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor, nn
 
-
 _SMALL = 2**26  # bytes: a second copy of a smaller table costs less than the time that it saves
 
 

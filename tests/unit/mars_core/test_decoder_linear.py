@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 from torch import nn
-
 from transformers import AutoModelForCausalLM
 
 from mars_core.decoder.linear import PackedLinear, PlainLinear, TiedLinear, float32_output, is_plain, joined, pack
