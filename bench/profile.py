@@ -26,10 +26,10 @@ from bench.methods import DRAFTERS, lossless
 from bench.prompts import mixed_prompts
 from mars_core.decoder import synchronise
 from mars_core.decoder.fast_cache import FastCache
+from mars_core.drafting.base import NoDrafter
 from mars_core.drafting.eagle3 import Eagle3Drafter
 from mars_core.drafting.model import ModelDrafter
 from mars_core.drafting.ngram import NgramDrafter
-from mars_core.drafting.none import NoDrafter
 from mars_core.eagle3.cache import HeadCache
 from mars_core.engine import engine, verifier
 from mars_core.models import CATALOG, ModelPool, Pair

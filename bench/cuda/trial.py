@@ -12,7 +12,7 @@ import torch
 from bench.coupled import PUBLIC, Trio, coupled_pair, tiny
 from bench.methods import DRAFTERS, Ours, lossless
 from mars_core.decoder import is_fast
-from mars_core.engine.engines import Engines
+from mars_core.engine import Engines
 from mars_core.models import Pair
 from mars_core.types import DrafterConfig, RuleConfig, TreeShape
 

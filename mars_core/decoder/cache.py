@@ -35,7 +35,7 @@ class Room(NamedTuple):
     @property
     def capacity(self) -> int:
         """Positions; of whole passes a multiple of ``_ALIGNED``, as the kernels of attention want their masks."""
-        return _up(self.tokens + self.spare, _ALIGNED if self.whole else 1)
+        return round_up(self.tokens + self.spare, _ALIGNED if self.whole else 1)
 
 
 class ModelCache(ABC):
@@ -104,7 +104,7 @@ class ModelCache(ABC):
         """One forward pass: float32 logits as of ``forward``, and the features [n, taps · H]."""
 
 
-def _up(number: int, step: int) -> int:
+def round_up(number: int, step: int) -> int:
     return -(-number // step) * step
 
 

@@ -1,6 +1,6 @@
 """The decoding loop on token ids: draft, one target pass, verdict, commit."""
 
-from mars_core.engine.engine import Engine, InvalidLogitsError, RawStep
+from mars_core.engine.engine import MOST, Engine, Engines, InvalidLogitsError, RawStep
 from mars_core.engine.verifier import Verifier
 
-__all__ = ["Engine", "InvalidLogitsError", "RawStep", "Verifier"]
+__all__ = ["MOST", "Engine", "Engines", "InvalidLogitsError", "RawStep", "Verifier"]

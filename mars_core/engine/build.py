@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mars_core.decoder import ModelCache, Room, open_cache
-from mars_core.drafting.base import Drafter
+from mars_core.decoder.cache import round_up
+from mars_core.drafting.base import Drafter, NoDrafter
 from mars_core.drafting.eagle3 import Eagle3Drafter
 from mars_core.drafting.model import ModelDrafter
 from mars_core.drafting.ngram import NgramDrafter
-from mars_core.drafting.none import NoDrafter
 from mars_core.engine.engine import Engine
 from mars_core.engine.verifier import Verifier
 from mars_core.rules import RULES
@@ -27,18 +27,10 @@ def exact_passes(config: RunConfig, tokens: int) -> PassShape:
     """The shape of an exact run's passes, which follows from drafter and length alone; that of the run that ``config`` goes on from,
     where it is large enough."""
     tree = config.drafter.tree
-    rows = _CHAIN_ROWS if tree is None or tree.top_k == 1 else _up(tree.tokens + 1, _CHAIN_ROWS)
-    width = _up(tokens + _spare(rows), _WIDTHS)
+    rows = _CHAIN_ROWS if tree is None or tree.top_k == 1 else round_up(tree.tokens + 1, _CHAIN_ROWS)
+    width = round_up(tokens + max(rows, _CHAIN_SPARE), _WIDTHS)
     had = config.passes
     return had if had is not None and had.rows == rows and had.width >= width else PassShape(rows, width)
-
-
-def _spare(rows: int) -> int:
-    return max(rows, _CHAIN_SPARE)
-
-
-def _up(number: int, step: int) -> int:
-    return -(-number // step) * step
 
 
 class Kind(NamedTuple):
@@ -56,10 +48,10 @@ def kind_of(pair: Pair, config: RunConfig, tokens: int, meter: bool) -> Kind:
     """For a text of at most ``tokens`` tokens, the prompt included."""
     nodes, passes = config.drafter.tree.tokens if config.drafter.tree else config.drafter.k, config.passes
     if passes is not None:
-        longest = min(passes.width - _spare(passes.rows), pair.context)
+        longest = min(passes.width - max(passes.rows, _CHAIN_SPARE), pair.context)
         room = Room(longest, passes.width - longest, passes.rows, whole=True)
     elif pair.graphs:
-        room = Room(min(_up(tokens, _WIDTHS), pair.context), nodes + 1, whole=True)
+        room = Room(min(round_up(tokens, _WIDTHS), pair.context), nodes + 1, whole=True)
     else:
         room = Room(tokens, nodes + 1)
     return Kind(

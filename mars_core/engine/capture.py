@@ -54,23 +54,26 @@ def _pool(device: torch.device) -> Any:
 
 
 class PinnedBuffer:
-    """Numbers between host and device, at one address on both sides; on a CPU the two sides are one."""
+    """Numbers on their way to the device, at one address on both sides; on a CPU the two sides are one."""
 
     def __init__(self, size: int, dtype: torch.dtype, device: torch.device) -> None:
-        self.size, self._on_cuda = size, device.type == "cuda"
+        self._on_cuda = device.type == "cuda"
         self._host = torch.zeros(size, dtype=dtype, pin_memory=self._on_cuda)
         self._device = torch.zeros(size, dtype=dtype, device=device) if self._on_cuda else self._host
 
     def send(self, values: Sequence[float] | Tensor) -> Tensor:
         """The values [n] on the device, without waiting. The copy before must be over, which a step's answer says."""
-        given = values if isinstance(values, Tensor) else torch.tensor(values, dtype=self._host.dtype)
+        given = torch.as_tensor(values, dtype=self._host.dtype)
         there = self._device[: len(given)]
         self._host[: len(given)] = given
         return there.copy_(self._host[: len(given)], non_blocking=True) if self._on_cuda else there
 
-    def receive(self, values: Tensor) -> Tensor:
-        """The values [n] of the device on the host, to be read once the device has come so far."""
-        return self._host[: len(values)].copy_(values, non_blocking=True) if self._on_cuda else values
+
+def received(values: Tensor) -> Tensor:
+    """The values of the device on the host, to be read once the device has come so far."""
+    if values.device.type != "cuda":
+        return values
+    return torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values, non_blocking=True)
 
 
 class Stopwatch:

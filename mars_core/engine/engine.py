@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from threading import Lock
 from typing import Any, TypeVar
 
 import torch
@@ -25,6 +27,7 @@ from mars_core.sampling import step_uniforms, uniforms
 from mars_core.verification import Verdict, walk
 
 Outputs = TypeVar("Outputs")
+MOST = 8  # idle engines, those of two comparisons of four lanes; each holds caches and captures
 
 
 class InvalidLogitsError(RuntimeError):
@@ -57,7 +60,6 @@ class Engine:
         device, longest = self._target.device, drafter.longest
         self._numbers = capture.PinnedBuffer(4 * longest + 8, torch.long, device)
         self._u = capture.PinnedBuffer(3 * (longest + 1), torch.float64, device)
-        self._answer: capture.PinnedBuffer | None = None
         self._set_up_s = 0.0  # of the step under way
 
     @property
@@ -130,7 +132,9 @@ class Engine:
         watch.mark()
         draft = draft_call()
         watch.mark()
-        answer = self._received(self._ready(key and ("verify", *key), lambda: verifier.verify(start, draft, sent_u))())
+        answer = capture.received(
+            self._ready(key and ("verify", *key), lambda: verifier.verify(start, draft, sent_u))()
+        )
         synchronise(self._target.device)
         verdict, draft_s = _walked(answer.tolist()), watch.seconds()
         in_place = draft.is_chain or verdict.path == tuple(range(len(verdict.path)))
@@ -147,14 +151,7 @@ class Engine:
             self._captured[key] = capture.Captured(function, self._target.device)
             synchronise(self._target.device)
             self._set_up_s += time.perf_counter() - started
-        replay: Callable[[], Outputs] = self._captured[key].replay
-        return replay
-
-    def _received(self, answer: Tensor) -> Tensor:
-        """The answer on the host, to be read when the device has come so far."""
-        if self._answer is None or self._answer.size < len(answer):
-            self._answer = capture.PinnedBuffer(len(answer), answer.dtype, answer.device)
-        return self._answer.receive(answer)
+        return self._captured[key].replay
 
 
 def _walked(answer: list[float]) -> Verdict:
@@ -164,3 +161,27 @@ def _walked(answer: list[float]) -> Verdict:
             "The target's logits contain values that are not numbers (NaN or infinity); try another dtype."
         )
     return verdict
+
+
+class Engines:
+    """Idle engines of one pair, the longest idle one dropped first."""
+
+    def __init__(self) -> None:
+        self._idle: OrderedDict[Hashable, Engine] = OrderedDict()
+        self._lock = Lock()
+
+    def take(self, kind: Hashable) -> Engine | None:
+        """An idle engine, for nobody else until it is given back; one that never is, is simply freed."""
+        with self._lock:
+            return self._idle.pop(kind, None)
+
+    def give_back(self, kind: Hashable, engine: Engine) -> None:
+        with self._lock:
+            self._idle[kind] = engine
+            while len(self._idle) > MOST:
+                self._idle.popitem(last=False)
+
+    def clear(self) -> None:
+        """Frees what is idle."""
+        with self._lock:
+            self._idle.clear()

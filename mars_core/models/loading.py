@@ -25,7 +25,7 @@ from transformers.utils import logging as transformers_logging
 from mars_core.decoder import is_fast, prepare
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
-from mars_core.engine.engines import Engines
+from mars_core.engine import Engines
 from mars_core.models.catalog import PairSpec
 from mars_core.models.eagle import TARGETS, load_eagle, plan_eagle
 from mars_core.models.errors import ModelError, explained

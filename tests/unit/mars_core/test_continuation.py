@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from mars_core.eagle3.cache import prepare_head
-from mars_core.engine.engines import Engines
+from mars_core.engine import Engines
 from mars_core.models import Pair
 from mars_core.session import Session, run_config
 from mars_core.telemetry import first_divergence

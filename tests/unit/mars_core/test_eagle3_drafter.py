@@ -15,9 +15,8 @@ import torch
 from transformers import AutoModelForCausalLM, GenerationConfig, LlamaConfig, PreTrainedModel
 
 from mars_core.decoder import ModelCache, Room, open_cache, prepare
-from mars_core.drafting.base import Drafter, Inputs
+from mars_core.drafting.base import Drafter, Inputs, NoDrafter
 from mars_core.drafting.eagle3 import Eagle3Drafter
-from mars_core.drafting.none import NoDrafter
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.engine import Engine, RawStep, Verifier
