@@ -124,7 +124,8 @@ def test_the_shape_follows_from_the_length_and_is_that_of_the_run_that_is_contin
     }
     wide = replace(config_for(pair, CHAINS["draft model"], 0.0), passes=PassShape(16, 512))
     assert session.check(wide).config.passes == PassShape(16, 512)
-    assert session.check(replace(wide, drafter=TREE)).config.passes in (PassShape(32, 256), PassShape(32, 512))
+    if pair.head is not None:
+        assert session.check(replace(wide, drafter=TREE)).config.passes == PassShape(32, 256)
     small = replace(wide, passes=PassShape(16, 64))
     assert session.check(small).config.passes == PassShape(16, 256)
     assert Session(replace(pair, exact=False)).check(wide).config.passes is None
@@ -153,7 +154,9 @@ def test_prepare_leaves_logits_in_float32() -> None:
     """What the last product computes is not rounded to the weights' dtype."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
-        model = AutoModelForCausalLM.from_config(tiny_config("llama"), dtype=torch.bfloat16).eval()
+        model = (
+            AutoModelForCausalLM.from_config(tiny_config("llama"), dtype=torch.bfloat16).eval().requires_grad_(False)
+        )
     prepare(model)
     logits = model(torch.tensor([[5, 6, 7]])).logits
     assert logits.dtype is torch.float32

@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from mars_core.decoder import is_fast
 from mars_core.models import ModelPool, Pair, custom_pair, loading
-from mars_core.models.pool import silent
 from mars_core.session import Session, run_config
-from mars_core.types import DrafterConfig, ModelRef, PromptConfig, RuleConfig, Sampling
+from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, Sampling
 from tests.checkpoints import tiny_checkpoint
 
 
@@ -65,7 +64,8 @@ def test_models_with_quantised_layers_are_run_over_the_librarys_own(
 
 def text(pair: Pair, drafter: str, temperature: float) -> tuple[int, ...]:
     config = run_config(
-        pair, prompt=PromptConfig("ab ab ab ab "), rule=RuleConfig("strict"), drafter=DrafterConfig(drafter, k=4),
+        pair, prompt=PromptConfig("ab ab ab ab "), rule=RuleConfig("none" if drafter == "none" else "strict"),
+        drafter=DrafterConfig(drafter, k=4),
         sampling=Sampling(temperature=temperature), max_new_tokens=40, seed=0,
     )  # fmt: skip
     run = Session(pair).start(config)
@@ -94,10 +94,10 @@ def test_a_pair_is_loaded_without_onednn(dtype: str, tmp_path: Path, monkeypatch
 def test_memory_is_planned_for_the_weights_as_they_are_kept(stored: Any, bits: int, tmp_path: Path) -> None:
     """A checkpoint in 4 bits that fits is not refused for what it would take in full; embeddings are kept in full."""
     folder = tiny_checkpoint("llama", tmp_path, hidden_size=256, intermediate_size=1024)
-    plain = loading.plan(ModelRef(str(folder)), silent)
+    plain = loading.plan(custom_pair(str(folder)), lambda _message: None).target
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "quantization_config": stored}))
-    found, wanted = loading.plan(ModelRef(str(folder)), silent), plain.bytes(torch.float32)
+    found, wanted = loading.plan(custom_pair(str(folder)), lambda _message: None).target, plain.bytes(torch.float32)
     tables = 2 * 256 * config["vocab_size"] / plain.parameters
     share = tables + (1 - tables) * bits / 32
     assert found.bytes(torch.float32) == pytest.approx(share * wanted, rel=0.01)

@@ -134,7 +134,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, where: str, error: Exception) -> No
         from mars_core import session
         from mars_core.jobs import perform as performing
 
-        build, warm_up, state = session._build, performing.warm_up, {"warm": False, "broken": False}
+        build, warm_up, state = session.build, performing.warm_up, {"warm": False, "broken": False}
 
         def warmed(*arguments: Any) -> None:
             state["warm"] = True
@@ -148,7 +148,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, where: str, error: Exception) -> No
             return build(pair, kind)
 
         monkeypatch.setattr(performing, "warm_up", warmed)
-        monkeypatch.setattr(session, "_build", built)
+        monkeypatch.setattr(session, "build", built)
         return
     from mars_core.decoder.fast_cache import FastCache
 
@@ -255,7 +255,7 @@ def test_a_check_takes_no_memory_and_completes_the_parameters(
     def taken(*_: object, **__: object) -> None:
         raise AssertionError("caches were taken")
 
-    monkeypatch.setattr("mars_core.session._build", taken)
+    monkeypatch.setattr("mars_core.session.build", taken)
     session, config = Session(pool.get(spec)), configs(pool, spec)[0]
     checked = session.check(replace(config, rule=RuleConfig("mars")))
     assert checked.config.rule.parameters == {"theta": 0.9} and len(checked.prompt_ids) > 1

@@ -25,7 +25,7 @@ def generate(pair: Pair, text: str, kind: str, temperature: float, seed: int = 0
     config = run_config(
         pair,
         prompt=PromptConfig(text, chat=chat),
-        rule=RuleConfig("strict"),
+        rule=RuleConfig("none" if kind == "none" else "strict"),
         drafter=DrafterConfig(kind, tree=TREE if kind == "eagle3" else None),
         sampling=Sampling(temperature),
         max_new_tokens=96,

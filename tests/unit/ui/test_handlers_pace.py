@@ -6,9 +6,11 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from mars_core.jobs import perform
 from mars_core.jobs.perform import burst
 from mars_core.models import ModelPool, PairSpec
 from mars_core.session import Run, Session
@@ -101,13 +103,28 @@ def test_a_stop_inside_a_burst_ends_the_run_before_its_next_step(run: Run) -> No
     assert trace.status is Status.CANCELLED and trace.steps == tuple(steps)
 
 
+def warming(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether a warm-up is under way."""
+    warm, warm_up = [False], perform.warm_up
+
+    def warmed(session: Any, config: Any) -> None:
+        warm[0] = True
+        warm_up(session, config)
+        warm[0] = False
+
+    monkeypatch.setattr(perform, "warm_up", warmed)
+    return warm
+
+
 def test_a_stop_is_heard_in_the_middle_of_an_interval(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ui.runs.INTERVAL_S", LONG_S)
     step = Run.__next__
 
+    warm = warming(monkeypatch)
+
     def counted(self: Run) -> object:
         found = step(self)
-        if found.index == 4 and self.trace().config.max_new_tokens == FORM.max_new_tokens:  # no warm-up
+        if found.index == 4 and not warm[0]:
             workplace.stops.request("visitor")
         return found
 
@@ -159,23 +176,22 @@ def test_the_time_of_a_run_is_without_what_its_consumer_does(
 
 
 def test_every_run_comes_directly_after_its_own_warm_up(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun: list[tuple[str, int]] = []
-    step = Run.__next__
+    begun: list[tuple[str, str]] = []
+    step, warm = Run.__next__, warming(monkeypatch)
 
     def watched(self: Run) -> object:
         found = step(self)
-        config = self.trace().config
         if found.index == 0:
-            begun.append((config.rule.name, config.max_new_tokens))
+            begun.append((self.config.rule.name, "warm-up" if warm[0] else "run"))
         return found
 
     monkeypatch.setattr(Run, "__next__", watched)
     for before in (
-        [("strict", 8), ("mars", 8)],
+        [("strict", "warm-up"), ("mars", "warm-up")],
         [],
     ):  # the first comparison of a pair warms up for all its lanes first, too
         list(run_comparison(workplace, FORM, "visitor"))
-        assert begun == [*before, ("strict", 8), ("strict", 24), ("mars", 8), ("mars", 24)]
+        assert begun == [*before, ("strict", "warm-up"), ("strict", "run"), ("mars", "warm-up"), ("mars", "run")]
         begun.clear()
 
 
