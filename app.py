@@ -46,9 +46,9 @@ from mars_core.models import CATALOG, ModelError, ModelPool, PairSpec
 from mars_core.rules import RULES
 from storage import RunStore, StorageError, database_file, open_or_set_aside
 from ui.app import build_app, launch_options
-from ui.limits import PRIVATE_LIMITS, PUBLIC_LIMITS, read_limits
-from ui.session_memory import remember_little
-from ui.workplace import Workplace
+from ui.kit.session_memory import remember_little
+from ui.public.limits import PRIVATE_LIMITS, PUBLIC_LIMITS, read_limits
+from ui.services import Services
 
 LOG = logging.getLogger("mars")
 KEPT = timedelta(days=30)  # how long what was deleted can be brought back
@@ -61,7 +61,7 @@ END_S, PUSH_S = 4.0, 4.0  # for saving what runs when the page ends, and for the
 class House:
     """What lives as long as the page. ``backup``, ``retention``: None where they are off."""
 
-    workplace: Workplace
+    services: Services
     metrics: Metrics
     loaded: PairProbe
     ending: Ending
@@ -83,30 +83,30 @@ class House:
             accelerator, pairs = _zero_gpu(pool, pairs)
         store, notice, backup = _storage(chosen)
         metrics = Metrics(labels_of((pair.target, pair.key) for pair in pairs), RULES)
-        workplace = Workplace(
+        services = Services(
             pool, store, pairs, engine=engine, accelerator=accelerator, public=chosen.public, limits=limits,
             sign_in=chosen.sign_in and chosen.public, retention_days=chosen.retention_days, notice=notice,
             observers=(metrics.observe,),
         )  # fmt: skip
         expire = partial(clean, store.expire, chosen.retention_days or 1)
         retention = Daily(expire) if chosen.retention_days else None
-        return cls(workplace, metrics, PairProbe(pool), Ending(), backup, retention)
+        return cls(services, metrics, PairProbe(pool), Ending(), backup, retention)
 
     def launch(self, chosen: Settings) -> Any:
         """Serve the page from now on, in threads of its own. Raises OSError."""
-        options = launch_options(self.workplace, trust_proxy=chosen.public)
+        options = launch_options(self.services, trust_proxy=chosen.public)
         more = options["app_kwargs"]
         needed: dict[str, Probe] = {
-            "database": database_probe(self.workplace.store),
+            "database": database_probe(self.services.store),
             "pair": self.loaded,
             "end": self.ending,
         }
         more["middleware"].insert(0, Middleware(Guard, frames=OWN if chosen.public else ()))
         more["routes"] += health_routes(needed, {"backup": self._backed_up})
         if chosen.metrics:
-            line = self.workplace.line
+            line = self.services.line
             more["routes"] += metrics_routes(self.metrics, lambda: (line.running, line.waiting))
-        page = build_app(self.workplace).queue(default_concurrency_limit=4, api_open=not chosen.public)
+        page = build_app(self.services).queue(default_concurrency_limit=4, api_open=not chosen.public)
         page.launch(
             server_name=chosen.host, server_port=chosen.port, root_path=chosen.root_path or None, quiet=True,
             prevent_thread_lock=True, mcp_server=chosen.mcp, max_threads=THREADS, **options,
@@ -116,7 +116,7 @@ class House:
 
     def start(self) -> None:
         """What goes on beside the page."""
-        self.workplace.engine.submit(_prepare, self.workplace, self.loaded.fail)
+        self.services.engine.submit(_prepare, self.services, self.loaded.fail)
         if self.backup:
             self.backup.start()
         if self.retention:
@@ -127,12 +127,12 @@ class House:
         self.ending.begin()
         if self.retention:
             self.retention.stop()
-        if not self.workplace.shutdown(END_S):
+        if not self.services.shutdown(END_S):
             LOG.warning("A run did not end in time; it is not saved.")
         if self.backup:
             LOG.info(self.backup.stop(PUSH_S))
-        self.workplace.engine.shutdown(wait=False, cancel_futures=True)
-        self.workplace.store.close()
+        self.services.engine.shutdown(wait=False, cancel_futures=True)
+        self.services.store.close()
 
     def _backed_up(self) -> str:
         """For anybody: neither the place nor a path."""
@@ -198,7 +198,7 @@ def _stop(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _prepare(workplace: Workplace, failed: Callable[[], None] = lambda: None) -> None:
+def _prepare(services: Services, failed: Callable[[], None] = lambda: None) -> None:
     """Load the default pair before the first visitor asks; a page without it works all the same, and says what is missing. Then
     remove for good what was deleted long ago.
 
@@ -209,12 +209,12 @@ def _prepare(workplace: Workplace, failed: Callable[[], None] = lambda: None) ->
     gc.freeze()
     gc.enable()
     try:
-        workplace.pool.get(workplace.catalog[0])
+        services.pool.get(services.catalog[0])
     except ModelError as error:
         failed()
-        LOG.warning("The pair %r is not available: %s", workplace.catalog[0].title, error)
+        LOG.warning("The pair %r is not available: %s", services.catalog[0].title, error)
     try:
-        workplace.store.purge(datetime.now(UTC) - KEPT)
+        services.store.purge(datetime.now(UTC) - KEPT)
     except StorageError as error:
         LOG.warning(str(error))
 
@@ -240,7 +240,7 @@ def serve(chosen: Settings, catalog: Sequence[PairSpec] = CATALOG) -> int:
             "MARS Playground: http://%s:%s  (runs are kept in %s)",
             chosen.host,
             chosen.port,
-            house.workplace.store.location,
+            house.services.store.location,
         )
         signal.pause()
     except KeyboardInterrupt:

@@ -52,7 +52,7 @@ STAGES: Mapping[str, str] = {
     "the other imports": "import app",
     "open the database": "store = app.RunStore(sys.argv[1])",
     "load the bundled pair": "pool = app.ModelPool(); pool.get(app.CATALOG[0])",
-    "build the page": "app.build_app(app.Workplace(pool, store))",
+    "build the page": "app.build_app(app.Services(pool, store))",
 }
 
 

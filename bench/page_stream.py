@@ -18,9 +18,10 @@ from mars_core.jobs import perform
 from mars_core.models import CATALOG, ModelPool, Pair
 from mars_core.session import Session
 from storage import RunStore
-from ui import handlers, runs
-from ui.form import Form, LaneForm, read_configs
-from ui.workplace import Workplace
+from ui.jobs import runs
+from ui.services import Services
+from ui.settings.form import Form, LaneForm, read_configs
+from ui.tabs.compare import handlers
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def compare(rounds: int) -> list[Shown]:
             (perform, "warm_up"),
         ):
             patches.enter_context(patch.object(owner, name, clocked(clock, getattr(owner, name))))
-        place = Workplace(ModelPool(), store, engine=engine, order=lambda lanes: list(range(lanes)))
+        place = Services(ModelPool(), store, engine=engine, order=lambda lanes: list(range(lanes)))
         pair = engine.submit(place.pool.get, CATALOG[0]).result()
         for seed in range(rounds + 1):
             first = random.random() < 0.5
@@ -101,7 +102,7 @@ def direct(pair: Pair, seed: int) -> float:
     return time.perf_counter() - started
 
 
-def streamed(place: Workplace, clock: defaultdict[str, float], seed: int) -> Shown:
+def streamed(place: Services, clock: defaultdict[str, float], seed: int) -> Shown:
     """Every frame becomes the text that the page would send; the last one closes the comparison. ``direct`` is left nan."""
     clock.clear()
     started = before = time.perf_counter()

@@ -9,40 +9,40 @@ import gradio as gr
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
-from ui.about import build_about_tab
-from ui.address import address_component, wire_tabs
-from ui.api import build_api
-from ui.compare import build_compare_tab
-from ui.components import text_component
-from ui.doors import Doors
-from ui.downloads import download_routes
-from ui.fault_pages import Faults, FaultyBlocks
-from ui.figure_view import plotly_route, plotly_script
-from ui.format import displayable
-from ui.history.again import wire_again
-from ui.history.tab import build_history_tab
-from ui.mine.export import mine_routes
-from ui.mine.origin import OwnPages
-from ui.mine.panel import build_mine
-from ui.quality import build_quality_tab
-from ui.quality_download import study_routes
-from ui.sweep import build_sweep_tab
-from ui.sweep_download import sweep_routes
-from ui.theme import page_css, page_theme
-from ui.token_view import asset
-from ui.told import told
-from ui.visitor_cookie import VisitorCookie
-from ui.vote_tally import vote_routes
-from ui.votes import build_votes_tab
-from ui.workplace import Workplace
+from ui.api.endpoints import build_api
+from ui.kit.address import address_component, wire_tabs
+from ui.kit.components import text_component
+from ui.kit.fault_pages import Faults, FaultyBlocks
+from ui.kit.figure import plotly_route, plotly_script
+from ui.kit.format import displayable
+from ui.kit.theme import page_css, page_theme
+from ui.kit.told import told
+from ui.public.access import Access
+from ui.public.origin import OwnPages
+from ui.public.visitor_cookie import VisitorCookie
+from ui.report.downloads import download_routes
+from ui.result.token_view import asset
+from ui.services import Services
+from ui.tabs.about import build_about_tab
+from ui.tabs.account.export import mine_routes
+from ui.tabs.account.panel import build_mine
+from ui.tabs.compare.tab import build_compare_tab
+from ui.tabs.history.again import wire_again
+from ui.tabs.history.tab import build_history_tab
+from ui.tabs.quality.download import study_routes
+from ui.tabs.quality.tab import build_quality_tab
+from ui.tabs.sweep.download import sweep_routes
+from ui.tabs.sweep.tab import build_sweep_tab
+from ui.tabs.votes.tab import build_votes_tab
+from ui.tabs.votes.tally import vote_routes
 
 TITLE = "MARS Playground"
 FAVICON = Path(__file__).parent / "assets" / "favicon.svg"
 
 
-def build_app(workplace: Workplace) -> gr.Blocks:
+def build_app(services: Services) -> gr.Blocks:
     """The page as Gradio blocks; launch it with ``launch_options``."""
-    place, pool = workplace, workplace.pool
+    place, pool = services, services.pool
     page: gr.Blocks
     with FaultyBlocks(title=TITLE, analytics_enabled=False, fill_width=True) as page:
         build_api(place)
@@ -87,9 +87,9 @@ def _quiet(page: gr.Blocks, target: gr.HTML) -> None:
             event.show_progress_on = [target]
 
 
-def page_routes(workplace: Workplace) -> list[BaseRoute]:
+def page_routes(services: Services) -> list[BaseRoute]:
     """What the page serves beside itself; the first that fits answers. Each reads what its asker may read."""
-    place = workplace
+    place = services
     return [
         *mine_routes(place),
         *study_routes(place),
@@ -100,18 +100,18 @@ def page_routes(workplace: Workplace) -> list[BaseRoute]:
     ]
 
 
-def page_layers(workplace: Workplace, *, trust_proxy: bool = False) -> list[Middleware]:
+def page_layers(services: Services, *, trust_proxy: bool = False) -> list[Middleware]:
     """What every request goes through, the outermost first. ``trust_proxy``: a proxy in front says by x-forwarded-proto whether
     visitors come by https."""
     public = (
-        [Middleware(VisitorCookie, trust_proxy=trust_proxy), Middleware(OwnPages), Middleware(Doors)]
-        if workplace.public
+        [Middleware(VisitorCookie, trust_proxy=trust_proxy), Middleware(OwnPages), Middleware(Access)]
+        if services.public
         else []
     )
     return [Middleware(Faults), *public]
 
 
-def launch_options(workplace: Workplace, *, trust_proxy: bool = False) -> dict[str, Any]:
+def launch_options(services: Services, *, trust_proxy: bool = False) -> dict[str, Any]:
     """Keyword arguments of ``launch``: the look, closed doors, the routes and the layers around them."""
     return {
         "theme": page_theme(),
@@ -126,8 +126,8 @@ def launch_options(workplace: Workplace, *, trust_proxy: bool = False) -> dict[s
         "enable_monitoring": False,
         "max_file_size": "1mb",
         "app_kwargs": {
-            "routes": page_routes(workplace),
-            "middleware": page_layers(workplace, trust_proxy=trust_proxy),
+            "routes": page_routes(services),
+            "middleware": page_layers(services, trust_proxy=trust_proxy),
             "docs_url": None,
             "redoc_url": None,
             "openapi_url": None,

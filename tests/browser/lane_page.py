@@ -7,9 +7,9 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page
 
-from ui.reader import reader_script
-from ui.theme import page_css
-from ui.token_view import LaneView, asset, lane_script, row_props
+from ui.kit.theme import page_css
+from ui.result.reader import reader_script
+from ui.result.token_view import LaneView, asset, lane_script, row_props
 
 MOUNT = """([id, code, props]) => {
   const element = document.getElementById(id), seen = {};

@@ -12,10 +12,10 @@ from playwright.sync_api import Browser, Page, expect
 from mars_core.types import Given, Outcome, Trace
 from tests.browser.lane_page import open_lanes, send, tell
 from tests.traces import make_trace, make_tree_trace
-from ui.format import count, displayable
-from ui.quantities import QUANTITIES
-from ui.token_view import LaneView, ended_view, token_rows
-from ui.whatif import counts, judged
+from ui.kit.format import count, displayable
+from ui.result.quantities import QUANTITIES
+from ui.result.token_view import LaneView, ended_view, token_rows
+from ui.result.whatif import counts, judged
 
 pytestmark = pytest.mark.browser
 HOSTILE = (

@@ -11,7 +11,7 @@ from storage import Shared
 from tests.browser.conftest import PATIENCE_MS
 from tests.browser.steps import compare, lane_text, open_history
 from tests.unit.ui.public.conftest import Served
-from ui.visitors import COOKIE, browser_owner
+from ui.public.visitors import COOKIE, browser_owner
 
 pytestmark = pytest.mark.browser
 

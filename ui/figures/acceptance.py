@@ -13,8 +13,8 @@ import plotly.graph_objects as go
 from mars_core.types import Outcome, Trace
 from ui.figures.plot import Data, Plot
 from ui.figures.style import axis, drawn
-from ui.labels import lane_label
-from ui.palette import LANES, OUTCOME_STYLES
+from ui.kit.labels import lane_label
+from ui.kit.palette import LANES, OUTCOME_STYLES
 
 
 @dataclass(frozen=True, slots=True)

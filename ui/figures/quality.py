@@ -17,8 +17,8 @@ from evaluation.report.form.svg_parts import Key
 from evaluation.report.values import Interval
 from ui.figures.plot import Data, Plot
 from ui.figures.style import axis, drawn
-from ui.format import displayable, ratio
-from ui.palette import NEUTRAL
+from ui.kit.format import displayable, ratio
+from ui.kit.palette import NEUTRAL
 
 SYMBOLS = ("circle", "square", "diamond", "triangle-up")  # by drafter; open from the second temperature on
 HEIGHT = 400

@@ -12,9 +12,9 @@ from mars_core.types import Outcome, Trace
 from ui.figures.margins import Scale, margin
 from ui.figures.plot import Data, Plot, Run
 from ui.figures.style import TEXT, caption, drawn, name, rows_layout
-from ui.format import plural
-from ui.labels import lane_label
-from ui.palette import OUTCOME_STYLES
+from ui.kit.format import plural
+from ui.kit.labels import lane_label
+from ui.kit.palette import OUTCOME_STYLES
 
 ROW_PX = 128
 BIN = 0.02

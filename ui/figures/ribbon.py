@@ -10,9 +10,9 @@ from typing import Any
 from mars_core.types import Outcome, Step, Token, Trace
 from ui.figures.plot import Data, Plot, Run
 from ui.figures.style import caption, drawn, name, plotly_text, rows_layout
-from ui.format import number, shorten
-from ui.labels import lane_label
-from ui.palette import NEUTRAL, OUTCOME_STYLES
+from ui.kit.format import number, shorten
+from ui.kit.labels import lane_label
+from ui.kit.palette import NEUTRAL, OUTCOME_STYLES
 
 ROW_PX = 118
 LONGEST = 60  # characters of a stretch in hover

@@ -13,9 +13,9 @@ import plotly.graph_objects as go
 from mars_core.types import Trace
 from ui.figures.plot import Data, Plot, Run
 from ui.figures.style import PLAIN, axis, caption, drawn, plotly_text, rows_layout
-from ui.format import number
-from ui.labels import lane_label
-from ui.palette import LANES
+from ui.kit.format import number
+from ui.kit.labels import lane_label
+from ui.kit.palette import LANES
 
 ROW_PX = 92
 DASHES = ("solid", "dash", "dot", "dashdot")  # of the lanes: no colour is needed to tell them apart

@@ -13,8 +13,8 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from ui.format import visible
-from ui.palette import GRID, NEUTRAL, OUTCOME_STYLES
+from ui.kit.format import visible
+from ui.kit.palette import GRID, NEUTRAL, OUTCOME_STYLES
 
 INK = "#15171C"  # marks on coloured cells: the same in both themes
 TEXT = "#1B1E24"  # labels on the ground

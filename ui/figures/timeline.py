@@ -10,9 +10,9 @@ from typing import Any
 from mars_core.types import Trace
 from ui.figures.plot import Data, Plot, Run
 from ui.figures.style import FAINT, axis, drawn
-from ui.format import duration
-from ui.labels import lane_label
-from ui.palette import LANES, NEUTRAL
+from ui.kit.format import duration
+from ui.kit.labels import lane_label
+from ui.kit.palette import LANES, NEUTRAL
 
 LANE_PX = 88
 LEAST_S = 1e-9  # less is the rounding of sums

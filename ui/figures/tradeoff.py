@@ -15,8 +15,8 @@ from evaluation.sweeps.tradeoff import PUBLISHED, PUBLISHED_SETTING, Cost
 from ui.figures.plot import Plot
 from ui.figures.style import axis, drawn, plotly_text
 from ui.figures.tradeoff_data import COSTS, Mark, TradeoffData, tradeoff_data, tradeoff_numbers, tradeoff_title
-from ui.format import number, ratio
-from ui.palette import LANES, NEUTRAL
+from ui.kit.format import number, ratio
+from ui.kit.palette import LANES, NEUTRAL
 
 SYMBOLS = ("circle", "square", "triangle-up", "cross", "pentagon", "hexagon2", "star-triangle-up", "hourglass")
 PAPER_SYMBOL = "diamond-open"

@@ -10,8 +10,8 @@ from types import MappingProxyType
 from evaluation.sweeps.points import Plan, Point
 from evaluation.sweeps.tradeoff import PUBLISHED, PUBLISHED_SETTING, Cost, cost_of, optimal
 from ui.figures.plot import Data
-from ui.format import MISSING, count, number, plural, ratio, share
-from ui.sweep_table import group_label, value_label
+from ui.kit.format import MISSING, count, number, plural, ratio, share
+from ui.tabs.sweep.table import group_label, value_label
 
 COSTS: Mapping[Cost, str] = MappingProxyType(
     {

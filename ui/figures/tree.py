@@ -14,8 +14,8 @@ import plotly.graph_objects as go
 from mars_core.types import Outcome, Step, Token, Trace
 from ui.figures.plot import Data, Plot
 from ui.figures.style import FAINT, TEXT, axis, drawn, plotly_text
-from ui.format import number, plural, shorten, visible
-from ui.palette import NEUTRAL, OUTCOME_STYLES
+from ui.kit.format import number, plural, shorten, visible
+from ui.kit.palette import NEUTRAL, OUTCOME_STYLES
 
 LEAF_PX = 21  # height of one branch
 TRUNK = 0.12  # columns between a node and the line that comes down to it

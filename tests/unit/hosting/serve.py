@@ -17,7 +17,7 @@ from hosting.health import health_routes
 from hosting.logs import set_up
 from hosting.metrics import FaultCounter, Metrics, metrics_routes
 from hosting.middleware import OWN, Guard
-from ui.fault_pages import Faults
+from ui.kit.fault_pages import Faults
 
 
 def breaks(prompt: str) -> str:

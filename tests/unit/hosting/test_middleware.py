@@ -15,7 +15,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from hosting.middleware import OWN, Guard
-from ui.fault_pages import Faults
+from ui.kit.fault_pages import Faults
 
 
 async def fine(_request: Request) -> Response:

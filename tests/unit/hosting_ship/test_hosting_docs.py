@@ -10,7 +10,7 @@ import pytest
 
 from hosting.deploy.flavours import FLAVOURS
 from mars_core.models import CATALOG
-from ui.limits import PUBLIC_LIMITS, Limits
+from ui.public.limits import PUBLIC_LIMITS, Limits
 
 ROOT = Path(__file__).parents[3]
 DOCS = {

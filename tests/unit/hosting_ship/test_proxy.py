@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ui.doors import is_open
+from ui.public.access import is_open
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin")

@@ -1,4 +1,4 @@
-"""A workplace around a store, for tests that load no model."""
+"""A services around a store, for tests that load no model."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 from mars_core.models import ModelPool
 from storage import RunStore
-from ui.workplace import Workplace
+from ui.services import Services
 
 
-def place_of(store: RunStore, **more: Any) -> Workplace:
-    return Workplace(ModelPool(device="cpu", dtype="float32"), store, **more)
+def place_of(store: RunStore, **more: Any) -> Services:
+    return Services(ModelPool(device="cpu", dtype="float32"), store, **more)

@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from ui.address import (
+from ui.kit.address import (
     LONGEST,
     MOST_NAMED,
     NAMES,

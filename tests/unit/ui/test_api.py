@@ -28,10 +28,10 @@ from mars_core.rules import RULES
 from mars_core.types import Status
 from storage import RunStore, StoredComparison
 from tests.pairs import tiny_pair
-from ui.api import Api, build_api
-from ui.api_documents import finite
-from ui.running import COMPUTES
-from ui.workplace import Workplace
+from ui.api.documents import finite
+from ui.api.endpoints import Api, build_api
+from ui.services import Services
+from ui.tabs.compare.running import COMPUTES
 
 NAMES = ["compare", "rules", "pairs", "comparisons", "comparison", "divergences", "tokens"]
 ROOT = Path(__file__).parents[3]
@@ -74,11 +74,11 @@ def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
     """For the endpoints without a server."""
     folder = tmp_path_factory.mktemp("place")
     with RunStore(f"sqlite:///{folder / 'runs.db'}") as store:
-        yield Workplace(ModelPool(device="cpu", dtype="float32"), store, (tiny_pair(folder),))
+        yield Services(ModelPool(device="cpu", dtype="float32"), store, (tiny_pair(folder),))
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ def test_only_these_endpoints_are_public_and_all_are_typed(server: Server) -> No
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_docstrings_describe_every_endpoint_and_every_parameter(place: Workplace, name: str) -> None:
+def test_docstrings_describe_every_endpoint_and_every_parameter(place: Services, name: str) -> None:
     description, parameters, returns = get_function_description(getattr(Api(place), name))
     assert description.endswith(".") and returns
     parameters.pop("request", None)  # gradio's own, who asks; no sender can give it
@@ -128,10 +128,10 @@ def test_docstrings_describe_every_endpoint_and_every_parameter(place: Workplace
 
 
 def test_what_computes_is_not_held_up_by_gradio_but_by_the_line(
-    place: Workplace, monkeypatch: pytest.MonkeyPatch
+    place: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slots: dict[str, Any] = {}
-    monkeypatch.setattr("ui.api.endpoint", lambda _, api_name, **options: slots.update({api_name: options}))
+    monkeypatch.setattr("ui.api.endpoints.endpoint", lambda _, api_name, **options: slots.update({api_name: options}))
     build_api(place)
     assert slots.pop("compare") == dict(COMPUTES)
     assert slots == {name: {} for name in NAMES[1:]}
@@ -291,7 +291,7 @@ def test_what_is_not_there_is_named(
         client.predict(*values, api_name=f"/{name}")
 
 
-def test_progress_is_told_before_the_result(place: Workplace) -> None:
+def test_progress_is_told_before_the_result(place: Services) -> None:
     documents = list(Api(place).compare(**ASK))
     assert [document["state"] for document in documents[:-1]] == ["running"] * (len(documents) - 1)
     shares = [document["progress"] for document in documents[:-1]]
@@ -299,7 +299,7 @@ def test_progress_is_told_before_the_result(place: Workplace) -> None:
     assert documents[-1]["state"] == "completed" and documents[-1]["id"] == documents[-2]["id"]
 
 
-def test_a_comparison_that_is_given_up_is_saved_as_cancelled(place: Workplace) -> None:
+def test_a_comparison_that_is_given_up_is_saved_as_cancelled(place: Services) -> None:
     going = Api(place).compare(**LONG)
     while "tokens" not in next(going)["message"]:
         pass
@@ -309,7 +309,7 @@ def test_a_comparison_that_is_given_up_is_saved_as_cancelled(place: Workplace) -
     assert 0 < run.trace.summary.new_tokens < 4000
 
 
-def test_one_that_is_given_up_before_its_first_run_is_not_saved(place: Workplace) -> None:
+def test_one_that_is_given_up_before_its_first_run_is_not_saved(place: Services) -> None:
     before = place.store.count()
     going = Api(place).compare(**LONG)
     while next(going)["message"] != "Warming up":
@@ -345,7 +345,7 @@ def test_a_tree_of_a_head_is_drafted(client: Client) -> None:
     assert own["text"] == tree["text"] == chain["text"]
 
 
-def test_a_run_that_fails_says_why_and_the_next_one_works(place: Workplace) -> None:
+def test_a_run_that_fails_says_why_and_the_next_one_works(place: Services) -> None:
     weight = place.pool.get(place.catalog[0]).target.get_decoder().norm.weight
     before = weight.clone()
     with torch.no_grad():
@@ -373,7 +373,7 @@ def test_the_examples_of_the_documentation_run(server: Server) -> None:
     assert "mars" in shown.getvalue() and "relaxed" in shown.getvalue()
 
 
-def test_the_documentation_names_every_endpoint_and_every_parameter(place: Workplace) -> None:
+def test_the_documentation_names_every_endpoint_and_every_parameter(place: Services) -> None:
     text = DOCS.read_text(encoding="utf-8")
     for name in NAMES:
         assert f"`/{name}`" in text

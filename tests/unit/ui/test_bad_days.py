@@ -20,19 +20,19 @@ from mars_core.types import Status, StopReason, Trace
 from mars_core.verification import judge
 from storage import RunStore, StorageError
 from tests.pairs import tiny_pair
-from ui.api import Api
-from ui.form import Form, LaneForm
-from ui.frames import Frame, Shown
-from ui.handlers import continue_run, run_comparison
-from ui.limits import Limits
-from ui.running import Ended
-from ui.sentence import plain
-from ui.sweep_form import SweepForm
-from ui.sweep_handlers import SweepFrame
-from ui.sweep_handlers import run as run_sweep
-from ui.visitors import Visitor
-from ui.vote_round import Rounds, write_answers
-from ui.workplace import Workplace
+from ui.api.endpoints import Api
+from ui.jobs.frames import Frame, Shown
+from ui.public.limits import Limits
+from ui.public.visitors import Visitor
+from ui.result.sentence import plain
+from ui.services import Services
+from ui.settings.form import Form, LaneForm
+from ui.tabs.compare.handlers import continue_run, run_comparison
+from ui.tabs.compare.running import Ended
+from ui.tabs.sweep.form import SweepForm
+from ui.tabs.sweep.handlers import SweepFrame
+from ui.tabs.sweep.handlers import run as run_sweep
+from ui.tabs.votes.round import Rounds, write_answers
 
 FORM = Form(
     prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,
@@ -59,15 +59,15 @@ def pool() -> ModelPool:
 
 
 @pytest.fixture
-def place(pool: ModelPool, spec: PairSpec, tmp_path: Path) -> Iterator[Workplace]:
+def place(pool: ModelPool, spec: PairSpec, tmp_path: Path) -> Iterator[Services]:
     with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        yield Workplace(pool, store, (spec,), order=lambda lanes: list(range(lanes)))
+        yield Services(pool, store, (spec,), order=lambda lanes: list(range(lanes)))
 
 
 @pytest.fixture
-def public(place: Workplace) -> Workplace:
+def public(place: Services) -> Services:
     """As two visitors' pages share it."""
-    made = Workplace(
+    made = Services(
         place.pool, place.store, place.catalog, order=place.order, public=True, limits=PUBLIC, engine=place.engine
     )
     return replace(made, visitor=Visitor("browser:a", "page a"))
@@ -78,15 +78,15 @@ def said(frame: Frame) -> tuple[str, str]:
     return frame.strip.state, plain(frame.strip.parts)
 
 
-def last(place: Workplace, form: Form = FORM) -> tuple[str, str]:
+def last(place: Services, form: Form = FORM) -> tuple[str, str]:
     return said(list(run_comparison(place, form, "visitor"))[-1])
 
 
-def works(place: Workplace) -> bool:
+def works(place: Services) -> bool:
     return last(place)[0] == "done" and (place.line.running, place.line.waiting) == (0, 0)
 
 
-def traces(place: Workplace) -> list[Trace]:
+def traces(place: Services) -> list[Trace]:
     """Of the latest comparison, by lane."""
     stored = place.store.load(str(place.store.comparisons(limit=1)["id"].iloc[0]))
     return [run.trace for run in sorted(stored.runs, key=lambda run: run.lane)]
@@ -111,7 +111,7 @@ def poison(monkeypatch: pytest.MonkeyPatch, rule: str, poisoned: Callable[[torch
 
 
 def test_numbers_that_are_none_fail_their_run_and_the_others_go_on(
-    place: Workplace, monkeypatch: pytest.MonkeyPatch
+    place: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         poison(patch, "strict", lambda logits: logits * float("nan"))
@@ -122,7 +122,7 @@ def test_numbers_that_are_none_fail_their_run_and_the_others_go_on(
 
 
 def test_no_memory_is_told_in_one_sentence_and_the_next_run_works(
-    place: Workplace, monkeypatch: pytest.MonkeyPatch
+    place: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_: torch.Tensor) -> torch.Tensor:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nGPU 0 has a total capacity")
@@ -134,7 +134,7 @@ def test_no_memory_is_told_in_one_sentence_and_the_next_run_works(
     assert "GiB" not in words and "\n" not in words and works(place)
 
 
-def test_when_the_time_is_up_the_run_is_kept_and_the_page_says_so(place: Workplace) -> None:
+def test_when_the_time_is_up_the_run_is_kept_and_the_page_says_so(place: Services) -> None:
     hasty = replace(place, limits=Limits(seconds=1))
     state, words = last(hasty, LONG)
     assert state == "cancelled" and words.startswith("The time for one request is up. Strict was stopped after ")
@@ -145,9 +145,11 @@ def test_when_the_time_is_up_the_run_is_kept_and_the_page_says_so(place: Workpla
     assert works(place)
 
 
-@pytest.mark.parametrize("target", ["ui.runs.token_rows", "ui.handlers.ended_result", "ui.runs.Record"])
+@pytest.mark.parametrize(
+    "target", ["ui.jobs.runs.token_rows", "ui.tabs.compare.handlers.ended_result", "ui.jobs.runs.Record"]
+)
 def test_an_error_of_ours_is_told_with_its_id_and_the_next_run_works(
-    place: Workplace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, target: str
+    place: Services, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, target: str
 ) -> None:
     def broken(*_: object, **__: object) -> None:
         raise KeyError("secret of the prompt")
@@ -161,14 +163,14 @@ def test_an_error_of_ours_is_told_with_its_id_and_the_next_run_works(
 
 
 def test_an_error_in_a_sweep_or_a_vote_is_told_with_its_id(
-    place: Workplace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    place: Services, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*_: object, **__: object) -> None:
         raise KeyError("secret")
 
     with monkeypatch.context() as patch, caplog.at_level(logging.ERROR, "mars.faults"):
         patch.setattr("evaluation.sweeps.runner.Record", broken)
-        patch.setattr("ui.vote_round.Record", broken)
+        patch.setattr("ui.tabs.votes.round.Record", broken)
         strips = [
             list(run_sweep(place, SWEEP, "v"))[-1].strip,
             list(write_answers(place, Rounds(), FORM, "v"))[-1].strip,
@@ -178,7 +180,7 @@ def test_an_error_in_a_sweep_or_a_vote_is_told_with_its_id(
     assert works(place)
 
 
-def test_an_error_in_the_engines_thread_is_told_with_its_id(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_the_engines_thread_is_told_with_its_id(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("mars_core.jobs.perform.burst", lambda *_: 1 // 0)
         state, words = last(place)
@@ -186,7 +188,7 @@ def test_an_error_in_the_engines_thread_is_told_with_its_id(place: Workplace, mo
     assert [trace.status for trace in traces(place)] == [Status.CANCELLED] and works(place)
 
 
-def test_a_store_that_fails_is_told_and_the_next_run_works(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_fails_is_told_and_the_next_run_works(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> str:
         raise StorageError("The run was not saved: the disk is full.")
 
@@ -197,7 +199,7 @@ def test_a_store_that_fails_is_told_and_the_next_run_works(place: Workplace, mon
     assert works(place)
 
 
-def test_a_closed_tab_frees_the_slot_while_running_and_while_waiting(place: Workplace) -> None:
+def test_a_closed_tab_frees_the_slot_while_running_and_while_waiting(place: Services) -> None:
     first = run_comparison(place, LONG, "first")
     running(first)
     waiting = run_comparison(place, LONG, "second")
@@ -209,7 +211,7 @@ def test_a_closed_tab_frees_the_slot_while_running_and_while_waiting(place: Work
     assert time.monotonic() - started < 2 and place.line.running == 0 and works(place)
 
 
-def test_who_waits_sees_it_and_may_stop(place: Workplace) -> None:
+def test_who_waits_sees_it_and_may_stop(place: Services) -> None:
     first = run_comparison(place, LONG, "first")
     running(first)
     for kind, frames in enumerate[Iterator[Any]](
@@ -239,7 +241,7 @@ def test_who_waits_sees_it_and_may_stop(place: Workplace) -> None:
     assert works(place)
 
 
-def test_shutting_down_cancels_saves_and_lets_nobody_in(place: Workplace) -> None:
+def test_shutting_down_cancels_saves_and_lets_nobody_in(place: Services) -> None:
     ends: list[Frame] = []
     begun = threading.Event()
 
@@ -262,7 +264,7 @@ def test_shutting_down_cancels_saves_and_lets_nobody_in(place: Workplace) -> Non
     assert last(place) == ("failed", "This page is being shut down; try again in a minute.")
 
 
-def test_every_saved_run_is_observed_once(place: Workplace) -> None:
+def test_every_saved_run_is_observed_once(place: Services) -> None:
     seen: list[Trace] = []
     watched = replace(place, observers=(seen.append,))
     shown = shown_by(run_comparison(watched, FORM, "visitor"))
@@ -287,14 +289,14 @@ def test_every_saved_run_is_observed_once(place: Workplace) -> None:
     ],
 )
 def test_what_is_too_much_for_a_public_page_is_refused_in_one_sentence(
-    public: Workplace, change: dict[str, Any], words: str
+    public: Services, change: dict[str, Any], words: str
 ) -> None:
     state, sentence = last(public, replace(FORM, **change))
     assert state == "failed" and sentence.startswith(words) and sentence.endswith(".") and public.store.count() == 0
     assert public.line.running == 0 and not any(public.line._begun.values())
 
 
-def test_a_public_page_bounds_sweeps_continuations_and_programs(public: Workplace, spec: PairSpec) -> None:
+def test_a_public_page_bounds_sweeps_continuations_and_programs(public: Services, spec: PairSpec) -> None:
     def swept(**change: Any) -> str:
         frame: SweepFrame = list(run_sweep(public, replace(SWEEP, **change), "visitor"))[-1]
         return plain(frame.strip.parts)
@@ -313,7 +315,7 @@ def test_a_public_page_bounds_sweeps_continuations_and_programs(public: Workplac
     assert public.line.running == 0
 
 
-def test_another_visitor_with_the_same_session_is_another_page(public: Workplace) -> None:
+def test_another_visitor_with_the_same_session_is_another_page(public: Services) -> None:
     other = replace(public, visitor=Visitor("browser:b", "page a"))
     public.stops.request(other.key)
     assert other.key != public.key and not public.stops.requested(public.key)
@@ -326,14 +328,14 @@ def test_another_visitor_with_the_same_session_is_another_page(public: Workplace
     assert rounds.take(frame.round, "browser:a") is not None
 
 
-def test_requests_to_stop_do_not_grow_for_ever(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ui.stops.MOST", 3)
+def test_requests_to_stop_do_not_grow_for_ever(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ui.jobs.stops.MOST", 3)
     for number in range(10):
         place.stops.request(str(number))
     assert [place.stops.requested(str(number)) for number in range(10)] == [False] * 7 + [True] * 3
 
 
-def test_a_second_page_of_one_visitor_waits_behind_others_and_no_third(public: Workplace) -> None:
+def test_a_second_page_of_one_visitor_waits_behind_others_and_no_third(public: Services) -> None:
     frames = [run_comparison(public, replace(FORM, max_new_tokens=60), str(page)) for page in range(3)]
     running(frames[0])
     assert said(next(frames[1]))[1].startswith("1 before you")

@@ -12,11 +12,11 @@ from mars_core.types import Cause, Status, Trace
 from storage import RunStore
 from tests.pairs import tiny_pair
 from tests.traces import make_trace
-from ui.form import Form, LaneForm
-from ui.frames import Frame, Shown
-from ui.handlers import continue_run, continued, run_comparison
-from ui.sentence import divergence, plain
-from ui.workplace import Workplace
+from ui.jobs.frames import Frame, Shown
+from ui.result.sentence import divergence, plain
+from ui.services import Services
+from ui.settings.form import Form, LaneForm
+from ui.tabs.compare.handlers import continue_run, continued, run_comparison
 
 FORM = Form(
     prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,
@@ -30,42 +30,40 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> PairSpec:
 
 
 @pytest.fixture
-def workplace(spec: PairSpec, tmp_path: Path) -> Iterator[Workplace]:
+def services(spec: PairSpec, tmp_path: Path) -> Iterator[Services]:
     with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        yield Workplace(ModelPool(device="cpu", dtype="float32"), store, (spec,))
+        yield Services(ModelPool(device="cpu", dtype="float32"), store, (spec,))
 
 
 @pytest.fixture
-def shown(workplace: Workplace) -> Shown:
-    frames = list(run_comparison(workplace, FORM, "visitor"))
+def shown(services: Services) -> Shown:
+    frames = list(run_comparison(services, FORM, "visitor"))
     return next(frame.shown for frame in frames if frame.shown)
 
 
-def traces(workplace: Workplace, shown: Shown) -> list[Trace]:
-    return [run.trace for run in workplace.store.load(shown.comparison).runs]
+def traces(services: Services, shown: Shown) -> list[Trace]:
+    return [run.trace for run in services.store.load(shown.comparison).runs]
 
 
-def go_on(workplace: Workplace, shown: Shown, column: int, index: int, token: int) -> list[Frame]:
-    return list(continue_run(workplace, shown, column, index, token, "visitor"))
+def go_on(services: Services, shown: Shown, column: int, index: int, token: int) -> list[Frame]:
+    return list(continue_run(services, shown, column, index, token, "visitor"))
 
 
 @pytest.mark.parametrize("index", [0, 7, 20])
-def test_strict_continued_from_its_own_token_writes_its_own_text(
-    workplace: Workplace, shown: Shown, index: int
-) -> None:
-    strict = traces(workplace, shown)[0]
-    frames = go_on(workplace, shown, 0, index, strict.token_ids[index])
-    again = traces(workplace, shown)[2]
+def test_strict_continued_from_its_own_token_writes_its_own_text(services: Services, shown: Shown, index: int) -> None:
+    strict = traces(services, shown)[0]
+    frames = go_on(services, shown, 0, index, strict.token_ids[index])
+    again = traces(services, shown)[2]
     assert (*again.config.prefix, *again.token_ids) == strict.token_ids and again.text == strict.text
     assert divergence(strict, again) is None
     assert frames[-1].strip is not None and frames[-1].strip.state == "done"
 
 
-def test_another_token_opens_a_lane_that_is_saved_with_the_others(workplace: Workplace, shown: Shown) -> None:
-    mars = traces(workplace, shown)[1]
+def test_another_token_opens_a_lane_that_is_saved_with_the_others(services: Services, shown: Shown) -> None:
+    mars = traces(services, shown)[1]
     other = next(a.id for a in mars.tokens[5].top if a.id != mars.tokens[5].id)
-    frames = go_on(workplace, shown, 1, 5, other)
-    runs = workplace.store.load(shown.comparison).runs
+    frames = go_on(services, shown, 1, 5, other)
+    runs = services.store.load(shown.comparison).runs
     assert [(run.lane, run.order) for run in runs][2] == (2, 2)
     new = runs[2].trace
     assert new.status is Status.COMPLETED and new.config.prefix == (*mars.token_ids[:5], other)
@@ -83,12 +81,12 @@ def test_another_token_opens_a_lane_that_is_saved_with_the_others(workplace: Wor
     [(0, 99, "The output position is 99"), (5, 0, "no run to continue"), (0, 23, "the last that these settings allow")],
 )
 def test_what_cannot_be_continued_is_said_and_changes_nothing(
-    workplace: Workplace, shown: Shown, column: int, index: int, words: str
+    services: Services, shown: Shown, column: int, index: int, words: str
 ) -> None:
-    frames = go_on(workplace, shown, column, index, 5)
+    frames = go_on(services, shown, column, index, 5)
     assert len(frames) == 1 and frames[0].strip is not None and frames[0].strip.state == "failed"
     assert words in plain(frames[0].strip.parts)
-    assert len(traces(workplace, shown)) == 2
+    assert len(traces(services, shown)) == 2
 
 
 def test_four_lanes_are_the_most() -> None:
@@ -96,8 +94,8 @@ def test_four_lanes_are_the_most() -> None:
         continued([make_trace()] * 4, 0, 3, 1)
 
 
-def test_a_run_that_is_stopped_while_it_continues_is_kept(workplace: Workplace, shown: Shown) -> None:
-    frames = continue_run(workplace, shown, 0, 2, 7, "visitor")
+def test_a_run_that_is_stopped_while_it_continues_is_kept(services: Services, shown: Shown) -> None:
+    frames = continue_run(services, shown, 0, 2, 7, "visitor")
     next(frame for frame in frames if any(view and view.state == "running" for view in frame.lanes))
     frames.close()  # type: ignore[attr-defined]
-    assert traces(workplace, shown)[2].status is Status.CANCELLED
+    assert traces(services, shown)[2].status is Status.CANCELLED

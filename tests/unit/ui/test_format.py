@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ui.format import (
+from ui.kit.format import (
     count,
     displayable,
     duration,

@@ -8,9 +8,9 @@ from html.parser import HTMLParser
 import pytest
 
 from mars_core.types import Cause
-from ui.about import about_text
-from ui.glossary import TERMS, help_html
-from ui.theme import page_css
+from ui.kit.glossary import TERMS, help_html
+from ui.kit.theme import page_css
+from ui.tabs.about import about_text
 
 PROMISED = ("tau", "theta", "r", "tv", "kl", "k", "draft_mode", "ttft", "acceptance_rate", "seed", "rule", "drafter")
 

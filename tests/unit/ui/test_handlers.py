@@ -16,14 +16,14 @@ from storage import RunStore
 from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
 from ui.figures.tree import tree_data
-from ui.form import Form, LaneForm
-from ui.frames import Frame
-from ui.handlers import run_comparison
-from ui.history.list import listing
-from ui.history.reopen import reopened
-from ui.sentence import plain
-from ui.tree_panel import drafting, first_choice
-from ui.workplace import Workplace
+from ui.jobs.frames import Frame
+from ui.result.sentence import plain
+from ui.result.tree_panel import drafting, first_choice
+from ui.services import Services
+from ui.settings.form import Form, LaneForm
+from ui.tabs.compare.handlers import run_comparison
+from ui.tabs.history.list import listing
+from ui.tabs.history.reopen import reopened
 
 FORM = Form(
     prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,
@@ -48,13 +48,13 @@ def pool() -> ModelPool:
 
 
 @pytest.fixture
-def workplace(pool: ModelPool, spec: PairSpec, tmp_path: Path) -> Iterator[Workplace]:
+def services(pool: ModelPool, spec: PairSpec, tmp_path: Path) -> Iterator[Services]:
     with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        yield Workplace(pool, store, (spec,), order=lambda lanes: list(reversed(range(lanes))))
+        yield Services(pool, store, (spec,), order=lambda lanes: list(reversed(range(lanes))))
 
 
-def last(workplace: Workplace, form: Form) -> Frame:
-    return list(run_comparison(workplace, form, "visitor"))[-1]
+def last(services: Services, form: Form) -> Frame:
+    return list(run_comparison(services, form, "visitor"))[-1]
 
 
 def said(frame: Frame) -> tuple[str, str]:
@@ -62,34 +62,34 @@ def said(frame: Frame) -> tuple[str, str]:
     return frame.strip.state, plain(frame.strip.parts)
 
 
-def saved(workplace: Workplace) -> list[tuple[int, int, Status]]:
+def saved(services: Services) -> list[tuple[int, int, Status]]:
     """Lane, order and status of the latest comparison's runs."""
-    stored = workplace.store.load(str(workplace.store.comparisons(limit=1)["id"].iloc[0]))
+    stored = services.store.load(str(services.store.comparisons(limit=1)["id"].iloc[0]))
     return [(run.lane, run.order, run.trace.status) for run in stored.runs]
 
 
-def test_both_lanes_run_in_the_drawn_order_and_are_saved(workplace: Workplace) -> None:
-    frame = last(workplace, FORM)
+def test_both_lanes_run_in_the_drawn_order_and_are_saved(services: Services) -> None:
+    frame = last(services, FORM)
     assert said(frame)[0] == "done" and frame.details is not None and frame.details.table is not None
     assert [view.state for view in frame.lanes if view] == ["completed", "completed"]
-    assert saved(workplace) == [(0, 1, Status.COMPLETED), (1, 0, Status.COMPLETED)]
+    assert saved(services) == [(0, 1, Status.COMPLETED), (1, 0, Status.COMPLETED)]
 
 
-def test_history_shows_what_was_shown_live(workplace: Workplace) -> None:
-    frame = last(workplace, FORM)
-    row = listing(workplace.store).rows[0]
-    result = reopened(workplace.store.load(row.id))
+def test_history_shows_what_was_shown_live(services: Services) -> None:
+    frame = last(services, FORM)
+    row = listing(services.store).rows[0]
+    result = reopened(services.store.load(row.id))
     assert result.lanes == frame.lanes and frame.strip is not None
     assert result.strip == replace(frame.strip, side="")
     assert frame.details is not None and result.details is not None and result.details.table == frame.details.table
     assert [lane.label for lane in row.lanes] == ["Strict", "MARS θ = 0.9"] and row.status == "completed"
 
 
-def test_streamed_deltas_spell_the_whole_text(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ui.runs.INTERVAL_S", 0.0)
+def test_streamed_deltas_spell_the_whole_text(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ui.jobs.runs.INTERVAL_S", 0.0)
     shown: list[object] = []
     ended = None
-    for frame in run_comparison(workplace, FORM, "visitor"):
+    for frame in run_comparison(services, FORM, "visitor"):
         view = frame.lanes[0] if frame.lanes else None
         if view and view.state == "running":
             assert view.start <= len(shown)
@@ -98,51 +98,51 @@ def test_streamed_deltas_spell_the_whole_text(workplace: Workplace, monkeypatch:
     assert ended is not None and list(ended.rows) == shown
 
 
-def test_plain_decoding_is_a_lane_like_any_other(workplace: Workplace) -> None:
-    frame = last(workplace, replace(FORM, lanes=(LaneForm(PLAIN, {}), LaneForm("strict", {}))))
+def test_plain_decoding_is_a_lane_like_any_other(services: Services) -> None:
+    frame = last(services, replace(FORM, lanes=(LaneForm(PLAIN, {}), LaneForm("strict", {}))))
     state, words = said(frame)
     assert state == "done" and words.endswith("the same, token for token.") and "Target alone" in words
 
 
-def test_three_rules_run_in_one_go_and_history_shows_them_as_they_were(workplace: Workplace) -> None:
-    frames = list(run_comparison(workplace, replace(FORM, lanes=THREE), "visitor"))
+def test_three_rules_run_in_one_go_and_history_shows_them_as_they_were(services: Services) -> None:
+    frames = list(run_comparison(services, replace(FORM, lanes=THREE), "visitor"))
     frame = frames[-1]
     assert all(len(each.lanes) in (0, 3) for each in frames)
-    assert saved(workplace) == [(lane, 2 - lane, Status.COMPLETED) for lane in range(3)]
+    assert saved(services) == [(lane, 2 - lane, Status.COMPLETED) for lane in range(3)]
     state, words = said(frame)
     assert state == "done" and len(words.split("\n")) == 2 and frame.details is not None
     assert frame.details.table is not None and len(frame.details.table.heads) == 6
     assert len(frame.details.margins) == 3 and len(frame.details.traces) == 3
-    row = listing(workplace.store).rows[0]
-    result = reopened(workplace.store.load(row.id))
+    row = listing(services.store).rows[0]
+    result = reopened(services.store.load(row.id))
     assert result.lanes == frame.lanes and result.strip == replace(frame.strip, side="")  # type: ignore[type-var]
     assert result.details is not None and result.details.table == frame.details.table
     assert result.details.shift.table == frame.details.shift.table
     assert len(row.lanes) == 3 and row.ratio == ""
 
 
-def test_lanes_say_in_which_turn_they_run(workplace: Workplace) -> None:
-    opening = next(f for f in run_comparison(workplace, replace(FORM, lanes=THREE), "visitor") if len(f.lanes) == 3)
+def test_lanes_say_in_which_turn_they_run(services: Services) -> None:
+    opening = next(f for f in run_comparison(services, replace(FORM, lanes=THREE), "visitor") if len(f.lanes) == 3)
     notes = [view.empty for view in opening.lanes if view]
     assert [next(turn for turn in ("first", "second", "third") if turn in note) for note in notes] == [
         "third", "second", "first"
     ]  # fmt: skip
 
 
-def test_a_lossless_lane_checks_itself_while_it_runs(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ui.runs.INTERVAL_S", 0.0)
-    frames = list(run_comparison(workplace, replace(FORM, lanes=THREE), "visitor"))
+def test_a_lossless_lane_checks_itself_while_it_runs(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ui.jobs.runs.INTERVAL_S", 0.0)
+    frames = list(run_comparison(services, replace(FORM, lanes=THREE), "visitor"))
     live = [f.lanes[0] for f in frames if f.lanes and f.lanes[0] and f.lanes[0].state == "running"]
     assert live and all(view and view.check.text.startswith("Self-check: Strict shifted nothing") for view in live)
     details = frames[-1].details
     assert details is not None and details.shift.check.state == "ok" and "Strict" in details.shift.check.text
 
 
-def test_stop_in_the_second_of_three_names_all(workplace: Workplace) -> None:
-    frames = run_comparison(workplace, replace(FORM, lanes=THREE, max_new_tokens=200), "visitor")
+def test_stop_in_the_second_of_three_names_all(services: Services) -> None:
+    frames = run_comparison(services, replace(FORM, lanes=THREE, max_new_tokens=200), "visitor")
     for frame in frames:
         if frame.lanes and frame.lanes[1] and frame.lanes[1].state == "running":
-            workplace.stops.request("visitor")
+            services.stops.request("visitor")
     state, words = said(frame)
     assert state == "cancelled" and "was stopped after" in words and words.endswith("Strict was not started.")
     assert next(view.chip for view in frame.lanes if view) == "not started"
@@ -151,7 +151,7 @@ def test_stop_in_the_second_of_three_names_all(workplace: Workplace) -> None:
 def test_a_tree_is_drafted_kept_and_shown_again(pool: ModelPool, head: PairSpec, tmp_path: Path) -> None:
     form = replace(FORM, pair="eagle", drafter="eagle3", tree_tokens=12, tree_depth=4, tree_top_k=3)
     with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        place = Workplace(pool, store, (head,))
+        place = Services(pool, store, (head,))
         frame = last(place, form)
         assert said(frame)[0] == "done", said(frame)[1]
         stored = store.load(listing(store).rows[0].id)
@@ -163,27 +163,27 @@ def test_a_tree_is_drafted_kept_and_shown_again(pool: ModelPool, head: PairSpec,
     assert live == again and max(Counter(place.x for place in live.places).values()) > 1
 
 
-def test_stop_ends_the_run_keeps_it_as_cancelled_and_starts_no_other(workplace: Workplace) -> None:
-    frames = run_comparison(workplace, replace(FORM, max_new_tokens=400), "visitor")
+def test_stop_ends_the_run_keeps_it_as_cancelled_and_starts_no_other(services: Services) -> None:
+    frames = run_comparison(services, replace(FORM, max_new_tokens=400), "visitor")
     for frame in frames:
         if any(view and view.state == "running" for view in frame.lanes):
-            workplace.stops.request("visitor")
+            services.stops.request("visitor")
     assert said(frame)[0] == "cancelled" and "was not started" in said(frame)[1]
-    assert saved(workplace) == [(1, 0, Status.CANCELLED)]
-    workplace.stops.begin("visitor")
-    assert said(last(workplace, FORM))[0] == "done"
+    assert saved(services) == [(1, 0, Status.CANCELLED)]
+    services.stops.begin("visitor")
+    assert said(last(services, FORM))[0] == "done"
 
 
-def test_a_closed_tab_saves_the_run_as_cancelled(workplace: Workplace) -> None:
-    frames = run_comparison(workplace, replace(FORM, max_new_tokens=400), "visitor")
+def test_a_closed_tab_saves_the_run_as_cancelled(services: Services) -> None:
+    frames = run_comparison(services, replace(FORM, max_new_tokens=400), "visitor")
     next(frame for frame in frames if any(view and view.state == "running" for view in frame.lanes))
     frames.close()  # type: ignore[attr-defined]
-    assert saved(workplace) == [(1, 0, Status.CANCELLED)]
+    assert saved(services) == [(1, 0, Status.CANCELLED)]
 
 
-def test_one_visitors_stop_is_not_anothers(workplace: Workplace) -> None:
-    workplace.stops.request("somebody else")
-    assert said(last(workplace, FORM))[0] == "done"
+def test_one_visitors_stop_is_not_anothers(services: Services) -> None:
+    services.stops.request("somebody else")
+    assert said(last(services, FORM))[0] == "done"
 
 
 @pytest.mark.parametrize(
@@ -214,15 +214,15 @@ def test_one_visitors_stop_is_not_anothers(workplace: Workplace) -> None:
     ],
 )
 def test_a_bad_value_gets_one_sentence_and_saves_nothing(
-    workplace: Workplace, change: dict[str, object], words: str
+    services: Services, change: dict[str, object], words: str
 ) -> None:
-    state, sentence = said(last(workplace, replace(FORM, **change)))  # type: ignore[arg-type]
+    state, sentence = said(last(services, replace(FORM, **change)))  # type: ignore[arg-type]
     assert state == "failed" and words in sentence and sentence.endswith(".") and "\n" not in sentence
-    assert workplace.store.count() == 0
+    assert services.store.count() == 0
 
 
 def test_a_run_that_breaks_is_kept_as_failed_with_its_reason(
-    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+    services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mars_core.text.assembly import Assembler
 
@@ -236,6 +236,6 @@ def test_a_run_that_breaks_is_kept_as_failed_with_its_reason(
 
     real = Assembler.step
     monkeypatch.setattr(Assembler, "step", broken)
-    state, sentence = said(last(workplace, FORM))
+    state, sentence = said(last(services, FORM))
     assert state == "failed" and "The device is gone." in sentence and "stack" not in sentence
-    assert saved(workplace)[0][2] is Status.FAILED
+    assert saved(services)[0][2] is Status.FAILED

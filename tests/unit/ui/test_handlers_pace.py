@@ -17,12 +17,12 @@ from mars_core.session import Run, Session
 from mars_core.types import Status, StopReason
 from storage import RunStore
 from tests.pairs import tiny_pair
-from ui.form import Form, LaneForm, read_configs
-from ui.frames import Frame
-from ui.handlers import run_comparison
-from ui.sentence import plain
-from ui.token_view import LaneView
-from ui.workplace import Workplace
+from ui.jobs.frames import Frame
+from ui.result.sentence import plain
+from ui.result.token_view import LaneView
+from ui.services import Services
+from ui.settings.form import Form, LaneForm, read_configs
+from ui.tabs.compare.handlers import run_comparison
 
 FORM = Form(
     prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,
@@ -37,16 +37,14 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> PairSpec:
 
 
 @pytest.fixture
-def workplace(spec: PairSpec, tmp_path: Path) -> Iterator[Workplace]:
+def services(spec: PairSpec, tmp_path: Path) -> Iterator[Services]:
     with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        yield Workplace(
-            ModelPool(device="cpu", dtype="float32"), store, (spec,), order=lambda lanes: list(range(lanes))
-        )
+        yield Services(ModelPool(device="cpu", dtype="float32"), store, (spec,), order=lambda lanes: list(range(lanes)))
 
 
 @pytest.fixture
-def run(workplace: Workplace, spec: PairSpec) -> Run:
-    pair = workplace.pool.get(spec)
+def run(services: Services, spec: PairSpec) -> Run:
+    pair = services.pool.get(spec)
     return Session(pair).start(read_configs(FORM, pair)[0])
 
 
@@ -60,27 +58,27 @@ def lane(frames: list[Frame], column: int, state: str) -> list[LaneView]:
 
 
 def test_a_pair_in_memory_is_not_waited_for(
-    workplace: Workplace, spec: PairSpec, monkeypatch: pytest.MonkeyPatch
+    services: Services, spec: PairSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workplace.pool.get(spec)
-    monkeypatch.setattr("ui.runs.INTERVAL_S", LONG_S)
-    frames = run_comparison(workplace, FORM, "visitor")
+    services.pool.get(spec)
+    monkeypatch.setattr("ui.jobs.runs.INTERVAL_S", LONG_S)
+    frames = run_comparison(services, FORM, "visitor")
     started = time.monotonic()
     assert len(next(frames).lanes) == 2  # the waiting lanes come first
     assert time.monotonic() - started < LONG_S / 10
 
 
-def test_a_pair_that_is_not_there_yet_is_told_and_its_loading_too(workplace: Workplace, spec: PairSpec) -> None:
-    said = sentences(list(run_comparison(workplace, FORM, "visitor")))
+def test_a_pair_that_is_not_there_yet_is_told_and_its_loading_too(services: Services, spec: PairSpec) -> None:
+    said = sentences(list(run_comparison(services, FORM, "visitor")))
     assert said[0] == f"Waiting for the pair {spec.title!r} …"
     assert any(sentence.startswith("Loading ") for sentence in said[1:])
 
 
 def test_the_first_frame_of_a_run_is_its_first_step_and_the_rest_comes_by_interval(
-    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+    services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ui.runs.INTERVAL_S", LONG_S)
-    frames = list(run_comparison(workplace, FORM, "visitor"))
+    monkeypatch.setattr("ui.jobs.runs.INTERVAL_S", LONG_S)
+    frames = list(run_comparison(services, FORM, "visitor"))
     for column in (0, 1):
         (live,) = lane(frames, column, "running")
         ended = lane(frames, column, "completed")
@@ -116,8 +114,8 @@ def warming(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return warm
 
 
-def test_a_stop_is_heard_in_the_middle_of_an_interval(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ui.runs.INTERVAL_S", LONG_S)
+def test_a_stop_is_heard_in_the_middle_of_an_interval(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ui.jobs.runs.INTERVAL_S", LONG_S)
     step = Run.__next__
 
     warm = warming(monkeypatch)
@@ -125,11 +123,11 @@ def test_a_stop_is_heard_in_the_middle_of_an_interval(workplace: Workplace, monk
     def counted(self: Run) -> object:
         found = step(self)
         if found.index == 4 and not warm[0]:
-            workplace.stops.request("visitor")
+            services.stops.request("visitor")
         return found
 
     monkeypatch.setattr(Run, "__next__", counted)
-    details = list(run_comparison(workplace, FORM, "visitor"))[-1].details
+    details = list(run_comparison(services, FORM, "visitor"))[-1].details
     assert details is not None and list(details.traces) == [0]
     assert details.traces[0].status is Status.CANCELLED and len(details.traces[0].steps) == 5
 
@@ -160,12 +158,12 @@ def test_a_failure_inside_a_burst_keeps_the_steps_before_it(run: Run, monkeypatc
 
 
 def test_the_time_of_a_run_is_without_what_its_consumer_does(
-    workplace: Workplace, spec: PairSpec, monkeypatch: pytest.MonkeyPatch
+    services: Services, spec: PairSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workplace.pool.get(spec)
-    monkeypatch.setattr("ui.runs.INTERVAL_S", 0.0)
+    services.pool.get(spec)
+    monkeypatch.setattr("ui.jobs.runs.INTERVAL_S", 0.0)
     pause_s, slept = 0.1, 0.0
-    for frame in run_comparison(workplace, FORM, "visitor"):
+    for frame in run_comparison(services, FORM, "visitor"):
         if any(view and view.state == "running" for view in frame.lanes):
             time.sleep(pause_s)
             slept += pause_s
@@ -175,7 +173,7 @@ def test_the_time_of_a_run_is_without_what_its_consumer_does(
     assert all(trace.summary.wall_s >= trace.summary.draft_s + trace.summary.verify_s for trace in runs)
 
 
-def test_every_run_comes_directly_after_its_own_warm_up(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_run_comes_directly_after_its_own_warm_up(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[tuple[str, str]] = []
     step, warm = Run.__next__, warming(monkeypatch)
 
@@ -190,12 +188,12 @@ def test_every_run_comes_directly_after_its_own_warm_up(workplace: Workplace, mo
         [("strict", "warm-up"), ("mars", "warm-up")],
         [],
     ):  # the first comparison of a pair warms up for all its lanes first, too
-        list(run_comparison(workplace, FORM, "visitor"))
+        list(run_comparison(services, FORM, "visitor"))
         assert begun == [*before, ("strict", "warm-up"), ("strict", "run"), ("mars", "warm-up"), ("mars", "run")]
         begun.clear()
 
 
-def test_only_the_engines_thread_computes(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_engines_thread_computes(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: set[str] = set()
     step = Run.__next__
 
@@ -204,5 +202,5 @@ def test_only_the_engines_thread_computes(workplace: Workplace, monkeypatch: pyt
         return step(self)
 
     monkeypatch.setattr(Run, "__next__", watched)
-    list(run_comparison(workplace, FORM, "visitor"))
+    list(run_comparison(services, FORM, "visitor"))
     assert len(threads) == 1 and threads.pop().startswith("engine")

@@ -17,14 +17,14 @@ from mars_core.models import CATALOG
 from mars_core.types import Exchange, PassShape, PromptConfig, Status
 from storage import RunStore, Source
 from tests.traces import make_trace
-from ui.address import Address, address_component
-from ui.api_documents import comparison_document
-from ui.form import LaneForm, read_prompt
-from ui.history.list import NOT_FOUND, NOTHING, PAGE, listing
-from ui.history.reopen import few, stored_form
-from ui.history.runs import MOST_RUNS, TOO_MANY
-from ui.history.settings import SETTINGS
-from ui.history.tab import History, history_parts
+from ui.api.documents import comparison_document
+from ui.kit.address import Address, address_component
+from ui.settings.form import LaneForm, read_prompt
+from ui.tabs.history.list import NOT_FOUND, NOTHING, PAGE, listing
+from ui.tabs.history.reopen import few, stored_form
+from ui.tabs.history.runs import MOST_RUNS, TOO_MANY
+from ui.tabs.history.settings import SETTINGS
+from ui.tabs.history.tab import History, history_parts
 
 HOSTILE = "<img src=x onerror=alert(1)></script>{{7*7}}\u202e\x1b[31m"
 

@@ -10,8 +10,8 @@ import pytest
 
 from storage import RunRecord
 from tests.traces import make_trace, make_tree_trace
-from ui.format import duration, number, share
-from ui.history.runs import MEASURES, RATIOS, RunRow, RunTable, moved_left, run_table, signed, with_run
+from ui.kit.format import duration, number, share
+from ui.tabs.history.runs import MEASURES, RATIOS, RunRow, RunTable, moved_left, run_table, signed, with_run
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m"

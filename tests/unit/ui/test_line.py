@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ui.limits import PRIVATE_LIMITS, Limits
-from ui.line import MOST_PASSED, Line, LineError, Ticket, about
+from ui.jobs.line import MOST_PASSED, Line, LineError, Ticket, about
+from ui.public.limits import PRIVATE_LIMITS, Limits
 
 PUBLIC = Limits(waiting=3, runs_an_hour=10, seconds=120)
 

@@ -22,14 +22,14 @@ from mars_core.models import ModelPool
 from mars_core.types import PromptConfig
 from storage import RunStore, Shared, StorageError
 from tests.traces import make_trace
-from ui.history.share import HIDDEN, opened
-from ui.history.share import act as act_share
-from ui.mine.consent import consent_line, consent_text
-from ui.mine.deeds import act, look
-from ui.mine.origin import OwnPages
-from ui.mine.panel import build_mine
-from ui.visitors import COOKIE
-from ui.workplace import Workplace
+from ui.public.origin import OwnPages
+from ui.public.visitors import COOKIE
+from ui.services import Services
+from ui.tabs.account.consent import consent_line, consent_text
+from ui.tabs.account.deeds import act, look
+from ui.tabs.account.panel import build_mine
+from ui.tabs.history.share import HIDDEN, opened
+from ui.tabs.history.share import act as act_share
 
 HOSTILE = "<img src=x onerror=alert(1)></script>{{7*7}}\u202e\x1b[31m"
 ONE, TWO = "a" * 43, "b" * 43  # cookies of two browsers
@@ -61,11 +61,11 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
 
 
 @pytest.fixture
-def place(store: RunStore) -> Workplace:
-    return Workplace(ModelPool(device="cpu"), store, public=True, sign_in=True, retention_days=30)
+def place(store: RunStore) -> Services:
+    return Services(ModelPool(device="cpu"), store, public=True, sign_in=True, retention_days=30)
 
 
-def keep(place: Workplace, request: Asking, prompt: str = "Tell me.") -> str:
+def keep(place: Services, request: Asking, prompt: str = "Tell me.") -> str:
     store = place.seen_by(request).store
     comparison = store.new_comparison(PromptConfig(prompt))
     for lane, rule in enumerate(("strict", "mars")):
@@ -74,11 +74,11 @@ def keep(place: Workplace, request: Asking, prompt: str = "Tell me.") -> str:
     return comparison
 
 
-def prompts(place: Workplace, request: Asking) -> list[str]:
+def prompts(place: Services, request: Asking) -> list[str]:
     return list(place.seen_by(request).store.comparisons()["prompt"])
 
 
-def test_what_is_kept_is_told_to_its_owner_alone(place: Workplace) -> None:
+def test_what_is_kept_is_told_to_its_owner_alone(place: Services) -> None:
     keep(place, Asking())
     mine, other = look(place, Asking()), look(place, Asking(TWO))
     assert "1 comparison with 2 runs" in mine.counts and mine.anything and "30 days" in mine.kept
@@ -89,11 +89,11 @@ def test_what_is_kept_is_told_to_its_owner_alone(place: Workplace) -> None:
     ("asking", "words"),
     [(Asking(), "random number in a cookie"), (Asking(""), "keeps no cookie"), (Asking(subject="7"), "Signed in as name of 7.")],
 )  # fmt: skip
-def test_who_one_is_here_is_told(place: Workplace, asking: Asking, words: str) -> None:
+def test_who_one_is_here_is_told(place: Services, asking: Asking, words: str) -> None:
     assert words in look(place, asking).who
 
 
-def test_deleting_asks_for_the_word_and_takes_ones_own_things_alone(place: Workplace) -> None:
+def test_deleting_asks_for_the_word_and_takes_ones_own_things_alone(place: Services) -> None:
     gone, other = keep(place, Asking(), "gone"), keep(place, Asking(TWO), "stays")
     place.seen_by(Asking()).store.share(Shared.COMPARISON, gone)
     for word in (None, "", "no", ["delete"], HOSTILE):
@@ -108,13 +108,13 @@ def test_deleting_asks_for_the_word_and_takes_ones_own_things_alone(place: Workp
 
 
 def test_a_private_page_deletes_nothing_at_once(store: RunStore) -> None:
-    private = Workplace(ModelPool(device="cpu"), store)
+    private = Services(ModelPool(device="cpu"), store)
     keep(private, Asking())
     assert act(private, Asking(), {"deed": "delete", "word": "delete"}).state == "failed"
     assert store.count() == 1
 
 
-def test_who_signs_in_takes_along_what_the_browser_made(place: Workplace) -> None:
+def test_who_signs_in_takes_along_what_the_browser_made(place: Services) -> None:
     keep(place, Asking(), "before")
     keep(place, Asking(TWO), "another's")
     signed = Asking(subject="7")
@@ -124,14 +124,14 @@ def test_who_signs_in_takes_along_what_the_browser_made(place: Workplace) -> Non
     assert prompts(place, Asking(TWO)) == ["another's"]
 
 
-def test_nothing_is_taken_along_without_signing_in_or_without_a_cookie(place: Workplace) -> None:
+def test_nothing_is_taken_along_without_signing_in_or_without_a_cookie(place: Services) -> None:
     keep(place, Asking(), "before")
     for asking in (Asking(), Asking(TWO), Asking("", subject="7")):
         assert act(place, asking, {"deed": "take"}).state == "failed"
     assert prompts(place, Asking()) == ["before"]
 
 
-def test_a_link_is_made_listed_and_ended_by_its_owner_alone(place: Workplace) -> None:
+def test_a_link_is_made_listed_and_ended_by_its_owner_alone(place: Services) -> None:
     kept = keep(place, Asking(), HOSTILE)
     mine, other = place.seen_by(Asking()), place.seen_by(Asking(TWO))
     press = {"deed": "share", "kind": "comparison", "id": kept}
@@ -156,7 +156,7 @@ def test_a_link_is_made_listed_and_ended_by_its_owner_alone(place: Workplace) ->
         place.store.through(made.token)
 
 
-def test_sharing_refuses_what_is_no_thing_and_hides_where_it_has_no_place(place: Workplace, store: RunStore) -> None:
+def test_sharing_refuses_what_is_no_thing_and_hides_where_it_has_no_place(place: Services, store: RunStore) -> None:
     kept = keep(place, Asking())
     mine = place.seen_by(Asking())
     for press in (
@@ -173,7 +173,7 @@ def test_sharing_refuses_what_is_no_thing_and_hides_where_it_has_no_place(place:
     assert opened(store.through(token), Shared.COMPARISON, kept, public=True) == HIDDEN
 
 
-def test_a_failing_store_is_one_sentence(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_store_is_one_sentence(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise StorageError("The database could not be read.")
 
@@ -182,7 +182,7 @@ def test_a_failing_store_is_one_sentence(place: Workplace, monkeypatch: pytest.M
         assert shown.said == "The database could not be read." and shown.state == "failed"
 
 
-def test_what_the_panel_says_is_safe_in_any_page(place: Workplace) -> None:
+def test_what_the_panel_says_is_safe_in_any_page(place: Services) -> None:
     kept = keep(place, Asking(subject=HOSTILE), HOSTILE)
     place.seen_by(Asking(subject=HOSTILE)).store.share(Shared.COMPARISON, kept)
     value = look(place, Asking(subject=HOSTILE)).json()
@@ -231,14 +231,14 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[gr.Blocks]:
 
 
 def test_a_private_page_shows_nothing_of_it(store: RunStore, page: gr.Blocks) -> None:
-    private = Workplace(ModelPool(device="cpu"), store, sign_in=True)
+    private = Services(ModelPool(device="cpu"), store, sign_in=True)
     assert build_mine(private, gr.Tab("History")) is None and consent_line(private) is None
     assert len(page.fns) == 0 and not page.expects_oauth
 
 
 @pytest.mark.parametrize("sign_in", [False, True])
-def test_none_of_its_events_is_an_endpoint_for_programs(place: Workplace, page: gr.Blocks, sign_in: bool) -> None:
-    public = Workplace(place.pool, place.store, public=True, sign_in=sign_in)
+def test_none_of_its_events_is_an_endpoint_for_programs(place: Services, page: gr.Blocks, sign_in: bool) -> None:
+    public = Services(place.pool, place.store, public=True, sign_in=sign_in)
     build_mine(public, gr.Tab("History"))
     page.default_config.attach_load_events()
     assert page.expects_oauth is sign_in and len(page.fns) == (4 if sign_in else 2)

@@ -14,19 +14,19 @@ from starlette.testclient import TestClient
 from mars_core.models import ModelPool
 from storage import RunStore
 from tests.unit.ui.test_mine import ONE, TWO, Asking, keep
-from ui.mine.export import NAME, PATH, Exports, mine_routes
-from ui.visitors import COOKIE
-from ui.workplace import Workplace
+from ui.public.visitors import COOKIE
+from ui.services import Services
+from ui.tabs.account.export import NAME, PATH, Exports, mine_routes
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Workplace]:
+def place(tmp_path: Path) -> Iterator[Services]:
     with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        yield Workplace(ModelPool(device="cpu"), store, public=True)
+        yield Services(ModelPool(device="cpu"), store, public=True)
 
 
 def test_the_export_is_ones_own_and_leaves_nothing_behind(
-    place: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     keep(place, Asking(), "my own words")
@@ -46,7 +46,7 @@ def unzipped(content: bytes) -> str:
 
 
 def test_a_full_disk_ends_the_export_in_a_sentence(
-    place: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

@@ -12,13 +12,13 @@ from mars_core.rules import RULES
 from storage import RunStore
 from tests.traces import make_trace
 from tests.unit.ui.places import place_of
-from ui.about import about_text
 from ui.app import launch_options
-from ui.downloads import FILES, download_routes
-from ui.palette import OUTCOME_STYLES
-from ui.result_view import legend_html
-from ui.theme import page_css, page_theme
-from ui.token_view import OUTCOMES
+from ui.kit.palette import OUTCOME_STYLES
+from ui.kit.theme import page_css, page_theme
+from ui.report.downloads import FILES, download_routes
+from ui.result.result_view import legend_html
+from ui.result.token_view import OUTCOMES
+from ui.tabs.about import about_text
 
 
 @pytest.fixture

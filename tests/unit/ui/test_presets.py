@@ -9,8 +9,8 @@ import pytest
 from mars_core.models import CATALOG
 from mars_core.rules import RULES
 from mars_core.types import DrafterConfig, DraftMode, TreeShape
-from ui.form import Form, LaneForm, read_drafter
-from ui.presets import PRESETS, presets_for
+from ui.settings.form import Form, LaneForm, read_drafter
+from ui.settings.presets import PRESETS, presets_for
 
 FORM = Form(prompt="x", pair="bundled", temperature=0, k=1, max_new_tokens=8, seed=0, lanes=(LaneForm("strict", {}),))
 

@@ -28,13 +28,13 @@ from tests.reports import HOSTILE, bare, make_report
 from tests.unit.evaluation.report.studies import stored_study
 from tests.unit.ui.places import place_of
 from ui.figures.quality import parameter_plot, tradeoff_plot
-from ui.quality import chosen_texts, filtered, looked, opened
-from ui.quality_download import WRITERS, study_routes
-from ui.quality_reports import PAUSE_S, Reports
-from ui.quality_studies import list_json, progress_strip
-from ui.quality_values import first_json, prompts_json, rest_json
-from ui.quality_view import QualityView, build_view, draft_choices, suite_choices, temperature_choices
-from ui.sentence import plain
+from ui.result.sentence import plain
+from ui.tabs.quality.download import WRITERS, study_routes
+from ui.tabs.quality.reports import PAUSE_S, Reports
+from ui.tabs.quality.studies import list_json, progress_strip
+from ui.tabs.quality.tab import chosen_texts, filtered, looked, opened
+from ui.tabs.quality.values import first_json, prompts_json, rest_json
+from ui.tabs.quality.view import QualityView, build_view, draft_choices, suite_choices, temperature_choices
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 ABSENT = "f" * 32

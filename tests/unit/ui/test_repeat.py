@@ -24,7 +24,7 @@ from mars_core.types import (
 )
 from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
-from ui.repeat import PROGRAM, compare_command, repeat_text, run_command
+from ui.result.repeat import PROGRAM, compare_command, repeat_text, run_command
 
 PROMPT = PromptConfig('-it\'s "5" $HOME\n`x` \\ ünï', system="Be brief.", chat=False, stop=("###", "-x y"))
 MODEL = DrafterConfig("model", k=3, mode=DraftMode.SAMPLED)

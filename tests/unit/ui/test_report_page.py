@@ -15,7 +15,7 @@ import pytest
 from mars_core.types import PromptConfig, Status
 from storage import RunStore, StoredComparison
 from tests.traces import make_trace
-from ui.report_page import report_html
+from ui.report.page import report_html
 
 HOSTILE = "<img src=x onerror=alert(1)></script><script>window.ran=1</script>{{7*7}}\u202e\x1b[31m\ud800"
 

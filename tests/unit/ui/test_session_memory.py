@@ -11,8 +11,8 @@ import gradio as gr
 import pytest
 from gradio.routes import App
 
-from ui import session_memory
-from ui.session_memory import remember_little
+from ui.kit import session_memory
+from ui.kit.session_memory import remember_little
 
 
 def _count(text: str, times: int) -> tuple[gr.Textbox, int]:

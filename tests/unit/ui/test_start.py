@@ -18,7 +18,7 @@ from mars_core.models import ModelPool, PairSpec
 from mars_core.types import ModelRef, PromptConfig
 from storage import RunStore, StorageError
 from tests.pairs import tiny_pair
-from ui.workplace import Workplace
+from ui.services import Services
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +30,7 @@ def collector() -> Iterator[None]:
 
 def prepared(spec: PairSpec, folder: Path) -> ModelPool:
     with RunStore(f"sqlite:///{folder / 'runs.db'}") as store:
-        place = Workplace(ModelPool(device="cpu", dtype="float32"), store, (spec,))
+        place = Services(ModelPool(device="cpu", dtype="float32"), store, (spec,))
         gc.disable()
         app._prepare(place)
     return place.pool
@@ -60,7 +60,7 @@ def test_what_was_deleted_long_ago_goes_for_good_and_the_rest_stays(
     with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
         gone, kept = (store.new_comparison(PromptConfig(text)) for text in ("gone", "kept"))
         store.delete(gone)
-        app._prepare(Workplace(ModelPool(device="cpu", dtype="float32"), store, (spec,)))
+        app._prepare(Services(ModelPool(device="cpu", dtype="float32"), store, (spec,)))
         with pytest.raises(StorageError, match="no comparison"):
             store.restore(gone)
         assert store.load(kept).prompt.text == "kept"

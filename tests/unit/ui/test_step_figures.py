@@ -18,8 +18,8 @@ from ui.figures.ribbon import ribbon_data, ribbon_plot
 from ui.figures.shift import cumulative_plot, shift_data
 from ui.figures.timeline import timeline_data, timeline_plot
 from ui.figures.tree import tree_plot
-from ui.result import Details, ended_result
-from ui.tree_panel import step_of
+from ui.result.result import Details, ended_result
+from ui.result.tree_panel import step_of
 
 STRICT, MARS, PLAIN = (make_trace(rule=rule, new_tokens=90) for rule in ("strict", "mars", "none"))
 TREE = make_tree_trace(new_tokens=60)

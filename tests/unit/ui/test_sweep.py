@@ -17,9 +17,10 @@ from mars_core.types import Status
 from storage import RunStore, Search, Source
 from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
-from ui.history.reopen import reopened as reopened_comparison
-from ui.sentence import plain
-from ui.sweep_form import (
+from ui.result.sentence import plain
+from ui.services import Services
+from ui.tabs.history.reopen import reopened as reopened_comparison
+from ui.tabs.sweep.form import (
     SweepForm,
     estimate,
     examples,
@@ -30,9 +31,8 @@ from ui.sweep_form import (
     suggestion,
     write_cases,
 )
-from ui.sweep_handlers import Shown, SweepFrame, about, reopened, run
-from ui.sweep_table import pairs, sweep_table
-from ui.workplace import Workplace
+from ui.tabs.sweep.handlers import Shown, SweepFrame, about, reopened, run
+from ui.tabs.sweep.table import pairs, sweep_table
 
 FORM = SweepForm(
     prompts="Once upon a time => the\n2 + 2 =", pair="bundled", rule="mars", parameter="theta", values="0.1, 0.9",
@@ -51,9 +51,9 @@ def pool() -> ModelPool:
 
 
 @pytest.fixture
-def workplace(pool: ModelPool, spec: PairSpec, tmp_path: Path) -> Iterator[Workplace]:
+def services(pool: ModelPool, spec: PairSpec, tmp_path: Path) -> Iterator[Services]:
     with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        yield Workplace(pool, store, (spec,), order=lambda lanes: list(reversed(range(lanes))))
+        yield Services(pool, store, (spec,), order=lambda lanes: list(reversed(range(lanes))))
 
 
 def said(frame: SweepFrame) -> tuple[str, str]:
@@ -64,8 +64,8 @@ def swept(frames: list[SweepFrame]) -> Shown:
     return next(frame.shown for frame in reversed(frames) if frame.shown)
 
 
-def test_a_sweep_runs_every_setting_on_every_prompt_and_keeps_each_pair(workplace: Workplace) -> None:
-    frames = list(run(workplace, FORM, "visitor"))
+def test_a_sweep_runs_every_setting_on_every_prompt_and_keeps_each_pair(services: Services) -> None:
+    frames = list(run(services, FORM, "visitor"))
     state, words = said(frames[-1])
     assert state == "done", words
     shown = swept(frames)
@@ -73,26 +73,26 @@ def test_a_sweep_runs_every_setting_on_every_prompt_and_keeps_each_pair(workplac
     found = points(shown.plan, shown.results)
     assert [point.n for point in found] == [2, 2] and [point.scored for point in found] == [1, 1]
     for result in shown.results:
-        stored = workplace.store.load(result.comparison)
+        stored = services.store.load(result.comparison)
         assert (stored.source, stored.sweep_id) == (Source.SWEEP, shown.id)
         assert [(r.lane, r.order, r.trace.config.rule.name) for r in stored.runs] == [(0, 1, "strict"), (1, 0, "mars")]
         assert stored.runs[1].trace.config.rule.parameters == {"theta": result.value}
         assert all(r.trace.config.seed == 3 + result.case for r in stored.runs)
         lanes = reopened_comparison(stored).lanes
         assert [view.state for view in lanes if view] == ["completed", "completed"]
-    assert workplace.store.find(Search(source=Source.SWEEP)).total == 4
+    assert services.store.find(Search(source=Source.SWEEP)).total == 4
 
 
-def test_a_stored_sweep_is_shown_as_it_was_live(workplace: Workplace) -> None:
-    last = list(run(workplace, FORM, "visitor"))[-1]
+def test_a_stored_sweep_is_shown_as_it_was_live(services: Services) -> None:
+    last = list(run(services, FORM, "visitor"))[-1]
     assert last.shown is not None
-    again = reopened(workplace.store, last.shown.id)
+    again = reopened(services.store, last.shown.id)
     assert again == last
-    assert workplace.store.sweep(last.shown.id).status is Status.COMPLETED
+    assert services.store.sweep(last.shown.id).status is Status.COMPLETED
 
 
-def test_the_page_is_told_of_every_pair_that_ended(workplace: Workplace) -> None:
-    frames = list(run(workplace, FORM, "visitor"))
+def test_the_page_is_told_of_every_pair_that_ended(services: Services) -> None:
+    frames = list(run(services, FORM, "visitor"))
     seen = [len(frame.shown.results) for frame in frames if frame.shown]
     assert seen == [0, 1, 2, 3, 4]
     progress = [frame.strip.progress for frame in frames if said(frame)[0] == "running"]
@@ -100,54 +100,52 @@ def test_the_page_is_told_of_every_pair_that_ended(workplace: Workplace) -> None
     assert any(frame.strip.side.endswith("to go") for frame in frames)
 
 
-def test_stop_keeps_the_pairs_that_ended_and_cancels_the_run(workplace: Workplace) -> None:
+def test_stop_keeps_the_pairs_that_ended_and_cancels_the_run(services: Services) -> None:
     frames = []
-    for frame in run(workplace, replace(FORM, max_new_tokens=300), "visitor"):
+    for frame in run(services, replace(FORM, max_new_tokens=300), "visitor"):
         frames.append(frame)
         if frame.shown and len(frame.shown.results) == 1:
-            workplace.stops.request("visitor")
+            services.stops.request("visitor")
     state, words = said(frames[-1])
     assert state == "cancelled" and words.startswith("Stopped after 1 of 4 comparisons; what ended is kept")
-    stored = workplace.store.sweep(swept(frames).id)
+    stored = services.store.sweep(swept(frames).id)
     assert stored.status is Status.CANCELLED and len(stored.results) == 1
-    assert said(reopened(workplace.store, stored.id)) == (state, words)
+    assert said(reopened(services.store, stored.id)) == (state, words)
 
 
-def test_a_closed_tab_keeps_the_pairs_that_ended(workplace: Workplace) -> None:
-    frames = run(workplace, replace(FORM, max_new_tokens=300), "visitor")
+def test_a_closed_tab_keeps_the_pairs_that_ended(services: Services) -> None:
+    frames = run(services, replace(FORM, max_new_tokens=300), "visitor")
     shown = next(frame.shown for frame in frames if frame.shown and frame.shown.results)
     next(frames)
     frames.close()  # type: ignore[attr-defined]
-    stored = workplace.store.sweep(shown.id)
+    stored = services.store.sweep(shown.id)
     assert stored.status is Status.CANCELLED and len(stored.results) == 1
 
 
 def test_a_tab_closed_within_a_run_saves_that_run_as_cancelled(
-    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+    services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("evaluation.sweeps.runner.INTERVAL_S", 0.0)
-    frames = run(workplace, replace(FORM, max_new_tokens=300), "visitor")
+    frames = run(services, replace(FORM, max_new_tokens=300), "visitor")
     begun = next(frame.strip.progress for frame in frames if frame.strip.progress > 0)
     assert begun < 0.25
     frames.close()  # type: ignore[attr-defined]
-    (sweep,) = workplace.store.sweeps()
-    (name,) = workplace.store.comparisons()["id"]
-    assert [r.trace.status for r in workplace.store.load(str(name)).runs] == [Status.CANCELLED]
+    (sweep,) = services.store.sweeps()
+    (name,) = services.store.comparisons()["id"]
+    assert [r.trace.status for r in services.store.load(str(name)).runs] == [Status.CANCELLED]
     assert sweep.status is Status.CANCELLED and sweep.results == []
 
 
-def test_a_process_that_is_killed_leaves_a_readable_sweep(workplace: Workplace) -> None:
-    frames = run(workplace, FORM, "visitor")
+def test_a_process_that_is_killed_leaves_a_readable_sweep(services: Services) -> None:
+    frames = run(services, FORM, "visitor")
     shown = next(frame.shown for frame in frames if frame.shown and len(frame.shown.results) == 2)
     state, words = said(
-        reopened(workplace.store, shown.id)
+        reopened(services.store, shown.id)
     )  # while the sweep goes on: nobody had the chance to clean up
     assert state == "cancelled" and words.startswith("Stopped after 2 of 4 comparisons")
 
 
-def test_a_run_that_breaks_ends_the_sweep_with_its_reason(
-    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_breaks_ends_the_sweep_with_its_reason(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     from mars_core.text.assembly import Assembler
 
     steps = []
@@ -160,15 +158,15 @@ def test_a_run_that_breaks_ends_the_sweep_with_its_reason(
 
     real = Assembler.step
     monkeypatch.setattr(Assembler, "step", broken)
-    frames = list(run(workplace, FORM, "visitor"))
+    frames = list(run(services, FORM, "visitor"))
     state, words = said(frames[-1])
     assert state == "failed" and "The device is gone; " in words and "stack" not in words
-    assert workplace.store.sweep(swept(frames).id).status is Status.FAILED
+    assert services.store.sweep(swept(frames).id).status is Status.FAILED
 
 
-def test_one_visitors_stop_is_not_anothers(workplace: Workplace) -> None:
-    workplace.stops.request("somebody else")
-    assert said(list(run(workplace, replace(FORM, values="0.9"), "visitor"))[-1])[0] == "done"
+def test_one_visitors_stop_is_not_anothers(services: Services) -> None:
+    services.stops.request("somebody else")
+    assert said(list(run(services, replace(FORM, values="0.9"), "visitor"))[-1])[0] == "done"
 
 
 def test_a_tree_has_no_k_and_a_rule_without_parameters_no_values(pool: ModelPool, tmp_path: Path) -> None:
@@ -177,7 +175,7 @@ def test_a_tree_has_no_k_and_a_rule_without_parameters_no_values(pool: ModelPool
         FORM, prompts="Once", pair="eagle", drafter="eagle3", tree_tokens=6, tree_depth=3, tree_top_k=2, ks="no matter"
     )
     with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        place = Workplace(pool, store, (head,))
+        place = Services(pool, store, (head,))
         frames = list(run(place, form, "visitor"))
         assert said(frames[-1])[0] == "done", said(frames[-1])
         shown = swept(frames)
@@ -222,16 +220,16 @@ def test_a_tree_has_no_k_and_a_rule_without_parameters_no_values(pool: ModelPool
     ],
 )
 def test_a_bad_value_gets_one_sentence_and_saves_nothing(
-    workplace: Workplace, change: dict[str, Any], words: str
+    services: Services, change: dict[str, Any], words: str
 ) -> None:
-    state, sentence = said(list(run(workplace, replace(FORM, **change), "visitor"))[-1])
+    state, sentence = said(list(run(services, replace(FORM, **change), "visitor"))[-1])
     assert state == "failed" and words in sentence and sentence.endswith(".") and "\n" not in sentence
-    assert workplace.store.count() == 0 and workplace.store.sweeps() == ()
+    assert services.store.count() == 0 and services.store.sweeps() == ()
 
 
-def test_an_unknown_sweep_is_said_to_be_unknown(workplace: Workplace) -> None:
+def test_an_unknown_sweep_is_said_to_be_unknown(services: Services) -> None:
     for name in ("", "0" * 32, "<img onerror>"):
-        assert said(reopened(workplace.store, name))[0] == "failed"
+        assert said(reopened(services.store, name))[0] == "failed"
 
 
 def test_prompts_are_lines_or_blocks_with_answers() -> None:
@@ -254,25 +252,25 @@ def test_lists_may_hold_ranges() -> None:
 
 
 @pytest.mark.parametrize("rule", [name for name, rule in RULES.items() if rule.parameters])
-def test_suggested_values_are_the_rules_own(workplace: Workplace, rule: str) -> None:
+def test_suggested_values_are_the_rules_own(services: Services, rule: str) -> None:
     for parameter in RULES[rule].parameters:
         form = replace(
             FORM, rule=rule, parameter=parameter.name, values=suggestion(parameter),
             others=other_parameters(rule, parameter.name),
         )  # fmt: skip
-        plan = read_plan_of(form, workplace.catalog[0])
+        plan = read_plan_of(form, services.catalog[0])
         assert len(plan.values) >= 2 and parameter.default in plan.values
 
 
-def test_the_estimate_counts_what_is_run(workplace: Workplace) -> None:
-    plan = read_plan_of(replace(FORM, ks="3 5", repeats=2), workplace.catalog[0])
+def test_the_estimate_counts_what_is_run(services: Services) -> None:
+    plan = read_plan_of(replace(FORM, ks="3 5", repeats=2), services.catalog[0])
     assert estimate(plan) == (
         "2 prompts × 2 repeats × 2 K × 2 values = 16 comparisons with strict, 32 runs, at most 512 new tokens."
     )
 
 
-def test_the_table_has_every_setting_and_its_pairs_lead_to_history(workplace: Workplace) -> None:
-    shown = swept(list(run(workplace, FORM, "visitor")))
+def test_the_table_has_every_setting_and_its_pairs_lead_to_history(services: Services) -> None:
+    shown = swept(list(run(services, FORM, "visitor")))
     found = points(shown.plan, shown.results)
     best = optimal(found, Cost.DIFFER)
     table = sweep_table(shown.plan, found, best)

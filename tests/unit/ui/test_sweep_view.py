@@ -21,12 +21,12 @@ from evaluation.sweeps.tradeoff import PUBLISHED, Cost, optimal
 from mars_core.types import PromptConfig, Status
 from storage import RunStore
 from tests.unit.ui.places import place_of
-from ui.downloads import download_routes
 from ui.figures.tradeoff import LABELLED, tradeoff_plot
 from ui.figures.tradeoff_data import tradeoff_data
-from ui.sweep_download import sweep_routes
-from ui.sweep_handlers import Shown
-from ui.sweep_view import chart_json, earlier_json, pairs_json, table_json
+from ui.report.downloads import download_routes
+from ui.tabs.sweep.download import sweep_routes
+from ui.tabs.sweep.handlers import Shown
+from ui.tabs.sweep.view import chart_json, earlier_json, pairs_json, table_json
 
 HOSTILE = "<img onerror=alert(1)> {{7*7}} </script> \u202eabc"
 PLAN = Plan(

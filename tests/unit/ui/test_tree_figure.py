@@ -7,8 +7,8 @@ import pytest
 from mars_core.types import Outcome, Trace
 from tests.traces import make_trace, make_tree_trace
 from ui.figures.tree import KEPT, OWN, Place, tree_data, tree_figure
-from ui.palette import OUTCOME_STYLES
-from ui.tree_panel import drafting, first_choice, step_of
+from ui.kit.palette import OUTCOME_STYLES
+from ui.result.tree_panel import drafting, first_choice, step_of
 
 TREE, CHAIN = make_tree_trace(new_tokens=60), make_trace(rule="mars", new_tokens=60)
 

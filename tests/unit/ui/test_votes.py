@@ -21,16 +21,16 @@ from mars_core.types import Status
 from storage import Choice, RunStore, Search, Source, StorageError, StoredVote
 from tests.pairs import tiny_pair
 from tests.traces import make_trace
-from ui.form import Form, LaneForm
-from ui.format import number
-from ui.history.names import rule_words
-from ui.labels import lane_label
-from ui.sentence import plain
-from ui.vote_results import COLUMNS, ordered, results, tally, write_vote_results_csv
-from ui.vote_round import MOST_OPEN, RoundFrame, Rounds, cast_vote, remaining, write_answers
-from ui.vote_tally import NONE_YET, tally_json, tally_now, vote_routes
-from ui.vote_view import NOTHING, Round, asking, reveal_strip, revealed, same_strip
-from ui.workplace import Workplace
+from ui.kit.format import number
+from ui.kit.labels import lane_label
+from ui.result.sentence import plain
+from ui.services import Services
+from ui.settings.form import Form, LaneForm
+from ui.tabs.history.names import rule_words
+from ui.tabs.votes.results import COLUMNS, ordered, results, tally, write_vote_results_csv
+from ui.tabs.votes.round import MOST_OPEN, RoundFrame, Rounds, cast_vote, remaining, write_answers
+from ui.tabs.votes.tally import NONE_YET, tally_json, tally_now, vote_routes
+from ui.tabs.votes.view import NOTHING, Round, asking, reveal_strip, revealed, same_strip
 
 FORM = Form(
     prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,
@@ -50,9 +50,9 @@ def pool() -> ModelPool:
 
 
 @pytest.fixture
-def workplace(pool: ModelPool, spec: PairSpec, tmp_path: Path) -> Iterator[Workplace]:
+def services(pool: ModelPool, spec: PairSpec, tmp_path: Path) -> Iterator[Services]:
     with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        yield Workplace(pool, store, (spec,), order=lambda lanes: list(reversed(range(lanes))))
+        yield Services(pool, store, (spec,), order=lambda lanes: list(reversed(range(lanes))))
 
 
 @pytest.fixture
@@ -61,35 +61,35 @@ def rounds() -> Rounds:
 
 
 def frames(
-    workplace: Workplace, rounds: Rounds, form: Form = FORM, side: Callable[[], int] = lambda: 1
+    services: Services, rounds: Rounds, form: Form = FORM, side: Callable[[], int] = lambda: 1
 ) -> list[RoundFrame]:
-    return list(write_answers(workplace, rounds, form, "visitor", side=side))
+    return list(write_answers(services, rounds, form, "visitor", side=side))
 
 
 def round_of(rule: str = "mars", *, left: int = 0) -> Round:
     return Round("c" * 32, (make_trace(), make_trace(rule=rule, theta=0.5)), left)
 
 
-def waiting_round(workplace: Workplace, rounds: Rounds, left: int = 0) -> str:
+def waiting_round(services: Services, rounds: Rounds, left: int = 0) -> str:
     """The id of a round whose runs are saved."""
     made = round_of(left=left)
-    comparison = workplace.store.new_comparison(made.traces[0].config.prompt, source=Source.VOTE)
+    comparison = services.store.new_comparison(made.traces[0].config.prompt, source=Source.VOTE)
     for lane, trace in enumerate(made.traces):
-        workplace.store.save_run(comparison, trace, lane=lane, order=lane)
+        services.store.save_run(comparison, trace, lane=lane, order=lane)
     return rounds.open(replace(made, comparison=comparison))
 
 
-def saved(workplace: Workplace) -> list[tuple[int, int, Status]]:
+def saved(services: Services) -> list[tuple[int, int, Status]]:
     """Lane, order and status of the latest round's runs."""
-    frame = workplace.store.find(Search(source=Source.VOTE)).frame
-    return [(run.lane, run.order, run.trace.status) for run in workplace.store.load(frame["id"].iloc[0]).runs]
+    frame = services.store.find(Search(source=Source.VOTE)).frame
+    return [(run.lane, run.order, run.trace.status) for run in services.store.load(frame["id"].iloc[0]).runs]
 
 
 def test_what_is_shown_before_the_vote_tells_no_rule_and_no_number(
-    workplace: Workplace, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+    services: Services, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ui.vote_round.INTERVAL_S", 0.0)
-    shown = frames(workplace, rounds)
+    monkeypatch.setattr("ui.tabs.votes.round.INTERVAL_S", 0.0)
+    shown = frames(services, rounds)
     sent = "".join(frame.strip.json() + (frame.view.json() if frame.view else "") for frame in shown)
     (name,) = {frame.round for frame in shown if frame.round}
     waiting = rounds.take(name)
@@ -108,20 +108,20 @@ def test_what_is_shown_before_the_vote_tells_no_rule_and_no_number(
 
 
 def test_no_text_is_shown_before_both_have_ended(
-    workplace: Workplace, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+    services: Services, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ui.vote_round.INTERVAL_S", 0.0)
-    shown = frames(workplace, rounds)
+    monkeypatch.setattr("ui.tabs.votes.round.INTERVAL_S", 0.0)
+    shown = frames(services, rounds)
     assert len(shown) > 3
     assert all(frame.view is None or not frame.view.answers for frame in shown[:-1])
     assert all(frame.strip.state == "running" and frame.strip.side == "" for frame in shown[:-1])
 
 
 def test_joint_progress_is_coarse_and_never_falls(
-    workplace: Workplace, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+    services: Services, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ui.vote_round.INTERVAL_S", 0.0)
-    shown = [frame.strip.progress for frame in frames(workplace, rounds)[:-1]]
+    monkeypatch.setattr("ui.tabs.votes.round.INTERVAL_S", 0.0)
+    shown = [frame.strip.progress for frame in frames(services, rounds)[:-1]]
     assert shown == sorted(shown) and 0 < max(shown) <= 1
     assert all(math.isclose(value * 20, round(value * 20)) for value in shown)
 
@@ -134,12 +134,12 @@ def test_both_ways_round_look_alike_before_the_vote() -> None:
 @pytest.mark.parametrize("left", [0, 1])
 @pytest.mark.parametrize("choice", list(Choice))
 def test_the_vote_is_kept_for_the_run_behind_the_side(
-    workplace: Workplace, rounds: Rounds, left: int, choice: Choice
+    services: Services, rounds: Rounds, left: int, choice: Choice
 ) -> None:
-    cast = cast_vote(workplace, rounds, waiting_round(workplace, rounds, left), choice)
+    cast = cast_vote(services, rounds, waiting_round(services, rounds, left), choice)
     assert cast is not None
-    (vote,) = workplace.store.votes()
-    stored = workplace.store.load(vote.comparison_id)
+    (vote,) = services.store.votes()
+    stored = services.store.load(vote.comparison_id)
     rules = ["strict", "mars(theta=0.5)"]
     assert [vote.left_rule, vote.right_rule] == [rules[left], rules[1 - left]]
     assert [vote.left_run, vote.right_run] == [stored.runs[left].id, stored.runs[1 - left].id]
@@ -149,68 +149,68 @@ def test_the_vote_is_kept_for_the_run_behind_the_side(
     assert [answer.chosen for answer in view.answers] == [choice is Choice.LEFT, choice is Choice.RIGHT]
 
 
-def test_a_vote_is_cast_once(workplace: Workplace, rounds: Rounds) -> None:
-    name = waiting_round(workplace, rounds)
-    assert cast_vote(workplace, rounds, name, Choice.LEFT) is not None
-    assert cast_vote(workplace, rounds, name, Choice.RIGHT) is None
-    assert cast_vote(workplace, rounds, "no such round", Choice.RIGHT) is None
-    assert [vote.choice for vote in workplace.store.votes()] == [Choice.LEFT]
+def test_a_vote_is_cast_once(services: Services, rounds: Rounds) -> None:
+    name = waiting_round(services, rounds)
+    assert cast_vote(services, rounds, name, Choice.LEFT) is not None
+    assert cast_vote(services, rounds, name, Choice.RIGHT) is None
+    assert cast_vote(services, rounds, "no such round", Choice.RIGHT) is None
+    assert [vote.choice for vote in services.store.votes()] == [Choice.LEFT]
 
 
 def test_a_vote_that_could_not_be_saved_may_be_tried_again(
-    workplace: Workplace, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+    services: Services, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = waiting_round(workplace, rounds)
+    name = waiting_round(services, rounds)
 
     def broken(*_: object, **__: object) -> str:
         raise StorageError("The disk is full.")
 
     with monkeypatch.context() as patch, pytest.raises(StorageError):
         patch.setattr(RunStore, "add_vote", broken)
-        cast_vote(workplace, rounds, name, Choice.TIE)
-    assert workplace.store.votes() == ()
-    assert cast_vote(workplace, rounds, name, Choice.TIE) is not None
+        cast_vote(services, rounds, name, Choice.TIE)
+    assert services.store.votes() == ()
+    assert cast_vote(services, rounds, name, Choice.TIE) is not None
 
 
-def test_runs_are_saved_by_lane_with_their_order_as_a_vote(workplace: Workplace, rounds: Rounds) -> None:
-    frames(workplace, rounds, side=lambda: 1)
-    assert saved(workplace) == [(0, 1, Status.COMPLETED), (1, 0, Status.COMPLETED)]
-    (record,) = workplace.store.find(Search()).frame.to_dict("records")
+def test_runs_are_saved_by_lane_with_their_order_as_a_vote(services: Services, rounds: Rounds) -> None:
+    frames(services, rounds, side=lambda: 1)
+    assert saved(services) == [(0, 1, Status.COMPLETED), (1, 0, Status.COMPLETED)]
+    (record,) = services.store.find(Search()).frame.to_dict("records")
     assert record["source"] == "vote" and tuple(record["rules"]) == ("strict", "mars(theta=0.2)")
 
 
-def test_the_same_text_asks_no_vote_and_is_counted(workplace: Workplace, rounds: Rounds) -> None:
-    last = frames(workplace, rounds, SAME)[-1]
+def test_the_same_text_asks_no_vote_and_is_counted(services: Services, rounds: Rounds) -> None:
+    last = frames(services, rounds, SAME)[-1]
     assert last.round == "" and last.view is not None and last.view.state == "revealed"
     assert last.view.comparison and last.strip.state == "done"
     words = plain(last.strip.parts)
     assert words.startswith("Nothing to vote on.") and words.endswith("the same, token for token.")
-    (pair,) = results(workplace.store).pairs
+    (pair,) = results(services.store).pairs
     assert (pair.first, pair.second, pair.votes, pair.same_text) == ("none", "strict", 0, 1)
     assert math.isnan(pair.win_rate) and all(map(math.isnan, pair.interval))
 
 
-def test_stop_keeps_the_run_and_asks_no_vote(workplace: Workplace, rounds: Rounds) -> None:
+def test_stop_keeps_the_run_and_asks_no_vote(services: Services, rounds: Rounds) -> None:
     shown = []
-    for frame in write_answers(workplace, rounds, replace(FORM, max_new_tokens=1500), "visitor"):
+    for frame in write_answers(services, rounds, replace(FORM, max_new_tokens=1500), "visitor"):
         shown.append(frame)
         if frame.strip.progress or "left" in plain(frame.strip.parts):
-            workplace.stops.request("visitor")
+            services.stops.request("visitor")
     assert shown[-1].strip.state == "cancelled" and shown[-1].round == ""
     assert shown[-1].view is not None and not shown[-1].view.answers
-    assert saved(workplace) == [(1, 0, Status.CANCELLED)]
-    assert results(workplace.store).pairs == ()
+    assert saved(services) == [(1, 0, Status.CANCELLED)]
+    assert results(services.store).pairs == ()
 
 
-def test_a_closed_tab_keeps_the_run_and_asks_no_vote(workplace: Workplace, rounds: Rounds) -> None:
-    shown = write_answers(workplace, rounds, replace(FORM, max_new_tokens=1500), "visitor")
+def test_a_closed_tab_keeps_the_run_and_asks_no_vote(services: Services, rounds: Rounds) -> None:
+    shown = write_answers(services, rounds, replace(FORM, max_new_tokens=1500), "visitor")
     next(frame for frame in shown if "left" in plain(frame.strip.parts))
     shown.close()  # type: ignore[attr-defined]
-    assert saved(workplace) == [(1, 0, Status.CANCELLED)] and workplace.store.votes() == ()
+    assert saved(services) == [(1, 0, Status.CANCELLED)] and services.store.votes() == ()
 
 
 def test_a_failed_run_is_kept_and_asks_no_vote(
-    workplace: Workplace, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+    services: Services, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mars_core.text.assembly import Assembler
 
@@ -223,20 +223,20 @@ def test_a_failed_run_is_kept_and_asks_no_vote(
         return real(self, raw, elapsed)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Assembler, "step", broken)
-    last = frames(workplace, rounds)[-1]
+    last = frames(services, rounds)[-1]
     assert last.strip.state == "failed" and "The device is gone." in plain(last.strip.parts)
     assert last.round == "" and last.view is not None and not last.view.answers
-    assert saved(workplace)[0][2] is Status.FAILED
+    assert saved(services)[0][2] is Status.FAILED
 
 
 def test_runs_that_cannot_be_saved_get_no_vote(
-    workplace: Workplace, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+    services: Services, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object, **__: object) -> str:
         raise StorageError("The disk is full.")
 
     monkeypatch.setattr(RunStore, "save_run", broken)
-    last = frames(workplace, rounds)[-1]
+    last = frames(services, rounds)[-1]
     assert last.round == "" and last.strip.state == "failed" and "The disk is full." in plain(last.strip.parts)
 
 
@@ -253,11 +253,11 @@ def test_runs_that_cannot_be_saved_get_no_vote(
     ],
 )
 def test_a_bad_value_gets_one_sentence_and_saves_nothing(
-    workplace: Workplace, rounds: Rounds, change: dict[str, object], words: str
+    services: Services, rounds: Rounds, change: dict[str, object], words: str
 ) -> None:
-    last = frames(workplace, rounds, replace(FORM, **change))[-1]  # type: ignore[arg-type]
+    last = frames(services, rounds, replace(FORM, **change))[-1]  # type: ignore[arg-type]
     assert last.strip.state == "failed" and words in plain(last.strip.parts) and last.round == ""
-    assert workplace.store.count() == 0
+    assert services.store.count() == 0
 
 
 def test_waiting_rounds_are_bounded_and_the_oldest_go(rounds: Rounds) -> None:
@@ -323,11 +323,11 @@ def test_rules_of_the_store_are_named_as_lanes_are(rule: str, tmp_path: Path) ->
     assert rule_words(label) == lane_label(trace.config)
 
 
-def test_the_csv_holds_what_the_table_shows(workplace: Workplace, rounds: Rounds) -> None:
+def test_the_csv_holds_what_the_table_shows(services: Services, rounds: Rounds) -> None:
     for choice in (Choice.LEFT, Choice.RIGHT, Choice.RIGHT):
-        cast_vote(workplace, rounds, waiting_round(workplace, rounds), choice)
-    frames(workplace, rounds, SAME)
-    client = TestClient(Starlette(routes=vote_routes(workplace)))
+        cast_vote(services, rounds, waiting_round(services, rounds), choice)
+    frames(services, rounds, SAME)
+    client = TestClient(Starlette(routes=vote_routes(services)))
     answer = client.get("/votes/vote_results.csv")
     assert answer.status_code == 200 and "vote_results.csv" in answer.headers["content-disposition"]
     rows = list(csv.DictReader(io.StringIO(answer.text)))
@@ -336,20 +336,20 @@ def test_the_csv_holds_what_the_table_shows(workplace: Workplace, rounds: Rounds
     assert float(rows[0]["second_win_rate"]) == 2 / 3
     assert (float(rows[0]["wilson95_low"]), float(rows[0]["wilson95_high"])) == wilson(2, 3)
     assert rows[1]["same_text"] == "1" and rows[1]["second_win_rate"] == ""
-    shown = tally_now(workplace.store)
+    shown = tally_now(services.store)
     assert '"66.7 %"' in shown and "of 3 decided" in shown and '"All votes"' in shown
 
 
-def test_a_deleted_round_counts_no_more(workplace: Workplace, rounds: Rounds) -> None:
-    name = waiting_round(workplace, rounds)
-    cast = cast_vote(workplace, rounds, name, Choice.LEFT)
-    assert cast is not None and len(results(workplace.store).pairs) == 1
-    workplace.store.delete(cast.round.comparison)
-    assert results(workplace.store).pairs == () and NONE_YET in tally_now(workplace.store)
+def test_a_deleted_round_counts_no_more(services: Services, rounds: Rounds) -> None:
+    name = waiting_round(services, rounds)
+    cast = cast_vote(services, rounds, name, Choice.LEFT)
+    assert cast is not None and len(results(services.store).pairs) == 1
+    services.store.delete(cast.round.comparison)
+    assert results(services.store).pairs == () and NONE_YET in tally_now(services.store)
 
 
 def test_comments_and_prompts_of_votes_are_data() -> None:
-    from ui.vote_results import Results
+    from ui.tabs.votes.results import Results
 
     hostile = replace(vote("strict", "mars", Choice.TIE), prompt="</script>\u202e", comment="<b>\ud800")
     value = tally_json(Results(tally([hostile], []), (hostile,)))

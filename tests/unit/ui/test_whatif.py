@@ -25,7 +25,7 @@ from mars_core.types import (
 from tests.eagle_heads import random_head, tiny_config
 from tests.live_pairs import random_pair
 from tests.traces import make_trace, make_tree_trace
-from ui.whatif import Judged, codes, counts, judged, samples_drafts
+from ui.result.whatif import Judged, codes, counts, judged, samples_drafts
 
 
 @pytest.fixture(scope="module")

@@ -20,14 +20,14 @@ from mars_core.types import Sampling, Status, StopReason, Trace
 from storage import RunStore
 from tests.pairs import tiny_pair
 from tests.zero import ForkingGpu
-from ui.form import Form, LaneForm
-from ui.frames import Frame
-from ui.handlers import continue_run, run_comparison
-from ui.sentence import plain
-from ui.sweep_form import SweepForm
-from ui.sweep_handlers import run as run_sweep
-from ui.vote_round import Rounds, write_answers
-from ui.workplace import Workplace
+from ui.jobs.frames import Frame
+from ui.result.sentence import plain
+from ui.services import Services
+from ui.settings.form import Form, LaneForm
+from ui.tabs.compare.handlers import continue_run, run_comparison
+from ui.tabs.sweep.form import SweepForm
+from ui.tabs.sweep.handlers import run as run_sweep
+from ui.tabs.votes.round import Rounds, write_answers
 
 FORM = Form(
     prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,
@@ -56,13 +56,13 @@ def gpu() -> Iterator[ForkingGpu]:
 
 
 @pytest.fixture
-def local(pool: ModelPool, spec: PairSpec, tmp_path: Path) -> Iterator[Workplace]:
+def local(pool: ModelPool, spec: PairSpec, tmp_path: Path) -> Iterator[Services]:
     with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        yield Workplace(pool, store, (spec,), order=lambda lanes: list(reversed(range(lanes))))
+        yield Services(pool, store, (spec,), order=lambda lanes: list(reversed(range(lanes))))
 
 
 @pytest.fixture
-def place(local: Workplace, gpu: ForkingGpu) -> Workplace:
+def place(local: Services, gpu: ForkingGpu) -> Services:
     return replace(local, accelerator=ZeroGpu(local.pool, local.catalog, gpu))
 
 
@@ -71,13 +71,13 @@ def said(frame: Frame) -> tuple[str, str]:
     return frame.strip.state, plain(frame.strip.parts)
 
 
-def traces(place: Workplace) -> list[Trace]:
+def traces(place: Services) -> list[Trace]:
     """Of the latest comparison, by lane."""
     stored = place.store.load(str(place.store.comparisons(limit=1)["id"].iloc[0]))
     return [run.trace for run in sorted(stored.runs, key=lambda run: run.lane)]
 
 
-def written(place: Workplace, form: Form = FORM) -> list[tuple[str, tuple[int, ...], dict[str, str]]]:
+def written(place: Services, form: Form = FORM) -> list[tuple[str, tuple[int, ...], dict[str, str]]]:
     frames = list(run_comparison(place, form, "visitor"))
     assert said(frames[-1])[0] == "done", said(frames[-1])
     return [(trace.text, trace.token_ids, dict(trace.config.environment)) for trace in traces(place)]
@@ -89,21 +89,21 @@ def running(frames: Iterator[Frame], column: int) -> None:
 
 
 def test_a_whole_comparison_is_one_call_and_writes_what_a_thread_writes(
-    local: Workplace, place: Workplace, gpu: ForkingGpu
+    local: Services, place: Services, gpu: ForkingGpu
 ) -> None:
     assert written(place) == written(local)
     assert written(place, replace(FORM, seed=4)) == written(local, replace(FORM, seed=4))
     assert len(gpu.durations) == 2 and len(set(gpu.pids)) == 1  # the process is kept for the next call
 
 
-def test_spaces_itself_changes_nothing_off_a_space(local: Workplace) -> None:
+def test_spaces_itself_changes_nothing_off_a_space(local: Services) -> None:
     import spaces
 
     off = replace(local, accelerator=ZeroGpu(local.pool, local.catalog, spaces.GPU))
     assert written(off) == written(local)
 
 
-def test_only_a_job_and_a_path_cross(place: Workplace, gpu: ForkingGpu) -> None:
+def test_only_a_job_and_a_path_cross(place: Services, gpu: ForkingGpu) -> None:
     written(place)
     (crossed,) = gpu.crossed
     modules = set()
@@ -119,9 +119,9 @@ def test_only_a_job_and_a_path_cross(place: Workplace, gpu: ForkingGpu) -> None:
 
 
 def test_a_process_that_is_killed_fails_its_run_which_is_kept_and_the_next_one_works(
-    place: Workplace, gpu: ForkingGpu, monkeypatch: pytest.MonkeyPatch
+    place: Services, gpu: ForkingGpu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ui.runs.INTERVAL_S", 0.0)
+    monkeypatch.setattr("ui.jobs.runs.INTERVAL_S", 0.0)
     frames = run_comparison(place, LONG, "visitor")
     running(frames, 1)
     next(frames)
@@ -131,11 +131,11 @@ def test_a_process_that_is_killed_fails_its_run_which_is_kept_and_the_next_one_w
     (trace,) = traces(place)
     assert (trace.status, trace.stop_reason) == (Status.FAILED, StopReason.ERROR) and len(trace.steps) >= 2
     assert trace.text and "aborted" in trace.error and place.line.running == 0
-    monkeypatch.setattr("ui.runs.INTERVAL_S", 0.125)
+    monkeypatch.setattr("ui.jobs.runs.INTERVAL_S", 0.125)
     assert written(place) and len(set(gpu.pids)) == 2
 
 
-def test_a_call_that_is_refused_says_why_and_keeps_nothing_running(local: Workplace) -> None:
+def test_a_call_that_is_refused_says_why_and_keeps_nothing_running(local: Services) -> None:
     class Refused(Exception):
         message = 'You have exceeded your quota. <a href="https://x">Subscribe</a>\nmore'
 
@@ -152,7 +152,7 @@ def test_a_call_that_is_refused_says_why_and_keeps_nothing_running(local: Workpl
     assert written(local)
 
 
-def test_stop_is_heard_in_the_other_process(place: Workplace) -> None:
+def test_stop_is_heard_in_the_other_process(place: Services) -> None:
     frames = run_comparison(place, LONG, "visitor")
     running(frames, 1)
     place.stops.request("visitor")
@@ -164,7 +164,7 @@ def test_stop_is_heard_in_the_other_process(place: Workplace) -> None:
     assert written(place)
 
 
-def test_a_closed_tab_frees_the_slot_and_the_process(place: Workplace, gpu: ForkingGpu) -> None:
+def test_a_closed_tab_frees_the_slot_and_the_process(place: Services, gpu: ForkingGpu) -> None:
     frames = run_comparison(place, LONG, "visitor")
     running(frames, 1)
     started = time.monotonic()
@@ -174,7 +174,7 @@ def test_a_closed_tab_frees_the_slot_and_the_process(place: Workplace, gpu: Fork
     assert written(place) and len(set(gpu.pids)) == 1
 
 
-def test_continuing_voting_and_sweeping_are_calls_too(place: Workplace, gpu: ForkingGpu) -> None:
+def test_continuing_voting_and_sweeping_are_calls_too(place: Services, gpu: ForkingGpu) -> None:
     (shown,) = [frame.shown for frame in run_comparison(place, FORM, "visitor") if frame.shown]
     ended = list(continue_run(place, shown, 0, 3, 7, "visitor"))[-1]
     assert said(ended)[0] == "done" and len(gpu.durations) == 2
@@ -188,7 +188,7 @@ def test_continuing_voting_and_sweeping_are_calls_too(place: Workplace, gpu: For
     assert len(gpu.durations) == 3 + 4  # one a pair of runs
 
 
-def test_the_time_asked_for_follows_from_the_job_and_the_pace(place: Workplace, gpu: ForkingGpu) -> None:
+def test_the_time_asked_for_follows_from_the_job_and_the_pace(place: Services, gpu: ForkingGpu) -> None:
     zero = place.accelerator
     assert isinstance(zero, ZeroGpu)
     written(place)
@@ -203,14 +203,14 @@ def test_the_time_asked_for_follows_from_the_job_and_the_pace(place: Workplace, 
     )  # two small models are faster than a guess
 
 
-def test_the_job_ends_before_the_time_that_was_asked_for(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_job_ends_before_the_time_that_was_asked_for(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ZeroGpu, "granted", lambda _, job: replace(job, seconds=0.3))
     state, words = said(list(run_comparison(place, LONG, "visitor"))[-1])
     assert state == "cancelled" and words.startswith("The time for one request is up.")
     assert [trace.stop_reason for trace in traces(place)] == [StopReason.DEADLINE]
 
 
-def test_a_pair_that_was_not_placed_is_refused(place: Workplace, spec: PairSpec) -> None:
+def test_a_pair_that_was_not_placed_is_refused(place: Services, spec: PairSpec) -> None:
     other = replace(spec, title="Another pair")
     with pytest.raises(AcceleratorError, match="'Another pair' was not placed"):
         next(place.accelerator.run(Job(other, (), ()), place.stops.of("visitor")))
@@ -218,16 +218,16 @@ def test_a_pair_that_was_not_placed_is_refused(place: Workplace, spec: PairSpec)
     assert state == "failed" and "of its list only" in words
 
 
-def test_events_are_small(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_are_small(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     """A step of a chain of four is a few kilobytes, of which eight times a second go through a pipe."""
-    monkeypatch.setattr("ui.runs.INTERVAL_S", 0.0)
+    monkeypatch.setattr("ui.jobs.runs.INTERVAL_S", 0.0)
     written(place)
     for trace in traces(place):
         assert len(pickle.dumps(trace.steps)) / len(trace.steps) < 20_000
         json.dumps(trace.text)
 
 
-def test_a_closed_job_ends_before_the_next_step_and_not_at_the_next_event(place: Workplace, gpu: ForkingGpu) -> None:
+def test_a_closed_job_ends_before_the_next_step_and_not_at_the_next_event(place: Services, gpu: ForkingGpu) -> None:
     written(place)
     config = replace(traces(place)[0].config, max_new_tokens=3900, sampling=Sampling(0.0))
     events = place.accelerator.run(Job(place.catalog[0], (config,), (0,), interval_s=3600.0), place.stops.of("visitor"))

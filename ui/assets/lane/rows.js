@@ -55,7 +55,7 @@ function valueOf(rows, [first, after], quantity, granularity) {
   return quantity.most === "smallest" ? Math.min(...values) : Math.max(...values);
 }
 
-// What MARS at θ would do with each draft judged at a row. Codes as ui/whatif.py writes them: 2 kept at low margin, 1 elsewhere.
+// What MARS at θ would do with each draft judged at a row. Codes as ui/result/whatif.py writes them: 2 kept at low margin, 1 elsewhere.
 const wouldKeep = (row, codes, theta) => [...codes].map((code) => (code & (fieldOf(row, "r") > theta ? 2 : 1)) > 0);
 
 function countKept(rows, judged, theta) {

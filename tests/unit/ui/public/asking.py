@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from ui.visitors import COOKIE
+from ui.public.visitors import COOKIE
 
 Asked = tuple[int, Sequence[Any], Any]  # event, values of its inputs, what its component reports
 

@@ -18,7 +18,7 @@ from storage import Choice, RunStore, Source
 from tests.traces import make_trace
 from tests.unit.evaluation.report.studies import stored_study
 from tests.unit.ui.public.asking import Stranger
-from ui.visitors import browser_owner
+from ui.public.visitors import browser_owner
 
 ROOT = Path(__file__).parents[4]
 MARK = "SecretOfA"

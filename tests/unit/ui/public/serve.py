@@ -14,14 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import ui.api
-import ui.vote_tally
+import ui.api.endpoints
+import ui.tabs.votes.tally
 from mars_core.models import ModelPool
 from storage import RunStore
 from tests.pairs import tiny_pair
 from ui.app import build_app, launch_options
-from ui.limits import PUBLIC_LIMITS
-from ui.workplace import Workplace
+from ui.public.limits import PUBLIC_LIMITS
+from ui.services import Services
 
 LIMITS = replace(PUBLIC_LIMITS, new_tokens=16, sweep_runs=4, runs_an_hour=None)
 
@@ -38,7 +38,7 @@ def paths(routes: Iterable[Any]) -> Iterator[str]:
 
 def break_on_demand(folder: Path) -> None:
     """Two functions of the page raise while the file ``broken`` is there."""
-    for module, name in ((ui.api, "rule_documents"), (ui.vote_tally, "results")):
+    for module, name in ((ui.api.endpoints, "rule_documents"), (ui.tabs.votes.tally, "results")):
         real = getattr(module, name)
 
         def broken(*given: Any, real: Any = real) -> Any:
@@ -58,7 +58,7 @@ def main(folder: Path, port: int) -> None:
     break_on_demand(folder)
     with RunStore(f"sqlite:///{folder / 'runs.db'}") as store:
         pool = ModelPool(device="cpu", dtype="float32")
-        place = Workplace(pool, store, (tiny_pair(folder),), public=True, limits=LIMITS, retention_days=30)
+        place = Services(pool, store, (tiny_pair(folder),), public=True, limits=LIMITS, retention_days=30)
         page = build_app(place).queue(default_concurrency_limit=8, api_open=False)
         options = launch_options(place)
         app, _, _ = page.launch(

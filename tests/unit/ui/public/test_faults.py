@@ -21,8 +21,8 @@ from starlette.testclient import TestClient
 
 from tests.unit.ui.public.asking import Stranger, defaults
 from tests.unit.ui.public.conftest import Served
-from ui.fault_pages import Faults
-from ui.told import told
+from ui.kit.fault_pages import Faults
+from ui.kit.told import told
 
 ID = re.compile("under the id ([0-9a-f]{8})")
 TRACES = ("Traceback", 'File "', "/site-packages/", "/ui/", "RuntimeError")

@@ -16,10 +16,10 @@ from mars_core.types import Status
 from storage import RunStore, Shared
 from tests.unit.ui.public.asking import Asked, Stranger, defaults
 from tests.unit.ui.public.conftest import MARK, A, B, Kept, Served
-from ui.downloads import ALL_FILES
-from ui.quality_download import WRITERS as STUDY_FILES
-from ui.sweep_download import WRITERS as SWEEP_FILES
-from ui.visitors import HEADER, browser_owner
+from ui.public.visitors import HEADER, browser_owner
+from ui.report.downloads import ALL_FILES
+from ui.tabs.quality.download import WRITERS as STUDY_FILES
+from ui.tabs.sweep.download import WRITERS as SWEEP_FILES
 
 # Every event by the name of its function. A new one is tried below by itself; that it was thought of, only a person can say here.
 EVENTS = frozenset((

@@ -1,0 +1,199 @@
+"""What a program gets: runs, rules, pairs and tokens as JSON, every number by its name in the exports. No gradio.
+
+JSON has no nan and no infinity: what is not known is null, infinity is the text "inf".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from enum import Enum
+from typing import Any
+
+from mars_core.models import ModelPool, PairSpec
+from mars_core.rules import RULES, Rule, Siblings
+from mars_core.telemetry import first_divergence
+from mars_core.types import Divergence, Given, Outcome, RunConfig, Status, Token, Trace
+from storage import StoredComparison, StoredRun
+from ui.kit.format import over
+from ui.kit.labels import exact_text, lane_label, rule_title
+from ui.settings.drafter_fields import offered, tree_shape
+
+Document = dict[str, Any]
+_PATH = {"path": "steps_computed_with"}  # gradio_client takes an object with a "path" for a file, and would fetch it
+BEFORE = 80  # characters of text that are shown before a first divergence
+
+
+def finite(value: Any) -> Any:
+    """The value as JSON can hold it."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {str(key): finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else "inf" if value > 0 else "-inf"
+    return value
+
+
+def comparison_document(stored: StoredComparison) -> Document:
+    """A saved comparison without its tokens; every run against the leftmost."""
+    runs = [_run(run, stored.runs[0].trace) for run in stored.runs]
+    states = {run["status"] for run in runs}
+    ended = [state.value for state in (Status.FAILED, Status.CANCELLED, Status.COMPLETED) if state.value in states]
+    head = {
+        "id": stored.id,
+        "state": ended[0] if ended else Status.CANCELLED.value,
+        "created_at": stored.created_at.isoformat(),
+        "prompt": stored.prompt.text,
+        "system": stored.prompt.system,
+        "chat": stored.prompt.chat,
+        "stop": stored.prompt.stop,
+        "runs": runs,
+    }
+    document: Document = finite(head)
+    return document
+
+
+def _run(run: StoredRun, baseline: Trace) -> Document:
+    trace = run.trace
+    parted = _parting(baseline, trace)
+    return {
+        "lane": run.lane,
+        "order": run.order,
+        "label": lane_label(trace.config),
+        **_settings(trace.config),
+        "status": trace.status.value,
+        "stop_reason": trace.stop_reason,
+        "error": trace.error,
+        "text": trace.text,
+        "token_ids": trace.token_ids,
+        **asdict(trace.summary),
+        "speed_ratio": over(trace.summary.tokens_per_s, baseline.summary.tokens_per_s),
+        "same_text": None if parted is NOT_COMPARED else parted is None,
+        "divergence": _place(parted),
+    }
+
+
+NOT_COMPARED = "not compared"  # a run that did not end has no first divergence
+
+
+def _parting(baseline: Trace, trace: Trace) -> Divergence | str | None:
+    both = baseline.status is trace.status is Status.COMPLETED
+    return first_divergence(baseline, trace) if both else NOT_COMPARED
+
+
+def _place(parted: Divergence | str | None) -> Document | None:
+    return asdict(parted) if isinstance(parted, Divergence) else None
+
+
+def _settings(config: RunConfig) -> Document:
+    drafter, models = config.drafter, {"target": config.target, "draft": config.drafter.model}
+    return {
+        "rule": config.rule.name,
+        "parameters": dict(config.rule.parameters),
+        **{name: asdict(ref) if ref else None for name, ref in models.items()},
+        "drafter": drafter.kind,
+        "k": drafter.k,
+        "draft_mode": drafter.mode,
+        "tree": asdict(drafter.tree) if drafter.tree else None,
+        **asdict(config.sampling),
+        "max_new_tokens": config.max_new_tokens,
+        "seed": config.seed,
+        "thinking": config.prompt.thinking,
+        "exact": exact_text(config),
+        "prefix": config.prefix,
+        "environment": {_PATH.get(name, name): value for name, value in config.environment.items()},
+    }
+
+
+def divergence_documents(stored: StoredComparison, baseline: int) -> list[Document]:
+    """Where every other run leaves the one in lane ``baseline``, with both tokens. Raises ValueError."""
+    base = trace_of(stored, baseline)
+    return [finite(_against(base, run)) for run in stored.runs if run.lane != baseline]
+
+
+def _against(base: Trace, run: StoredRun) -> Document:
+    parted = _parting(base, run.trace)
+    document: Document = {"lane": run.lane, "label": lane_label(run.trace.config)}
+    document["same_text"] = None if parted is NOT_COMPARED else parted is None
+    document |= {"position": None, "cause": None, "gap": None, "before": "", "baseline_token": None, "token": None}
+    if isinstance(parted, Divergence):
+        ours, theirs = output(run.trace), output(base)
+        at = parted.position
+        end = ours[at - 1].end if at else 0
+        document |= asdict(parted) | {
+            "before": run.trace.text[:end][-BEFORE:],
+            "baseline_token": _token(theirs[at], base.text) if at < len(theirs) else None,
+            "token": _token(ours[at], run.trace.text) if at < len(ours) else None,
+        }
+    return document
+
+
+def output(trace: Trace) -> list[Given | Token]:
+    """What stands at every output position."""
+    return [*trace.given, *trace.tokens]
+
+
+def token_documents(stored: StoredComparison, lane: int) -> list[Document]:
+    """Every token of a run, given ones first, refused ones before the one that replaced them. Raises ValueError."""
+    trace = trace_of(stored, lane)
+    tokens = [token for step in trace.steps for token in step.tokens]
+    return [finite({"position": at, **_token(given, trace.text)}) for at, given in enumerate(trace.given)] + [
+        finite(_token(token, trace.text)) for token in tokens
+    ]
+
+
+def _token(token: Given | Token, text: str) -> Document:
+    shown = {"text": text[token.start : token.end]}
+    if isinstance(token, Given):
+        return {"outcome": "given", **token._asdict(), **shown}
+    if token.outcome is Outcome.REJECTED:
+        shown = {"text": ""}
+    return asdict(token) | shown | {"top": [alternative._asdict() for alternative in token.top]}
+
+
+def trace_of(stored: StoredComparison, lane: int) -> Trace:
+    """The run of that lane. Raises ValueError."""
+    for run in stored.runs:
+        if run.lane == lane:
+            return run.trace
+    lanes = ", ".join(str(run.lane) for run in stored.runs) or "none"
+    raise ValueError(f"The comparison has no run in lane {lane}; its lanes: {lanes}.")
+
+
+def rule_documents() -> list[Document]:
+    return [finite(_rule(rule)) for rule in RULES.values()]
+
+
+def _rule(rule: Rule) -> Document:
+    return {
+        "name": rule.name,
+        "title": rule_title(rule.name),
+        "summary": rule.summary,
+        "formula": rule.formula,
+        "source": rule.source,
+        "parameters": [asdict(parameter) for parameter in rule.parameters],
+        "draft_modes": rule.modes,
+        "trees": bool(rule.modes) and rule.siblings is not Siblings.REFUSED,
+        "needs_draft_probabilities": rule.needs_law,
+    }
+
+
+def pair_documents(catalog: Sequence[PairSpec], pool: ModelPool, *, public: bool = False) -> list[Document]:
+    """Every pair that is offered, and whether it fits here; in public without the machine's memory and device."""
+    return [finite(_pair(spec, pool, public)) for spec in catalog]
+
+
+def _pair(spec: PairSpec, pool: ModelPool, public: bool) -> Document:
+    fit = pool.fits(spec)
+    return {
+        **asdict(spec),
+        "drafters": offered(spec),
+        "tree": asdict(tree_shape(spec)),
+        "loaded": spec in pool.loaded(),
+        "fits": fit.fits,
+        **({} if public else asdict(fit)),
+    }

@@ -1,0 +1,182 @@
+"""What the address of the page says: tab, open comparison, compared runs, search. A view is shared by sharing its address.
+
+The browser's half is assets/address.js: it reports what the address says when the page opens or the visitor goes back, and writes into
+it what the page shows. Everything in an address is hostile: what cannot be a value is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any
+from urllib.parse import urlencode
+
+import gradio as gr
+
+from mars_core.types import Status
+from storage import Source
+from ui.kit.event_data import said_of
+from ui.result.token_view import asset, to_json
+
+TABS = ("compare", "sweep", "quality", "history", "votes", "about")  # the first is what an address without a tab shows
+SORTS = ("latest", "oldest", "speed", "tau", "tokens", "name")  # the first is the default
+EVERYTHING = "all"  # source: sweeps and studies too
+SOURCES = (*(source.value for source in Source), EVERYTHING)
+LONGEST = 200  # characters of a search field
+MOST_NAMED = 50  # runs that an address may name
+ID = re.compile("[0-9a-f]{32}")
+TOKEN = re.compile("[A-Za-z0-9_-]{32,128}")
+_SEARCH = ("text", "rule", "target", "status", "source", "tag", "since", "until")
+_HISTORY = ("comparison", "runs", *_SEARCH, "sort", "page", "share")
+NAMES = ("tab", "sweep", "study", *_HISTORY)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A view of the page. ``since`` and ``until`` are ISO dates in the visitor's zone; ``page`` counts from 1.
+
+    ``share``: the token of a link, through which what is named here is read. ``zone``: minutes by which the visitor's clock is behind
+    UTC, as a browser gives them; never part of the address.
+    """
+
+    tab: str = ""
+    sweep: str = ""
+    study: str = ""
+    comparison: str = ""
+    runs: tuple[str, ...] = ()
+    text: str = ""
+    rule: str = ""
+    target: str = ""
+    status: str = ""
+    source: str = ""
+    tag: str = ""
+    since: str = ""
+    until: str = ""
+    sort: str = ""
+    page: int = 1
+    share: str = ""
+    zone: int = 0
+
+    @property
+    def searching(self) -> bool:
+        """Whether a search limits the list."""
+        return any(getattr(self, name) for name in _SEARCH)
+
+
+def read_address(said: Mapping[str, object]) -> Address:
+    """The address from strings, whatever they are."""
+    words = {name: str(said.get(name) or "").strip()[:LONGEST] for name in NAMES if name != "runs"}
+    runs = dict.fromkeys(part for part in str(said.get("runs") or "").split(",") if ID.fullmatch(part))
+    return Address(
+        tab=_among(words["tab"], TABS),
+        sweep=_id(words["sweep"]),
+        study=_id(words["study"]),
+        comparison=_id(words["comparison"]),
+        runs=tuple(runs)[:MOST_NAMED],
+        text=words["text"],
+        rule=words["rule"],
+        target=words["target"],
+        status=_among(words["status"], tuple(status.value for status in Status)),
+        source=_among(words["source"], SOURCES),
+        tag=words["tag"],
+        since=_date(words["since"]),
+        until=_date(words["until"]),
+        sort=_among(words["sort"], SORTS[1:]),
+        page=max(1, _whole(words["page"], 1)),
+        share=words["share"] if TOKEN.fullmatch(words["share"]) else "",
+        zone=min(900, max(-900, _whole(str(said.get("zone", 0)), 0))),
+    )
+
+
+def without_search(address: Address) -> Address:
+    """The same view with every field of the search empty."""
+    empty: dict[str, Any] = dict.fromkeys(_SEARCH, "")
+    return replace(address, page=1, **empty)
+
+
+def history_words(address: Address) -> dict[str, str]:
+    """What History says of itself in the address: every one of its names, empty where there is nothing to say."""
+    words = {name: getattr(address, name) for name in _HISTORY if name not in ("runs", "page")}
+    return words | {"runs": ",".join(address.runs), "page": str(address.page) if address.page > 1 else ""}
+
+
+def search_query(address: Address) -> str:
+    """The fields of the search alone, as a query of the downloads; empty where nothing is searched."""
+    words = {name: getattr(address, name) for name in _SEARCH if getattr(address, name)}
+    return _query(words | ({"zone": str(address.zone)} if address.since or address.until else {}))
+
+
+def build_address(address: Address) -> str:
+    """The query of an address that opens this view, ``?tab=history&…``; empty for the page as it comes."""
+    tab = "" if address.tab == TABS[0] else address.tab
+    words = {"tab": tab, "sweep": address.sweep, "study": address.study, **history_words(address)}
+    return _query({name: value for name, value in words.items() if value})
+
+
+def address_component() -> gr.HTML:
+    """The keeper of the address: shows nothing. Its value is a patch of NAMES. Its events carry all of them: ``select`` where another
+    tab may be asked for, ``input`` where History, whose components are there, is asked to show something.
+
+    It stands outside of the tabs, so that it runs from the start.
+    """
+    return gr.HTML(
+        value=address_json({}),
+        html_template="<span hidden></span>",
+        js_on_load=asset("address.js"),
+        apply_default_css=False,
+        elem_id="address",
+        elem_classes=["mars-address"],
+        names=NAMES,
+        first=TABS[0],
+    )
+
+
+def address_json(patch: Mapping[str, str]) -> str:
+    return to_json(dict(patch))
+
+
+def wire_tabs(address: gr.HTML, tabs: gr.Tabs, each: Mapping[str, gr.Tab]) -> None:
+    """The address chooses the tab, and a chosen tab is written into the address. ``each``: the tabs by id."""
+    private: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
+
+    def choose(event: gr.EventData) -> Any:
+        return gr.update(selected=chosen_tab(read_address(said_of(event))))
+
+    address.select(choose, None, tabs, **private)
+    for name, tab in each.items():
+        said = to_json({"detail": {"tab": name}})
+        tab.select(None, js=f"() => {{ document.dispatchEvent(new CustomEvent('mars:address', {said})); }}", **private)
+
+
+def chosen_tab(address: Address) -> str:
+    """The tab that an address opens: what it names belongs to a tab even where the tab itself is not named."""
+    if address.tab:
+        return address.tab
+    if address.sweep or address.study:
+        return "sweep" if address.sweep else "quality"
+    return "history" if address.comparison or address.runs or address.searching else TABS[0]
+
+
+def _query(words: Mapping[str, str]) -> str:
+    return f"?{urlencode(words, safe=',', errors='replace')}" if words else ""
+
+
+def _among(word: str, known: tuple[str, ...]) -> str:
+    return word if word in known else ""
+
+
+def _id(word: str) -> str:
+    return word if ID.fullmatch(word) else ""
+
+
+def _date(word: str) -> str:
+    try:
+        return date.fromisoformat(word).isoformat()
+    except ValueError:
+        return ""
+
+
+def _whole(word: str, default: int) -> int:
+    return int(word) if re.fullmatch(r"-?[0-9]{1,6}", word) else default

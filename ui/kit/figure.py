@@ -1,0 +1,88 @@
+"""A figure on the page: the component that draws it, its value as a string, and the route that serves Plotly from this machine."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import plotly
+from starlette.requests import Request
+from starlette.responses import FileResponse
+from starlette.routing import Route
+
+from storage.export import cell
+from ui.figures.plot import Data, Plot
+from ui.figures.style import THEMED
+from ui.result.token_view import asset, to_json
+
+LIBRARY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+SOURCE = "assets/plotly.min.js"  # relative, so that it is found wherever the page is mounted
+FOREVER = "public, max-age=31536000, immutable"  # the page asks for it by version
+
+
+def plotly_route() -> Route:
+    """``/assets/plotly.min.js``: the library of the installed plotly package, to be kept by the browser."""
+
+    def send(_: Request) -> FileResponse:
+        return FileResponse(LIBRARY, media_type="text/javascript", headers={"Cache-Control": FOREVER})
+
+    return Route(f"/{SOURCE}", send, methods=["GET"])
+
+
+def plotly_script() -> str:
+    """``library()``: the promise of Plotly, for scripts that need it."""
+    return f"const PLOTLY = {to_json(f'{SOURCE}?v={plotly.__version__}')};\n{asset('plotly.js')}"
+
+
+def figure_component(
+    *, scope: str, name: str, label: str, empty: str = "There is nothing to draw.", wide: bool = False
+) -> gr.HTML:
+    """An empty figure; its value is ``figure_json``. ``name`` is unique in its ``scope`` and names downloads; ``label`` says
+    what it shows; ``empty`` is written where there is none; a ``wide`` one scrolls in a narrow window. All are texts of ours.
+
+    They stand in the script itself: one that starts late, in a part of the page that was hidden, has its properties only later.
+    """
+    given = {"scope": scope, "name": name, "label": label, "empty": empty, "themed": dict(THEMED)}
+    return gr.HTML(
+        value=figure_json(None),
+        html_template=asset("figure.html"),
+        js_on_load=f"const GIVEN = {to_json(given)};\n{plotly_script()}\n{asset('figure.js')}",
+        apply_default_css=False,
+        elem_id=f"{scope}-{name}",
+        elem_classes=["mars-figure-block", *(["mars-wide"] if wide else [])],
+    )
+
+
+def figure_json(plot: Plot | None) -> str:
+    """ASCII JSON without ``<``; figures have no value for nan and infinities, their CSV has."""
+    if plot is None:
+        return "null"
+    content = {"figure": plot.figure.to_plotly_json(), "csv": csv_text(plot.data), "title": plot.title}
+    try:
+        return to_json(content)
+    except (TypeError, ValueError):
+        return to_json(_plain(content))
+
+
+def csv_text(data: Data) -> str:
+    """RFC 4180 as the other downloads: cells of ``storage.export``, guarded where a spreadsheet would see a formula."""
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream)
+    writer.writerow(data.heads)
+    writer.writerows([cell(value) for value in row] for row in data.rows)
+    return stream.getvalue()
+
+
+def _plain(value: Any) -> Any:
+    """Without arrays and numbers that JSON has not."""
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value

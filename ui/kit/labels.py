@@ -1,0 +1,127 @@
+"""Names of rules, parameters and states as the page writes them, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mars_core.types import DrafterConfig, RunConfig, StopReason
+from ui.kit.format import displayable
+
+_RULES = {
+    "none": "Target alone",
+    "strict": "Strict",
+    "block": "Block verification",
+    "mars": "MARS",
+    "mars-algorithm1": "MARS, Algorithm 1",
+    "mars-reference": "MARS, reference code",
+    "mars-gap": "MARS, gap",
+    "cascade-token": "Token cascade",
+    "ears": "EARS",
+    "ensemble": "Ensemble",
+    "entropy": "Entropy",
+    "fly": "FLy",
+    "lenience": "Lenience",
+    "threshold": "Threshold",
+    "topk-delta": "Top-k, margin δ",
+    "topk-ratio": "Top-k, ratio ρ",
+    "typical": "Typical acceptance",
+}
+_PARAMETERS = {
+    "theta": "θ",
+    "gap": "g",
+    "epsilon": "ε",
+    "delta": "δ",
+    "ratio": "ρ",
+    "lenience": "ℓ",
+    "tolerance": "τ₀",
+    "alpha": "α",
+    "limit": "t",
+    "weight": "w",
+    "window": "W",
+    "entropy": "h",
+    "n": "N",
+    "single": "θ single",
+    "accumulated": "θ acc",
+}
+_STOPS = {
+    StopReason.EOS: "ended by itself",
+    StopReason.STOP_STRING: "ended at a stop string",
+    StopReason.LENGTH: "reached the token limit",
+    StopReason.CANCELLED: "stopped",
+    StopReason.DEADLINE: "stopped: its time was up",
+    StopReason.ERROR: "failed",
+}
+
+
+def rule_title(name: str) -> str:
+    return _RULES.get(name, name)
+
+
+def parameter_title(name: str) -> str:
+    return _PARAMETERS.get(name, name)
+
+
+def stop_title(reason: StopReason) -> str:
+    return _STOPS[reason]
+
+
+def lane_title(config: RunConfig) -> str:
+    """The rule of a run without its parameters; ``Target alone`` where nothing is drafted."""
+    return rule_title(config.rule.name)
+
+
+def lane_label(config: RunConfig) -> str:
+    """The rule of a run with its parameters: ``MARS θ = 0.9``."""
+    values = ", ".join(f"{parameter_title(name)} = {value:g}" for name, value in config.rule.parameters.items())
+    return f"{rule_title(config.rule.name)} {values}".strip()
+
+
+def lane_labels(configs: Sequence[RunConfig]) -> tuple[str, ...]:
+    """The rules of the runs of one comparison with what else sets them apart: drafts of their own, a given beginning."""
+    drafts = {config.drafter for config in configs if config.drafter.kind != "none"}
+    return tuple(_full_label(config, drafts=len(drafts) > 1) for config in configs)
+
+
+def _full_label(config: RunConfig, *, drafts: bool = True) -> str:
+    own = _draft(config.drafter) if drafts else []
+    given = [f"continued at {len(config.prefix)}"] if config.prefix else []
+    return ", ".join([lane_label(config), *own, *given])
+
+
+def run_names(configs: Sequence[RunConfig]) -> tuple[str, ...]:
+    """Names that tell runs apart, as short as that allows; ``configs`` by lane."""
+    for names in (tuple(map(lane_title, configs)), tuple(map(lane_label, configs)), lane_labels(configs)):
+        if len(set(names)) == len(names):
+            return names
+    sides = ("left", "right") if len(configs) == 2 else tuple(f"lane {lane + 1}" for lane in range(len(configs)))
+    labels = lane_labels(configs)
+    return tuple(
+        f"{label} ({side})" if labels.count(label) > 1 else label for label, side in zip(labels, sides, strict=True)
+    )
+
+
+def settings_line(config: RunConfig) -> str:
+    """What the runs of a comparison share, in one line."""
+    sampling, drafter = config.sampling, config.drafter
+    facts = [f"temperature {sampling.temperature:g}", f"seed {config.seed}", f"at most {config.max_new_tokens} tokens"]
+    facts += [f"top-k {sampling.top_k}"] if sampling.top_k else []
+    facts += [f"top-p {sampling.top_p:g}"] if sampling.top_p < 1 else []
+    names = [ref.name for ref in (drafter.model, config.target) if ref]
+    return displayable(" · ".join([*facts, *_draft(drafter), " → ".join(names), *_machine(config)]))
+
+
+def exact_text(config: RunConfig) -> str:
+    """The one shape of a run's passes; ``no`` where they differed."""
+    return f"{config.passes.rows} rows × {config.passes.width} positions" if config.passes else "no"
+
+
+def _draft(drafter: DrafterConfig) -> list[str]:
+    tree = drafter.tree
+    shape = f"tree of {tree.tokens}, depth {tree.depth}, top-k {tree.top_k}" if tree else f"K {drafter.k}"
+    kinds = {"model": f"{drafter.mode.value} drafts", "eagle3": "EAGLE-3 drafts", "ngram": "n-gram drafts"}
+    return [shape, kinds[drafter.kind]] if drafter.kind in kinds else []
+
+
+def _machine(config: RunConfig) -> list[str]:
+    exact = ["exact"] if config.passes else []
+    return [config.environment[name] for name in ("device", "dtype") if name in config.environment] + exact

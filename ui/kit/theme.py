@@ -1,0 +1,154 @@
+"""The look of the page as a Gradio theme: calm neutral ground, ink as the one accent, colour left to the data. Light and dark.
+
+Fonts come with Gradio or with the system; nothing is fetched from anywhere else.
+"""
+
+from __future__ import annotations
+
+import gradio as gr
+from gradio.themes.utils import colors, fonts, sizes
+
+from evaluation.report.form.html import sheet
+from ui.kit.palette import css_variables
+from ui.result.token_view import asset
+
+SLATE = colors.Color(
+    name="mars-slate",
+    c50="#FAFAFB", c100="#F3F4F6", c200="#E5E7EB", c300="#D3D6DC", c400="#9CA1AB",
+    c500="#6B717C", c600="#4E545F", c700="#373C46", c800="#23272F", c900="#191C22", c950="#111318",
+)  # fmt: skip
+SHEETS = (
+    "page", "lanes", "tokens", "reader", "details", "figures", "history", "sweep", "quality", "votes", "mine", "about", "narrow",
+)  # in this order; ui/assets/styles  # fmt: skip
+SYSTEM = ("ui-sans-serif", "system-ui", "sans-serif")
+SYSTEM_MONO = ("ui-monospace", "Consolas", "monospace")
+
+
+def page_theme() -> gr.themes.Base:
+    """The theme; the same object for every launch."""
+    theme = gr.themes.Base(
+        primary_hue=SLATE,
+        secondary_hue=SLATE,
+        neutral_hue=SLATE,
+        radius_size=sizes.radius_md,
+        spacing_size=sizes.spacing_md,
+        text_size=sizes.text_md,
+        font=(fonts.LocalFont("IBM Plex Sans", weights=(400, 700)), *SYSTEM),
+        font_mono=(fonts.LocalFont("IBM Plex Mono", weights=(400, 700)), *SYSTEM_MONO),
+    )
+    return theme.set(**_VARIABLES)
+
+
+def page_css() -> str:
+    """The palette as variables, the look of reports, then the style sheets."""
+    own = [asset(f"styles/{name}.css") for name in SHEETS]
+    return css_variables() + "\n".join([sheet("report.css"), *own])
+
+
+_VARIABLES = {
+    "body_background_fill": "#F6F6F4",
+    "body_background_fill_dark": "#101216",
+    "body_text_color": "#1B1E24",
+    "body_text_color_dark": "#E6E8EC",
+    "body_text_color_subdued": "#5A606B",
+    "body_text_color_subdued_dark": "#A3A9B4",
+    "background_fill_primary": "#FFFFFF",
+    "background_fill_primary_dark": "#181B20",
+    "background_fill_secondary": "#FAFAF9",
+    "background_fill_secondary_dark": "#14161B",
+    "border_color_primary": "#E3E3DF",
+    "border_color_primary_dark": "#2A2E36",
+    "border_color_accent": "#B9BCC3",
+    "border_color_accent_dark": "#4A505B",
+    "color_accent": "#1B1E24",
+    "color_accent_soft": "#EFEFEC",
+    "color_accent_soft_dark": "#23272F",
+    "link_text_color": "#1B4F8A",
+    "link_text_color_dark": "#8EC1F5",
+    "link_text_color_hover": "#123A68",
+    "link_text_color_hover_dark": "#B6D7FA",
+    "link_text_color_active": "#1B4F8A",
+    "link_text_color_active_dark": "#8EC1F5",
+    "link_text_color_visited": "#1B4F8A",
+    "link_text_color_visited_dark": "#8EC1F5",
+    "block_background_fill": "transparent",
+    "block_background_fill_dark": "transparent",
+    "block_border_width": "0px",
+    "block_shadow": "none",
+    "block_padding": "0px",
+    "block_label_background_fill": "transparent",
+    "block_label_background_fill_dark": "transparent",
+    "block_label_text_color": "*body_text_color_subdued",
+    "block_label_text_color_dark": "*body_text_color_subdued",
+    "block_title_text_color": "#454B55",
+    "block_title_text_color_dark": "#B4BAC4",
+    "block_title_text_size": "13px",
+    "block_title_text_weight": "600",
+    "block_info_text_color": "#5A606B",
+    "block_info_text_color_dark": "#A3A9B4",
+    "block_info_text_size": "12.5px",
+    "form_gap_width": "0px",
+    "layout_gap": "14px",
+    "panel_border_width": "0px",
+    "input_background_fill": "#FFFFFF",
+    "input_background_fill_dark": "#14161B",
+    "input_background_fill_focus": "#FFFFFF",
+    "input_background_fill_focus_dark": "#14161B",
+    "input_border_color": "#CFD0CC",
+    "input_border_color_dark": "#363B45",
+    "input_border_color_focus": "#1B1E24",
+    "input_border_color_focus_dark": "#C5CAD3",
+    "input_border_width": "1px",
+    "input_radius": "8px",
+    "input_shadow": "none",
+    "input_shadow_focus": "0 0 0 3px rgba(60, 70, 90, 0.14)",
+    "input_shadow_focus_dark": "0 0 0 3px rgba(200, 210, 230, 0.14)",
+    "input_placeholder_color": "#767C87",
+    "input_placeholder_color_dark": "#858C98",
+    "slider_color": "#1B1E24",
+    "slider_color_dark": "#D5D9E0",
+    "checkbox_background_color_selected": "#1B1E24",
+    "checkbox_background_color_selected_dark": "#D5D9E0",
+    "checkbox_border_color_selected": "#1B1E24",
+    "checkbox_border_color_selected_dark": "#D5D9E0",
+    "checkbox_label_background_fill": "transparent",
+    "checkbox_label_background_fill_dark": "transparent",
+    "checkbox_label_background_fill_hover": "#F3F4F6",
+    "checkbox_label_background_fill_hover_dark": "#23272F",
+    "checkbox_label_background_fill_selected": "#EFEFEC",
+    "checkbox_label_background_fill_selected_dark": "#23272F",
+    "checkbox_label_text_color_selected": "*body_text_color",
+    "checkbox_label_text_color_selected_dark": "*body_text_color",
+    "checkbox_label_border_color": "#D8D9D5",
+    "checkbox_label_border_color_dark": "#363B45",
+    "button_primary_background_fill": "#1B1E24",
+    "button_primary_background_fill_dark": "#ECEEF2",
+    "button_primary_background_fill_hover": "#353A44",
+    "button_primary_background_fill_hover_dark": "#FFFFFF",
+    "button_primary_text_color": "#FFFFFF",
+    "button_primary_text_color_dark": "#14161B",
+    "button_primary_text_color_hover": "#FFFFFF",
+    "button_primary_text_color_hover_dark": "#14161B",
+    "button_primary_border_color": "transparent",
+    "button_primary_border_color_dark": "transparent",
+    "button_secondary_background_fill": "#FFFFFF",
+    "button_secondary_background_fill_dark": "#1E2127",
+    "button_secondary_background_fill_hover": "#F3F4F2",
+    "button_secondary_background_fill_hover_dark": "#282C34",
+    "button_secondary_border_color": "#CFD0CC",
+    "button_secondary_border_color_dark": "#363B45",
+    "button_cancel_background_fill": "#FFFFFF",
+    "button_cancel_background_fill_dark": "#1E2127",
+    "button_cancel_background_fill_hover": "#FBEDE9",
+    "button_cancel_background_fill_hover_dark": "#3A2420",
+    "button_cancel_text_color": "#9A2A12",
+    "button_cancel_text_color_dark": "#FF9E87",
+    "button_cancel_text_color_hover": "#9A2A12",
+    "button_cancel_text_color_hover_dark": "#FF9E87",
+    "button_cancel_border_color": "#9A2A12",
+    "button_cancel_border_color_dark": "#FF9E87",
+    "button_border_width": "1px",
+    "button_large_radius": "8px",
+    "button_large_text_weight": "600",
+    "button_small_radius": "8px",
+}

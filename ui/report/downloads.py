@@ -1,0 +1,155 @@
+"""Downloads of saved runs: plain links to routes that write a file in constant memory, send it and remove it."""
+
+from __future__ import annotations
+
+import csv
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import gradio as gr
+from starlette.background import BackgroundTask
+from starlette.requests import Request
+from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from storage import (
+    RunStore,
+    StorageError,
+    write_nodes_csv,
+    write_nodes_parquet,
+    write_runs_csv,
+    write_runs_parquet,
+    write_tokens_csv,
+    write_tokens_parquet,
+    write_votes_csv,
+    write_votes_parquet,
+)
+from ui.kit.address import ID, Address, read_address
+from ui.kit.told import told
+from ui.public.sharing import store_for
+from ui.report.page import report_html
+from ui.result.token_view import asset, to_json
+from ui.services import Services
+from ui.tabs.history.search import to_search
+
+Writer = Callable[[RunStore, Path, Sequence[str] | None], None]
+CSV, PARQUET, HTML = "text/csv; charset=utf-8", "application/vnd.apache.parquet", "text/html; charset=utf-8"
+REPORT = "report.html"
+MOST_FOUND = 100_000  # comparisons in the download of a search
+
+
+def _csv(write: Callable[..., None]) -> Writer:
+    def to_file(store: RunStore, path: Path, ids: Sequence[str] | None) -> None:
+        with path.open("w", encoding="utf-8", newline="") as stream:
+            write(store, stream, ids)
+
+    return to_file
+
+
+def _votes_csv(store: RunStore, path: Path, _ids: Sequence[str] | None) -> None:
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        write_votes_csv(store, stream)
+
+
+def _votes_parquet(store: RunStore, path: Path, _ids: Sequence[str] | None) -> None:
+    write_votes_parquet(store, path)
+
+
+def _report(store: RunStore, path: Path, ids: Sequence[str] | None) -> None:
+    path.write_text("".join(report_html(store.load(one)) for one in ids or ()), encoding="utf-8")
+
+
+FILES: dict[str, tuple[Writer, str]] = {
+    "runs.csv": (_csv(write_runs_csv), CSV),
+    "tokens.csv": (_csv(write_tokens_csv), CSV),
+    "nodes.csv": (_csv(write_nodes_csv), CSV),
+    "runs.parquet": (write_runs_parquet, PARQUET),
+    "tokens.parquet": (write_tokens_parquet, PARQUET),
+    "nodes.parquet": (write_nodes_parquet, PARQUET),
+}
+VOTE_FILES: dict[str, tuple[Writer, str]] = {
+    "votes.csv": (_votes_csv, CSV),
+    "votes.parquet": (_votes_parquet, PARQUET),
+}
+ALL_FILES: Mapping[str, tuple[Writer, str]] = {**FILES, **VOTE_FILES, REPORT: (_report, HTML)}
+
+
+def download_routes(services: Services) -> list[Route]:
+    """``/downloads/<file>``: all comparisons of whoever asks; ``?comparison=<id>`` one; ``?text=…&rule=…`` those that the search finds;
+    ``runs.csv?runs=<id>,<id>`` these runs, in this order."""
+
+    def send(request: Request) -> Response:
+        try:
+            return _file(store_for(services, request), request.path_params["name"], dict(request.query_params))
+        except StorageError as error:
+            return PlainTextResponse(f"{told(error, public=services.public)}\n".encode("utf-8", "replace"), 404)
+
+    return [Route("/downloads/{name}", send, methods=["GET"])]
+
+
+def _file(store: RunStore, name: str, asked: Mapping[str, str]) -> Response:
+    """Raises StorageError."""
+    if name not in ALL_FILES:
+        return PlainTextResponse(f"There is no download {name[:80]!a}; there are {', '.join(ALL_FILES)}.\n", 404)
+    comparison = asked.get("comparison")
+    if comparison is not None and not ID.fullmatch(comparison):
+        return PlainTextResponse("comparison must be an id of 32 hexadecimal digits.\n", 400)
+    if name == REPORT and comparison is None:
+        return PlainTextResponse("A report is of one comparison: name it with ?comparison=<id>.\n", 400)
+    view = read_address(asked)
+    write, media_type = ALL_FILES[name]
+    with tempfile.NamedTemporaryFile(prefix="mars-", suffix=f"-{name}", delete=False) as file:
+        path = Path(file.name)
+    try:
+        write(store, path, [comparison] if comparison else _wanted(store, view))
+        if name == "runs.csv" and view.runs:
+            _only_runs(path, view.runs)
+    except BaseException:
+        path.unlink()
+        raise
+    file_name = f"mars-{comparison[:8]}.html" if name == REPORT and comparison else name
+    return FileResponse(path, media_type=media_type, filename=file_name, background=BackgroundTask(path.unlink))
+
+
+def _wanted(store: RunStore, view: Address) -> list[str] | None:
+    """The comparisons of the runs or of the search that the address names; None for all."""
+    if view.runs:
+        return list(dict.fromkeys(record.comparison_id for record in store.records(view.runs)))
+    if not view.searching:
+        return None
+    return list(store.find(replace(to_search(view, limit=MOST_FOUND, offset=0))).frame["id"])
+
+
+def _only_runs(path: Path, runs: Sequence[str]) -> None:
+    """Leaves the rows of these runs, in their order; few, so they are held in memory."""
+    with path.open(encoding="utf-8", newline="") as stream:
+        head, *rows = csv.reader(stream)
+    by_id = {row[head.index("run_id")]: row for row in rows}
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream).writerows([head, *(by_id[run] for run in runs if run in by_id)])
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A title, file names, and the query that all its links carry."""
+
+    title: str
+    files: tuple[str, ...]
+    query: str
+
+
+def downloads_json(*groups: Group) -> str:
+    return to_json({"groups": [asdict(group) for group in groups]})
+
+
+def downloads_component(name: str) -> gr.HTML:
+    """``name`` is the id of the element."""
+    return gr.HTML(
+        value=downloads_json(),
+        html_template='<div class="mars-downloads"></div>',
+        js_on_load=asset("downloads.js"),
+        apply_default_css=False,
+        elem_id=name,
+    )

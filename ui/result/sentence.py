@@ -1,0 +1,196 @@
+"""What came of a comparison, in one sentence of plain words: faster or slower, how much was forgiven, where the texts part.
+
+Values in, values out: no gradio. A sentence is a tuple of parts, some of which point to a token of a lane.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mars_core.telemetry import first_divergence
+from mars_core.types import Cause, Divergence, Given, Outcome, Status, StopReason, Token, Trace
+from ui.kit.format import count, displayable, number, over, plural, ratio, visible
+from ui.kit.labels import run_names
+
+SAME_SPEED = 0.01  # two speeds closer than this share of each other are called equal
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a sentence. ``kind``: plain, strong, piece or break; ``lane`` and ``position`` make it a link to a token."""
+
+    text: str
+    kind: str = "plain"
+    lane: int | None = None
+    position: int | None = None
+
+
+Sentence = tuple[Part, ...]
+BREAK = Part("\n", "break")  # a new line
+
+
+def plain(sentence: Sentence) -> str:
+    """The words alone."""
+    return "".join(part.text for part in sentence)
+
+
+def divergence(left: Trace, right: Trace) -> Divergence | None:
+    """Where the right run leaves the left one; None where the token ids agree or one of the runs did not end."""
+    if Status.COMPLETED is left.status is right.status:
+        return first_divergence(left, right)
+    return None
+
+
+def compare_sentence(left: Trace, right: Trace) -> Sentence:
+    """The sentence over two runs of one prompt that both ended; the left one is the baseline."""
+    return _against(run_names([left.config, right.config]), left, right, 1)
+
+
+def verdict(traces: Sequence[Trace]) -> Sentence:
+    """What came of runs that all ended, by lane: one sentence for each against the leftmost, one a line."""
+    names = run_names([trace.config for trace in traces])
+    parts: list[Part] = []
+    for lane, trace in enumerate(traces[1:], start=1):
+        parts += [BREAK] if parts else []
+        parts += _against((names[0], names[lane]), traces[0], trace, lane)
+    return tuple(parts) or (Part(f"{names[0]} wrote {plural(traces[0].summary.new_tokens, 'token')}."),)
+
+
+def broken_sentence(runs: Sequence[tuple[str, Trace | None]]) -> Sentence:
+    """The sentence where not every run ended. ``runs``: name and trace by lane, None where a run was never begun."""
+    absent = [name for name, trace in runs if trace is None]
+    untold = f" {_listed(absent)} {'was' if len(absent) == 1 else 'were'} not started." if absent else ""
+    for name, trace in runs:
+        if trace is not None and trace.status is Status.FAILED:
+            amount = plural(trace.summary.new_tokens, "token")
+            ended = [other for other, run in runs if run is not None and run.status is Status.COMPLETED]
+            others = f" {_listed(ended)} ended and {'is' if len(ended) == 1 else 'are'} kept." if ended else ""
+            return (Part(f"{name} failed after {amount}: {displayable(trace.error)}{others}{untold}"),)
+    told = "; ".join(
+        f"{name} {_ENDED[trace.status]} {plural(trace.summary.new_tokens, 'token')}"
+        for name, trace in runs
+        if trace is not None
+    )
+    rest = f";{untold}" if untold else ". What was written is kept."
+    late = any(trace is not None and trace.stop_reason is StopReason.DEADLINE for _, trace in runs)
+    return (Part("The time for one request is up. " if late else "Stopped. ", "strong"), Part(told + rest))
+
+
+_ENDED = {Status.COMPLETED: "had ended with", Status.CANCELLED: "was stopped after"}
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _against(names: tuple[str, ...], left: Trace, right: Trace, lane: int) -> Sentence:
+    """``right``, in ``lane``, against the leftmost."""
+    spoken = (*_speed(names, left, right), *_forgiven(names, left, right), *_parting(names, left, right))
+    return tuple(replace(part, lane=lane) if part.lane == 1 else part for part in spoken)
+
+
+def _speed(names: tuple[str, ...], left: Trace, right: Trace) -> Sentence:
+    factor = over(right.summary.tokens_per_s, left.summary.tokens_per_s)
+    taus = f"(τ\N{NO-BREAK SPACE}{number(right.summary.tau)} against {number(left.summary.tau)})"
+    if math.isnan(factor) or factor <= 0:
+        return (Part(f"{names[1]} wrote {plural(right.summary.new_tokens, 'token')} {taus}"),)
+    if abs(factor - 1) < SAME_SPEED:
+        return (Part(f"{names[1]} ran "), Part("as fast", "strong"), Part(f" as {names[0]} {taus}"))
+    verdict = f"{ratio(factor)} faster" if factor > 1 else f"{ratio(1 / factor)} slower"
+    return (Part(f"{names[1]} ran "), Part(verdict, "strong"), Part(f" than {names[0]} {taus}"))
+
+
+def _forgiven(names: tuple[str, ...], left: Trace, right: Trace) -> Sentence:
+    ours, base = right.summary.relaxed, left.summary.relaxed
+    if not ours and not base:
+        return (Part(", forgave no token"),)
+    first = next((token for token in right.tokens if token.outcome is Outcome.RELAXED), None)
+    place = first.position if first else None
+    link = Part(f"{count(ours)} of {plural(right.summary.new_tokens, 'token')}", "strong", 1 if first else None, place)
+    against = (Part(f" ({names[0]}: {count(base)} of {count(left.summary.new_tokens)})"),) if base else ()
+    return (Part(", forgave "), link, *against)
+
+
+def _parting(names: tuple[str, ...], left: Trace, right: Trace) -> Sentence:
+    parting = divergence(left, right)
+    if parting is None:
+        return (Part(", and both texts are "), Part("the same, token for token", "strong"), Part("."))
+    link = Part(f"position {parting.position}", "strong", 1, parting.position)
+    if parting.cause is Cause.LENGTH:
+        longer, shorter = (1, 0) if right.summary.new_tokens > left.summary.new_tokens else (0, 1)
+        return (Part(f"; {names[longer]} goes on where {names[shorter]} ends, at "), _at(link, longer), Part("."))
+    if parting.cause is Cause.CHOSEN:
+        return (Part(", and differs from "), link, Part(" on, where "), *_chosen(parting.position, left, right))
+    mine, theirs = _token(right, parting.position), _token(left, parting.position)
+    greedy = right.config.sampling.temperature == 0
+    if parting.cause is Cause.RELAXED and mine.outcome is not Outcome.RELAXED:
+        kept, link = Part(f": {names[0]} "), _at(link, 0)
+        return (Part(", and first differs at "), link, kept, *_cause(parting, theirs, mine, greedy))
+    return (Part(", and first differs at "), link, Part(": "), *_cause(parting, mine, theirs, greedy))
+
+
+def _chosen(position: int, left: Trace, right: Trace) -> Sentence:
+    by_hand, other = (right, left) if position < len(right.given) else (left, right)
+    return (
+        _piece(_output(by_hand)[position].piece), Part(" was chosen instead of "), _piece(_output(other)[position].piece), Part("."),
+    )  # fmt: skip
+
+
+def _output(trace: Trace) -> tuple[Given | Token, ...]:
+    """What stands at every output position."""
+    return (*trace.given, *trace.tokens)
+
+
+def _token(trace: Trace, position: int) -> Token:
+    return trace.tokens[position - len(trace.given)]
+
+
+def parting_words(left: Trace, right: Trace) -> str:
+    """Why the right run leaves the left one, in plain words; empty where it does not."""
+    names = run_names([left.config, right.config])
+    return plain(_parting(names, left, right)).lstrip(",; ").removeprefix("and ") if divergence(left, right) else ""
+
+
+def _at(link: Part, lane: int) -> Part:
+    return Part(link.text, link.kind, lane, link.position)
+
+
+def _cause(parting: Divergence, mine: Token, theirs: Token, greedy: bool) -> Sentence:
+    pieces = _piece(mine.piece), _piece(theirs.piece)
+    chances = _chances(mine, theirs, greedy)
+    if parting.cause is Cause.RELAXED:
+        drew = _piece(mine.own_piece) if mine.own != mine.id else pieces[1]
+        return (
+            Part("kept "),
+            pieces[0],
+            Part(" where the target drew "),
+            drew,
+            Part(f" (r = {number(mine.r)}, {chances})."),
+        )
+    if parting.cause is Cause.NUMERIC:
+        return (
+            Part("a numeric tie, "), pieces[0], Part(" for "), pieces[1],
+            Part(f" (gap {number(parting.gap)}): rounding of the logits, not the rule."),
+        )  # fmt: skip
+    verb = (
+        "refused a token that strict keeps and wrote "
+        if parting.cause is Cause.TIGHTENED
+        else "corrected a refusal to "
+    )
+    return (Part(verb), pieces[0], Part(" where the other has "), pieces[1], Part(f" ({chances})."))
+
+
+def _piece(text: str) -> Part:
+    """A token as a word: the one space that most words begin with is not shown."""
+    word = text.removeprefix(" ")
+    return Part(visible(word or text), "piece")
+
+
+def _chances(mine: Token, theirs: Token, greedy: bool) -> str:
+    """p of both tokens under the law at this place, which both runs share; at temperature 0, where p is one-hot, that at 1."""
+    law = {alternative.id: alternative.p for alternative in mine.top}
+    if greedy and mine.id in law and theirs.id in law:
+        return f"p at temperature 1: {number(law[mine.id])} against {number(law[theirs.id])}"
+    return f"p {number(mine.p)} against {number(law.get(theirs.id, theirs.p))}"

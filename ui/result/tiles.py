@@ -1,0 +1,72 @@
+"""The running numbers of a lane and its stat tiles, as plain values: the same live and of a run that ended. No gradio."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from mars_core.types import Outcome, Step, Trace
+from ui.kit.format import count, duration, number, over
+from ui.result.shift import FLOAT_ERROR
+
+Tile = tuple[str, str, str, str]  # name, value, unit, help
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The running numbers of a lane, kept up step by step: O(1) a step, whatever the length of the run."""
+
+    tokens: int = 0
+    steps: int = 0
+    relaxed: int = 0
+    elapsed_s: float = 0.0
+    ttft_s: float = math.nan
+    tv_sum: float = 0.0
+    tv_max: float = 0.0
+
+    def after(self, step: Step) -> Counts:
+        emitted = step.emitted
+        return replace(
+            self,
+            tokens=self.tokens + len(emitted),
+            steps=self.steps + 1,
+            relaxed=self.relaxed + sum(token.outcome is Outcome.RELAXED for token in emitted),
+            elapsed_s=step.elapsed_s,
+            ttft_s=step.elapsed_s if self.steps == 0 else self.ttft_s,
+            tv_sum=self.tv_sum + math.fsum(token.tv for token in emitted),
+            tv_max=max([self.tv_max, *(token.tv for token in emitted)]),
+        )
+
+
+def counts_of(trace: Trace) -> Counts:
+    """The same numbers of a run that ended."""
+    s = trace.summary
+    tv_max = s.tv_max if s.new_tokens else 0.0
+    return Counts(s.new_tokens, s.steps, s.relaxed, s.wall_s, s.ttft_s, s.tv_sum, tv_max)
+
+
+def stat_tiles(counts: Counts) -> tuple[Tile, ...]:
+    """Speed, τ, first token, latency, forgiven tokens, shift; dashes before anything happened."""
+    began = counts.steps > 0
+    speed, tau = over(counts.tokens, counts.elapsed_s), over(counts.tokens, counts.steps)
+    relaxed = count(counts.relaxed) if began else number(math.nan)
+    latency = duration(counts.elapsed_s if began else math.nan)
+    shift = number(_without_rounding(counts)) if began else number(math.nan)
+    return (
+        ("Speed", number(speed), "tok/s" if began else "", "new tokens / wall time of the run"),
+        ("τ", number(tau), "/ step" if began else "", "mean acceptance length: emitted tokens per decoding step"),
+        ("First token", *_split(duration(counts.ttft_s)), "TTFT: from the prompt to the first new token"),
+        ("Latency", *_split(latency), "wall time of the run so far, or in all"),
+        ("Relaxed", relaxed, f"of {count(counts.tokens)}" if began else "", "tokens kept only because the rule forgave them"),
+        ("Shift", shift, "TV" if began else "", f"total variation between emitted law and p, summed; largest {number(counts.tv_max)}"),
+    )  # fmt: skip
+
+
+def _without_rounding(counts: Counts) -> float:
+    """The summed TV, 0 where no single one is more than float error."""
+    return counts.tv_sum if counts.tv_max > FLOAT_ERROR else 0.0
+
+
+def _split(text: str) -> tuple[str, str]:
+    value, _, unit = text.partition(" ")
+    return value, unit

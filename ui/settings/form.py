@@ -1,0 +1,187 @@
+"""From the fields of the page to configurations. Fields can hold anything: what cannot be a value gets one clear sentence here,
+what cannot be run gets its sentence from the session. No gradio; the session, with all that models need, only once a pair is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mars_core.models import PairSpec, custom_pair
+from mars_core.rules import PLAIN, RULES
+from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, RunConfig, Sampling, TreeShape
+from ui.kit.labels import parameter_title
+
+if TYPE_CHECKING:
+    from mars_core.models import Pair
+
+CUSTOM = "custom"
+THINKING: Mapping[str, bool | None] = {"default": None, "on": True, "off": False}
+TREE, CHAIN = "tree", "chain"  # what an EAGLE-3 head drafts
+MOST_LANES = 4
+EXACT_INTEGER = 2**53  # the browser's numbers are doubles
+
+
+@dataclass(frozen=True, slots=True)
+class DraftForm:
+    """The fields from which a drafter is read: those of the whole form, or a lane's own."""
+
+    drafter: str = "model"
+    k: float | None = 5
+    mode: str = "greedy"
+    shape: str = TREE
+    tree_tokens: float | None = 60
+    tree_depth: float | None = 7
+    tree_top_k: float | None = 10
+
+
+@dataclass(frozen=True, slots=True)
+class LaneForm:
+    """The head of one lane: a rule and all parameter fields; those of other rules are ignored. ``draft``: where its
+    drafts come from, None for the form's own drafter."""
+
+    rule: str
+    parameters: Mapping[str, float | None]
+    draft: DraftForm | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form(DraftForm):
+    """The fields as they are."""
+
+    prompt: str
+    pair: str
+    temperature: float | None
+    max_new_tokens: float | None
+    seed: float | None
+    lanes: tuple[LaneForm, ...]
+    system: str = ""
+    chat: bool = True
+    thinking: str = "default"  # a key of THINKING
+    stop: str = ""  # one stop string a line
+    top_k: float | None = 0
+    top_p: float | None = 1
+    own_target: str = ""
+    own_draft: str = ""
+    own_head: str = ""
+
+
+def read_pair(form: Form, catalog: Sequence[PairSpec]) -> PairSpec:
+    """The pair that was chosen. Raises ValueError."""
+    if form.pair != CUSTOM:
+        return catalog_pair(form.pair, catalog)
+    if not form.own_target.strip():
+        raise ValueError("The target model is empty; give a Hub id (owner/name) or the path of a folder.")
+    return custom_pair(form.own_target.strip(), form.own_draft.strip() or None, form.own_head.strip() or None)
+
+
+def catalog_pair(key: str, catalog: Sequence[PairSpec]) -> PairSpec:
+    """The pair of that key. Raises ValueError."""
+    for spec in catalog:
+        if spec.key == key:
+            return spec
+    raise ValueError(f"The model pair is {key!r}; it must be one of {', '.join(spec.key for spec in catalog)}.")
+
+
+def read_prompt(form: Form) -> PromptConfig:
+    """The prompt with its stop strings, one a line. Raises ValueError where it is empty."""
+    if not form.prompt.strip():
+        raise ValueError("The prompt is empty; type one, or take one of the examples under the box.")
+    stop = tuple(line for line in form.stop.splitlines() if line)
+    return PromptConfig(
+        form.prompt, system=form.system, chat=bool(form.chat), stop=stop, thinking=read_thinking(form.thinking)
+    )
+
+
+def read_thinking(word: str) -> bool | None:
+    """Raises ValueError."""
+    if word not in THINKING:
+        raise ValueError(f"thinking is {word!r}; it must be {' or '.join(THINKING)}.")
+    return THINKING[word]
+
+
+def thinking_word(thinking: bool | None) -> str:
+    """The word of the field."""
+    return next(word for word, value in THINKING.items() if value is thinking)
+
+
+def read_configs(form: Form, pair: Pair) -> tuple[RunConfig, ...]:
+    """One configuration a lane. Raises ValueError for a field that is no value; ranges are the session's to judge."""
+    from mars_core.session import run_config
+
+    if not 1 <= len(form.lanes) <= MOST_LANES:
+        raise ValueError(f"{len(form.lanes)} rules were chosen; the page compares 1 to {MOST_LANES}.")
+    sampling = Sampling(
+        temperature=read_number(form.temperature, "temperature"),
+        top_k=read_whole(form.top_k, "top-k"),
+        top_p=read_number(form.top_p, "top-p"),
+    )
+    prompt, longest, seed = (
+        read_prompt(form),
+        read_whole(form.max_new_tokens, "max new tokens"),
+        read_whole(form.seed, "seed"),
+    )
+    return tuple(
+        run_config(
+            pair, prompt=prompt, rule=_rule(lane), drafter=_drafter(lane, form), sampling=sampling,
+            max_new_tokens=longest, seed=seed,
+        )
+        for lane in form.lanes
+    )  # fmt: skip
+
+
+def read_drafter(form: DraftForm) -> DrafterConfig:
+    """The drafter with its own parameters; fields that it does not take are not read. Raises ValueError."""
+    if form.drafter == PLAIN:
+        return DrafterConfig(kind=PLAIN, k=0)
+    if form.drafter != "eagle3":
+        mode = _mode(form) if form.drafter == "model" else DraftMode.GREEDY
+        return DrafterConfig(kind=form.drafter, k=read_whole(form.k, "K"), mode=mode)
+    if form.shape not in (TREE, CHAIN):
+        raise ValueError(f"The shape of the draft is {form.shape!r}; it must be {CHAIN} or {TREE}.")
+    if form.shape == CHAIN:
+        return DrafterConfig(kind="eagle3", k=read_whole(form.k, "K"))
+    return DrafterConfig(
+        kind="eagle3",
+        tree=TreeShape(
+            tokens=read_whole(form.tree_tokens, "the number of drafted tokens"),
+            depth=read_whole(form.tree_depth, "the depth of the tree"),
+            top_k=read_whole(form.tree_top_k, "the tree's top-k"),
+        ),
+    )
+
+
+def _mode(form: DraftForm) -> DraftMode:
+    if form.mode not in (mode.value for mode in DraftMode):
+        raise ValueError(f"The draft mode is {form.mode!r}; it must be greedy or sampled.")
+    return DraftMode(form.mode)
+
+
+def _rule(lane: LaneForm) -> RuleConfig:
+    if lane.rule not in RULES:
+        raise ValueError(f"The rule is {lane.rule!r}; it must be one of {', '.join(RULES)}.")
+    names = [parameter.name for parameter in RULES[lane.rule].parameters]
+    return RuleConfig(
+        lane.rule, {name: read_number(lane.parameters.get(name), parameter_title(name)) for name in names}
+    )
+
+
+def _drafter(lane: LaneForm, form: Form) -> DrafterConfig:
+    return DrafterConfig(kind=PLAIN, k=0) if lane.rule == PLAIN else read_drafter(lane.draft or form)
+
+
+def read_number(value: float | None, name: str) -> float:
+    """The number of a field. Raises ValueError with one sentence."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{name} is empty or no number; give a number.")
+    return float(value)
+
+
+def read_whole(value: float | None, name: str) -> int:
+    """The whole number of a field, exact in the browser too. Raises ValueError with one sentence."""
+    number = read_number(value, name)
+    if not number.is_integer():
+        raise ValueError(f"{name} is {number:g}; it must be a whole number.")
+    if abs(number) >= EXACT_INTEGER:
+        raise ValueError(f"{name} is {number:g}; the page takes whole numbers up to {EXACT_INTEGER - 1}.")
+    return int(number)

@@ -1,0 +1,63 @@
+"""The About tab: the method in one page, the terms, how to read the colours, what the bundled pair can do, how to cite."""
+
+from __future__ import annotations
+
+import gradio as gr
+
+from mars_core import __version__
+from mars_core.rules import RULES
+from mars_core.types import Outcome
+from ui.kit.glossary import TERMS
+from ui.kit.labels import rule_title
+from ui.kit.palette import OUTCOME_STYLES
+from ui.result.token_view import asset
+from ui.services import Services
+
+SHAPES = {
+    Outcome.ACCEPTED: "no mark",
+    Outcome.RELAXED: "orange tint and thick line",
+    Outcome.REJECTED: "pink, struck through, in the details of a token",
+    Outcome.RECOVERED: "blue dots",
+    Outcome.BONUS: "grey dashes",
+}
+
+
+PAPER = """@misc{song2026mars,
+  title         = {{MARS}: Unleashing the Power of Speculative Decoding via Margin-Aware Verification},
+  author        = {Song, Jingwei and Wang, Xinyu and Wang, Hanbin and Lei, Xiaoxuan and Shi, Bill and Han, Shixin
+                   and Yang, Eric and Chang, Xiao-Wen and Ai, Lynn},
+  year          = {2026},
+  eprint        = {2601.15498},
+  archivePrefix = {arXiv},
+  primaryClass  = {cs.LG},
+  url           = {https://arxiv.org/abs/2601.15498}
+}"""
+TOOL = f"""@software{{marsplayground2026,
+  title   = {{{{MARS}} Playground: Speculative Decoding with Margin-Aware Verification, Token by Token}},
+  author  = {{{{MARS Playground contributors}}}},
+  year    = {{2026}},
+  version = {{{__version__}}}
+}}"""
+
+
+def about_text(bundled: str) -> str:
+    """Markdown; every word of it ours."""
+    rules = "\n".join(
+        f"| **{rule_title(r.name)}** | {r.summary}<br>*{r.formula}*<br>{r.source} |" for r in RULES.values()
+    )
+    marks = "\n".join(
+        f'| <span class="tok w {outcome}">{outcome}</span> | {SHAPES[outcome]}: {style.meaning} |'
+        for outcome, style in OUTCOME_STYLES.items()
+    )
+    table = f"| mark | meaning |\n|---|---|\n{marks}"
+    terms = "\n".join(f"| **{term.symbol}** | *{term.title}.* {term.text} |" for term in TERMS.values())
+    parts = {"rules": rules, "marks": table, "terms": terms, "bundled": bundled, "paper": PAPER, "tool": TOOL}
+    text = asset("about.md")
+    for name, part in parts.items():
+        text = text.replace(f"{{{name}}}", part)
+    return text
+
+
+def build_about_tab(services: Services) -> None:
+    with gr.Column(elem_classes=["mars-panel"]):
+        gr.Markdown(about_text(services.catalog[0].note), elem_classes=["mars-about"], container=False)

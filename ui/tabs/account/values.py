@@ -1,0 +1,119 @@
+"""What the panel "Your data" says. Values and words; knows no components and no database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from storage import Counts
+from ui.kit.format import count, plural, shorten
+from ui.public.visitors import Visitor
+from ui.result.token_view import to_json
+
+WORD = "delete"  # what must be typed before everything goes
+DONE, FAILED = "done", "failed"
+
+
+def anything(counts: Counts) -> bool:
+    return any((counts.comparisons, counts.deleted, counts.sweeps, counts.votes, counts.studies, counts.shares))
+
+
+def amounts(counts: Counts, *, deleted: bool = False) -> str:
+    """``12 comparisons with 24 runs, 1 sweep``; what there is none of is left out. ``deleted``: those that can be brought back too."""
+    runs = f" with {plural(counts.runs, 'run')}" if counts.runs else ""
+    parts = [f"{plural(counts.comparisons, 'comparison')}{runs}"]
+    if deleted and counts.deleted:
+        parts.append(plural(counts.deleted, "deleted comparison"))
+    rest = ((counts.sweeps, "sweep"), (counts.votes, "vote"))
+    parts += [plural(many, noun) for many, noun in rest if many]
+    if counts.studies:
+        parts.append("1 study" if counts.studies == 1 else f"{count(counts.studies)} studies")
+    return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedRow:
+    """One link that works. ``created``: ISO time."""
+
+    kind: str
+    id: str
+    title: str
+    created: str
+
+
+@dataclass(frozen=True, slots=True)
+class Yours:
+    """The panel's value. ``state``: of what is ``said``; ``changed`` differs wherever what History shows may be gone."""
+
+    who: str
+    counts: str = ""
+    kept: str = ""
+    take: str = ""
+    doomed: str = ""
+    shares: tuple[SharedRow, ...] = ()
+    lasting: bool = False
+    anything: bool = False
+    said: str = ""
+    state: str = ""
+    changed: str = ""
+
+    def json(self) -> str:
+        return to_json(asdict(self))
+
+
+NOBODY = Yours("")  # until it was asked for
+
+
+def yours(
+    visitor: Visitor, days: int | None, counts: Counts, shares: Sequence[SharedRow] = (), browser: Counts | None = None
+) -> Yours:
+    """``browser``: what the browser made before its visitor signed in."""
+    return Yours(
+        who=who(visitor),
+        counts=f"Kept: {amounts(counts)}." if anything(counts) else "Nothing of yours is kept here.",
+        kept=kept(days),
+        take=take(browser),
+        doomed=doomed(counts),
+        shares=tuple(shares),
+        lasting=visitor.lasting,
+        anything=anything(counts),
+    )
+
+
+def signed_in(visitor: Visitor) -> bool:
+    return (visitor.owner or "").startswith("account:")
+
+
+def who(visitor: Visitor) -> str:
+    if signed_in(visitor):
+        return f"Signed in as {shorten(visitor.name, 80) or 'an account without a name'}."
+    if visitor.lasting:
+        return "This browser is known by a random number in a cookie; without that cookie you cannot get at what is yours any more."
+    return (
+        "Your browser keeps no cookie of this page, so what is yours is lost when you close it, and nothing can be downloaded; "
+        "open the page in a tab of its own to keep it."
+    )
+
+
+def kept(days: int | None) -> str:
+    time = (
+        f"Everything is removed for good {plural(days, 'day')} after it was made."
+        if days
+        else "It is kept until you delete it."
+    )
+    return f"{time} You and whoever runs this page can read it; others only what you share."
+
+
+def take(browser: Counts | None) -> str:
+    if browser is None or not anything(browser):
+        return ""
+    return f"Before you signed in, this browser made {amounts(browser, deleted=True)}."
+
+
+def doomed(counts: Counts) -> str:
+    """What deletion means, before it is done."""
+    links = f" {plural(counts.shares, 'shared link')} will stop working." if counts.shares else ""
+    return (
+        f"This removes {amounts(counts, deleted=True)} for good: nobody can bring them back, and backups forget them with "
+        f"time.{links} What is running now is kept when it ends: stop it first."
+    )

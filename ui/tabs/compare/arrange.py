@@ -1,0 +1,173 @@
+"""How many lanes there are and in which order: add, remove, move to the left. What the lanes show moves with their heads.
+
+The leftmost lane is the baseline, so a result is put together anew for the new order, from the saved runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import gradio as gr
+
+from mars_core.models import PairSpec
+from mars_core.types import RunConfig
+from storage import RunStore, StorageError
+from ui.jobs.frames import Shown
+from ui.kit.glossary import TERMS, help_html
+from ui.kit.labels import lane_labels
+from ui.result.result import ended_result
+from ui.result.result_view import ResultView, Updates
+from ui.services import Services
+from ui.settings.form import MOST_LANES
+from ui.settings.lanes import FIRST_LANES, LEAST_LANES, Head, empty_lane
+from ui.settings.presets import presets_for
+
+HELPED = ("rule", "tau", "r", "theta", "tv", "k")
+PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
+
+
+@dataclass(frozen=True, slots=True)
+class LaneButtons:
+    """Of one card."""
+
+    left: gr.Button
+    remove: gr.Button
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The lanes' heads and their order. ``shown``: the comparison that the lanes show, a Shown or None."""
+
+    count: gr.State
+    shown: gr.State
+    preset: gr.Dropdown
+    add: gr.Button
+    buttons: tuple[LaneButtons, ...]
+    heads: tuple[Head, ...]
+
+    @property
+    def all_buttons(self) -> list[gr.Button]:
+        return [self.add, *(button for pair in self.buttons for button in (pair.left, pair.remove))]
+
+    @property
+    def head_fields(self) -> list[Any]:
+        return [field for head in self.heads for field in head.inputs]
+
+    def lock(self) -> Updates:
+        """While a comparison is under way."""
+        return {button: gr.update(interactive=False) for button in self.all_buttons}
+
+    def unlock(self, count: int) -> Updates:
+        """What can be done with that many lanes."""
+        changed: Updates = {self.add: gr.update(interactive=count < MOST_LANES)}
+        for lane, pair in enumerate(self.buttons):
+            changed[pair.left] = gr.update(interactive=0 < lane < count)
+            changed[pair.remove] = gr.update(interactive=count > LEAST_LANES)
+        return changed
+
+    def set_count(self, view: ResultView, count: int) -> Updates:
+        return {self.count: count} | self.unlock(count) | view.show_lanes(count)
+
+
+def lane_buttons(lane: int) -> LaneButtons:
+    """To the left, and away: at the top of a card."""
+    with gr.Row(elem_classes=["mars-card-tools"]):
+        left = gr.Button("← Move left", size="sm", elem_id=f"left-lane-{lane}", visible=lane > 0)
+        remove = gr.Button("Remove", size="sm", elem_id=f"remove-lane-{lane}")
+    return LaneButtons(left, remove)
+
+
+def lane_tools(spec: PairSpec) -> tuple[gr.Dropdown, gr.Button]:
+    """The row above the lanes: what sets them all, and one more."""
+    with gr.Row(elem_classes=["mars-lane-tools"]):
+        preset = gr.Dropdown(
+            presets_for(spec), value=None, label="Preset: settings and lanes at once", elem_id="preset", min_width=260
+        )  # fmt: skip
+        gr.HTML(words_html(), apply_default_css=False, elem_classes=["mars-words"])
+        add = gr.Button("Add a lane", size="sm", elem_id="add-lane")
+    return preset, add
+
+
+def words_html() -> str:
+    """The terms that a first visitor meets below; constant text of ours."""
+    terms = "".join(f"<span>{TERMS[key].symbol}{help_html(key)}</span>" for key in HELPED)
+    return f'<p class="mars-help-row">{terms}</p>'
+
+
+def first_count() -> gr.State:
+    return gr.State(FIRST_LANES)
+
+
+def wire_lanes(services: Services, lanes: Lanes, view: ResultView) -> None:
+    outputs = [lanes.count, lanes.shown, *lanes.all_buttons, *view.cards, *lanes.head_fields, *view.outputs]
+    inputs = [lanes.count, lanes.shown, *lanes.head_fields]
+
+    def add(count: int, shown: Shown | None) -> Updates:
+        count = min(MOST_LANES, count + 1)
+        fresh = {view.lanes[count - 1]: empty_lane(count - 1).json()}
+        known = {lanes.shown: replace(shown, lanes=(*shown.lanes, None)[:MOST_LANES])} if shown else {}
+        return lanes.set_count(view, count) | fresh | known
+
+    def arranged(request: gr.Request, order: Sequence[int], shown: Shown | None, values: Sequence[Any]) -> Updates:
+        moved, store = _moved_heads(lanes, order, values), services.seen_by(request).store
+        return lanes.set_count(view, len(order)) | moved | _shown_anew(store, lanes, view, order, shown)
+
+    def to_left(lane: int) -> Any:
+        def move(request: gr.Request, count: int, shown: Shown | None, *values: Any) -> Updates:
+            order = list(range(count))
+            if lane < count:
+                order[lane - 1], order[lane] = order[lane], order[lane - 1]
+            return arranged(request, order, shown, values)
+
+        return move
+
+    def away(lane: int) -> Any:
+        def leave(request: gr.Request, count: int, shown: Shown | None, *values: Any) -> Updates:
+            return arranged(request, [other for other in range(count) if other != lane], shown, values)
+
+        return leave
+
+    lanes.add.click(add, [lanes.count, lanes.shown], outputs, **PRIVATE)
+    for lane, pair in enumerate(lanes.buttons):
+        pair.remove.click(away(lane), inputs, outputs, **PRIVATE)
+        if lane:
+            pair.left.click(to_left(lane), inputs, outputs, **PRIVATE)
+
+
+def _moved_heads(lanes: Lanes, order: Sequence[int], values: Sequence[Any]) -> Updates:
+    """Every head gets the values of the one that stood where ``order`` says."""
+    size = len(lanes.heads[0].inputs)
+    changed: Updates = {}
+    for new, old in enumerate(order):
+        if new != old:
+            changed |= dict(zip(lanes.heads[new].inputs, values[old * size : (old + 1) * size], strict=True))
+    return changed
+
+
+def _shown_anew(store: RunStore, lanes: Lanes, view: ResultView, order: Sequence[int], shown: Shown | None) -> Updates:
+    """The result in the new order. Where a lane was not run since, only the lanes move."""
+    if shown is None:
+        return {}
+    columns = (*shown.lanes, *[None] * MOST_LANES)
+    kept = tuple(columns[old] for old in order)
+    try:
+        stored = {run.lane: run.trace for run in store.load(shown.comparison).runs}
+    except StorageError:
+        return {lanes.shown: None}
+    traces = {new: stored[lane] for new, lane in enumerate(kept) if lane in stored}
+    now = replace(shown, lanes=kept)
+    if not traces:
+        return {lanes.shown: now} | {view.lanes[new]: empty_lane(new).json() for new in range(len(order))}
+    result = ended_result(traces, f"{shown.comparison}/{'-'.join(map(str, kept))}", _labels(traces, len(order)))
+    if len(traces) == len(order):
+        return {lanes.shown: now} | view.update(result.strip, result.lanes) | view.show(result.details)
+    views = tuple(view if lane in traces else empty_lane(lane) for lane, view in enumerate(result.lanes))
+    return {lanes.shown: now} | view.update(None, views) | view.show(result.details)
+
+
+def _labels(traces: dict[int, Any], count: int) -> list[str]:
+    configs: list[RunConfig] = [trace.config for trace in traces.values()]
+    named = dict(zip(traces, lane_labels(configs), strict=True))
+    return [named.get(lane, "Another lane") for lane in range(count)]

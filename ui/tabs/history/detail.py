@@ -1,0 +1,161 @@
+"""The open comparison of History: name, tags and comment to change, deleting it, its downloads, and the result as it was shown live."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from storage import RunStore, StorageError, StoredComparison
+from ui.kit.components import text_component, words
+from ui.kit.format import displayable
+from ui.kit.told import told
+from ui.report.downloads import FILES, REPORT, Group, downloads_component, downloads_json
+from ui.result.result_view import ResultView, Updates, build_result
+from ui.result.token_view import LaneView
+from ui.settings.form import MOST_LANES
+from ui.tabs.history.reopen import few, reopened, shown_settings
+from ui.tabs.history.share import share_component
+
+READ_ONLY = "Shared with you: read only."
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """The components of the open comparison."""
+
+    box: gr.Column
+    head: gr.Column
+    name: gr.Textbox
+    tags: gr.Textbox
+    comment: gr.Textbox
+    save: gr.Button
+    saved: gr.HTML
+    again: gr.Button
+    delete: gr.Button
+    close: gr.Button
+    prompt: gr.Textbox
+    settings: gr.HTML
+    downloads: gr.HTML
+    sharing: gr.HTML
+    view: ResultView
+
+    @property
+    def notes(self) -> list[Any]:
+        """The fields that can be changed."""
+        return [self.name, self.tags, self.comment]
+
+    @property
+    def outputs(self) -> list[Any]:
+        head = [
+            self.box,
+            self.head,
+            *self.notes,
+            self.save,
+            self.delete,
+            self.saved,
+            self.prompt,
+            self.settings,
+            self.downloads,
+            self.sharing,
+        ]
+        return [*head, *self.view.outputs, *self.view.cards]
+
+    def closed(self) -> Updates:
+        return {self.box: _shown("mars-details", False)}
+
+    def failed(self, error: str) -> Updates:
+        """One sentence in place of the comparison."""
+        shown = {self.box: _shown("mars-details", True), self.head: _shown("mars-panel", False)}
+        return shown | self.view.update(words(error, "failed"), ()) | self.view.show_lanes(0) | self.view.show(None)
+
+    def opened(self, whole: StoredComparison, wanted: Collection[str] = (), share: str = "") -> Updates:
+        """The comparison, from its traces alone. ``wanted``: ids of the runs to show where there are too many; ``share``: token of the
+        link through which it is read."""
+        stored, view = few(whole, wanted), self.view
+        result = reopened(stored)
+        shown = view.update(result.strip, result.lanes) | view.show_lanes(len(result.lanes)) | view.show(result.details)
+        return self._head(stored, len(whole.runs), share) | shown
+
+    def _head(self, stored: StoredComparison, total: int, share: str) -> Updates:
+        link = f"&share={share}" if share else ""
+        group = Group("This comparison:", (REPORT, *FILES), f"?comparison={stored.id}{link}")
+        own = not share
+        return {
+            self.box: _shown("mars-details", True),
+            self.head: _shown("mars-panel", True),
+            self.name: gr.update(value=displayable(stored.name), interactive=own),
+            self.tags: gr.update(value=displayable(", ".join(stored.tags)), interactive=own),
+            self.comment: gr.update(value=displayable(stored.comment), interactive=own),
+            self.save: gr.update(visible=own),
+            self.delete: gr.update(visible=own),
+            self.saved: "" if own else READ_ONLY,
+            self.prompt: displayable(stored.prompt.text),
+            self.settings: shown_settings(stored, total),
+            self.downloads: downloads_json(group),
+        }
+
+
+def _shown(name: str, shown: bool) -> Any:
+    """A column that is not shown is there all the same: a component that appears late starts its script without its props."""
+    return gr.update(elem_classes=[name, *([] if shown else ["mars-away"])])
+
+
+def open_updates(
+    store: RunStore,
+    detail: Detail,
+    comparison: str,
+    wanted: Collection[str] = (),
+    *,
+    public: bool = False,
+    share: str = "",
+) -> tuple[Updates, bool]:
+    """The updates that open this one, and whether it is there. ``share``: token of the link that ``store`` reads through."""
+    try:
+        stored = store.load(comparison)
+    except StorageError as error:
+        return detail.failed(told(error, public=public)), False
+    return detail.opened(stored, wanted, share), True
+
+
+def read_tags(text: str) -> list[str]:
+    """The tags between commas."""
+    return [tag for part in text.split(",") if (tag := part.strip())]
+
+
+def build_detail() -> Detail:
+    """The components, hidden until a comparison is opened."""
+    with gr.Column(elem_classes=["mars-details", "mars-away"], elem_id="history-open") as box:
+        with gr.Column(elem_classes=["mars-panel"]) as head:
+            prompt = gr.Textbox(label="Prompt", interactive=False, lines=1, max_lines=6, elem_id="history-prompt")
+            settings = text_component("mars-page")
+            name, tags, comment = _note_fields()
+            with gr.Row(elem_classes=["mars-tools"]):
+                save = gr.Button("Save name, tags and comment", size="sm", elem_id="history-save")
+                again = gr.Button("Load into Compare", size="sm", elem_id="history-again")
+                close = gr.Button("Close", size="sm", elem_id="history-close")
+                delete = gr.Button("Delete", size="sm", variant="stop", elem_id="history-delete")
+                saved = text_component("mars-page")
+            downloads = downloads_component("history-open-downloads")
+            sharing = share_component("history")
+        empty = tuple(LaneView("") for _ in range(MOST_LANES))
+        view = build_result("history", words("Choose a comparison from the list."), empty)
+    return Detail(
+        box, head, name, tags, comment, save, saved, again, delete, close, prompt, settings, downloads, sharing, view
+    )
+
+
+def _note_fields() -> tuple[gr.Textbox, gr.Textbox, gr.Textbox]:
+    with gr.Row(elem_classes=["mars-notes"]):
+        name = gr.Textbox(
+            label="Name", placeholder="What you call it", max_length=200, elem_id="history-name", min_width=200
+        )
+        tags = gr.Textbox(
+            label="Tags, separated by commas", placeholder="paper, greedy", elem_id="history-tags", min_width=200
+        )
+    comment = gr.Textbox(
+        label="Comment", placeholder="What you saw", lines=2, max_lines=8, max_length=10_000, elem_id="history-comment"
+    )
+    return name, tags, comment

@@ -1,0 +1,149 @@
+"""The table of compared runs, as plain values: up to ten runs of any comparisons side by side, the leftmost is the baseline.
+
+Every row knows whether all runs agree in it, so that the page can show the differences only. No gradio and no store.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mars_core.types import Summary
+from storage import RunRecord
+from ui.kit.format import MISSING, count, displayable, memory, number, over, plural, ratio, share, shorten
+from ui.kit.labels import lane_label, stop_title
+from ui.report.table import QUANTITIES, Quantity
+from ui.result.shift import QUANTITIES as SHIFTS
+from ui.tabs.history.settings import SETTINGS
+
+MOST_RUNS = 10
+TOO_MANY = f"{MOST_RUNS} runs stand in the table already, the most that it holds; remove one before you add another."
+RATIOS = ("Total latency", "Time to first token", "Tokens per second")  # of which a ratio says more than a difference
+_MORE = (
+    Quantity("Prefill", "wall time of the prompt's pass", lambda s: s.prefill_s, QUANTITIES[0].write),
+    Quantity("Drafting", "wall time of the drafter, in all", lambda s: s.draft_s, QUANTITIES[0].write),
+    Quantity("Verifying", "wall time of the target's passes, in all", lambda s: s.verify_s, QUANTITIES[0].write),
+    Quantity("Drafted", "tokens", lambda s: s.drafted, lambda value: count(int(value))),
+    Quantity("Relaxed", "tokens kept only because they were forgiven", lambda s: s.relaxed, lambda value: count(int(value))),
+    Quantity("Recovered", "tokens drawn after a refusal", lambda s: s.recovered, lambda value: count(int(value))),
+    Quantity("Bonus", "tokens drawn after a full draft", lambda s: s.bonus, lambda value: count(int(value))),
+    Quantity("Peak memory", "of the device, while this run went", lambda s: s.peak_memory_bytes, memory),
+)  # fmt: skip
+MEASURES: tuple[Quantity, ...] = (*QUANTITIES, *_MORE, *SHIFTS)
+
+
+@dataclass(frozen=True, slots=True)
+class RunColumn:
+    """The head of a column. ``created``: ISO 8601 in UTC; ``comparison``: the one it belongs to."""
+
+    id: str
+    comparison: str
+    title: str
+    name: str
+    created: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunCell:
+    """A value; its signed difference from the leftmost, and its ratio to it, where there are such."""
+
+    text: str
+    delta: str = ""
+    ratio: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """``kind``: setting, measure or text; ``same``: all runs agree."""
+
+    kind: str
+    name: str
+    help: str
+    same: bool
+    cells: tuple[RunCell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunTable:
+    """As many cells a row as there are columns; the leftmost is the baseline."""
+
+    columns: tuple[RunColumn, ...] = ()
+    rows: tuple[RunRow, ...] = ()
+
+
+def run_table(records: Sequence[RunRecord]) -> RunTable:
+    """The runs in the order given."""
+    if not records:
+        return RunTable()
+    columns = tuple(_column(record) for record in records)
+    rows = [_setting(name, help_, [read(record) for record in records]) for name, help_, read in SETTINGS]
+    rows += [_setting("Ended", "how the run ended", [_ending(record) for record in records])]
+    rows += [_measure(quantity, [record.summary for record in records]) for quantity in MEASURES]
+    rows += [_text([record.text for record in records])]
+    return RunTable(columns, tuple(row for row in rows if any(cell.text not in ("", MISSING) for cell in row.cells)))
+
+
+def _column(record: RunRecord) -> RunColumn:
+    name = displayable(record.name) or shorten(record.config.prompt.text, 60)
+    title = displayable(lane_label(record.config))
+    return RunColumn(record.id, record.comparison_id, title, name, record.created_at.isoformat())
+
+
+def _ending(record: RunRecord) -> str:
+    error = f": {record.error}" if record.error else ""
+    return displayable(f"{record.status.value}, {stop_title(record.stop_reason)}{error}")
+
+
+def _setting(name: str, help_: str, values: Sequence[str]) -> RunRow:
+    cells = tuple(RunCell(displayable(value)) for value in values)
+    return RunRow("setting", name, help_, len(set(values)) == 1, cells)
+
+
+def _text(texts: Sequence[str]) -> RunRow:
+    return RunRow(
+        "text", "Text", "what the run wrote", len(set(texts)) == 1, tuple(RunCell(displayable(t)) for t in texts)
+    )
+
+
+def _measure(quantity: Quantity, summaries: Sequence[Summary]) -> RunRow:
+    values = [float(quantity.read(summary)) for summary in summaries]
+    base = values[0]
+    cells = [RunCell(quantity.write(base))]
+    for value in values[1:]:
+        factor = ratio(over(value, base)) if quantity.name in RATIOS and math.isfinite(over(value, base)) else ""
+        cells.append(RunCell(quantity.write(value), signed(quantity.write, value - base), factor))
+    same = all(value == base or (math.isnan(value) and math.isnan(base)) for value in values)
+    return RunRow("measure", quantity.name, quantity.help, same, tuple(cells))
+
+
+def signed(write: Callable[[float], str], difference: float) -> str:
+    """A difference as the quantity is written, with its sign; of shares in percentage points; empty where it is no number."""
+    if not math.isfinite(difference):
+        return ""
+    if difference == 0:
+        return "±0"
+    written = f"{number(100 * difference)} pp" if write is share else write(abs(difference))
+    return f"+{written}" if difference > 0 else f"\N{MINUS SIGN}{written.lstrip(chr(0x2212))}"
+
+
+def with_run(records: Sequence[RunRecord], added: RunRecord) -> tuple[str, ...]:
+    """The ids with one more: where they stand latest first it finds its place among them, else it comes last."""
+    ids = [record.id for record in records]
+    times = [record.created_at for record in records]
+    place = len(ids)
+    if times == sorted(times, reverse=True):
+        place = next((at for at, made in enumerate(times) if made < added.created_at), place)
+    return (*ids[:place], added.id, *ids[place:])
+
+
+def moved_left(runs: tuple[str, ...], run: str) -> tuple[str, ...]:
+    """The ids with this one leftmost: the new baseline."""
+    return (run, *(other for other in runs if other != run)) if run in runs else runs
+
+
+def amount_words(columns: int) -> str:
+    """The line above the table."""
+    if columns < 2:
+        return "One run is chosen; choose another one to compare them."
+    return f"{plural(columns, 'run')} side by side; differences are against the leftmost."

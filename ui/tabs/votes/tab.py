@@ -1,0 +1,229 @@
+"""The Votes tab: two answers without names, a vote, then which rule was which; and what all votes say."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from storage import Choice, StorageError
+from ui.jobs.admission import unbroken
+from ui.kit.chips import chips_json
+from ui.kit.components import Strip, strip_component, text_component, words
+from ui.kit.event_data import said_of
+from ui.kit.glossary import help_html
+from ui.kit.told import told
+from ui.services import Services
+from ui.settings.drafter_fields import for_pair
+from ui.settings.form import catalog_pair
+from ui.settings.lanes import PRIVATE
+from ui.tabs.compare.running import COMPUTES
+from ui.tabs.votes.fields import VoteFields, vote_fields
+from ui.tabs.votes.round import RoundFrame, Rounds, cast_vote, write_answers
+from ui.tabs.votes.tally import tally_component, tally_now
+from ui.tabs.votes.view import RoundView, reveal_strip, revealed, round_component
+
+HINT = "Two rules answer one prompt. You see both texts without names, vote, and then learn which rule wrote which."
+STARTING = "Starting; it waits for its turn …"
+BROKE = "The round broke off before it began; look at what the fields say, then try again."
+SEEDS = 2**31
+HEADING = (
+    '<div class="mars-heading"><h2>Results</h2><p>By pair of rules. The win rate is of the second rule against the first, among '
+    "votes for either, with Wilson’s 95 % interval.</p></div>"
+)
+_TERMS = (
+    ("tokens/s", "tokens_per_s"),
+    ("τ", "tau"),
+    ("relaxed", "relaxed_share"),
+    ("r", "r"),
+    ("first difference", "divergence"),
+)
+QUEUED = {name: value for name, value in PRIVATE.items() if name != "queue"}
+Updates = dict[Any, Any]  # component → new value or gr.update
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The components that events change. ``name``: of the round that waits for a vote; ``vote``: id of the one just cast."""
+
+    fields: VoteFields
+    write: gr.Button
+    stop: gr.Button
+    strip: gr.HTML
+    round: gr.HTML
+    after: gr.Column
+    comment: gr.Textbox
+    keep: gr.Button
+    again: gr.Button
+    kept: gr.HTML
+    tally: gr.HTML
+    name: gr.State
+    vote: gr.State
+
+    @property
+    def buttons(self) -> list[Any]:
+        return [self.write, self.stop, self.after]
+
+    def closed(self) -> Updates:
+        """Nothing to vote on and nothing to comment."""
+        return {self.after: gr.update(visible=False), self.comment: "", self.kept: "", self.name: "", self.vote: ""}
+
+
+def _help() -> str:
+    """What the numbers of the reveal mean; constant text of ours."""
+    terms = "".join(f"<span>{name} {help_html(key)}</span>" for name, key in _TERMS)
+    return f'<p class="mars-vote-help"><span>What the numbers mean:</span>{terms}</p>'
+
+
+def build_votes_tab(services: Services, tab: gr.Tab) -> None:
+    """The tab's components and events; the results are read whenever the tab is chosen."""
+    with gr.Column(elem_classes=["mars-panel", "mars-ask", "mars-votes-ask"]):
+        fields = vote_fields(services)
+        with gr.Row(elem_classes=["mars-votes-action"]):
+            write = gr.Button("Write two answers", variant="primary", elem_id="votes-write")
+            stop = gr.Button("Stop", variant="stop", visible=False, elem_id="votes-stop")
+    strip = strip_component(words(HINT), scope="votes")
+    round_ = round_component()
+    with gr.Column(visible=False, elem_classes=["mars-panel", "mars-votes-after"]) as after:
+        gr.HTML(_help(), apply_default_css=False)
+        comment = gr.Textbox(
+            label="Comment on this vote (optional)", lines=2, max_lines=8, elem_id="votes-comment", max_length=10_000
+        )
+        with gr.Row(elem_classes=["mars-tools"]):
+            keep = gr.Button("Save the comment", elem_id="votes-keep")
+            again = gr.Button("Next round", variant="primary", elem_id="votes-next")
+            kept = text_component("mars-page")
+    with gr.Column(elem_classes=["mars-panel"]):
+        gr.HTML(HEADING, apply_default_css=False)
+        tally = tally_component()
+    name, vote = gr.State(""), gr.State("")
+    parts = _Parts(fields, write, stop, strip, round_, after, comment, keep, again, kept, tally, name, vote)
+    rounds = Rounds()
+    _wire_form(services, fields)
+    _wire_round(services, rounds, parts)
+    _wire_vote(services, rounds, parts)
+
+    def enter(request: gr.Request) -> str:
+        return _tally(services.seen_by(request))
+
+    tab.select(enter, None, tally, **PRIVATE)
+
+
+def _wire_form(services: Services, fields: VoteFields) -> None:
+    pair, drafter, prompt = (fields.by_name[name] for name in ("pair", "drafter", "prompt"))
+    tree = [fields.by_name[name] for name in ("tree_tokens", "tree_depth", "tree_top_k")]
+
+    def choose(key: str, kind: str) -> tuple[Any, ...]:
+        spec = catalog_pair(key, services.catalog)
+        return chips_json(spec.prompts), *for_pair(spec, kind)
+
+    def take(key: str, event: gr.EventData) -> str:
+        prompts = catalog_pair(key, services.catalog).prompts
+        index = said_of(event).get("index")
+        return prompts[index] if isinstance(index, int) and 0 <= index < len(prompts) else prompts[0]
+
+    pair.change(choose, [pair, drafter], [fields.chips, drafter, *tree], **PRIVATE)
+    fields.chips.select(take, pair, prompt, **PRIVATE)
+
+
+def _visitor(place: Services) -> str:
+    """Stop here is not Stop on Compare."""
+    return f"{place.key}/votes"
+
+
+def _wire_round(services: Services, rounds: Rounds, parts: _Parts) -> None:
+    seed = parts.fields.by_name["seed"]
+
+    def begin(open_round: str, fresh: bool, request: gr.Request) -> Updates:
+        rounds.take(open_round)  # a round that got no vote has none
+        services.stops.begin(_visitor(services.seen_by(request)))
+        return parts.closed() | {
+            parts.write: gr.update(visible=False),
+            parts.stop: gr.update(visible=True, interactive=True, value="Stop"),
+            parts.strip: words(STARTING, "running").json(),
+            parts.round: RoundView("writing").json(),
+            seed: secrets.randbelow(SEEDS) if fresh else gr.update(),
+        }
+
+    def updates(place: Services, values: tuple[Any, ...]) -> Iterator[Updates]:
+        for frame in write_answers(place, rounds, parts.fields.form(values), _visitor(place)):
+            counted = frame.view is not None and frame.view.state == "revealed"  # both texts were the same
+            yield _frame_updates(parts, frame) | ({parts.tally: _tally(place)} if counted else {})
+
+    def write(request: gr.Request, *values: Any) -> Iterator[Updates]:
+        def broken(strip: Strip) -> Updates:
+            return {parts.strip: strip.json(), parts.round: RoundView().json()}
+
+        yield from unbroken(updates(services.seen_by(request), values), broken, "votes")
+
+    def ask_stop(request: gr.Request) -> Any:
+        services.stops.request(_visitor(services.seen_by(request)))
+        return gr.update(value="Stopping …", interactive=False)
+
+    def broke() -> Updates:
+        return {parts.strip: words(BROKE, "failed").json(), parts.round: RoundView().json()}
+
+    def end() -> Updates:
+        return {parts.write: gr.update(visible=True), parts.stop: gr.update(visible=False)}
+
+    cleared = [*parts.buttons, parts.comment, parts.kept, parts.name, parts.vote, parts.strip, parts.round, seed]
+    pressed = gr.on(
+        [parts.write.click, parts.again.click, parts.fields.by_name["prompt"].submit], begin,
+        [parts.name, parts.fields.fresh], cleared, trigger_mode="once", **PRIVATE,
+    )  # fmt: skip
+    shown = [parts.strip, parts.round, parts.name, parts.tally]
+    running = pressed.then(write, parts.fields.inputs, shown, **COMPUTES, **QUEUED)
+    running.failure(broke, None, [parts.strip, parts.round], **PRIVATE)
+    running.then(end, None, [parts.write, parts.stop], **PRIVATE)
+    parts.stop.click(ask_stop, None, parts.stop, **PRIVATE)
+
+
+def _tally(place: Services) -> str:
+    return tally_now(place.store, public=place.public)
+
+
+def _frame_updates(parts: _Parts, frame: RoundFrame) -> Updates:
+    changed: Updates = {parts.strip: frame.strip.json()}
+    if frame.view:
+        changed |= {parts.round: frame.view.json(), parts.name: frame.round}
+    return changed
+
+
+def _wire_vote(services: Services, rounds: Rounds, parts: _Parts) -> None:
+    def vote(name: str, event: gr.EventData, request: gr.Request) -> Updates:
+        return _voted(services.seen_by(request), rounds, parts, name, str(said_of(event).get("choice", "")))
+
+    def keep(vote_id: str, comment: str | None, request: gr.Request) -> Updates:
+        place = services.seen_by(request)
+        try:
+            place.store.comment_vote(vote_id, comment or "")
+        except StorageError as error:
+            return {parts.kept: told(error, public=place.public)}
+        return {parts.kept: "Saved with the vote.", parts.tally: _tally(place)}
+
+    outputs = [parts.strip, parts.round, parts.after, parts.name, parts.vote, parts.tally]
+    parts.round.select(vote, parts.name, outputs, **PRIVATE)
+    parts.keep.click(keep, [parts.vote, parts.comment], [parts.kept, parts.tally], **PRIVATE)
+
+
+def _voted(place: Services, rounds: Rounds, parts: _Parts, name: str, choice: str) -> Updates:
+    """What a vote changes; a second one on the same round, or one that is none, changes nothing."""
+    if choice not in {each.value for each in Choice}:
+        return {parts.name: name}
+    try:
+        cast = cast_vote(place, rounds, name, Choice(choice))
+    except StorageError as error:
+        return {parts.strip: words(told(error, public=place.public), "failed").json(), parts.name: name}
+    if cast is None:
+        return {parts.name: ""}
+    return {
+        parts.strip: reveal_strip(cast.round, cast.choice).json(),
+        parts.round: revealed(cast.round, cast.choice).json(),
+        parts.after: gr.update(visible=True),
+        parts.name: "",
+        parts.vote: cast.id,
+        parts.tally: _tally(place),
+    }

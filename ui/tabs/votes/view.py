@@ -1,0 +1,144 @@
+"""What a round of the blind vote shows, as plain values, and the component that draws it.
+
+Until a vote is cast a view holds the two texts and nothing else: no rule, no number, no id of a run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+
+import gradio as gr
+
+from mars_core.types import Trace
+from storage import Choice
+from ui.kit.components import Strip
+from ui.kit.format import count, displayable, number
+from ui.kit.labels import lane_label
+from ui.result.sentence import Part, Sentence, compare_sentence, divergence
+from ui.result.token_view import asset, to_json
+
+NOTHING = "(This answer is empty.)"
+Fact = tuple[str, str, str, str]  # name, value, unit, help
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Two runs that ended, and which of them is Answer A. Never sent to a browser. ``traces`` by lane."""
+
+    comparison: str
+    traces: tuple[Trace, Trace]
+    left_lane: int  # 0 or 1: the lane that is Answer A
+
+    @property
+    def right_lane(self) -> int:
+        return 1 - self.left_lane
+
+    @property
+    def sides(self) -> tuple[Trace, Trace]:
+        """Answer A and Answer B."""
+        return self.traces[self.left_lane], self.traces[self.right_lane]
+
+    @property
+    def same_text(self) -> bool:
+        return self.traces[0].text == self.traces[1].text
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One side. All but ``text`` is empty until the vote is cast; ``rest`` is the text from the first difference on."""
+
+    text: str
+    rest: str = ""
+    rule: str = ""
+    facts: tuple[Fact, ...] = ()
+    chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RoundView:
+    """``state``: empty, writing, asking or revealed. ``comparison`` is the id for History, known only after the vote."""
+
+    state: str = "empty"
+    answers: tuple[Answer, ...] = ()
+    comparison: str = ""
+
+    def json(self) -> str:
+        return to_json(asdict(self))
+
+
+def asking(round_: Round) -> RoundView:
+    """Both texts, side by side, and the question."""
+    return RoundView("asking", tuple(Answer(_whole(trace)) for trace in round_.sides))
+
+
+def revealed(round_: Round, choice: Choice | None) -> RoundView:
+    """The texts with their rules and numbers; ``choice`` is None where the texts were the same."""
+    chosen = {Choice.LEFT: (True, False), Choice.RIGHT: (False, True)}.get(choice or Choice.TIE, (False, False))
+    position = _parting(round_)
+    answers = (_named(trace, position, won) for trace, won in zip(round_.sides, chosen, strict=True))
+    return RoundView("revealed", tuple(answers), round_.comparison)
+
+
+def reveal_strip(round_: Round, choice: Choice) -> Strip:
+    """The vote in words, then how the two runs compare."""
+    return Strip((Part(_vote_words(round_, choice), "strong"), Part(" "), *_comparison(round_)), "done")
+
+
+def same_strip(round_: Round) -> Strip:
+    """Where there is nothing to vote on; the comparison says that texts of the same tokens are the same."""
+    ids = [trace.token_ids for trace in round_.traces]
+    if ids[0] == ids[1]:
+        return Strip((Part("Nothing to vote on.", "strong"), Part(" "), *_comparison(round_)), "done")
+    told = Part(": both rules wrote the same text, in other tokens.")
+    return Strip((Part("Nothing to vote on", "strong"), told), "done")
+
+
+def _comparison(round_: Round) -> Sentence:
+    """The sentence of Compare; its places have nothing to point to here."""
+    return tuple(replace(part, lane=None, position=None) for part in compare_sentence(*round_.traces))
+
+
+def _vote_words(round_: Round, choice: Choice) -> str:
+    if choice is Choice.TIE:
+        return "You called it a tie."
+    if choice is Choice.BOTH_BAD:
+        return "You found both bad."
+    side = 0 if choice is Choice.LEFT else 1
+    return f"You preferred {lane_label(round_.sides[side].config)}."
+
+
+def _parting(round_: Round) -> int | None:
+    """Output position of the first difference."""
+    found = divergence(*round_.traces)
+    return found.position if found else None
+
+
+def _named(trace: Trace, position: int | None, chosen: bool) -> Answer:
+    text, rest = _whole(trace), ""
+    if position is not None and trace.text:
+        start = trace.tokens[position].start if position < len(trace.tokens) else len(trace.text)
+        text, rest = displayable(trace.text[:start]), displayable(trace.text[start:])
+    return Answer(text, rest, lane_label(trace.config), _facts(trace), chosen)
+
+
+def _whole(trace: Trace) -> str:
+    return displayable(trace.text) or NOTHING
+
+
+def _facts(trace: Trace) -> tuple[Fact, ...]:
+    s = trace.summary
+    return (
+        ("Speed", number(s.tokens_per_s), "tok/s", "new tokens / wall time of the run"),
+        ("τ", number(s.tau), "/ step", "mean acceptance length: emitted tokens per decoding step"),
+        ("Relaxed", count(s.relaxed), f"of {count(s.new_tokens)}", "tokens kept only because the rule forgave them"),
+    )
+
+
+def round_component() -> gr.HTML:
+    return gr.HTML(
+        value=RoundView().json(),
+        html_template=asset("votes_round.html"),
+        js_on_load=asset("votes_round.js"),
+        apply_default_css=False,
+        elem_id="votes-round",
+    )
