@@ -11,6 +11,7 @@ from starlette.routing import BaseRoute
 
 from ui.api.endpoints import build_api
 from ui.kit.address import address_component, wire_tabs
+from ui.kit.assets import asset
 from ui.kit.components import text_component
 from ui.kit.fault_pages import Faults, FaultyBlocks
 from ui.kit.figure import plotly_route, plotly_script
@@ -21,7 +22,6 @@ from ui.public.access import Access
 from ui.public.origin import OwnPages
 from ui.public.visitor_cookie import VisitorCookie
 from ui.report.downloads import download_routes
-from ui.result.token_view import asset
 from ui.services import Services
 from ui.tabs.about import build_about_tab
 from ui.tabs.account.export import mine_routes

@@ -7,9 +7,10 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page
 
+from ui.kit.assets import asset
 from ui.kit.theme import page_css
 from ui.result.reader import reader_script
-from ui.result.token_view import LaneView, asset, lane_script, row_props
+from ui.result.token_view import LaneView, lane_script, row_props
 
 MOUNT = """([id, code, props]) => {
   const element = document.getElementById(id), seen = {};

@@ -17,8 +17,8 @@ import gradio as gr
 
 from mars_core.types import Status
 from storage import Source
+from ui.kit.assets import asset, to_json
 from ui.kit.event_data import said_of
-from ui.result.token_view import asset, to_json
 
 TABS = ("compare", "sweep", "quality", "history", "votes", "about")  # the first is what an address without a tab shows
 SORTS = ("latest", "oldest", "speed", "tau", "tokens", "name")  # the first is the default

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import gradio as gr
 
+from ui.kit.assets import asset, to_json
 from ui.kit.format import shorten
-from ui.result.token_view import asset, to_json
 
 
 def chips_json(prompts: Sequence[str]) -> str:

@@ -9,11 +9,9 @@ from dataclasses import asdict, dataclass
 
 import gradio as gr
 
+from ui.kit.assets import asset, to_json
 from ui.kit.format import displayable
-from ui.report.table import Table
-from ui.result.sentence import Part, Sentence
-from ui.result.shift import Check
-from ui.result.token_view import asset, to_json
+from ui.kit.values import Check, Part, Sentence, Table
 
 
 @dataclass(frozen=True, slots=True)

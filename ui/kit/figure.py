@@ -17,7 +17,7 @@ from starlette.routing import Route
 from storage.export import cell
 from ui.figures.plot import Data, Plot
 from ui.figures.style import THEMED
-from ui.result.token_view import asset, to_json
+from ui.kit.assets import asset, to_json
 
 LIBRARY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 SOURCE = "assets/plotly.min.js"  # relative, so that it is found wherever the page is mounted

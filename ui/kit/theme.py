@@ -9,8 +9,8 @@ import gradio as gr
 from gradio.themes.utils import colors, fonts, sizes
 
 from evaluation.report.form.html import sheet
+from ui.kit.assets import asset
 from ui.kit.palette import css_variables
-from ui.result.token_view import asset
 
 SLATE = colors.Color(
     name="mars-slate",

@@ -27,10 +27,10 @@ from storage import (
     write_votes_parquet,
 )
 from ui.kit.address import ID, Address, read_address
+from ui.kit.assets import asset, to_json
 from ui.kit.told import told
 from ui.public.sharing import store_for
 from ui.report.page import report_html
-from ui.result.token_view import asset, to_json
 from ui.services import Services
 from ui.tabs.history.search import to_search
 

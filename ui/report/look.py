@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ui.kit.assets import asset
 from ui.kit.theme import page_css, page_theme
-from ui.result.token_view import asset
 
 _SYSTEM = {"font": "ui-sans-serif, system-ui, sans-serif", "font-mono": "ui-monospace, Consolas, monospace"}
 

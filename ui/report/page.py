@@ -14,15 +14,15 @@ from html import escape
 from typing import Any
 
 from storage import StoredComparison
+from ui.kit.assets import asset, to_json
 from ui.kit.components import strip_component
 from ui.kit.figure import LIBRARY
 from ui.kit.format import displayable
 from ui.kit.labels import run_names
+from ui.kit.values import Cell, Table
 from ui.report.look import report_css
 from ui.report.parts import END, SCOPE, Part, Placed, figure_parts, lane_parts, number_parts, panel, table, text
-from ui.report.table import Cell, Table
 from ui.result.repeat import repeat_text
-from ui.result.token_view import asset, to_json
 from ui.tabs.history.reopen import reopened, title_of
 from ui.tabs.history.settings import SETTINGS
 

@@ -10,7 +10,7 @@ import gradio as gr
 from ui.figures.plot import Plot
 from ui.kit.components import check_component, check_json, table_component, table_json, text_component
 from ui.kit.figure import figure_component, figure_json
-from ui.report.table import Table
+from ui.kit.values import Table
 from ui.result.reader import reader_component
 from ui.result.result import Details, Result
 from ui.result.result_view import legend_html

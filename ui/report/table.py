@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from mars_core.types import Summary, Trace
 from ui.kit.format import count, duration, number, over, ratio, share
 from ui.kit.labels import lane_label
+from ui.kit.values import Cell, Row, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,26 +40,6 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("Output length", "new tokens", lambda s: float(s.new_tokens), _whole),
     Quantity("Target passes", "decoding steps, each one forward pass of the target", lambda s: float(s.steps), _whole),
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A formatted value, or a ratio with its verdict: ``better``, ``worse`` or ``""``."""
-
-    text: str
-    ratio: bool = False
-    verdict: str = ""
-
-
-Row = tuple[str, str, tuple[Cell, ...]]  # name, help, cells
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Heads and rows, formatted; as many cells a row as there are heads after the first."""
-
-    heads: tuple[str, ...]
-    rows: tuple[Row, ...]
 
 
 def comparison_table(traces: Sequence[Trace]) -> Table:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import gradio as gr
 
-from ui.result.token_view import asset, row_props
+from ui.kit.assets import asset
+from ui.result.token_view import row_props
 
 SCRIPTS = ("format", "lane/rows", "reader/parts", "reader/view", "reader/replay")
 

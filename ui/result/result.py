@@ -16,9 +16,10 @@ from ui.figures.shift import cumulative_plot, shift_data, shift_plot
 from ui.figures.timeline import timeline_plot
 from ui.kit.components import Strip, words
 from ui.kit.labels import run_names
-from ui.report.table import QUANTITIES, Table, comparison_table
+from ui.kit.values import Check, Table
+from ui.report.table import QUANTITIES, comparison_table
 from ui.result.sentence import broken_sentence, divergence, parting_words, verdict
-from ui.result.shift import Check, infinite_note, self_check, shift_table, summary_table
+from ui.result.shift import infinite_note, self_check, shift_table, summary_table
 from ui.result.tiles import Counts, stat_tiles
 from ui.result.token_view import LaneView, Row, ended_view
 

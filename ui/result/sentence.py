@@ -7,33 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mars_core.telemetry import first_divergence
 from mars_core.types import Cause, Divergence, Given, Outcome, Status, StopReason, Token, Trace
 from ui.kit.format import count, displayable, number, over, plural, ratio, visible
 from ui.kit.labels import run_names
+from ui.kit.values import BREAK, Part, Sentence, plain
 
 SAME_SPEED = 0.01  # two speeds closer than this share of each other are called equal
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A piece of a sentence. ``kind``: plain, strong, piece or break; ``lane`` and ``position`` make it a link to a token."""
-
-    text: str
-    kind: str = "plain"
-    lane: int | None = None
-    position: int | None = None
-
-
-Sentence = tuple[Part, ...]
-BREAK = Part("\n", "break")  # a new line
-
-
-def plain(sentence: Sentence) -> str:
-    """The words alone."""
-    return "".join(part.text for part in sentence)
 
 
 def divergence(left: Trace, right: Trace) -> Divergence | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from mars_core.types import RunConfig, Trace
 from ui.kit.format import number, plural, share
 from ui.kit.labels import rule_title, run_names
-from ui.report.table import Cell, Quantity, Table
+from ui.kit.values import UNCHECKED, Cell, Check, Table
+from ui.report.table import Quantity
 
 LOSSLESS = ("none", "strict", "block")  # whose emitted law is p, whatever is drafted
 FLOAT_ERROR = 1e-6  # a larger total variation is no rounding
@@ -29,17 +29,6 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("Perplexity", "exp(−log-likelihood / tokens): how surprising the text is to the target", lambda
     s: s.perplexity, number),
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """The verdict on a lossless run. ``state``: ok or bad; empty where there is nothing to check."""
-
-    state: str = ""
-    text: str = ""
-
-
-UNCHECKED = Check()
 
 
 def lossless(config: RunConfig) -> bool:

@@ -6,22 +6,22 @@ become markup. Token rows are sent as deltas with their start; each delta repeat
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from importlib import resources
 from typing import Any
 
 import gradio as gr
 
 from mars_core.types import DraftMode, Given, Outcome, Status, Token, Trace
+from ui.kit.assets import asset, to_json
 from ui.kit.format import count, displayable, visible
 from ui.kit.labels import lane_label, stop_title
 from ui.kit.palette import OUTCOME_STYLES
+from ui.kit.values import UNCHECKED, Check
 from ui.result.quantities import HUES, MOST, QUANTITIES
-from ui.result.shift import UNCHECKED, Check, lane_check
+from ui.result.shift import lane_check
 from ui.result.tiles import Tile, counts_of, stat_tiles
 from ui.result.whatif import codes, samples_drafts
 
@@ -85,11 +85,6 @@ class LaneView:
         """The value of the component: ASCII, without ``<``."""
         content = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return to_json(content | {"check": [self.check.state, self.check.text]})
-
-
-def to_json(value: object) -> str:
-    """ASCII JSON without ``<``: safe in transport and in any page, whatever text it carries."""
-    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def token_rows(tokens: Iterable[Token], text: str, *, greedy: bool, drafts: DraftMode = DraftMode.GREEDY) -> list[Row]:
@@ -174,11 +169,6 @@ def _all_rows(trace: Trace, built: Sequence[Row] | None) -> tuple[Row, ...]:
         built = token_rows(tokens, trace.text, greedy=trace.config.sampling.temperature == 0, drafts=drafts)
     first = given_rows(trace.given, trace.text) if len(built) <= trace.summary.new_tokens else []
     return (*first, *built)
-
-
-def asset(name: str) -> str:
-    """The text of a file of ``ui/assets``."""
-    return resources.files("ui").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 SCRIPTS = (

@@ -11,9 +11,10 @@ import gradio as gr
 from mars_core.models import PairSpec
 from mars_core.rules import RULES, Parameter, Rule, Siblings
 from mars_core.types import DraftMode
+from ui.kit.assets import asset, to_json
 from ui.kit.labels import parameter_title, rule_title
 from ui.result.tiles import Counts, stat_tiles
-from ui.result.token_view import LaneView, asset, to_json
+from ui.result.token_view import LaneView
 from ui.settings.form import DraftForm, LaneForm
 from ui.settings.lane_draft import AS_ABOVE, lane_draft, read_lane_draft
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gradio as gr
 
 from mars_core.models import ModelPool, PairSpec
+from ui.kit.assets import asset, to_json
 from ui.kit.format import displayable, memory, parameters
-from ui.result.token_view import asset, to_json
 
 OWN = (
     "A target, and a draft model that shares its vocabulary, or an EAGLE-3 head trained for it: Hub ids or folders, in safetensors. "

@@ -7,10 +7,10 @@ import gradio as gr
 from mars_core import __version__
 from mars_core.rules import RULES
 from mars_core.types import Outcome
+from ui.kit.assets import asset
 from ui.kit.glossary import TERMS
 from ui.kit.labels import rule_title
 from ui.kit.palette import OUTCOME_STYLES
-from ui.result.token_view import asset
 from ui.services import Services
 
 SHAPES = {

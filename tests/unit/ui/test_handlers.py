@@ -17,7 +17,7 @@ from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
 from ui.figures.tree import tree_data
 from ui.jobs.frames import Frame
-from ui.result.sentence import plain
+from ui.kit.values import plain
 from ui.result.tree_panel import drafting, first_choice
 from ui.services import Services
 from ui.settings.form import Form, LaneForm

@@ -18,7 +18,7 @@ from mars_core.types import Status, StopReason
 from storage import RunStore
 from tests.pairs import tiny_pair
 from ui.jobs.frames import Frame
-from ui.result.sentence import plain
+from ui.kit.values import plain
 from ui.result.token_view import LaneView
 from ui.services import Services
 from ui.settings.form import Form, LaneForm, read_configs

@@ -28,7 +28,7 @@ from tests.reports import HOSTILE, bare, make_report
 from tests.unit.evaluation.report.studies import stored_study
 from tests.unit.ui.places import place_of
 from ui.figures.quality import parameter_plot, tradeoff_plot
-from ui.result.sentence import plain
+from ui.kit.values import plain
 from ui.tabs.quality.download import WRITERS, study_routes
 from ui.tabs.quality.reports import PAUSE_S, Reports
 from ui.tabs.quality.studies import list_json, progress_strip

@@ -8,7 +8,8 @@ from dataclasses import replace
 from mars_core.telemetry import first_divergence
 from mars_core.types import Cause, Outcome, Status, StopReason, Trace
 from tests.traces import make_trace
-from ui.result.sentence import broken_sentence, compare_sentence, divergence, plain, verdict
+from ui.kit.values import plain
+from ui.result.sentence import broken_sentence, compare_sentence, divergence, verdict
 
 
 def faster(trace: Trace, factor: float) -> Trace:

@@ -17,7 +17,7 @@ from mars_core.types import Status
 from storage import RunStore, Search, Source
 from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
-from ui.result.sentence import plain
+from ui.kit.values import plain
 from ui.services import Services
 from ui.tabs.history.reopen import reopened as reopened_comparison
 from ui.tabs.sweep.form import (

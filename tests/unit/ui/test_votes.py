@@ -23,7 +23,7 @@ from tests.pairs import tiny_pair
 from tests.traces import make_trace
 from ui.kit.format import number
 from ui.kit.labels import lane_label
-from ui.result.sentence import plain
+from ui.kit.values import plain
 from ui.services import Services
 from ui.settings.form import Form, LaneForm
 from ui.tabs.history.names import rule_words

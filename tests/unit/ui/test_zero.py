@@ -21,7 +21,7 @@ from storage import RunStore
 from tests.pairs import tiny_pair
 from tests.zero import ForkingGpu
 from ui.jobs.frames import Frame
-from ui.result.sentence import plain
+from ui.kit.values import plain
 from ui.services import Services
 from ui.settings.form import Form, LaneForm
 from ui.tabs.compare.handlers import continue_run, run_comparison

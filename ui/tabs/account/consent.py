@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gradio as gr
 
+from ui.kit.assets import asset
 from ui.kit.format import plural
-from ui.result.token_view import asset
 from ui.services import Services
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import gradio as gr
 
-from ui.result.token_view import asset
+from ui.kit.assets import asset
 from ui.services import Services
 from ui.tabs.account.deeds import act, look
 from ui.tabs.account.sign_in import sign_in_button

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from storage import Counts
+from ui.kit.assets import to_json
 from ui.kit.format import count, plural, shorten
 from ui.public.visitors import Visitor
-from ui.result.token_view import to_json
 
 WORD = "delete"  # what must be typed before everything goes
 DONE, FAILED = "done", "failed"

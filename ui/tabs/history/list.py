@@ -12,8 +12,8 @@ import pandas as pd
 
 from storage import RunStore
 from ui.kit.address import Address
+from ui.kit.assets import asset, to_json
 from ui.kit.format import count, displayable, number, over, plural, ratio, shorten
-from ui.result.token_view import asset, to_json
 from ui.tabs.history.names import rule_words
 from ui.tabs.history.runs import MOST_RUNS
 from ui.tabs.history.search import to_search

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import gradio as gr
 
-from ui.result.token_view import asset, to_json
+from ui.kit.assets import asset, to_json
 from ui.tabs.history.runs import RunTable, amount_words
 
 

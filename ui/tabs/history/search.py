@@ -12,8 +12,8 @@ import gradio as gr
 from mars_core.types import Status
 from storage import Choices, Search, Sort, Source
 from ui.kit.address import EVERYTHING, SORTS, Address, read_address
+from ui.kit.assets import asset, to_json
 from ui.kit.format import displayable
-from ui.result.token_view import asset, to_json
 from ui.tabs.history.names import rule_words
 
 NO_CHOICES = Choices((), (), ())

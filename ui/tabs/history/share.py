@@ -13,9 +13,9 @@ import gradio as gr
 
 from storage import RunStore, Shared, StorageError
 from ui.kit.address import ID
+from ui.kit.assets import asset, to_json
 from ui.kit.format import displayable
 from ui.kit.told import told
-from ui.result.token_view import asset, to_json
 from ui.services import Services
 from ui.tabs.account.deeds import read_kind
 

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from evaluation.study.progress import rate
 from storage import RunStore, StorageError
 from storage.studies import StudyHead, StudyProgress
+from ui.kit.assets import to_json
 from ui.kit.components import Strip, words
 from ui.kit.format import count, displayable, number, plural
 from ui.kit.told import told
-from ui.result.token_view import to_json
 from ui.tabs.sweep.handlers import about
 
 LOOKED_AT = 5  # unfinished studies of which the workers are asked for

@@ -22,8 +22,8 @@ from evaluation.report.form.tables import (
 )
 from evaluation.report.form.verdicts import verdict_section
 from evaluation.report.values import PromptRow, Report
+from ui.kit.assets import to_json
 from ui.kit.format import count, displayable, plural
-from ui.result.token_view import to_json
 
 LISTED = 200  # prompts on the page; all are in the CSV
 

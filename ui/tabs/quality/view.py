@@ -14,11 +14,11 @@ from evaluation.report.form.chart import chart, chart_groups
 from evaluation.report.form.choose import Choice, drafts_of, known, narrowed
 from evaluation.report.values import ALL, Report
 from ui.figures.quality import parameter_plot, tradeoff_plot
+from ui.kit.assets import asset, to_json
 from ui.kit.components import Strip, strip_component, words
 from ui.kit.figure import figure_component, figure_json
 from ui.kit.format import displayable
 from ui.report.downloads import Group, downloads_component, downloads_json
-from ui.result.token_view import asset, to_json
 from ui.tabs.history.share import share_component
 from ui.tabs.quality.values import first_json, prompts_json, rest_json, texts_json
 

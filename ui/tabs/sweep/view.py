@@ -16,12 +16,12 @@ from evaluation.sweeps.tradeoff import Cost, optimal
 from storage import RunStore, StorageError
 from ui.figures.tradeoff import tradeoff_plot
 from ui.figures.tradeoff_data import COSTS, against
+from ui.kit.assets import asset, to_json
 from ui.kit.components import Strip, strip_component, words
 from ui.kit.figure import figure_component, figure_json
 from ui.kit.format import count, plural, shorten
 from ui.kit.labels import parameter_title, rule_title
 from ui.kit.told import told
-from ui.result.token_view import asset, to_json
 from ui.tabs.history.share import share_component
 from ui.tabs.sweep.handlers import Shown, read_sweep
 from ui.tabs.sweep.table import MOST_PAIRS, group_label, pairs, sweep_table, value_label

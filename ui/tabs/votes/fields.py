@@ -10,9 +10,9 @@ import gradio as gr
 
 from mars_core.models import PairSpec
 from mars_core.rules import RULES, Parameter
+from ui.kit.assets import asset
 from ui.kit.chips import chips_json
 from ui.kit.labels import parameter_title, rule_title
-from ui.result.token_view import asset
 from ui.services import Services
 from ui.settings.drafter_fields import (
     TITLES,

@@ -11,10 +11,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from storage import Choice, RunStore, StorageError, StoredVote
+from ui.kit.assets import asset, to_json
 from ui.kit.format import MISSING, count, displayable, plural, share, shorten
 from ui.kit.palette import LANES, NEUTRAL
 from ui.kit.told import told
-from ui.result.token_view import asset, to_json
 from ui.services import Services
 from ui.tabs.history.names import rule_words
 from ui.tabs.votes.results import PairResult, Results, results, winner, write_vote_results_csv

@@ -11,11 +11,12 @@ import gradio as gr
 
 from mars_core.types import Trace
 from storage import Choice
+from ui.kit.assets import asset, to_json
 from ui.kit.components import Strip
 from ui.kit.format import count, displayable, number
 from ui.kit.labels import lane_label
-from ui.result.sentence import Part, Sentence, compare_sentence, divergence
-from ui.result.token_view import asset, to_json
+from ui.kit.values import Part, Sentence
+from ui.result.sentence import compare_sentence, divergence
 
 NOTHING = "(This answer is empty.)"
 Fact = tuple[str, str, str, str]  # name, value, unit, help

@@ -1,0 +1,16 @@
+"""Files of ``ui/assets``, and values on their way into the page."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+
+
+def asset(name: str) -> str:
+    """The text of a file of ``ui/assets``."""
+    return resources.files("ui").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def to_json(value: object) -> str:
+    """ASCII JSON without ``<``: safe in transport and in any page, whatever text it carries."""
+    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

@@ -1,0 +1,55 @@
+"""Plain values that components of the page draw: a sentence, a table, the result of a check. No gradio."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a sentence. ``kind``: plain, strong, piece or break; ``lane`` and ``position`` make it a link to a token."""
+
+    text: str
+    kind: str = "plain"
+    lane: int | None = None
+    position: int | None = None
+
+
+Sentence = tuple[Part, ...]
+BREAK = Part("\n", "break")  # a new line
+
+
+def plain(sentence: Sentence) -> str:
+    """The words alone."""
+    return "".join(part.text for part in sentence)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A formatted value, or a ratio with its verdict: ``better``, ``worse`` or ``""``."""
+
+    text: str
+    ratio: bool = False
+    verdict: str = ""
+
+
+Row = tuple[str, str, tuple[Cell, ...]]  # name, help, cells
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Heads and rows, formatted; as many cells a row as there are heads after the first."""
+
+    heads: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The verdict on a lossless run. ``state``: ok or bad; empty where there is nothing to check."""
+
+    state: str = ""
+    text: str = ""
+
+
+UNCHECKED = Check()
