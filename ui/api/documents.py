@@ -18,7 +18,7 @@ from mars_core.types import Divergence, Given, Outcome, RunConfig, Status, Token
 from storage import StoredComparison, StoredRun
 from ui.kit.format import over
 from ui.kit.labels import exact_text, lane_label, rule_title
-from ui.settings.drafter_fields import offered, tree_shape
+from ui.settings.drafter import offered, tree_shape
 
 Document = dict[str, Any]
 _PATH = {"path": "steps_computed_with"}  # gradio_client takes an object with a "path" for a file, and would fetch it

@@ -9,7 +9,7 @@ from typing import Any
 
 from mars_core.models import PairSpec
 from mars_core.rules import RULES
-from ui.settings.drafter_fields import offered, tree_shape
+from ui.settings.drafter import offered, tree_shape
 from ui.settings.form import CHAIN, TREE, LaneForm
 
 AUTO = "auto"

@@ -17,7 +17,7 @@ from ui.kit.components import Strip, words
 from ui.kit.faults import fault
 from ui.kit.told import told
 from ui.services import Services
-from ui.settings.form import CUSTOM, Form, read_pair
+from ui.settings.form import Form, read_pair
 
 if TYPE_CHECKING:
     from mars_core.session import Session
@@ -42,9 +42,7 @@ def refusal(services: Services, error: Exception) -> Strip:
 
 def chosen_pair(services: Services, form: Form) -> PairSpec:
     """The pair of a form, from the list only where strangers choose. Raises ValueError."""
-    if form.pair == CUSTOM:
-        check_own(services)
-    return read_pair(form, services.catalog)
+    return read_pair(form, services.catalog, own_models=services.own_models)
 
 
 def check_own(services: Services) -> None:

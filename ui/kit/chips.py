@@ -14,11 +14,11 @@ def chips_json(prompts: Sequence[str]) -> str:
     return to_json([[shorten(prompt, 64), prompt] for prompt in prompts])
 
 
-def chips_component(prompts: Sequence[str]) -> gr.HTML:
+def chips_component(prompts: Sequence[str], elem_id: str) -> gr.HTML:
     return gr.HTML(
         value=chips_json(prompts),
         html_template='<div class="mars-chips" role="group" aria-label="Example prompts"></div>',
         js_on_load=asset("chips.js"),
         apply_default_css=False,
-        elem_id="chips",
+        elem_id=elem_id,
     )

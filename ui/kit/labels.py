@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from mars_core.types import DrafterConfig, RunConfig, StopReason
 from ui.kit.format import displayable
 
+LANE_NAMES = ("Left", "Right", "Third", "Fourth")
 _RULES = {
     "none": "Target alone",
     "strict": "Strict",

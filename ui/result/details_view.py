@@ -10,10 +10,10 @@ import gradio as gr
 
 from ui.kit.components import EMPTY_TABLE, table_component, table_json
 from ui.kit.figure import figure_component, figure_json
+from ui.kit.labels import LANE_NAMES
 from ui.result.result import Details
 from ui.result.shift_panel import ShiftPanel, build_shift_panel
 from ui.result.tree_panel import TreePanel, build_tree_panel
-from ui.settings.lanes import LANE_NAMES
 
 Updates = dict[Any, Any]  # component → new value or gr.update
 UNDRAFTED = "No run drafted anything."

@@ -15,7 +15,7 @@ from ui.result.reader import reader_component
 from ui.result.result import Details
 from ui.result.token_view import GIVEN_MEANING, LaneView, lane_component
 from ui.result.tree_panel import wire_tokens
-from ui.settings.lanes import FIRST_LANES
+from ui.settings.form import FIRST_LANES
 
 Updates = dict[Any, Any]  # component → new value or gr.update
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mars_core.models import PairSpec, custom_pair
 from mars_core.rules import PLAIN, RULES
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 CUSTOM = "custom"
 THINKING: Mapping[str, bool | None] = {"default": None, "on": True, "off": False}
 TREE, CHAIN = "tree", "chain"  # what an EAGLE-3 head drafts
-MOST_LANES = 4
+LEAST_LANES, FIRST_LANES, MOST_LANES = 1, 2, 4  # that may be, that there are at first, that may be
 EXACT_INTEGER = 2**53  # the browser's numbers are doubles
 
 
@@ -66,10 +66,21 @@ class Form(DraftForm):
     own_head: str = ""
 
 
-def read_pair(form: Form, catalog: Sequence[PairSpec]) -> PairSpec:
-    """The pair that was chosen. Raises ValueError."""
+class PairForm(NamedTuple):
+    """The fields from which a pair is read; every form has them."""
+
+    pair: str
+    own_target: str = ""
+    own_draft: str = ""
+    own_head: str = ""
+
+
+def read_pair(form: PairForm | Form, catalog: Sequence[PairSpec], *, own_models: bool = True) -> PairSpec:
+    """The pair that was chosen; ``own_models``: it need not be of the catalog. Raises ValueError."""
     if form.pair != CUSTOM:
         return catalog_pair(form.pair, catalog)
+    if not own_models:
+        raise ValueError("This page runs the model pairs of its list only; choose one of them.")
     if not form.own_target.strip():
         raise ValueError("The target model is empty; give a Hub id (owner/name) or the path of a folder.")
     return custom_pair(form.own_target.strip(), form.own_draft.strip() or None, form.own_head.strip() or None)

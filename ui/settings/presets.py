@@ -9,7 +9,7 @@ from typing import Any
 from mars_core.models import PairSpec
 from mars_core.rules import PLAIN
 from mars_core.types import TreeShape
-from ui.settings.drafter_fields import offered
+from ui.settings.drafter import offered
 from ui.settings.form import TREE
 
 Rules = tuple[tuple[str, Mapping[str, float]], ...]

@@ -10,9 +10,9 @@ from mars_core.models import CATALOG
 from mars_core.rules import RULES, Parameter
 from mars_core.types import DrafterConfig, DraftMode, TreeShape
 from ui.kit.labels import parameter_title, rule_title
-from ui.settings.drafter_fields import FIELDS, TITLES, offered, taken, tree_shape
+from ui.settings.drafter import FIELDS, TITLES, offered, taken, tree_shape
 from ui.settings.form import Form, LaneForm, read_drafter
-from ui.settings.lanes import DEFAULT_RULES, is_whole, rule_json
+from ui.settings.rules import DEFAULT_RULES, is_whole, rule_json
 
 FORM = Form(
     prompt="x", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,

@@ -12,20 +12,23 @@ from typing import Any
 import gradio as gr
 
 from mars_core.models import PairSpec
+from mars_core.rules import RULES
 from mars_core.types import RunConfig
 from storage import RunStore, StorageError
 from ui.jobs.frames import Shown
+from ui.kit.events import PRIVATE
 from ui.kit.glossary import TERMS, help_html
-from ui.kit.labels import lane_labels
+from ui.kit.labels import lane_labels, parameter_title, rule_title
 from ui.result.result import ended_result
 from ui.result.result_view import ResultView, Updates
+from ui.result.tiles import Counts, stat_tiles
+from ui.result.token_view import LaneView
 from ui.services import Services
-from ui.settings.form import MOST_LANES
-from ui.settings.lanes import FIRST_LANES, LEAST_LANES, Head, empty_lane
+from ui.settings.form import FIRST_LANES, LEAST_LANES, MOST_LANES
 from ui.settings.presets import presets_for
+from ui.settings.rules import DEFAULT_RULES, RuleFields
 
 HELPED = ("rule", "tau", "r", "theta", "tv", "k")
-PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ class Lanes:
     preset: gr.Dropdown
     add: gr.Button
     buttons: tuple[LaneButtons, ...]
-    heads: tuple[Head, ...]
+    heads: tuple[RuleFields, ...]
 
     @property
     def all_buttons(self) -> list[gr.Button]:
@@ -98,6 +101,13 @@ def words_html() -> str:
 
 def first_count() -> gr.State:
     return gr.State(FIRST_LANES)
+
+
+def empty_lane(lane: int) -> LaneView:
+    """A lane before its first run."""
+    rule = DEFAULT_RULES[lane]
+    values = ", ".join(f"{parameter_title(p.name)} = {p.default:g}" for p in RULES[rule].parameters)
+    return LaneView(f"{rule_title(rule)} {values}".strip(), tiles=stat_tiles(Counts()))
 
 
 def wire_lanes(services: Services, lanes: Lanes, view: ResultView) -> None:

@@ -19,8 +19,8 @@ from ui.kit.components import words
 from ui.result.result import Details
 from ui.result.result_view import ResultView, Updates
 from ui.services import Services
-from ui.settings.fields import Fields
 from ui.settings.form import MOST_LANES
+from ui.settings.panel import FormFields
 from ui.tabs.compare.arrange import Lanes
 from ui.tabs.compare.ask import Ask, count_prompt
 from ui.tabs.compare.handlers import continue_run, run_comparison
@@ -58,7 +58,7 @@ class Running:
 
     services: Services
     ask: Ask
-    fields: Fields
+    fields: FormFields
     lanes: Lanes
     view: ResultView
     ended: Ended = field(default_factory=Ended)

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
 
 from ui.kit.components import words
+from ui.kit.events import PRIVATE
 from ui.result.result_view import ResultView, Updates, build_result
 from ui.services import Services
-from ui.settings.fields import Fields
 from ui.settings.form import MOST_LANES, Form
-from ui.settings.lanes import Head, empty_lane, lane_head
+from ui.settings.panel import FormFields
 from ui.settings.presets import PRESETS
-from ui.tabs.compare.arrange import LaneButtons, Lanes, first_count, lane_buttons, lane_tools, wire_lanes
+from ui.settings.rules import RuleFields, lane_head
+from ui.tabs.compare.arrange import LaneButtons, Lanes, empty_lane, first_count, lane_buttons, lane_tools, wire_lanes
 from ui.tabs.compare.ask import Ask, build_ask, wire_ask
 from ui.tabs.compare.running import Running, wire_running
 
 HINT = "Press Compare: the prompt is decoded once in each lane, and every token says how it came to be."
-PRIVATE: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
 
 
 @dataclass(frozen=True, slots=True)
 class CompareTab:
     """What others may set: all fields of the tab."""
 
-    fields: Fields
+    fields: FormFields
     lanes: Lanes
     view: ResultView
 
@@ -53,7 +52,7 @@ class CompareTab:
 def build_compare_tab(services: Services) -> CompareTab:
     """The tab and its events."""
     ask = build_ask(services)
-    heads: list[Head] = []
+    heads: list[RuleFields] = []
     buttons: list[LaneButtons] = []
     tools: list[tuple[gr.Dropdown, gr.Button]] = []
 
@@ -67,8 +66,8 @@ def build_compare_tab(services: Services) -> CompareTab:
         tools=lambda: tools.append(lane_tools(services.catalog[0])),
     )  # fmt: skip
     lanes = Lanes(first_count(), gr.State(None), *tools[0], tuple(buttons), tuple(heads))
-    fields = Fields(ask.by_name, lanes.heads, lanes.count)
-    wire_ask(services, ask, fields, lanes.preset)
+    fields = FormFields(ask.by_name, lanes.heads, lanes.count)
+    wire_ask(services, ask, lanes.heads, lanes.preset)
     wire_lanes(services, lanes, view)
     _wire_presets(ask, lanes, view)
     wire_running(Running(services, ask, fields, lanes, view))

@@ -13,8 +13,7 @@ from storage import StoredComparison
 from ui.kit.format import count, shorten
 from ui.kit.labels import lane_labels, settings_line
 from ui.result.result import Result, ended_result
-from ui.settings.form import CHAIN, CUSTOM, MOST_LANES, TREE, DraftForm, Form, LaneForm, thinking_word
-from ui.settings.lanes import LEAST_LANES
+from ui.settings.form import CHAIN, CUSTOM, LEAST_LANES, MOST_LANES, TREE, DraftForm, Form, LaneForm, thinking_word
 
 OTHER = "The other run"
 

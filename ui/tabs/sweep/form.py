@@ -24,7 +24,7 @@ from ui.settings.form import (
     read_thinking,
     read_whole,
 )
-from ui.settings.lanes import is_whole
+from ui.settings.rules import is_whole
 
 BLOCK = "---"  # a line of its own: prompts of several lines stand between two
 ANSWER = "=>"

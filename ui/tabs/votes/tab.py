@@ -11,17 +11,15 @@ import gradio as gr
 
 from storage import Choice, StorageError
 from ui.jobs.admission import unbroken
-from ui.kit.chips import chips_json
 from ui.kit.components import Strip, strip_component, text_component, words
 from ui.kit.event_data import said_of
+from ui.kit.events import PRIVATE, QUEUED
 from ui.kit.glossary import help_html
 from ui.kit.told import told
 from ui.services import Services
-from ui.settings.drafter_fields import for_pair
-from ui.settings.form import catalog_pair
-from ui.settings.lanes import PRIVATE
+from ui.settings.panel import FormFields, SettingsPanel
+from ui.settings.rules import compact_rule
 from ui.tabs.compare.running import COMPUTES
-from ui.tabs.votes.fields import VoteFields, vote_fields
 from ui.tabs.votes.round import RoundFrame, Rounds, cast_vote, write_answers
 from ui.tabs.votes.tally import tally_component, tally_now
 from ui.tabs.votes.view import RoundView, reveal_strip, revealed, round_component
@@ -30,6 +28,7 @@ HINT = "Two rules answer one prompt. You see both texts without names, vote, and
 STARTING = "Starting; it waits for its turn …"
 BROKE = "The round broke off before it began; look at what the fields say, then try again."
 SEEDS = 2**31
+RULES = (("First rule", "strict"), ("Second rule", "mars"))
 HEADING = (
     '<div class="mars-heading"><h2>Results</h2><p>By pair of rules. The win rate is of the second rule against the first, among '
     "votes for either, with Wilson’s 95 % interval.</p></div>"
@@ -41,7 +40,6 @@ _TERMS = (
     ("r", "r"),
     ("first difference", "divergence"),
 )
-QUEUED = {name: value for name, value in PRIVATE.items() if name != "queue"}
 Updates = dict[Any, Any]  # component → new value or gr.update
 
 
@@ -49,7 +47,8 @@ Updates = dict[Any, Any]  # component → new value or gr.update
 class _Parts:
     """The components that events change. ``name``: of the round that waits for a vote; ``vote``: id of the one just cast."""
 
-    fields: VoteFields
+    fields: FormFields
+    fresh: gr.Checkbox
     write: gr.Button
     stop: gr.Button
     strip: gr.HTML
@@ -81,7 +80,7 @@ def _help() -> str:
 def build_votes_tab(services: Services, tab: gr.Tab) -> None:
     """The tab's components and events; the results are read whenever the tab is chosen."""
     with gr.Column(elem_classes=["mars-panel", "mars-ask", "mars-votes-ask"]):
-        fields = vote_fields(services)
+        fields, fresh = _settings(services)
         with gr.Row(elem_classes=["mars-votes-action"]):
             write = gr.Button("Write two answers", variant="primary", elem_id="votes-write")
             stop = gr.Button("Stop", variant="stop", visible=False, elem_id="votes-stop")
@@ -100,9 +99,8 @@ def build_votes_tab(services: Services, tab: gr.Tab) -> None:
         gr.HTML(HEADING, apply_default_css=False)
         tally = tally_component()
     name, vote = gr.State(""), gr.State("")
-    parts = _Parts(fields, write, stop, strip, round_, after, comment, keep, again, kept, tally, name, vote)
+    parts = _Parts(fields, fresh, write, stop, strip, round_, after, comment, keep, again, kept, tally, name, vote)
     rounds = Rounds()
-    _wire_form(services, fields)
     _wire_round(services, rounds, parts)
     _wire_vote(services, rounds, parts)
 
@@ -112,21 +110,20 @@ def build_votes_tab(services: Services, tab: gr.Tab) -> None:
     tab.select(enter, None, tally, **PRIVATE)
 
 
-def _wire_form(services: Services, fields: VoteFields) -> None:
-    pair, drafter, prompt = (fields.by_name[name] for name in ("pair", "drafter", "prompt"))
-    tree = [fields.by_name[name] for name in ("tree_tokens", "tree_depth", "tree_top_k")]
-
-    def choose(key: str, kind: str) -> tuple[Any, ...]:
-        spec = catalog_pair(key, services.catalog)
-        return chips_json(spec.prompts), *for_pair(spec, kind)
-
-    def take(key: str, event: gr.EventData) -> str:
-        prompts = catalog_pair(key, services.catalog).prompts
-        index = said_of(event).get("index")
-        return prompts[index] if isinstance(index, int) and 0 <= index < len(prompts) else prompts[0]
-
-    pair.change(choose, [pair, drafter], [fields.chips, drafter, *tree], **PRIVATE)
-    fields.chips.select(take, pair, prompt, **PRIVATE)
+def _settings(services: Services) -> tuple[FormFields, gr.Checkbox]:
+    """The fields, and whether every round gets a new seed."""
+    panel = SettingsPanel(services, "votes")
+    panel.prompt("What should both answers be about?")
+    with gr.Row(elem_classes=["mars-votes-rules"]):
+        rules = tuple(
+            compact_rule(label, default, f"votes-rule-{place}") for place, (label, default) in enumerate(RULES)
+        )
+    panel.bar()
+    panel.own_pair()
+    fresh = gr.Checkbox(True, label="A new seed each round", elem_id="votes-fresh", container=False)
+    panel.advanced("Advanced: system prompt, chat template, sampling, draft mode")
+    panel.wire()
+    return FormFields(panel.by_name, rules), fresh
 
 
 def _visitor(place: Services) -> str:
@@ -172,7 +169,7 @@ def _wire_round(services: Services, rounds: Rounds, parts: _Parts) -> None:
     cleared = [*parts.buttons, parts.comment, parts.kept, parts.name, parts.vote, parts.strip, parts.round, seed]
     pressed = gr.on(
         [parts.write.click, parts.again.click, parts.fields.by_name["prompt"].submit], begin,
-        [parts.name, parts.fields.fresh], cleared, trigger_mode="once", **PRIVATE,
+        [parts.name, parts.fresh], cleared, trigger_mode="once", **PRIVATE,
     )  # fmt: skip
     shown = [parts.strip, parts.round, parts.name, parts.tally]
     running = pressed.then(write, parts.fields.inputs, shown, **COMPUTES, **QUEUED)
