@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mars_core.models import PairSpec
 from ui.kit.components import Strip
-from ui.result.result import Details
+from ui.result.details import Details
 from ui.result.token_view import LaneView
 
 

@@ -21,8 +21,7 @@ from ui.kit.components import Strip, words
 from ui.kit.format import count, duration
 from ui.kit.labels import lane_labels
 from ui.kit.told import told
-from ui.result.shift import lane_check
-from ui.result.tiles import Counts, stat_tiles
+from ui.result.tiles import Counts, lane_check, stat_tiles
 from ui.result.token_view import LaneView, Row, ended_view, given_rows, token_rows
 from ui.result.whatif import samples_drafts
 from ui.services import Services

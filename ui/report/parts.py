@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from ui.figures.plot import Plot
 from ui.kit.components import check_component, check_json, table_component, table_json, text_component
 from ui.kit.figure import figure_component, figure_json
 from ui.kit.values import Table
+from ui.result.details import FIGURES, Details
 from ui.result.reader import reader_component
-from ui.result.result import Details, Result
-from ui.result.result_view import legend_html
+from ui.result.result import Result
 from ui.result.token_view import lane_component
+from ui.result.view import legend_html
 
 SCOPE = "report"
 
@@ -60,32 +60,20 @@ def lane_parts(result: Result) -> Iterator[Part]:
 
 def number_parts(details: Details) -> Iterator[Part]:
     """The tables, with the verdict of the self-check."""
-    shift = details.shift
     yield panel("In numbers")
     yield table(details.table, "numbers")
     yield END + panel("Shift", "How far the law of the emitted text is from the target’s own.")
-    yield Placed(check_component(), check_json(shift.check))
-    yield table(shift.table, "shift")
-    yield text(shift.note, "mars-footnote")
+    yield Placed(check_component(), check_json(details.check))
+    yield table(details.shift, "shift")
+    yield text(details.shift_note, "mars-footnote")
     yield END
 
 
 def figure_parts(details: Details) -> Iterator[Part]:
     """The figures that there are, each in a panel."""
-    for name, label, plot in _plots(details):
+    for figure in FIGURES:
+        plot = details.plots[figure.name]
         if plot is not None:
-            yield panel(label)
-            yield Placed(figure_component(scope=SCOPE, name=name, label=label), figure_json(plot))
+            yield panel(figure.title)
+            yield Placed(figure_component(scope=SCOPE, name=figure.name, label=figure.title), figure_json(plot))
             yield END
-
-
-def _plots(details: Details) -> Iterator[tuple[str, str, Plot | None]]:
-    """Name, label, and the figure or None."""
-    for lane, margins in enumerate(details.margins):
-        yield f"margins-{lane + 1}", f"Margin of every token, lane {lane + 1}", margins
-    yield "ribbon", "Accepted length of every step", details.ribbon
-    yield "timeline", "Drafting and verifying on one clock", details.timeline
-    yield "acceptance", "Kept drafts by depth", details.acceptance
-    yield "ratio", "r of the drafted tokens", details.ratio
-    yield "shift", "TV at every position", details.shift.plot
-    yield "cumulative", "TV, summed up to every position", details.shift.cumulative

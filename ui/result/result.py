@@ -7,49 +7,14 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from mars_core.types import Status, Trace
-from ui.figures.acceptance import acceptance_data, acceptance_plot
-from ui.figures.margins import margin_plot, margin_scale
-from ui.figures.plot import Plot, Run
-from ui.figures.ratio import ratio_plot
-from ui.figures.ribbon import ribbon_plot
-from ui.figures.shift import cumulative_plot, shift_data, shift_plot
-from ui.figures.timeline import timeline_plot
 from ui.kit.components import Strip, words
 from ui.kit.labels import run_names
-from ui.kit.values import Check, Table
-from ui.report.table import QUANTITIES, comparison_table
+from ui.result.details import Details, details_of
 from ui.result.sentence import broken_sentence, divergence, parting_words, verdict
-from ui.result.shift import infinite_note, self_check, shift_table, summary_table
 from ui.result.tiles import Counts, stat_tiles
 from ui.result.token_view import LaneView, Row, ended_view
 
 NO_ROWS: Mapping[int, tuple[Row, ...]] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class Shift:
-    """The shift meter: all runs that wrote something."""
-
-    check: Check
-    table: Table
-    note: str
-    plot: Plot
-    cumulative: Plot
-
-
-@dataclass(frozen=True, slots=True)
-class Details:
-    """Below the lanes, of the runs that wrote something. ``table`` has ratios where all ended; a margin map is None where its
-    lane wrote nothing, acceptance and ratio where nothing was drafted; ``traces`` by lane."""
-
-    table: Table
-    margins: tuple[Plot | None, ...]
-    ribbon: Plot
-    timeline: Plot
-    acceptance: Plot | None
-    ratio: Plot | None
-    shift: Shift
-    traces: Mapping[int, Trace]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +45,7 @@ def ended_result(
         else:
             views.append(_never(label))
     strip = replace(_strip(traces, labels), side=side if traces else "")
-    return Result(strip, tuple(views), _details(traces, labels, partings))
+    return Result(strip, tuple(views), details_of(traces, labels, partings))
 
 
 def _never(label: str) -> LaneView:
@@ -114,34 +79,3 @@ def _strip(traces: Mapping[int, Trace], labels: Sequence[str]) -> Strip:
     failed = any(trace.status is Status.FAILED for trace in traces.values())
     names = run_names([run.config for run in runs if run]) if len(traces) == len(labels) else labels
     return Strip(broken_sentence(list(zip(names, runs, strict=True))), "failed" if failed else "cancelled")
-
-
-def _details(traces: Mapping[int, Trace], labels: Sequence[str], partings: Mapping[int, int]) -> Details | None:
-    written = {lane: traces[lane] for lane in sorted(traces) if traces[lane].tokens}
-    if not written:
-        return None
-    ended = list(written.values())
-    names = run_names([trace.config for trace in ended])
-    runs = [Run(trace, lane, name) for (lane, trace), name in zip(written.items(), names, strict=True)]
-    drafted = [run for run in runs if run.trace.summary.drafted]
-    scale = margin_scale(ended)
-    whole = len(ended) == len(labels) and all(trace.status is Status.COMPLETED for trace in ended)
-    margins = {run.lane: margin_plot(run, scale, partings.get(run.lane)) for run in runs}
-    return Details(
-        comparison_table(ended) if whole else summary_table(ended, QUANTITIES),
-        tuple(margins.get(lane) for lane in range(len(labels))),
-        ribbon_plot(runs),
-        timeline_plot(runs),
-        acceptance_plot([acceptance_data(*run) for run in drafted]) if drafted else None,
-        ratio_plot(drafted, scale) if drafted else None,
-        _shift(runs),
-        written,
-    )
-
-
-def _shift(runs: Sequence[Run]) -> Shift:
-    traces = [run.trace for run in runs]
-    data = [shift_data(*run) for run in runs]
-    return Shift(
-        self_check(traces), shift_table(traces), infinite_note(traces), shift_plot(runs, data), cumulative_plot(data)
-    )

@@ -1,14 +1,17 @@
-"""The running numbers of a lane and its stat tiles, as plain values: the same live and of a run that ended. No gradio."""
+"""The running numbers of a lane, its stat tiles and its self-check, as plain values: the same live and of a run that ended."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
 
-from mars_core.types import Outcome, Step, Trace
+from mars_core.types import Outcome, RunConfig, Step, Trace
 from ui.kit.format import count, duration, number, over
-from ui.result.shift import FLOAT_ERROR
+from ui.kit.labels import rule_title
+from ui.kit.values import UNCHECKED, Check
 
+LOSSLESS = ("none", "strict", "block")  # rules whose emitted distribution is p, whatever is drafted
+FLOAT_ERROR = 1e-6  # a larger total variation is no rounding
 Tile = tuple[str, str, str, str]  # name, value, unit, help
 
 
@@ -70,3 +73,19 @@ def _without_rounding(counts: Counts) -> float:
 def _split(text: str) -> tuple[str, str]:
     value, _, unit = text.partition(" ")
     return value, unit
+
+
+def lossless(config: RunConfig) -> bool:
+    return config.rule.name in LOSSLESS
+
+
+def lane_check(config: RunConfig, tv_max: float, tokens: int) -> Check:
+    """The self-check of one run, while it goes and after: a lossless rule must shift nothing."""
+    if not lossless(config) or not tokens:
+        return UNCHECKED
+    title = rule_title(config.rule.name)
+    if tv_max > FLOAT_ERROR:
+        return Check(
+            "bad", f"Self-check failed: {title} must not shift the law, but its largest TV is {number(tv_max)}."
+        )
+    return Check("ok", f"Self-check: {title} shifted nothing (largest TV {number(tv_max)}).")

@@ -21,8 +21,7 @@ from ui.kit.labels import lane_label, stop_title
 from ui.kit.palette import OUTCOME_STYLES
 from ui.kit.values import UNCHECKED, Check
 from ui.result.quantities import HUES, MOST, QUANTITIES
-from ui.result.shift import lane_check
-from ui.result.tiles import Tile, counts_of, stat_tiles
+from ui.result.tiles import Tile, counts_of, lane_check, stat_tiles
 from ui.result.whatif import codes, samples_drafts
 
 OUTCOMES: tuple[Outcome, ...] = tuple(Outcome)

@@ -12,13 +12,13 @@ from mars_core.types import Outcome, Trace
 from ui.figures.tree import tree_plot
 from ui.kit.components import text_component
 from ui.kit.event_data import said_of
+from ui.kit.events import PRIVATE
 from ui.kit.figure import figure_component, figure_json
 from ui.kit.labels import run_names
 
 Traces = Mapping[int, Trace]  # lane → its run
 Updates = dict[Any, Any]
 NOTHING = "No run drafted anything."
-PRIVATE: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
 
 
 def drafting(traces: Traces) -> dict[int, Trace]:

@@ -16,8 +16,8 @@ from ui.app import launch_options
 from ui.kit.palette import OUTCOME_STYLES
 from ui.kit.theme import page_css, page_theme
 from ui.report.downloads import FILES, download_routes
-from ui.result.result_view import legend_html
 from ui.result.token_view import OUTCOMES
+from ui.result.view import legend_html
 from ui.tabs.about import about_text
 
 

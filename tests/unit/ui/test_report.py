@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.traces import make_trace, make_tree_trace
 from ui.kit.labels import lane_label, rule_title, run_names, settings_line
 from ui.kit.values import Cell
-from ui.report.table import QUANTITIES, comparison_table
+from ui.result.numbers import QUANTITIES, comparison_table
 
 RUNS = [make_trace(rule=rule, new_tokens=60) for rule in ("strict", "mars", "mars-gap", "none")]
 

@@ -10,7 +10,9 @@ import pytest
 from mars_core.types import RuleConfig, Trace
 from tests.traces import make_trace, make_tree_trace
 from ui.figures.shift import shift_data, shift_figure
-from ui.result.shift import FLOAT_ERROR, QUANTITIES, infinite_note, lane_check, self_check, shift_table
+from ui.result.numbers import SHIFT_QUANTITIES as QUANTITIES
+from ui.result.numbers import infinite_note, self_check, shift_table
+from ui.result.tiles import FLOAT_ERROR, lane_check
 
 STRICT, MARS, PLAIN = (make_trace(rule=rule, new_tokens=80) for rule in ("strict", "mars", "none"))
 

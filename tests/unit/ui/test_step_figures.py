@@ -18,7 +18,8 @@ from ui.figures.ribbon import ribbon_data, ribbon_plot
 from ui.figures.shift import cumulative_plot, shift_data
 from ui.figures.timeline import timeline_data, timeline_plot
 from ui.figures.tree import tree_plot
-from ui.result.result import Details, ended_result
+from ui.result.details import Details
+from ui.result.result import ended_result
 from ui.result.tree_panel import step_of
 
 STRICT, MARS, PLAIN = (make_trace(rule=rule, new_tokens=90) for rule in ("strict", "mars", "none"))
@@ -48,8 +49,7 @@ def details(traces: dict[int, Trace]) -> Details:
 
 
 def plots(shown: Details) -> list[Plot]:
-    every = [*shown.margins, shown.ribbon, shown.timeline, shown.acceptance, shown.ratio]
-    return [plot for plot in [*every, shown.shift.plot, shown.shift.cumulative] if plot]
+    return [plot for plot in shown.plots.values() if plot]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -69,7 +69,7 @@ def test_a_tree_is_valid_and_lists_its_nodes() -> None:
 
 def test_without_drafts_there_is_nothing_to_accept_or_judge() -> None:
     shown = details(CASES["plain"])
-    assert shown.acceptance is None and shown.ratio is None
+    assert shown.plots["acceptance"] is None and shown.plots["ratio"] is None
     assert shown.table.rows and not any(cell.ratio for _, _, cells in shown.table.rows for cell in cells)
 
 
@@ -146,7 +146,8 @@ def test_after_a_prefix_positions_go_on_and_cells_stand_under_those_of_the_other
     assert step_of({0: late}, 0, 40) == 0 and step_of({0: late}, 0, 39) is None
     assert shift_data(late, 0).first == 40
     shown = details({0: moved(STRICT, 40), 1: late})
-    assert [row[0] for row in shown.margins[1].data.rows] == list(range(40, 130)) if shown.margins[1] else False
+    margins = shown.plots["margins-2"]
+    assert margins and [row[0] for row in margins.data.rows] == list(range(40, 130))
 
 
 def test_hostile_pieces_become_no_markup_in_any_figure() -> None:

@@ -20,9 +20,9 @@ from ui.kit.events import PRIVATE
 from ui.kit.glossary import TERMS, help_html
 from ui.kit.labels import lane_labels, parameter_title, rule_title
 from ui.result.result import ended_result
-from ui.result.result_view import ResultView, Updates
 from ui.result.tiles import Counts, stat_tiles
 from ui.result.token_view import LaneView
+from ui.result.view import ResultView, Updates
 from ui.services import Services
 from ui.settings.form import FIRST_LANES, LEAST_LANES, MOST_LANES
 from ui.settings.presets import presets_for

@@ -16,8 +16,8 @@ import gradio as gr
 from ui.jobs.admission import unbroken
 from ui.jobs.frames import Frame, Shown
 from ui.kit.components import words
-from ui.result.result import Details
-from ui.result.result_view import ResultView, Updates
+from ui.result.details import Details
+from ui.result.view import ResultView, Updates
 from ui.services import Services
 from ui.settings.form import MOST_LANES
 from ui.settings.panel import FormFields

@@ -9,7 +9,7 @@ import gradio as gr
 
 from ui.kit.components import words
 from ui.kit.events import PRIVATE
-from ui.result.result_view import ResultView, Updates, build_result
+from ui.result.view import ResultView, Updates, build_result
 from ui.services import Services
 from ui.settings.form import MOST_LANES, Form
 from ui.settings.panel import FormFields

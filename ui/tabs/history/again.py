@@ -11,7 +11,7 @@ from storage import StorageError
 from ui.jobs.admission import check_own
 from ui.kit.format import displayable
 from ui.kit.told import told
-from ui.result.result_view import Updates
+from ui.result.view import Updates
 from ui.services import Services
 from ui.settings.form import CUSTOM
 from ui.tabs.compare.tab import CompareTab

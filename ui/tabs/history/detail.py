@@ -13,8 +13,8 @@ from ui.kit.components import text_component, words
 from ui.kit.format import displayable
 from ui.kit.told import told
 from ui.report.downloads import FILES, REPORT, Group, downloads_component, downloads_json
-from ui.result.result_view import ResultView, Updates, build_result
 from ui.result.token_view import LaneView
+from ui.result.view import ResultView, Updates, build_result
 from ui.settings.form import MOST_LANES
 from ui.tabs.history.reopen import few, reopened, shown_settings
 from ui.tabs.history.share import share_component

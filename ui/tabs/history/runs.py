@@ -13,8 +13,8 @@ from mars_core.types import Summary
 from storage import RunRecord
 from ui.kit.format import MISSING, count, displayable, memory, number, over, plural, ratio, share, shorten
 from ui.kit.labels import lane_label, stop_title
-from ui.report.table import QUANTITIES, Quantity
-from ui.result.shift import QUANTITIES as SHIFTS
+from ui.result.numbers import QUANTITIES, Quantity
+from ui.result.numbers import SHIFT_QUANTITIES as SHIFTS
 from ui.tabs.history.settings import SETTINGS
 
 MOST_RUNS = 10

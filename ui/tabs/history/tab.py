@@ -16,7 +16,7 @@ from ui.kit.event_data import said_of
 from ui.kit.format import displayable
 from ui.kit.told import told
 from ui.report.downloads import FILES, VOTE_FILES, Group, downloads_component, downloads_json
-from ui.result.result_view import Updates
+from ui.result.view import Updates
 from ui.services import Services
 from ui.tabs.history.deeds import act, chosen_runs, table_of
 from ui.tabs.history.detail import READ_ONLY, Detail, build_detail, open_updates, read_tags

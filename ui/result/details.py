@@ -1,0 +1,133 @@
+"""What stands below the lanes of a result: numbers, figures, shift. Plain values, from traces alone.
+
+``FIGURES`` is the one table of figures: the page's tabs and the report of a comparison follow from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from mars_core.types import Status, Trace
+from ui.figures.acceptance import acceptance_data, acceptance_plot
+from ui.figures.margins import Scale, margin_plot, margin_scale
+from ui.figures.plot import Plot, Run
+from ui.figures.ratio import ratio_plot
+from ui.figures.ribbon import ribbon_plot
+from ui.figures.shift import cumulative_plot, shift_data, shift_plot
+from ui.figures.timeline import timeline_plot
+from ui.kit.labels import LANE_NAMES, run_names
+from ui.kit.values import Check, Table
+from ui.result.numbers import QUANTITIES, comparison_table, infinite_note, self_check, shift_table, summary_table
+
+UNDRAFTED = "No run drafted anything."
+TABS: Mapping[str, str] = {  # title → what the tab shows, in a sentence
+    "Numbers": "The numbers of every run, and their ratio to those of the left one where all runs ended.",
+    "Margins": (
+        "One cell a token, in rows of 32, all runs on one scale: violet where the target is sure, orange where its two best tokens "
+        "nearly tie. The colours part at θ, above which MARS may relax. The frame is the first difference from the left run. "
+        "A click shows the token."
+    ),
+    "Steps": (
+        "Above: one column a decoding step, its tokens from below in the order of the text. Below: the time of the same steps; the "
+        "runs were made one after the other and are shown on one clock. Drag to look closer, double-click to go back."
+    ),
+    "Acceptance": "In how many of the steps that drafted that deep a token was kept there.",
+    "Ratio": (
+        "How nearly the target’s two best tokens tied where a drafted token was judged: r = z₂/z₁ of its raw logits, near 1 a near "
+        "tie. The line is θ, dotted in runs whose rule does not use it."
+    ),
+    "Shift": (
+        "How far the distribution of the emitted text is from the target’s own: total variation (TV) and Kullback–Leibler divergence "
+        "(KL, in nats) at every position, and what the target thinks of the text that was written."
+    ),
+    "Tree": "Everything that one step drafted, and what became of it. A click on a token above chooses its step.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The runs that wrote something, by lane. ``partings``: lane → position at which it leaves the leftmost run."""
+
+    runs: tuple[Run, ...]
+    scale: Scale
+    partings: Mapping[int, int]
+
+    @property
+    def drafted(self) -> list[Run]:
+        return [run for run in self.runs if run.trace.summary.drafted]
+
+
+class Figure(NamedTuple):
+    """``name`` is unique and names downloads; ``draw`` gives None where there is nothing to draw, ``empty`` stands there then;
+    a ``wide`` one scrolls in a narrow window."""
+
+    tab: str
+    name: str
+    title: str
+    draw: Callable[[Comparison], Plot | None]
+    empty: str = "There is nothing to draw."
+    wide: bool = False
+
+
+def _margins(lane: int, shown: Comparison) -> Plot | None:
+    return next(
+        (margin_plot(run, shown.scale, shown.partings.get(lane)) for run in shown.runs if run.lane == lane), None
+    )
+
+
+def _acceptance(shown: Comparison) -> Plot | None:
+    return acceptance_plot([acceptance_data(*run) for run in shown.drafted]) if shown.drafted else None
+
+
+def _ratio(shown: Comparison) -> Plot | None:
+    return ratio_plot(shown.drafted, shown.scale) if shown.drafted else None
+
+
+FIGURES: tuple[Figure, ...] = (
+    *(
+        Figure("Margins", f"margins-{lane + 1}", f"Margin of every token, {name.lower()} lane", partial(_margins, lane), "", True)
+        for lane, name in enumerate(LANE_NAMES)
+    ),
+    Figure("Steps", "ribbon", "Accepted length of every step", lambda shown: ribbon_plot(shown.runs)),
+    Figure("Steps", "timeline", "Drafting and verifying on one clock", lambda shown: timeline_plot(shown.runs)),
+    Figure("Acceptance", "acceptance", "Acceptance by depth", _acceptance, UNDRAFTED),
+    Figure("Ratio", "ratio", "r of the drafted tokens", _ratio, UNDRAFTED),
+    Figure("Shift", "tv-cumulative", "Cumulative TV", lambda shown: cumulative_plot([shift_data(*run) for run in shown.runs])),
+    Figure("Shift", "tv", "TV at every position", lambda shown: shift_plot(shown.runs, [shift_data(*run) for run in shown.runs])),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """Of the runs that wrote something. ``table`` has ratios where all ended; ``plots``: name → figure of ``FIGURES``; ``traces`` by
+    lane."""
+
+    table: Table
+    check: Check
+    shift: Table
+    shift_note: str
+    plots: Mapping[str, Plot | None]
+    traces: Mapping[int, Trace]
+
+
+def details_of(traces: Mapping[int, Trace], labels: Sequence[str], partings: Mapping[int, int]) -> Details | None:
+    """None where no run wrote anything. ``labels``: of all lanes, also those that never ran."""
+    written = {lane: traces[lane] for lane in sorted(traces) if traces[lane].tokens}
+    if not written:
+        return None
+    ended = list(written.values())
+    names = run_names([trace.config for trace in ended])
+    runs = tuple(Run(trace, lane, name) for (lane, trace), name in zip(written.items(), names, strict=True))
+    shown = Comparison(runs, margin_scale(ended), partings)
+    whole = len(ended) == len(labels) and all(trace.status is Status.COMPLETED for trace in ended)
+    return Details(
+        comparison_table(ended) if whole else summary_table(ended, QUANTITIES),
+        self_check(ended),
+        shift_table(ended),
+        infinite_note(ended),
+        {figure.name: figure.draw(shown) for figure in FIGURES},
+        written,
+    )

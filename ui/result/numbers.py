@@ -1,0 +1,118 @@
+"""The tables of a comparison: one row a quantity, one column a run; and the self-check of lossless rules. Plain values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mars_core.types import Summary, Trace
+from ui.kit.format import count, duration, number, over, plural, ratio, share
+from ui.kit.labels import lane_label, rule_title, run_names
+from ui.kit.values import Cell, Check, Row, Table
+from ui.result.tiles import LOSSLESS, lane_check
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """One row: how it is called, read from a summary and written. ``better``: which direction is good, if any.
+
+    Latency and passes have none: they also fall where the output is only shorter.
+    """
+
+    name: str
+    help: str
+    read: Callable[[Summary], float]
+    write: Callable[[float], str]
+    better: str = ""  # "more" or "less"
+
+
+def _whole(value: float) -> str:
+    return count(int(value))
+
+
+QUANTITIES: tuple[Quantity, ...] = (
+    Quantity("Total latency", "wall time from the prompt to the last token", lambda s: s.wall_s, duration),
+    Quantity("Time to first token", "prefill and the first step", lambda s: s.ttft_s, duration, "less"),
+    Quantity("Tokens per second", "new tokens / total latency", lambda s: s.tokens_per_s, number, "more"),
+    Quantity("τ, tokens per step", "mean acceptance length, with the recovered or bonus token", lambda s: s.tau, number, "more"),
+    Quantity("Acceptance rate", "kept drafted tokens / drafted tokens", lambda s: s.acceptance_rate, share, "more"),
+    Quantity("Relaxed share", "tokens kept only because they were forgiven / new tokens", lambda s: s.relaxed_share, share),
+    Quantity("Output length", "new tokens", lambda s: float(s.new_tokens), _whole),
+    Quantity("Target passes", "decoding steps, each one forward pass of the target", lambda s: float(s.steps), _whole),
+)  # fmt: skip
+
+SHIFT_QUANTITIES: tuple[Quantity, ...] = (
+    Quantity("TV, summed", "total variation between the law of the emitted token and p, over all positions; 0 is lossless", lambda
+    s: s.tv_sum, number),
+    Quantity("TV, mean", "per emitted token", lambda s: s.tv_mean, number),
+    Quantity("TV, largest", "at any one position; at most 1", lambda s: s.tv_max, number),
+    Quantity("KL, summed", "KL(P‖p) in nats, P the law of the emitted token; ∞ where P may emit what p excludes", lambda
+    s: s.kl_sum, number),
+    Quantity("KL, mean", "nats per emitted token", lambda s: s.kl_mean, number),
+    Quantity("KL, largest", "nats, at any one position", lambda s: s.kl_max, number),
+    Quantity("Shifted steps", "decoding steps in which any emitted token's law differs from p", lambda
+    s: s.shifted_share, share),
+    Quantity("Log-likelihood", "ln of the target's probability of the whole text, at temperature 1 and unfiltered", lambda
+    s: s.log_likelihood, number),
+    Quantity("Perplexity", "exp(−log-likelihood / tokens): how surprising the text is to the target", lambda
+    s: s.perplexity, number),
+)  # fmt: skip
+
+
+def comparison_table(traces: Sequence[Trace]) -> Table:
+    """Runs by lane; each after the first with its ratio to the first."""
+    labels = [lane_label(trace.config) for trace in traces]
+    ratio_head = "right / left" if len(traces) == 2 else "/ left"
+    heads = [head for label in labels[1:] for head in (label, ratio_head)]
+    return Table(("", labels[0], *heads), tuple(_row(quantity, traces) for quantity in QUANTITIES))
+
+
+def _row(quantity: Quantity, traces: Sequence[Trace]) -> Row:
+    base, *others = (quantity.read(trace.summary) for trace in traces)
+    cells = [Cell(quantity.write(base))]
+    for value in others:
+        factor = over(value, base)
+        cells += [Cell(quantity.write(value)), Cell(ratio(factor), True, _verdict(quantity, factor))]
+    return quantity.name, quantity.help, tuple(cells)
+
+
+def _verdict(quantity: Quantity, factor: float) -> str:
+    if not quantity.better or math.isnan(factor) or abs(factor - 1) < 0.01:
+        return ""
+    return "better" if (factor > 1) == (quantity.better == "more") else "worse"
+
+
+def self_check(traces: Sequence[Trace]) -> Check:
+    """The verdicts on all lossless runs as one line, a failed one first."""
+    checks = [lane_check(t.config, t.summary.tv_max, t.summary.new_tokens) for t in traces]
+    said = sorted((check for check in checks if check.state), key=lambda check: check.state != "bad")
+    if not said:
+        titles = " or ".join(map(rule_title, LOSSLESS))
+        return Check("ok", f"No self-check: none of these rules is lossless. Add {titles} to have one.")
+    return Check(said[0].state, " ".join(dict.fromkeys(check.text for check in said)))
+
+
+def shift_table(traces: Sequence[Trace]) -> Table:
+    """One column a run; no ratios, for the yardstick is 0."""
+    return summary_table(traces, SHIFT_QUANTITIES)
+
+
+def summary_table(traces: Sequence[Trace], quantities: Sequence[Quantity]) -> Table:
+    """One row a quantity, one column a run, and no ratios."""
+    names = run_names([trace.config for trace in traces])
+    rows = tuple(
+        (quantity.name, quantity.help, tuple(Cell(quantity.write(quantity.read(t.summary))) for t in traces))
+        for quantity in quantities
+    )
+    return Table(("", *names), rows)
+
+
+def infinite_note(traces: Sequence[Trace]) -> str:
+    """Why there is an ∞ in the table; empty where there is none."""
+    if not any(trace.summary.kl_sum == float("inf") for trace in traces):
+        return ""
+    if all(trace.config.sampling.temperature == 0 for trace in traces):
+        return "∞: at temperature 0, p excludes every token but one, so that any other that a rule may emit is infinitely far."
+    shifted = sum(trace.summary.kl_sum == float("inf") for trace in traces)
+    return f"∞: {plural(shifted, 'run')} could emit a token that p excludes (temperature 0, top-k or top-p)."
