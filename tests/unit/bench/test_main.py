@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from bench import __main__ as bench_main
-from bench.measure import Sample, Samples
-from bench.report import markdown, read
+from bench.common.measure import Sample, Samples
+from bench.document import read, text_of
 from mars_core.types import PromptConfig
 from tests.unit.bench.documents import sample
 
@@ -61,12 +61,12 @@ def test_exit_status_says_whether_outputs_are_equal(
         return samples(odd)
 
     pair = SimpleNamespace(device=torch.device("cpu"))
-    monkeypatch.setattr(bench_main, "ModelPool", lambda: SimpleNamespace(get=lambda _spec: pair))
-    monkeypatch.setattr(bench_main, "methods", lambda _pair, _setting: {})
+    monkeypatch.setattr(bench_main, "bundled", lambda: pair)
+    monkeypatch.setattr(bench_main, "methods", lambda *_: {})
     monkeypatch.setattr(bench_main, "interleaved", decoded)
     assert bench_main.main(["--prompts", "2", "--rounds", "1", "--out", str(tmp_path)]) == status
     (stored,) = tmp_path.glob("*-bundled-cpu.json")
-    assert stored.with_suffix(".md").read_text(encoding="utf-8") == markdown(read(stored))
+    assert stored.with_suffix(".md").read_text(encoding="utf-8") == text_of(read(stored))
 
 
 @pytest.mark.parametrize("arguments", [["--prompts", "0"], ["--rounds", "-1"], ["--k", "x"]])

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase, StaticCache
 
-from bench.measure import Decoded, Method
+from bench.common.measure import Decoded, Method
 from mars_core.text.prompting import encode
 from mars_core.types import PromptConfig
 
