@@ -24,7 +24,7 @@ from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
 from mars_core.rules import RULES
 from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig
 
-# At temperature 0: measure, method, baseline, goal, whether it binds. The two below the tree's speed say where that comes from.
+# At temperature 0: measure, method, baseline, goal, whether it binds. The two below the tree's speed explain it.
 GOALS: Sequence[tuple[Measure, str, str, float | None, bool]] = (
     ("speed", "none", "generate", 1.15, True),
     ("speed", "strict", "assisted", 1.6, True),

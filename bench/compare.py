@@ -176,7 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _readable(path: Path) -> Document:
-    """A document of which all ratios can be taken. Raises ValueError with one sentence that names the file and what is missing."""
+    """A document with the samples of all its ratios. Raises ValueError with one sentence that names the file and what is missing."""
     document = read(path)
     try:
         ratios(document)

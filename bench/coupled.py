@@ -132,14 +132,14 @@ def random_model(
         fill.layer(layer.self_attn, layer.mlp, noise / math.sqrt(shape.layers))
     fill.table(model.model.embed_tokens.weight, shared.inputs, 1.0)
     fill.table(model.lm_head.weight, shared.outputs, _scale(noise, shape.hidden))
-    made: PreTrainedModel = model.eval().requires_grad_(False)
-    return made
+    frozen: PreTrainedModel = model.eval().requires_grad_(False)
+    return frozen
 
 
 @torch.no_grad()
 def random_head(shape: Shape, target: PreTrainedModel, shared: Codes, noise: float, seed: int) -> Eagle3Head:
     """Its entries attend to themselves and read the code of their token's embedding; the codes in the hidden state that is fed
-    back, which are those of the tokens before, are taken out by the weights of ``hidden_norm``."""
+    back, which are those of the tokens before, are removed by the weights of ``hidden_norm``."""
     weight: Tensor = target.lm_head.weight
     layer, count = shape.config(), target.config.num_hidden_layers
     assert isinstance(layer, LlamaConfig)

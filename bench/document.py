@@ -36,7 +36,7 @@ class Row:
     name: str
     tokens_per_s: float  # median
     speed: Spread  # of the ratios to the table's baseline
-    tau: float | None  # None where a peer does not say
+    tau: float | None  # None where the number of passes is unknown
     tokens: int
     samples: tuple[Sample, ...]
 
@@ -144,7 +144,7 @@ def text_of(document: Document) -> str:
     """The Markdown of the whole result."""
     notes = [
         f"EAGLE-3 trees: {document.options['tree']}; mars with θ = {document.options['theta']}",
-        "ratios: medians over prompts and rounds (quartiles); drafts are greedy where nothing else is said",
+        "ratios: medians over prompts and rounds (quartiles); drafts are greedy where not stated otherwise",
     ]
     facts = {"command": f"`{document.command}`", **document.machine}
     tables = [_methods(each, document.options["k"]) for each in document.tables]
@@ -159,7 +159,7 @@ def _methods(table: Methods, k: str) -> Table:
 
 
 def sentences(document: Document) -> list[str]:
-    """What the goals, the shares and the equalities say, in one sentence each."""
+    """The goals, the shares and the equalities, in one sentence each."""
     return [
         *_equalities(document.equalities),
         *_goals(document.goals),

@@ -62,7 +62,7 @@ def drift(samples: Sequence[float]) -> float:
 
 
 def usage_by_run(pair: Pair, runs: int, tokens: int, drafters: Mapping[str, DrafterConfig] = DRAFTERS) -> list[Usage]:
-    """Memory after each of consecutive runs, the drafters and prompts taking turns; no run is kept."""
+    """Memory after each of consecutive runs, the drafters and prompts taking turns; no run is stored."""
     found = []
     prompts, each = pair.spec.prompts, list(drafters.values())
     for number in range(runs):

@@ -1,4 +1,4 @@
-"""The command line of a measurement, and what its result says about where it was measured."""
+"""The command line of a measurement, and the facts about the machine that a result contains."""
 
 from __future__ import annotations
 

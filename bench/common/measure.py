@@ -23,7 +23,7 @@ WARM_UP_PROMPTS = 2
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What one call gave. ``steps`` is 0 where a peer does not say."""
+    """The result of one call. ``steps`` is 0 where it is unknown."""
 
     ids: tuple[int, ...]
     steps: int
@@ -39,7 +39,7 @@ class Sample(NamedTuple):
     round: int
     seconds: float
     tokens: int
-    steps: int  # 0 where a peer does not say
+    steps: int  # 0: unknown
     digest: str  # of the token ids
 
 
@@ -114,6 +114,6 @@ def median_speed(samples: Sequence[Sample]) -> float:
 
 
 def overall_tau(samples: Sequence[Sample]) -> float | None:
-    """Emitted tokens per target pass; None where a peer does not say how many passes there were."""
+    """Emitted tokens per target pass; None where the number of passes is unknown."""
     steps = sum(sample.steps for sample in samples)
     return sum(sample.tokens for sample in samples) / steps if steps else None

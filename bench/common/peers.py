@@ -122,7 +122,7 @@ class _Static:
         return chosen
 
     def keep(self, length: int) -> None:
-        """Later positions are written anew; what never was read is not kept."""
+        """Later positions are overwritten; ``length`` never grows here."""
         self.length = min(self.length, length)
         for layer in self._cache.layers:
             layer.cumulative_length.fill_(self.length)

@@ -25,7 +25,7 @@ class Differences:
         repeated: str = "",
     ) -> None:  # fmt: skip
         """One text of each method. The first decodes without a draft. ``continued``: methods that write their text once more from its
-        middle; ``repeated``: one that starts after a text which begins anew, so that n-grams have something to draft."""
+        middle; ``repeated``: one that starts after a text which repeats its beginning, so that n-grams have something to draft."""
         none = next(iter(methods))
         whole: tuple[int, ...] = ()
         for name, method in methods.items():

@@ -32,7 +32,7 @@ TOTAL = 500.0  # seconds of all parts; a part that could not have LEAST of them 
 LEAST = 15.0
 PATIENCE = 4  # times the limits in a rehearsal, whose machine is slower and shared
 GRACE = 5.0  # seconds that a part may take to write after it was to end
-LOG = 20_000  # characters of the end of a part's log that are kept
+LOG = 20_000  # characters of the end of a part's log
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ def report(tiny: bool, facts: Mapping[str, str], outcomes: Sequence[Outcome]) ->
     where = "a CPU: tiny shapes, no number means anything" if tiny else "a GPU"
     goals = [replace(one, name=f"{each.title}: {one.name}") for each in outcomes for one in each.figures if one.goal]
     notes = [
-        "bfloat16; captured steps and exact passes, where nothing else is said; a lower bound is the weights' bytes over the bandwidth",
+        "bfloat16; captured steps and exact passes, where not stated otherwise; a lower bound is the weights' bytes over the bandwidth",
         f"{sum(bool(one.reached) for one in goals)} of {len(goals)} goals reached",
     ]
     rows = [(each.title, f"{each.seconds:.0f}", each.status) for each in outcomes]

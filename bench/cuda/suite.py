@@ -23,7 +23,7 @@ _UNREAD = re.compile(r"^ERROR (tests/\S+\.py)$", re.MULTILINE)
 
 
 def tests(trial: Trial) -> Iterator[Figure]:
-    """Counted line by line, so that those are known that ended before the time was up. All that pytest says goes to stderr.
+    """Counted line by line, so that a test counts that ended before the time was up. The output of pytest goes to stderr.
 
     Raises SystemExit where pytest does not end with 0."""
     process = subprocess.Popen(

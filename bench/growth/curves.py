@@ -14,7 +14,7 @@ NOTE = (
     "time of a token: decoding alone, prefill apart. Attention over n positions costs O(n) a token and O(n²) in total: with the context "
     "the time of a token may grow linearly, that of the prefill superlinearly"
 )
-MEMORY = "peak memory: above what the same process held before the run, pairs loaded; on a CPU its resident set, in a process of its own"
+MEMORY = "peak memory: above that of the process before the run, with the pairs loaded; on a CPU its resident set, in a process of its own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One quantity along an axis, in the unit that its name says."""
+    """One quantity along an axis, in the unit of its name."""
 
     name: str
     values: tuple[Spread, ...]

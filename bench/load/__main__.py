@@ -1,6 +1,6 @@
 """``python -m bench.load``: 50 clients at once and 1,000 runs in a row against the running public page, in a process of its own.
 
-First every client's comparison is made alone; then all of them ask at the same moment, once with room for all in the line and once
+First every client's comparison runs alone; then all of them start at the same moment, once with room for all in the line and once
 with the page's own limit. Nobody may get another's text, see another's comparison, or be passed over.
 """
 
@@ -31,7 +31,7 @@ RUNS_AN_OWNER = 50  # in a row; below the hourly limit of one
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """One crowd beside the same comparisons made alone. ``room``: in the line; ``foreign``: owners whose list is not their one comparison;
+    """One crowd beside the same comparisons run alone. ``room``: in the line; ``foreign``: owners whose list is not their one comparison;
     ``quick_s``: seconds of a quick endpoint meanwhile."""
 
     room: str
@@ -89,9 +89,9 @@ def requests_of(clients: int, tokens: int) -> list[Request]:
     ]  # fmt: skip
 
 
-def gather(url: str, room: str, asked: Sequence[Request], alone: Mapping[int, tuple[str, ...]]) -> Crowd:
-    """All of ``asked`` at once. ``alone``: seed → texts of the same comparison made alone."""
-    responses, quick = asyncio.run(crowd(url, asked))
+def gather(url: str, room: str, requests: Sequence[Request], alone: Mapping[int, tuple[str, ...]]) -> Crowd:
+    """All ``requests`` at once. ``alone``: seed → texts of the same comparison run alone."""
+    responses, quick = asyncio.run(crowd(url, requests))
     done, refused = [one for one in responses if one.texts], [one for one in responses if not one.texts]
     theirs = asyncio.run(lists(url, [one.request.owner for one in done]))
     different = sum(one.texts != alone[one.request.seed] for one in done)
@@ -100,9 +100,9 @@ def gather(url: str, room: str, asked: Sequence[Request], alone: Mapping[int, tu
 
 
 def overtaken(responses: Sequence[Response]) -> int:
-    """Pairs of which one asked more than a second before the other and was served after it."""
+    """Pairs of which one started more than a second before the other and was served after it."""
     pairs = ((one, other) for one in responses for other in responses)
-    return sum(one.asked_s + 1 < other.asked_s and one.ended_s > other.ended_s for one, other in pairs)
+    return sum(one.started_s + 1 < other.started_s and one.ended_s > other.ended_s for one, other in pairs)
 
 
 def endure(url: str, process: psutil.Process, runs: int, tokens: int, every: int) -> Row:
@@ -110,11 +110,11 @@ def endure(url: str, process: psutil.Process, runs: int, tokens: int, every: int
     resident, failed = [process.memory_info().rss], 0
     for first in range(0, runs, every):
         base = requests_of(every // 2, tokens)
-        asked = [
+        requests = [
             replace(one, owner=base[at - at % (RUNS_AN_OWNER // 2)].owner, seed=first + at)
             for at, one in enumerate(base)
         ]
-        failed += sum(not one.texts for one in asyncio.run(in_turn(url, asked)))
+        failed += sum(not one.texts for one in asyncio.run(in_turn(url, requests)))
         resident.append(process.memory_info().rss)
     return Row(runs, every, tuple(resident), failed)
 
@@ -123,9 +123,9 @@ def measure(clients: int, runs: int, tokens: int) -> tuple[list[Crowd], Row]:
     crowds, public = [], partial(served, MARS_PUBLIC="on")
     for room, limit in (("for all", f"waiting={clients}"), ("as set", "")):
         with TemporaryDirectory(prefix="mars-load-") as name, public(Path(name), MARS_LIMITS=limit) as app:
-            asked = requests_of(clients, tokens)
-            alone = {one.request.seed: one.texts for one in asyncio.run(in_turn(app.url, asked))}
-            again = [replace(one, owner=f"again-{one.owner}") for one in asked]
+            requests = requests_of(clients, tokens)
+            alone = {one.request.seed: one.texts for one in asyncio.run(in_turn(app.url, requests))}
+            again = [replace(one, owner=f"again-{one.owner}") for one in requests]
             crowds.append(gather(app.url, room, again, alone))
     with TemporaryDirectory(prefix="mars-load-") as name, public(Path(name)) as app:
         return crowds, endure(app.url, app.process, runs, tokens, min(100, runs))

@@ -1,4 +1,4 @@
-"""Programs that ask one page for comparisons at the same time, over plain HTTP: their responses with times."""
+"""Clients that request comparisons from one page at the same time, over plain HTTP, and the responses with their times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUICK_S = 0.5  # between two calls of a quick endpoint
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One comparison that one owner asks for. ``owner``: the secret that a program sends, at least 22 characters."""
+    """One comparison of one owner. ``owner``: the secret that a program sends, at least 22 characters."""
 
     owner: str
     prompt: str
@@ -30,28 +30,28 @@ class Request:
 @dataclass(frozen=True, slots=True)
 class Response:
     """``texts``: of the runs, empty where the request was refused; ``error``: the message of the refusal; ``waiting``: how often a message
-    said that the client waits; ``asked_s``, ``ended_s``: on this process's clock."""
+    said that the client waits; ``started_s``, ``ended_s``: on this process's clock."""
 
     request: Request
     texts: tuple[str, ...]
     comparison: str
     error: str
     waiting: int
-    asked_s: float
+    started_s: float
     ended_s: float
 
     @property
     def took_s(self) -> float:
-        return self.ended_s - self.asked_s
+        return self.ended_s - self.started_s
 
 
-async def ask(client: httpx.AsyncClient, url: str, request: Request) -> Response:
+async def compare(client: httpx.AsyncClient, url: str, request: Request) -> Response:
     """One comparison, from the call to its result or its refusal."""
     body = {
         "prompt": request.prompt, "rules": list(request.rules), "temperature": request.temperature,
         "max_new_tokens": request.max_new_tokens, "seed": request.seed,
     }  # fmt: skip
-    asked, waiting, last, error = time.monotonic(), 0, {}, ""
+    started, waiting, last, error = time.monotonic(), 0, {}, ""
     async for event, data in _call(client, url, "compare", body, request.owner):
         if event == "error":
             error = _sentence(data)
@@ -60,27 +60,27 @@ async def ask(client: httpx.AsyncClient, url: str, request: Request) -> Response
             waiting += "before you" in str(last.get("message", ""))
     runs = last.get("runs", [])
     texts = tuple(run["text"] for run in runs)
-    return Response(request, texts, str(last.get("id", "")), error, waiting, asked, time.monotonic())
+    return Response(request, texts, str(last.get("id", "")), error, waiting, started, time.monotonic())
 
 
 async def crowd(url: str, requests: Sequence[Request]) -> tuple[list[Response], list[float]]:
     """All at once; and the seconds that the quick endpoint /rules took meanwhile, twice a second."""
     quick: list[float] = []
     async with _client() as client:
-        asking = asyncio.gather(*(ask(client, url, each) for each in requests))
-        while not asking.done():
+        running = asyncio.gather(*(compare(client, url, each) for each in requests))
+        while not running.done():
             begun = time.monotonic()
             async for _ in _call(client, url, "rules", {}, "a-visitor-who-only-looks-around"):
                 pass
             quick.append(time.monotonic() - begun)
-            await asyncio.wait([asking], timeout=QUICK_S)
-        return list(asking.result()), quick
+            await asyncio.wait([running], timeout=QUICK_S)
+        return list(running.result()), quick
 
 
 async def in_turn(url: str, requests: Sequence[Request]) -> list[Response]:
     """One after the other."""
     async with _client() as client:
-        return [await ask(client, url, each) for each in requests]
+        return [await compare(client, url, each) for each in requests]
 
 
 async def lists(url: str, owners: Sequence[str]) -> list[list[str]]:

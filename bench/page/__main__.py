@@ -61,7 +61,7 @@ def browser_parts(later: Sequence[Click], runs: Sequence[float]) -> dict[str, li
         "click to the page's answer": [one.answered for one in later],
         "to the waiting lanes": [one.opened - one.answered for one in later],
         "to the first token: warm-ups, first frame": [one.token - one.opened for one in later],
-        "to the end: both runs, saved and drawn": [one.done - one.token for one in later],
+        "to the end: both runs, saved and painted": [one.done - one.token for one in later],
         "click to the end": [one.done for one in later],
         "both runs' own wall time, as stored": list(runs),
         "click to the end over the runs' own time, %": [
@@ -73,7 +73,7 @@ def browser_parts(later: Sequence[Click], runs: Sequence[float]) -> dict[str, li
 def generator_parts(shown: Sequence[Shown]) -> dict[str, list[float]]:
     parts = {
         "the runs alone, in one go": [each.direct for each in shown],
-        "their steps, as the page asks for them": [each.steps for each in shown],
+        "their steps, as the page takes them": [each.steps for each in shown],
         "streaming: rows of tokens": [each.rows for each in shown],
         "streaming: a lane's whole view at its end": [each.ended for each in shown],
         "streaming: the rest (threads, views, JSON)": [

@@ -54,7 +54,7 @@ class Click:
 
 
 def click(page: Page) -> Click:
-    """One whole comparison, once the page has drawn what was before it."""
+    """One whole comparison, once the page has painted what was before it."""
     page.wait_for_timeout(SETTLE_MS)
     page.click("#compare")
     page.wait_for_function("window.marsMarks.done")

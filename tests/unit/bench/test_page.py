@@ -30,7 +30,7 @@ def test_cold_clicks_are_kept_apart_and_goals_are_judged() -> None:
 def test_parts_add_up() -> None:
     parts = browser_parts([LATER] * 3, [1600] * 3) | generator_parts([SHOWN] * 3)
     assert spread(parts["to the waiting lanes"]).median == 50
-    assert spread(parts["to the end: both runs, saved and drawn"]).median == 1750
+    assert spread(parts["to the end: both runs, saved and painted"]).median == 1750
     assert spread(parts["click to the end over the runs' own time, %"]).median == 25
     assert round(spread(parts["streaming: the rest (threads, views, JSON)"]).median, 6) == 30
 

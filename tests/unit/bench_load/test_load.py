@@ -9,8 +9,8 @@ from bench.load.__main__ import Crowd, Row, overtaken, report, requests_of
 from bench.load.crowd import Request, Response
 
 
-def response(asked_s: float, ended_s: float) -> Response:
-    return Response(Request("o" * 22, "Hi", 0), ("text",), "id", "", 0, asked_s, ended_s)
+def response(started_s: float, ended_s: float) -> Response:
+    return Response(Request("o" * 22, "Hi", 0), ("text",), "id", "", 0, started_s, ended_s)
 
 
 def test_who_asked_later_and_is_served_earlier_overtakes() -> None:
