@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         temperature: interleaved(methods(pair, temperature, options.k, options.max_new_tokens), prompts, options.rounds)
         for temperature in (0.0, 1.0)
     }
-    found = document(samples, options, prompts, pair.device)
+    found = document(samples, command.line, options, prompts, pair.device)
     sys.stdout.write(text_of(found))
     store(stem(options.out, "bundled", pair.device.type), dump(found), text_of(found))
     return 0 if all(each.same == each.count for each in found.equalities) else 1
@@ -94,14 +94,14 @@ def _unprepared(name: str, pair: Pair) -> PreTrainedModel:
 
 
 def document(
-    samples: Mapping[float, Samples], options: argparse.Namespace, prompts: Sequence[PromptConfig], device: torch.device
-) -> Document:
-    """What is stored of the run."""
+    samples: Mapping[float, Samples], line: str, options: argparse.Namespace, prompts: Sequence[PromptConfig],
+    device: torch.device,
+) -> Document:  # fmt: skip
+    """The stored result. ``line``: the command."""
     first = samples[0.0]
     return Document(
         format=FORMAT,
-        command=f"python -m bench --prompts {options.prompts} --rounds {options.rounds} --k {options.k}"
-        f" --max-new-tokens {options.max_new_tokens}",
+        command=line,
         machine=machine(device),
         options=_work(options),
         prompts=tuple(prompt.text for prompt in prompts),
@@ -128,17 +128,10 @@ def _work(options: argparse.Namespace) -> dict[str, str]:
 
 def _table(temperature: float, samples: Samples) -> Methods:
     baseline = next(iter(samples))
-    rows = (
-        Row(
-            name=name,
-            tokens_per_s=median_speed(own),
-            speed=ratio(samples, name, baseline),
-            tau=overall_tau(own),
-            tokens=sum(sample.tokens for sample in own),
-            samples=tuple(own),
-        )
-        for name, own in samples.items()
-    )
+    rows = []
+    for name, own in samples.items():
+        tokens = sum(sample.tokens for sample in own)
+        rows.append(Row(name, median_speed(own), ratio(samples, name, baseline), overall_tau(own), tokens, tuple(own)))
     return Methods(temperature, baseline, tuple(rows))
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -55,12 +55,8 @@ class Key(NamedTuple):
     share: bool
 
     def __str__(self) -> str:
-        names = (
-            f"telemetry of {self.method}"
-            if self.share
-            else f"{MEASURE_NAMES[self.measure]} of {self.method} / {self.baseline}"
-        )
-        return f"{names}, temperature {self.temperature:g}"
+        ratio = f"{MEASURE_NAMES[self.measure]} of {self.method} / {self.baseline}"
+        return f"{f'telemetry of {self.method}' if self.share else ratio}, temperature {self.temperature:g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,23 +73,18 @@ class Change:
 
 def ratios(document: Document) -> dict[Key, Ratios]:
     """Raises ValueError naming the runs that a ratio needs and that are not there."""
-    tables = {table.temperature: table.samples for table in document.tables}
-    return {
-        key: paired(tables.get(key.temperature, {}), key.method, key.baseline, key.measure) for key in _keys(document)
-    }
-
-
-def _keys(document: Document) -> Iterator[Key]:
-    for table in document.tables:
-        yield from (
-            Key(table.temperature, "speed", row.name, table.baseline, False)
-            for row in table.rows
-            if row.name != table.baseline
-        )
-    yield from (
+    samples = {table.temperature: table.samples for table in document.tables}
+    keys = [
+        Key(table.temperature, "speed", row.name, table.baseline, False)
+        for table in document.tables
+        for row in table.rows
+        if row.name != table.baseline
+    ]
+    keys += [
         Key(0.0, each.measure, each.method, each.baseline, False) for each in document.goals if each.goal is not None
-    )
-    yield from (Key(each.temperature, "speed", each.method, each.unmetered, True) for each in document.shares)
+    ]
+    keys += [Key(each.temperature, "speed", each.method, each.unmetered, True) for each in document.shares]
+    return {key: paired(samples.get(key.temperature, {}), key.method, key.baseline, key.measure) for key in keys}
 
 
 def changes(old: Mapping[Key, Ratios], new: Mapping[Key, Ratios], *, same_prompts: bool) -> list[Change]:

@@ -14,6 +14,7 @@ from statistics import median, quantiles
 from typing import Any, NamedTuple
 
 Cell = str | float | None  # None: unknown
+WORDS = ("note", "reached", "result", "status")  # heads of columns that are not numbers
 ESCAPED_BAR = r"\|"  # within a cell
 
 
@@ -135,7 +136,8 @@ def markdown(report: Report) -> str:
 def _lines(table: Table) -> list[str]:
     lines = [f"## {table.title}", ""] if table.title else []
     if table.rows:
-        lines += [_row(table.heads), "|---|" + "---:|" * (len(table.heads) - 1), *map(_row, table.rows)]
+        sides = ("---|" if head in WORDS else "---:|" for head in table.heads[1:])
+        lines += [_row(table.heads), "|---|" + "".join(sides), *map(_row, table.rows)]
     return lines + [""] * bool(table.rows and table.text) + [*table.text]
 
 

@@ -38,7 +38,7 @@ def _sample(name: str, prompt: int, digest: str) -> Sample:
 def test_the_document_is_counted_from_the_samples() -> None:
     options = argparse.Namespace(prompts=2, rounds=1, k=5, max_new_tokens=12)
     prompts = [PromptConfig("one"), PromptConfig("two")]
-    found = bench_main.document({0.0: samples(), 1.0: samples()}, options, prompts, torch.device("cpu"))
+    found = bench_main.document({0.0: samples(), 1.0: samples()}, "bench", options, prompts, torch.device("cpu"))
     goals = {(goal.measure, goal.method, goal.baseline): goal for goal in found.goals}
     assert goals["speed", "none", "generate"].measured.median == 1.25
     assert goals["speed", "strict", "none"].reached and goals["speed", "strict", "assisted"].reached
