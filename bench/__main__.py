@@ -8,22 +8,24 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from typing import Any
 
 import torch
-from transformers.utils import logging as transformers_logging
+from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from bench.machine import RESULTS, machine, stem
-from bench.measure import Samples, Spread, interleaved, median_speed, overall_tau, paired, same_outputs, spread
-from bench.methods import TREE, Setting, methods
-from bench.prompts import mixed_prompts
-from bench.report import FORMAT, Document, Equality, Goal, Row, Share, Table, dump, markdown
-from mars_core.models import CATALOG, ModelPool
+from bench.common.command import Command, machine, stem
+from bench.common.decoding import DRAFTERS, TREE, Ours, bundled, mixed_prompts
+from bench.common.measure import Method, Samples, interleaved, median_speed, overall_tau, ratio, same_outputs
+from bench.common.peers import assisted, greedy, prompted
+from bench.common.report import Spread, store
+from bench.document import FORMAT, Document, Equality, Goal, Measure, Methods, Row, Share, dump, text_of
+from mars_core.models import Pair
+from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
 from mars_core.rules import RULES
-from mars_core.types import PromptConfig
+from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig
 
-# At temperature 0: measure, method, baseline, goal, whether it binds. The two below the tree's speed say where that comes from.
-GOALS = (
+# At temperature 0: measure, method, baseline, goal, whether it binds. The two below the tree's speed explain it.
+GOALS: Sequence[tuple[Measure, str, str, float | None, bool]] = (
     ("speed", "none", "generate", 1.15, True),
     ("speed", "strict", "assisted", 1.6, True),
     ("speed", "strict", "none", 2.0, True),
@@ -41,55 +43,71 @@ EQUAL = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
-    transformers_logging.set_verbosity_error()
-    pair = ModelPool().get(next(spec for spec in CATALOG if spec.key == "bundled"))
-    prompts = mixed_prompts(options.prompts)
+    command = Command("bench", __doc__, prompts=12, rounds=3, k=5, max_new_tokens=128)
+    options = command.read(arguments)
+    pair, prompts = bundled(), mixed_prompts(options.prompts)
     samples = {
-        temperature: interleaved(
-            methods(pair, Setting(temperature, options.k, options.max_new_tokens)), prompts, options.rounds
-        )
+        temperature: interleaved(methods(pair, temperature, options.k, options.max_new_tokens), prompts, options.rounds)
         for temperature in (0.0, 1.0)
     }
-    found = document(samples, options, prompts, pair.device)
-    sys.stdout.write(markdown(found))
-    path = stem(options.out, "bundled", pair.device.type)
-    path.with_suffix(".json").write_text(dump(found), encoding="utf-8")
-    path.with_suffix(".md").write_text(markdown(found), encoding="utf-8")
+    found = document(samples, command.line, options, prompts, pair.device)
+    sys.stdout.write(text_of(found))
+    store(stem(options.out, "bundled", pair.device.type), dump(found), text_of(found))
     return 0 if all(each.same == each.count for each in found.equalities) else 1
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--prompts", type=_positive, default=12, help="half of them problems, half stories")
-    parser.add_argument("--rounds", type=_positive, default=3)
-    parser.add_argument("--k", type=_positive, default=5)
-    parser.add_argument("--max-new-tokens", type=_positive, default=128)
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    return parser
+def methods(pair: Pair, temperature: float, k: int, max_new_tokens: int) -> Mapping[str, Method]:
+    """By name, in the order of the table, its baseline first.
+
+    transformers' own take part at temperature 0, where all must give the same tokens; above it a draft may be sampled too.
+    """
+
+    def ours(rule: str, drafter: DrafterConfig, *, meter: bool = True) -> Method:
+        return Ours(pair, RuleConfig(rule), drafter, temperature, max_new_tokens, meter)
+
+    chain, tree = DrafterConfig("model", k=k), DRAFTERS["EAGLE-3 tree"]
+    found = {
+        "none": ours("none", DrafterConfig("none")),
+        "strict": ours("strict", chain),
+        "strict, meter off": ours("strict", chain, meter=False),
+        "mars": ours("mars", chain),
+        "mars, meter off": ours("mars", chain, meter=False),
+        "eagle3 chain": ours("strict", DrafterConfig("eagle3", k=k)),
+        "eagle3 tree": ours("strict", tree),
+        "eagle3 tree, meter off": ours("strict", tree, meter=False),
+        "ngram": ours("strict", DrafterConfig("ngram", k=k)),
+    }
+    if temperature:
+        return {**found, "strict, sampled": ours("strict", DrafterConfig("model", k=k, mode=DraftMode.SAMPLED))}
+    target, draft = _unprepared("target", pair), _unprepared("draft", pair)
+    assert target.generation_config is not None
+    eos = target.generation_config.eos_token_id
+    peers = {"generate": greedy(target, eos), "assisted": assisted(target, draft, k, eos)}
+    return {name: prompted(each, pair.tokenizer, max_new_tokens) for name, each in peers.items()} | found
 
 
-def _positive(text: str) -> int:
-    if int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text}; it must be 1 or more")
-    return int(text)
+def _unprepared(name: str, pair: Pair) -> PreTrainedModel:
+    """A model as transformers loads it."""
+    loaded: Any = AutoModelForCausalLM.from_pretrained(WEIGHTS / name, dtype=pair.dtype)
+    model: PreTrainedModel = loaded.to(pair.device).eval()
+    return model
 
 
 def document(
-    samples: Mapping[float, Samples], options: argparse.Namespace, prompts: Sequence[PromptConfig], device: torch.device
-) -> Document:
-    """What is stored of the run."""
+    samples: Mapping[float, Samples], line: str, options: argparse.Namespace, prompts: Sequence[PromptConfig],
+    device: torch.device,
+) -> Document:  # fmt: skip
+    """The stored result. ``line``: the command."""
     first = samples[0.0]
     return Document(
         format=FORMAT,
-        command=f"python -m bench --prompts {options.prompts} --rounds {options.rounds} --k {options.k}"
-        f" --max-new-tokens {options.max_new_tokens}",
+        command=line,
         machine=machine(device),
         options=_work(options),
         prompts=tuple(prompt.text for prompt in prompts),
         tables=tuple(_table(temperature, each) for temperature, each in samples.items()),
         goals=tuple(
-            Goal(measure, method, baseline, goal, binding, spread(paired(first, method, baseline, measure)))
+            Goal(measure, method, baseline, goal, binding, ratio(first, method, baseline, measure))
             for measure, method, baseline, goal, binding in GOALS
         ),
         share_goal=SHARE_GOAL,
@@ -108,26 +126,19 @@ def _work(options: argparse.Namespace) -> dict[str, str]:
     }
 
 
-def _table(temperature: float, samples: Samples) -> Table:
+def _table(temperature: float, samples: Samples) -> Methods:
     baseline = next(iter(samples))
-    rows = (
-        Row(
-            name=name,
-            tokens_per_s=median_speed(own),
-            speed=spread(paired(samples, name, baseline)),
-            tau=overall_tau(own),
-            tokens=sum(sample.tokens for sample in own),
-            samples=tuple(own),
-        )
-        for name, own in samples.items()
-    )
-    return Table(temperature, baseline, tuple(rows))
+    rows = []
+    for name, own in samples.items():
+        tokens = sum(sample.tokens for sample in own)
+        rows.append(Row(name, median_speed(own), ratio(samples, name, baseline), overall_tau(own), tokens, tuple(own)))
+    return Methods(temperature, baseline, tuple(rows))
 
 
 def _share(temperature: float, samples: Samples, name: str) -> Share:
     unmetered = f"{name}, meter off"
-    ratio = spread(paired(samples, name, unmetered))
-    return Share(temperature, name, unmetered, Spread(1 - ratio.median, 1 - ratio.high, 1 - ratio.low, ratio.count))
+    own = ratio(samples, name, unmetered)
+    return Share(temperature, name, unmetered, Spread(1 - own.median, 1 - own.high, 1 - own.low, own.count))
 
 
 if __name__ == "__main__":

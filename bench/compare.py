@@ -3,12 +3,11 @@
 Only ratios within one run are compared, never times: of every method to its table's baseline, of the goals, and the shares of telemetry.
 Such a ratio also falls where its baseline became faster. The ratios that only explain a goal are left out.
 
-What is noise: the prompts are drawn anew with replacement, each with all its rounds (rounds of one prompt are not independent), and the
-difference of the two medians is taken, DRAWS times; both runs get the same prompts in a draw if they measured the same ones. A change
-is beyond noise if the interval of these differences leaves out 0. The intervals of a comparison hold together with 95 % (Bonferroni): one
-ratio of thirty that differs by chance is no regression. They know the noise within the two runs alone, and two processes differ by
-more (memory, clock): a ratio of two methods whose median changed by less than LEAST of itself is noise, too; the two of a share do the
-same work. Where all prompts may lie on one side of their median by chance, nothing is said: 12 prompts suffice for 100 ratios.
+A bootstrap over prompts: prompts are resampled with replacement, each with all its rounds (rounds of one prompt are not independent),
+DRAWS times; both runs get the same prompts in a resample if they measured the same ones. A change is beyond noise if the interval of the
+difference of medians excludes 0. All intervals of a comparison hold together with 95 % (Bonferroni). They contain the noise within the
+two runs only, and two processes differ by more (memory, clock): a ratio of two methods whose median changed by less than LEAST of itself
+is noise, too; the two of a share do the same work. With too few prompts (12 suffice for 100 ratios) there is no result.
 
 Ends with 1 if there is a regression beyond noise, 2 if a file cannot be read, else 0.
 """
@@ -17,7 +16,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -26,8 +25,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.measure import paired
-from bench.report import LABELS, Document, read, signed
+from bench.common.measure import paired
+from bench.common.report import Cell, Report, Table, markdown
+from bench.document import MEASURE_NAMES, Document, read, signed
 
 DRAWS = 10_000
 LEVEL = 0.95  # of all intervals together
@@ -37,7 +37,7 @@ Ratios = Mapping[int, Sequence[float]]  # by prompt
 
 
 class Verdict(StrEnum):
-    """What became of a ratio."""
+    """How a ratio changed."""
 
     REGRESSION = "regression"
     IMPROVEMENT = "improvement"
@@ -46,7 +46,7 @@ class Verdict(StrEnum):
 
 
 class Key(NamedTuple):
-    """A ratio that both runs may hold; of a share of telemetry the baseline is the method with the meter off."""
+    """A ratio of two methods; of a share of telemetry the baseline is the method with the meter off."""
 
     temperature: float
     measure: str
@@ -55,10 +55,8 @@ class Key(NamedTuple):
     share: bool
 
     def __str__(self) -> str:
-        names = (
-            f"telemetry of {self.method}" if self.share else f"{LABELS[self.measure]}{self.method} / {self.baseline}"
-        )
-        return f"{names}, temperature {self.temperature:g}"
+        ratio = f"{MEASURE_NAMES[self.measure]} of {self.method} / {self.baseline}"
+        return f"{f'telemetry of {self.method}' if self.share else ratio}, temperature {self.temperature:g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,23 +73,18 @@ class Change:
 
 def ratios(document: Document) -> dict[Key, Ratios]:
     """Raises ValueError naming the runs that a ratio needs and that are not there."""
-    tables = {table.temperature: table.samples for table in document.tables}
-    return {
-        key: paired(tables.get(key.temperature, {}), key.method, key.baseline, key.measure) for key in _keys(document)
-    }
-
-
-def _keys(document: Document) -> Iterator[Key]:
-    for table in document.tables:
-        yield from (
-            Key(table.temperature, "speed", row.name, table.baseline, False)
-            for row in table.rows
-            if row.name != table.baseline
-        )
-    yield from (
+    samples = {table.temperature: table.samples for table in document.tables}
+    keys = [
+        Key(table.temperature, "speed", row.name, table.baseline, False)
+        for table in document.tables
+        for row in table.rows
+        if row.name != table.baseline
+    ]
+    keys += [
         Key(0.0, each.measure, each.method, each.baseline, False) for each in document.goals if each.goal is not None
-    )
-    yield from (Key(each.temperature, "speed", each.method, each.unmetered, True) for each in document.shares)
+    ]
+    keys += [Key(each.temperature, "speed", each.method, each.unmetered, True) for each in document.shares]
+    return {key: paired(samples.get(key.temperature, {}), key.method, key.baseline, key.measure) for key in keys}
 
 
 def changes(old: Mapping[Key, Ratios], new: Mapping[Key, Ratios], *, same_prompts: bool) -> list[Change]:
@@ -135,20 +128,17 @@ def report(old: Document, new: Document) -> tuple[str, bool]:
     before, after = ratios(old), ratios(new)
     names = sorted({name for name in (*old.options, *new.options) if old.options.get(name) != new.options.get(name)})
     found = changes(before, after, same_prompts=old.prompts == new.prompts)
-    lines = [
-        *(f"- {name}: {', '.join(each.machine.values())}" for name, each in (("old", old), ("new", new))),
-        *(f"- other {name}: {old.options.get(name, '–')}, {new.options.get(name, '–')}" for name in names),
-        "",
-        "| ratio | old | new | change | interval of the change | |",
-        "|---|---:|---:|---:|---:|---|",
-        *map(_line, found),
-        *(f"| {key} | | | | | in the old file only |" for key in before if key not in after),
-        *(f"| {key} | | | | | in the new file only |" for key in after if key not in before),
-    ]
-    return "\n".join(lines) + "\n", any(each.verdict is Verdict.REGRESSION for each in found)
+    facts = {name: ", ".join(each.machine.values()) for name, each in (("old", old), ("new", new))}
+    facts |= {f"other {name}": f"{old.options.get(name, '–')}, {new.options.get(name, '–')}" for name in names}
+    rows: list[Sequence[Cell]] = [_cells(each) for each in found]
+    rows += [(str(key), *(None,) * 4, "in the old file only") for key in before if key not in after]
+    rows += [(str(key), *(None,) * 4, "in the new file only") for key in after if key not in before]
+    table = Table(("ratio", "old", "new", "change", "interval of the change", "result"), rows)
+    text = markdown(Report("Changes between two runs", facts, tables=[table]))
+    return text, any(each.verdict is Verdict.REGRESSION for each in found)
 
 
-def _line(found: Change) -> str:
+def _cells(found: Change) -> tuple[str, ...]:
     """A share as it is (1 − the ratio), its changes in percentage points."""
     difference = found.new - found.old
     if found.key.share:
@@ -157,7 +147,7 @@ def _line(found: Change) -> str:
     else:
         cells = [f"{found.old:.2f}×", f"{found.new:.2f}×"]
         cells += [f"{difference / found.old:+.1%}", f"{found.low / found.old:+.1%} to {found.high / found.old:+.1%}"]
-    return f"| {found.key} | {' | '.join(cells)} | {found.verdict} |"
+    return (str(found.key), *cells, found.verdict.value)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -177,12 +167,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _readable(path: Path) -> Document:
-    """A document of which all ratios can be taken. Raises ValueError with one sentence that names the file and what is missing."""
+    """A document with the samples of all its ratios. Raises ValueError with one sentence that names the file and what is missing."""
     document = read(path)
     try:
         ratios(document)
     except ValueError as error:
-        raise ValueError(f"{path} is no result of this bench: {error} are missing.") from error
+        raise ValueError(f"{path} is not a result of this bench: {error} are missing.") from error
     return document
 
 

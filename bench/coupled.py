@@ -1,4 +1,4 @@
-"""Random pairs with the sizes of public models, whose drafts are right about as often as one wishes: for speed, not for text.
+"""Random pairs of any size, whose drafts are right about as often as one wishes: for speed, not for text.
 
 Target and drafter agree because both are a bigram from embedding to output layer. Token x has a random code of unit length; the
 output row of a token is the code of the token before it on a first ring of tokens plus a times that of the token before
@@ -10,94 +10,32 @@ in its first channels, whatever its width. What its random layers add to the res
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import random
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor, nn
-from transformers import (
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    LlamaConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-    Qwen3Config,
-)
+from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
-from bench.prompts import mixed_prompts
+from bench.common.shapes import CONTEXT, Shape, Trio
 from mars_core.decoder import prepare
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
-from mars_core.models import Pair, custom_pair
-from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
+from mars_core.models import Pair, PairSpec, custom_pair
 from mars_core.types import ModelRef, PromptConfig
 
-CONTEXT = 4096  # tokens
+PROMPT = 64  # tokens
+WORDS = 1024  # of the tokenizer, or fewer where a vocabulary is smaller; texts consist of them
 SHARPNESS = 24.0  # β, the logit of the likeliest token
 RIVAL = (0.5, 1.0)  # a(x) is uniform between these
 CODE = 256  # channels, or fewer where a model is narrower
 FAINT = 0.01  # what fills the other channels, so that no weight is zero
 SELF = 16.0  # the score with which a head's entry attends to itself
+CPU = torch.device("cpu")
 SILU_RMS = 0.596  # root mean square of silu(g)·u for independent standard normal g and u
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """Sizes of one model. ``source``: where they are public. ``tied``: the original's output layer is its embedding table."""
-
-    source: str
-    family: type[LlamaConfig | Qwen3Config]
-    hidden: int
-    layers: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    intermediate: int
-    vocabulary: int
-    rope_theta: float
-    tied: bool = False
-    drafted: int = 0  # draft vocabulary of an EAGLE-3 head
-
-    def config(self, *, tied: bool = False) -> LlamaConfig | Qwen3Config:
-        """With output layers of their own, so that a draft's can hold the bigram: a pass reads as many bytes as one of a tied model."""
-        fields: Mapping[str, Any] = {
-            "hidden_size": self.hidden, "num_hidden_layers": self.layers, "num_attention_heads": self.heads,
-            "num_key_value_heads": self.kv_heads, "head_dim": self.head_dim, "intermediate_size": self.intermediate,
-            "vocab_size": self.vocabulary, "max_position_embeddings": CONTEXT, "tie_word_embeddings": tied,
-            "rope_parameters": {"rope_type": "default", "rope_theta": self.rope_theta},
-            "bos_token_id": None, "eos_token_id": None, "pad_token_id": None,
-        }  # fmt: skip
-        return self.family(**fields)
-
-
-class Trio(NamedTuple):
-    """A target with what drafts for it: another model, and a head where there is one."""
-
-    target: Shape
-    draft: Shape
-    head: Shape | None = None
-
-
-_8B = Shape("meta-llama/Llama-3.1-8B-Instruct", LlamaConfig, 4096, 32, 32, 8, 128, 14336, 128256, 5e5)
-_1B = Shape("meta-llama/Llama-3.2-1B-Instruct", LlamaConfig, 2048, 16, 32, 8, 64, 8192, 128256, 5e5, tied=True)
-_4B = Shape("Qwen/Qwen3-4B", Qwen3Config, 2560, 36, 32, 8, 128, 9728, 151936, 1e6, tied=True)
-_SMALL = Shape("Qwen/Qwen3-0.6B", Qwen3Config, 1024, 28, 16, 8, 128, 3072, 151936, 1e6, tied=True)
-_HEAD = replace(_8B, source="yuhuili/EAGLE3-LLaMA3.1-Instruct-8B", layers=1, drafted=32000)
-_4B_HEAD = replace(_4B, source="a head as for Llama 3.1", family=LlamaConfig, layers=1, drafted=32000, tied=False)
-PUBLIC: Mapping[str, Trio] = {  # as their config.json is remembered: none could be fetched when this was written
-    "llama": Trio(_8B, _1B, _HEAD),
-    "qwen": Trio(_4B, _SMALL, _4B_HEAD),
-}
-_TINY: Mapping[str, Any] = {"source": "tiny shapes", "heads": 4, "kv_heads": 2, "head_dim": 32, "vocabulary": 1536}
-
-
-def tiny(trio: Trio) -> Trio:
-    """The same families in sizes for a test."""
-    draft = replace(trio.draft, hidden=64, layers=2, intermediate=128, **_TINY)
-    head = replace(trio.head, hidden=128, intermediate=256, drafted=1024, **_TINY) if trio.head else None
-    return Trio(replace(trio.target, hidden=128, layers=6, intermediate=256, **_TINY), draft, head)
 
 
 class Codes(NamedTuple):
@@ -130,7 +68,7 @@ def coupled_models(
 
 
 def coupled_pair(trio: Trio, noise: float, device: torch.device, dtype: torch.dtype, seed: int = 0) -> Pair:
-    """The same models, prepared as the project prepares what it loads, with the bundled pair's tokenizer. No text ever ends."""
+    """The same models, prepared as the project prepares what it loads. No text ends before its last token."""
     target, draft = coupled_models(trio, noise, device, dtype, seed)
     head = random_head(trio.head, target, _shared(trio, seed), noise, seed + 3) if trio.head else None
     for model in (target, draft):
@@ -139,29 +77,47 @@ def coupled_pair(trio: Trio, noise: float, device: torch.device, dtype: torch.dt
         prepare_head(head)
     refs = [ModelRef(f"random/{shape.source.rpartition('/')[2]}", f"seed {seed}") for shape in trio if shape]
     return Pair(
-        spec=custom_pair(*refs[:2]), target=target, draft=draft, tokenizer=tokenizer(), device=target.device, dtype=dtype,
+        spec=custom_pair(*refs), target=target, draft=draft, tokenizer=word_tokenizer(_closed(trio)), device=target.device, dtype=dtype,
         target_ref=refs[0], draft_ref=refs[1], context=CONTEXT, eos_ids=frozenset(),
         vocabulary=trio.target.vocabulary, graphs=device.type == "cuda", head=head, head_ref=refs[2] if head is not None else None,
     )  # fmt: skip
 
 
-def tokenizer() -> PreTrainedTokenizerBase:
-    """The bundled pair's: its ids are the first ones of every pair here."""
-    loaded: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(WEIGHTS / "target")
-    return loaded
+def save_models(
+    trio: Trio, folder: Path, noise: float, device: torch.device = CPU, dtype: torch.dtype = torch.float32
+) -> PairSpec:
+    """The files of target and draft in ``folder``, as a user's own would be."""
+    names = {"target": folder / "target", "draft": folder / "draft"}
+    for place, model in zip(names.values(), coupled_models(trio, noise, device, dtype), strict=True):
+        model.save_pretrained(place)
+        word_tokenizer(_closed(trio)).save_pretrained(place)
+    return custom_pair(*map(str, names.values()))
+
+
+def word_tokenizer(words: int) -> PreTrainedTokenizerFast:
+    """One token a word: t1, t2 and so on."""
+    core = Tokenizer(models.WordLevel({"<unk>": 0} | {f"t{id_}": id_ for id_ in range(1, words)}, unk_token="<unk>"))
+    core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(tokenizer_object=core, unk_token="<unk>", clean_up_tokenization_spaces=False)
+
+
+def random_prompt(tokens: int, seed: int, words: int = WORDS) -> PromptConfig:
+    draw = random.Random(seed)
+    return PromptConfig(" ".join(f"t{draw.randrange(1, words)}" for _ in range(tokens)), chat=False)
 
 
 def prompts(count: int) -> list[PromptConfig]:
-    """The bundled pair's, each begun at another word, so that their last words, on which all depends here, are not the same."""
-    words = [prompt.text.split() for prompt in mixed_prompts(count)]
-    return [PromptConfig(" ".join(each[at:] + each[:at]), chat=False) for at, each in enumerate(words, start=1)]
+    return [random_prompt(PROMPT, seed) for seed in range(count)]
 
 
 def _shared(trio: Trio, seed: int) -> Codes:
     shapes = [shape for shape in trio if shape is not None]
     rank = min(CODE, *(min(shape.hidden, shape.kv_heads * shape.head_dim) for shape in shapes))
-    closed = min(len(tokenizer()), *(shape.drafted or shape.vocabulary for shape in shapes))
-    return codes(trio.target.vocabulary, rank, closed, seed)
+    return codes(trio.target.vocabulary, rank, _closed(trio), seed)
+
+
+def _closed(trio: Trio) -> int:
+    return min(WORDS, *(shape.drafted or shape.vocabulary for shape in trio if shape is not None))
 
 
 @torch.no_grad()
@@ -176,20 +132,20 @@ def random_model(
         fill.layer(layer.self_attn, layer.mlp, noise / math.sqrt(shape.layers))
     fill.table(model.model.embed_tokens.weight, shared.inputs, 1.0)
     fill.table(model.lm_head.weight, shared.outputs, _scale(noise, shape.hidden))
-    made: PreTrainedModel = model.eval().requires_grad_(False)
-    return made
+    frozen: PreTrainedModel = model.eval().requires_grad_(False)
+    return frozen
 
 
 @torch.no_grad()
 def random_head(shape: Shape, target: PreTrainedModel, shared: Codes, noise: float, seed: int) -> Eagle3Head:
     """Its entries attend to themselves and read the code of their token's embedding; the codes in the hidden state that is fed
-    back, which are those of the tokens before, are taken out by the weights of ``hidden_norm``."""
+    back, which are those of the tokens before, are removed by the weights of ``hidden_norm``."""
     weight: Tensor = target.lm_head.weight
     layer, count = shape.config(), target.config.num_hidden_layers
     assert isinstance(layer, LlamaConfig)
     config = HeadConfig(
         layer=layer, target_hidden_size=target.config.hidden_size, target_vocabulary=shape.vocabulary,
-        draft_vocabulary=shape.drafted, taps=(2, count // 2, count - 3), norm_before_residual=True,
+        draft_vocabulary=shape.drafted, taps=tuple(sorted((2, count // 2, max(1, count - 3)))), norm_before_residual=True,
     )  # fmt: skip
     with torch.random.fork_rng(devices=[]), weight.device:
         head = Eagle3Head(config).to(weight.dtype)

@@ -1,31 +1,34 @@
-"""``python -m bench.linear``: packed linear layers beside the library's own, for the rows of decoding steps, with the bandwidth floor."""
+"""``python -m bench.linear``: packed linear layers beside torch's own, for the rows of decoding steps, with the lower bound."""
 
 from __future__ import annotations
 
 import random
 import sys
 import time
+from collections.abc import Sequence
 from statistics import median
 
 import torch
 from torch import nn
 
-from bench.machine import RESULTS, machine, stem
-from bench.profile import read_bandwidth
+from bench.common.bounds import bandwidth
+from bench.common.command import Command, publish, stem
+from bench.common.report import Report, Table
 from mars_core.decoder.linear import PackedLinear
 
 SHAPES = ((512, 256), (1280, 256), (256, 640), (2048, 2048), (8192, 2048), (2048, 8192))  # out, in
 ROWS = (1, 6, 25, 512)
-COPIES, TURNS = 12, 15  # different matrices, so that none is in the nearest caches
+COPIES = 12  # different matrices, so that none is in the nearest caches
+CPU = torch.device("cpu")
 
 
-def microseconds(out: int, width: int, rows: int) -> tuple[float, float]:
-    """Median of one product: the library's, packed."""
+def microseconds(out: int, width: int, rows: int, turns: int) -> tuple[float, float]:
+    """Median of one product: torch's, packed."""
     plain = [nn.Linear(width, out, bias=False).requires_grad_(False) for _ in range(COPIES)]
     packed = [PackedLinear(layer.weight, None) for layer in plain]
     x = torch.randn(1, rows, width)
     times: tuple[list[float], list[float]] = ([], [])
-    for _ in range(TURNS):
+    for _ in range(turns):
         for way in random.sample((0, 1), 2):
             started = time.perf_counter()
             for layer in (plain, packed)[way]:
@@ -34,26 +37,26 @@ def microseconds(out: int, width: int, rows: int) -> tuple[float, float]:
     return median(times[0]), median(times[1])
 
 
-def main() -> int:
-    bandwidth = read_bandwidth(torch.device("cpu"), 1 << 28)
-    lines = [
-        "# Linear layers on a CPU, float32", "", "- command: `python -m bench.linear`",
-        *(f"- {name}: {value}" for name, value in machine(torch.device("cpu")).items()),
-        f"- floor: the bytes of the weight over {bandwidth / 1e9:.0f} GB/s", "",
-        "| out × in | rows | library, µs | packed, µs | ratio | floor, µs |", "|---|---:|---:|---:|---:|---:|",
-    ]  # fmt: skip
-    with torch.inference_mode():
-        for out, width in SHAPES:
-            for rows in ROWS:
-                plain, packed = microseconds(out, width, rows)
-                floor = 4e6 * out * width / bandwidth
-                lines.append(
-                    f"| {out} × {width} | {rows} | {plain:.0f} | {packed:.0f} | {plain / packed:.2f}× | {floor:.0f} |"
-                )
-    text = "\n".join(lines) + "\n"
-    sys.stdout.write(text)
-    stem(RESULTS, "linear", "cpu").with_suffix(".md").write_text(text, encoding="utf-8")
-    return 0
+@torch.inference_mode()
+def main(arguments: Sequence[str] | None = None) -> int:
+    command = Command("bench.linear", __doc__, turns=15)
+    options = command.read(arguments)
+    bytes_a_s, rows = bandwidth(CPU, 1 << 28), []
+    for out, width in SHAPES:
+        for count in ROWS:
+            plain, packed = microseconds(out, width, count, options.turns)
+            bound = 4e6 * out * width / bytes_a_s
+            rows.append((f"{out} × {width}", count, plain, packed, f"{plain / packed:.2f}×", bound))
+    table = Table(("out × in", "rows", "torch, µs", "packed, µs", "ratio", "lower bound, µs"), rows)
+    notes = [f"lower bound: the bytes of the weight over {bytes_a_s / 1e9:.0f} GB/s"]
+    report = Report(
+        "Linear layers on a CPU, float32",
+        command.facts(CPU),
+        notes,
+        tables=[table],
+        data={"heads": table.heads, "rows": rows},
+    )
+    return publish(report, stem(options.out, "linear", "cpu"))
 
 
 if __name__ == "__main__":

@@ -1,40 +1,38 @@
 """``python -m bench.page_views``: what the page's views cost the browser: a long stream, a long history, a long margin map.
 
 The real page in Chromium, on the cores that also decode. Blocked is the sum of the browser's own ``longtask`` entries, each whole (a
-task counts from 50 ms on). The stream is one lane of a random pair with a long context, given as one's own folders.
+task counts from 50 ms on). The stream is one lane of a random pair with a long context, given as the user's own folders.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
-from bench.growth import save_pair
-from bench.machine import RESULTS, machine, stem
-from bench.page import ARGUMENTS, PATIENCE_S, answers, served
-from mars_core.models import CATALOG, ModelPool
-from mars_core.session import Session, run_config
-from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, Sampling
+from bench.common.command import Command, publish, stem
+from bench.common.decoding import bundled, complete, config_of
+from bench.common.page import chromium, opened, served
+from bench.common.report import Figure, Report
+from bench.common.shapes import small
+from bench.coupled import save_models
+from mars_core.models import ModelPool
+from mars_core.types import DrafterConfig, PromptConfig, RuleConfig
 from storage import RunStore
 
-GOALS = {"stream": 500.0, "history": 1000.0, "map": 300.0}  # ms, at most
-VOCABULARY = 2048
+STREAM_MS, HISTORY_MS, MAP_MS = 500.0, 1000.0, 300.0  # goals, at most
+VOCABULARY, NOISE = 2048, 0.1
 OBSERVE = """() => {
   window.longTasks = [];
   new PerformanceObserver((list) => window.longTasks.push(...list.getEntries().map((entry) => entry.duration)))
     .observe({ type: "longtask" });
 }"""
+TAKE = "() => { const sum = longTasks.reduce((a, b) => a + b, 0); longTasks.length = 0; return sum; }"
 OPEN = """(tab) => new Promise((done) => {
   const started = performance.now();
   const seen = () => document.querySelector(".mars-history-row") &&
@@ -47,7 +45,8 @@ OPEN = """(tab) => new Promise((done) => {
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """One lane. ``tokens``: on the page and in the store; milliseconds blocked while it streamed, at its end, and by its map."""
+    """One lane. ``shown``, ``stored``: its tokens on the page and in the store; milliseconds blocked while it streamed, at its end, and by
+    its map."""
 
     shown: int
     stored: int
@@ -57,29 +56,23 @@ class Streamed:
 
 
 @contextmanager
-def fresh_page(browser: Browser, url: str, started: float) -> Iterator[Page]:
-    answers(url, started)
-    page = browser.new_page(reduced_motion="reduce", viewport={"width": 1280, "height": 900})
-    page.set_default_timeout(1000 * PATIENCE_S)
-    page.goto(url)
-    page.locator("#compare:enabled").wait_for()
-    page.evaluate(OBSERVE)
-    yield page
-    page.close()
+def observed(browser: Browser, url: str) -> Iterator[Page]:
+    with opened(browser, url) as page:
+        page.evaluate(OBSERVE)
+        yield page
 
 
-def blocked(page: Page) -> float:
-    """Milliseconds of long tasks since it was last asked; waits until the page is at rest."""
-    page.wait_for_timeout(700)
-    return float(
-        page.evaluate("() => { const sum = longTasks.reduce((a, b) => a + b, 0); longTasks.length = 0; return sum; }")
-    )
+def blocked(page: Page, *, wait: bool = True) -> float:
+    """Milliseconds of long tasks since the last call, by default once the page is at rest."""
+    if wait:
+        page.wait_for_timeout(700)
+    return float(page.evaluate(TAKE))
 
 
 def stream(browser: Browser, folder: Path, tokens: int) -> Streamed:
     """One strict lane of ``tokens`` tokens at temperature 1."""
-    pair = save_pair(folder / "pair", VOCABULARY)
-    with served(folder) as (url, started), fresh_page(browser, url, started) as page:
+    pair = save_models(small(VOCABULARY), folder / "pair", NOISE)
+    with served(folder) as app, observed(browser, app.url) as page:
         page.get_by_label("Model pair").click()
         page.get_by_role("option", name="Own folders or Hub ids").click()
         page.fill("#own-target textarea, #own-target input", pair.target.name)
@@ -91,11 +84,7 @@ def stream(browser: Browser, folder: Path, tokens: int) -> Streamed:
         blocked(page)
         page.click("#compare")
         page.wait_for_selector("#compare-lane-0 [data-state=completed]")
-        streaming = float(
-            page.evaluate(
-                "() => { const sum = longTasks.reduce((a, b) => a + b, 0); longTasks.length = 0; return sum; }"
-            )
-        )
+        streaming = blocked(page, wait=False)
         page.wait_for_selector("#compare-strip [data-state=done]")
         closing = blocked(page)
         shown = page.locator("#compare-lane-0 .tok").count()
@@ -110,22 +99,15 @@ def stream(browser: Browser, folder: Path, tokens: int) -> Streamed:
 
 def fill(folder: Path, comparisons: int) -> None:
     """A database of that many comparisons, each two short runs of the bundled pair."""
-    pair = ModelPool().get(CATALOG[0])
-    configs = [
-        run_config(
-            pair, prompt=PromptConfig(pair.spec.prompts[0]), rule=RuleConfig(rule), drafter=DrafterConfig(),
-            sampling=Sampling(1.0), max_new_tokens=8, seed=0,
-        )
+    pair = bundled()
+    prompt = PromptConfig(pair.spec.prompts[0])
+    traces = [
+        complete(pair, config_of(pair, prompt, DrafterConfig(), 1.0, 8, 0, RuleConfig(rule)))
         for rule in ("strict", "mars")
-    ]  # fmt: skip
-    runs = [Session(pair).start(config) for config in configs]
-    for run in runs:
-        for _ in run:
-            pass
-    traces = [run.trace() for run in runs]
+    ]
     with RunStore(f"sqlite:///{folder}/runs.db") as store:
         for _ in range(comparisons):
-            name = store.new_comparison(traces[0].config.prompt)
+            name = store.new_comparison(prompt)
             for lane, trace in enumerate(traces):
                 store.save_run(name, trace, lane=lane, order=lane)
 
@@ -134,59 +116,43 @@ def history(browser: Browser, folder: Path, comparisons: int, visits: int) -> li
     """Milliseconds from the click on History to the painted list, one fresh window a visit."""
     fill(folder, comparisons)
     found = []
-    with served(folder) as (url, started):
+    with served(folder) as app:
         for _ in range(visits):
-            with fresh_page(browser, url, started) as page:
+            with observed(browser, app.url) as page:
                 page.wait_for_timeout(1500)
                 found.append(float(page.evaluate(OPEN, "History")))
     return found
 
 
-def report(streams: Sequence[Streamed], opened: Sequence[float], comparisons: int, facts: dict[str, str]) -> str:
-    rows = {
-        f"stream of {streams[0].stored} tokens: blocked, ms": ([one.stream_ms for one in streams], GOALS["stream"]),
-        "its end (whole view, table; no figure is drawn yet): blocked, ms": ([one.closing_ms for one in streams], None),
-        f"margin map of {streams[0].stored} tokens: blocked, ms": ([one.map_ms for one in streams], GOALS["map"]),
-        f"history of {comparisons} comparisons: click to painted list, ms": (list(opened), GOALS["history"]),
-    }
-    lines = ["# The page's views in Chromium", "", *(f"- {name}: {value}" for name, value in facts.items())]
-    lost = [one.stored - one.shown for one in streams]
-    lines += [f"- tokens lost between engine and page, by stream: {', '.join(map(str, lost))}", ""]
-    lines += ["| what | median | all | goal: at most | reached |", "|---|---:|---|---:|---|"]
-    for name, (values, goal) in rows.items():
-        each = ", ".join(f"{value:.0f}" for value in values)
-        said = "– | –" if goal is None else f"{goal:g} | {'yes' if median(values) <= goal else 'no'}"
-        lines.append(f"| {name} | {median(values):.0f} | {each} | {said} |")
-    return "\n".join(lines) + "\n"
+def report(
+    streams: Sequence[Streamed], opened_ms: Sequence[float], comparisons: int, facts: Mapping[str, str]
+) -> Report:
+    tokens = streams[0].stored
+    lost = ", ".join(str(one.stored - one.shown) for one in streams)
+    figures = [
+        Figure.of(f"stream of {tokens} tokens: blocked", [one.stream_ms for one in streams], "ms", most=STREAM_MS),
+        Figure.of("its end (whole view, table; no figure yet): blocked", [one.closing_ms for one in streams], "ms"),
+        Figure.of(f"margin map of {tokens} tokens: blocked", [one.map_ms for one in streams], "ms", most=MAP_MS),
+        Figure.of(f"history of {comparisons} comparisons: click to list", opened_ms, "ms", most=HISTORY_MS),
+    ]
+    notes = [f"tokens lost between engine and page, by stream: {lost}"]
+    data = {"streams": [asdict(one) for one in streams], "history_ms": opened_ms}
+    return Report("The page's views in Chromium", facts, notes, figures, data=data)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.page_views", description=__doc__)
-    parser.add_argument("--tokens", type=int, default=2048)
-    parser.add_argument("--comparisons", type=int, default=5000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    options = parser.parse_args(arguments)
-    path = os.environ.get("MARS_BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+    command = Command("bench.page_views", __doc__, tokens=2048, comparisons=5000, rounds=3)
+    options = command.read(arguments)
+    with chromium() as browser:
         streams = []
         for _ in range(options.rounds):
             with TemporaryDirectory(prefix="mars-views-") as folder:
                 streams.append(stream(browser, Path(folder), options.tokens))
         with TemporaryDirectory(prefix="mars-views-") as folder:
-            opened = history(browser, Path(folder), options.comparisons, options.rounds)
-        browser.close()
+            opened_ms = history(browser, Path(folder), options.comparisons, options.rounds)
     device = ModelPool().device
-    command = f"`python -m bench.page_views --tokens {options.tokens} --comparisons {options.comparisons} --rounds {options.rounds}`"
-    facts = {"command": command, **machine(device)}
-    text = report(streams, opened, options.comparisons, facts)
-    sys.stdout.write(text)
-    target = stem(options.out, "page-views", device.type)
-    target.with_suffix(".md").write_text(text, encoding="utf-8")
-    found = {"machine": facts, "streams": [asdict(one) for one in streams], "history_ms": opened}
-    target.with_suffix(".json").write_text(json.dumps(found, indent=1), encoding="utf-8")
-    return 0
+    found = report(streams, opened_ms, options.comparisons, command.facts(device))
+    return publish(found, stem(options.out, "page-views", device.type))
 
 
 if __name__ == "__main__":

@@ -7,41 +7,28 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from itertools import groupby, zip_longest
-from operator import attrgetter
+from itertools import zip_longest
 from os.path import relpath
 from pathlib import Path
 
-from bench.report import Document, Equality, Goal, OtherFormatError, Row, Share, Table, read, signed, times
+from bench.common.command import RESULTS, ROOT
+from bench.document import Document, Methods, OtherFormatError, Row, label, read, sentences, speed_and_tau
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "bench" / "results"
 START, END = "<!-- performance -->\n", "<!-- /performance -->\n"
-LABELS: Mapping[str, str] = {
-    "generate": "transformers `generate`",
-    "assisted": "transformers assisted generation",
-    "eagle3 chain": "`strict` (EAGLE-3 chain)",
-    "eagle3 tree": "`strict` (EAGLE-3 tree)",
-    "ngram": "`strict` (n-grams)",
-    "strict, sampled": "`strict` (sampled drafts)",
-}  # of the others the name itself
-MEASURES: Mapping[str, str] = {"speed": "speed", "tau": "τ", "pace": "steps a second"}
 
 
 def part(document: Document, link: str) -> str:
     """The text between the markers; ``link`` leads from the README to the Markdown of the same result."""
-    return "\n".join(
-        [
-            *_introduction(document, link),
-            "",
-            *_tables(document.tables),
-            "",
-            *(f"- {each}" for each in _sentences(document)),
-            "",
-        ]
-    )
+    lines = [
+        *_introduction(document, link),
+        "",
+        *_tables(document.tables),
+        "",
+        *(f"- {each}" for each in sentences(document)),
+    ]
+    return "\n".join([*lines, ""])
 
 
 def _introduction(document: Document, link: str) -> list[str]:
@@ -55,7 +42,7 @@ def _introduction(document: Document, link: str) -> list[str]:
     ]
 
 
-def _tables(tables: Sequence[Table]) -> list[str]:
+def _tables(tables: Sequence[Methods]) -> list[str]:
     """Side by side, without the runs with the meter off."""
     columns = [[_cells(row) for row in table.rows if not row.name.endswith(", meter off")] for table in tables]
     heads = [f"temperature {table.temperature:g} | × `{table.baseline}` | τ" for table in tables]
@@ -67,48 +54,7 @@ def _tables(tables: Sequence[Table]) -> list[str]:
 
 
 def _cells(row: Row) -> str:
-    return f"{_label(row.name)} | {times(row.speed)} | {'–' if row.tau is None else f'{row.tau:.2f}'}"
-
-
-def _label(name: str) -> str:
-    return LABELS.get(name, f"`{name}`")
-
-
-def _sentences(document: Document) -> list[str]:
-    return [
-        *_equalities(document.equalities),
-        *_goals(document.goals),
-        _shares(document.shares, document.share_goal),
-    ]
-
-
-def _equalities(equalities: Sequence[Equality]) -> Iterator[str]:
-    """A sentence for each method whose tokens others must give."""
-    for baseline, group in groupby(equalities, attrgetter("baseline")):
-        found = ", ".join(f"{_label(each.method)} {each.same} of {each.count}" for each in group)
-        yield f"Outputs at temperature 0 that are those of {_label(baseline)}, token for token: {found}."
-
-
-def _goals(goals: Sequence[Goal]) -> Iterator[str]:
-    """A sentence for each that binds, and one for each pair of methods with ratios for information."""
-    for each in goals:
-        if each.binding and each.goal is not None:
-            what = f"{MEASURES[each.measure]} of {_label(each.method)} over {_label(each.baseline)}"
-            reached = "reached" if each.reached else "not reached"
-            yield f"At temperature 0, {what}: {times(each.measured)}; the goal of {each.goal:.2f}× is {reached}."
-    information = [each for each in goals if not each.binding]
-    for (method, baseline), group in groupby(information, attrgetter("method", "baseline")):
-        found = ", ".join(f"{MEASURES[each.measure]} {times(each.measured)}" for each in group)
-        yield f"At temperature 0, {_label(method)} over {_label(baseline)}, for information: {found}."
-
-
-def _shares(shares: Sequence[Share], goal: float) -> str:
-    medians = [share.measured.median for share in shares]
-    reached = "reached" if max(medians) <= goal else "not reached"
-    return (
-        "What is measured of every token (p, q, margins, alternatives, TV, KL, log-likelihood) costs, by rule, drafter and temperature,"
-        f" {signed(min(medians))} to {signed(max(medians))} of the wall time; the goal of at most {signed(goal)} is {reached}."
-    )
+    return " | ".join((label(row.name), *speed_and_tau(row)))
 
 
 def replaced(text: str, new: str) -> str:
@@ -121,7 +67,7 @@ def replaced(text: str, new: str) -> str:
 
 
 def newest(folder: Path) -> Path:
-    """The latest result by the date that it tells. Raises ValueError if there is none of the present format, or one is broken."""
+    """The latest result by its date. Raises ValueError if there is none of the present format, or one is broken."""
     dates: dict[Path, str] = {}
     for path in sorted(folder.glob("*-bundled-*.json")):
         with suppress(OtherFormatError):

@@ -6,55 +6,181 @@ that differ as those of real runs do. Copying takes minutes where running would 
 
 from __future__ import annotations
 
-import argparse
-import json
+import random
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
+from sqlalchemy import Connection, insert, literal, select, update
+from sqlalchemy.orm import DeclarativeBase
 
-from bench.growth import save_pair
-from bench.machine import RESULTS, machine, stem
+from bench.common.command import Command, publish, stem
+from bench.common.report import Figure, Report
+from bench.common.shapes import small
+from bench.coupled import coupled_pair
 from bench.memory import peak_above
-from bench.scale_study import LANES, copy_tasks, plan_of, run_tasks
 from evaluation.report.measure import measure
-from mars_core.models import ModelPool
+from evaluation.scoring.names import CONTAINS
+from evaluation.study.plan import Lane, Models, Plan
+from evaluation.study.worker import Stopped, Worker
+from evaluation.suites.item import Item, Suite
+from mars_core.models import PairSpec
 from mars_core.session import Session
+from mars_core.types import DrafterConfig, RuleConfig
 from storage import RunStore, write_tokens_csv, write_tokens_parquet
+from storage.database import WRITING, clock, open_database, parse_url
+from storage.records import new_id
+from storage.schema import Comparison, Run, Step, Token
+from storage.study_schema import StudyResult, StudyTask
 
-VOCABULARY = 2048
+VOCABULARY, NOISE, CPU = 2048, 0.1, torch.device("cpu")
 REPORT_S, ROWS_A_S, GROWTH_MB = 2.0, 20_000, 16  # goals: at most, at least, at most
+THETAS = (0.84, 0.9, 0.96)
+DRAFTER = DrafterConfig("model", k=5)
+LANES = (
+    Lane(RuleConfig("none"), DrafterConfig("none")),
+    Lane(RuleConfig("strict"), DRAFTER),
+    *(Lane(RuleConfig("mars", {"theta": theta}), DRAFTER) for theta in THETAS),
+)
+TEMPERATURES, REPEATS = (0.0, 1.0), 2
+TASKS_A_WRITE = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Exported:
-    """One export of all tokens. ``cpu_s``: of this process; ``few_bytes``, ``peak_bytes``: what it held at most above what was there."""
+def plan_of(pair: PairSpec, tasks: int, tokens: int) -> Plan:
+    """``tasks``, rounded down to whole items; all lanes of each."""
+    rng = random.Random(0)
+    words = [f"t{number}" for number in range(1, 100)]
+    items = tasks // (len(TEMPERATURES) * REPEATS)
+    suite = Suite(
+        "synthetic",
+        tuple(Item(str(number), (" ".join(rng.choices(words, k=8)),), (rng.choice(words),)) for number in range(items)),
+        metrics=(CONTAINS,),
+    )
+    models = Models(pair.key, pair.target, pair.draft, pair.head)
+    return Plan(
+        "scale", models, (suite,), LANES, TEMPERATURES, REPEATS, max_new_tokens=tokens, chat=False
+    )  # fmt: skip
 
-    name: str
-    rows: int
-    bytes: int
-    wall_s: float
-    cpu_s: float
-    few_bytes: int
-    peak_bytes: int
+
+def run_tasks(store: RunStore, study_id: str, plan: Plan, session: Session, tasks: int) -> None:
+    """Run the first ``tasks``, and no more."""
+    lanes = 0
+
+    def finished() -> None:
+        nonlocal lanes
+        lanes += 1
+
+    def stopped() -> bool:
+        return lanes == tasks * len(plan.lanes) and store.study_progress(study_id).done == tasks
+
+    try:
+        Worker(store, study_id, plan, session, "bench", stopped=stopped, told=finished).work()
+    except Stopped:
+        return
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """What was found. ``reports_s``, ``results_s``: of each reading."""
+def copy_tasks(url: str, study_id: str, done: int, tasks: int) -> None:
+    """Make tasks ``done`` to ``tasks`` copies of those before them."""
+    engine = open_database(parse_url(url))
+    rng = random.Random(1)
+    with engine.connect().execution_options(**{WRITING: True}) as connection:
+        if engine.dialect.name == "sqlite":
+            connection.connection.cursor().execute("PRAGMA synchronous = OFF")
+        for start in range(done, tasks, TASKS_A_WRITE):
+            with connection.begin():
+                for task in range(start, min(start + TASKS_A_WRITE, tasks)):
+                    _copy_task(connection, study_id, task % done, task, rng)
+    engine.dispose()
 
-    runs: int
-    tokens: int
-    build_s: float
-    database_bytes: int
-    results_s: tuple[float, ...]
-    reports_s: tuple[float, ...]
-    exports: tuple[Exported, ...]
+
+def _copy_task(connection: Connection, study_id: str, source: int, task: int, rng: random.Random) -> None:
+    comparison_id = new_id()
+    here = StudyTask.study_id == study_id
+    (old,) = connection.execute(select(StudyTask.comparison_ids).where(here, StudyTask.task == source)).scalar_one()
+    _copy(connection, Comparison, "id", old, {"id": comparison_id, "created_at": clock(connection)})
+    found = select(StudyResult.__table__).where(StudyResult.study_id == study_id, StudyResult.task == source)
+    for row in connection.execute(found).mappings().all():
+        run_id = new_id()
+        _copy(connection, Run, "id", row["run_ids"][0], {"id": run_id, "comparison_id": comparison_id})
+        for table in (Step, Token):
+            _copy(connection, table, "run_id", row["run_ids"][0], {"run_id": run_id})
+        connection.execute(
+            insert(StudyResult), dict(row) | {"task": task, "run_ids": [run_id]} | _varied(dict(row), rng)
+        )
+    ended = {"done_at": clock(connection), "comparison_ids": [comparison_id]}
+    connection.execute(update(StudyTask).where(here, StudyTask.task == task).values(ended))
+
+
+def _copy(connection: Connection, table: type[DeclarativeBase], key: str, old: str, new: Mapping[str, Any]) -> None:
+    """The rows whose ``key`` is ``old``, with the values of ``new`` in place of their own."""
+    columns = table.__table__.c
+    values = [literal(new[column.name], column.type) if column.name in new else column for column in columns]
+    rows = select(*values).where(columns[key] == old)
+    connection.execute(insert(table).from_select([column.name for column in columns], rows))
+
+
+def _varied(row: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
+    """Times, scores and agreement as different as those of other prompts would be."""
+    data, relative = dict(row["data"]), dict(row["relative"])
+    for name in ("wall_s", "draft_s", "verify_s"):
+        data[name] *= rng.uniform(0.8, 1.25)
+    data["scores"] = {name: float(rng.random() < 0.7) for name in data["scores"]}
+    relative |= {name: rng.random() for name in ("bleu", "chrf", "rouge_l")}
+    return {"data": data, "relative": relative}
+
+
+def build(url: str, runs: int, tokens: int, base: int) -> str:
+    """The id of a study of ``runs`` runs, of which ``base`` tasks were run and the others copied."""
+    pair = coupled_pair(small(VOCABULARY), NOISE, CPU, torch.float32)
+    plan = plan_of(pair.spec, runs // len(LANES), tokens)
+    with RunStore(url) as store:
+        study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
+        run_tasks(store, study_id, plan, Session(pair), base)
+    copy_tasks(url, study_id, base, plan.tasks)
+    return study_id
+
+
+def examine(url: str, study_id: str, folder: Path, rounds: int) -> Iterator[Figure]:
+    """Reading the results, measuring the report, the exports."""
+
+    def write_csv(path: Path, ids: Sequence[str] | None) -> None:
+        with path.open("w", encoding="utf-8", newline="") as stream:
+            write_tokens_csv(store, stream, ids)
+
+    with RunStore(url) as store:
+        results = [seconds(lambda: store.results(study_id)) for _ in range(rounds)]
+        yield Figure.of("results read", results, "s")
+        reports = [seconds(lambda: measure(store, study_id)) for _ in range(rounds)]
+        yield Figure.of("report measured", reports, "s", most=REPORT_S)
+        yield from exported(store, "tokens, CSV", write_csv, folder / "csv")
+        write_parquet = lambda path, ids: write_tokens_parquet(store, path, ids)  # noqa: E731
+        yield from exported(store, "tokens, Parquet", write_parquet, folder / "parquet")
+
+
+def exported(
+    store: RunStore, name: str, write: Callable[[Path, Sequence[str] | None], object], path: Path
+) -> Iterator[Figure]:
+    """``write``: to a file, some comparisons or all. Memory is what it takes at most above what was there."""
+    few = [str(id_) for id_ in store.comparisons(limit=1000)["id"]][: max(1, store.count() // 10)]
+    write(path, few)  # statements are compiled, libraries loaded
+    few_mb = peak_above(CPU, lambda: write(path, few)) / 1e6
+    rows = rows_of(store)
+    cpu, started = time.process_time(), time.perf_counter()
+    all_mb = peak_above(CPU, lambda: write(path, None)) / 1e6
+    took, cpu = time.perf_counter() - started, time.process_time() - cpu
+    note = f"{rows:,} rows, {path.stat().st_size / 1e9:.2f} GB in {took:.1f} s; {rows / cpu:,.0f} rows a CPU second"
+    yield Figure(name, rows / took, "rows/s", note, least=ROWS_A_S)
+    note = f"{few_mb:.1f} MB for a tenth of the runs, {all_mb:.1f} MB for all"
+    yield Figure(f"{name}: growth of memory", all_mb - few_mb, "MB", note, most=GROWTH_MB)
+
+
+def rows_of(store: RunStore) -> int:
+    with store.read() as connection:
+        return int(connection.exec_driver_sql("SELECT count(*) FROM tokens").scalar_one())
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -63,124 +189,18 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def build(url: str, folder: Path, runs: int, tokens: int, base: int) -> str:
-    """The id of a study of ``runs`` runs, of which ``base`` tasks were run and the others copied."""
-    pair = save_pair(folder / "pair", VOCABULARY)
-    plan = plan_of(pair, runs // len(LANES), tokens)
-    session = Session(ModelPool(device="cpu", dtype="float32").get(pair))
-    with RunStore(url) as store:
-        study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
-        run_tasks(store, study_id, plan, session, base)
-    copy_tasks(url, study_id, base, plan.tasks)
-    return study_id
-
-
-def exported(
-    store: RunStore, name: str, write: Callable[[Path, Sequence[str] | None], object], folder: Path
-) -> Exported:
-    """``write``: to a file, some comparisons or all."""
-    device, path = torch.device("cpu"), folder / "export"
-    ids = [str(id_) for id_ in store.comparisons(limit=1000)["id"]]
-    few = ids[: max(1, store.count() // 10)]
-    write(path, few)  # statements are compiled, libraries loaded
-    few_bytes = peak_above(device, lambda: write(path, few))
-    cpu, started = time.process_time(), time.perf_counter()
-    peak = peak_above(device, lambda: write(path, None))
-    took, cpu = time.perf_counter() - started, time.process_time() - cpu
-    return Exported(name, rows_of(store), path.stat().st_size, took, cpu, few_bytes, peak)
-
-
-def rows_of(store: RunStore) -> int:
-    with store.read() as connection:
-        return int(connection.exec_driver_sql("SELECT count(*) FROM tokens").scalar_one())
-
-
-def csv_of(store: RunStore) -> Callable[[Path, Sequence[str] | None], None]:
-    def write(path: Path, ids: Sequence[str] | None) -> None:
-        with path.open("w", encoding="utf-8", newline="") as stream:
-            write_tokens_csv(store, stream, ids)
-
-    return write
-
-
-def examine(
-    url: str, study_id: str, folder: Path, rounds: int
-) -> tuple[tuple[float, ...], tuple[float, ...], tuple[Exported, ...]]:
-    """Seconds of reading the results, seconds of the report, the exports."""
-    with RunStore(url) as store:
-        results = tuple(seconds(lambda: store.results(study_id)) for _ in range(rounds))
-        reports = tuple(seconds(lambda: measure(store, study_id)) for _ in range(rounds))
-        exports = (
-            exported(store, "tokens, CSV", csv_of(store), folder),
-            exported(store, "tokens, Parquet", lambda path, ids: write_tokens_parquet(store, path, ids), folder),
-        )
-    return results, reports, exports
-
-
-def said(found: Scale, facts: Mapping[str, str]) -> str:
-    """Markdown."""
-    lines = [
-        f"# A study of {found.runs:,} runs of {found.tokens} tokens",
-        "",
-        *(f"- {name}: {value}" for name, value in facts.items()),
-        f"- SQLite, {found.database_bytes / 1e9:.2f} GB; built in {found.build_s:.0f} s",
-        "",
-        "| what | median | all | goal | reached |",
-        "|---|---:|---|---:|---|",
-    ]
-    for name, values, goal in (("results read", found.results_s, None), ("report measured", found.reports_s, REPORT_S)):
-        each = ", ".join(f"{value:.2f}" for value in values)
-        end = "– | –" if goal is None else f"≤ {goal:g} s | {'yes' if median(values) <= goal else 'no'}"
-        lines.append(f"| {name} | {median(values):.2f} s | {each} | {end} |")
-    lines += [
-        "",
-        f"Goals of an export: at least {ROWS_A_S:,} rows a second, and all runs take at most {GROWTH_MB} MB more than a tenth of them do.",
-        "",
-        "| export | rows | GB | wall, s | rows a second | rows a CPU second | memory, a tenth of the runs | memory, all | reached |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---|",
-    ]
-    lines += [_export_row(each) for each in found.exports]
-    return "\n".join(lines) + "\n"
-
-
-def _export_row(each: Exported) -> str:
-    fast, flat = each.rows / each.wall_s >= ROWS_A_S, each.peak_bytes - each.few_bytes <= GROWTH_MB * 1e6
-    rates = f"{each.rows / each.wall_s:,.0f} | {each.rows / each.cpu_s:,.0f}"
-    memory = f"{each.few_bytes / 1e6:.1f} MB | {each.peak_bytes / 1e6:.1f} MB"
-    reached = "yes" if fast and flat else "no"
-    return (
-        f"| {each.name} | {each.rows:,} | {each.bytes / 1e9:.2f} | {each.wall_s:.1f} | {rates} | {memory} | {reached} |"
-    )
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.scale", description=__doc__)
-    parser.add_argument("--runs", type=int, default=10_000)
-    parser.add_argument("--max-new-tokens", type=int, default=512)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--base", type=int, default=4, help="tasks that are run and not copied")
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    options = parser.parse_args(arguments)
+    """``base``: tasks that are run and not copied."""
+    command = Command("bench.scale", __doc__, runs=10_000, max_new_tokens=512, rounds=3, base=4)
+    options = command.read(arguments)
     with TemporaryDirectory(prefix="mars-scale-") as name:
-        folder = Path(name)
-        path = folder / "runs.db"
-        url = f"sqlite:///{path}"
-        started = time.perf_counter()
-        study_id = build(url, folder, options.runs, options.max_new_tokens, options.base)
-        built = time.perf_counter() - started
-        size = path.stat().st_size
-        found = Scale(
-            options.runs, options.max_new_tokens, built, size, *examine(url, study_id, folder, options.rounds)
-        )
-    device = torch.device("cpu")
-    command = f"`python -m bench.scale --runs {options.runs} --max-new-tokens {options.max_new_tokens} --rounds {options.rounds}`"
-    facts = {"command": command, **machine(device)}
-    text = said(found, facts)
-    sys.stdout.write(text)
-    target = stem(options.out, "scale", device.type)
-    target.with_suffix(".md").write_text(text, encoding="utf-8")
-    target.with_suffix(".json").write_text(json.dumps({"machine": facts, **asdict(found)}, indent=1), encoding="utf-8")
-    return 0
+        path = Path(name, "runs.db")
+        url, started = f"sqlite:///{path}", time.perf_counter()
+        study_id = build(url, options.runs, options.max_new_tokens, options.base)
+        notes = [f"SQLite, {path.stat().st_size / 1e9:.2f} GB; built in {time.perf_counter() - started:.0f} s"]
+        figures = list(examine(url, study_id, path.parent, options.rounds))
+    title = f"A study of {options.runs:,} runs of {options.max_new_tokens} tokens"
+    return publish(Report(title, command.facts(CPU), notes, figures), stem(options.out, "scale", CPU.type))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""``python -m bench.cuda``: all parts one after the other, each in a process of its own; what is known is written after each.
+"""``python -m bench.cuda``: all parts one after the other, each in a process of its own; the result is written after each.
 
 Ends with 2 where there is no CUDA device. ``--tiny`` rehearses all of it on the CPU.
 """
@@ -14,29 +14,41 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
 from transformers.utils import logging as transformers_logging
 
+from bench.common.command import RESULTS, ROOT, Command, stem
+from bench.common.report import Figure, Report, Table, figure_table, figure_values, markdown, save
 from bench.cuda.parts import PARTS
 from bench.cuda.rehearsal import without_graphs
-from bench.cuda.report import LOG, Document, Outcome, dump, markdown
-from bench.cuda.suite import ROOT
-from bench.cuda.trial import Figure, Trial
-from bench.machine import RESULTS, machine, stem
+from bench.cuda.trial import Trial
 
 TOTAL = 500.0  # seconds of all parts; a part that could not have LEAST of them is not begun
 LEAST = 15.0
-PATIENCE = 4  # times longer may all take in a rehearsal, whose machine has other things to do
+PATIENCE = 4  # times the limits in a rehearsal, whose machine is slower and shared
 GRACE = 5.0  # seconds that a part may take to write after it was to end
+LOG = 20_000  # characters of the end of a part's log
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of one part. ``status``: done, or what went wrong; ``log``: the end of its standard error."""
+
+    name: str
+    title: str
+    status: str
+    seconds: float
+    figures: Sequence[Figure] = ()
+    log: str = ""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = _options(arguments)
+    command, options = _options(arguments)
     if not options.tiny and not torch.cuda.is_available():
         sys.stderr.write("No CUDA device was found; --tiny (make cuda TINY=1) rehearses this measurement on the CPU.\n")
         return 2
@@ -45,27 +57,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     device = torch.device("cpu" if options.tiny else "cuda")
     path = stem(options.out, f"cuda{'-tiny' * options.tiny}", device.type)
-    said = " ".join(["python -m bench.cuda", *(sys.argv[1:] if arguments is None else arguments)])
-    about, outcomes = machine(device), list[Outcome]()
+    facts, outcomes = command.facts(device), list[Outcome]()
     for outcome in measured(options):
         outcomes.append(outcome)
         sys.stdout.write(f"{outcome.title}: {outcome.status}, {outcome.seconds:.0f} s\n")
         sys.stdout.flush()
-        document = Document(said, options.tiny, about, outcomes)
-        path.with_suffix(".json").write_text(dump(document), encoding="utf-8")
-        path.with_suffix(".md").write_text(markdown(document), encoding="utf-8")
-    sys.stdout.write("\n" + path.with_suffix(".md").read_text(encoding="utf-8"))
+        save(report(options.tiny, facts, outcomes), path)
+    sys.stdout.write("\n" + markdown(report(options.tiny, facts, outcomes)))
     return 0 if all(outcome.status == "done" for outcome in outcomes) else 1
 
 
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.cuda", description=__doc__)
-    parser.add_argument("--tiny", action="store_true", help="tiny shapes on the CPU: a rehearsal")
-    parser.add_argument("--only", nargs="*", choices=tuple(PARTS), default=tuple(PARTS), help="these parts alone")
-    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT") or RESULTS))
-    parser.add_argument("--part", choices=tuple(PARTS), help="measure this part here: a line of JSON for each figure")
-    parser.add_argument("--until", type=float, default=math.inf, help="when that is to be over, in seconds since 1970")
-    return parser.parse_args(arguments)
+def _options(arguments: Sequence[str] | None) -> tuple[Command, argparse.Namespace]:
+    command = Command("bench.cuda", __doc__)
+    command.set_defaults(out=Path(os.environ.get("OUT") or RESULTS))
+    command.add_argument("--tiny", action="store_true", help="tiny shapes on the CPU: a rehearsal")
+    command.add_argument("--only", nargs="*", choices=tuple(PARTS), default=tuple(PARTS), help="these parts alone")
+    command.add_argument("--part", choices=tuple(PARTS), help="measure this part here: a line of JSON for each figure")
+    command.add_argument("--until", type=float, default=math.inf, help="end of this part, in seconds since 1970")
+    return command, command.read(arguments)
 
 
 def measured(options: argparse.Namespace) -> Iterator[Outcome]:
@@ -83,7 +92,7 @@ def measured(options: argparse.Namespace) -> Iterator[Outcome]:
 
 
 def attempted(name: str, title: str, command: Sequence[str], seconds: float) -> Outcome:
-    """What ``command`` answers in its own group of processes, which is killed when its time is up."""
+    """The outcome of ``command`` in its own group of processes, which is killed when its time is up."""
     started = time.perf_counter()
     with tempfile.TemporaryFile("w+") as answer, tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
@@ -124,6 +133,27 @@ def _measure(options: argparse.Namespace) -> None:
     for figure in PARTS[options.part].measure(trial):
         sys.stdout.write(json.dumps(asdict(figure)) + "\n")
         sys.stdout.flush()
+
+
+def report(tiny: bool, facts: Mapping[str, str], outcomes: Sequence[Outcome]) -> Report:
+    """Goals first, then every part; the log of one that failed."""
+    where = "a CPU: tiny shapes, no number means anything" if tiny else "a GPU"
+    goals = [replace(one, name=f"{each.title}: {one.name}") for each in outcomes for one in each.figures if one.goal]
+    notes = [
+        "bfloat16; captured steps and exact passes, where not stated otherwise; a lower bound is the weights' bytes over the bandwidth",
+        f"{sum(bool(one.reached) for one in goals)} of {len(goals)} goals reached",
+    ]
+    rows = [(each.title, f"{each.seconds:.0f}", each.status) for each in outcomes]
+    parts = [asdict(each) | {"figures": figure_values(each.figures)} for each in outcomes]
+    tables = [Table(("part", "took, s", "status"), rows, "Parts"), *map(_part, outcomes)]
+    return Report(f"Random models on {where}", facts, notes, goals, tables, {"tiny": tiny, "parts": parts})
+
+
+def _part(outcome: Outcome) -> Table:
+    text = [] if outcome.figures else ["Nothing was measured."]
+    if outcome.status != "done" and outcome.log:
+        text += ["", "```", *outcome.log.replace("```", "'''").splitlines()[-30:], "```"]
+    return figure_table(outcome.figures, outcome.title, text)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ from statistics import median
 import torch
 from torch import Tensor
 
-from bench.cuda.trial import Figure, Trial
+from bench.common.report import Figure
+from bench.cuda.trial import Trial
 from mars_core.decoder import synchronise
 from mars_core.decoder.layer import Heads, _attend
 from mars_core.engine import capture

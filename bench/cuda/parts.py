@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
+from bench.common.report import Figure
 from bench.cuda.attention import attention
 from bench.cuda.speed import speed
 from bench.cuda.suite import tests
 from bench.cuda.switches import exactness, graphs, meter
 from bench.cuda.texts import texts
-from bench.cuda.trial import Figure, Trial
+from bench.cuda.trial import Trial
 from bench.cuda.upkeep import loading, memory
 
 

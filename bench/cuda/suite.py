@@ -8,11 +8,11 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
-from bench.cuda.trial import Figure, Trial
+from bench.common.command import ROOT
+from bench.common.report import Figure
+from bench.cuda.trial import Trial
 
-ROOT = Path(__file__).parents[2]
 # Warnings of other versions are no errors here; a file that cannot be imported stops no other.
 COMMAND = (
     "-m", "pytest", "-v", "-m", "cuda", "-p", "no:cacheprovider", "-o", "filterwarnings=default",
@@ -23,20 +23,20 @@ _UNREAD = re.compile(r"^ERROR (tests/\S+\.py)$", re.MULTILINE)
 
 
 def tests(trial: Trial) -> Iterator[Figure]:
-    """Counted line by line, so that those are known that ended before the time was up. All that pytest says goes to stderr.
+    """Counted line by line, so that a test counts that ended before the time was up. The output of pytest goes to stderr.
 
     Raises SystemExit where pytest does not end with 0."""
     process = subprocess.Popen(
         [sys.executable, *COMMAND, *marked()], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     try:
-        said, _ = process.communicate(timeout=max(1.0, trial.until - time.perf_counter()))
+        output, _ = process.communicate(timeout=max(1.0, trial.until - time.perf_counter()))
     except subprocess.TimeoutExpired:
         process.kill()
-        said, _ = process.communicate()
+        output, _ = process.communicate()
         yield Figure("the tests' time is up", 1, "", most=0)
-    sys.stderr.write(said)
-    yield from outcomes(said)
+    sys.stderr.write(output)
+    yield from outcomes(output)
     if process.returncode:
         raise SystemExit(1)
 
@@ -47,13 +47,13 @@ def marked() -> list[str]:
     return [str(file.relative_to(ROOT)) for file in files if "pytest.mark.cuda" in file.read_text(encoding="utf-8")]
 
 
-def outcomes(said: str) -> Iterator[Figure]:
-    """From what pytest says: ``said``."""
-    found = Counter(outcome for _, outcome in _LINE.findall(said))
-    failed = [name for name, outcome in _LINE.findall(said) if outcome in ("FAILED", "ERROR")]
+def outcomes(output: str) -> Iterator[Figure]:
+    """``output``: of pytest."""
+    found = Counter(outcome for _, outcome in _LINE.findall(output))
+    failed = [name for name, outcome in _LINE.findall(output) if outcome in ("FAILED", "ERROR")]
     names = "; ".join(name.rpartition("::")[2] for name in failed[:5]) + ("; …" if len(failed) > 5 else "")
     yield Figure("tests failed", found["FAILED"] + found["ERROR"], "", names, most=0)
     yield Figure("tests passed", found["PASSED"], "", least=1)
     yield Figure("tests skipped", found["SKIPPED"])
-    unread = sorted(set(_UNREAD.findall(said)))
+    unread = sorted(set(_UNREAD.findall(output)))
     yield Figure("files of tests that cannot be read", len(unread), "", ", ".join(unread), most=0)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
+from bench.common.decoding import Ours
+from bench.common.measure import interleaved, median_speed, ratio
+from bench.common.report import Figure, Spread
 from bench.coupled import prompts
-from bench.cuda.trial import Figure, Trial, switched
-from bench.measure import Spread, interleaved, median_speed, paired, spread
-from bench.methods import Ours
+from bench.cuda.trial import Trial, switched
 
 GRAPHS_GOAL = 1.5  # times the eager speed, at least
 METER_GOAL = 3.0  # per cent of the time, at most
@@ -21,26 +22,26 @@ def graphs(trial: Trial) -> Iterator[Figure]:
     for name in COMPARED:
         first, second = (_seconds(trial.ours(captured, name)) for _ in range(2))
         yield Figure(f"captures, {name}", first - second, "s", f"first run {first:.2f} s, second {second:.2f} s")
-    for name, ratio, speeds in _beside(
+    for name, found, speeds in _beside(
         trial, lambda name: trial.ours(captured, name), lambda name: trial.ours(eager, name)
     ):
-        yield Figure(f"graphs / eager, {name}", ratio.median, "×", speeds, least=GRAPHS_GOAL)
+        yield Figure(f"graphs / eager, {name}", found.median, "×", speeds, least=GRAPHS_GOAL)
 
 
 def exactness(trial: Trial) -> Iterator[Figure]:
     exact, free = (switched(trial.pair("qwen"), exact=on) for on in (True, False))
-    for name, ratio, speeds in _beside(
+    for name, found, speeds in _beside(
         trial, lambda name: trial.ours(exact, name), lambda name: trial.ours(free, name)
     ):
-        yield Figure(f"exact / free passes, {name}", ratio.median, "×", speeds)
+        yield Figure(f"exact / free passes, {name}", found.median, "×", speeds)
 
 
 def meter(trial: Trial) -> Iterator[Figure]:
     pair = trial.pair("qwen")
-    for name, ratio, speeds in _beside(
+    for name, found, speeds in _beside(
         trial, lambda name: trial.ours(pair, name), lambda name: trial.ours(pair, name, meter=False)
     ):
-        yield Figure(f"meter, {name}", 100 * (1 - ratio.median), "% of the time", speeds, most=METER_GOAL)
+        yield Figure(f"meter, {name}", 100 * (1 - found.median), "% of the time", speeds, most=METER_GOAL)
 
 
 def _beside(
@@ -52,7 +53,7 @@ def _beside(
         until = trial.share(1 / (len(COMPARED) - at))
         samples = interleaved(both, prompts(trial.prompts), trial.rounds, warm_up=1, until=until)
         first, second = (median_speed(own) for own in samples.values())
-        yield name, spread(paired(samples, "with", "without")), f"{first:.0f} and {second:.0f} tokens/s"
+        yield name, ratio(samples, "with", "without"), f"{first:.0f} and {second:.0f} tokens/s"
 
 
 def _seconds(method: Ours) -> float:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from itertools import product
 
+from bench.common.report import Figure
+from bench.common.texts import Differences
 from bench.coupled import prompts
-from bench.cuda.trial import Figure, Trial, switched
-from bench.methods import Ours
+from bench.cuda.trial import Trial, switched
 from mars_core.models import Pair
-from mars_core.session import Session
-from mars_core.types import PromptConfig
 
 TEXTS = 16
 
@@ -26,29 +23,14 @@ def texts(trial: Trial) -> Iterator[Figure]:
 
 
 def _counted(trial: Trial, pair: Pair, temperature: float, until: float) -> Iterator[Figure]:
-    other, broken, count = Counter[str](), Counter[str](), 0
-    none = trial.ours(pair, "none", temperature)
+    methods, found = {name: trial.ours(pair, name, temperature) for name in trial.drafters}, Differences()
     for seed, prompt in enumerate(prompts(2 if trial.tiny else TEXTS)):
-        whole = written(none, prompt, seed, ())
-        again = (*whole[: trial.tokens // 3], whole[0])  # begins anew, so that n-grams know what follows
-        for name in trial.drafters:
-            method, given = trial.ours(pair, name, temperature), again if name == "n-grams" else ()
-            found = written(method, prompt, seed, given)
-            half = len(found) // 2
-            other[name] += found != (written(none, prompt, seed, given) if given else whole)
-            broken[name] += written(method, prompt, seed, (*given, *found[:half])) != found[half:]
-        count += 1
+        found.add(methods, prompt, seed, continued=methods, repeated="n-grams")
         if time.perf_counter() > until:
             break
-    where = f"T = {temperature:g}, {'exact' if pair.exact else 'free'} passes"
+    where, count = f"T = {temperature:g}, {'exact' if pair.exact else 'free'} passes", f"of {found.texts} texts"
     for name, drafter in trial.drafters.items():
         most = 0.0 if pair.exact and drafter.tree is None else None
         if name != "none":
-            yield Figure(f"strict is not none: {name}, {where}", other[name], f"of {count} texts", most=most)
-        yield Figure(f"continued is not whole: {name}, {where}", broken[name], f"of {count} texts", most=most)
-
-
-def written(method: Ours, prompt: PromptConfig, seed: int, given: Sequence[int]) -> tuple[int, ...]:
-    """New tokens after ``given`` ones, up to the length that all of a method's texts have."""
-    config = replace(method.config(prompt, seed), prefix=tuple(given), max_new_tokens=method.tokens - len(given))
-    return tuple(token.id for step in Session(method.pair).start(config) for token in step.emitted)
+            yield Figure(f"strict is not none: {name}, {where}", found.strict[name], count, most=most)
+        yield Figure(f"continued is not whole: {name}, {where}", found.continued[name], count, most=most)

@@ -1,4 +1,4 @@
-"""What a part of the measurement is told, and what it answers: figures, each with the goal that it has."""
+"""Where and how large a part measures, and the pairs and drafters that all parts use."""
 
 from __future__ import annotations
 
@@ -9,37 +9,15 @@ from typing import Any
 
 import torch
 
-from bench.coupled import PUBLIC, Trio, coupled_pair, tiny
-from bench.methods import DRAFTERS, Ours, lossless
+from bench.common.decoding import DRAFTERS, Ours, lossless
+from bench.common.shapes import PUBLIC, Trio, tiny
+from bench.coupled import coupled_pair
 from mars_core.decoder import is_fast
 from mars_core.engine import Engines
 from mars_core.models import Pair
 from mars_core.types import DrafterConfig, RuleConfig, TreeShape
 
 NOISE = 0.1  # of the pairs; the larger, the less often a draft is right
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One measured number; ``note`` says what it was made of."""
-
-    name: str
-    value: float
-    unit: str = ""
-    note: str = ""
-    least: float | None = None
-    most: float | None = None
-
-    @property
-    def goal(self) -> str:
-        return f"≥ {self.least:g}" if self.least is not None else f"≤ {self.most:g}" if self.most is not None else ""
-
-    @property
-    def reached(self) -> bool | None:
-        """None: it has no goal."""
-        if self.least is not None:
-            return self.value >= self.least
-        return None if self.most is None else self.value <= self.most
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,17 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench.coupled import Trio, coupled_models, tokenizer
-from bench.cuda.trial import NOISE, Figure, Trial
-from bench.memory import hold
-from mars_core.models import ModelPool, custom_pair
+from bench.common.report import Figure
+from bench.common.shapes import Trio
+from bench.coupled import save_models
+from bench.cuda.trial import NOISE, Trial
+from bench.memory import usage_by_run
+from mars_core.models import ModelPool
 
-RUNS, SETTLED = 50, 20  # runs, and those after which nothing may come any more: every prompt with every drafter
+RUNS, SETTLED = 50, 20  # runs, and those after which memory must not grow: every prompt with every drafter
 
 
 def memory(trial: Trial) -> Iterator[Figure]:
     """Growth after the first runs, the drafters taking turns."""
-    found = hold(trial.pair("qwen"), RUNS, trial.tokens, trial.drafters)
+    found = usage_by_run(trial.pair("qwen"), RUNS, trial.tokens, trial.drafters)
     first, last = found[SETTLED - 1], found[-1]
     for name in ("device", "reserved"):
         before, after = getattr(first, name), getattr(last, name)
@@ -32,17 +34,12 @@ def memory(trial: Trial) -> Iterator[Figure]:
 def loading(trial: Trial) -> Iterator[Figure]:
     """A small pair: what is tried of it is what is tried of a large one."""
     small = trial.trio("qwen").draft
-    models = coupled_models(Trio(small, replace(small, layers=8)), NOISE, trial.device, trial.dtype)
     with TemporaryDirectory() as folder:
-        folders = []
-        for name, model in zip(("target", "draft"), models, strict=True):
-            folders.append(str(Path(folder, name)))
-            model.save_pretrained(folders[-1])
-            tokenizer().save_pretrained(folders[-1])
-        size = sum(weight.nbytes for model in models for weight in model.parameters())
+        spec = save_models(Trio(small, replace(small, layers=8)), Path(folder), NOISE, trial.device, trial.dtype)
+        size = sum(file.stat().st_size for file in Path(folder).rglob("*.safetensors"))
         pool = ModelPool(device=str(trial.device), dtype=str(trial.dtype).removeprefix("torch."), exact="on")
         started = time.perf_counter()
-        pair = pool.get(custom_pair(*folders))
+        pair = pool.get(spec)
         seconds = time.perf_counter() - started
     yield Figure("loading a pair", seconds, "s", f"{size / 1e9:.2f} GB, tried and prepared")
     note = "1: passes of one shape compute what the model computed before it was prepared"

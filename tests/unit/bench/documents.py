@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from bench.measure import Sample, Spread, spread
-from bench.report import FORMAT, Document, Equality, Goal, Row, Share, Table
+from bench.common.measure import Sample
+from bench.common.report import Spread, spread
+from bench.document import FORMAT, Document, Equality, Goal, Methods, Row, Share
 
 
 def sample(prompt: int, turn: int, seconds: float, *, tokens: int = 12, steps: int = 4, digest: str = "a") -> Sample:
@@ -17,7 +18,7 @@ def row(name: str, speed: Spread, tau: float | None, samples: Sequence[Sample] =
     return Row(name, 123.4, speed, tau, 48, tuple(samples))
 
 
-def told() -> Document:
+def stored() -> Document:
     """One whose numbers are given, not counted from samples."""
     return Document(
         format=FORMAT,
@@ -41,8 +42,8 @@ def told() -> Document:
     )
 
 
-def _tables() -> tuple[Table, ...]:
-    greedy = Table(
+def _tables() -> tuple[Methods, ...]:
+    greedy = Methods(
         0.0,
         "generate",
         (
@@ -51,8 +52,8 @@ def _tables() -> tuple[Table, ...]:
             row("strict, meter off", Spread(2.25, 1.75, 2.75, 4), 4.5),
         ),
     )
-    drawn = Table(1.0, "none", (row("none", Spread(1, 1, 1, 4), 1.0),))
-    return greedy, drawn
+    sampled = Methods(1.0, "none", (row("none", Spread(1, 1, 1, 4), 1.0),))
+    return greedy, sampled
 
 
 def timed(seconds: Mapping[str, Sequence[Sequence[float]]]) -> Document:
@@ -63,7 +64,7 @@ def timed(seconds: Mapping[str, Sequence[Sequence[float]]]) -> Document:
     rows = tuple(
         row(
             name,
-            spread({0: [1.0]}),
+            spread([1.0]),
             3.0,
             [sample(p, r, value) for p, each in enumerate(own) for r, value in enumerate(each)],
         )
@@ -71,6 +72,6 @@ def timed(seconds: Mapping[str, Sequence[Sequence[float]]]) -> Document:
     )
     one = Spread(1, 1, 1, 1)
     shares = [Share(0.0, name, f"{name}, meter off", one) for name in seconds if f"{name}, meter off" in seconds]
-    table = Table(0.0, next(iter(seconds)), rows)
+    table = Methods(0.0, next(iter(seconds)), rows)
     prompts = tuple(map(str, range(len(next(iter(seconds.values()))))))
-    return replace(told(), prompts=prompts, tables=(table,), goals=(), shares=tuple(shares))
+    return replace(stored(), prompts=prompts, tables=(table,), goals=(), shares=tuple(shares))

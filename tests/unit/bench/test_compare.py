@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.common.report import Spread
 from bench.compare import Verdict, changes, main, ratios, report
-from bench.measure import Spread
-from bench.report import Document, Goal, dump
+from bench.document import Document, Goal, dump
 from tests.unit.bench.documents import timed
 
 Store = Callable[[str, Document], str]
@@ -52,7 +52,7 @@ def test_a_clear_regression_is_told_and_ends_with_1(store: Store, capsys: pytest
         "steady": Verdict.NOISE, "slow": Verdict.REGRESSION, "quick": Verdict.IMPROVEMENT,
     }  # fmt: skip
     assert main([store("old.json", old), store("new.json", new)]) == 1
-    line = next(each for each in capsys.readouterr().out.splitlines() if each.startswith("| slow / base"))
+    line = next(each for each in capsys.readouterr().out.splitlines() if each.startswith("| speed of slow / base"))
     assert line.endswith("| regression |")
 
 
@@ -119,9 +119,9 @@ def test_other_prompts_are_drawn_apart() -> None:
 def test_what_one_file_holds_alone_is_listed() -> None:
     text, worse = report(run(1, common=1, gone=1), run(2, common=1, added=1))
     assert not worse
-    assert "| gone / base, temperature 0 | | | | | in the old file only |" in text
-    assert "| added / base, temperature 0 | | | | | in the new file only |" in text
-    assert "| common / base, temperature 0 | 2." in text
+    assert "| speed of gone / base, temperature 0 | – | – | – | – | in the old file only |" in text
+    assert "| speed of added / base, temperature 0 | – | – | – | – | in the new file only |" in text
+    assert "| speed of common / base, temperature 0 | 2." in text
 
 
 def test_a_ratio_of_a_goal_is_compared_and_one_that_explains_is_not() -> None:
@@ -143,8 +143,8 @@ def broken(text: str) -> str:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda _: "{", "is no JSON"),
-        (lambda _: "[1]", "a value is not what it should be"),
+        (lambda _: "{", "is not JSON"),
+        (lambda _: "[1]", "wrong value"),
         (lambda _: '{"tables": {}}', "'format' is missing"),
         (broken, "'goals' is missing"),
         (lambda text: text.replace('"unmetered": "own, meter off"', '"unmetered": "else"'), "runs of else are missing"),

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from bench import __main__ as bench_main
-from bench.measure import Sample, Samples
-from bench.report import markdown, read
+from bench.common.measure import Sample, Samples
+from bench.document import read, text_of
 from mars_core.types import PromptConfig
 from tests.unit.bench.documents import sample
 
@@ -38,7 +38,7 @@ def _sample(name: str, prompt: int, digest: str) -> Sample:
 def test_the_document_is_counted_from_the_samples() -> None:
     options = argparse.Namespace(prompts=2, rounds=1, k=5, max_new_tokens=12)
     prompts = [PromptConfig("one"), PromptConfig("two")]
-    found = bench_main.document({0.0: samples(), 1.0: samples()}, options, prompts, torch.device("cpu"))
+    found = bench_main.document({0.0: samples(), 1.0: samples()}, "bench", options, prompts, torch.device("cpu"))
     goals = {(goal.measure, goal.method, goal.baseline): goal for goal in found.goals}
     assert goals["speed", "none", "generate"].measured.median == 1.25
     assert goals["speed", "strict", "none"].reached and goals["speed", "strict", "assisted"].reached
@@ -61,12 +61,12 @@ def test_exit_status_says_whether_outputs_are_equal(
         return samples(odd)
 
     pair = SimpleNamespace(device=torch.device("cpu"))
-    monkeypatch.setattr(bench_main, "ModelPool", lambda: SimpleNamespace(get=lambda _spec: pair))
-    monkeypatch.setattr(bench_main, "methods", lambda _pair, _setting: {})
+    monkeypatch.setattr(bench_main, "bundled", lambda: pair)
+    monkeypatch.setattr(bench_main, "methods", lambda *_: {})
     monkeypatch.setattr(bench_main, "interleaved", decoded)
     assert bench_main.main(["--prompts", "2", "--rounds", "1", "--out", str(tmp_path)]) == status
     (stored,) = tmp_path.glob("*-bundled-cpu.json")
-    assert stored.with_suffix(".md").read_text(encoding="utf-8") == markdown(read(stored))
+    assert stored.with_suffix(".md").read_text(encoding="utf-8") == text_of(read(stored))
 
 
 @pytest.mark.parametrize("arguments", [["--prompts", "0"], ["--rounds", "-1"], ["--k", "x"]])

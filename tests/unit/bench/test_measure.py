@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.measure import (
+from bench.common.measure import (
     WARM_UP_PROMPTS,
     Decoded,
     Sample,
@@ -13,8 +13,8 @@ from bench.measure import (
     overall_tau,
     paired,
     same_outputs,
-    spread,
 )
+from bench.common.report import spread
 from mars_core.types import PromptConfig
 from tests.unit.bench.documents import sample
 
@@ -41,9 +41,9 @@ def test_ratios_need_both_runs() -> None:
 
 
 def test_median_and_quartiles_are_over_all_prompts_and_rounds() -> None:
-    found = spread({0: [1.0, 4.0], 1: [2.0, 7.0, 3.0]})
+    found = spread([1.0, 4.0, 2.0, 7.0, 3.0])
     assert (found.median, found.low, found.high, found.count) == (3.0, 1.5, 5.5, 5)
-    assert spread({0: [2.0]}).low == 2.0
+    assert spread([2.0]).low == 2.0
 
 
 def test_tau_is_tokens_over_passes_where_they_are_known() -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.readme import END, ROOT, START, generated, main, newest, part, replaced
-from bench.report import Document, Equality, dump, read
-from tests.unit.bench.documents import told
+from bench.common.command import ROOT
+from bench.document import Document, Equality, dump, read
+from bench.readme import END, START, generated, main, newest, part, replaced
+from tests.unit.bench.documents import stored
 
 LINK = re.compile(r"\[full result\]\((bench/results/[^)]+)\.md\)")
 
@@ -29,7 +30,7 @@ def test_the_readme_tells_what_its_result_gives() -> None:
 def project(tmp_path: Path) -> Path:
     """A folder with a README with markers and one result."""
     (tmp_path / "README.md").write_text(f"# Title\n\n{START}old\n{END}\nAfter it.\n", encoding="utf-8")
-    write(tmp_path / "results" / "2026-01-02-bundled-cpu.json", told())
+    write(tmp_path / "results" / "2026-01-02-bundled-cpu.json", stored())
     return tmp_path
 
 
@@ -53,7 +54,7 @@ def test_only_the_part_is_replaced_and_check_tells(project: Path) -> None:
 
 
 def test_numbers_and_sentences_are_those_of_the_document() -> None:
-    lines = part(told(), "x.md").splitlines()
+    lines = part(stored(), "x.md").splitlines()
     assert "| temperature 0 | × `generate` | τ | | temperature 1 | × `none` | τ |" in lines
     assert "| transformers `generate` | 1.00× (1.00–1.00) | – | | `none` | 1.00× (1.00–1.00) | 1.00 |" in lines
     assert "| `strict` | 2.12× (1.50–2.50) | 4.50 | |  | |  |" in lines
@@ -67,7 +68,7 @@ def test_numbers_and_sentences_are_those_of_the_document() -> None:
 
 
 def test_sentences_follow_the_numbers() -> None:
-    better = replace(told(), shares=told().shares[:1], equalities=(Equality("strict", "generate", 4, 4),))
+    better = replace(stored(), shares=stored().shares[:1], equalities=(Equality("strict", "generate", 4, 4),))
     text = part(better, "x.md")
     assert "`strict` 4 of 4." in text
     assert "2.5 % to 2.5 % of the wall time; the goal of at most 3.0 % is reached." in text
@@ -93,7 +94,7 @@ def test_markers_must_be_there_once_and_in_order(text: str) -> None:
 
 def test_the_newest_result_is_taken_and_older_formats_are_passed_over(project: Path) -> None:
     results = project / "results"
-    later = replace(told(), machine={**told().machine, "date": "2026-01-02 23:00 UTC", "hardware": "Later"})
+    later = replace(stored(), machine={**stored().machine, "date": "2026-01-02 23:00 UTC", "hardware": "Later"})
     write(results / "2026-01-02-bundled-a.json", later)
     (results / "2026-09-09-bundled-cpu.json").write_text('{"tables": {}}', encoding="utf-8")
     assert newest(results).name == "2026-01-02-bundled-a.json"
@@ -102,7 +103,7 @@ def test_the_newest_result_is_taken_and_older_formats_are_passed_over(project: P
 
 def test_a_broken_result_is_not_passed_over(project: Path) -> None:
     (project / "results" / "2026-09-09-bundled-cpu.json").write_text('{"format": 2}', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"2026-09-09-bundled-cpu\.json is no result"):
+    with pytest.raises(ValueError, match=r"2026-09-09-bundled-cpu\.json is not a result"):
         newest(project / "results")
 
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from bench.coupled import PUBLIC, Shape, coupled_models, coupled_pair, prompts, tiny
+from bench.common.shapes import PUBLIC, Shape, tiny
+from bench.coupled import coupled_models, coupled_pair, prompts
 from mars_core.models import CATALOG
 from mars_core.session import Session, run_config
 from mars_core.types import DrafterConfig, RuleConfig, Sampling, Trace

@@ -16,16 +16,19 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from bench.coupled import PUBLIC, coupled_pair, tiny
+from bench.common.bounds import bandwidth, weight_bytes
+from bench.common.decoding import DRAFTERS, Ours, Timed
+from bench.common.measure import Sample
+from bench.common.report import Figure, markdown
+from bench.common.shapes import PUBLIC, tiny
+from bench.coupled import coupled_pair
 from bench.cuda import __main__ as command
+from bench.cuda.__main__ import Outcome, report
 from bench.cuda.parts import PARTS, Part
 from bench.cuda.rehearsal import Called
-from bench.cuda.report import Document, Outcome, dump, markdown
-from bench.cuda.speed import LOOP, STRICT, copy_bandwidth, floors, goals, pass_bytes
+from bench.cuda.speed import LOOP, STRICT, bounds, goals
 from bench.cuda.suite import outcomes
-from bench.cuda.trial import Figure, Trial
-from bench.measure import Sample
-from bench.methods import DRAFTERS, Ours, Timed
+from bench.cuda.trial import Trial
 from mars_core.types import RuleConfig
 
 CPU = torch.device("cpu")
@@ -54,9 +57,9 @@ def test_speed_measures_floors_peers_and_both_temperatures(rehearsed: Trial) -> 
     assert {f"{name}, T = {at}" for name in methods for at in (0, 1)} <= set(found)
     assert {f"{name}, T = 0" for name in ("generate", "assisted", LOOP)} <= set(found)
     assert {name for name, figure in found.items() if figure.goal} == {
-        f"{STRICT}: verify / its floor", f"{STRICT}: step / its floor", f"{STRICT} / assisted", f"{STRICT} / {LOOP}"
+        f"{STRICT}: verify / its lower bound", f"{STRICT}: step / its lower bound", f"{STRICT} / assisted", f"{STRICT} / {LOOP}"
     }  # fmt: skip
-    assert "CUDA graphs" in found[f"{STRICT}: verify / its floor"].note
+    assert "CUDA graphs" in found[f"{STRICT}: verify / its lower bound"].note
     assert "τ" in found["strict, EAGLE-3 tree, T = 0"].note
 
 
@@ -139,16 +142,16 @@ def test_results_are_written_after_every_part(
     text, data = (next(tmp_path.glob(f"*-cuda-tiny-cpu{end}")).read_text() for end in (".md", ".json"))
     assert text in capsys.readouterr().out
     assert "no number means anything" in text and "2 of 4 goals reached" in text
-    assert "| Tests marked cuda | speed | 2 × | ≥ 1.5 | yes |" in text
-    assert "| What telemetry costs, 4B | cost | 4.50 % | ≤ 3 | no |" in text
-    assert "| plain | 1234 | " in text and text.count("a log") == 1
+    assert "| Tests marked cuda: speed | 2 × | ≥ 1.5 | yes |" in text
+    assert "| What telemetry costs, 4B: cost | 4.50 % | ≤ 3 | no | a note |" in text
+    assert "| plain | 1234 | – | – |" in text and text.count("a log") == 1
     parts = json.loads(data)["parts"]
     assert [one["reached"] for one in parts[0]["figures"]] == [True, False, None]
 
 
 def test_a_part_for_which_no_time_is_left_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "TOTAL", 1.0)
-    statuses = [each.status for each in command.measured(command._options(["--tiny"]))]
+    statuses = [each.status for each in command.measured(command._options(["--tiny"])[1])]
     assert statuses == ["not begun: no time was left"] * len(PARTS)
 
 
@@ -171,9 +174,9 @@ def test_without_a_device_one_sentence_and_status_two(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert command.main(["--out", str(tmp_path)]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.count("\n") == 1 and "No CUDA device" in said.err
+    found = capsys.readouterr()
+    assert found.out == ""
+    assert found.err.count("\n") == 1 and "No CUDA device" in found.err
     assert not list(tmp_path.iterdir())
 
 
@@ -189,8 +192,8 @@ def test_nothing_that_such_a_machine_lacks_is_imported(monkeypatch: pytest.Monke
 
 
 def test_a_document_without_parts_is_a_document() -> None:
-    empty = Document("c", False, {"date": "today"}, ())
-    assert "on a GPU" in markdown(empty) and json.loads(dump(empty))["parts"] == []
+    empty = report(False, {"date": "today"}, ())
+    assert "on a GPU" in markdown(empty) and empty.data["parts"] == []
 
 
 def test_goals_compare_times_with_floors_and_speeds_with_each_other() -> None:
@@ -198,9 +201,9 @@ def test_goals_compare_times_with_floors_and_speeds_with_each_other() -> None:
     method = Ours(
         pair, RuleConfig(), DRAFTERS["draft model"], 0.0, 10, timed=[Timed(5, 1.4, 1.1, 2.5), Timed(2, 9, 9, 9)]
     )
-    bandwidth = float(pass_bytes(pair.target))  # the target's floor is one second
-    verify, draft, step, _ = floors(method, bandwidth)
-    drafted = 5 * pass_bytes(pair.draft) / bandwidth
+    bytes_a_s = float(weight_bytes(pair.target))  # the target's lower bound is one second
+    verify, draft, step, _ = bounds(method, bytes_a_s)
+    drafted = 5 * weight_bytes(pair.draft) / bytes_a_s
     assert (verify.value, verify.reached) == (1.1, True)
     assert (draft.value, draft.reached) == (pytest.approx(1.4 / drafted), None)
     assert step.value == pytest.approx(2.5 / (1 + drafted))
@@ -218,13 +221,13 @@ def test_a_pass_reads_all_weights_but_a_table_that_is_only_looked_up() -> None:
     sizes = {}
     for tied in (True, False):
         model = AutoModelForCausalLM.from_config(shape.config(tied=tied), dtype=torch.float32)
-        sizes[tied] = pass_bytes(model)
+        sizes[tied] = weight_bytes(model)
         assert sizes[tied] == 4 * model.num_parameters() - (0 if tied else table)
     assert sizes[True] == sizes[False]
-    assert pass_bytes(coupled_pair(tiny(PUBLIC["llama"]), 0.1, CPU, torch.float32).target) == sizes[False]
+    assert weight_bytes(coupled_pair(tiny(PUBLIC["llama"]), 0.1, CPU, torch.float32).target) == sizes[False]
 
 
-def test_bandwidth_is_bytes_read_and_written_over_the_median_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bandwidth_is_bytes_read_over_the_median_time(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter(range(1000))
-    monkeypatch.setattr("bench.cuda.speed.time.perf_counter", lambda: float(next(ticks)))
-    assert copy_bandwidth(CPU, 1000) == 2000
+    monkeypatch.setattr("bench.common.bounds.time.perf_counter", lambda: float(next(ticks)))
+    assert bandwidth(CPU, 1000) == 1000

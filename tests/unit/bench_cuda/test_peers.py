@@ -6,8 +6,9 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from bench.coupled import PUBLIC, coupled_models, tiny
-from bench.peers import assisted, greedy, looped
+from bench.common.peers import assisted, greedy, looped
+from bench.common.shapes import PUBLIC, tiny
+from bench.coupled import coupled_models
 
 CPU = torch.device("cpu")
 PROMPT = (5, 700, 41, 9, 1200)

@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from bench.growth_report import Curve, Sample, Spread, exponent, exponents, report, series, spread, upper_half
+from bench.common.report import markdown
+from bench.growth.curves import Curve, Sample, exponent, exponents, report, series, upper_half
 
 
 def curve(*decode_s: float, prefill: bool = True) -> Curve:
@@ -38,17 +39,12 @@ def test_upper_half_holds_the_middle_point(count: int, kept: list[int]) -> None:
     assert list(upper_half(range(count))) == kept
 
 
-def test_quartiles_by_hand() -> None:
-    assert spread([4.0, 1.0, 3.0, 2.0, 5.0]) == Spread(3.0, 2.0, 4.0)
-    assert spread([7.0]) == Spread(7.0, 7.0, 7.0)
-
-
 def test_times_are_those_of_decoding_by_token_and_by_step() -> None:
     token, step, prefill, memory = series(curve(0.02, 0.04))
-    assert [value.middle for value in token.values] == [pytest.approx(2), pytest.approx(4)]
-    assert [value.middle for value in step.values] == [pytest.approx(4), pytest.approx(8)]
-    assert [value.middle for value in prefill.values] == [pytest.approx(1), pytest.approx(4)]
-    assert [value.middle for value in memory.values] == [pytest.approx(3), pytest.approx(6)]
+    assert [value.median for value in token.values] == [pytest.approx(2), pytest.approx(4)]
+    assert [value.median for value in step.values] == [pytest.approx(4), pytest.approx(8)]
+    assert [value.median for value in prefill.values] == [pytest.approx(1), pytest.approx(4)]
+    assert [value.median for value in memory.values] == [pytest.approx(3), pytest.approx(6)]
 
 
 def test_upper_half_and_whole_are_told_apart() -> None:
@@ -68,7 +64,9 @@ def test_prefill_is_fitted_only_where_it_grows_with_the_axis() -> None:
 
 
 def test_report_names_every_point_and_the_plot() -> None:
-    text = report([curve(0.01, 0.01, 0.04, 0.16)], {"date": "today"}, "on small pairs", "2026-01-01-growth-cpu")
+    text = markdown(
+        report([curve(0.01, 0.01, 0.04, 0.16)], {"date": "today"}, "on small pairs", "2026-01-01-growth-cpu", [])
+    )
     assert "| 8 | 16 (16–16) | 32 (32–32) | 64 (64–64) | 24 (24–24) | 2.00 |" in text
     assert "| exponent of | 4 to 8 | 1 to 8 |" in text and "| ms a token | 2.00 | 1.40 |" in text
     assert "![Growth of n](2026-01-01-growth-cpu-n.svg)" in text and "- date: today" in text

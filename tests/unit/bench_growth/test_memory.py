@@ -7,7 +7,8 @@ import sys
 import pytest
 import torch
 
-from bench.memory import Held, drift, peak_above, report
+from bench.common.report import markdown
+from bench.memory import Usage, drift, peak_above, report
 
 MB = 2**20
 
@@ -34,10 +35,14 @@ def test_too_few_samples_are_refused() -> None:
 
 
 def test_report_says_whether_it_is_flat() -> None:
-    text = report([Held(100_000_000, 0)] * 40 + [Held(103_000_000, 0)] * 20, {})
-    assert "| resident set | 100.0 | 103.0 | +3.00% | no |" in text and "CUDA" not in text
-    text = report([Held(100_000_000, 50_000_000)] * 60, {})
-    assert "| CUDA memory allocated | 50.0 | 50.0 | +0.00% | yes |" in text
+    text = markdown(report([Usage(100_000_000, 0)] * 40 + [Usage(103_000_000, 0)] * 20, {}))
+    assert (
+        "| drift of the resident set, either way | 3.00 % | ≤ 2 | no | runs 20–40: 100.0 MB, last 20: 103.0 MB |"
+        in text
+        and "CUDA" not in text
+    )
+    text = markdown(report([Usage(100_000_000, 50_000_000)] * 60, {}))
+    assert "| drift of the CUDA memory allocated, either way | 0 % | ≤ 2 | yes |" in text
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the high-water mark is the Linux kernel's")

@@ -6,7 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bench.growth_report import Curve, Sample, svg
+from bench.growth.chart import svg
+from bench.growth.curves import Curve, Sample
 
 SVG = "{http://www.w3.org/2000/svg}"
 XS = (128, 512, 2048)

@@ -1,4 +1,4 @@
-"""Programs that ask one page for comparisons at the same time, over plain HTTP: what each got, and when. Starts no page."""
+"""Clients that request comparisons from one page at the same time, over plain HTTP, and the responses with their times."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ QUICK_S = 0.5  # between two calls of a quick endpoint
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """One comparison that one owner asks for. ``owner``: the secret that a program sends, at least 22 characters."""
+class Request:
+    """One comparison of one owner. ``owner``: the secret that a program sends, at least 22 characters."""
 
     owner: str
     prompt: str
@@ -28,31 +28,31 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Got:
-    """What came of it. ``texts``: of the runs, empty where it was refused; ``error``: the sentence; ``waiting``: how often the client was
-    told that it waits; ``asked_s``, ``ended_s``: on this process's clock."""
+class Response:
+    """``texts``: of the runs, empty where the request was refused; ``error``: the message of the refusal; ``waiting``: how often a message
+    said that the client waits; ``started_s``, ``ended_s``: on this process's clock."""
 
-    wanted: Wanted
+    request: Request
     texts: tuple[str, ...]
     comparison: str
     error: str
     waiting: int
-    asked_s: float
+    started_s: float
     ended_s: float
 
     @property
     def took_s(self) -> float:
-        return self.ended_s - self.asked_s
+        return self.ended_s - self.started_s
 
 
-async def ask(client: httpx.AsyncClient, url: str, wanted: Wanted) -> Got:
+async def compare(client: httpx.AsyncClient, url: str, request: Request) -> Response:
     """One comparison, from the call to its result or its refusal."""
     body = {
-        "prompt": wanted.prompt, "rules": list(wanted.rules), "temperature": wanted.temperature,
-        "max_new_tokens": wanted.max_new_tokens, "seed": wanted.seed,
+        "prompt": request.prompt, "rules": list(request.rules), "temperature": request.temperature,
+        "max_new_tokens": request.max_new_tokens, "seed": request.seed,
     }  # fmt: skip
-    asked, waiting, last, error = time.monotonic(), 0, {}, ""
-    async for event, data in _call(client, url, "compare", body, wanted.owner):
+    started, waiting, last, error = time.monotonic(), 0, {}, ""
+    async for event, data in _call(client, url, "compare", body, request.owner):
         if event == "error":
             error = _sentence(data)
         elif data:
@@ -60,41 +60,41 @@ async def ask(client: httpx.AsyncClient, url: str, wanted: Wanted) -> Got:
             waiting += "before you" in str(last.get("message", ""))
     runs = last.get("runs", [])
     texts = tuple(run["text"] for run in runs)
-    return Got(wanted, texts, str(last.get("id", "")), error, waiting, asked, time.monotonic())
+    return Response(request, texts, str(last.get("id", "")), error, waiting, started, time.monotonic())
 
 
-async def listed(client: httpx.AsyncClient, url: str, owner: str) -> list[str]:
-    """The ids of the comparisons that an owner sees."""
-    found: list[str] = []
-    async for event, data in _call(client, url, "comparisons", {"limit": 200}, owner):
-        if event == "complete" and data:
-            found = [row["id"] for row in data[0]]
-    return found
-
-
-async def crowd(url: str, wanted: Sequence[Wanted]) -> tuple[list[Got], list[float]]:
+async def crowd(url: str, requests: Sequence[Request]) -> tuple[list[Response], list[float]]:
     """All at once; and the seconds that the quick endpoint /rules took meanwhile, twice a second."""
     quick: list[float] = []
     async with _client() as client:
-        asking = asyncio.gather(*(ask(client, url, each) for each in wanted))
-        while not asking.done():
+        running = asyncio.gather(*(compare(client, url, each) for each in requests))
+        while not running.done():
             begun = time.monotonic()
             async for _ in _call(client, url, "rules", {}, "a-visitor-who-only-looks-around"):
                 pass
             quick.append(time.monotonic() - begun)
-            await asyncio.wait([asking], timeout=QUICK_S)
-        return list(asking.result()), quick
+            await asyncio.wait([running], timeout=QUICK_S)
+        return list(running.result()), quick
 
 
-async def in_turn(url: str, wanted: Sequence[Wanted]) -> list[Got]:
+async def in_turn(url: str, requests: Sequence[Request]) -> list[Response]:
     """One after the other."""
     async with _client() as client:
-        return [await ask(client, url, each) for each in wanted]
+        return [await compare(client, url, each) for each in requests]
 
 
 async def lists(url: str, owners: Sequence[str]) -> list[list[str]]:
+    """The ids of the comparisons that each owner sees."""
     async with _client() as client:
-        return [await listed(client, url, owner) for owner in owners]
+        return [
+            [
+                row["id"]
+                async for event, data in _call(client, url, "comparisons", {"limit": 200}, owner)
+                if event == "complete" and data
+                for row in data[0]
+            ]
+            for owner in owners
+        ]
 
 
 def _client() -> httpx.AsyncClient:
@@ -103,7 +103,7 @@ def _client() -> httpx.AsyncClient:
 
 
 async def _call(client: httpx.AsyncClient, url: str, name: str, body: dict[str, Any], owner: str) -> Any:
-    """Events of an endpoint as (name, data); Gradio takes a call first and tells what came of it on a second address."""
+    """Events of an endpoint as (name, data); Gradio takes a call first and sends its events from a second address."""
     address, headers = f"{url}gradio_api/call/v2/{name}", {"x-mars-visitor": owner}
     answer = await client.post(address, json=body, headers=headers)
     if answer.status_code != 200:

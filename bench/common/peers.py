@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase, StaticCache
 
-from bench.measure import Decoded, Method
+from bench.common.measure import Decoded, Method
 from mars_core.text.prompting import encode
 from mars_core.types import PromptConfig
 
@@ -122,7 +122,7 @@ class _Static:
         return chosen
 
     def keep(self, length: int) -> None:
-        """Later positions are written anew; what never was read is not kept."""
+        """Later positions are overwritten; ``length`` never grows here."""
         self.length = min(self.length, length)
         for layer in self._cache.layers:
             layer.cumulative_length.fill_(self.length)

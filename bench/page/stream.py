@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
+from bench.common.decoding import complete
 from mars_core.jobs import perform
 from mars_core.models import CATALOG, ModelPool, Pair
-from mars_core.session import Session
 from storage import RunStore
 from ui.jobs import runs
 from ui.services import Services
@@ -63,7 +63,7 @@ def form(seed: int) -> Form:
 
 
 def compare(rounds: int) -> list[Shown]:
-    """Both ways in turns, in an order drawn anew; the first round warms up and does not count."""
+    """Both ways in turns, in random order; the first round warms up and does not count."""
     engine, found = ThreadPoolExecutor(max_workers=1), list[Shown]()
     clock: defaultdict[str, float] = defaultdict(float)
     with (
@@ -72,14 +72,11 @@ def compare(rounds: int) -> list[Shown]:
         engine,
         ExitStack() as patches,
     ):
-        for owner, name in (
-            (store, "new_comparison"),
-            (store, "save_run"),
-            (runs, "token_rows"),
-            (runs, "ended_view"),
-            (perform, "burst"),
-            (perform, "warm_up"),
-        ):
+        parts = (
+            (store, "new_comparison"), (store, "save_run"), (runs, "token_rows"), (runs, "ended_view"),
+            (perform, "burst"), (perform, "warm_up"),
+        )  # fmt: skip
+        for owner, name in parts:
             patches.enter_context(patch.object(owner, name, clocked(clock, getattr(owner, name))))
         place = Services(ModelPool(), store, engine=engine, order=lambda lanes: list(range(lanes)))
         pair = engine.submit(place.pool.get, CATALOG[0]).result()
@@ -95,10 +92,7 @@ def direct(pair: Pair, seed: int) -> float:
     """Seconds of the runs, one after the other, in one go."""
     started = time.perf_counter()
     for config in read_configs(form(seed), pair):
-        run = Session(pair).start(config)
-        for _ in run:
-            pass
-        run.trace()
+        complete(pair, config)
     return time.perf_counter() - started
 
 

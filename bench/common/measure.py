@@ -11,9 +11,11 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median, quantiles
+from itertools import chain
+from statistics import median
 from typing import NamedTuple
 
+from bench.common.report import Spread, spread
 from mars_core.types import PromptConfig
 
 WARM_UP_PROMPTS = 2
@@ -21,7 +23,7 @@ WARM_UP_PROMPTS = 2
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What one call gave. ``steps`` is 0 where a peer does not say."""
+    """The result of one call. ``steps`` is 0 where it is unknown."""
 
     ids: tuple[int, ...]
     steps: int
@@ -37,18 +39,8 @@ class Sample(NamedTuple):
     round: int
     seconds: float
     tokens: int
-    steps: int  # 0 where a peer does not say
+    steps: int  # 0: unknown
     digest: str  # of the token ids
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """What paired ratios come to."""
-
-    median: float
-    low: float  # first quartile
-    high: float  # third quartile
-    count: int
 
 
 Samples = Mapping[str, Sequence[Sample]]  # of every method, one for each prompt and round
@@ -63,10 +55,10 @@ MEASURES: Mapping[str, Callable[[Sample], float]] = {
 
 def interleaved(
     methods: Mapping[str, Method], prompts: Sequence[PromptConfig], rounds: int, *, warm_up: int = WARM_UP_PROMPTS,
-    until: float = math.inf,
+    until: float = math.inf, clock: Callable[[], float] = time.perf_counter,
 ) -> Samples:  # fmt: skip
-    """Seeds of the runs are the numbers of the rounds; the order of methods is drawn anew for every prompt. The prompt during which
-    it becomes ``until``, on ``time.perf_counter``, is the last one."""
+    """Seeds of the runs are the numbers of the rounds; the order of methods is random for every prompt. The prompt during which
+    ``time.perf_counter`` passes ``until`` is the last one. ``clock``: seconds, of the machine or of the process."""
     for prompt in prompts[:warm_up]:
         for method in methods.values():
             method(prompt, 0)
@@ -75,9 +67,9 @@ def interleaved(
     for turn in range(rounds):
         for number, prompt in enumerate(prompts):
             for name in order.sample(list(methods), len(methods)):
-                started = time.perf_counter()
+                started = clock()
                 decoded = methods[name](prompt, turn)
-                seconds = time.perf_counter() - started
+                seconds = clock() - started
                 samples[name].append(
                     Sample(number, turn, seconds, len(decoded.ids), decoded.steps, digest(decoded.ids))
                 )
@@ -104,11 +96,9 @@ def paired(samples: Samples, method: str, baseline: str, measure: str = "speed")
     return ratios
 
 
-def spread(ratios: Mapping[int, Sequence[float]]) -> Spread:
+def ratio(samples: Samples, method: str, baseline: str, measure: str = "speed") -> Spread:
     """Median and quartiles of the ratios of all prompts and rounds."""
-    values = [value for each in ratios.values() for value in each]
-    low, _, high = quantiles(values, n=4) if len(values) > 1 else (values[0],) * 3
-    return Spread(median(values), low, high, len(values))
+    return spread(chain.from_iterable(paired(samples, method, baseline, measure).values()))
 
 
 def same_outputs(samples: Samples, method: str, baseline: str) -> tuple[int, int]:
@@ -124,6 +114,6 @@ def median_speed(samples: Sequence[Sample]) -> float:
 
 
 def overall_tau(samples: Sequence[Sample]) -> float | None:
-    """Emitted tokens per target pass; None where a peer does not say how many passes there were."""
+    """Emitted tokens per target pass; None where the number of passes is unknown."""
     steps = sum(sample.steps for sample in samples)
     return sum(sample.tokens for sample in samples) / steps if steps else None

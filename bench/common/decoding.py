@@ -1,0 +1,102 @@
+"""Our ways of decoding with the drafters that are measured, the bundled pair and its prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from transformers.utils import logging as transformers_logging
+
+from bench.common.measure import Decoded
+from mars_core.demo.corpus import held_out, held_out_requests
+from mars_core.models import CATALOG, ModelPool, Pair
+from mars_core.session import Session, run_config
+from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, RunConfig, Sampling, Trace, TreeShape
+
+TREE = TreeShape(12, 6, 2)
+DRAFTERS: Mapping[str, DrafterConfig] = {
+    "none": DrafterConfig("none"),
+    "draft model": DrafterConfig("model", k=5),
+    "EAGLE-3 chain": DrafterConfig("eagle3", k=5),
+    "EAGLE-3 tree": DrafterConfig("eagle3", tree=TREE),
+    "n-grams": DrafterConfig("ngram", k=5),
+}
+
+
+class Timed(NamedTuple):
+    """One step, but the first of a run, which follows the prefill."""
+
+    drafted: int
+    draft_s: float
+    verify_s: float
+    step_s: float
+
+
+@dataclass(slots=True)
+class Ours:
+    """A method of ours, which keeps the times of its steps."""
+
+    pair: Pair
+    rule: RuleConfig
+    drafter: DrafterConfig
+    temperature: float
+    tokens: int
+    meter: bool = True
+    timed: list[Timed] = field(default_factory=list)
+    path: str = ""  # how the target's pass runs, from the engine
+
+    def __call__(self, prompt: PromptConfig, seed: int) -> Decoded:
+        run = Session(self.pair).start(self.config(prompt, seed), meter=self.meter)
+        self.path = run.config.environment["path"]
+        steps = list(run)
+        self.timed += [
+            Timed(step.drafted, step.draft_s, step.verify_s, step.elapsed_s - before.elapsed_s)
+            for before, step in pairwise(steps)
+        ]
+        return Decoded(tuple(token.id for step in steps for token in step.emitted), len(steps))
+
+    def config(self, prompt: PromptConfig, seed: int) -> RunConfig:
+        return config_of(self.pair, prompt, self.drafter, self.temperature, self.tokens, seed, rule=self.rule)
+
+    def ids(self, prompt: PromptConfig, seed: int, prefix: Sequence[int] = ()) -> tuple[int, ...]:
+        """New tokens after ``prefix``, which counts among the ``tokens`` of a text."""
+        config = replace(self.config(prompt, seed), prefix=tuple(prefix), max_new_tokens=self.tokens - len(prefix))
+        return complete(self.pair, config).token_ids
+
+
+def lossless(drafter: DrafterConfig) -> RuleConfig:
+    """The rule under which a drafter leaves the text the target's own."""
+    return RuleConfig("none" if drafter.kind == "none" else "strict")
+
+
+def config_of(
+    pair: Pair, prompt: PromptConfig, drafter: DrafterConfig, temperature: float, tokens: int, seed: int,
+    rule: RuleConfig | None = None,
+) -> RunConfig:  # fmt: skip
+    """By default with the rule under which the drafter leaves the text the target's own."""
+    return run_config(
+        pair, prompt=prompt, rule=rule or lossless(drafter), drafter=drafter, sampling=Sampling(temperature),
+        max_new_tokens=tokens, seed=seed,
+    )  # fmt: skip
+
+
+def complete(pair: Pair, config: RunConfig) -> Trace:
+    """A whole run."""
+    run = Session(pair).start(config)
+    for _ in run:
+        pass
+    return run.trace()
+
+
+def bundled(**options: Any) -> Pair:
+    """The bundled pair; ``options`` are those of ``ModelPool``."""
+    transformers_logging.set_verbosity_error()
+    return ModelPool(**options).get(next(spec for spec in CATALOG if spec.key == "bundled"))
+
+
+def mixed_prompts(count: int) -> list[PromptConfig]:
+    """Held-out problems and story requests of the bundled pair, half of each."""
+    problems = [item.question for item in held_out()[: count - count // 2]]
+    return [PromptConfig(text) for text in (*problems, *held_out_requests(count // 2))]

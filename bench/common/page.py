@@ -1,0 +1,82 @@
+"""The page in a process of its own, and Chromium to open it with."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from bench.common.command import ROOT
+
+PATIENCE_S = 120.0
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+
+
+class Served(NamedTuple):
+    """A page that answers. ``started``: when its process was started, on ``time.monotonic``; ``http_s``: seconds until it answered."""
+
+    url: str
+    process: psutil.Process
+    started: float
+    http_s: float
+
+
+@contextmanager
+def served(folder: Path, **environment: str) -> Iterator[Served]:
+    """``app.py`` with a database of its own in ``folder``. Raises TimeoutError."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    database = f"sqlite:///{folder}/runs.db"
+    variables = os.environ | {"PORT": port, "HOST": "127.0.0.1", "MARS_DATABASE_URL": database} | environment
+    started, url = time.monotonic(), f"http://127.0.0.1:{port}/"
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen([sys.executable, "app.py"], cwd=ROOT, env=variables, stdout=log, stderr=log)
+        try:
+            yield Served(url, psutil.Process(process.pid), started, _answers(url, started))
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
+
+
+def _answers(url: str, started: float) -> float:
+    """Seconds until the page answers with 200."""
+    while time.monotonic() - started < PATIENCE_S:
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                if answer.status == 200:
+                    return time.monotonic() - started
+        except OSError:
+            time.sleep(0.02)
+    raise TimeoutError(f"The page did not answer within {PATIENCE_S:.0f} s.")
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    path = os.environ.get("MARS_BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def opened(browser: Browser, url: str) -> Iterator[Page]:
+    """A fresh page on which Compare can be pressed."""
+    page = browser.new_page(reduced_motion="reduce", viewport={"width": 1280, "height": 900})
+    page.set_default_timeout(1000 * PATIENCE_S)
+    page.goto(url)
+    page.locator("#compare:enabled").wait_for()
+    yield page
+    page.close()

@@ -1,0 +1,163 @@
+"""What a measurement reports: figures with their goals and tables, as Markdown beside the JSON of the samples.
+
+Needs only the standard library.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any, NamedTuple
+
+Cell = str | float | None  # None: unknown
+WORDS = ("note", "reached", "result", "status")  # heads of columns that are not numbers
+ESCAPED_BAR = r"\|"  # within a cell
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The median of some values with their quartiles."""
+
+    median: float
+    low: float
+    high: float
+    count: int
+
+    def __str__(self) -> str:
+        middle, low, high = map(number, (self.median, self.low, self.high))
+        return f"{middle} ({low}–{high})" if self.count > 1 else middle
+
+
+def spread(values: Iterable[float]) -> Spread:
+    found = list(values)
+    low, _, high = quantiles(found, n=4) if len(found) > 1 else (found[0],) * 3
+    return Spread(median(found), low, high, len(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured number, with a goal if it has one. ``note``: what it was computed from; ``samples``: the values whose median it is."""
+
+    name: str
+    value: float
+    unit: str = ""
+    note: str = ""
+    least: float | None = None
+    most: float | None = None
+    samples: Sequence[float] = ()
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        values: Iterable[float],
+        unit: str = "",
+        *,
+        least: float | None = None,
+        most: float | None = None,
+    ) -> Figure:
+        """The median of ``values``; their quartiles and number are the note."""
+        samples = tuple(values)
+        found = spread(samples)
+        note = f"{number(found.low)} to {number(found.high)}, n = {found.count}" if found.count > 1 else ""
+        return cls(name, found.median, unit, note, least, most, samples)
+
+    @property
+    def goal(self) -> str:
+        return f"≥ {self.least:g}" if self.least is not None else f"≤ {self.most:g}" if self.most is not None else ""
+
+    @property
+    def reached(self) -> bool | None:
+        """None without a goal."""
+        if self.least is not None:
+            return self.value >= self.least
+        return None if self.most is None else self.value <= self.most
+
+
+class Table(NamedTuple):
+    """``rows`` of as many cells as there are ``heads``; ``text``: lines below it."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    title: str = ""
+    text: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """``facts``: command, date, machine, by name; ``data``: what the numbers follow from, for the JSON file alone."""
+
+    title: str
+    facts: Mapping[str, str]
+    notes: Sequence[str] = ()
+    figures: Sequence[Figure] = ()
+    tables: Sequence[Table] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+def figure_table(figures: Sequence[Figure], title: str = "", text: Sequence[str] = ()) -> Table:
+    """Goals have columns where there are any."""
+    if not any(one.goal for one in figures):
+        return Table(
+            ("figure", "measured", "note"), [(one.name, _measured(one), one.note) for one in figures], title, text
+        )
+    answers = {None: "–", True: "yes", False: "no"}
+    rows = [(one.name, _measured(one), one.goal or "–", answers[one.reached], one.note) for one in figures]
+    return Table(("figure", "measured", "goal", "reached", "note"), rows, title, text)
+
+
+def spread_table(rows: Mapping[str, Iterable[float]], title: str) -> Table:
+    """Median and quartiles of each part."""
+    return Table(("part", "measured"), [(name, str(spread(values))) for name, values in rows.items()], title)
+
+
+def _measured(figure: Figure) -> str:
+    return f"{number(figure.value)} {figure.unit}".strip()
+
+
+def number(value: float) -> str:
+    """Whole numbers as they are, others with about three digits."""
+    whole = math.isfinite(value) and value == int(value)
+    return f"{value:{'.0f' if whole or abs(value) >= 100 else '.2f' if abs(value) >= 1 else '.3f'}}"
+
+
+def markdown(report: Report) -> str:
+    lines = [f"# {report.title}", "", *(f"- {name}: {value}" for name, value in report.facts.items())]
+    lines += [f"- {note}" for note in report.notes]
+    for table in [figure_table(report.figures)] * bool(report.figures) + [*report.tables]:
+        lines += ["", *_lines(table)]
+    return "\n".join(lines) + "\n"
+
+
+def _lines(table: Table) -> list[str]:
+    lines = [f"## {table.title}", ""] if table.title else []
+    if table.rows:
+        sides = ("---|" if head in WORDS else "---:|" for head in table.heads[1:])
+        lines += [_row(table.heads), "|---|" + "".join(sides), *map(_row, table.rows)]
+    return lines + [""] * bool(table.rows and table.text) + [*table.text]
+
+
+def _row(cells: Sequence[Cell]) -> str:
+    texts = ("–" if cell is None else cell if isinstance(cell, str) else number(cell) for cell in cells)
+    return f"| {' | '.join(' '.join(text.replace('|', ESCAPED_BAR).split()) for text in texts)} |"
+
+
+def figure_values(figures: Iterable[Figure]) -> list[dict[str, Any]]:
+    """For JSON, with whether the goals are reached."""
+    return [asdict(one) | {"reached": one.reached} for one in figures]
+
+
+def save(report: Report, path: Path) -> None:
+    """Writes ``path``.json and ``path``.md."""
+    data = {"machine": report.facts, "figures": figure_values(report.figures), **report.data}
+    store(path, json.dumps(data, indent=1, ensure_ascii=False) + "\n", markdown(report))
+
+
+def store(path: Path, data: str, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.with_suffix(".json").write_text(data, encoding="utf-8")
+    path.with_suffix(".md").write_text(text, encoding="utf-8")

@@ -1,0 +1,216 @@
+"""The result of ``make bench`` as it is stored in JSON, and its Markdown, which follows from it alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from bench.common.measure import Sample
+from bench.common.report import Report, Spread, Table, markdown
+
+FORMAT = 2
+Measure = Literal["speed", "tau", "pace"]
+LABELS: Mapping[str, str] = {
+    "generate": "transformers `generate`",
+    "assisted": "transformers assisted generation",
+    "eagle3 chain": "`strict` (EAGLE-3 chain)",
+    "eagle3 tree": "`strict` (EAGLE-3 tree)",
+    "ngram": "`strict` (n-grams)",
+    "strict, sampled": "`strict` (sampled drafts)",
+}  # of the others the name itself
+MEASURE_NAMES: Mapping[str, str] = {"speed": "speed", "tau": "τ", "pace": "steps a second"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One method on all prompts and rounds."""
+
+    name: str
+    tokens_per_s: float  # median
+    speed: Spread  # of the ratios to the table's baseline
+    tau: float | None  # None where the number of passes is unknown
+    tokens: int
+    samples: tuple[Sample, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Methods:
+    """All methods at one temperature, interleaved."""
+
+    temperature: float
+    baseline: str
+    rows: tuple[Row, ...]
+
+    @property
+    def samples(self) -> dict[str, tuple[Sample, ...]]:
+        return {row.name: row.samples for row in self.rows}
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A ratio at temperature 0, and what it should be at least; None for a ratio that only explains another."""
+
+    measure: Measure
+    method: str
+    baseline: str
+    goal: float | None
+    binding: bool  # False: for information
+    measured: Spread
+
+    @property
+    def reached(self) -> bool:
+        return self.goal is None or self.measured.median >= self.goal
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What telemetry costs: the share of a method's wall time that it does not need with the meter off."""
+
+    temperature: float
+    method: str
+    unmetered: str
+    measured: Spread
+
+
+@dataclass(frozen=True, slots=True)
+class Equality:
+    """Outputs at temperature 0 that must be equal token for token."""
+
+    method: str
+    baseline: str
+    same: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """All that was measured in one run. ``options`` holds what decides the work: prompts, rounds, K, tokens, tree, θ."""
+
+    format: int
+    command: str
+    machine: dict[str, str]
+    options: dict[str, str]
+    prompts: tuple[str, ...]
+    tables: tuple[Methods, ...]
+    goals: tuple[Goal, ...]
+    share_goal: float  # of the wall time, at most
+    shares: tuple[Share, ...]
+    equalities: tuple[Equality, ...]
+
+
+class OtherFormatError(ValueError):
+    """The file was written by another version of this bench, or by something else."""
+
+
+def dump(document: Document) -> str:
+    """As JSON, the samples one a line."""
+    text = json.dumps({"sample": Sample._fields, **asdict(document)}, indent=1, ensure_ascii=False)
+    return re.sub(r"\[[^\[\]{}]*\]", lambda found: re.sub(r"\n\s*", " ", found[0]), text) + "\n"
+
+
+def read(path: Path) -> Document:
+    """Raises ValueError with one sentence that names the file and what is missing."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON: {error}.") from error
+    if isinstance(data, dict) and data.get("format") != FORMAT:
+        found = f"'format' is {data['format']!r}" if "format" in data else "'format' is missing"
+        raise OtherFormatError(
+            f"{path} is not a result of this bench in its present format: {found}, {FORMAT} is read."
+        )
+    try:
+        return TypeAdapter(Document).validate_python(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        found = (
+            f"{place!r} is missing" if first["type"] == "missing" else f"{place!r} has a wrong value ({first['msg']})"
+        )
+        raise ValueError(f"{path} is not a result of this bench: {found}.") from error
+
+
+def text_of(document: Document) -> str:
+    """The Markdown of the whole result."""
+    notes = [
+        f"EAGLE-3 trees: {document.options['tree']}; mars with θ = {document.options['theta']}",
+        "ratios: medians over prompts and rounds (quartiles); drafts are greedy where not stated otherwise",
+    ]
+    facts = {"command": f"`{document.command}`", **document.machine}
+    tables = [_methods(each, document.options["k"]) for each in document.tables]
+    summary = Table((), (), "Goals", [f"- {each}" for each in sentences(document)])
+    return markdown(Report("Bundled pair, side by side", facts, notes, tables=[*tables, summary]))
+
+
+def _methods(table: Methods, k: str) -> Table:
+    rows = [(row.name, f"{row.tokens_per_s:.0f}", *speed_and_tau(row), row.tokens) for row in table.rows]
+    heads = ("method", "tokens/s (median)", f"× {table.baseline}", "τ", "tokens")
+    return Table(heads, rows, f"Temperature {table.temperature:g}, K = {k}")
+
+
+def sentences(document: Document) -> list[str]:
+    """The goals, the shares and the equalities, in one sentence each."""
+    return [
+        *_equalities(document.equalities),
+        *_goals(document.goals),
+        _shares(document.shares, document.share_goal),
+    ]
+
+
+def label(name: str) -> str:
+    """Of a method, in Markdown."""
+    return LABELS.get(name, f"`{name}`")
+
+
+def _equalities(equalities: Sequence[Equality]) -> Iterator[str]:
+    """A sentence for each method whose tokens others must give."""
+    for baseline, group in groupby(equalities, attrgetter("baseline")):
+        found = ", ".join(f"{label(each.method)} {each.same} of {each.count}" for each in group)
+        yield f"Outputs at temperature 0 that are those of {label(baseline)}, token for token: {found}."
+
+
+def _goals(goals: Sequence[Goal]) -> Iterator[str]:
+    """A sentence for each that binds, and one for each pair of methods with ratios for information."""
+    for each in goals:
+        if each.binding and each.goal is not None:
+            what = f"{MEASURE_NAMES[each.measure]} of {label(each.method)} over {label(each.baseline)}"
+            reached = "reached" if each.reached else "not reached"
+            yield f"At temperature 0, {what}: {times(each.measured)}; the goal of {each.goal:.2f}× is {reached}."
+    information = [each for each in goals if not each.binding]
+    for (method, baseline), group in groupby(information, attrgetter("method", "baseline")):
+        found = ", ".join(f"{MEASURE_NAMES[each.measure]} {times(each.measured)}" for each in group)
+        yield f"At temperature 0, {label(method)} over {label(baseline)}, for information: {found}."
+
+
+def _shares(shares: Sequence[Share], goal: float) -> str:
+    medians = [share.measured.median for share in shares]
+    reached = "reached" if max(medians) <= goal else "not reached"
+    return (
+        "What is measured of every token (p, q, margins, alternatives, TV, KL, log-likelihood) costs, by rule, drafter and temperature,"
+        f" {signed(min(medians))} to {signed(max(medians))} of the wall time; the goal of at most {signed(goal)} is {reached}."
+    )
+
+
+def speed_and_tau(row: Row) -> tuple[str, str]:
+    return times(row.speed), "–" if row.tau is None else f"{row.tau:.2f}"
+
+
+def times(spread: Spread) -> str:
+    """A ratio with its quartiles."""
+    return f"{spread.median:.2f}× ({spread.low:.2f}–{spread.high:.2f})"
+
+
+def signed(share: float) -> str:
+    """In per cent, with a real minus sign, and no sign where nothing but zeros is left."""
+    text = f"{100 * share:.1f}"
+    return f"{'0.0' if text == '-0.0' else text.replace('-', '−')} %"

@@ -1,0 +1,1 @@
+"""``bench.growth``: time and memory against context, K, tree size and vocabulary."""

@@ -1,0 +1,1 @@
+"""``bench.load``: many clients at once, and many runs in a row."""

@@ -1,0 +1,1 @@
+"""``bench.page``: start, first token and streaming of the page."""

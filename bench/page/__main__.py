@@ -1,0 +1,112 @@
+"""``python -m bench.page``: how soon the page is usable, how soon a first token shows, and what streaming to it costs.
+
+In a browser: ``app.py`` in a process of its own with an empty database, driven by Chromium; before each start gradio is imported alone in
+another process. Without a browser: the page's generator beside plain runs of the same configurations, in this process, in turns.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from tempfile import TemporaryDirectory
+
+from bench.common.command import Command, publish, stem
+from bench.common.page import chromium
+from bench.common.report import Figure, Report, spread_table
+from bench.page.stream import Shown, compare
+from bench.page.visit import Click, Start, run_python, visit
+from mars_core.models import ModelPool
+
+USABLE_S, OVER_GRADIO, TOKEN_MS, STREAMING = 5.0, 1.5, 300.0, 2.0  # goals, at most; the last one in %
+NOTE = "strict and mars, θ = 0.9, 128 tokens, temperature 1, K = 5, bundled pair; medians, quartiles in brackets"
+STAGES: Mapping[str, str] = {  # of a start, as code
+    "import torch": "import torch",
+    "import gradio": "import gradio",
+    "the other imports": "import app",
+    "open the database": "store = app.RunStore(sys.argv[1])",
+    "load the bundled pair": "pool = app.ModelPool(); pool.get(app.CATALOG[0])",
+    "build the page": "app.build_app(app.Services(pool, store))",
+}
+
+
+def stages() -> dict[str, float]:
+    """Seconds of the parts of a start, in a process of its own."""
+    parts = "; ".join(f"{code}; marks.append(time.perf_counter())" for code in STAGES.values())
+    with TemporaryDirectory(prefix="mars-page-") as folder:
+        code = f"import json, sys, time; marks = [time.perf_counter()]; {parts}; print(json.dumps(marks))"
+        marks = json.loads(run_python(code, f"sqlite:///{folder}/runs.db"))
+    return {name: marks[at + 1] - marks[at] for at, name in enumerate(STAGES)}
+
+
+def figures(starts: Sequence[Start], clicks: Sequence[Sequence[Click]], shown: Sequence[Shown]) -> list[Figure]:
+    """``clicks``: by start; the first of each is cold."""
+    return [
+        Figure.of("process start to HTTP 200", [one.http_s for one in starts], "s"),
+        Figure.of("process start to a usable page", [one.usable_s for one in starts], "s", most=USABLE_S),
+        Figure.of("process start to gradio imported, alone", [one.gradio_s for one in starts], "s"),
+        Figure.of("usable page / gradio alone", [one.usable_s / one.gradio_s for one in starts], "×", most=OVER_GRADIO),
+        Figure.of("click to the first token, first comparison after a start", [each[0].token for each in clicks], "ms"),
+        Figure.of("click to the first token, later ones", [one.token for each in clicks for one in each[1:]], "ms", most=TOKEN_MS),
+        Figure.of(
+            "streaming over the runs' time, without a browser",
+            [100 * (each.streaming / each.direct - 1) for each in shown], "%", most=STREAMING,
+        ),
+    ]  # fmt: skip
+
+
+def browser_parts(later: Sequence[Click], runs: Sequence[float]) -> dict[str, list[float]]:
+    return {
+        "click to the page's answer": [one.answered for one in later],
+        "to the waiting lanes": [one.opened - one.answered for one in later],
+        "to the first token: warm-ups, first frame": [one.token - one.opened for one in later],
+        "to the end: both runs, saved and painted": [one.done - one.token for one in later],
+        "click to the end": [one.done for one in later],
+        "both runs' own wall time, as stored": list(runs),
+        "click to the end over the runs' own time, %": [
+            100 * (one.done / own - 1) for one, own in zip(later, runs, strict=True)
+        ],
+    }
+
+
+def generator_parts(shown: Sequence[Shown]) -> dict[str, list[float]]:
+    parts = {
+        "the runs alone, in one go": [each.direct for each in shown],
+        "their steps, as the page takes them": [each.steps for each in shown],
+        "streaming: rows of tokens": [each.rows for each in shown],
+        "streaming: a lane's whole view at its end": [each.ended for each in shown],
+        "streaming: the rest (threads, views, JSON)": [
+            each.streaming - each.steps - each.rows - each.ended for each in shown
+        ],
+        "opening: finding the pair, configurations": [each.opening for each in shown],
+        "warm-up": [each.warm_up for each in shown],
+        "saving": [each.saving for each in shown],
+        "closing: sentence, tables, figures": [each.closing for each in shown],
+    }
+    return {name: [1000 * seconds for seconds in values] for name, values in parts.items()}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """``clicks``: comparisons a start, the first one cold; ``rounds``: comparisons without a browser."""
+    command = Command("bench.page", __doc__, starts=3, clicks=8, rounds=15)
+    options = command.read(arguments)
+    if options.clicks < 2:
+        command.error(f"argument --clicks: {options.clicks}; it must be 2 or more, for the first one is cold")
+    with chromium() as browser:
+        starts, clicks, runs = zip(*(visit(browser, options.clicks) for _ in range(options.starts)), strict=True)
+    shown = compare(options.rounds)
+    later, walls = [one for each in clicks for one in each[1:]], [ms for each in runs for ms in each[1:]]
+    tables = (
+        spread_table(browser_parts(later, walls), "A later comparison in the browser, ms"),
+        spread_table(generator_parts(shown), "A comparison through the page's generator, without a browser, ms"),
+        spread_table({name: [seconds] for name, seconds in stages().items()}, "A start, s"),
+    )
+    device = ModelPool().device
+    data = {"clicks": [list(map(asdict, each)) for each in clicks], "runs_ms": runs, "shown": list(map(asdict, shown))}
+    report = Report("The page", command.facts(device), [NOTE], figures(starts, clicks, shown), tables, data)
+    return publish(report, stem(options.out, "page", device.type))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
