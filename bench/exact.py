@@ -44,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = Command("bench.exact", __doc__, problems=300, stories=100, max_new_tokens=160, threads=1)
     command.add_argument("--dtype", default="bfloat16")
     command.add_argument("--exact", default="on", choices=("on", "off"))
+    command.add_argument("--first", type=int, default=0, help="prompts to leave out, to measure in parts")
     options = command.read(arguments)
     torch.set_num_threads(options.threads)
     pair = bundled(device="cpu", dtype=options.dtype, exact=options.exact)
@@ -51,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     mixed = [text for both in zip(problems, stories, strict=False) for text in both]
     facts = {**command.facts(pair.device), "dtype": options.dtype, "exact": options.exact}
     found, path = Differences(), stem(options.out, f"exact-{options.exact}", "cpu")
-    for seed, text in enumerate([*mixed, *problems[len(stories) :], *stories[len(problems) :]]):
+    prompts = [*mixed, *problems[len(stories) :], *stories[len(problems) :]]
+    for seed, text in enumerate(prompts[options.first :], start=options.first):
         for temperature in (0.0, 1.0):
             methods = {
                 name: Ours(pair, lossless(drafter), drafter, temperature, options.max_new_tokens)
