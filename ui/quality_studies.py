@@ -9,8 +9,7 @@ from evaluation.study.progress import rate
 from storage import RunStore, StorageError
 from storage.studies import StudyHead, StudyProgress
 from ui.components import Strip, words
-from ui.format import count, displayable, number, plural
-from ui.sweep_handlers import about
+from ui.format import about, count, displayable, number, plural
 from ui.token_view import to_json
 from ui.told import told
 

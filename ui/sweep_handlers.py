@@ -15,7 +15,7 @@ from storage import RunStore, StorageError, StoredSweep
 from ui.admission import BROKEN_OFF, REFUSALS, check_configs, check_own, refusal, ticket, turn, unbroken, waiting
 from ui.components import Strip, words
 from ui.form import CUSTOM
-from ui.format import count, number, plural, ratio, share
+from ui.format import about, count, number, plural, ratio, share
 from ui.handlers import load, start_session
 from ui.sweep_form import SweepForm, read_plan_of, read_spec
 from ui.sweep_table import group_label, value_label
@@ -131,16 +131,6 @@ def _under_way(plan: Plan, progress: Progress) -> Strip:
     )
     left = "" if math.isnan(progress.remaining_s) else f"{about(progress.remaining_s)} to go"
     return words(text, "running", side=left, progress=(done + part) / progress.total)
-
-
-def about(seconds: float) -> str:
-    """A rough duration: nobody plans by the second of an hour."""
-    if seconds < 55:
-        return f"about {max(5, 5 * round(seconds / 5))} s"
-    if seconds < 3570:
-        return f"about {max(1, round(seconds / 60))} min"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    return f"about {hours} h {minutes} min" if minutes else f"about {hours} h"
 
 
 def closing_strip(plan: Plan, results: Sequence[Result], status: Status, error: str = "") -> Strip:
