@@ -12,7 +12,7 @@ from evaluation.harness import MISSING, MODEL, TASKS, register
 
 
 def main(arguments: Sequence[str]) -> int:
-    """``lm_eval`` with these arguments. Exit status 2 for what cannot be run, told in one sentence.
+    """``lm_eval`` with these arguments. Exit status 2 for what cannot be run, with one sentence on standard error.
 
     lm-eval's parser reads and changes ``sys.argv``, so it is set here.
     """
@@ -91,7 +91,7 @@ def _device() -> str:
 
 
 def _leave() -> None:
-    """Several processes part in order."""
+    """Ends the process group of several processes."""
     import torch
 
     if torch.distributed.is_available() and torch.distributed.is_initialized():
