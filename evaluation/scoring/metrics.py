@@ -4,29 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from evaluation.scoring import overlap
+from evaluation.scoring import names, overlap
 from evaluation.scoring.answer import contains
 from evaluation.scoring.code import passes
-from evaluation.scoring.graders import boxed, exact_match
-from evaluation.scoring.libraries import library
-from evaluation.scoring.names import (
-    BLEU,
-    BOXED,
-    CHOICE,
-    CHRF,
-    CONTAINS,
-    CONTAINS_ALL,
-    FLEXIBLE,
-    METRICS,
-    PASS,
-    ROUGE,
-    STRICT,
-    Metric,
-)
+from evaluation.scoring.graders import boxed, exact_match, library
+from evaluation.scoring.names import METRICS
 from evaluation.scoring.sandbox import check_sandbox
 from evaluation.suites.item import Item, Suite
 
-__all__ = ["METRICS", "Metric", "check_libraries", "main_metric", "metrics_of", "scores"]
 Scorer = Callable[[str, Sequence[str]], float]  # of a text and what it is held against
 
 
@@ -56,7 +41,7 @@ def scores(suite: Suite, item: Item, texts: Sequence[str], *, execute_code: bool
     """
     found: dict[str, float] = {}
     for name in metrics_of(suite, item):
-        if name == PASS:
+        if name == names.PASS:
             passed = passes(item, texts[-1] if texts else "") if execute_code else None
             if passed is not None:
                 found[name] = float(passed)
@@ -71,14 +56,17 @@ def check_libraries(suites: Iterable[Suite], *, execute_code: bool = False) -> N
     for needed in overlap.LIBRARIES:
         library(needed)
     used = {
-        name for suite in suites for names in (suite.metrics, *(item.metrics for item in suite.items)) for name in names
+        name
+        for suite in suites
+        for listed in (suite.metrics, *(item.metrics for item in suite.items))
+        for name in listed
     }
     for name in sorted(used):
         if name not in METRICS:
             raise ValueError(f"The metric is {name!r}; it must be one of {'; '.join(METRICS)}.")
         if METRICS[name].needs:
             library(METRICS[name].needs)
-    if PASS in used and execute_code:
+    if names.PASS in used and execute_code:
         check_sandbox()
 
 
@@ -102,13 +90,13 @@ def _lm_eval(name: str) -> Scorer:
 
 
 _SCORERS: dict[str, Scorer] = {
-    STRICT: _lm_eval(STRICT),
-    FLEXIBLE: _lm_eval(FLEXIBLE),
-    CHOICE: _lm_eval(CHOICE),
-    BOXED: _any(boxed),
-    CONTAINS: _any(contains),
-    CONTAINS_ALL: lambda text, references: float(all(contains(text, reference) for reference in references)),
-    BLEU: overlap.bleu,
-    CHRF: overlap.chrf,
-    ROUGE: overlap.rouge_l,
+    names.STRICT: _lm_eval(names.STRICT),
+    names.FLEXIBLE: _lm_eval(names.FLEXIBLE),
+    names.CHOICE: _lm_eval(names.CHOICE),
+    names.BOXED: _any(boxed),
+    names.CONTAINS: _any(contains),
+    names.CONTAINS_ALL: lambda text, references: float(all(contains(text, reference) for reference in references)),
+    names.BLEU: overlap.bleu,
+    names.CHRF: overlap.chrf,
+    names.ROUGE: overlap.rouge_l,
 }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation.scoring.metrics import METRICS, check_libraries, main_metric, scores
+from evaluation.scoring.metrics import check_libraries, main_metric, scores
+from evaluation.scoring.names import METRICS
 from evaluation.suites.item import Item, Suite
 
 
