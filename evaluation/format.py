@@ -1,7 +1,7 @@
 """Numbers and text as a reader sees them: three significant digits, units always, nothing invisible. Standard library only.
 
 Knows no page and no trace. Text from models and prompts is hostile: ``displayable`` leaves nothing that could hide,
-reorder or break what stands beside it.
+reorder or break the text beside it.
 """
 
 from __future__ import annotations

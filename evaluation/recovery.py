@@ -119,7 +119,9 @@ def verdict(recovery: Interval, pairs: Paired, margin: float) -> Verdict:
     if recovery.high < margin:
         return Verdict(margin, Outcome.NOT_SUPPORTED, None, _sentence(margin, "not supported"))
     if not pairs.baseline.sum():
-        return Verdict(margin, Outcome.TOO_FEW, None, _sentence(margin, "cannot be said, the baseline scored nothing"))
+        return Verdict(
+            margin, Outcome.TOO_FEW, None, _sentence(margin, "cannot be computed, the baseline scored nothing")
+        )
     needed = prompts_needed(pairs, margin)
     about = f"need about {needed:,}" if needed else "and so near the margin that no number would do"
     return Verdict(margin, Outcome.TOO_FEW, needed, _sentence(margin, f"too few prompts, {about}"))

@@ -194,7 +194,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
             return str(self.tokenizer.apply_chat_template(rest, tokenize=False, **options))
 
     def get_model_info(self) -> dict[str, Any]:
-        """For the ``config`` of lm-eval's results; ``mars`` holds the telemetry of all answers together."""
+        """For the ``config`` of lm-eval's results; ``mars`` has the telemetry of all answers, pooled."""
         return {
             "model_num_parameters": self.pair.target.num_parameters(),
             "model_dtype": str(self.pair.dtype),

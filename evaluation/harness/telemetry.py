@@ -17,7 +17,7 @@ Row = Mapping[str, Any]
 
 
 def row_of(trace: Trace, **known: Any) -> Row:
-    """The numbers of one answer; ``known`` says whose: task, doc_id, repeat, prompt_hash (those of lm-eval's samples).
+    """The numbers of one answer; ``known`` identifies it: task, doc_id, repeat, prompt_hash (those of lm-eval's samples).
 
     JSON has no nan and no infinity: null is a rate of nothing, or a KL that is not finite.
     """
@@ -35,7 +35,7 @@ def row_of(trace: Trace, **known: Any) -> Row:
 
 
 def pooled(rows: Sequence[Row]) -> dict[str, Any]:
-    """All answers together: rates are sums over sums, ``tv_sum`` is a mean over answers."""
+    """All answers pooled: rates are sums over sums, ``tv_sum`` is a mean over answers."""
     total = {
         name: sum(row[name] or 0 for row in rows)
         for name in ("new_tokens", "steps", "wall_s", "drafted", "accepted", "relaxed", "tv_sum", "log_likelihood")

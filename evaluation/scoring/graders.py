@@ -73,7 +73,7 @@ def _undollared(reference: str) -> str:
 
 
 def _in_box(math: Any, text: str) -> str | None:
-    """What stands in the last box; None where there is none that closes."""
+    """The content of the last box; None where there is none that closes."""
     try:
         found = math.last_boxed_only_string(text)
         return None if found is None else str(math.remove_boxed(found))

@@ -1,4 +1,4 @@
-"""What an answer scores: the metrics of its item, each computed by the library that the field grades with."""
+"""What an answer scores: the metrics of its item, each computed by the library that is the field's standard."""
 
 from __future__ import annotations
 
@@ -12,28 +12,16 @@ from evaluation.scoring.names import METRICS
 from evaluation.scoring.sandbox import check_sandbox
 from evaluation.suites.item import Item, Suite
 
-Scorer = Callable[[str, Sequence[str]], float]  # of a text and what it is held against
+Scorer = Callable[[str, Sequence[str]], float]  # of a text and its references
 
 
 def metrics_of(suite: Suite, item: Item) -> tuple[str, ...]:
     """The names of the metrics of an item, the main one first: the suite's, or its own where the suite is mixed."""
-    return item.metrics if _mixed(suite) else suite.metrics
-
-
-def main_metric(suite: Suite, category: str | None = None) -> str | None:
-    """The first metric of a suite, or of one category of it. None where nothing is scored."""
-    if category is None or not _mixed(suite):
-        return next(iter(suite.metrics), None)
-    return next((item.metrics[0] for item in suite.items if item.category == category and item.metrics), None)
-
-
-def _mixed(suite: Suite) -> bool:
-    """Whether every item says its own metrics."""
-    return any(item.metrics for item in suite.items)
+    return item.metrics if any(each.metrics for each in suite.items) else suite.metrics
 
 
 def scores(suite: Suite, item: Item, texts: Sequence[str], *, execute_code: bool) -> dict[str, float]:
-    """Metric → 0 to 1, the main one first; empty where there is nothing to hold the texts against.
+    """Metric → 0 to 1, the main one first; empty where there are no references.
 
     ``texts``: the answers, one a turn. Several turns with as many references: each turn has its own, and a binary metric wants
     all of them right; otherwise the last answer counts, and any of the references. Code runs only with ``execute_code``.
@@ -55,12 +43,8 @@ def check_libraries(suites: Iterable[Suite], *, execute_code: bool = False) -> N
     """Raises ValueError where a library is missing that a metric of the suites, or the likeness to strict, needs; or code cannot be run."""
     for needed in overlap.LIBRARIES:
         library(needed)
-    used = {
-        name
-        for suite in suites
-        for listed in (suite.metrics, *(item.metrics for item in suite.items))
-        for name in listed
-    }
+    listed = [metrics for suite in suites for metrics in (suite.metrics, *(item.metrics for item in suite.items))]
+    used = {name for metrics in listed for name in metrics}
     for name in sorted(used):
         if name not in METRICS:
             raise ValueError(f"The metric is {name!r}; it must be one of {'; '.join(METRICS)}.")
@@ -72,13 +56,13 @@ def check_libraries(suites: Iterable[Suite], *, execute_code: bool = False) -> N
 
 def _pairs(item: Item, texts: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
     """Each answer that is graded, with its references."""
-    given = [*texts, *[""] * (len(item.turns) - len(texts))]
-    held: list[tuple[str, tuple[str, ...]]]
+    answers = [*texts, *[""] * (len(item.turns) - len(texts))]
+    pairs: list[tuple[str, tuple[str, ...]]]
     if len(item.turns) > 1 and len(item.references) == len(item.turns):
-        held = [(text, (reference,)) for text, reference in zip(given, item.references, strict=True)]
+        pairs = [(text, (reference,)) for text, reference in zip(answers, item.references, strict=True)]
     else:
-        held = [(given[-1], tuple(filter(str.strip, item.references)))]
-    return [(text, references) for text, references in held if any(map(str.strip, references))]
+        pairs = [(answers[-1], tuple(filter(str.strip, item.references)))]
+    return [(text, references) for text, references in pairs if any(map(str.strip, references))]
 
 
 def _any(right: Callable[[str, str], bool]) -> Scorer:

@@ -45,7 +45,7 @@ def read_suite(source: str, limit: int | None = None) -> Suite:
 
 
 def _first(suite: Suite, limit: int) -> Suite:
-    """The first items; a mixed suite keeps the metrics that they use."""
+    """The first items; a mixed suite has the metrics that they use."""
     items = suite.items[:limit]
     metrics = union(items) if union(suite.items) else suite.metrics
     return replace(suite, items=items, metrics=metrics)
@@ -80,7 +80,7 @@ def _read(path: Path, source: str) -> Suite:
 
 
 def _items(stream: BinaryIO, path: Path, digest: hashlib._Hash) -> Iterator[Item]:
-    """Item by item; lines end with a line feed only, since a text may hold every other separator. Empty lines are left out."""
+    """Item by item; lines end with a line feed only, since a text may contain every other separator. Empty lines are left out."""
     seen: dict[str, int] = {}
     number = 0
     while line := stream.readline(LONGEST_LINE + 1):
@@ -95,7 +95,7 @@ def _items(stream: BinaryIO, path: Path, digest: hashlib._Hash) -> Iterator[Item
                 continue
             item = _item(line, number)
             if item.id in seen:
-                raise ValueError(f"the id {item.id!r} stands in line {seen[item.id]} already; each must be unique")
+                raise ValueError(f"the id {item.id!r} is in line {seen[item.id]} already; each must be unique")
             if len(seen) == MOST_ITEMS:
                 raise ValueError(f"a suite may have {MOST_ITEMS:,} items")
         except ValueError as error:
@@ -162,7 +162,7 @@ def _turns(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _references(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """As they stand there, empty ones too."""
+    """As they are in the row, empty ones too."""
     key = _key(row, _REFERENCE)
     if key is None:
         return ()

@@ -112,7 +112,7 @@ HOSTILE = {
     "question_id is true": b'{"turns": ["a"], "question_id": true}',
     "tests is 5": b'{"turns": ["a"], "tests": 5}',
     "entry_point is the text": b'{"turns": ["a"], "test": "def check(f): 1", "entry_point": "f()\\n"}',
-    "the id '1' stands in line 1 already": b'{"turns": ["a"], "question_id": "1"}',
+    "the id '1' is in line 1 already": b'{"turns": ["a"], "question_id": "1"}',
 }
 
 
