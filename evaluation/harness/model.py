@@ -14,12 +14,12 @@ from lm_eval.models.utils import postprocess_generated_text
 from lm_eval.utils import hash_string, simple_parse_args_string
 from tqdm.auto import tqdm
 
-from evaluation.harness.options import Generation, Options, Refused, read_generation, read_options, seed_of
+from evaluation.harness.options import Generation, Options, Refused, read_generation, read_options, refusals, seed_of
 from evaluation.harness.processes import Processes
 from evaluation.harness.telemetry import Row, Telemetry, pooled, row_of
 from mars_core.arguments import read_drafter, read_spec
 from mars_core.jobs.comparison import warm_up
-from mars_core.models import ModelError, ModelPool, Pair
+from mars_core.models import ModelPool, Pair
 from mars_core.rules import PLAIN
 from mars_core.session import Run, Session, run_config
 from mars_core.text.prompting import encode, thinking_switch
@@ -90,12 +90,12 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
             pass
         trace = run.trace()
         answer = str(postprocess_generated_text(trace.text, list(generation.until), self.options.think_end_token))
-        self._record(request, repeat, trace, cut)
+        self._file.add(self._row(request, repeat, trace, cut))
         self.cache_hook.add_partial("generate_until", (context, given), answer)
         return answer
 
-    def _record(self, request: Any, repeat: int, trace: Trace, cut: int) -> None:
-        row = row_of(
+    def _row(self, request: Any, repeat: int, trace: Trace, cut: int) -> Row:
+        return row_of(
             trace,
             task=request.task_name,
             doc_id=request.doc_id,
@@ -105,7 +105,6 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
             cut_tokens=cut,
             run_id=self._save(trace),
         )
-        self._file.add(row)
 
     def _save(self, trace: Trace) -> str | None:
         """The id of the stored run, which is a comparison of its own; None without a database. Raises StorageError."""
@@ -135,11 +134,9 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
                 f"max_gen_toks is {config.max_new_tokens}; with a prompt of at least 1 token it must be 1 to {self.max_length - 1}, "
                 "less than the context of these models."
             )
-        try:
+        with refusals():
             validate(config, self.pair)
             validate_length(config, min(len(ids), room), self.max_length)
-        except ValueError as error:
-            raise Refused(str(error)) from None
         return ids[-room:], max(0, len(ids) - room)
 
     def _gather(self) -> None:
@@ -149,10 +146,8 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
     def _check(self) -> None:
         """Raises Refused for settings that no task can make valid."""
         config = self._config("x", read_generation({}, None, 1), 0)
-        try:
+        with refusals():
             validate(config, self.pair)
-        except ValueError as error:
-            raise Refused(str(error)) from None
 
     # What lm-eval asks of a model: its tokenizer, its place among the processes, what to write into the results.
 
@@ -182,10 +177,8 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         """The conversation as the model's template writes it; where the template knows no system prompt, without one."""
         if not self.tokenizer.chat_template:
             raise Refused(f"{self.pair.target_ref.name} has no chat template; leave out --apply_chat_template.")
-        try:
+        with refusals():
             options: dict[str, Any] = thinking_switch(self.tokenizer, self.options.enable_thinking)
-        except ValueError as error:
-            raise Refused(str(error)) from None
         options |= {"add_generation_prompt": add_generation_prompt, "continue_final_message": not add_generation_prompt}
         try:
             return str(self.tokenizer.apply_chat_template(chat_history, tokenize=False, **options))
@@ -234,13 +227,9 @@ _ONLY_ANSWERS = (
 
 
 def _load(options: Options, device: str) -> Pair:
-    try:
+    with refusals():
         pool = ModelPool(device=device, dtype=options.dtype, graphs=options.graphs, exact=options.exact)
         return pool.get(read_spec(options))
-    except ModelError:
-        raise
-    except ValueError as error:
-        raise Refused(str(error)) from None
 
 
 def _short(context: str) -> str:

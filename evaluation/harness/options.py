@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from mars_core.arguments import DRAFTER_OPTIONS, MACHINE_OPTIONS, PAIR_OPTIONS
 from mars_core.arguments import Options as Table
-from mars_core.models import CATALOG
+from mars_core.models import CATALOG, ModelError
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import RuleConfig, Sampling
 
@@ -45,6 +46,17 @@ _KNOWN = "until, do_sample, temperature, top_k, top_p, max_gen_toks"
 
 class Refused(ValueError):
     """Options that cannot be run, in one sentence."""
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Makes a ValueError Refused, so that the command prints its sentence only."""
+    try:
+        yield
+    except ModelError:
+        raise
+    except ValueError as error:
+        raise Refused(str(error)) from None
 
 
 class Options(argparse.Namespace):
@@ -95,10 +107,8 @@ def _parameters(rule: str, given: Mapping[str, Any]) -> dict[str, float]:
             raise Refused(f"{name} is not an argument of the model mars with rule {rule}; it takes {takes}.")
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise Refused(f"{name} is {value!r}; it must be a number.")
-    try:
+    with refusals():
         return RULES[rule].values(given)
-    except ValueError as error:
-        raise Refused(str(error)) from None
 
 
 @dataclass(frozen=True, slots=True)
