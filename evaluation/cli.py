@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evaluation.arguments import parser, read_plan_options
+from evaluation.format import shorten
 from storage import RunStore, StorageError
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def _check_workers(options: Namespace, world: int) -> None:
 def _list(_: Namespace, store: RunStore) -> int:
     for study in store.studies():
         done = f"{study.done:,}/{study.tasks:,} tasks"
-        _print(f"{study.id}  {study.created_at:%Y-%m-%d %H:%M} UTC  {done}  {_printable(study.name)}")
+        _print(f"{study.id}  {study.created_at:%Y-%m-%d %H:%M} UTC  {done}  {shorten(study.name, 80)}")
     return 0
 
 
@@ -186,8 +187,3 @@ def _note(text: str) -> None:
 def _note_paths(paths: Iterable[Path]) -> None:
     for path in paths:
         _note(str(path))
-
-
-def _printable(text: str) -> str:
-    """A name as one short line, without control characters that a terminal would obey."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)[:80]

@@ -74,10 +74,12 @@ def test_a_study_is_planned_and_run(options: list[str], url: str, capsys: pytest
 def test_a_plan_may_be_made_first_and_run_later(
     options: list[str], url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["run", *options, "--plan-only"]) == 0
+    assert main(["run", *options, "--plan-only", "--name", "a\x1b[2J\nb"]) == 0
     with RunStore(url) as store:
         study, plan = _plan(store)
         assert store.study_progress(study).results == 0
+    assert main(["list", "--db", url]) == 0
+    assert "a␛[2J b\n" in capsys.readouterr().out  # what a terminal would obey is spelt out
     assert main(["resume", "latest", "--db", url, "--device", "cpu", "--dtype", "float32", "--failed"]) == 0
     said = capsys.readouterr().err
     assert "0 tasks are open again" in said
