@@ -1,1 +1,1 @@
-"""What many runs say together: sweeps, scores, trade-offs, intervals. Imports the engine and the store; knows no page."""
+"""Studies of many prompts: suites, scores, intervals, reports, lm-eval."""

@@ -1,7 +1,7 @@
 """Numbers and text as a reader sees them: three significant digits, units always, nothing invisible. Standard library only.
 
 Knows no page and no trace. Text from models and prompts is hostile: ``displayable`` leaves nothing that could hide,
-reorder or break what stands beside it.
+reorder or break the text beside it.
 """
 
 from __future__ import annotations
@@ -56,9 +56,16 @@ def ratio(value: float) -> str:
     return MISSING if math.isnan(value) else f"{number(value)}×"
 
 
-def over(part: float, whole: float) -> float:
-    """``part / whole``, nan where that is not a number."""
-    return part / whole if whole and not math.isnan(whole) else math.nan
+def about(seconds: float) -> str:
+    """A rough duration to wait, rounded up: ``a few seconds``, ``about 40 s``, ``about 12 min``, ``about 2 h 13 min``."""
+    if seconds < 10:
+        return "a few seconds"
+    if seconds < 90:
+        return f"about {10 * math.ceil(seconds / 10)} s"
+    minutes = math.ceil(seconds / 60)
+    if minutes <= 90:
+        return f"about {minutes} min"
+    return f"about {minutes // 60} h {minutes % 60} min" if minutes % 60 else f"about {minutes // 60} h"
 
 
 def memory(size: float) -> str:

@@ -1,13 +1,41 @@
-"""Small statistics with an error bar. Standard library only; knows no run."""
+"""Intervals and tests of paired measurements. Pure functions of numbers; docs/statistics.md defines each.
+
+The unit of every interval is the prompt with all its seeds: R runs belong to N prompts, ``prompt`` [R] has the number of each run's prompt.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from statistics import NormalDist
 
+import numpy as np
+from numpy.typing import NDArray
 
-def wilson(successes: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
+from evaluation.report.values import Interval, McNemar
+
+CONFIDENCE = 0.95
+Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+BLOCK = 4_000_000  # weights of the bootstrap at once: 32 MB
+
+Array = NDArray[np.float64]
+Counts = NDArray[np.int64]
+Places = NDArray[np.intp]
+
+
+def over(part: float, whole: float) -> float:
+    """``part / whole``, nan where that is not a number."""
+    return part / whole if whole else math.nan
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    """First quartile, median and third quartile, by linear interpolation (R's type 7); nan where there is no value."""
+    low, median, high = np.quantile(values, (0.25, 0.5, 0.75)) if len(values) else (math.nan,) * 3
+    return float(low), float(median), float(high)
+
+
+def wilson(successes: float, trials: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Wilson's score interval of a proportion (E. B. Wilson 1927), within [0, 1]; (nan, nan) where nothing was tried.
 
     Raises ValueError where ``successes`` are not 0 to ``trials`` or ``confidence`` is not between 0 and 1.
@@ -22,25 +50,111 @@ def wilson(successes: int, trials: int, confidence: float = 0.95) -> tuple[float
     share, weight = successes / trials, z * z / trials
     middle = (share + weight / 2) / (1 + weight)
     half = z / (1 + weight) * math.sqrt(share * (1 - share) / trials + weight / (4 * trials))
-    low = 0.0 if successes == 0 else max(0.0, middle - half)
+    low = max(0.0, middle - half) if successes else 0.0
     return low, 1.0 if successes == trials else min(1.0, middle + half)
 
 
-def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
-    """First quartile, median and third quartile, by linear interpolation (R's type 7); nan where there is no value."""
-    ordered = sorted(values)
-    if not ordered:
-        return math.nan, math.nan, math.nan
-    return _quantile(ordered, 0.25), _quantile(ordered, 0.5), _quantile(ordered, 0.75)
+def share_interval(hits: Array, prompt: Places) -> Interval:
+    """Share of 1 among ``hits`` (0 or 1 a run, [R]).
+
+    Wilson's interval on R / d runs. d is the variance of the share over what independent runs would have, with one prompt added
+    whose seeds all agree; 1 at least. With one seed a prompt it is Wilson's interval.
+    """
+    if not hits.size:
+        return Interval()
+    share = float(hits.mean())
+    _, place = np.unique(prompt, return_inverse=True)
+    seeds = np.bincount(place).astype(np.float64)
+    spread = float(np.square(np.bincount(place, hits) - share * seeds).sum())
+    nominal = hits.size * share * (1 - share)
+    one, runs = float(np.square(seeds).sum()) / len(seeds), hits.size / len(seeds)
+    effect = max(1.0, (spread + one / 4) / (nominal + runs / 4))  # a fair coin's variance is 1/4
+    trials = hits.size / effect
+    return Interval(share, *wilson(trials if share == 1 else share * trials, trials))
 
 
-def _quantile(ordered: Sequence[float], share: float) -> float:
-    place = share * (len(ordered) - 1)
-    below = math.floor(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+def resampled_totals(columns: Array, resamples: int, seed: int) -> Array:
+    """The bootstrap of prompts: totals of every resample, [B, C], from the totals of every prompt, ``columns`` [N, C].
+
+    A resample draws N of the N prompts with replacement, all seeds of a prompt with it; any ratio or difference of totals is then a
+    function of the resampled totals (Davison & Hinkley 1997, Bootstrap Methods and their Application, 3.8: clusters). The prompts of
+    resample b are row b of ``numpy.random.default_rng(seed).integers(N, size=(B, N))``.
+    """
+    prompts = len(columns)
+    generator = np.random.default_rng(seed)
+    rows = max(1, BLOCK // max(1, prompts))
+    counts = (min(rows, resamples - start) for start in range(0, resamples, rows))
+    return np.concatenate([_weights(generator, prompts, count) @ columns for count in counts])
 
 
-def over(part: float, whole: float) -> float:
-    """``part / whole``, nan where that is no number."""
-    return part / whole if whole else math.nan
+def _weights(generator: np.random.Generator, prompts: int, rows: int) -> Array:
+    """How often each prompt is drawn, [rows, N]."""
+    sample = generator.integers(prompts, size=(rows, prompts)) + prompts * np.arange(rows)[:, None]
+    return np.bincount(sample.ravel(), minlength=rows * prompts).reshape(rows, prompts).astype(np.float64)
+
+
+def percentile_intervals(values: Array, resampled: Array, prompts: int) -> tuple[Interval, ...]:
+    """Expanded percentile intervals of ``values`` [Q] from their resampled values, [Q, B].
+
+    Percentiles need no variance and do not depend on whether a ratio or its inverse is asked for. Resamples without a value (0 / 0)
+    are left out; the ends are nan for fewer than 2 prompts.
+    """
+    return tuple(_between(float(value), row, prompts) for value, row in zip(values, resampled, strict=True))
+
+
+def _between(value: float, resampled: Array, prompts: int) -> Interval:
+    finite = resampled[np.isfinite(resampled)]
+    if prompts < 2 or not finite.size or not math.isfinite(value):
+        return Interval(value)
+    tail = tail_level(prompts)
+    low, high = np.quantile(finite, (tail, 1 - tail))
+    return Interval(value, float(low), float(high))
+
+
+@cache
+def tail_level(prompts: int) -> float:
+    """The share of resamples below the interval (and above it): Φ(−t·√(n/(n − 1))), t the 97.5 % point of Student's distribution.
+
+    2.5 % for many prompts, 0.9 % for 10 (T. Hesterberg 2015, What Teachers Should Know about the Bootstrap, 5.3).
+    """
+    from scipy.special import stdtrit
+
+    t = float(stdtrit(prompts - 1, (1 + CONFIDENCE) / 2))
+    return NormalDist().cdf(-t * math.sqrt(prompts / (prompts - 1)))
+
+
+def mcnemar(difference: Counts, prompt: Places) -> McNemar:
+    """``difference``: right (1) or wrong (0) under the rule minus the same under its baseline, of every run, [R].
+
+    ``p``: exact and two-sided; counts every run as independent of the others. ``p_by_prompt``: ``sign_flips`` of whole prompts.
+    """
+    from scipy.stats import binomtest
+
+    gained, lost = int((difference > 0).sum()), int((difference < 0).sum())
+    p = float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
+    return McNemar(gained, lost, p, sign_flips(np.bincount(prompt, difference).astype(np.int64)))
+
+
+def sign_flips(differences: Counts) -> float:
+    """Two-sided: how often |Σ ±dᵢ| reaches |Σ dᵢ| when every sign is drawn by a fair coin; dᵢ the sum over a prompt's seeds, [N].
+
+    Exact, by convolution: with one seed a prompt it is exact McNemar; with several it holds whatever their correlation.
+    """
+    from scipy.stats import binom
+
+    distribution = np.ones(1)  # of (Σ ±dᵢ + Σ|dᵢ|) / 2
+    sizes = np.abs(differences)
+    for size, coins in zip(*np.unique(sizes[sizes > 0], return_counts=True), strict=True):
+        spread = np.zeros(coins * size + 1)
+        spread[::size] = binom.pmf(np.arange(coins + 1), coins, 0.5)
+        distribution = np.convolve(distribution, spread)
+    sums = 2 * np.arange(len(distribution)) - sizes.sum()
+    return min(1.0, float(distribution[np.abs(sums) >= abs(differences.sum())].sum()))
+
+
+def holm(values: Sequence[float]) -> tuple[float, ...]:
+    """p values such that rejecting those below α errs at all with probability α at most (S. Holm 1979); in the order given."""
+    order = np.argsort(values, kind="stable")
+    adjusted = np.empty(len(values))
+    adjusted[order] = np.maximum.accumulate(np.minimum(1.0, np.arange(len(values), 0, -1) * np.asarray(values)[order]))
+    return tuple(map(float, adjusted))

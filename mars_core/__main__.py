@@ -103,11 +103,11 @@ def _report(traces: list[Trace]) -> str:
         f"── {_label(trace.config)} ──\n{_printable(trace.text)}\n{_ending(traces[0], trace)}\n" for trace in traces
     ]
     wide = max(24, *(len(_label(trace.config)) + 2 for trace in traces))
-    head = f"{'':{wide}}{'tokens':>8}{'wall s':>9}{'TTFT ms':>9}{'tok/s':>8}{'× first':>9}{'τ':>7}{'kept':>7}{'relaxed':>9}"
+    head = f"{'':{wide}}{'tokens':>8}{'wall s':>9}{'TTFT ms':>9}{'tok/s':>8}{'× first':>9}{'τ':>7}{'accepted':>10}{'relaxed':>9}"
     head += f"{'Σ TV':>9}{'max TV':>9}{'Σ KL':>9}{'shifted':>9}{'log-lik.':>10}{'perpl.':>8}"
     rows = [
         f"{_label(trace.config):{wide}}{s.new_tokens:>8}{s.wall_s:>9.2f}{1000 * s.ttft_s:>9.0f}{s.tokens_per_s:>8.1f}"
-        f"{s.tokens_per_s / baseline.tokens_per_s:>8.2f}×{s.tau:>7.2f}{s.acceptance_rate:>7.0%}{s.relaxed:>9}"
+        f"{s.tokens_per_s / baseline.tokens_per_s:>8.2f}×{s.tau:>7.2f}{s.acceptance_rate:>10.0%}{s.relaxed:>9}"
         f"{s.tv_sum:>9.2g}{s.tv_max:>9.2g}{s.kl_sum:>9.2g}{s.shifted_share:>9.0%}{s.log_likelihood:>10.1f}{s.perplexity:>8.2f}"
         for trace in traces
         for s in (trace.summary,)

@@ -1,4 +1,7 @@
-"""The command line's options, and how they become a pair and RunConfigs. Runs nothing and prints nothing."""
+"""The options of the command lines, each declared once, and how they become a pair, rules and RunConfigs.
+
+``mars_core``, ``evaluation`` and lm-eval's ``--model_args`` take their parts of these tables. Runs nothing and prints nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from mars_core.models import CATALOG, PairSpec, custom_pair
@@ -28,31 +32,39 @@ MACHINE_OPTIONS: Options = {
     "--exact": {"choices": EXACT, "default": "auto",
                 "help": "one shape for all passes of the target (default auto: not on a CPU in float32)"},
 }  # fmt: skip
-_PROMPT_OPTIONS: Options = {
+PROMPT_OPTIONS: Options = {
     "--system": {"default": "", "help": "system prompt"},
     "--no-chat": {"action": "store_true", "help": "continue the prompt as it is, without the chat template"},
     "--thinking": {"choices": ("on", "off"), "help": "of chat templates that have it (default: the template's own)"},
     "--stop": {"action": "append", "default": [], "help": "stop string; may be repeated"},
 }
-_RUN_OPTIONS: Options = {
-    "--theta": {"type": float, "help": "θ of the rules that take it (default 0.9)"},
-    "--set": {"action": "append", "default": [], "metavar": "NAME=VALUE", "help": "any parameter of a rule"},
+PAIR_OPTIONS: Options = {
+    "--pair": {"default": "bundled", "help": f"a pair of the catalog: {', '.join(spec.key for spec in CATALOG)}"},
+    "--target": {"help": "Hub id (owner/name@revision) or folder, in place of --pair"},
+}
+DRAFT_OPTIONS: Options = {
     "--k": {"type": int, "default": 5, "help": "drafted tokens a step, of chains (default 5)"},
+    "--draft-mode": {"choices": _MODES, "default": DraftMode.GREEDY.value},
+}
+DRAFTER_OPTIONS: Options = DRAFT_OPTIONS | {
+    "--drafter": {"help": "Hub id or folder of a draft model, eagle3 (the pair's head), eagle3:ID or FOLDER, ngram, or none"},
     "--chain": {"action": "store_true", "help": "eagle3: draft a chain of K, not a tree"},
     "--tree-tokens": {"type": int, "default": _TREE.tokens, "help": f"eagle3: drafted nodes (default {_TREE.tokens})"},
     "--tree-depth": {"type": int, "default": _TREE.depth, "help": f"eagle3: longest path (default {_TREE.depth})"},
     "--tree-top-k": {"type": int, "default": _TREE.top_k, "help": f"eagle3: nodes expanded a depth (default {_TREE.top_k})"},
-    "--draft-mode": {"choices": _MODES, "default": DraftMode.GREEDY.value},
+}  # fmt: skip
+RULE_OPTIONS: Options = {
+    "--theta": {"default": "", "help": "θ of the rules that take it (default 0.9); several values by commas"},
+    "--set": {"action": "append", "default": [], "metavar": "[RULE.]NAME=V1,V2",
+              "help": "values of any parameter of a rule; may be repeated"},
+}  # fmt: skip
+SAMPLING_OPTIONS: Options = {
     "--temperature": {"type": float, "default": 0.0, "help": "0 is greedy (default)"},
     "--top-k": {"type": int, "default": 0, "help": "0 is off (default)"},
     "--top-p": {"type": float, "default": 1.0, "help": "1 is off (default)"},
-    "--max-new-tokens": {"type": int, "default": 128},
-    "--seed": {"type": int, "default": 0},
-    "--pair": {"default": "bundled", "choices": [spec.key for spec in CATALOG], "help": "a pair of the catalog"},
-    "--target": {"help": "Hub id (owner/name@revision) or folder, in place of --pair"},
-    "--drafter": {"help": "Hub id or folder of a draft model, eagle3 (the pair's head), eagle3:ID or FOLDER, ngram, or none"},
-    "--json": {"action": "store_true", "help": "print one JSON object"},
-}  # fmt: skip
+    "--max-new-tokens": {"type": int, "default": 128, "help": "at most so many tokens (default 128)"},
+    "--seed": {"type": int, "default": 0, "help": "of the random draws (default 0)"},
+}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -61,19 +73,20 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = root.add_subparsers(dest="command", required=True)
     rules = f"{', '.join(RULES)} (default mars)"
-    for name, words, rule in (
+    for name, summary, rule in (
         ("run", "decode one prompt with one rule", rules),
         ("compare", "decode one prompt strictly and with one or more other rules", f"compared with strict; may be repeated: {rules}"),
     ):  # fmt: skip
-        command = commands.add_parser(name, help=words, description=words.capitalize() + ".")
+        command = commands.add_parser(name, help=summary, description=summary.capitalize() + ".")
         prompt = command.add_mutually_exclusive_group(required=True)
         prompt.add_argument("--prompt", help="the prompt; - reads standard input")
         prompt.add_argument("--prompt-file", type=argparse.FileType(encoding="utf-8"), help="a file with the prompt")
-        rule_option: Options = {"--rule": {"action": "append", "help": rule}}
-        add_options(command, _PROMPT_OPTIONS | rule_option | _RUN_OPTIONS | MACHINE_OPTIONS)
-    add_options(
-        commands.add_parser("models", help="list the pairs, what they need and whether they fit here"), MACHINE_OPTIONS
-    )
+        command.add_argument("--rule", action="append", help=rule)
+        add_options(command, PROMPT_OPTIONS | RULE_OPTIONS | DRAFTER_OPTIONS | SAMPLING_OPTIONS)
+        add_options(command, PAIR_OPTIONS | MACHINE_OPTIONS)
+        command.add_argument("--json", action="store_true", help="print one JSON object")
+    models = commands.add_parser("models", help="list the pairs, what they need and whether they fit here")
+    add_options(models, MACHINE_OPTIONS)
     commands.add_parser("rules", help="list the verification rules with formula, parameters and source")
     return root
 
@@ -83,74 +96,121 @@ def add_options(command: argparse.ArgumentParser, options: Options) -> None:
         command.add_argument(name, **keywords)
 
 
+def find_spec(pair: str, target: str | None, draft: str | None, head: str | None) -> PairSpec:
+    """The pair of the catalog that is called ``pair``, with the other models that are named. Raises ValueError, ModelError."""
+    found = next((spec for spec in CATALOG if spec.key == pair), None)
+    if found is None:
+        raise ValueError(f"pair is {pair!r}; it must be one of {', '.join(spec.key for spec in CATALOG)}.")
+    if target is not None:
+        return custom_pair(target, draft, head)
+    if draft is None and head is None:
+        return found
+    return replace(custom_pair(found.target, draft or found.draft, head or found.head), title=found.title)
+
+
 def read_spec(options: argparse.Namespace) -> PairSpec:
-    """The pair that is asked for. Raises ModelError."""
-    chosen = next(spec for spec in CATALOG if spec.key == options.pair)
-    kind, path = _drafter(options)
+    """The pair of PAIR_OPTIONS and ``--drafter``. Raises ValueError, ModelError."""
+    kind, path = _drafter(options.drafter)
     draft, head = (path, None) if kind == "model" else (None, path)
-    if options.target is not None:
-        return custom_pair(options.target, draft, head)
-    if path is None:
-        return chosen
-    return replace(custom_pair(chosen.target, draft or chosen.draft, head or chosen.head), title=chosen.title)
+    return find_spec(options.pair, options.target, draft, head)
 
 
-def _drafter(options: argparse.Namespace) -> tuple[str | None, str | None]:
+def read_drafter(options: argparse.Namespace, pair: Pair) -> DrafterConfig:
+    """What drafts, of DRAFTER_OPTIONS; the pair's own drafter where none is named."""
+    kind = _drafter(options.drafter)[0] or own_drafter(pair)
+    if kind == PLAIN:
+        return DrafterConfig(PLAIN)
+    tree = TreeShape(options.tree_tokens, options.tree_depth, options.tree_top_k)
+    tree_wanted = kind == "eagle3" and not options.chain
+    return DrafterConfig(kind, None, options.k, DraftMode(options.draft_mode), tree if tree_wanted else None)
+
+
+def own_drafter(pair: Pair) -> str:
+    """The kind of drafter that a pair comes with."""
+    return "model" if pair.draft else "eagle3" if pair.head else "ngram"
+
+
+def _drafter(option: str | None) -> tuple[str | None, str | None]:
     """Kind and model of ``--drafter``; None where they are left to the pair."""
-    given = options.drafter
-    if given is None or given in _KINDS:
-        return given, None
-    kind, _, path = given.partition(":")
-    return (kind, path) if kind == "eagle3" and path else ("model", given)
+    if option is None or option in _KINDS:
+        return option, None
+    kind, _, path = option.partition(":")
+    return (kind, path) if kind == "eagle3" and path else ("model", option)
+
+
+def read_rules(names: Sequence[str], options: argparse.Namespace) -> list[RuleConfig]:
+    """Every named rule with every combination of the values of RULE_OPTIONS; parameters that are not given are left out.
+
+    Raises ValueError for an unknown rule, a parameter that none of the rules has, and what is not a number.
+    """
+    if unknown := [name for name in names if name not in RULES]:
+        raise ValueError(f"The rule is {unknown[0]!r}; it must be one of {', '.join(RULES)}.")
+    given = _parameters(options)
+    known = {(rule, parameter.name) for rule in names for parameter in RULES[rule].parameters}
+    for rule, parameter in given:
+        if (rule, parameter) not in known | {("", name) for _, name in known}:
+            choices = ", ".join(sorted(".".join(each) for each in known)) or "none"
+            name = f"{rule}.{parameter}".lstrip(".")
+            raise ValueError(f"No rule of {', '.join(names)} has a parameter {name}; there are: {choices}.")
+    found = []
+    for name in names:
+        own = [parameter.name for parameter in RULES[name].parameters]
+        values = {each: given.get((name, each)) or given.get(("", each)) for each in own}
+        varied = {each: numbers for each, numbers in values.items() if numbers}
+        found += [RuleConfig(name, dict(zip(varied, each, strict=True))) for each in product(*varied.values())]
+    return found
+
+
+def _parameters(options: argparse.Namespace) -> dict[tuple[str, str], tuple[float, ...]]:
+    """(rule, parameter) → values; the rule is empty where every rule is meant."""
+    found = {("", "theta"): read_numbers("--theta", options.theta)} if options.theta else {}
+    for item in options.set:
+        left, _, values = item.partition("=")
+        rule, _, name = left.rpartition(".")
+        if not name or not values:
+            raise ValueError(f"--set is {item!r}; it takes NAME=VALUE or RULE.NAME=VALUE, several values by commas.")
+        found[rule, name] = read_numbers(f"--set {left}", values)
+    return found
+
+
+def read_numbers(name: str, text: str) -> tuple[float, ...]:
+    """Numbers, several by commas. Raises ValueError."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"{name} is {text!r}; it takes numbers, several by commas.") from None
 
 
 def read_configs(options: argparse.Namespace, pair: Pair) -> list[RunConfig]:
-    """One RunConfig for each rule; for ``compare`` the strict one first. Raises ValueError."""
-    rules: list[str] = options.rule or ["mars"]
-    if options.command == "run" and len(rules) > 1:
-        raise ValueError(f"--rule is given {len(rules)} times; run takes 1 rule, compare takes several.")
+    """One RunConfig for each rule and combination of its parameters; for ``compare`` the strict one first. Raises ValueError."""
+    names = list(dict.fromkeys(options.rule or ["mars"]))
     if options.command == "compare":
-        rules = ["strict", *(rule for rule in dict.fromkeys(rules) if rule != "strict")]
-    given = _parameters(options, rules)
-    return [_config(options, pair, rule, given) for rule in rules]
+        names = ["strict", *(name for name in names if name != "strict")]
+    rules = read_rules(names, options)
+    if options.command == "run" and len(rules) > 1:
+        raise ValueError(f"The options name {len(rules)} rules or values; run takes 1, compare takes several.")
+    return [_config(options, pair, rule) for rule in rules]
 
 
-def _config(options: argparse.Namespace, pair: Pair, rule: str, given: dict[str, float]) -> RunConfig:
+def _config(options: argparse.Namespace, pair: Pair, rule: RuleConfig) -> RunConfig:
     from mars_core.session import run_config  # here: who only reads options needs no models' libraries
 
-    kind = _drafter(options)[0] or ("model" if pair.draft else "eagle3" if pair.head else "ngram")
-    tree = TreeShape(options.tree_tokens, options.tree_depth, options.tree_top_k)
-    tree_wanted = kind == "eagle3" and not options.chain
-    drafter = DrafterConfig(kind, None, options.k, DraftMode(options.draft_mode), tree if tree_wanted else None)
-    thinking = None if options.thinking is None else options.thinking == "on"
-    own = {parameter.name for parameter in RULES[rule].parameters} if rule in RULES else set()
     return run_config(
         pair,
         prompt=PromptConfig(
-            _prompt(options), options.system, not options.no_chat, tuple(options.stop), thinking=thinking
+            _prompt(options), options.system, not options.no_chat, tuple(options.stop), thinking=read_thinking(options)
         ),
-        rule=RuleConfig(rule, {name: given[name] for name in given if name in own}),
-        drafter=DrafterConfig(PLAIN) if rule == PLAIN else drafter,
+        rule=rule,
+        drafter=DrafterConfig(PLAIN) if rule.name == PLAIN else read_drafter(options, pair),
         sampling=Sampling(options.temperature, options.top_k, options.top_p),
         max_new_tokens=options.max_new_tokens,
         seed=options.seed,
     )
 
 
-def _parameters(options: argparse.Namespace, rules: Sequence[str]) -> dict[str, float]:
-    given = {} if options.theta is None else {"theta": float(options.theta)}
-    for item in options.set:
-        name, _, value = item.partition("=")
-        try:
-            given[name] = float(value)
-        except ValueError:
-            raise ValueError(f"--set is {item!r}; it takes NAME=VALUE with a number as value.") from None
-    known = {parameter.name for rule in rules if rule in RULES for parameter in RULES[rule].parameters}
-    if unknown := [name for name in given if name not in known]:
-        raise ValueError(
-            f"No rule of {', '.join(rules)} has a parameter {unknown[0]}; known: {', '.join(sorted(known)) or 'none'}."
-        )
-    return given
+def read_thinking(options: argparse.Namespace) -> bool | None:
+    """``--thinking``; None is the template's own."""
+    return None if options.thinking is None else bool(options.thinking == "on")
 
 
 def _prompt(options: argparse.Namespace) -> str:

@@ -13,7 +13,7 @@ MISSING = "This command needs lm-eval: pip install -r requirements-eval.txt"
 
 
 def register() -> None:
-    """Make ``lm_eval.simple_evaluate(model="mars", …)`` work in this process; the model itself is imported when it is asked for.
+    """Make ``lm_eval.simple_evaluate(model="mars", …)`` work in this process; the model itself is imported when lm-eval needs it.
 
     Raises ValueError where lm-eval is not installed.
     """

@@ -1,4 +1,4 @@
-"""lm-eval's own command with what is ours: the model ``mars``, the tasks folder, and telemetry beside the results."""
+"""lm-eval's own command with the model ``mars``, the tasks folder, and telemetry beside the results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from evaluation.harness import MISSING, MODEL, TASKS, register
 
 
 def main(arguments: Sequence[str]) -> int:
-    """``lm_eval`` with these arguments. Exit status 2 for what cannot be run, told in one sentence.
+    """``lm_eval`` with these arguments. Exit status 2 for what cannot be run, with one sentence on standard error.
 
     lm-eval's parser reads and changes ``sys.argv``, so it is set here.
     """
@@ -21,7 +21,7 @@ def main(arguments: Sequence[str]) -> int:
         from lm_eval._cli import HarnessCLI
         from lm_eval.utils import setup_logging
     except (ValueError, ModuleNotFoundError):
-        _say(MISSING)
+        _note(MISSING)
         return 2
     from evaluation.harness.options import Refused
     from mars_core.models import ModelError
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
         _complete(options)
         parser.execute(options)
     except (Refused, ModelError, StorageError) as error:
-        _say(str(error))
+        _note(str(error))
         return 2
     finally:
         _leave()
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _complete(options: argparse.Namespace) -> None:
-    """Our tasks beside the user's own; for our model a name for the folder of its results, and telemetry into that folder."""
+    """Adds the tasks folder to the user's own; for the model mars a name for the folder of its results, and telemetry into that folder."""
     if not hasattr(options, "include_path"):
         return
     file = _file(options)
@@ -84,19 +84,19 @@ def _named(given: dict[str, Any], options: argparse.Namespace, file: dict[str, A
 
 
 def _device() -> str:
-    """lm-eval says cuda:0 where nobody says anything, and writes that into the results."""
+    """lm-eval's default is cuda:0 on every machine, and it is written into the results."""
     import torch
 
     return "cuda:0" if torch.cuda.is_available() else "cpu"
 
 
 def _leave() -> None:
-    """Several processes part in order."""
+    """Ends the process group of several processes."""
     import torch
 
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
 
 
-def _say(text: str) -> None:
+def _note(text: str) -> None:
     sys.stderr.write(f"{text}\n")

@@ -14,17 +14,18 @@ from lm_eval.models.utils import postprocess_generated_text
 from lm_eval.utils import hash_string, simple_parse_args_string
 from tqdm.auto import tqdm
 
-from evaluation.harness.generation import Generation, read_generation, seed_of
-from evaluation.harness.keep import Keep
-from evaluation.harness.options import Options, Refused, read_options
+from evaluation.harness.options import Generation, Options, Refused, read_generation, read_options, refusals, seed_of
 from evaluation.harness.processes import Processes
 from evaluation.harness.telemetry import Row, Telemetry, pooled, row_of
+from mars_core.arguments import read_drafter, read_spec
 from mars_core.jobs.comparison import warm_up
-from mars_core.models import ModelError, ModelPool, Pair
+from mars_core.models import ModelPool, Pair
+from mars_core.rules import PLAIN
 from mars_core.session import Run, Session, run_config
 from mars_core.text.prompting import encode, thinking_switch
-from mars_core.types import PromptConfig, RunConfig, Trace
+from mars_core.types import DrafterConfig, PromptConfig, RunConfig, Trace
 from mars_core.validation import validate, validate_length
+from storage import RunStore, Source
 
 LARGEST_SEED = 2**53 - 1
 
@@ -33,7 +34,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
     """One pair of models with one rule and drafter. ``telemetry``: a row for every answer, those of all processes at the first one."""
 
     def __init__(self, **given: Any) -> None:
-        """``given``: the names of ``Options`` and parameters of the rule. Raises Refused, ModelError, StorageError."""
+        """``given``: names of ``options.NAMES`` and parameters of the rule. Raises Refused, ModelError, StorageError."""
         super().__init__()
         self.options = read_options(given)
         self._processes = Processes(self.options.device)
@@ -42,7 +43,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         self._rank, self._world_size, self._device = self._processes.rank, self._processes.size, self.pair.device
         self._seed = torch.initial_seed() % LARGEST_SEED if self.options.seed is None else self.options.seed
         self._file = Telemetry(self.options.telemetry, self.rank if self.world_size > 1 else None)
-        self._keep = Keep(self.options.db)
+        self._store = None if self.options.db is None else RunStore(self.options.db)
         self._warm = False
         self.telemetry: list[Row] = []
         self._check()
@@ -89,12 +90,12 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
             pass
         trace = run.trace()
         answer = str(postprocess_generated_text(trace.text, list(generation.until), self.options.think_end_token))
-        self._note(request, repeat, trace, cut)
+        self._file.add(self._row(request, repeat, trace, cut))
         self.cache_hook.add_partial("generate_until", (context, given), answer)
         return answer
 
-    def _note(self, request: Any, repeat: int, trace: Trace, cut: int) -> None:
-        row = row_of(
+    def _row(self, request: Any, repeat: int, trace: Trace, cut: int) -> Row:
+        return row_of(
             trace,
             task=request.task_name,
             doc_id=request.doc_id,
@@ -102,9 +103,15 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
             prompt_hash=hash_string(request.args[0]),
             rank=self.rank,
             cut_tokens=cut,
-            run_id=self._keep.run(trace),
+            run_id=self._save(trace),
         )
-        self._file.add(row)
+
+    def _save(self, trace: Trace) -> str | None:
+        """The id of the stored run, which is a comparison of its own; None without a database. Raises StorageError."""
+        if self._store is None:
+            return None
+        comparison = self._store.new_comparison(trace.config.prompt, source=Source.STUDY)
+        return self._store.save_run(comparison, trace, lane=0, order=0)
 
     def _config(self, context: str, generation: Generation, seed: int) -> RunConfig:
         """The context is what lm-eval has made of it, chat template and examples included: it is read as it is."""
@@ -112,7 +119,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
             self.pair,
             prompt=PromptConfig(context, chat=False, stop=generation.until),
             rule=self.options.rule_config,
-            drafter=self.options.drafter_config(self.pair),
+            drafter=DrafterConfig(PLAIN) if self.options.rule == PLAIN else read_drafter(self.options, self.pair),
             sampling=generation.sampling,
             max_new_tokens=generation.max_new_tokens,
             seed=seed,
@@ -127,11 +134,9 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
                 f"max_gen_toks is {config.max_new_tokens}; with a prompt of at least 1 token it must be 1 to {self.max_length - 1}, "
                 "less than the context of these models."
             )
-        try:
+        with refusals():
             validate(config, self.pair)
             validate_length(config, min(len(ids), room), self.max_length)
-        except ValueError as error:
-            raise Refused(str(error)) from None
         return ids[-room:], max(0, len(ids) - room)
 
     def _gather(self) -> None:
@@ -139,12 +144,10 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         self.telemetry = [row for rank in rows for row in rank] if rows is not None else self._file.rows
 
     def _check(self) -> None:
-        """What no task can make right is told before the first one."""
+        """Raises Refused for settings that no task can make valid."""
         config = self._config("x", read_generation({}, None, 1), 0)
-        try:
+        with refusals():
             validate(config, self.pair)
-        except ValueError as error:
-            raise Refused(str(error)) from None
 
     # What lm-eval asks of a model: its tokenizer, its place among the processes, what to write into the results.
 
@@ -164,7 +167,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
 
     @property
     def max_gen_toks(self) -> int:
-        return self.options.max_new_tokens
+        return int(self.options.max_new_tokens)
 
     @property
     def tokenizer_name(self) -> str:
@@ -174,10 +177,8 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         """The conversation as the model's template writes it; where the template knows no system prompt, without one."""
         if not self.tokenizer.chat_template:
             raise Refused(f"{self.pair.target_ref.name} has no chat template; leave out --apply_chat_template.")
-        try:
+        with refusals():
             options: dict[str, Any] = thinking_switch(self.tokenizer, self.options.enable_thinking)
-        except ValueError as error:
-            raise Refused(str(error)) from None
         options |= {"add_generation_prompt": add_generation_prompt, "continue_final_message": not add_generation_prompt}
         try:
             return str(self.tokenizer.apply_chat_template(chat_history, tokenize=False, **options))
@@ -186,7 +187,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
             return str(self.tokenizer.apply_chat_template(rest, tokenize=False, **options))
 
     def get_model_info(self) -> dict[str, Any]:
-        """For the ``config`` of lm-eval's results; ``mars`` holds the telemetry of all answers together."""
+        """For the ``config`` of lm-eval's results; ``mars`` has the telemetry of all answers, pooled."""
         return {
             "model_num_parameters": self.pair.target.num_parameters(),
             "model_dtype": str(self.pair.dtype),
@@ -220,19 +221,15 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
 
 
 _ONLY_ANSWERS = (
-    "The model mars writes answers and does not rate given ones, which no rule of verification would change: take a task with "
+    "The model mars writes answers and does not rate given ones, which no verification rule would change: use a task with "
     "output_type generate_until, or lm-eval's model hf."
 )
 
 
 def _load(options: Options, device: str) -> Pair:
-    try:
+    with refusals():
         pool = ModelPool(device=device, dtype=options.dtype, graphs=options.graphs, exact=options.exact)
-        return pool.get(options.spec)
-    except ModelError:
-        raise
-    except ValueError as error:
-        raise Refused(str(error)) from None
+        return pool.get(read_spec(options))
 
 
 def _short(context: str) -> str:

@@ -1,136 +1,146 @@
-"""What ``--model_args`` say: which models, drafter and rule, and where runs and telemetry are kept. Loads nothing."""
+"""What lm-eval passes: ``--model_args`` as the options of the command line, and a task's ``generation_kwargs``. Loads nothing."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
-from mars_core.arguments import read_spec
-from mars_core.models import CATALOG, Pair, PairSpec
+from mars_core.arguments import DRAFTER_OPTIONS, MACHINE_OPTIONS, PAIR_OPTIONS
+from mars_core.arguments import Options as Table
+from mars_core.models import CATALOG, ModelError
 from mars_core.rules import PLAIN, RULES
-from mars_core.types import DrafterConfig, DraftMode, RuleConfig, TreeShape
+from mars_core.types import RuleConfig, Sampling
 
-_KINDS = ("eagle3", "ngram", PLAIN)
-_TREE = TreeShape()
+# Those that only lm-eval's ``hf`` and this model have; the rest is that of ``python -m mars_core``, with _ for -.
+_TABLE: Table = PAIR_OPTIONS | DRAFTER_OPTIONS | MACHINE_OPTIONS | {
+    "--pair": PAIR_OPTIONS["--pair"] | {"choices": [spec.key for spec in CATALOG]},
+    "--rule": {"default": "mars", "choices": list(RULES)},  # any of its parameters may stand beside it
+    "--graphs": {"type": bool, "default": True},
+    "--seed": {"type": int},  # None takes lm-eval's --seed
+    "--max-new-tokens": {"type": int, "default": 256},  # where a task does not say; as the model ``hf`` has it
+    "--max-length": {"type": int},  # tokens of prompt and answer; None: the models' own
+    "--enable-thinking": {"type": bool},  # an argument of some chat templates
+    "--think-end-token": {},  # the answer is what follows the last one
+    "--db": {},  # URL of a database that stores every run
+    "--telemetry": {},  # a folder
+}  # fmt: skip
+_OPTIONS = {name[2:].replace("-", "_"): keywords for name, keywords in _TABLE.items() if name != "--no-graphs"}
+_LM_EVAL = ("batch_size", "max_batch_size", "model")  # lm-eval gives these; the engine's batch is always one run
+_OTHER_NAMES = {"pretrained": "target", "max_gen_toks": "max_new_tokens"}
+_MAY_BE_NONE = ("rule", "drafter")  # lm-eval makes None of the word none
+# Arguments of other models that may be given as long as they change nothing.
+_NEUTRAL: Mapping[str, tuple[Any, ...]] = {
+    "num_beams": (1,),
+    "num_return_sequences": (1,),
+    "repetition_penalty": (1,),
+    "min_p": (0,),
+    "use_cache": (True,),
+    "early_stopping": (True, False),
+}
+_KNOWN = "until, do_sample, temperature, top_k, top_p, max_gen_toks"
 
 
 class Refused(ValueError):
-    """Something that was asked for and cannot be run, in one sentence."""
+    """Options that cannot be run, in one sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """``rule``: one of RULES; any of its parameters may stand beside it. ``drafter``: a draft model's folder or Hub id,
-    ``eagle3`` (the pair's head), ``eagle3:FOLDER``, ``ngram`` or ``none``; None is the pair's own.
-
-    ``seed``: None takes lm-eval's ``--seed``. ``max_new_tokens``: where a task does not say. ``max_length``: prompt and answer in tokens,
-    None for the models' own. ``db``: URL of a database that keeps every run. ``telemetry``: a folder.
-    """
-
-    pair: str = "bundled"
-    target: str | None = None
-    drafter: str | None = None
-    rule: str = "mars"
-    parameters: Mapping[str, float] = field(default_factory=dict)
-    k: int = 5
-    draft_mode: str = DraftMode.GREEDY.value
-    chain: bool = False  # eagle3: a chain of k, not a tree
-    tree_tokens: int = _TREE.tokens
-    tree_depth: int = _TREE.depth
-    tree_top_k: int = _TREE.top_k
-    seed: int | None = None
-    max_new_tokens: int = 256  # as the model ``hf`` has it
-    max_length: int | None = None
-    device: str = "auto"
-    dtype: str = "auto"
-    graphs: bool = True
-    exact: str = "auto"
-    enable_thinking: bool | None = None  # an argument of some chat templates
-    think_end_token: str | None = None  # the answer is what follows the last one
-    db: str | None = None
-    telemetry: str | None = None
-
-    @property
-    def spec(self) -> PairSpec:
-        """The pair that is asked for. Raises ModelError for a name that is none."""
-        return read_spec(argparse.Namespace(pair=self.pair, target=self.target, drafter=self.drafter))
-
-    @property
-    def rule_config(self) -> RuleConfig:
-        return RuleConfig(self.rule, self.parameters)
-
-    def drafter_config(self, pair: Pair) -> DrafterConfig:
-        """For models that are loaded: what of them drafts, and how."""
-        kind = (self.drafter or "").partition(":")[0]
-        if PLAIN in (self.rule, kind):
-            return DrafterConfig(PLAIN)
-        if kind not in _KINDS:
-            kind = "model" if self.drafter or pair.draft else "eagle3" if pair.head else "ngram"
-        tree = TreeShape(self.tree_tokens, self.tree_depth, self.tree_top_k)
-        mode = DraftMode(self.draft_mode)
-        return DrafterConfig(kind, None, self.k, mode, tree if kind == "eagle3" and not self.chain else None)
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Makes a ValueError Refused, so that the command prints its sentence only."""
+    try:
+        yield
+    except ModelError:
+        raise
+    except ValueError as error:
+        raise Refused(str(error)) from None
 
 
-_READ = {
-    "pair": str, "target": str, "drafter": str, "rule": str, "draft_mode": str, "device": str, "dtype": str, "exact": str, "db": str,
-    "telemetry": str, "think_end_token": str, "k": int, "tree_tokens": int, "tree_depth": int, "tree_top_k": int,
-    "seed": int, "max_new_tokens": int, "max_length": int, "chain": bool, "graphs": bool, "enable_thinking": bool,
-}  # fmt: skip
-_LM_EVAL = ("batch_size", "max_batch_size", "model")  # lm-eval gives these; the engine's batch is always one run
-_OTHER_NAMES = {"pretrained": "target", "max_gen_toks": "max_new_tokens"}
-_WORDS_OF_NONE = ("rule", "drafter")  # lm-eval makes None of the word none
+class Options(argparse.Namespace):
+    """The values by name (NAMES), as ``mars_core.arguments`` reads them, and the rule."""
+
+    rule_config: RuleConfig
+
+
+NAMES = tuple(_OPTIONS)
 
 
 def read_options(given: Mapping[str, Any]) -> Options:
-    """The options of lm-eval's ``--model_args``. Raises Refused for a name that means nothing and a value of the wrong kind."""
+    """The options of lm-eval's ``--model_args``. Raises Refused for an unknown name and a value of the wrong kind."""
     named = {_OTHER_NAMES.get(name, name): value for name, value in given.items()}
-    named |= {name: PLAIN for name in _WORDS_OF_NONE if name in named and named[name] is None}
-    wanted = {name: value for name, value in named.items() if name not in _LM_EVAL and value is not None}
-    known = {name: _value(name, wanted.pop(name)) for name in list(wanted) if name in _READ}
-    options = Options(**known)
-    _check_words(options)
-    return Options(**known, parameters=_parameters(options.rule, wanted))
+    named |= {name: PLAIN for name in _MAY_BE_NONE if name in named and named[name] is None}
+    named = {name: value for name, value in named.items() if name not in _LM_EVAL and value is not None}
+    options = Options(**{name: _value(name, keywords, named.pop(name, None)) for name, keywords in _OPTIONS.items()})
+    options.rule_config = RuleConfig(options.rule, _parameters(options.rule, named))
+    return options
 
 
-def _value(name: str, value: Any) -> Any:
-    kind = _READ[name]
+def _value(name: str, keywords: Mapping[str, Any], value: Any) -> Any:
+    flag = keywords.get("action") == "store_true"
+    kind = bool if flag else keywords.get("type", str)
+    if value is None:
+        return keywords.get("default", False if flag else None)
     if kind is str:
-        return str(value)
-    if (
+        value = str(value)
+    elif (
         isinstance(value, bool) is not (kind is bool)
         or not isinstance(value, bool | int | float)
         or value != int(value)
     ):
         raise Refused(f"{name} is {value!r}; it must be {'true or false' if kind is bool else 'a whole number'}.")
+    if value not in keywords.get("choices", [value]):
+        raise Refused(f"{name} is {value!r}; it must be one of {', '.join(keywords['choices'])}.")
+    if name in ("max_new_tokens", "max_length") and value < 1:
+        raise Refused(f"{name} is {value}; it must be at least 1.")
     return kind(value)
 
 
-def _check_words(options: Options) -> None:
-    pairs = [spec.key for spec in CATALOG]
-    choices = {"pair": pairs, "rule": list(RULES), "draft_mode": [mode.value for mode in DraftMode]}
-    for name, allowed in choices.items():
-        if (value := getattr(options, name)) not in allowed:
-            raise Refused(f"{name} is {value!r}; it must be one of {', '.join(allowed)}.")
-    for name in ("max_new_tokens", "max_length"):
-        if (number := getattr(options, name)) is not None and number < 1:
-            raise Refused(f"{name} is {number}; it must be at least 1.")
-
-
 def _parameters(rule: str, given: Mapping[str, Any]) -> dict[str, float]:
-    """What is no option is a parameter of the rule."""
-    of_rule = RULES[rule]
-    known = [parameter.name for parameter in of_rule.parameters]
+    """What is not an option is a parameter of the rule."""
+    known = [parameter.name for parameter in RULES[rule].parameters]
     for name, value in given.items():
         if name not in known:
-            options = [each.name for each in fields(Options) if each.name != "parameters"]
-            raise Refused(
-                f"{name} is no argument of the model mars with rule {rule}; it takes {', '.join(known + options)}."
-            )
+            takes = ", ".join((*known, *NAMES))
+            raise Refused(f"{name} is not an argument of the model mars with rule {rule}; it takes {takes}.")
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise Refused(f"{name} is {value!r}; it must be a number.")
-    try:
-        return of_rule.values(given)
-    except ValueError as error:
-        raise Refused(str(error)) from None
+    with refusals():
+        return RULES[rule].values(given)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """``until``: what ends the answer and does not belong to it, the text of the end token included."""
+
+    sampling: Sampling
+    max_new_tokens: int
+    until: tuple[str, ...]
+
+
+def read_generation(given: Mapping[str, Any], eos: str | None, max_new_tokens: int) -> Generation:
+    """As lm-eval reads it for its model ``hf``: without ``do_sample`` a temperature above 0 samples; ``do_sample: false`` is greedy.
+
+    Raises Refused for an argument that this engine does not have.
+    """
+    from lm_eval.models.utils import handle_stop_sequences, normalize_gen_kwargs
+
+    named: dict[str, Any] = dict(normalize_gen_kwargs(dict(given), max_new_tokens))
+    until = handle_stop_sequences(named.pop("until"), eos)
+    length = int(named.pop("max_gen_toks"))
+    samples = bool(named.pop("do_sample"))
+    temperature = float(named.pop("temperature", 1.0))
+    top_k, top_p = max(0, int(named.pop("top_k", None) or 0)), named.pop("top_p", None)
+    for name, value in named.items():
+        if value is not None and value not in _NEUTRAL.get(name, ()):
+            raise Refused(f"The task asks for {name}={value!r}; the model mars takes {_KNOWN}.")
+    sampling = Sampling(temperature, top_k, 1.0 if top_p is None else float(top_p)) if samples else Sampling()
+    return Generation(sampling, length, tuple(stop for stop in until if stop))
+
+
+def seed_of(seed: int, request: Any, repeat: int) -> int:
+    """A seed of its own for every answer to an lm-eval Instance: the draws of two documents must not be the same numbers."""
+    key = f"{seed}/{request.task_name}/{request.doc_id}/{request.idx}/{repeat}"
+    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:6], "big")

@@ -20,7 +20,7 @@ if __name__ == "__main__":
 
 
 def write_scripts(folder: Path, python: str = sys.executable) -> tuple[Path, ...]:
-    """Executable files ``lm_eval`` and ``lm-eval`` in ``folder`` that run lm-eval's command with what is ours."""
+    """Executable files ``lm_eval`` and ``lm-eval`` in ``folder`` that run lm-eval's command with the model ``mars``."""
     paths = tuple(folder / name for name in NAMES)
     for path in paths:
         path.write_text(_SCRIPT.format(python=python, root=str(_ROOT)), encoding="utf-8")

@@ -10,13 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from evaluation.statistics import over
 from mars_core.types import Trace
 
 Row = Mapping[str, Any]
 
 
 def row_of(trace: Trace, **known: Any) -> Row:
-    """The numbers of one answer; ``known`` says whose: task, doc_id, repeat, prompt_hash (those of lm-eval's samples).
+    """The numbers of one answer; ``known`` identifies it: task, doc_id, repeat, prompt_hash (those of lm-eval's samples).
 
     JSON has no nan and no infinity: null is a rate of nothing, or a KL that is not finite.
     """
@@ -34,19 +35,19 @@ def row_of(trace: Trace, **known: Any) -> Row:
 
 
 def pooled(rows: Sequence[Row]) -> dict[str, Any]:
-    """All answers together: rates are sums over sums, ``tv_sum`` is a mean over answers."""
+    """All answers pooled: rates are sums over sums, ``tv_sum`` is a mean over answers."""
     total = {
         name: sum(row[name] or 0 for row in rows)
         for name in ("new_tokens", "steps", "wall_s", "drafted", "accepted", "relaxed", "tv_sum", "log_likelihood")
     }
     rates = {
-        "tokens_per_s": _over(total["new_tokens"], total["wall_s"]),
-        "tau": _over(total["new_tokens"], total["steps"]),
-        "acceptance_rate": _over(total["accepted"] + total["relaxed"], total["drafted"]),
-        "relaxed_share": _over(total["relaxed"], total["new_tokens"]),
-        "tv_sum": _over(total.pop("tv_sum"), len(rows)),
+        "tokens_per_s": over(total["new_tokens"], total["wall_s"]),
+        "tau": over(total["new_tokens"], total["steps"]),
+        "acceptance_rate": over(total["accepted"] + total["relaxed"], total["drafted"]),
+        "relaxed_share": over(total["relaxed"], total["new_tokens"]),
+        "tv_sum": over(total.pop("tv_sum"), len(rows)),
     }
-    return {"answers": len(rows)} | total | rates
+    return {"answers": len(rows)} | total | {name: _plain(value) for name, value in rates.items()}
 
 
 class Telemetry:
@@ -65,10 +66,6 @@ class Telemetry:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row, allow_nan=False) + "\n")
-
-
-def _over(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
 
 
 def _plain(value: Any) -> Any:

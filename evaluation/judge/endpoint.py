@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 URL, MODEL, KEY = "MARS_JUDGE_URL", "MARS_JUDGE_MODEL", "MARS_JUDGE_KEY"
 PATH = "/chat/completions"
 LONGEST_PAUSE_S = 60.0
-_MOST_SHOWN = 200  # characters of a server's own words
+_MOST_SHOWN = 200  # characters of a server's message
 _AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))  # statuses that may pass
 
 
@@ -97,7 +97,7 @@ class Endpoint:
             else:
                 if answer.status_code == 200:
                     return _content(answer)
-                trouble = f"answered {answer.status_code}: {self._said(answer)}"
+                trouble = f"answered {answer.status_code}: {self._shown(answer)}"
                 if (
                     answer.status_code == 400
                     and "temperature" in answer.text
@@ -106,7 +106,7 @@ class Endpoint:
                     continue  # some models take none
                 if answer.status_code not in _AGAIN:
                     break
-                pause = _asked_pause(answer, pause)
+                pause = _pause_of(answer, pause)
             if number < self.settings.tries:
                 self._sleep(min(pause, LONGEST_PAUSE_S))
         raise JudgeError(f"The judge {self.settings.model} {trouble}.")
@@ -116,14 +116,14 @@ class Endpoint:
         url = self.settings.url.rstrip("/")
         return url if url.endswith(PATH) else url + PATH
 
-    def _said(self, answer: httpx.Response) -> str:
-        """The beginning of a server's words on one line; some repeat the key."""
-        words = " ".join(answer.text.replace(self.settings.key, "…").split())
-        return words[:_MOST_SHOWN] or "nothing"
+    def _shown(self, answer: httpx.Response) -> str:
+        """The beginning of a server's message on one line, without the key, which some repeat."""
+        message = " ".join(answer.text.replace(self.settings.key, "…").split())
+        return message[:_MOST_SHOWN] or "nothing"
 
 
-def _asked_pause(answer: httpx.Response, otherwise: float) -> float:
-    """Seconds that the server wants to be left alone."""
+def _pause_of(answer: httpx.Response, otherwise: float) -> float:
+    """Seconds that the server asks to wait (Retry-After)."""
     try:
         return max(0.0, float(answer.headers["retry-after"]))
     except (KeyError, ValueError):
@@ -134,5 +134,5 @@ def _content(answer: httpx.Response) -> str:
     try:
         content = answer.json()["choices"][0]["message"]["content"]
     except (ValueError, LookupError, TypeError):
-        raise JudgeError("The judge's answer is no chat completion: it has no choices[0].message.content.") from None
+        raise JudgeError("The judge's answer is not a chat completion: it has no choices[0].message.content.") from None
     return content if isinstance(content, str) else ""

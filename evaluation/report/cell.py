@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluation.inference.bootstrap import resampled_totals
 from evaluation.report.grid import Array, Grid, Mask, Places
 from evaluation.report.groups import Group
+from evaluation.statistics import resampled_totals
 
 MAIN = "main"  # every item by its own main metric, where these differ
 Columns = dict[str, Array]

@@ -9,13 +9,11 @@ import math
 
 import numpy as np
 
-from evaluation.inference.bootstrap import percentile_intervals
-from evaluation.inference.share import share_interval
 from evaluation.report.cell import Cell, Columns, sums, totals
 from evaluation.report.grid import Array, Mask
 from evaluation.report.scores import score, score_numbers
 from evaluation.report.values import Interval, Measured
-from evaluation.statistics import over, quartiles
+from evaluation.statistics import over, percentile_intervals, quartiles, share_interval
 
 
 def measured(cell: Cell, resamples: int, seed: int) -> tuple[Measured, ...]:
@@ -89,7 +87,7 @@ PLAIN = (
 def _intervals(found: Columns, prompts: int) -> dict[str, Interval]:
     """By name, from values [1 + B] whose first is that of all runs."""
     every = np.stack(list(found.values()))
-    intervals = percentile_intervals(every[:, 0], every[:, 1:], [prompts] * len(every))
+    intervals = percentile_intervals(every[:, 0], every[:, 1:], prompts)
     return dict(zip(found, intervals, strict=True))
 
 

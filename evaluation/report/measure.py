@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from evaluation.inference.paired_tests import holm
 from evaluation.report.caveats import warnings
 from evaluation.report.cell import cell
 from evaluation.report.grid import grid
@@ -14,6 +13,7 @@ from evaluation.report.lanes import measured
 from evaluation.report.prompts import prompt_rows
 from evaluation.report.values import Measured, Report
 from evaluation.report.votes import human_votes, judged
+from evaluation.statistics import holm
 from evaluation.study.plan import Plan, read_plan
 from storage import RunRecord, RunStore, StorageError, StoredResult
 

@@ -6,14 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from evaluation.inference.paired_tests import mcnemar
-from evaluation.inference.ratio import paired, ratio_interval
-from evaluation.inference.share import share_interval
-from evaluation.inference.verdict import verdict
+from evaluation.recovery import paired, ratio_interval, verdict
 from evaluation.report.cell import Cell, Columns
 from evaluation.report.grid import Array, Places
 from evaluation.report.values import Interval, Score
 from evaluation.scoring.names import METRICS
+from evaluation.statistics import mcnemar, share_interval
 
 ITSELF = Interval(1.0, 1.0, 1.0)  # recovery of a lane beside itself
 

@@ -67,5 +67,5 @@ def _words(text: str) -> str:
 
 
 def _unspaced(words: str) -> bool:
-    """Whether a script is written without spaces between words (Chinese, Japanese, Thai …), so that borders mean nothing."""
+    """Whether a script is written without spaces between words (Chinese, Japanese, Thai …), so that word boundaries mean nothing."""
     return any(unicodedata.category(letter) == "Lo" for letter in words)

@@ -55,7 +55,7 @@ for _source, _want, _error in {examples!r}:
 """
 
 
-class _Asked(NamedTuple):
+class _Task(NamedTuple):
     """What a prompt has of code. ``entry``: the function to be written; ``examples``: Python that asserts, empty without any."""
 
     code: str
@@ -65,7 +65,7 @@ class _Asked(NamedTuple):
 
 def has_tests(item: Item) -> bool:
     """Whether the item has tests of its own, or its prompt examples."""
-    return bool(item.tests.strip() or _asked(item.turns[-1]).examples)
+    return bool(item.tests.strip() or _task(item.turns[-1]).examples)
 
 
 def passes(item: Item, text: str) -> bool | None:
@@ -82,11 +82,11 @@ def _sound(item: Item) -> bool:
 
 
 def _passes(item: Item, text: str) -> bool:
-    asked = _asked(item.turns[-1])
+    task = _task(item.turns[-1])
     checked = _CHECKED.search(item.tests)
-    entry = checked.group(1) if checked else asked.entry
-    program = next(filter(_parses, _programs(asked.code, entry, text[:LONGEST])), None)
-    return program is not None and runs(f"{program}\n\n{item.tests or asked.examples}\n")
+    entry = checked.group(1) if checked else task.entry
+    program = next(filter(_parses, _programs(task.code, entry, text[:LONGEST])), None)
+    return program is not None and runs(f"{program}\n\n{item.tests or task.examples}\n")
 
 
 def _programs(prompt: str, entry: str, text: str) -> Iterator[str]:
@@ -113,23 +113,23 @@ def _defines(code: str, entry: str) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _asked(prompt: str) -> _Asked:
+def _task(prompt: str) -> _Task:
     """The code that the prompt ends with, as HumanEval's do, or has in a Markdown block."""
     if "def " not in prompt or len(prompt) > LONGEST:
-        return _Asked("", "", "")
+        return _Task("", "", "")
     blocks = [match.group(1) + "\n" for match in _BLOCK.finditer(prompt)]
     code = next((body for body in (*blocks, *_ends(prompt)) if _functions(body)), "")
     functions = _functions(code)
     if not functions:
-        return _Asked("", "", "")
-    return _Asked(code, functions[-1].name, _examples(ast.get_docstring(functions[-1]) or ""))
+        return _Task("", "", "")
+    return _Task(code, functions[-1].name, _examples(ast.get_docstring(functions[-1]) or ""))
 
 
 def _examples(docstring: str) -> str:
     """The ``>>>`` examples as one program; empty where none of them says what must come out."""
     try:
         found = doctest.DocTestParser().get_examples(docstring)
-    except ValueError:  # a line that looks like one and is none
+    except ValueError:  # a line that only looks like one
         return ""
     rows = [(example.source, _want(example), _error(example)) for example in found]
     return _EXAMPLES.format(examples=rows) if any(want for _, want, _ in rows) else ""

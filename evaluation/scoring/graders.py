@@ -5,12 +5,14 @@ Nothing is graded by rules of ours: a task's YAML names the filters and the opti
 
 from __future__ import annotations
 
+import importlib
+import warnings
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from evaluation.scoring.libraries import library
-
+_INSTALL = "pip install -r requirements-eval.txt"
+_PACKAGES = {"lm_eval": "lm-eval", "rouge_score": "rouge-score"}  # where the name differs from the module's
 _TASKS = {  # filter → the YAML that defines it
     "strict-match": "gsm8k/gsm8k.yaml",
     "flexible-extract": "gsm8k/gsm8k.yaml",
@@ -23,6 +25,19 @@ class _Grader(NamedTuple):
 
     filters: Any
     options: dict[str, Any]
+
+
+def library(module: str) -> Any:
+    """The module of that name. Raises ValueError where its package, or one that it needs, is not installed."""
+    package = module.partition(".")[0]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of their own code, at import
+            return importlib.import_module(module)
+    except ImportError as error:
+        name = _PACKAGES.get(package, package)
+        why = "" if error.name == package else f" ({error})"
+        raise ValueError(f"Scoring these suites needs {name}{why}: {_INSTALL}") from None
 
 
 def exact_match(text: str, reference: str, filter_name: str) -> bool:
@@ -58,7 +73,7 @@ def _undollared(reference: str) -> str:
 
 
 def _in_box(math: Any, text: str) -> str | None:
-    """What stands in the last box; None where there is none that closes."""
+    """The content of the last box; None where there is none that closes."""
     try:
         found = math.last_boxed_only_string(text)
         return None if found is None else str(math.remove_boxed(found))

@@ -1,54 +1,27 @@
-"""What an answer scores: the metrics of its item, each computed by the library that the field grades with."""
+"""What an answer scores: the metrics of its item, each computed by the library that is the field's standard."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from evaluation.scoring import overlap
+from evaluation.scoring import names, overlap
 from evaluation.scoring.answer import contains
 from evaluation.scoring.code import passes
-from evaluation.scoring.graders import boxed, exact_match
-from evaluation.scoring.libraries import library
-from evaluation.scoring.names import (
-    BLEU,
-    BOXED,
-    CHOICE,
-    CHRF,
-    CONTAINS,
-    CONTAINS_ALL,
-    FLEXIBLE,
-    METRICS,
-    PASS,
-    ROUGE,
-    STRICT,
-    Metric,
-)
+from evaluation.scoring.graders import boxed, exact_match, library
+from evaluation.scoring.names import METRICS
 from evaluation.scoring.sandbox import check_sandbox
 from evaluation.suites.item import Item, Suite
 
-__all__ = ["METRICS", "Metric", "check_libraries", "main_metric", "metrics_of", "scores"]
-Scorer = Callable[[str, Sequence[str]], float]  # of a text and what it is held against
+Scorer = Callable[[str, Sequence[str]], float]  # of a text and its references
 
 
 def metrics_of(suite: Suite, item: Item) -> tuple[str, ...]:
     """The names of the metrics of an item, the main one first: the suite's, or its own where the suite is mixed."""
-    return item.metrics if _mixed(suite) else suite.metrics
-
-
-def main_metric(suite: Suite, category: str | None = None) -> str | None:
-    """The first metric of a suite, or of one category of it. None where nothing is scored."""
-    if category is None or not _mixed(suite):
-        return next(iter(suite.metrics), None)
-    return next((item.metrics[0] for item in suite.items if item.category == category and item.metrics), None)
-
-
-def _mixed(suite: Suite) -> bool:
-    """Whether every item says its own metrics."""
-    return any(item.metrics for item in suite.items)
+    return item.metrics if any(each.metrics for each in suite.items) else suite.metrics
 
 
 def scores(suite: Suite, item: Item, texts: Sequence[str], *, execute_code: bool) -> dict[str, float]:
-    """Metric → 0 to 1, the main one first; empty where there is nothing to hold the texts against.
+    """Metric → 0 to 1, the main one first; empty where there are no references.
 
     ``texts``: the answers, one a turn. Several turns with as many references: each turn has its own, and a binary metric wants
     all of them right; otherwise the last answer counts, and any of the references. Code runs only with ``execute_code``.
@@ -56,7 +29,7 @@ def scores(suite: Suite, item: Item, texts: Sequence[str], *, execute_code: bool
     """
     found: dict[str, float] = {}
     for name in metrics_of(suite, item):
-        if name == PASS:
+        if name == names.PASS:
             passed = passes(item, texts[-1] if texts else "") if execute_code else None
             if passed is not None:
                 found[name] = float(passed)
@@ -70,27 +43,26 @@ def check_libraries(suites: Iterable[Suite], *, execute_code: bool = False) -> N
     """Raises ValueError where a library is missing that a metric of the suites, or the likeness to strict, needs; or code cannot be run."""
     for needed in overlap.LIBRARIES:
         library(needed)
-    used = {
-        name for suite in suites for names in (suite.metrics, *(item.metrics for item in suite.items)) for name in names
-    }
+    listed = [metrics for suite in suites for metrics in (suite.metrics, *(item.metrics for item in suite.items))]
+    used = {name for metrics in listed for name in metrics}
     for name in sorted(used):
         if name not in METRICS:
             raise ValueError(f"The metric is {name!r}; it must be one of {'; '.join(METRICS)}.")
         if METRICS[name].needs:
             library(METRICS[name].needs)
-    if PASS in used and execute_code:
+    if names.PASS in used and execute_code:
         check_sandbox()
 
 
 def _pairs(item: Item, texts: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
     """Each answer that is graded, with its references."""
-    given = [*texts, *[""] * (len(item.turns) - len(texts))]
-    held: list[tuple[str, tuple[str, ...]]]
+    answers = [*texts, *[""] * (len(item.turns) - len(texts))]
+    pairs: list[tuple[str, tuple[str, ...]]]
     if len(item.turns) > 1 and len(item.references) == len(item.turns):
-        held = [(text, (reference,)) for text, reference in zip(given, item.references, strict=True)]
+        pairs = [(text, (reference,)) for text, reference in zip(answers, item.references, strict=True)]
     else:
-        held = [(given[-1], tuple(filter(str.strip, item.references)))]
-    return [(text, references) for text, references in held if any(map(str.strip, references))]
+        pairs = [(answers[-1], tuple(filter(str.strip, item.references)))]
+    return [(text, references) for text, references in pairs if any(map(str.strip, references))]
 
 
 def _any(right: Callable[[str, str], bool]) -> Scorer:
@@ -102,13 +74,13 @@ def _lm_eval(name: str) -> Scorer:
 
 
 _SCORERS: dict[str, Scorer] = {
-    STRICT: _lm_eval(STRICT),
-    FLEXIBLE: _lm_eval(FLEXIBLE),
-    CHOICE: _lm_eval(CHOICE),
-    BOXED: _any(boxed),
-    CONTAINS: _any(contains),
-    CONTAINS_ALL: lambda text, references: float(all(contains(text, reference) for reference in references)),
-    BLEU: overlap.bleu,
-    CHRF: overlap.chrf,
-    ROUGE: overlap.rouge_l,
+    names.STRICT: _lm_eval(names.STRICT),
+    names.FLEXIBLE: _lm_eval(names.FLEXIBLE),
+    names.CHOICE: _lm_eval(names.CHOICE),
+    names.BOXED: _any(boxed),
+    names.CONTAINS: _any(contains),
+    names.CONTAINS_ALL: lambda text, references: float(all(contains(text, reference) for reference in references)),
+    names.BLEU: overlap.bleu,
+    names.CHRF: overlap.chrf,
+    names.ROUGE: overlap.rouge_l,
 }

@@ -1,4 +1,4 @@
-"""The metrics by name, as lm-eval spells them: ``metric,filter``. Names and words only; who computes them is evaluation.scoring.metrics."""
+"""The metrics by name, as lm-eval spells them: ``metric,filter``. ``evaluation.scoring.metrics`` computes them."""
 
 from __future__ import annotations
 

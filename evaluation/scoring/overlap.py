@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from evaluation.scoring.libraries import library
-from evaluation.scoring.script import bleu_tokenizer, words
+from evaluation.scoring.graders import library
 
 LIBRARIES = ("sacrebleu", "rouge_score")
 LONGEST = 100_000  # characters of a text that BLEU and chrF compare
 MOST_WORDS = 2000  # of a text that ROUGE-L compares: its time grows with the product of both, here to about 2 s
+# Han; kana; Thai, Lao, Myanmar and Khmer. Hangul is written with spaces between words.
+_HAN = r"\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_KANA = r"\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f"
+_SOUTHEAST = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+_WORD = re.compile(rf"[{_HAN}{_KANA}{_SOUTHEAST}]|[^\W_{_HAN}{_KANA}{_SOUTHEAST}]+")
 
 
 class Overlap(NamedTuple):
@@ -50,6 +56,23 @@ def rouge_l(text: str, references: Sequence[str]) -> float:
     if simple is not None:
         return simple
     return float(_rouge().score_multi(list(references), text)["rougeL"].fmeasure)
+
+
+def words(text: str) -> list[str]:
+    """Lower-case words; each letter of a script without spaces is a word. On ASCII the same as rouge-score's own tokenizer."""
+    return _WORD.findall(unicodedata.normalize("NFC", text).lower())
+
+
+def bleu_tokenizer(text: str) -> str:
+    """sacrebleu's tokenizer for the script of ``text``: letters for Japanese and Southeast Asian scripts, ``zh`` for Chinese.
+
+    A script counts from a tenth of the letters on. Korean has spaces and takes 13a as all others; the tokenizers for
+    Japanese and Korean words need dictionaries, and a score must not depend on whether they are installed.
+    """
+    letters = sum(map(str.isalpha, text)) or 1
+    if len(re.findall(f"[{_KANA}{_SOUTHEAST}]", text)) >= letters / 10:
+        return "char"
+    return "zh" if len(re.findall(f"[{_HAN}]", text)) >= letters / 10 else "13a"
 
 
 def _simple(text: str, references: Sequence[str]) -> float | None:

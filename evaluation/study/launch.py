@@ -46,18 +46,6 @@ def open_session(options: argparse.Namespace, spec: PairSpec, place: Place) -> S
     return Session(pool.get(spec, lambda _: None))
 
 
-def spec_of(options: argparse.Namespace) -> PairSpec:
-    """The pair that the options name. Raises ValueError."""
-    found = next((spec for spec in CATALOG if spec.key == options.pair), None)
-    if found is None:
-        raise ValueError(f"--pair is {options.pair!r}; it must be one of {', '.join(spec.key for spec in CATALOG)}.")
-    if options.target is None and options.draft is None and options.head is None:
-        return found
-    if options.target is not None:
-        return custom_pair(options.target, options.draft, options.head)
-    return custom_pair(found.target, options.draft or found.draft, options.head or found.head)
-
-
 def spec_of_models(models: Models) -> PairSpec:
     """The pair that a study was planned with. Raises ModelError."""
     found = next((spec for spec in CATALOG if spec.key == models.key), None)

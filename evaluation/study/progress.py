@@ -6,6 +6,7 @@ import math
 import time
 from collections import deque
 
+from evaluation.format import about
 from storage import StudyProgress, WorkerProgress
 
 WINDOW = 120  # looks at the count of results from which the pace is taken
@@ -18,13 +19,13 @@ class Pace:
         self._seen: deque[tuple[float, int]] = deque(maxlen=WINDOW)
 
     def line(self, progress: StudyProgress, lanes: int) -> str:
-        """For people: ``312/1,800 tasks · 6,552 results · 8.1 results/s · 27 min to go · 2 workers: 4.0, 4.1/s``."""
+        """For people: ``312/1,800 tasks · 6,552 results · 8.1 results/s · about 27 min to go · 2 workers: 4.0, 4.1/s``."""
         self._seen.append((time.monotonic(), progress.results))
         pace = self.results_a_second
         parts = [f"{progress.done:,}/{progress.tasks:,} tasks", f"{progress.results:,} results"]
         if pace > 0:
             parts.append(f"{pace:.3g} results/s")
-            parts.append(f"{_duration((progress.tasks * lanes - progress.results) / pace)} to go")
+            parts.append(f"{about((progress.tasks * lanes - progress.results) / pace)} to go")
         active = [worker for worker in progress.workers if worker.claimed and worker.results > 1]
         rates = ", ".join(f"{rate(worker):.3g}" for worker in active)
         if active:
@@ -46,9 +47,3 @@ def rate(worker: WorkerProgress) -> float:
         return math.nan
     seconds = (worker.last_at - worker.first_at).total_seconds()
     return (worker.results - 1) / seconds if seconds > 0 else math.nan
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,4 +1,4 @@
-"""The two suites of the bundled pair: problems that never trained it, and stories whose cast is asked for."""
+"""The two suites of the bundled pair: held-out problems, and requests for stories that name a cast."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from mars_core.demo import lexicon
 from mars_core.demo.corpus import held_out, held_out_requests
 
 ARITHMETIC, STORIES = "demo_arithmetic", "demo_stories"
-_REQUESTS = 300  # drawn; those that name nobody and nothing, or stand there twice, are left out
+_REQUESTS = 300  # sampled; those that name nobody and nothing, and duplicates, are left out
 _NAMES = tuple(name for names in lexicon.NAMES.values() for name in names)
-_ASKED = (
+_REQUESTABLE = (
     *_NAMES,
     *lexicon.TREASURES,
     *lexicon.ANIMALS,
     *lexicon.PLACES,
     *(pronouns["child"] for pronouns in lexicon.PRONOUNS.values()),
 )
-_WORD = re.compile(rf"\b({'|'.join(sorted(map(re.escape, _ASKED), key=len, reverse=True))})\b")
+_WORD = re.compile(rf"\b({'|'.join(sorted(map(re.escape, _REQUESTABLE), key=len, reverse=True))})\b")
 
 
 def arithmetic() -> Suite:
@@ -34,13 +34,13 @@ def arithmetic() -> Suite:
 def stories() -> Suite:
     """Requests for stories; the references are whom and what the request names, and all must occur."""
     requests = dict.fromkeys(held_out_requests(_REQUESTS))
-    asked = [(request, _asked(request)) for request in requests]
-    items = (Item(str(number), (request,), words, "story") for number, (request, words) in enumerate(asked) if words)
+    named = [(request, _named(request)) for request in requests]
+    items = (Item(str(number), (request,), words, "story") for number, (request, words) in enumerate(named) if words)
     return Suite(STORIES, tuple(items), STORIES, "", (CONTAINS_ALL,))
 
 
-def _asked(request: str) -> tuple[str, ...]:
-    """Name, thing, animal and place of a request; of a story to be continued only the name: the rest has been told."""
+def _named(request: str) -> tuple[str, ...]:
+    """Name, thing, animal and place of a request; of a story to be continued only the name: the rest is in the text already."""
     found = dict.fromkeys(_WORD.findall(request))
     return tuple(word for word in found if word in _NAMES or not request.startswith("Continue"))
 

@@ -1,4 +1,4 @@
-"""What is asked and what would be right: items, and the suite that they belong to. Standard library only."""
+"""Items, each a prompt with its references, and the suite of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """Items that are reported together. ``sha256``: of the file, empty for a built-in suite.
+    """Items that are reported as one group. ``sha256``: of the file, empty for a built-in suite.
 
     ``metrics``: names of evaluation.scoring, the first is the main one; empty: nothing to score. Of a mixed suite: all of its items'.
     """

@@ -1,23 +1,35 @@
-"""Reads a suite: a built-in one by its name, or a file with one JSON object a line (question.jsonl of Spec-Bench, EAGLE, FastChat)."""
+"""Reads a suite: a built-in one by its name, or a file with one JSON object a line (question.jsonl of Spec-Bench, EAGLE, FastChat).
+
+The field's files differ in their keys, so each key has the names that Spec-Bench, EAGLE, FastChat, HumanEval, MBPP, GSM8K, MATH and
+Hugging Face exports of them use.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import json
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 from evaluation.suites.demo import BUILT_IN
+from evaluation.suites.grading import union, with_metrics
 from evaluation.suites.item import Item, Suite
-from evaluation.suites.kinds import graded, union
-from evaluation.suites.rows import read_row
 
-QUESTIONS = "question.jsonl"  # in a folder that has the suite's name, as EAGLE and Spec-Bench keep it
+QUESTIONS = "question.jsonl"  # in a folder that has the suite's name, as EAGLE and Spec-Bench have it
 LONGEST_LINE = 4 * 2**20  # bytes
 LONGEST_FILE = 2**30  # bytes
 MOST_ITEMS = 100_000
+MOST_TURNS = 64
 _BOM = b"\xef\xbb\xbf"
+_ID = ("question_id", "task_id", "unique_id", "id", "qid")
+_TURNS = ("turns", "prompt", "question", "problem", "instruction", "text")
+_REFERENCE = (
+    "reference", "references", "answer", "answers", "target", "solution", "canonical_solution", "output", "code",
+)  # fmt: skip
+_TESTS = ("tests", "test", "test_list")
 
 
 def read_suite(source: str, limit: int | None = None) -> Suite:
@@ -33,7 +45,7 @@ def read_suite(source: str, limit: int | None = None) -> Suite:
 
 
 def _first(suite: Suite, limit: int) -> Suite:
-    """The first items; a mixed suite keeps the metrics that they use."""
+    """The first items; a mixed suite has the metrics that they use."""
     items = suite.items[:limit]
     metrics = union(items) if union(suite.items) else suite.metrics
     return replace(suite, items=items, metrics=metrics)
@@ -48,7 +60,9 @@ def _file(source: str) -> Path:
             return path
     except (OSError, ValueError):  # a name that no file can have
         pass
-    raise ValueError(f"There is no suite {source!r}: it is no file, and the built-in suites are {', '.join(BUILT_IN)}.")
+    raise ValueError(
+        f"There is no suite {source!r}: it is not a file, and the built-in suites are {', '.join(BUILT_IN)}."
+    )
 
 
 def _read(path: Path, source: str) -> Suite:
@@ -62,11 +76,11 @@ def _read(path: Path, source: str) -> Suite:
         raise ValueError(f"{path} cannot be read: {error.strerror}.") from None
     if not items:
         raise ValueError(f"{path} has no item; it needs one JSON object a line.")
-    return graded(Suite(_name(path), items, source, digest.hexdigest()))
+    return with_metrics(Suite(_name(path), items, source, digest.hexdigest()))
 
 
 def _items(stream: BinaryIO, path: Path, digest: hashlib._Hash) -> Iterator[Item]:
-    """Item by item; lines end with a line feed only, since a text may hold every other separator. Empty lines are left out."""
+    """Item by item; lines end with a line feed only, since a text may contain every other separator. Empty lines are left out."""
     seen: dict[str, int] = {}
     number = 0
     while line := stream.readline(LONGEST_LINE + 1):
@@ -79,9 +93,9 @@ def _items(stream: BinaryIO, path: Path, digest: hashlib._Hash) -> Iterator[Item
                 raise ValueError(f"the line has more than {LONGEST_LINE:,} bytes")
             if not line.strip():
                 continue
-            item = read_row(line, number)
+            item = _item(line, number)
             if item.id in seen:
-                raise ValueError(f"the id {item.id!r} stands in line {seen[item.id]} already; each must be unique")
+                raise ValueError(f"the id {item.id!r} is in line {seen[item.id]} already; each must be unique")
             if len(seen) == MOST_ITEMS:
                 raise ValueError(f"a suite may have {MOST_ITEMS:,} items")
         except ValueError as error:
@@ -94,3 +108,118 @@ def _name(path: Path) -> str:
     """The file's name without its ending; of a question.jsonl, its folder's."""
     named = path.absolute().parent if path.name == QUESTIONS else path
     return named.stem if named is path else named.name or path.stem
+
+
+def _item(line: bytes, number: int) -> Item:
+    """The item of line ``number`` (from 1), whose id is that number where the line has none. Raises ValueError without the place."""
+    row = _object(line)
+    key = _key(row, _ID)
+    name = str(number) if key is None else _name_in(row, key)
+    if not name.strip():
+        raise ValueError(f"{key} is an empty text; it must be a number or a text")
+    category = _name_in(row, "category").strip() if row.get("category") is not None else ""
+    return Item(name, _turns(row), _references(row), category, _tests(row))
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        row = json.loads(line.decode("utf-8"), parse_constant=_no_constant)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"byte {error.start + 1} is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg} at character {error.pos + 1}") from None
+    except RecursionError:
+        raise ValueError("not JSON that can be read: it is nested too deeply") from None
+    if not isinstance(row, dict):
+        raise ValueError(f"one JSON object is wanted, not {_kind(row)}")
+    return row
+
+
+def _no_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not a JSON number")
+
+
+def _name_in(row: Mapping[str, Any], key: str) -> str:
+    if isinstance(row[key], bool) or not isinstance(row[key], int | str):
+        raise ValueError(f"{key} is {_kind(row[key])}; it must be a number or a text")
+    return _text(key, str(row[key]))
+
+
+def _turns(row: Mapping[str, Any]) -> tuple[str, ...]:
+    key = _key(row, _TURNS)
+    if key is None:
+        raise ValueError("there are no turns; a line needs turns (a list of texts) or prompt (a text)")
+    given = row[key]
+    turns = [given] if isinstance(given, str) else given
+    if not isinstance(turns, list) or not 1 <= len(turns) <= MOST_TURNS:
+        raise ValueError(f"{key} is {_kind(given)}; it must be a text or a list of 1 to {MOST_TURNS} texts")
+    for place, turn in enumerate(turns):
+        if not isinstance(turn, str) or not turn.strip():
+            raise ValueError(f"{key}[{place}] is {_kind(turn)}; it must be a text that is not empty")
+    if key == "instruction" and isinstance(row.get("input"), str) and row["input"].strip():  # Alpaca's own rows
+        turns = [f"{turns[0]}\n\n{row['input']}", *turns[1:]]
+    return tuple(_text(key, turn) for turn in turns)
+
+
+def _references(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """As they are in the row, empty ones too."""
+    key = _key(row, _REFERENCE)
+    if key is None:
+        return ()
+    given = row[key]
+    if not isinstance(given, list):
+        return (_reference(key, given),)
+    return tuple(_reference(f"{key}[{place}]", value) for place, value in enumerate(given))
+
+
+def _reference(name: str, value: Any) -> str:
+    if isinstance(value, str):
+        return _text(name, value)
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{name} is {_kind(value)}; it must be a text or a number")
+    return str(value)
+
+
+def _tests(row: Mapping[str, Any]) -> str:
+    """The row's own tests; HumanEval's ``check`` is called with the entry point."""
+    key = _key(row, _TESTS)
+    if key is None:
+        return ""
+    given = row[key]
+    lines = [given] if isinstance(given, str) else given
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        raise ValueError(f"{key} is {_kind(given)}; it must be Python, as a text or a list of lines")
+    tests = _text(key, "\n".join(lines))
+    entry = row.get("entry_point")
+    if entry is None or "def check(" not in tests:
+        return tests
+    if not isinstance(entry, str) or not entry.isidentifier():
+        raise ValueError(f"entry_point is {_kind(entry)}; it must be the name of a function")
+    return f"{tests}\n\ncheck({entry})\n"
+
+
+def _key(row: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
+    """The first of the names that the row has with a value."""
+    return next((name for name in names if row.get(name) is not None), None)
+
+
+def _text(name: str, text: str) -> str:
+    """Text that can be encoded: half a surrogate pair can be neither tokenized nor stored."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{name} has half a surrogate pair at character {error.start + 1}") from None
+    return text
+
+
+def _kind(value: Any) -> str:
+    """A value for people, short."""
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return "an empty text" if not value.strip() else f"the text {value[:40]!r}"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    return "an object" if isinstance(value, dict) else str(value).lower()[:40]

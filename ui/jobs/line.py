@@ -5,7 +5,6 @@ Knows no component. Safe between threads: whoever waits asks its own ticket in i
 
 from __future__ import annotations
 
-import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field
 from threading import Condition
 from types import TracebackType
 
-from ui.kit.format import plural
+from ui.kit.format import about, plural
 from ui.public.limits import PRIVATE_LIMITS, Limits
 
 HOUR_S = 3600.0
@@ -220,12 +219,3 @@ class Line:
         if ticket.began is not None and ticket.tokens:
             pace = (self.clock() - ticket.began) / ticket.tokens
             self.pace_s += NEWEST * (pace - self.pace_s)
-
-
-def about(seconds: float) -> str:
-    """A rough duration, rounded up: nobody waits by the second."""
-    if seconds < 10:
-        return "a few seconds"
-    if seconds < 90:
-        return f"about {10 * math.ceil(seconds / 10)} s"
-    return f"about {math.ceil(seconds / 60)} min"

@@ -3,12 +3,12 @@
 from evaluation.format import (
     MINUS,
     MISSING,
+    about,
     count,
     displayable,
     duration,
     memory,
     number,
-    over,
     parameters,
     plural,
     ratio,
@@ -17,10 +17,12 @@ from evaluation.format import (
     signless,
     visible,
 )
+from evaluation.statistics import over
 
 __all__ = [
     "MINUS",
     "MISSING",
+    "about",
     "count",
     "displayable",
     "duration",

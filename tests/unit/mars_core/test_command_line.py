@@ -82,6 +82,12 @@ def test_table_for_people_is_safe_for_a_terminal(folders: list[str], capsys: pyt
         (["--max-new-tokens", "100000"], "max_new_tokens is 100000"),
         (["--target", "/nowhere/at/all"], "/nowhere/at/all"),
         (["--device", "abacus"], "abacus"),
+        (["--pair", "mine"], "pair is 'mine'; it must be one of bundled, "),
+        (["--theta", "much"], "--theta is 'much'; it takes numbers"),
+        (
+            ["--set", "typical.delta=0.2"],
+            "No rule of strict, mars has a parameter typical.delta; there are: mars.theta",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence_and_status_2(
@@ -121,6 +127,18 @@ def test_an_eagle3_head_in_a_folder_drafts(
     assert drafter["tree"] == (dict(zip(("tokens", "depth", "top_k"), shape, strict=True)) if shape else None)
     assert document["runs"][1]["config"]["rule"]["parameters"]["accumulated"] == 0.5
     assert len(document["runs"][0]["steps"][0]["nodes"]) == (24 if shape else 4)
+
+
+def test_several_values_are_lanes_of_one_comparison(folders: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--rule", "mars", "--rule", "typical", "--theta", "0.8,0.9", "--set", "typical.delta=0.3", "--json"]
+    code, out, _ = call(capsys, "compare", "--prompt", "abc", *options, *folders)
+    assert code == 0
+    rules = [(run["rule"], run["config"]["rule"]["parameters"]) for run in json.loads(out)["runs"]]
+    assert [name for name, _ in rules] == ["strict", "mars", "mars", "typical"]
+    assert [parameters.get("theta") for _, parameters in rules[1:3]] == [0.8, 0.9]
+    assert rules[3][1]["delta"] == 0.3
+    code, _, err = call(capsys, "run", "--prompt", "abc", "--theta", "0.8,0.9", *folders)
+    assert (code, err) == (2, "The options name 2 rules or values; run takes 1, compare takes several.\n")
 
 
 def test_a_missing_head_is_named(folders: list[str], capsys: pytest.CaptureFixture[str]) -> None:

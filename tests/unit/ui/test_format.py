@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ui.kit.format import (
+    about,
     count,
     displayable,
     duration,
@@ -95,3 +96,11 @@ def test_a_long_text_is_one_short_line() -> None:
     assert shorten("a\n b  c") == "a b c"
     assert shorten("x" * 100_000, 20) == "x" * 19 + "…"
     assert len(shorten("word " * 40, 120)) == 120
+
+
+def test_durations_to_wait_are_rounded_up() -> None:
+    seconds = (0, 11, 89, 91, 3600, 5400, 5401, 8000, 10_800)
+    assert [about(each) for each in seconds] == [
+        "a few seconds", "about 20 s", "about 90 s", "about 2 min", "about 60 min", "about 90 min", "about 1 h 31 min",
+        "about 2 h 14 min", "about 3 h",
+    ]  # fmt: skip

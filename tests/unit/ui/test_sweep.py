@@ -31,7 +31,7 @@ from ui.tabs.sweep.form import (
     suggestion,
     write_cases,
 )
-from ui.tabs.sweep.handlers import Shown, SweepFrame, about, reopened, run
+from ui.tabs.sweep.handlers import Shown, SweepFrame, reopened, run
 from ui.tabs.sweep.table import pairs, sweep_table
 
 FORM = SweepForm(
@@ -281,9 +281,3 @@ def test_the_table_has_every_setting_and_its_pairs_lead_to_history(services: Ser
     assert {(pair.rule, pair.prompt) for pair in listed} <= {
         ("right", "Once upon a time"), ("wrong", "Once upon a time"), ("–", "2 + 2 =")
     }  # fmt: skip
-
-
-def test_rough_durations() -> None:
-    assert [about(s) for s in (0, 42, 61, 600, 3599, 8000)] == [
-        "about 5 s", "about 40 s", "about 1 min", "about 10 min", "about 1 h", "about 2 h 13 min"
-    ]  # fmt: skip

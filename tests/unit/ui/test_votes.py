@@ -28,7 +28,7 @@ from ui.services import Services
 from ui.settings.form import Form, LaneForm
 from ui.tabs.history.names import rule_words
 from ui.tabs.votes.results import COLUMNS, ordered, results, tally, write_vote_results_csv
-from ui.tabs.votes.round import MOST_OPEN, RoundFrame, Rounds, cast_vote, remaining, write_answers
+from ui.tabs.votes.round import MOST_OPEN, RoundFrame, Rounds, cast_vote, write_answers
 from ui.tabs.votes.tally import NONE_YET, tally_json, tally_now, vote_routes
 from ui.tabs.votes.view import NOTHING, Round, asking, reveal_strip, revealed, same_strip
 
@@ -360,10 +360,3 @@ def test_formulas_stay_text_in_the_csv() -> None:
     stream = io.StringIO(newline="")
     write_vote_results_csv(tally([vote("=1+1", "strict", Choice.TIE)], []), stream)
     assert "'=1+1" in stream.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"), [(0, "a few"), (11, "about 15 s"), (61, "about 65 s"), (130, "3 minutes")]
-)
-def test_the_time_left_is_said_coarsely(seconds: float, words: str) -> None:
-    assert words in remaining(seconds)

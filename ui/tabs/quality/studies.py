@@ -10,9 +10,8 @@ from storage import RunStore, StorageError
 from storage.studies import StudyHead, StudyProgress
 from ui.kit.assets import to_json
 from ui.kit.components import Strip, words
-from ui.kit.format import count, displayable, number, plural
+from ui.kit.format import about, count, displayable, number, plural
 from ui.kit.told import told
-from ui.tabs.sweep.handlers import about
 
 LOOKED_AT = 5  # unfinished studies of which the workers are asked for
 NO_STUDY = "No study has been planned yet. The command above plans one and runs it; its report appears here."

@@ -14,7 +14,7 @@ from mars_core.types import Status
 from storage import RunStore, StorageError, StoredSweep
 from ui.jobs.admission import BROKEN_OFF, REFUSALS, check_configs, check_own, refusal, ticket, turn, unbroken, waiting
 from ui.kit.components import Strip, words
-from ui.kit.format import count, number, plural, ratio, share
+from ui.kit.format import about, count, number, plural, ratio, share
 from ui.kit.told import told
 from ui.services import Services
 from ui.settings.form import CUSTOM
@@ -131,16 +131,6 @@ def _under_way(plan: Plan, progress: Progress) -> Strip:
     )
     left = "" if math.isnan(progress.remaining_s) else f"{about(progress.remaining_s)} to go"
     return words(text, "running", side=left, progress=(done + part) / progress.total)
-
-
-def about(seconds: float) -> str:
-    """A rough duration: nobody plans by the second of an hour."""
-    if seconds < 55:
-        return f"about {max(5, 5 * round(seconds / 5))} s"
-    if seconds < 3570:
-        return f"about {max(1, round(seconds / 60))} min"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    return f"about {hours} h {minutes} min" if minutes else f"about {hours} h"
 
 
 def closing_strip(plan: Plan, results: Sequence[Result], status: Status, error: str = "") -> Strip:

@@ -6,8 +6,6 @@ A pair is unordered: which of its rules was Answer A is of no account. Rules car
 from __future__ import annotations
 
 import csv
-import math
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,11 +13,11 @@ from typing import TextIO
 
 from evaluation.statistics import wilson
 from storage import Choice, RunStore, Search, Source, StoredVote
+from storage.export import cell
 from ui.kit.format import over
 
 PAGE = 400  # comparisons read at once
 BASELINES = ("none", "strict")  # a pair begins with one of these, where it has one
-_FORMULA = re.compile("[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")  # what a spreadsheet may take for a formula's beginning
 COLUMNS = (
     "first_rule", "second_rule", "votes", "first_wins", "second_wins", "ties", "both_bad", "decided",
     "second_win_rate", "wilson95_low", "wilson95_high", "same_text",
@@ -149,12 +147,4 @@ def write_vote_results_csv(pairs: Iterable[PairResult], stream: TextIO) -> None:
     for pair in pairs:
         counts = (pair.votes, pair.first_wins, pair.second_wins, pair.ties, pair.both_bad, pair.decided)
         shares = (pair.win_rate, *pair.interval)
-        rows.writerow([_cell(pair.first), _cell(pair.second), *counts, *map(_number, shares), pair.same_text])
-
-
-def _cell(text: str) -> str:
-    return f"'{text}" if _FORMULA.match(text) else text
-
-
-def _number(value: float) -> str:
-    return "" if math.isnan(value) else repr(value)
+        rows.writerow(map(cell, (pair.first, pair.second, *counts, *shares, pair.same_text)))

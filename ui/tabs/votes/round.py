@@ -23,7 +23,7 @@ from storage import Choice, Source, StorageError
 from ui.jobs.admission import BROKEN_OFF, REFUSALS, check_configs, chosen_pair, refusal, ticket, turn, unbroken, waiting
 from ui.jobs.runs import INTERVAL_S
 from ui.kit.components import Strip, words
-from ui.kit.format import plural
+from ui.kit.format import about
 from ui.kit.labels import lane_label
 from ui.kit.told import told
 from ui.services import Services
@@ -87,19 +87,10 @@ class _Pace:
         whole = sum(self.ended) + self.longest * (2 - len(self.ended))
         left = (time.monotonic() - self.began) / max(1, done) * (whole - done)
         return words(
-            f"Writing both answers; {remaining(left)}.",
+            f"Writing both answers; {about(left)} left at most.",
             "running",
             progress=math.floor(PROGRESS_STEPS * done / max(1, whole)) / PROGRESS_STEPS,
         )
-
-
-def remaining(seconds: float) -> str:
-    """The time left, in words that do not flicker."""
-    if seconds < 5:
-        return "a few seconds left at most"
-    if seconds < 100:
-        return f"about {5 * math.ceil(seconds / 5)} s left at most"
-    return f"about {plural(math.ceil(seconds / 60), 'minute')} left at most"
 
 
 @dataclass(slots=True)

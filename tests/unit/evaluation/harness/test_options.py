@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from evaluation.harness.generation import read_generation
 from evaluation.harness.model import MarsLM
-from evaluation.harness.options import Options, Refused, read_options
+from evaluation.harness.options import NAMES, Refused, read_generation, read_options
 from evaluation.harness.telemetry import Telemetry, pooled
+from mars_core.arguments import read_drafter
 from mars_core.rules import RULES
 from mars_core.types import DrafterConfig, DraftMode, Sampling, TreeShape
 from tests.unit.evaluation.harness.conftest import HERE, ask
@@ -22,7 +21,7 @@ DOCS = Path(__file__).parents[4] / "docs"
 
 def test_every_argument_is_in_the_documentation() -> None:
     text = (DOCS / "evaluation.md").read_text(encoding="utf-8")
-    missing = [each.name for each in fields(Options) if each.name != "parameters" and f"`{each.name}`" not in text]
+    missing = [name for name in NAMES if f"`{name}`" not in text]
     assert not missing
 
 
@@ -30,7 +29,7 @@ def test_every_argument_is_in_the_documentation() -> None:
 def test_every_parameter_of_every_rule_may_stand_beside_it(rule: Any) -> None:
     given = {parameter.name: parameter.high for parameter in rule.parameters}
     assert read_options({"rule": rule.name, **given}).rule_config.parameters == given
-    assert not {parameter.name for parameter in rule.parameters} & {each.name for each in fields(Options)}
+    assert not {parameter.name for parameter in rule.parameters} & set(NAMES)
 
 
 @pytest.mark.parametrize("none", ["none", None])
@@ -38,8 +37,9 @@ def test_none_is_no_default(none: str | None, bundled: dict[str, Any]) -> None:
     """lm-eval makes None of the word in ``drafter=none``."""
     pair = bundled["none"].pair
     for name in ("rule", "drafter"):
-        rule = {} if name == "rule" else {"rule": "strict"}
-        assert read_options({name: none, **rule}).drafter_config(pair) == DrafterConfig("none")
+        options = read_options({name: none})
+        assert getattr(options, name) == "none"
+    assert read_drafter(read_options({"drafter": none, "rule": "strict"}), pair) == DrafterConfig("none")
 
 
 def test_drafters_are_named_as_on_the_command_line(bundled: dict[str, Any]) -> None:
@@ -50,14 +50,14 @@ def test_drafters_are_named_as_on_the_command_line(bundled: dict[str, Any]) -> N
         "tree": {"drafter": "eagle3"},
         "chain": {"drafter": "eagle3:some/folder", "chain": True, "k": 4},
     }
-    found = {name: read_options(given).drafter_config(pair) for name, given in asked.items()}
+    found = {name: read_drafter(read_options(given), pair) for name, given in asked.items()}
     assert found == {
         "pair's own": DrafterConfig("model"),
         "ngram": DrafterConfig("ngram", k=3),
         "tree": DrafterConfig("eagle3", tree=TreeShape()),
         "chain": DrafterConfig("eagle3", k=4),
     }
-    assert read_options({"draft_mode": "sampled"}).drafter_config(pair).mode is DraftMode.SAMPLED
+    assert read_drafter(read_options({"draft_mode": "sampled"}), pair).mode is DraftMode.SAMPLED
 
 
 @pytest.mark.parametrize(

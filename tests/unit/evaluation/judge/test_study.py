@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from evaluation.judge.endpoint import Endpoint, JudgeError, Settings
-from evaluation.judge.question import preferred, question
-from evaluation.judge.study import MOST_FAILURES, SAME, Progress, judge_study
+from evaluation.judge.study import MOST_FAILURES, SAME, Progress, judge_study, preferred, question
 from evaluation.study.plan import Lane, Models, Plan
 from evaluation.study.result import Result
 from evaluation.suites.item import Item, Suite

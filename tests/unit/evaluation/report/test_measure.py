@@ -11,10 +11,9 @@ import pandas as pd
 import pytest
 from scipy.stats import binomtest, bootstrap
 
-from evaluation.inference.bootstrap import tail_level
 from evaluation.report.measure import measure
 from evaluation.report.values import ALL, Interval, Measured, Outcome, Report
-from evaluation.statistics import wilson
+from evaluation.statistics import tail_level, wilson
 from mars_core.types import Status
 from tests.unit.evaluation.report.drawn import (
     HARM,

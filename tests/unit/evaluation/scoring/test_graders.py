@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.scoring.graders import boxed, exact_match
-from evaluation.scoring.libraries import library
+from evaluation.scoring.graders import boxed, exact_match, library
 
 STRICT, FLEXIBLE = "strict-match", "flexible-extract"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation.scoring.metrics import METRICS, check_libraries, main_metric, scores
+from evaluation.scoring.metrics import check_libraries, metrics_of, scores
+from evaluation.scoring.names import METRICS
 from evaluation.suites.item import Item, Suite
 
 
@@ -24,8 +25,8 @@ def test_main_metric_comes_first() -> None:
     item = Item("1", ("?",), ("5",))
     names = ("exact_match,flexible-extract", "contains,none", "bleu,none")
     assert tuple(score(names, item, "It is 5.")) == names
-    assert main_metric(Suite("s", (item,), metrics=names)) == names[0]
-    assert main_metric(Suite("s", (item,))) is None
+    assert metrics_of(Suite("s", (item,), metrics=names), item) == names
+    assert metrics_of(Suite("s", (item,)), item) == ()
 
 
 @pytest.mark.parametrize("metric", [name for name in METRICS if name != "pass@1,none"])

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation.scoring.overlap import Overlap, bleu, chrf, overlap, rouge_l
-from evaluation.scoring.script import bleu_tokenizer, words
+from evaluation.scoring.overlap import Overlap, bleu, bleu_tokenizer, chrf, overlap, rouge_l, words
 
 ENGLISH = "The quick brown fox jumps over the lazy dog, doesn't it?"
 OTHER = "A quick brown fox jumped over that lazy old dog."

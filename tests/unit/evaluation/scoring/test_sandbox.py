@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
+import platform
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 
 from evaluation.scoring import sandbox
@@ -31,6 +37,12 @@ CANNOT = {
     "fork": "import os\nos.fork()",
     "start a program": "import subprocess\nsubprocess.run(['true'])",
     "start a thread": "import threading\nthreading.Thread(target=print).start()",
+    "start many processes": "import os\nwhile True: os.fork()",
+    "leave its session": "import os\nos.setsid()",
+    "become another user": "import os\nos.setuid(65534)",
+    "link": "import os\nos.symlink('{file}', 'x')",
+    "truncate": "import os\nos.truncate('{file}', 0)",
+    "make a file without a name": "import os\nos.open('.', os.O_TMPFILE | os.O_RDWR)",
     "signal": "import os\nos.kill(os.getppid(), 0)",
     "raise its limits": "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (100, 100))",
     "take memory": "x = bytearray(2 << 30)",
@@ -75,9 +87,77 @@ def test_time_is_over_for_code_that_does_not_end(code: str, monkeypatch: pytest.
     assert time.monotonic() - begun < 10
 
 
+_LIBC = "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "libc.prctl(38, 0, 0, 0, 0)",  # PR_SET_NO_NEW_PRIVS
+        "libc.prctl(22, 0, 0, 0, 0)",  # PR_SET_SECCOMP
+        "libc.ptrace(0, 0, 0, 0)",
+        "libc.unshare(0x10000000)",  # CLONE_NEWUSER
+        "libc.mount(b'a', b'b', b'c', 0, 0)",
+        "libc.memfd_create(b'x', 0)",
+        "libc.syscall(435, 0, 0)",  # clone3
+        "libc.syscall(425, 1, 0)",  # io_uring_setup
+        "libc.syscall(437, -100, b'x', 0, 0)",  # openat2
+    ],
+)
+def test_system_calls_beyond_computing_are_refused(call: str) -> None:
+    assert runs(f"{_LIBC}assert {call} == -1 and ctypes.get_errno() == 1")  # EPERM
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="x32 calls exist on x86-64 only")
+def test_calls_of_another_architecture_end_the_process() -> None:
+    assert runs(f"{_LIBC}libc.syscall(39)")  # getpid
+    assert not runs(f"{_LIBC}libc.syscall(0x40000000 + 39)")
+
+
+def test_the_process_ends_with_its_parent() -> None:
+    """The code's process is found by its command line, and is gone once the process that started it was killed."""
+    script = "from evaluation.scoring import sandbox\nsandbox.runs('import time\\ntime.sleep(20)')"
+    parent = subprocess.Popen([sys.executable, "-c", script], cwd=Path(sandbox.__file__).parents[2])
+    try:
+        child = _wait_for(lambda: next(iter(psutil.Process(parent.pid).children()), None))
+        _wait_for(lambda: child.status() == psutil.STATUS_SLEEPING and "confined.py" in " ".join(child.cmdline()))
+        _wait_for(lambda: _seccomp_mode(child.pid) == "2")
+    finally:
+        parent.kill()
+        parent.wait()
+    assert _wait_for(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+
+
+def _seccomp_mode(pid: int) -> str:
+    """2 where a filter is in force."""
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+    return next(line.split()[1] for line in lines if line.startswith("Seccomp:"))
+
+
+def _wait_for(condition: Callable[[], Any]) -> Any:
+    for _ in range(500):
+        if found := condition():
+            return found
+        time.sleep(0.02)
+    raise AssertionError("The condition never held.")
+
+
+def test_without_libseccomp_nothing_is_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The library is hidden from the process by an empty module of its name."""
+    (tmp_path / "pyseccomp.py").touch()
+    program = sandbox._PROGRAM.read_text(encoding="utf-8")
+    (tmp_path / "confined.py").write_text(
+        program.replace("from pyseccomp", f"sys.path[0] = {str(tmp_path)!r}\nfrom pyseccomp")
+    )
+    monkeypatch.setattr(sandbox, "_PROGRAM", tmp_path / "confined.py")
+    with pytest.raises(ValueError, match="needs Linux with seccomp"):
+        runs(f"open({str(tmp_path / 'x')!r}, 'w')")
+    assert not (tmp_path / "x").exists()
+
+
 def test_where_nothing_can_be_confined_nothing_is_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     broken = tmp_path / "confined.py"
     broken.write_text("import sys\nsys.stdin.read()\nraise OSError('no seccomp')\n")
     monkeypatch.setattr(sandbox, "_PROGRAM", broken)
-    with pytest.raises(ValueError, match="needs Linux on x86-64 or ARM64 with seccomp"):
+    with pytest.raises(ValueError, match="needs Linux with seccomp, libseccomp"):
         check_sandbox()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.__main__ import main
+from evaluation.cli import main
 from evaluation.study.plan import read_plan
 from mars_core.session import Session
 from storage import RunStore
@@ -74,10 +74,12 @@ def test_a_study_is_planned_and_run(options: list[str], url: str, capsys: pytest
 def test_a_plan_may_be_made_first_and_run_later(
     options: list[str], url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["run", *options, "--plan-only"]) == 0
+    assert main(["run", *options, "--plan-only", "--name", "a\x1b[2J\nb"]) == 0
     with RunStore(url) as store:
         study, plan = _plan(store)
         assert store.study_progress(study).results == 0
+    assert main(["list", "--db", url]) == 0
+    assert "a␛[2J b\n" in capsys.readouterr().out  # what a terminal would obey is spelt out
     assert main(["resume", "latest", "--db", url, "--device", "cpu", "--dtype", "float32", "--failed"]) == 0
     said = capsys.readouterr().err
     assert "0 tasks are open again" in said
@@ -89,12 +91,15 @@ def test_a_plan_may_be_made_first_and_run_later(
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        (["--rules", "strict,wish"], "--rules names 'wish'; it must be of none, strict"),
+        (["--rules", "strict,wish"], "The rule is 'wish'; it must be one of none, strict"),
         (["--rules", "none,mars"], "strict is not among the rules"),
         (["--theta", "much"], "--theta is 'much'; it takes numbers"),
         (["--theta", "1.5"], "theta is 1.5"),
-        (["--set", "mars.colour=1"], "No rule of the study has a parameter mars.colour; there are: mars.theta"),
-        (["--set", "theta"], "--set is 'theta'; it takes RULE.NAME=VALUE"),
+        (
+            ["--set", "mars.colour=1"],
+            "No rule of none, strict, mars has a parameter mars.colour; there are: mars.theta",
+        ),
+        (["--set", "theta"], "--set is 'theta'; it takes NAME=VALUE or RULE.NAME=VALUE"),
         (["--tree", "9/3/2"], "--tree is given and eagle3 is not among the drafters"),
         (["--tree", "1/2", "--drafter", "eagle3"], "--tree is '1/2'; it takes tokens/depth/top-k"),
         (["--drafter", "eagle3"], "has no EAGLE-3 head"),
@@ -111,7 +116,7 @@ def test_bad_options_are_one_sentence(
     given = options if words is not None else options[:2]
     assert main(["run", *given, *changed, "--db", url, "--quiet"]) == 2
     said = capsys.readouterr().err.strip()
-    assert (words or "--pair is 'wish'; it must be one of bundled") in said
+    assert (words or "pair is 'wish'; it must be one of bundled") in said
     assert "\n" not in said
     with RunStore(url) as store:
         assert store.studies() == ()

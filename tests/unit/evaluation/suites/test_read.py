@@ -92,11 +92,11 @@ def test_own_tests_of_a_row_call_its_entry_point(tmp_path: Path) -> None:
 
 
 HOSTILE = {
-    "no JSON": b'{"turns": ["a"]',
+    "not JSON": b'{"turns": ["a"]',
     "JSON object is wanted, not a list of 1": b'[{"turns": ["a"]}]',
     "JSON object is wanted, not null": b"null",
-    "is no UTF-8": b'{"turns": ["\xff"]}',
-    "NaN is no JSON number": b'{"turns": ["a"], "reference": NaN}',
+    "is not UTF-8": b'{"turns": ["\xff"]}',
+    "NaN is not a JSON number": b'{"turns": ["a"], "reference": NaN}',
     "nested too deeply": b'{"turns": ' + b"[" * 200_000,
     "there are no turns": b'{"question_id": 1}',
     "turns is a list of 0": b'{"turns": []}',
@@ -112,7 +112,7 @@ HOSTILE = {
     "question_id is true": b'{"turns": ["a"], "question_id": true}',
     "tests is 5": b'{"turns": ["a"], "tests": 5}',
     "entry_point is the text": b'{"turns": ["a"], "test": "def check(f): 1", "entry_point": "f()\\n"}',
-    "the id '1' stands in line 1 already": b'{"turns": ["a"], "question_id": "1"}',
+    "the id '1' is in line 1 already": b'{"turns": ["a"], "question_id": "1"}',
 }
 
 

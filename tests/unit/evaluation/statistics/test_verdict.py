@@ -7,10 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from evaluation.inference.ratio import Paired, paired, ratio_interval
-from evaluation.inference.verdict import prompts_needed, verdict
+from evaluation.recovery import Paired, paired, prompts_needed, ratio_interval, verdict
 from evaluation.report.values import Outcome, Verdict
-from tests.unit.evaluation.inference.tables import drawn, table
+from tests.unit.evaluation.statistics.tables import drawn, table
 
 
 def outcomes(prompts: int, *, seeds: int = 3, recovery: float, differ: float, rounds: int = 300) -> Counter[Outcome]:

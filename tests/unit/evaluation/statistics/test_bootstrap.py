@@ -8,12 +8,17 @@ import numpy as np
 import pytest
 from scipy.stats import bootstrap, norm, t
 
-from evaluation.inference import bootstrap as module
-from evaluation.inference.bootstrap import percentile_interval, resampled_totals, tail_level
-from evaluation.inference.share import share_interval
-from evaluation.statistics import wilson
+from evaluation import statistics as module
+from evaluation.report.values import Interval
+from evaluation.statistics import percentile_intervals, quartiles, resampled_totals, share_interval, tail_level, wilson
 
 COLUMNS = np.random.default_rng(5).gamma(2.0, size=(40, 3))
+
+
+def percentile_interval(value: float, resampled: np.ndarray, prompts: int) -> Interval:
+    """``percentile_intervals`` of one number; ``resampled`` [B]."""
+    (found,) = percentile_intervals(np.array([value]), resampled[None], prompts)
+    return found
 
 
 def test_totals_are_those_of_the_prompts_drawn() -> None:
@@ -81,6 +86,12 @@ def test_a_share_of_single_runs_is_wilsons() -> None:
 def test_seeds_that_agree_are_one_run(right: int) -> None:
     hits = np.repeat([1.0, 0.0], [right * 4, (10 - right) * 4])
     assert share_interval(hits, np.repeat(np.arange(10), 4)) == pytest.approx((right / 10, *wilson(right, 10)))
+
+
+def test_quartiles_are_numpys() -> None:
+    assert quartiles([4.0, 1.0, 2.0, 8.0]) == (1.75, 3.0, 5.0)
+    assert quartiles([3.0]) == (3.0, 3.0, 3.0)
+    assert all(map(math.isnan, quartiles([])))
 
 
 def test_nothing_has_no_share() -> None:

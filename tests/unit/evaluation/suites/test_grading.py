@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evaluation.scoring.metrics import main_metric, metrics_of, scores
+from evaluation.scoring.metrics import metrics_of, scores
 from evaluation.suites.item import Item
 from evaluation.suites.read import read_suite
 from tests.unit.evaluation.suites.files import field_file, row, write
@@ -121,10 +121,6 @@ def test_categories_of_a_mixed_file_have_metrics_of_their_own(tmp_path: Path) ->
         "rag": PHRASES,
     }
     assert {name for metrics in found.values() for name in metrics} == set(suite.metrics)
-    assert {category: main_metric(suite, category) for category in ("writing", "rag")} == {
-        "writing": None,
-        "rag": "contains,none",
-    }
 
 
 def test_lines_of_a_solution_are_one_reference_and_answers_stay_several(tmp_path: Path) -> None:

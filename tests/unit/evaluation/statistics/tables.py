@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from evaluation.inference.ratio import Paired, paired
+from evaluation.recovery import Paired, paired
 
 Array = NDArray[np.float64]
 

@@ -10,9 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, permutation_test
 
-from evaluation.inference.paired_tests import exact_mcnemar, holm, mcnemar, sign_flips
+from evaluation.statistics import holm, mcnemar, sign_flips
 
 COUNTS = st.integers(0, 200)
+
+
+def exact_mcnemar(gained: int, lost: int) -> float:
+    """p of runs that all belong to prompts of their own."""
+    return mcnemar(np.repeat([1, -1], [gained, lost]), np.arange(gained + lost)).p
 
 
 @given(COUNTS, COUNTS)

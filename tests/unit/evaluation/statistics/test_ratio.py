@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize_scalar
 
-from evaluation.inference.ratio import Paired, design_effect, null_deviation, paired, ratio_interval
-from tests.unit.evaluation.inference.tables import drawn, table
+from evaluation.recovery import Paired, design_effect, null_deviation, paired, ratio_interval
+from tests.unit.evaluation.statistics.tables import drawn, table
 
 COUNTS = st.integers(0, 60)
 Z = 1.959963984540054

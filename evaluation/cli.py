@@ -1,0 +1,189 @@
+"""Command line: ``python -m evaluation run | resume | list | report | export | judge | delete | lm_eval``.
+
+Exit status 2 for bad input, 1 where something failed, 130 if interrupted: then ``resume`` goes on. Results go to standard output,
+progress to standard error. Libraries that take seconds to import are imported by the commands that need them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evaluation.arguments import parser, read_plan_options
+from evaluation.format import shorten
+from storage import RunStore, StorageError
+
+if TYPE_CHECKING:
+    from mars_core.session import Session
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["lm_eval"]:
+        from evaluation.harness.command import main as lm_eval
+
+        return lm_eval(given[1:])
+    options = parser().parse_args(given)
+    try:
+        with RunStore(options.db or os.environ.get("MARS_DATABASE_URL") or None) as store:
+            return _COMMANDS[options.command](options, store)
+    except ValueError as error:  # ModelError is one
+        _note(str(error))
+        return 2
+    except StorageError as error:
+        _note(str(error))
+        return 1
+
+
+def _run(options: Namespace, store: RunStore) -> int:
+    """Plan a study and work on it. Of several processes started together the first plans."""
+    from evaluation.study.check import check, without_long
+    from evaluation.study.launch import open_session
+    from evaluation.study.together import place, share
+    from mars_core.arguments import find_spec
+
+    here = place()
+    _check_workers(options, here.world)
+    session = open_session(options, find_spec(options.pair, options.target, options.draft, options.head), here)
+    study_id = ""
+    if here.first:
+        plan = read_plan_options(options, session.pair)
+        if options.skip_long:
+            short = without_long(plan, session)
+            _note(f"{plan.items - short.items:,} of {plan.items:,} items do not fit into the context and are left out.")
+            plan = short
+        check(plan, session)
+        study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
+        _print(study_id)
+    study_id = share(here, study_id)
+    return 0 if options.plan_only else _work(options, store, study_id, session)
+
+
+def _resume(options: Namespace, store: RunStore) -> int:
+    """Go on with a study, alone or beside others."""
+    from evaluation.study.launch import open_session, spec_of_models
+    from evaluation.study.plan import read_plan
+    from evaluation.study.together import place
+
+    here = place()
+    _check_workers(options, here.world)
+    study_id = _find(store, options.study)
+    if options.failed and here.first:
+        _note(f"{store.reopen_failed(study_id):,} tasks are open again.")
+    plan = read_plan(store.study(study_id).plan)
+    return _work(options, store, study_id, open_session(options, spec_of_models(plan.models), here))
+
+
+def _work(options: Namespace, store: RunStore, study_id: str, session: Session) -> int:
+    from evaluation.study.launch import INTERRUPTED, Work, further_workers
+    from evaluation.study.together import place
+
+    with further_workers(options, study_id):
+        done = Work(store, study_id, session, place(), options.quiet).run()
+    if not done:
+        _note(f"Stopped; completed runs were saved. Go on with: python -m evaluation resume {study_id}")
+        return INTERRUPTED
+    return 0
+
+
+def _check_workers(options: Namespace, world: int) -> None:
+    if not 1 <= options.workers <= 256:
+        raise ValueError(f"--workers is {options.workers}; it must be 1 to 256.")
+    if options.workers > 1 and world > 1:
+        raise ValueError(f"--workers is {options.workers} in a launch of {world} processes; use one of the two.")
+
+
+def _list(_: Namespace, store: RunStore) -> int:
+    for study in store.studies():
+        done = f"{study.done:,}/{study.tasks:,} tasks"
+        _print(f"{study.id}  {study.created_at:%Y-%m-%d %H:%M} UTC  {done}  {shorten(study.name, 80)}")
+    return 0
+
+
+def _report(options: Namespace, store: RunStore) -> int:
+    from evaluation.report.measure import measure
+    from evaluation.report.write import markdown_of, write_markdown, write_report
+
+    report = measure(store, _find(store, options.study))
+    if options.markdown:
+        _note_paths(write_markdown(report, Path(options.markdown), store))
+    if options.folder:
+        _note_paths(write_report(store, report, Path(options.folder)))
+    if not options.markdown and not options.folder:
+        _print(markdown_of(report))
+    return 0
+
+
+def _export(options: Namespace, store: RunStore) -> int:
+    from evaluation.report.shapes import write_answers, write_lm_eval
+
+    study_id, folder = _find(store, options.study), Path(options.folder)
+    _note_paths(write_lm_eval(store, study_id, folder))
+    _note_paths(write_answers(store, study_id, folder))
+    return 0
+
+
+def _judge(options: Namespace, store: RunStore) -> int:
+    """Ask a language model about pairs of answers; without a key nothing is asked."""
+    from evaluation.judge.endpoint import KEY, Endpoint, JudgeError, read_settings
+    from evaluation.judge.study import judge_study
+
+    settings = read_settings(os.environ, url=options.url, model=options.model)
+    if settings is None:
+        raise ValueError(f"{KEY} is not set; nothing is judged without the key of an endpoint.")
+    with Endpoint(settings) as endpoint:
+        try:
+            for progress in judge_study(store, _find(store, options.study), endpoint, limit=options.limit):
+                answered = f"{progress.judged:,} of {progress.total:,} questions answered"
+                _note(f"{answered}, {progress.unclear:,} unclear, {progress.failed:,} failed")
+        except JudgeError as error:
+            _note(str(error))
+            return 1
+    return 0
+
+
+def _delete(options: Namespace, store: RunStore) -> int:
+    store.delete_study(_find(store, options.study))
+    return 0
+
+
+_COMMANDS: dict[str, Callable[[Namespace, RunStore], int]] = {
+    "run": _run,
+    "resume": _resume,
+    "list": _list,
+    "report": _report,
+    "export": _export,
+    "judge": _judge,
+    "delete": _delete,
+}
+
+
+def _find(store: RunStore, name: str) -> str:
+    """The id of the study called ``name``: ``latest``, an id, or the beginning of one. Raises ValueError where none or several are."""
+    studies = store.studies(limit=10_000)
+    if name == "latest" and studies:
+        return studies[0].id
+    found = [study.id for study in studies if study.id.startswith(name)] if name else []
+    if len(found) != 1:
+        raise ValueError(
+            f"The study is {name[:64]!r}, and {len(found)} studies of this database begin so; name exactly one."
+        )
+    return found[0]
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def _note(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+def _note_paths(paths: Iterable[Path]) -> None:
+    for path in paths:
+        _note(str(path))

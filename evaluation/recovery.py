@@ -1,0 +1,150 @@
+"""Recovery: the ratio of a rule's score to its baseline's, its score interval, and the verdict on the margin the user demands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from evaluation.report.values import Interval, Outcome, Verdict
+from evaluation.statistics import Array, Places, Z, over
+
+POWER = 0.8
+MOST_NEEDED = 1_000_000  # prompts; above that no number is given
+ROUNDS = 44  # of bisection: to 2**-44 on the scale ratio / (1 + ratio)
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """The scores of a rule and its baseline, summed over the seeds of each prompt: all [N].
+
+    A score of 0 to 1 counts as that part of a right answer: ``gained`` sums max(r − b, 0), what only the rule got, ``lost`` max(b − r, 0).
+    For answers that are right or wrong these are cells of the paired fourfold table.
+    """
+
+    rule: Array
+    baseline: Array
+    gained: Array
+    lost: Array
+    binary: bool
+
+    @property
+    def totals(self) -> tuple[float, float, float, float]:
+        """Of rule, baseline, gained and lost."""
+        rule, baseline, gained, lost = map(np.sum, (self.rule, self.baseline, self.gained, self.lost))
+        return float(rule), float(baseline), float(gained), float(lost)
+
+    @property
+    def ratio(self) -> float:
+        """Of the totals; nan where the baseline got nothing."""
+        return over(*self.totals[:2])
+
+
+def paired(rule: Array, baseline: Array, prompt: Places, *, binary: bool) -> Paired:
+    """From the scores of single runs, [R]."""
+    _, place = np.unique(prompt, return_inverse=True)
+
+    def summed(scores: Array) -> Array:
+        return np.bincount(place, scores).astype(np.float64)
+
+    more = rule - baseline
+    return Paired(summed(rule), summed(baseline), summed(more.clip(0)), summed((-more).clip(0)), binary)
+
+
+def ratio_interval(pairs: Paired) -> Interval:
+    """The ratios φ that the score test does not refute: |T(φ)| ≤ z (Nam & Blackwelder 2002), T with the design effect.
+
+    Unlike a bootstrap it does not shrink to a point where nothing differed.
+    """
+    value = pairs.ratio
+    if math.isnan(value):
+        return Interval()
+    rule, baseline, gained, lost = pairs.totals
+    scale = math.sqrt(design_effect(pairs))
+
+    def statistic(ratio: float) -> float:
+        return (rule - ratio * baseline) / (null_deviation(ratio, rule - gained, gained, lost) * scale)
+
+    share = value / (1 + value)
+    low = _bisect(lambda ratio: statistic(ratio) > Z, 0.0, share) if value else 0.0
+    return Interval(value, low, _bisect(lambda ratio: statistic(ratio) > -Z, share, 1.0))
+
+
+def null_deviation(ratio: float, both: float, gained: float, lost: float) -> float:
+    """Standard deviation of ``rule − ratio·baseline`` (totals of independent runs) where ``ratio`` is the true one: √(n·φ·(g + l)).
+
+    g and l are the likeliest shares of gained and lost runs under that ratio (constrained maximum likelihood, closed form of Nam &
+    Blackwelder 2002, Statistics in Medicine 21, 689-699). Runs that neither got right drop out.
+    """
+    runs = both + gained + lost
+    a = ratio * (1 + ratio) * runs
+    b = both + gained - ratio**2 * (both + lost + 2 * gained)
+    c = -gained * ratio * (1 - ratio)
+    more = (-b + math.sqrt(max(0.0, b * b - 4 * a * c))) / (2 * a)
+    less = max(0.0, 1 - ratio + ratio * more)
+    return math.sqrt(max(runs * ratio * (more + less), math.ulp(1.0)))
+
+
+def design_effect(pairs: Paired) -> float:
+    """How many times the variance is that of independent runs that are right or wrong; 1 for one seed of such runs.
+
+    Σᵢ(Rᵢ − φBᵢ)² over prompts, by φ·(gained + lost), what independent runs have on average. To both one average prompt that is lost
+    altogether is added, with all its seeds: where next to nothing differed the correlation of seeds is unknown, and n prompts
+    then count as n, whatever the number of seeds. Scores between 0 and 1 vary less than right and wrong, so theirs may be below 1.
+    """
+    _, baseline, gained, lost = pairs.totals
+    prompts, ratio = len(pairs.baseline), pairs.ratio
+    spread = float(np.square(pairs.rule - ratio * pairs.baseline).sum())
+    one = float(np.square(pairs.baseline).sum()) / prompts
+    effect = (spread + one) / (ratio * (gained + lost) + baseline / prompts)
+    return max(1.0, effect) if pairs.binary else effect
+
+
+def _bisect(above: Callable[[float], bool], low: float, high: float) -> float:
+    """The ratio where ``above`` turns false; ``low`` and ``high`` on the scale ratio / (1 + ratio)."""
+    for _ in range(ROUNDS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if above(middle / (1 - middle)) else (low, middle)
+    middle = (low + high) / 2
+    return middle / (1 - middle) if middle < 1 else math.inf
+
+
+def verdict(recovery: Interval, pairs: Paired, margin: float) -> Verdict:
+    """Supported where the whole 95 % interval is at ``margin`` or above, not supported where all of it is below: each errs in 2.5 %."""
+    if recovery.low >= margin:
+        return Verdict(margin, Outcome.SUPPORTED, None, _sentence(margin, "supported"))
+    if recovery.high < margin:
+        return Verdict(margin, Outcome.NOT_SUPPORTED, None, _sentence(margin, "not supported"))
+    if not pairs.baseline.sum():
+        return Verdict(
+            margin, Outcome.TOO_FEW, None, _sentence(margin, "cannot be computed, the baseline scored nothing")
+        )
+    needed = prompts_needed(pairs, margin)
+    about = f"need about {needed:,}" if needed else "and so near the margin that no number would do"
+    return Verdict(margin, Outcome.TOO_FEW, needed, _sentence(margin, f"too few prompts, {about}"))
+
+
+def prompts_needed(pairs: Paired, margin: float) -> int | None:
+    """Prompts like these for an answer with probability 80 %, if recovery is what was seen, 1 at most; rounded to two digits.
+
+    N = n·((z₀.₉₇₅·s₀ + z₀.₈·s₁) / (R − margin·B))², with s₀ and s₁ the standard deviations of R − margin·B if recovery is the margin
+    and as seen. None above a million.
+    """
+    rule, baseline, gained, lost = pairs.totals
+    prompts = len(pairs.rule)
+    distance = min(rule, baseline) - margin * baseline
+    null = null_deviation(margin, rule - gained, gained, lost) * math.sqrt(design_effect(pairs))
+    seen = float((pairs.rule - margin * pairs.baseline).std()) * math.sqrt(prompts)
+    reach = Z * null + NormalDist().inv_cdf(POWER) * seen
+    if abs(distance) * math.sqrt(MOST_NEEDED) <= reach * math.sqrt(prompts):
+        return None
+    number = prompts * (reach / distance) ** 2
+    unit = 10 ** max(0, math.floor(math.log10(number)) - 1) if number > 1 else 1
+    return max(prompts + 1, math.ceil(math.nextafter(number, 0) / unit) * int(unit))
+
+
+def _sentence(margin: float, what: str) -> str:
+    return f"recovery ≥ {100 * margin:g} %: {what}"

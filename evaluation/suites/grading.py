@@ -1,0 +1,219 @@
+"""Which metrics score a suite: by its name, by its categories, else by what its references and prompts look like.
+
+Decided once, when a file is read, and stored with the suite, so that a stored study says how it was scored.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from evaluation.scoring.answer import MARK, reference_number
+from evaluation.scoring.code import has_tests
+from evaluation.scoring.names import BLEU, BOXED, CHOICE, CHRF, CONTAINS, FLEXIBLE, PASS, ROUGE, STRICT
+from evaluation.scoring.overlap import words
+from evaluation.suites.item import Item, Suite
+
+Metrics = tuple[str, ...]
+_WORKED, _NUMBERS, _LETTERS = (STRICT, FLEXIBLE), (FLEXIBLE,), (CHOICE, CONTAINS)
+_FORMULAS, _IN_BOX = (BOXED,), (BOXED, FLEXIBLE)
+_PHRASES, _TRANSLATION, _SUMMARY, _GENERIC, _CODE = (CONTAINS,), (BLEU, CHRF), (ROUGE,), (ROUGE, BLEU, CHRF), (PASS,)
+_NAMED: dict[str, Metrics] = {  # file names of the field, letters and digits only
+    "gsm8k": _WORKED, "humaneval": _CODE, "mbpp": _CODE, "mtbench": (), "alpaca": _GENERIC, "qa": _PHRASES, "sum": _SUMMARY,
+    "cnndm": _SUMMARY, "math": _FORMULAS, "math500": _FORMULAS, "hendrycksmath": _FORMULAS,
+}  # fmt: skip
+_MT_BENCH = ("writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities")
+_LANGUAGE = (
+    "(?:ar|bg|bn|cs|da|de|el|en|es|et|fa|fi|fr|gu|he|hi|hr|hu|id|is|it|ja|kk|ko|lt|lv|nl|no|pl|pt|ro|ru|sk|sl|sr|sv|sw|th|tr|uk|ur|vi|zh"
+    "|ara|ces|deu|ell|eng|fin|fra|heb|hin|hun|ind|ita|jpn|kor|nld|pol|por|ron|rus|spa|swe|tha|tur|ukr|vie|zho)(?:_[a-z]{4})?"
+)
+_IN_NAMES = {  # what a category, or the name of a file, says
+    _CODE: re.compile(r"(?<![a-z])(?:code|coding|humaneval|mbpp|python|programming)(?![a-z])"),
+    _TRANSLATION: re.compile(
+        rf"translat|(?<![a-z])(?:wmt|iwslt|flores|opus)|(?<![a-z]){_LANGUAGE}(?:[-_>→2]|->|[-_]to[-_]){_LANGUAGE}(?![a-z])"
+    ),
+    _SUMMARY: re.compile(r"summ|(?<![a-z])(?:sum|cnn|xsum)(?![a-z])"),
+}
+_MATHS = re.compile(
+    r"math|algebra|geometry|calculus|number theory|counting|probability|(?<![a-z])(?:aime|amc)(?![a-z])|olympiad"
+)
+_IN_PROMPTS = {
+    _TRANSLATION: re.compile(
+        r"\btranslat(?:e|ion)\b|\bübersetz|\btradui[st]|\btraduce|\btraduz|\btraduci|перевед|翻译|翻譯|翻訳|번역", re.IGNORECASE
+    ),
+    _SUMMARY: re.compile(r"\bsummar(?:y|i[sz]e)\b|\btl;?dr\b", re.IGNORECASE),
+}  # fmt: skip
+_NUMBER = re.compile(r"-?\$?[0-9][0-9,]*(?:\.[0-9]+)?")  # as lm-eval's filters spell one; not 45 %, which is a phrase
+_BOX = re.compile(r"\\(?:boxed|fbox)\b")
+_LATEX = re.compile(r"\\[A-Za-z]{2,}|[\w)}\]]\^[\w({\\]|^\$[^$]+\$$")
+_LETTER = re.compile(r"\(?[A-J]\)?\.?")
+_LONGEST_FORMULA = 200  # characters
+_LONGEST_PHRASE = 16  # words
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """The items of one category. ``name``: category and, of a file with one category, the suite's name; lower case."""
+
+    name: str
+    items: Sequence[Item]
+
+    @property
+    def references(self) -> list[str]:
+        return [reference for item in self.items for reference in item.references if reference.strip()]
+
+    @property
+    def prompts(self) -> list[str]:
+        return [item.turns[-1] for item in self.items]
+
+
+def with_metrics(suite: Suite) -> Suite:
+    """The suite with its metrics, and with solutions that the file has line by line joined."""
+    items = tuple(_joined(item) for item in suite.items)
+    found = _by_category(suite.name, items)
+    if len(set(found.values())) > 1:
+        items = tuple(replace(item, metrics=found[item.category]) for item in items)
+    return replace(suite, items=items, metrics=tuple(dict.fromkeys(name for names in found.values() for name in names)))
+
+
+def union(items: Iterable[Item]) -> Metrics:
+    """The items' own metrics, each once, in the order in which they come."""
+    return tuple(dict.fromkeys(name for item in items for name in item.metrics))
+
+
+def _by_category(name: str, items: Sequence[Item]) -> dict[str, Metrics]:
+    named = _NAMED.get(re.sub("[^a-z0-9]", "", name.lower()))
+    groups: dict[str, list[Item]] = {}
+    for item in items:
+        groups.setdefault(item.category, []).append(item)
+    only = name if len(groups) == 1 else ""
+    found = {each: _of_group(_Group(f"{each} {only}".lower(), members), named) for each, members in groups.items()}
+    if _FORMULAS in found.values():  # one grader for a file of mathematics, part of whose answers are plain numbers
+        found = {each: _FORMULAS if names in (_NUMBERS, _IN_BOX) else names for each, names in found.items()}
+    return found
+
+
+def _of_group(group: _Group, named: Metrics | None) -> Metrics:
+    by_name = _by_name(group)
+    if _mostly(bool, (item.tests for item in group.items)):
+        return _CODE
+    if _CODE in (named, by_name) and any(map(has_tests, group.items)):
+        return _CODE
+    if not group.references or named == ():
+        return ()
+    found = by_name if named is None else named
+    if found is None or found == _CODE:
+        found = _by_references(group)
+    return _WORKED[::-1] if found == _WORKED and not _mostly(_has_mark, group.prompts) else found
+
+
+def _by_name(group: _Group) -> Metrics | None:
+    """None where the name decides nothing."""
+    if (group.name.split() or [""])[0] in _MT_BENCH and all(len(item.turns) == 2 for item in group.items):
+        return ()
+    return next((metrics for metrics, pattern in _IN_NAMES.items() if pattern.search(group.name)), None)
+
+
+def _by_references(group: _Group) -> Metrics:
+    references, prompts = group.references, group.prompts
+    if _mostly(_is_worked_number, references):
+        return _WORKED
+    if _is_latex(group):
+        return _FORMULAS
+    if _mostly(_is_number, references, 0.9):
+        return _IN_BOX if _mostly(_has_box, prompts) else _NUMBERS
+    if _mostly(lambda text: _LETTER.fullmatch(text.strip()), references, 0.9):
+        return _LETTERS if _mostly(lambda prompt: "answer is" in prompt, prompts) else _LETTERS[::-1]
+    if _mostly(lambda prompt: _IN_PROMPTS[_TRANSLATION].search(_ends(prompt)), prompts) or _is_other_script(group):
+        return _TRANSLATION
+    if _mostly(_is_phrase, references, 0.8):
+        return _PHRASES
+    return _SUMMARY if _mostly(lambda prompt: _IN_PROMPTS[_SUMMARY].search(_ends(prompt)), prompts) else _GENERIC
+
+
+def _mostly(test: Callable[[str], object], texts: Iterable[str], share: float = 0.5) -> bool:
+    """Whether at least ``share`` of the texts pass; of no text none does."""
+    passed = [bool(test(text)) for text in texts]
+    return bool(passed) and sum(passed) >= share * len(passed)
+
+
+def _has_mark(text: str) -> bool:
+    return MARK in text
+
+
+def _has_box(text: str) -> bool:
+    return _BOX.search(text) is not None
+
+
+def _is_number(text: str) -> bool:
+    return _NUMBER.fullmatch(text.strip()) is not None
+
+
+def _is_worked_number(text: str) -> bool:
+    """As in GSM8K: the number follows ####."""
+    return _has_mark(text) and reference_number(text) is not None
+
+
+def _is_phrase(text: str) -> bool:
+    """A few words on one line that are not a sentence: a name, a date, yes."""
+    bare = text.strip()
+    return "\n" not in bare and len(words(bare)) <= (4 if bare[-1:] in ".!?。\uff01\uff1f" else _LONGEST_PHRASE)
+
+
+def _is_formula(text: str) -> bool:
+    """Short, one line, with something of LaTeX in it."""
+    bare = text.strip()
+    return len(bare) <= _LONGEST_FORMULA and "\n" not in bare and _LATEX.search(bare) is not None
+
+
+def _is_latex(group: _Group) -> bool:
+    """Boxed solutions; or short answers of which some are formulas, more so where the category or the prompts speak of mathematics."""
+    references = group.references
+    if _mostly(_has_box, references):
+        return True
+    if not _mostly(lambda text: len(text) <= _LONGEST_FORMULA, references, 0.9):
+        return False
+    expected = _MATHS.search(group.name) is not None or _mostly(_has_box, group.prompts)
+    return any(map(_is_formula, references)) if expected else _mostly(_is_formula, references, 0.2)
+
+
+def _is_other_script(group: _Group) -> bool:
+    """Whether sentences are answered in another script than they are asked in."""
+    pairs = [(item.turns[-1], item.references[0]) for item in group.items if item.references]
+    other = [
+        _script(prompt) != _script(reference) and not _is_number(reference) and len(reference) > 8
+        for prompt, reference in pairs
+    ]
+    return sum(other) >= 0.8 * len(pairs) > 0
+
+
+def _script(text: str) -> str:
+    """The script of most letters: LATIN, CYRILLIC, CJK, HIRAGANA …; empty without letters."""
+    letters = (letter for letter in text[:2000] if unicodedata.category(letter)[0] == "L")
+    names = Counter(unicodedata.name(letter, "").partition(" ")[0] for letter in letters)
+    return names.most_common(1)[0][0] if names else ""
+
+
+def _ends(prompt: str) -> str:
+    """Both ends of a prompt, where the request stands; between may be any text."""
+    return prompt if len(prompt) <= 400 else f"{prompt[:200]}\n{prompt[-200:]}"
+
+
+def _joined(item: Item) -> Item:
+    """Lines of one solution, as EAGLE's files have them, made one reference; several answers stay several."""
+    references = item.references
+    if len(item.turns) > 1 and len(references) == len(item.turns):  # each turn its own
+        return item
+    if len(references) > 1 and _are_lines(references):
+        return replace(item, references=("\n".join(references),))
+    return replace(item, references=tuple(filter(str.strip, references)))
+
+
+def _are_lines(references: Sequence[str]) -> bool:
+    """GSM8K's lines end in one with ####; of LaTeX lines not all have a box; code is indented."""
+    marked, boxed = list(map(_has_mark, references)), list(map(_has_box, references))
+    indented = any(line.startswith(("    ", "\t")) for line in references)
+    return (marked[-1] and not all(marked)) or (any(boxed) and not all(boxed)) or indented
