@@ -1,7 +1,7 @@
-"""``/health``: the process answers. ``/ready``: visitors can be served, and if not, why. Knows no page and no database, only probes.
+"""``/health``: the process answers. ``/ready``: visitors can be served, and if not, why.
 
-A probe returns one sentence of what is wrong, or nothing. Both answers are for anybody, so a probe's sentence names no path and no
-visitor; what a probe raises goes to the log alone.
+A probe returns one sentence of what is wrong, or nothing; it is called from a thread of its own, and may take its time. Both answers are
+for anybody, so a probe's sentence names no path and no visitor; what a probe raises goes to the log alone.
 """
 
 from __future__ import annotations
@@ -9,18 +9,35 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import shutil
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 
+from storage import RunStore, StorageError, TemporaryStore
+
 LOG = logging.getLogger("mars.health")
 PATIENCE_S = 1.0  # for all probes together
 FRESH_S = 1.0  # an answer is given again for so long, however many ask
+LOCKED_S = 0.8  # how long another writer may hold the file
+ROOM = 32 * 2**20  # bytes of disk that a few comparisons, their journal and a snapshot take
+READING = "The database cannot be read."
+WRITING = "The database cannot be written."
+LOCKED = "The database is held by another writer."
+FULL = "The disk of the database is full."
+TEMPORARY = "The database cannot be used; runs are stored in a temporary file and are lost when the page stops."
+LOADING = "The models are being loaded."
+NO_PAIR = "No pair of models could be loaded."
 Probe = Callable[[], str]
 
 
@@ -99,3 +116,69 @@ class _Patient:
 
 def _json(said: Mapping[str, object], status: int) -> JSONResponse:
     return JSONResponse(dict(said), status_code=status, headers={"Cache-Control": "no-store"})
+
+
+def database_probe(store: RunStore) -> Callable[[], str]:
+    """Reads, and begins to write to the file; nothing is changed. A server (PostgreSQL) is only read from."""
+
+    def probe() -> str:
+        if isinstance(store, TemporaryStore):
+            return TEMPORARY
+        try:
+            store.count()
+        except StorageError as error:
+            LOG.warning("database", exc_info=error)
+            return READING
+        return _file(store.path) if store.path is not None else ""
+
+    return probe
+
+
+def _file(path: Path) -> str:
+    if shutil.disk_usage(path.parent).free < ROOM:
+        return FULL
+    try:
+        with closing(
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", LOCKED_S, uri=True, isolation_level=None)
+        ) as file:
+            file.execute("BEGIN IMMEDIATE")
+            file.execute("ROLLBACK")
+    except sqlite3.Error as error:
+        LOG.warning("database", exc_info=error, extra={"state": getattr(error, "sqlite_errorname", "")})
+        return LOCKED if "locked" in str(error) else WRITING
+    return ""
+
+
+class Pool(Protocol):
+    """What is asked of the models in memory."""
+
+    def loaded(self) -> tuple[object, ...]: ...
+
+
+@dataclass(slots=True)
+class PairProbe:
+    """Ready once a pair was loaded. Whoever loads the first pair reports where it failed."""
+
+    pool: Pool
+    failed: bool = False
+    ready: bool = False
+
+    def fail(self) -> None:
+        self.failed = True
+
+    def __call__(self) -> str:
+        self.ready = self.ready or bool(self.pool.loaded())
+        return "" if self.ready else NO_PAIR if self.failed else LOADING
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Set once the page is about to end, so that a proxy sends nobody any more."""
+
+    event: threading.Event = field(default_factory=threading.Event)
+
+    def begin(self) -> None:
+        self.event.set()
+
+    def __call__(self) -> str:
+        return "The page is shutting down." if self.event.is_set() else ""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib.util
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from mars_core.models import PairSpec
+
+PUBLIC_PAIRS = ("bundled",)
 ON, OFF, AUTO = "on", "off", "auto"
 
 
@@ -20,11 +24,10 @@ class Settings:
     dtype: str = AUTO
     graphs: bool = True
     exact: str = AUTO
+    proxy: bool = False  # a proxy in front sets X-Forwarded-Host and X-Forwarded-Proto
     mcp: bool = False  # whether the endpoints are tools of an MCP server too
     public: bool = False
-    pairs: tuple[
-        str, ...
-    ] = ()  # keys of the catalog that are offered; empty: all in private mode, the bundled one in public
+    pairs: tuple[str, ...] = ()  # keys of the catalog; empty: all in private mode, the bundled one in public
     limits: str = ""  # changes to the limits of the mode, as new_tokens=256,seconds=60
     sign_in: bool = False  # a Space with hf_oauth
     retention_days: int | None = None
@@ -47,10 +50,12 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     zero_gpu = said("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
     public = _switch("MARS_PUBLIC", said("MARS_PUBLIC", AUTO), space)
     days = _whole("MARS_RETENTION_DAYS", said("MARS_RETENTION_DAYS", "0"), 0, 36_500)
+    root_path = _path(said("MARS_ROOT_PATH", ""))
     return Settings(
         host=said("HOST", "0.0.0.0" if space else "127.0.0.1"),
         port=_whole("PORT", said("PORT", "7860"), 1, 65_535),
-        root_path=_path(said("MARS_ROOT_PATH", "")),
+        root_path=root_path,
+        proxy=_switch("MARS_PROXY", said("MARS_PROXY", AUTO), space or bool(root_path)),
         database=said("MARS_DATABASE_URL") or None,
         device=said("MARS_DEVICE", AUTO),
         dtype=said("MARS_DTYPE", AUTO),
@@ -69,6 +74,35 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         json_log=_switch("MARS_JSON_LOG", said("MARS_JSON_LOG", AUTO), public),
         zero_gpu=zero_gpu,
     )
+
+
+def json_log(environment: Mapping[str, str]) -> bool:
+    """Whether the log is JSON, for the sentence that says that another variable is no value."""
+    try:
+        public = _switch("MARS_PUBLIC", environment.get("MARS_PUBLIC", AUTO), bool(environment.get("SPACE_ID")))
+        return _switch("MARS_JSON_LOG", environment.get("MARS_JSON_LOG", AUTO), public)
+    except ValueError:
+        return True
+
+
+def offered(chosen: Settings, catalog: Sequence[PairSpec]) -> tuple[PairSpec, ...]:
+    """The pairs that may be chosen, the default first. Raises ValueError."""
+    by_key = {pair.key: pair for pair in catalog}
+    keys = (
+        chosen.pairs or (tuple(key for key in PUBLIC_PAIRS if key in by_key) if chosen.public else ()) or tuple(by_key)
+    )
+    for key in keys:
+        if key not in by_key:
+            raise ValueError(f"MARS_PAIRS names {key[:80]!r}; it can name {', '.join(by_key)}.")
+    return tuple(by_key[key] for key in dict.fromkeys(keys))
+
+
+def check(chosen: Settings) -> None:
+    """Without its package Gradio would pass over the wish for MCP in silence. Raises ValueError."""
+    if chosen.mcp and importlib.util.find_spec("mcp") is None:
+        raise ValueError(
+            "MARS_MCP is on and the package mcp is missing; install it with pip install -r requirements-mcp.txt."
+        )
 
 
 _SWITCH: Mapping[str, bool] = {ON: True, "1": True, "true": True, OFF: False, "0": False, "false": False}

@@ -182,7 +182,7 @@ def test_an_error_in_the_engines_thread_is_told_with_its_id(place: Workplace, mo
     with monkeypatch.context() as patch:
         patch.setattr("mars_core.jobs.perform.burst", lambda *_: 1 // 0)
         state, words = last(place)
-    assert state == "failed" and "under the id" in words
+    assert state == "failed" and "Something went wrong (error " in words
     assert [trace.status for trace in traces(place)] == [Status.CANCELLED] and works(place)
 
 
