@@ -56,7 +56,7 @@ def test_an_answer_made_of_an_error_has_the_headers_and_is_logged(caplog: pytest
 
 
 def test_refusals_are_no_faults(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, "mars")
     answer = client().get("/refuses")
     assert (answer.status_code, answer.text) == (404, "There is none.")
     assert client().get("/unready").status_code == 503
