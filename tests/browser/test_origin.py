@@ -9,6 +9,7 @@ from threading import Thread
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, Page
 
@@ -84,7 +85,7 @@ def test_only_the_page_itself_acts_for_its_visitor(public: Served, page: Page, p
     known = secret(page)
     store = public.store.of(browser_owner(known))
     comparison = compared(store)
-    config = page.request.get(f"{base}/config").json()
+    config = httpx.get(f"{public.url}/config", timeout=60).json()
     ids = {event["api_name"]: event["id"] for event in reversed(config["dependencies"])}  # of several the first
     opened = [ids["go"], [None], {"tab": "history", "comparison": comparison}]
     said = {"deed": "share", "kind": "comparison", "id": comparison}
