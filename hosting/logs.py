@@ -42,7 +42,7 @@ def set_up(*, json: bool, public: bool, stream: TextIO | None = None) -> Undo:
     handler = _Handler(stream or sys.stderr)
     handler.setFormatter(JsonLines() if json else TextLines())
     if json:
-        sys.stdout, sys.stderr = _Printed(sys.stdout), _Printed(sys.stderr)
+        _replace_streams(_Printed(sys.stdout), _Printed(sys.stderr))
     root = logging.getLogger()
     before = (root.handlers[:], root.level, LOG.level, logging.getLogRecordFactory(), dict(_uvicorn()["loggers"]))
     root.handlers[:] = [handler]
@@ -61,7 +61,7 @@ def set_up(*, json: bool, public: bool, stream: TextIO | None = None) -> Undo:
         LOG.setLevel(before[2])
         logging.setLogRecordFactory(before[3])
         _uvicorn()["loggers"] = before[4]
-        sys.stdout, sys.stderr = printed
+        _replace_streams(*printed)
         hooks()
 
     return undo
@@ -70,6 +70,16 @@ def set_up(*, json: bool, public: bool, stream: TextIO | None = None) -> Undo:
 def _uvicorn() -> dict[str, Any]:
     """What every server of uvicorn's in this process sets its logs up with."""
     return uvicorn.config.LOGGING_CONFIG
+
+
+def _replace_streams(out: Any, err: Any) -> None:
+    """Also where handlers of libraries hold the standard streams since they were imported."""
+    replaced = {id(sys.stdout): out, id(sys.stderr): err}
+    sys.stdout, sys.stderr = out, err
+    for logger in list(logging.root.manager.loggerDict.values()):
+        for handler in getattr(logger, "handlers", ()):
+            if isinstance(handler, logging.StreamHandler) and id(handler.stream) in replaced:
+                handler.setStream(replaced[id(handler.stream)])
 
 
 class _Records:

@@ -241,3 +241,16 @@ def test_text_for_a_terminal_leaves_the_streams_alone(begin: Begin) -> None:
     before = sys.stdout, sys.stderr
     begin(json=False)
     assert (sys.stdout, sys.stderr) == before
+
+
+def test_in_json_a_handler_that_a_library_made_before_writes_records_too(begin: Begin) -> None:
+    library, handler = logging.getLogger("another.library"), logging.StreamHandler(sys.stderr)
+    library.addHandler(handler)
+    before = handler.stream
+    try:
+        stream = begin(public=False)
+        library.warning("a line")
+        assert [line["message"] for line in lines(stream)] == ["a line", "a line"]  # by its handler, and by ours
+        assert handler.stream is sys.stderr is not before
+    finally:
+        library.removeHandler(handler)
