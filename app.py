@@ -52,7 +52,7 @@ DELETED_FOR = timedelta(days=30)  # how long what was deleted can be brought bac
 UNFINISHED_FOR = timedelta(days=1)  # a comparison that has no run after so long lost its process
 THREADS = 200  # of handlers: every request that waits for its turn holds one
 # When the page ends, seconds for: what runs to be saved, clients to hear of it, the last push of the backup, connections to close.
-END_S, STREAMS_S, PUSH_S, CLOSE_S = 4.0, 1.0, 4.0, 1.0
+END_S, STREAMS_S, PUSH_S, CLOSE_S = 4.0, 2.0, 4.0, 1.0
 
 
 @dataclass(frozen=True, slots=True)

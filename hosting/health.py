@@ -81,7 +81,7 @@ class _Ready:
 
     def _log_change(self, reasons: list[str]) -> None:
         if self._was is not (not reasons) and (reasons or self._was is not None):
-            LOG.log(logging.WARNING if reasons else logging.INFO, " ".join(reasons) or "Ready again.")
+            LOG.log(logging.WARNING if reasons else logging.INFO, " ".join(reasons) or "Ready.")
         self._was = not reasons
 
 

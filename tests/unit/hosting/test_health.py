@@ -123,7 +123,7 @@ def test_only_changes_are_logged(serve: Serve, caplog: pytest.LogCaptureFixture)
     for text in ("", "", "No a.", "No a.", "", ""):
         said[0] = text
         client.get("/ready")
-    assert [record.getMessage() for record in caplog.records] == ["No a.", "Ready again."]
+    assert [record.getMessage() for record in caplog.records] == ["No a.", "Ready."]
 
 
 @pytest.fixture
