@@ -1,7 +1,6 @@
-"""Starts the page: settings, models, database with its backup, page, server. The only module that reads the environment.
+"""Starts the page: settings, models, database with its backup, page, server. The only module that reads the environment (docs/hosting.md).
 
 The page is served first; the engine's thread loads the default pair meanwhile, and requests that come earlier wait for it.
-docs/hosting.md lists the variables of the environment.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import gc
 import logging
 import os
 import signal
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -86,8 +86,7 @@ class Services:
             sign_in=chosen.sign_in and chosen.public, retention_days=chosen.retention_days, notice=notice,
             observers=(metrics.observe,),
         )  # fmt: skip
-        expire = partial(clean, store.expire, chosen.retention_days or 1)
-        retention = Daily(expire) if chosen.retention_days else None
+        retention = Daily(partial(clean, store.expire, days)) if (days := chosen.retention_days) else None
         return cls(workplace, metrics, PairProbe(pool), Ending(), backup, retention)
 
     def launch(self, chosen: Settings) -> Any:
@@ -225,7 +224,8 @@ def serve(chosen: Settings, catalog: Sequence[PairSpec] = CATALOG) -> int:
         services.start()
         stored = services.workplace.store.location
         LOG.info("MARS Playground: http://%s:%s  (runs are stored in %s)", chosen.host, chosen.port, stored)
-        signal.pause()
+        while True:  # signal.pause() would sleep on where the system delivers a signal to another thread
+            time.sleep(0.2)
     except KeyboardInterrupt:
         LOG.info("Stopped.")
     except (OSError, httpx.TransportError) as error:  # the latter: Gradio could not reach its own page
