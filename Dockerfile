@@ -10,32 +10,32 @@ ARG EXTRAS=""
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 
 COPY locks/ /locks/
-RUN python -m venv /home/user/venv \
+RUN python -m venv /opt/mars/venv \
     && for lock in "torch-${VARIANT}" run ${EXTRAS}; do echo "-r $lock.txt"; done > /locks/all.txt \
     && if [ "${VARIANT}" = cpu ]; then echo "--extra-index-url ${TORCH_INDEX}" >> /locks/all.txt; fi \
-    && /home/user/venv/bin/pip install --no-cache-dir --no-compile --require-hashes -r /locks/all.txt
+    && /opt/mars/venv/bin/pip install --no-cache-dir --no-compile --require-hashes -r /locks/all.txt
 
 
 FROM python:3.12-slim
 
 RUN useradd --create-home --uid 1000 user \
-    && install --directory --owner user --group user /home/user/app /home/user/data
+    && install --directory --owner user --group user /home/user/data
 
-# The libraries are root's: the program cannot change them.
-COPY --from=build /home/user/venv /home/user/venv
+# Code and libraries, and the folders above them, are root's: the program cannot change or replace them.
+COPY --from=build /opt/mars/venv /opt/mars/venv
 
-WORKDIR /home/user/app
-COPY --chown=user LICENSE app.py ./
-COPY --chown=user hosting/ hosting/
-COPY --chown=user storage/ storage/
-COPY --chown=user mars_core/ mars_core/
-COPY --chown=user evaluation/ evaluation/
-COPY --chown=user ui/ ui/
+WORKDIR /opt/mars/app
+COPY LICENSE app.py ./
+COPY hosting/ hosting/
+COPY storage/ storage/
+COPY mars_core/ mars_core/
+COPY evaluation/ evaluation/
+COPY ui/ ui/
 
 USER 1000
 ENV HOST=0.0.0.0 \
     PORT=7860 \
-    PATH=/home/user/venv/bin:$PATH \
+    PATH=/opt/mars/venv/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     HF_HOME=/home/user/data/huggingface \

@@ -9,7 +9,8 @@
 #
 # PYTHON=python3.12        another interpreter (3.11 or later) for .venv
 # TORCH_INDEX=URL          another place to look for torch, e.g. https://download.pytorch.org/whl/cpu (no CUDA, smaller)
-# LOCKED=1                 installs only files whose hashes are in locks/ (TORCH=cpu or cuda); without it: the same versions of any index
+# LOCKED=1                 installs only files whose hashes are in locks/ (TORCH=cpu or cuda), into a .venv that has no others;
+#                          without it: the same versions of any index
 # make lock                writes locks/ anew after requirements were changed (UPGRADE=1: newest versions of what they leave open)
 # make sbom                writes docs/sbom/ and docs/licences.md from .venv
 # pip's own variables (PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS, ...) are respected.
@@ -40,14 +41,15 @@ JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)  # many tests wait for o
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+VERIFIED := $(VENV)/.locked
 # $(call install,requirements file,lock files): the versions of the locks; with LOCKED=1 only files that have their hashes.
-install = $(PIP) $(if $(LOCKED),--require-hashes $(foreach lock,torch-$(TORCH) run $(2),-r locks/$(lock).txt),-r $(1) -c locks/constraints.txt)
+install = $(if $(LOCKED),,rm -f $(VERIFIED); )$(PIP) $(if $(LOCKED),--require-hashes $(foreach lock,torch-$(TORCH) run $(2),-r locks/$(lock).txt),-r $(1) -c locks/constraints.txt)
 RUN_READY := $(VENV)/.requirements
 EVAL_READY := $(VENV)/.requirements-eval
 DEV_READY := $(VENV)/.requirements-dev
 TOOLS := .venv-tools
 
-.PHONY: help run test check bench cuda eval clean deploy lock sbom
+.PHONY: help run test check bench cuda eval clean deploy lock sbom verified
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile
@@ -83,8 +85,13 @@ clean:
 
 $(BIN)/pip:
 	.ci/venv "$(PYTHON)" "$(VENV)"
+	$(if $(LOCKED),touch $(VERIFIED))
 
-$(RUN_READY): requirements.txt locks/constraints.txt | $(BIN)/pip
+# pip leaves what is installed as it is, hashes or not: what was installed without them must go first.
+verified: | $(BIN)/pip
+	@[ -z "$(LOCKED)" ] || [ -e $(VERIFIED) ] || { echo "$(VENV) was made without LOCKED=1, so its files were never checked: run make clean first." >&2; exit 2; }
+
+$(RUN_READY): requirements.txt locks/constraints.txt | verified
 	@echo "Installing requirements.txt into $(VENV); the first time this takes some minutes."
 	$(call install,requirements.txt,)
 	@touch $@

@@ -1,17 +1,15 @@
-"""Starts the page: settings, models, database with its backup, page, server. The only place that reads the environment.
+"""Starts the page: settings, models, database with its backup, page, server. The only module that reads the environment (docs/hosting.md).
 
-The page is served first; the engine's thread loads the default pair meanwhile, and whoever asks for it earlier waits for it.
-docs/hosting.md lists what the environment may say.
+The page is served first; the engine's thread loads the default pair meanwhile, and requests that come earlier wait for it.
 """
 
 from __future__ import annotations
 
 import gc
-import importlib.util
 import logging
 import os
 import signal
-import sys
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -33,32 +31,32 @@ import httpx
 from starlette.middleware import Middleware
 
 from hosting.backup import Backup, backup_of
-from hosting.health import Probe, health_routes
+from hosting.health import Ending, PairProbe, Probe, database_probe, health_routes
 from hosting.logs import set_up
 from hosting.metrics import FaultCounter, Metrics, labels_of, metrics_routes
 from hosting.middleware import OWN, Guard
-from hosting.probes import Ending, PairProbe, database_probe
 from hosting.retention import Daily, clean
-from hosting.settings import Settings, read_settings
+from hosting.settings import Settings, check, json_log, offered, read_settings
 from mars_core.jobs import Accelerator
 from mars_core.jobs.accelerators import Local, ZeroGpu
 from mars_core.models import CATALOG, ModelError, ModelPool, PairSpec
 from mars_core.rules import RULES
 from storage import RunStore, StorageError, database_file, open_or_set_aside
 from ui.app import build_app, launch_options
-from ui.kit.session_memory import remember_little
+from ui.kit.gradio_compat import forget_components, limit_arrival, wait_for_streams
 from ui.public.limits import PRIVATE_LIMITS, PUBLIC_LIMITS, read_limits
 from ui.services import Services
 
 LOG = logging.getLogger("mars")
-KEPT = timedelta(days=30)  # how long what was deleted can be brought back
-PUBLIC_PAIRS = ("bundled",)
-THREADS = 200  # of handlers: whoever waits in the line holds one
-END_S, PUSH_S = 4.0, 4.0  # for saving what runs when the page ends, and for the last push of the backup
+DELETED_FOR = timedelta(days=30)  # how long what was deleted can be brought back
+UNFINISHED_FOR = timedelta(days=1)  # a comparison that has no run after so long lost its process
+THREADS = 200  # of handlers: every request that waits for its turn holds one
+# When the page ends, seconds for: what runs to be saved, clients to hear of it, the last push of the backup, connections to close.
+END_S, STREAMS_S, PUSH_S, CLOSE_S = 4.0, 2.0, 4.0, 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class Application:
     """What lives as long as the page. ``backup``, ``retention``: None where they are off."""
 
     services: Services
@@ -69,7 +67,7 @@ class House:
     retention: Daily | None
 
     @classmethod
-    def open(cls, chosen: Settings, catalog: Sequence[PairSpec]) -> House:
+    def open(cls, chosen: Settings, catalog: Sequence[PairSpec]) -> Application:
         """Raises ValueError for settings that cannot be used, StorageError for a database that cannot."""
         limits = read_limits(chosen.limits, PUBLIC_LIMITS if chosen.public else PRIVATE_LIMITS)
         pairs = offered(chosen, catalog)
@@ -88,19 +86,15 @@ class House:
             sign_in=chosen.sign_in and chosen.public, retention_days=chosen.retention_days, notice=notice,
             observers=(metrics.observe,),
         )  # fmt: skip
-        expire = partial(clean, store.expire, chosen.retention_days or 1)
-        retention = Daily(expire) if chosen.retention_days else None
+        retention = Daily(partial(clean, store.expire, days)) if (days := chosen.retention_days) else None
         return cls(services, metrics, PairProbe(pool), Ending(), backup, retention)
 
     def launch(self, chosen: Settings) -> Any:
         """Serve the page from now on, in threads of its own. Raises OSError."""
-        options = launch_options(self.services, trust_proxy=chosen.public)
+        options = launch_options(self.services, trust_proxy=chosen.proxy)
         more = options["app_kwargs"]
-        needed: dict[str, Probe] = {
-            "database": database_probe(self.services.store),
-            "pair": self.loaded,
-            "end": self.ending,
-        }
+        database = database_probe(self.services.store)
+        needed: dict[str, Probe] = {"database": database, "pair": self.loaded, "end": self.ending}
         more["middleware"].insert(0, Middleware(Guard, frames=OWN if chosen.public else ()))
         more["routes"] += health_routes(needed, {"backup": self._backed_up})
         if chosen.metrics:
@@ -111,7 +105,8 @@ class House:
             server_name=chosen.host, server_port=chosen.port, root_path=chosen.root_path or None, quiet=True,
             prevent_thread_lock=True, mcp_server=chosen.mcp, max_threads=THREADS, **options,
         )  # fmt: skip
-        remember_little(page)
+        forget_components(page)
+        limit_arrival(page)
         return page
 
     def start(self) -> None:
@@ -122,38 +117,33 @@ class House:
         if self.retention:
             self.retention.start()
 
-    def close(self) -> None:
-        """Save what runs, push what is saved, and let go of everything; within ten seconds."""
+    def close(self, page: Any = None) -> None:
+        """Save what runs, push what is saved, and let go of everything, in about ten seconds. Until then the server answers."""
         self.ending.begin()
         if self.retention:
             self.retention.stop()
-        if not self.services.shutdown(END_S):
+        place = self.services
+        if not place.shutdown(END_S) and place.line.running and place.pool.loaded():
             LOG.warning("A run did not end in time; it is not saved.")
+        if page:
+            wait_for_streams(page, STREAMS_S)
         if self.backup:
             LOG.info(self.backup.stop(PUSH_S))
-        self.services.engine.shutdown(wait=False, cancel_futures=True)
-        self.services.store.close()
+        if page:
+            closing = Thread(target=page.close, args=[False], daemon=True)  # it waits for open connections
+            closing.start()
+            closing.join(CLOSE_S)
+        place.engine.shutdown(wait=False, cancel_futures=True)
+        place.store.close()
 
     def _backed_up(self) -> str:
-        """For anybody: neither the place nor a path."""
+        """Public: names neither the place nor a path."""
         if self.backup is None:
             return "off"
         state = self.backup.state
         if state.problem:
             return "not pushed; the log says why"
         return f"pushed {state.pushed_at:%Y-%m-%d %H:%M} UTC" if state.pushed_at else "nothing pushed yet"
-
-
-def offered(chosen: Settings, catalog: Sequence[PairSpec]) -> tuple[PairSpec, ...]:
-    """The pairs that may be chosen, the default first. Raises ValueError."""
-    by_key = {pair.key: pair for pair in catalog}
-    keys = (
-        chosen.pairs or (tuple(key for key in PUBLIC_PAIRS if key in by_key) if chosen.public else ()) or tuple(by_key)
-    )
-    for key in keys:
-        if key not in by_key:
-            raise ValueError(f"MARS_PAIRS names {key[:80]!r}; it can name {', '.join(by_key)}.")
-    return tuple(by_key[key] for key in dict.fromkeys(keys))
 
 
 def _zero_gpu(pool: ModelPool, offered: Sequence[PairSpec]) -> tuple[ZeroGpu, tuple[PairSpec, ...]]:
@@ -172,37 +162,31 @@ def _zero_gpu(pool: ModelPool, offered: Sequence[PairSpec]) -> tuple[ZeroGpu, tu
 
 
 def _storage(chosen: Settings) -> tuple[RunStore, str, Backup | None]:
-    """The store, after its backup was restored where the disk is empty, and what there is to say of it. Raises ValueError, StorageError."""
+    """The store, its backup restored first where the disk is empty, and the notice about it. Raises ValueError, StorageError."""
     log = logging.getLogger("mars.backup")
     place = database_file(chosen.database)
     backup = backup_of(chosen.backup_repo, chosen.backup_token, place, chosen.backup_minutes, log)
-    if backup and (said := backup.restore()):
-        log.info(said)
-    store, told = open_or_set_aside(chosen.database)
-    if told:
-        LOG.warning(told)
+    if backup and (restored := backup.restore()):
+        log.info(restored)
+    store, notice = open_or_set_aside(chosen.database)
+    if notice:
+        LOG.warning(notice)
         if backup:
             backup.hold("the database that is open is not the one that was backed up.")
-    return store, told, backup
-
-
-def check(chosen: Settings) -> None:
-    """Without its package Gradio would pass over the wish for MCP in silence. Raises ValueError."""
-    if chosen.mcp and importlib.util.find_spec("mcp") is None:
-        raise ValueError(
-            "MARS_MCP is on and the package mcp is missing; install it with pip install -r requirements-mcp.txt."
-        )
+    return store, notice, backup
 
 
 def _stop(_signal: int, _frame: FrameType | None) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):  # a second one would break off what ends already
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
 def _prepare(services: Services, failed: Callable[[], None] = lambda: None) -> None:
-    """Load the default pair before the first visitor asks; a page without it works all the same, and says what is missing. Then
-    remove for good what was deleted long ago.
+    """Load the default pair, without which the page works all the same and says what is missing. Then remove for good what was deleted
+    long ago, and comparisons whose process was killed before their first run was saved.
 
-    What was made up to here stays for good: the garbage collector need not look through it again. A pair may go, so it comes after.
+    What exists by now stays: the garbage collector need not look through it again. A pair may be removed, so it is loaded afterwards.
     """
     import mars_core.session  # noqa: F401  (with the libraries of the models, which the page itself does not need)
 
@@ -214,7 +198,8 @@ def _prepare(services: Services, failed: Callable[[], None] = lambda: None) -> N
         failed()
         LOG.warning("The pair %r is not available: %s", services.catalog[0].title, error)
     try:
-        services.store.purge(datetime.now(UTC) - KEPT)
+        services.store.purge(datetime.now(UTC) - DELETED_FOR)
+        services.store.remove_unfinished(datetime.now(UTC) - UNFINISHED_FOR)
     except StorageError as error:
         LOG.warning(str(error))
 
@@ -222,39 +207,32 @@ def _prepare(services: Services, failed: Callable[[], None] = lambda: None) -> N
 def serve(chosen: Settings, catalog: Sequence[PairSpec] = CATALOG) -> int:
     """The page until SIGTERM or Ctrl-C: 0 after a clean stop, 2 for settings that cannot be used."""
     set_up(json=chosen.json_log, public=chosen.public)
-    signal.signal(signal.SIGTERM, _stop)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _stop)
     try:
         check(chosen)
-        house = House.open(chosen, catalog)
+        application = Application.open(chosen, catalog)
     except (ValueError, StorageError) as error:
         LOG.error(str(error))
         return 2
     except KeyboardInterrupt:
         return 0
-    logging.getLogger("mars.faults").addHandler(FaultCounter(house.metrics))
+    logging.getLogger("mars.faults").addHandler(FaultCounter(application.metrics))
     page = None
     try:
-        page = house.launch(chosen)
-        house.start()
-        LOG.info(
-            "MARS Playground: http://%s:%s  (runs are kept in %s)",
-            chosen.host,
-            chosen.port,
-            house.services.store.location,
-        )
-        signal.pause()
+        page = application.launch(chosen)
+        application.start()
+        stored = application.services.store.location
+        LOG.info("MARS Playground: http://%s:%s  (runs are stored in %s)", chosen.host, chosen.port, stored)
+        while True:  # signal.pause() would sleep on where the system delivers a signal to another thread
+            time.sleep(0.2)
     except KeyboardInterrupt:
         LOG.info("Stopped.")
     except (OSError, httpx.TransportError) as error:  # the latter: Gradio could not reach its own page
         LOG.error("The page cannot start on %s:%s: %s", chosen.host, chosen.port, error)
         return 2
     finally:
-        closing = Thread(target=page.close, args=[False], daemon=True) if page else None
-        if closing:  # meanwhile: it waits for whoever is still connected
-            closing.start()
-        house.close()
-        if closing:
-            closing.join(END_S)
+        application.close(page)
     return 0
 
 
@@ -263,7 +241,8 @@ def main() -> int:
     try:
         return serve(read_settings(os.environ))
     except ValueError as error:
-        sys.stderr.write(f"{error}\n")
+        set_up(json=json_log(os.environ), public=False)
+        LOG.error(str(error))
         return 2
 
 

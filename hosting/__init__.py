@@ -1,1 +1,1 @@
-"""What it takes to stand in public: settings, logs, health, metrics, backups, deployment. Knows no page and no models."""
+"""What it takes to serve the page in public: settings, logs, health, metrics, backups, deployment."""

@@ -2,11 +2,12 @@
 
 What is written of a record is a fixed set of fields, so what a caller adds besides is not. In public mode records are cleaned where they
 are made: no handler of any library gets to see the message of an exception, or of a library, both of which may quote what a visitor
-typed. Tracebacks that are printed (Gradio prints those of its handlers) become records too. Knows no page.
+typed. Tracebacks that are printed (Gradio prints those of its handlers) become records too, and in JSON every line that is printed.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import sys
@@ -23,13 +24,9 @@ from hosting.trail import Link, readable, trail
 
 LOG = logging.getLogger("mars")
 UNCAUGHT = logging.getLogger("mars.uncaught")
-TEXTS = (
-    "fault",
-    "where",
-    "method",
-    "route",
-    "state",
-)  # of a record's extra values, these are written: short words of this program
+PRINTED = logging.getLogger("printed")
+# Of a record's extra values, these are written: short words of this program.
+TEXTS = ("fault", "where", "method", "route", "state")
 NUMBERS = ("status", "ms", "seconds", "count", "bytes")
 LONGEST_WORD = 80  # characters
 KEPT_BACK = "(a message of a library; it may quote a visitor and is not kept)"
@@ -41,8 +38,11 @@ def set_up(*, json: bool, public: bool, stream: TextIO | None = None) -> Undo:
 
     To be called before the server is launched: uvicorn reads what it logs with when it starts.
     """
+    printed = sys.stdout, sys.stderr
     handler = _Handler(stream or sys.stderr)
     handler.setFormatter(JsonLines() if json else TextLines())
+    if json:
+        _replace_streams(_Printed(sys.stdout), _Printed(sys.stderr))
     root = logging.getLogger()
     before = (root.handlers[:], root.level, LOG.level, logging.getLogRecordFactory(), dict(_uvicorn()["loggers"]))
     root.handlers[:] = [handler]
@@ -61,6 +61,7 @@ def set_up(*, json: bool, public: bool, stream: TextIO | None = None) -> Undo:
         LOG.setLevel(before[2])
         logging.setLogRecordFactory(before[3])
         _uvicorn()["loggers"] = before[4]
+        _replace_streams(*printed)
         hooks()
 
     return undo
@@ -69,6 +70,16 @@ def set_up(*, json: bool, public: bool, stream: TextIO | None = None) -> Undo:
 def _uvicorn() -> dict[str, Any]:
     """What every server of uvicorn's in this process sets its logs up with."""
     return uvicorn.config.LOGGING_CONFIG
+
+
+def _replace_streams(out: Any, err: Any) -> None:
+    """Also where handlers of libraries hold the standard streams since they were imported."""
+    replaced = {id(sys.stdout): out, id(sys.stderr): err}
+    sys.stdout, sys.stderr = out, err
+    for logger in list(logging.root.manager.loggerDict.values()):
+        for handler in getattr(logger, "handlers", ()):
+            if isinstance(handler, logging.StreamHandler) and id(handler.stream) in replaced:
+                handler.setStream(replaced[id(handler.stream)])
 
 
 class _Records:
@@ -93,6 +104,27 @@ class _Handler(logging.StreamHandler[TextIO]):
 
     def handleError(self, record: logging.LogRecord) -> None:
         del record
+
+
+class _Printed(io.TextIOBase):
+    """Takes the place of a standard stream: each line that a library prints becomes a record."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._rest, self._lock = stream, "", threading.RLock()
+
+    def write(self, text: str) -> int:
+        with self._lock:
+            *lines, self._rest = f"{self._rest}{text}".replace("\r", "\n").split("\n")
+            for line in lines:
+                if line.strip():
+                    PRINTED.warning("%s", line)
+        return len(text)
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
 
 
 def fields(record: logging.LogRecord) -> dict[str, Any]:

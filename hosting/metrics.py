@@ -1,7 +1,7 @@
 """``/metrics`` for Prometheus: counts of runs, in vLLM's names where vLLM has the same number, else under ``mars:``.
 
 Totals only, of runs that ended. Labels are the name of a model of the catalog and of a rule, each ``other`` where it is none of those
-known at the start, so that nothing a visitor types can become a label. Knows no page and no database.
+known at the start, so that nothing a visitor types can become a label.
 """
 
 from __future__ import annotations
@@ -9,18 +9,9 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
 
-from prometheus_client import (
-    CONTENT_TYPE_LATEST,
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    ProcessCollector,
-    disable_created_metrics,
-    generate_latest,
-)
+import prometheus_client as prometheus
+from prometheus_client import Counter, Gauge, Histogram
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -44,106 +35,75 @@ _REASONS: Mapping[StopReason, str] = {  # in the words of vLLM's label
 Line = Callable[[], tuple[int, int]]  # running, waiting
 
 
-class _Count(NamedTuple):
-    name: str
-    text: str
-    of: Callable[[Trace], float]
+Value = Callable[[Trace], float]
 
-
-class _Time(NamedTuple):
-    name: str
-    text: str
-    buckets: tuple[float, ...]
-    of: Callable[[Trace], float]  # seconds
-
-
-def _a_token(trace: Trace) -> float:
-    """Seconds a token after those of the first step; nan without any."""
-    later = trace.summary.new_tokens - len(trace.steps[0].emitted)
-    return (trace.summary.wall_s - trace.summary.ttft_s) / later if later else math.nan
-
-
-_COUNTS = (
-    _Count("vllm:prompt_tokens", "Tokens of prompts.", lambda run: run.summary.prompt_tokens),
-    _Count("vllm:generation_tokens", "New tokens.", lambda run: run.summary.new_tokens),
-    _Count(
-        "vllm:spec_decode_num_drafts",
-        "Steps that verified a draft.",
-        lambda run: sum(step.drafted > 0 for step in run.steps),
-    ),
-    _Count(
-        "vllm:spec_decode_num_draft_tokens", "Drafted tokens; of a tree all nodes.", lambda run: run.summary.drafted
-    ),
-    _Count(
-        "vllm:spec_decode_num_accepted_tokens",
-        "Drafted tokens that were kept, relaxed ones included.",
+# Name → help, value of one run.
+_COUNTS: Mapping[str, tuple[str, Value]] = {
+    "vllm:prompt_tokens": ("Tokens of prompts.", lambda run: run.summary.prompt_tokens),
+    "vllm:generation_tokens": ("New tokens.", lambda run: run.summary.new_tokens),
+    "vllm:spec_decode_num_drafts": ("Steps that verified a draft.", lambda run: sum(s.drafted > 0 for s in run.steps)),
+    "vllm:spec_decode_num_draft_tokens": ("Drafted tokens; of a tree all nodes.", lambda run: run.summary.drafted),
+    "vllm:spec_decode_num_accepted_tokens": (
+        "Drafted tokens that were accepted, relaxed ones included.",
         lambda run: run.summary.accepted + run.summary.relaxed,
     ),
-    _Count(
-        "mars:spec_decode_num_relaxed_tokens",
-        "Kept drafted tokens that the strict rule would have rejected.",
+    "mars:spec_decode_num_relaxed_tokens": (
+        "Accepted drafted tokens that the strict rule would have rejected.",
         lambda run: run.summary.relaxed,
     ),
-    _Count(
-        "mars:spec_decode_num_recovered_tokens", "Tokens drawn after a rejection.", lambda run: run.summary.recovered
-    ),
-    _Count(
-        "mars:spec_decode_num_bonus_tokens",
-        "Tokens drawn after a draft that was kept whole, or without a draft.",
+    "mars:spec_decode_num_recovered_tokens": ("Tokens sampled after a rejection.", lambda run: run.summary.recovered),
+    "mars:spec_decode_num_bonus_tokens": (
+        "Tokens sampled after a draft that was accepted whole, or without a draft.",
         lambda run: run.summary.bonus,
     ),
-    _Count(
-        "mars:total_variation",
-        "Sum over new tokens of the total variation between the token's law and the target's own.",
+    "mars:total_variation": (
+        "Sum over new tokens of the total variation between the token's distribution and the target's own.",
         lambda run: run.summary.tv_sum,
     ),
-)
-_TIMES = (
-    _Time(
-        "vllm:time_to_first_token_seconds",
-        "From the beginning of a run to its first new token; waiting for a turn is not in it.",
-        _SHORT_S,
-        lambda run: run.summary.ttft_s,
-    ),
-    _Time(
-        "vllm:e2e_request_latency_seconds",
-        "From the beginning of a run to its last token; waiting for a turn is not in it.",
-        _LONG_S,
-        lambda run: run.summary.wall_s,
-    ),
-    _Time("vllm:request_prefill_time_seconds", "Of a run: the prompt.", _SHORT_S, lambda run: run.summary.prefill_s),
-    _Time(
-        "vllm:request_decode_time_seconds",
+}
+
+
+def _token_s(run: Trace) -> float:
+    """Seconds a token after those of the first step; nan without any."""
+    later = run.summary.new_tokens - len(run.steps[0].emitted)
+    return (run.summary.wall_s - run.summary.ttft_s) / later if later else math.nan
+
+
+# Name → help, buckets, seconds of one run. Waiting for a turn is in none of them.
+_TIMES: Mapping[str, tuple[str, tuple[float, ...], Value]] = {
+    "vllm:time_to_first_token_seconds": ("Of a run: its first new token.", _SHORT_S, lambda run: run.summary.ttft_s),
+    "vllm:e2e_request_latency_seconds": ("Of a run: its last token.", _LONG_S, lambda run: run.summary.wall_s),
+    "vllm:request_prefill_time_seconds": ("Of a run: the prompt.", _SHORT_S, lambda run: run.summary.prefill_s),
+    "vllm:request_decode_time_seconds": (
         "Of a run: all after the prompt.",
         _LONG_S,
         lambda run: run.summary.wall_s - run.summary.prefill_s,
     ),
-    _Time("vllm:request_time_per_output_token_seconds", "Of a run: a token after the first step.", _TOKEN_S, _a_token),
-)
+    "vllm:request_time_per_output_token_seconds": ("Of a run: a token after the first step.", _TOKEN_S, _token_s),
+}
 
 
 class Metrics:
     """Safe between threads. ``models``: name of a target as runs have it → label; ``rules``: the names that may be labels."""
 
     def __init__(self, models: Mapping[str, str], rules: Iterable[str]) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call]  # a time beside every counter, which Prometheus itself keeps
+        prometheus.disable_created_metrics()  # type: ignore[no-untyped-call]  # a time beside every counter, which Prometheus keeps
         self._models, self._rules = dict(models), frozenset(rules)
-        self.registry = here = CollectorRegistry()
-        ProcessCollector(registry=here)
+        self.registry = here = prometheus.CollectorRegistry()
+        prometheus.ProcessCollector(registry=here)
         self._running = Gauge("vllm:num_requests_running", "Visitors whose request computes now.", registry=here)
         self._waiting = Gauge("vllm:num_requests_waiting", "Visitors who wait for their turn.", registry=here)
-        self._ended = Counter(
-            "vllm:request_success", "Runs that ended, whichever way.", (*_BY, "finished_reason"), registry=here
+        ended, accepted = (
+            "Runs that ended, whichever way.",
+            "Drafts of which the token at this position, from 0, was accepted.",
         )
-        self._kept_at = Counter(
-            "vllm:spec_decode_num_accepted_tokens_per_pos",
-            "Drafts of which the token at this position, from 0, was kept.",
-            (*_BY, "position"),
-            registry=here,
-        )
-        self._counts = [(Counter(each.name, each.text, _BY, registry=here), each.of) for each in _COUNTS]
+        self._ended = Counter("vllm:request_success", ended, (*_BY, "finished_reason"), registry=here)
+        at = "vllm:spec_decode_num_accepted_tokens_per_pos"
+        self._accepted_at = Counter(at, accepted, (*_BY, "position"), registry=here)
+        self._counts = [(Counter(name, text, _BY, registry=here), of) for name, (text, of) in _COUNTS.items()]
         self._times = [
-            (Histogram(each.name, each.text, _BY, buckets=each.buckets, registry=here), each.of) for each in _TIMES
+            (Histogram(name, text, _BY, buckets=buckets, registry=here), of)
+            for name, (text, buckets, of) in _TIMES.items()
         ]
         self._faults = Counter("mars:faults", "Errors of this program, each with an id in the log.", registry=here)
 
@@ -162,8 +122,8 @@ class Metrics:
         self._ended.labels(*by, _REASONS[trace.stop_reason]).inc()
         for counter, of in self._counts:
             counter.labels(*by).inc(_growth(of(trace)))
-        for position, count in enumerate(_kept_at(trace)):
-            self._kept_at.labels(*by, str(position)).inc(count)
+        for position, count in enumerate(_accepted_at(trace)):
+            self._accepted_at.labels(*by, str(position)).inc(count)
         for histogram, of in self._times if trace.summary.new_tokens else ():
             if math.isfinite(seconds := of(trace)):
                 histogram.labels(*by).observe(seconds)
@@ -172,8 +132,8 @@ class Metrics:
         return trace.config.rule.name if trace.config.rule.name in self._rules else OTHER
 
 
-def _kept_at(trace: Trace) -> list[int]:
-    """Steps that kept a drafted token at each depth, the first POSITIONS."""
+def _accepted_at(trace: Trace) -> list[int]:
+    """Steps that accepted a drafted token at each depth, the first POSITIONS."""
     deepest = min(max((step.kept for step in trace.steps), default=0), POSITIONS)
     return [sum(step.kept > position for step in trace.steps) for position in range(deepest)]
 
@@ -201,13 +161,12 @@ def metrics_routes(metrics: Metrics, line: Line | None = None) -> list[BaseRoute
     async def answer(_request: Request) -> Response:
         if line is not None:
             metrics.line(*line())
-        return Response(
-            generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"}
-        )
+        text = prometheus.generate_latest(metrics.registry)
+        return Response(text, media_type=prometheus.CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"})
 
     return [Route("/metrics", answer, name="metrics")]
 
 
 def labels_of(targets: Iterable[tuple[ModelRef, str]]) -> dict[str, str]:
-    """Targets of the catalog, each with the key of its pair → labels: a Hub id or a name of this program as it is, of a folder the key."""
+    """Targets of the catalog, each with the key of its pair → labels: the name, for a folder the key."""
     return {ref.name: key if ref.name.startswith(("/", ".", "~")) else ref.name for ref, key in targets}

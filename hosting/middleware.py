@@ -1,7 +1,7 @@
-"""What every answer of the server gets: headers that close doors, and where wanted or broken off a line in the log.
+"""What every answer of the server gets: the security headers, and a line in the log where wanted or where it broke off.
 
 The log has of a request its method, the pattern of its route, its status and its time: never the address that was asked for, which
-holds ids and tokens, nor whose it was. Knows no page.
+holds ids and tokens, nor whose it was.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _UNWANTED = "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
 
 class Guard:
     """ASGI middleware. ``frames``: sources that may show the page in a frame, all where empty. ``requests``: log every answer, not only
-    those of 500 and above."""
+    errors (500 and above, without 503: /ready and a full queue refuse with it, and are asked often)."""
 
     def __init__(self, app: ASGIApp, *, frames: Sequence[str] = (), requests: bool = False) -> None:
         self._app, self._requests = app, requests
@@ -48,7 +48,7 @@ class Guard:
         try:
             await self._app(scope, receive, guarded)
         finally:
-            if self._requests or status >= 500:
+            if self._requests or (status >= 500 and status != 503):
                 ms = round((time.monotonic() - begun) * 1000)
                 extra = {"method": _method(scope), "route": _pattern(scope), "status": status, "ms": ms}
                 LOG.info("answered", extra=extra)

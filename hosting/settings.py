@@ -1,10 +1,14 @@
-"""Everything that the environment can say, read once by app.py, which is the only one to pass an environment in."""
+"""The variables of the environment as values, read once by app.py, and what they choose."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib.util
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from mars_core.models import PairSpec
+
+PUBLIC_PAIRS = ("bundled",)
 ON, OFF, AUTO = "on", "off", "auto"
 
 
@@ -20,11 +24,10 @@ class Settings:
     dtype: str = AUTO
     graphs: bool = True
     exact: str = AUTO
+    proxy: bool = False  # a proxy in front sets X-Forwarded-Host and X-Forwarded-Proto
     mcp: bool = False  # whether the endpoints are tools of an MCP server too
     public: bool = False
-    pairs: tuple[
-        str, ...
-    ] = ()  # keys of the catalog that are offered; empty: all in private mode, the bundled one in public
+    pairs: tuple[str, ...] = ()  # keys of the catalog; empty: all in private mode, the bundled one in public
     limits: str = ""  # changes to the limits of the mode, as new_tokens=256,seconds=60
     sign_in: bool = False  # a Space with hf_oauth
     retention_days: int | None = None
@@ -41,57 +44,88 @@ class Settings:
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
-    """Raises ValueError with one sentence for the first variable that is no value."""
-    said = environment.get
-    space = bool(said("SPACE_ID"))
-    zero_gpu = said("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
-    public = _switch("MARS_PUBLIC", said("MARS_PUBLIC", AUTO), space)
-    days = _whole("MARS_RETENTION_DAYS", said("MARS_RETENTION_DAYS", "0"), 0, 36_500)
+    """Raises ValueError with one sentence for the first variable whose value is not allowed."""
+    get = environment.get
+    space = bool(get("SPACE_ID"))
+    zero_gpu = get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
+    public = _switch("MARS_PUBLIC", get("MARS_PUBLIC", AUTO), space)
+    days = _whole("MARS_RETENTION_DAYS", get("MARS_RETENTION_DAYS", "0"), 0, 36_500)
+    root_path = _path(get("MARS_ROOT_PATH", ""))
     return Settings(
-        host=said("HOST", "0.0.0.0" if space else "127.0.0.1"),
-        port=_whole("PORT", said("PORT", "7860"), 1, 65_535),
-        root_path=_path(said("MARS_ROOT_PATH", "")),
-        database=said("MARS_DATABASE_URL") or None,
-        device=said("MARS_DEVICE", AUTO),
-        dtype=said("MARS_DTYPE", AUTO),
-        graphs=_switch("MARS_GRAPHS", said("MARS_GRAPHS", AUTO), not zero_gpu),
-        exact=said("MARS_EXACT", AUTO),
-        mcp=_switch("MARS_MCP", said("MARS_MCP", OFF), False),
+        host=get("HOST", "0.0.0.0" if space else "127.0.0.1"),
+        port=_whole("PORT", get("PORT", "7860"), 1, 65_535),
+        root_path=root_path,
+        proxy=_switch("MARS_PROXY", get("MARS_PROXY", AUTO), space or bool(root_path)),
+        database=get("MARS_DATABASE_URL") or None,
+        device=get("MARS_DEVICE", AUTO),
+        dtype=get("MARS_DTYPE", AUTO),
+        graphs=_switch("MARS_GRAPHS", get("MARS_GRAPHS", AUTO), not zero_gpu),
+        exact=get("MARS_EXACT", AUTO),
+        mcp=_switch("MARS_MCP", get("MARS_MCP", OFF), False),
         public=public,
-        pairs=tuple(filter(None, map(str.strip, said("MARS_PAIRS", "").split(",")))),
-        limits=said("MARS_LIMITS", ""),
-        sign_in=space and bool(said("OAUTH_CLIENT_ID")) and bool(said("OAUTH_CLIENT_SECRET")),
+        pairs=tuple(filter(None, map(str.strip, get("MARS_PAIRS", "").split(",")))),
+        limits=get("MARS_LIMITS", ""),
+        sign_in=space and bool(get("OAUTH_CLIENT_ID")) and bool(get("OAUTH_CLIENT_SECRET")),
         retention_days=days or None,
-        backup_repo=said("MARS_BACKUP_REPO", "").strip(),
-        backup_minutes=_whole("MARS_BACKUP_MINUTES", said("MARS_BACKUP_MINUTES", "10"), 1, 10_080),
-        backup_token=said("MARS_BACKUP_TOKEN") or said("HF_TOKEN") or "",
-        metrics=_switch("MARS_METRICS", said("MARS_METRICS", OFF), False),
-        json_log=_switch("MARS_JSON_LOG", said("MARS_JSON_LOG", AUTO), public),
+        backup_repo=get("MARS_BACKUP_REPO", "").strip(),
+        backup_minutes=_whole("MARS_BACKUP_MINUTES", get("MARS_BACKUP_MINUTES", "10"), 1, 10_080),
+        backup_token=get("MARS_BACKUP_TOKEN") or get("HF_TOKEN") or "",
+        metrics=_switch("MARS_METRICS", get("MARS_METRICS", OFF), False),
+        json_log=_switch("MARS_JSON_LOG", get("MARS_JSON_LOG", AUTO), public),
         zero_gpu=zero_gpu,
     )
+
+
+def json_log(environment: Mapping[str, str]) -> bool:
+    """Whether the log is JSON, also where the value of another variable is not allowed."""
+    try:
+        public = _switch("MARS_PUBLIC", environment.get("MARS_PUBLIC", AUTO), bool(environment.get("SPACE_ID")))
+        return _switch("MARS_JSON_LOG", environment.get("MARS_JSON_LOG", AUTO), public)
+    except ValueError:
+        return True
+
+
+def offered(chosen: Settings, catalog: Sequence[PairSpec]) -> tuple[PairSpec, ...]:
+    """The pairs that may be chosen, the default first. Raises ValueError."""
+    by_key = {pair.key: pair for pair in catalog}
+    keys = (
+        chosen.pairs or (tuple(key for key in PUBLIC_PAIRS if key in by_key) if chosen.public else ()) or tuple(by_key)
+    )
+    for key in keys:
+        if key not in by_key:
+            raise ValueError(f"MARS_PAIRS names {key[:80]!r}; it can name {', '.join(by_key)}.")
+    return tuple(by_key[key] for key in dict.fromkeys(keys))
+
+
+def check(chosen: Settings) -> None:
+    """Without its package Gradio would ignore MARS_MCP without a word. Raises ValueError."""
+    if chosen.mcp and importlib.util.find_spec("mcp") is None:
+        raise ValueError(
+            "MARS_MCP is on and the package mcp is missing; install it with pip install -r requirements-mcp.txt."
+        )
 
 
 _SWITCH: Mapping[str, bool] = {ON: True, "1": True, "true": True, OFF: False, "0": False, "false": False}
 
 
-def _switch(name: str, said: str, automatic: bool) -> bool:
-    word = said.strip().lower()
+def _switch(name: str, value: str, automatic: bool) -> bool:
+    word = value.strip().lower()
     if word in (AUTO, ""):
         return automatic
     if word not in _SWITCH:
-        raise ValueError(f"{name} is {said[:80]!r}; it must be {ON}, {OFF} or {AUTO}.")
+        raise ValueError(f"{name} is {value[:80]!r}; it must be {ON}, {OFF} or {AUTO}.")
     return _SWITCH[word]
 
 
-def _whole(name: str, said: str, low: int, high: int) -> int:
-    word = said.strip()
+def _whole(name: str, value: str, low: int, high: int) -> int:
+    word = value.strip()
     if not (word.isascii() and word.isdecimal() and low <= int(word) <= high):
-        raise ValueError(f"{name} is {said[:80]!r}; it must be a whole number from {low} to {high}.")
+        raise ValueError(f"{name} is {value[:80]!r}; it must be a whole number from {low} to {high}.")
     return int(word)
 
 
-def _path(said: str) -> str:
-    path = said.strip().rstrip("/")
+def _path(value: str) -> str:
+    path = value.strip().rstrip("/")
     if path and (not path.startswith("/") or not path.isprintable() or " " in path or "?" in path or "#" in path):
-        raise ValueError(f"MARS_ROOT_PATH is {said[:80]!r}; it must be a path such as /mars.")
+        raise ValueError(f"MARS_ROOT_PATH is {value[:80]!r}; it must be a path such as /mars.")
     return path

@@ -16,7 +16,7 @@ from storage.export import (
     write_votes_parquet,
 )
 from storage.judgements import StoredJudgement
-from storage.opening import open_or_set_aside
+from storage.opening import TemporaryStore, open_or_set_aside
 from storage.owners import Counts
 from storage.results import StoredResult
 from storage.rows import SCHEMA_VERSION
@@ -60,6 +60,7 @@ __all__ = [
     "StoredVote",
     "StudyHead",
     "StudyProgress",
+    "TemporaryStore",
     "WorkerProgress",
     "check_snapshot",
     "database_file",

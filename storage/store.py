@@ -16,7 +16,7 @@ from storage.listing import COLUMNS, check_page, frame, latest_first, rows
 from storage.owner_store import OwnerStore
 from storage.records import check_numbering
 from storage.runs import RunRecord
-from storage.schema import Comparison
+from storage.schema import Comparison, Run
 from storage.search import Choices, Found, Search
 from storage.sweeps import StoredSweep
 from storage.votes import StoredVote
@@ -74,6 +74,12 @@ class RunStore(OwnerStore):
         """Remove for good what was deleted before, with its runs, steps, tokens and vote, a few comparisons at a time; how many."""
         put_away = Comparison.deleted_at < before
         return self._until_none("Deleted comparisons were not all removed", owners.remove_comparisons, put_away)
+
+    def remove_unfinished(self, before: datetime) -> int:
+        """Remove for good the comparisons made before that have no run: their process ended before it saved one; how many."""
+        without_run = ~select(Run.id).where(Run.comparison_id == Comparison.id).exists()
+        failure = "Unfinished comparisons were not all removed"
+        return self._until_none(failure, owners.remove_comparisons, Comparison.created_at < before, without_run)
 
     def load(self, comparison_id: str) -> StoredComparison:
         """A comparison with the traces that were saved. Raises StorageError where there is none of this id."""

@@ -13,9 +13,10 @@ from ui.api.endpoints import build_api
 from ui.kit.address import address_component, wire_tabs
 from ui.kit.assets import asset
 from ui.kit.components import text_component
-from ui.kit.fault_pages import Faults, FaultyBlocks
+from ui.kit.fault_pages import Faults
 from ui.kit.figure import plotly_route, plotly_script
 from ui.kit.format import displayable
+from ui.kit.gradio_compat import FaultyBlocks, report_progress_on
 from ui.kit.theme import page_css, page_theme
 from ui.kit.told import told
 from ui.public.access import Access
@@ -37,6 +38,7 @@ from ui.tabs.votes.tab import build_votes_tab
 from ui.tabs.votes.tally import vote_routes
 
 TITLE = "MARS Playground"
+MOST_SESSIONS = 2_000  # whose values Gradio keeps; then those unused for longest go, with what they had selected
 FAVICON = Path(__file__).parent / "assets" / "favicon.svg"
 
 
@@ -75,16 +77,8 @@ def build_app(services: Services) -> gr.Blocks:
         }  # fmt: skip
         wire_tabs(address, tabs, by_id)
         wire_again(place, kept, asked, tabs)
-        _quiet(page, asked.view.strip)
+        report_progress_on(page, asked.view.strip)
     return page
-
-
-def _quiet(page: gr.Blocks, target: gr.HTML) -> None:
-    """Gradio tells how an event fares to each of its outputs, at every message of any event, even where nothing shows it: with
-    hundreds of components that takes the browser longer than a frame. The events say how they fare themselves; Gradio tells ``target``."""
-    for event in page.fns.values():
-        if event.show_progress == "hidden":
-            event.show_progress_on = [target]
 
 
 def page_routes(services: Services) -> list[BaseRoute]:
@@ -101,14 +95,13 @@ def page_routes(services: Services) -> list[BaseRoute]:
 
 
 def page_layers(services: Services, *, trust_proxy: bool = False) -> list[Middleware]:
-    """What every request goes through, the outermost first. ``trust_proxy``: a proxy in front says by x-forwarded-proto whether
-    visitors come by https."""
-    public = (
-        [Middleware(VisitorCookie, trust_proxy=trust_proxy), Middleware(OwnPages), Middleware(Access)]
-        if services.public
-        else []
-    )
-    return [Middleware(Faults), *public]
+    """What every request goes through, the outermost first. ``trust_proxy``: a proxy in front sets the X-Forwarded headers."""
+    return [
+        Middleware(Faults),
+        Middleware(OwnPages, trust_proxy=trust_proxy),
+        *([Middleware(VisitorCookie)] if services.public else []),
+        Middleware(Access, public=services.public),
+    ]
 
 
 def launch_options(services: Services, *, trust_proxy: bool = False) -> dict[str, Any]:
@@ -125,6 +118,7 @@ def launch_options(services: Services, *, trust_proxy: bool = False) -> dict[str
         "run_history": False,
         "enable_monitoring": False,
         "max_file_size": "1mb",
+        "state_session_capacity": MOST_SESSIONS,
         "app_kwargs": {
             "routes": page_routes(services),
             "middleware": page_layers(services, trust_proxy=trust_proxy),

@@ -6,15 +6,14 @@ The README of the repository carries the front matter of ``zerogpu``; a deployme
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from huggingface_hub.utils import yaml_dump
 
 FENCE = "---\n"
 QWEN3_SHARED = "config.json,generation_config.json,merges.txt,tokenizer.json,tokenizer_config.json,vocab.json"
-QWEN3_4B = ",".join(
-    [QWEN3_SHARED, "model.safetensors.index.json", *(f"model-0000{i}-of-00003.safetensors" for i in "123")]
-)
+_SHARDS = ",".join(f"model-0000{i}-of-00003.safetensors" for i in "123")
+QWEN3_4B = f"{QWEN3_SHARED},model.safetensors.index.json,{_SHARDS}"
 QWEN3_06B = f"{QWEN3_SHARED},model.safetensors"
 # Repository, files and commit, as the front matter wants them: those of the catalog's first pair of the Hub.
 PRELOAD = (
@@ -36,7 +35,6 @@ class Flavour:
     pairs: str = ""
     cpu_torch: bool = False
     variant: str = ""
-    variables: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def models(self) -> list[str]:

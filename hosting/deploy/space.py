@@ -91,9 +91,7 @@ def explained(space: str) -> Iterator[None]:
     except DeployError:
         raise
     except LocalTokenNotFoundError as error:
-        raise DeployError(
-            "There is no token of the Hugging Face Hub here: run `hf auth login`, or set HF_TOKEN."
-        ) from error
+        raise DeployError("There is no token of the Hugging Face Hub: run `hf auth login`, or set HF_TOKEN.") from error
     except (OfflineModeIsEnabled, ConnectionError, TimeoutError) as error:
         raise DeployError(_UNREACHABLE) from error
     except RepositoryNotFoundError as error:
@@ -101,7 +99,7 @@ def explained(space: str) -> Iterator[None]:
             f"The Space {space} cannot be reached with this token: check the owner, and that the token may write there."
         ) from error
     except HFValidationError as error:
-        raise DeployError(f"{space!r} is no name of a Space: write owner/name.") from error
+        raise DeployError(f"{space!r} is not a name of a Space: write owner/name.") from error
     except HfHubHTTPError as error:
         raise DeployError(_answered(error, space)) from error
     except Exception as error:
@@ -113,19 +111,18 @@ def explained(space: str) -> Iterator[None]:
 _UNREACHABLE = "The Hugging Face Hub cannot be reached: connect (and unset HF_HUB_OFFLINE), then try again."
 
 
+_ANSWERS = {
+    401: "The Hugging Face Hub does not know this token: run `hf auth login` again, or set another HF_TOKEN.",
+    402: "The account of {space} may not have this hardware without a paid plan: choose FLAVOUR=zerogpu, or pay.",
+    403: "This token may not write to {space}: make one with write access for its owner, and log in with it.",
+    409: "The Space {space} was changed by somebody else meanwhile: look at it, then deploy again.",
+    412: "The Space {space} was changed by somebody else meanwhile: look at it, then deploy again.",
+    413: "The Hub finds the files too large for {space}; nothing was changed.",
+    429: "The Hugging Face Hub asks to slow down: try again in some minutes.",
+}
+
+
 def _answered(error: HfHubHTTPError, space: str) -> str:
-    match getattr(error.response, "status_code", None):
-        case 401:
-            return "The Hugging Face Hub does not know this token: run `hf auth login` again, or set another HF_TOKEN."
-        case 403:
-            return f"This token may not write to {space}: make one with write access for its owner, and log in with it."
-        case 402:
-            return f"The account of {space} may not have this hardware without a paid plan: choose FLAVOUR=zerogpu, or pay."
-        case 409 | 412:
-            return f"The Space {space} was changed by somebody else meanwhile: look at it, then deploy again."
-        case 413:
-            return f"The Hub finds the files too large for {space}; nothing was changed."
-        case 429:
-            return "The Hugging Face Hub asks to slow down: try again in some minutes."
-        case status:
-            return f"The Hugging Face Hub answered {status or 'an error'} for {space}: try again later."
+    status = getattr(error.response, "status_code", None)
+    other = f"The Hugging Face Hub answered {status or 'an error'} for {{space}}: try again later."
+    return _ANSWERS.get(status or 0, other).format(space=space)

@@ -25,7 +25,7 @@ START_S = 180.0
 PATIENCE_MS = 60_000  # for whatever a busy machine takes its time with
 ARGUMENTS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
+    "--disable-component-update", "--disable-sync", "--host-resolver-rules=MAP *.example 127.0.0.1",
 ]  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 90.0
+PATIENCE_S = 240.0  # a start takes a minute on a busy machine
 OWNER = "a-program-of-the-tests-and-nobody-else"
 LONG = {
     "prompt": "Tell me a story about Mia and a lantern.",
@@ -82,8 +82,11 @@ class Running:
 
 
 @contextmanager
-def running(folder: Path, *, largest_file: int | None = None, **environment: str) -> Iterator[Running]:
-    """A public page over ``folder``/runs.db, once its pair is in memory. ``largest_file``: bytes that no file may pass."""
+def running(
+    folder: Path, *, largest_file: int | None = None, unready: str = "", **environment: str
+) -> Iterator[Running]:
+    """A public page over ``folder``/runs.db, once its pair is in memory. ``largest_file``: bytes that no file may pass;
+    ``unready``: the one reason for which it may not be ready."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -106,7 +109,7 @@ def running(folder: Path, *, largest_file: int | None = None, **environment: str
     page = Running(f"http://127.0.0.1:{port}/", process, log_file)
     try:
         until = time.monotonic() + PATIENCE_S
-        while not _ready(page):
+        while not _ready(page, unready):
             if time.monotonic() > until or process.poll() is not None:
                 raise AssertionError(f"The page is not ready; its log:\n{page.log}")
             time.sleep(0.1)
@@ -117,8 +120,10 @@ def running(folder: Path, *, largest_file: int | None = None, **environment: str
         page.client.close()
 
 
-def _ready(page: Running) -> bool:
+def _ready(page: Running, unready: str) -> bool:
     try:
-        return page.client.get(f"{page.url}ready").status_code == 200
+        answer = page.client.get(f"{page.url}ready")
     except httpx.TransportError:
         return False
+    assert answer.status_code in (200, 503) and answer.json()["ready"] is (answer.status_code == 200)
+    return bool(answer.json()["reasons"] == ([unready] if unready else []))

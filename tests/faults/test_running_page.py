@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from hosting.health import TEMPORARY
 from mars_core.types import Status
 from storage import RunStore
 from tests.faults.running import LONG, OWNER, SHORT, SLOW, running
@@ -70,13 +73,36 @@ def test_a_space_starts_without_network_and_neither_a_kill_nor_a_full_disk_harms
     assert whole(tmp_path) and statuses(tmp_path).count(Status.COMPLETED) == ended
 
 
+def test_on_sigterm_the_page_answers_until_every_client_has_heard(tmp_path: Path) -> None:
+    with running(tmp_path) as page:
+        first = page.begin(SLOW)
+        second = page.call("compare", SLOW, owner="another-program-of-the-tests")
+        assert next(second)[0] in ("generating", "heartbeat")  # it waits for its turn
+        body = {"x-mars-visitor": "a-program-that-never-listens"}
+        page.client.post(f"{page.url}gradio_api/call/v2/rules", json={}, headers=body).raise_for_status()
+        page.process.send_signal(signal.SIGTERM)
+        while (unready := page.client.get(f"{page.url}ready")).status_code == 200:
+            time.sleep(0.01)
+        assert unready.status_code == 503 and "The page is shutting down." in unready.json()["reasons"]
+        assert page.client.get(f"{page.url}health").json() == {"alive": True}
+        endings = [list(first)[-1], list(second)[-1]]
+        page.process.send_signal(signal.SIGTERM)  # of an impatient host
+        assert page.process.wait(timeout=30) == 0
+        log = [json.loads(line) for line in page.log.splitlines()]
+    assert [event for event, _ in endings] == ["complete", "error"], endings
+    assert endings[0][1][0]["runs"][0]["status"] == "cancelled" and endings[1][1]
+    bad = [line for line in log if line["level"] != "info" and line["logger"] not in ("mars.health", "printed")]
+    assert not bad, bad
+    assert statuses(tmp_path) == [Status.CANCELLED]
+
+
 def test_a_newer_database_is_left_as_it_is_and_nothing_of_a_visitor_is_in_the_log(tmp_path: Path) -> None:
     with RunStore(f"sqlite:///{tmp_path / 'runs.db'}"):
         pass
     with closing(sqlite3.connect(tmp_path / "runs.db")) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
     before = (tmp_path / "runs.db").read_bytes()
-    with running(tmp_path) as page:
+    with running(tmp_path, unready=TEMPORARY) as page:
         assert "newer version" in page.log
         shown = page.client.get(page.url).text
         assert "Runs are kept until the page stops" in shown and str(tmp_path) not in shown

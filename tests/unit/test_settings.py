@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hosting.settings import Settings, read_settings
+from hosting.settings import Settings, json_log, read_settings
 
 SPACE = {"SPACE_ID": "someone/mars"}
 
@@ -28,6 +28,23 @@ def test_zero_gpu_switches_graphs_off() -> None:
 def test_a_space_may_be_private_and_a_laptop_public() -> None:
     assert not read_settings(SPACE | {"MARS_PUBLIC": "0"}).public
     assert read_settings({"MARS_PUBLIC": "1"}).public
+
+
+def test_a_proxy_is_declared_or_is_part_of_where_the_page_stands() -> None:
+    assert not read_settings({"MARS_PUBLIC": "on"}).proxy and read_settings({"MARS_PROXY": "on"}).proxy
+    assert read_settings(SPACE).proxy and read_settings({"MARS_ROOT_PATH": "/mars"}).proxy
+    assert not read_settings({"MARS_ROOT_PATH": "/mars", "MARS_PROXY": "off"}).proxy
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [({}, False), (SPACE, True), ({"MARS_JSON_LOG": "on"}, True), (SPACE | {"MARS_JSON_LOG": "off"}, False),
+     ({"MARS_JSON_LOG": "perhaps"}, True)],
+)  # fmt: skip
+def test_the_form_of_the_log_is_known_even_where_the_rest_is_no_value(
+    environment: dict[str, str], expected: bool
+) -> None:
+    assert json_log(environment | {"PORT": "x"}) is expected
 
 
 def test_sign_in_needs_a_space_with_oauth() -> None:

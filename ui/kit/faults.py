@@ -12,6 +12,4 @@ def fault(error: BaseException, where: str) -> str:
     """Log ``error`` with its stack under a new id; the sentence for whoever asked, which names the id."""
     name = secrets.token_hex(4)
     LOG.error("fault", exc_info=error, extra={"fault": name, "where": where})
-    return (
-        f"This broke off by an error of this program; its log tells more under the id {name}. What had ended is kept."
-    )
+    return f"Something went wrong (error {name}). Completed runs were saved."

@@ -1,7 +1,7 @@
-"""What of gradio's own routes answers strangers, how much they may send, and that an open page is used by its own browser only.
+"""Which requests reach Gradio: well-formed ones, in public mode also only to open routes, of bounded size and for one's own open page.
 
-gradio takes the name of a session from whoever sends it. Whoever knew that of another could read and stop what runs there, so the first
-browser that uses a session keeps it. An ASGI layer around the whole page; knows no store.
+Gradio takes the name of a session from whoever sends it. Whoever knew that of another could read and stop what runs there, so the first
+browser that uses a session keeps it. An ASGI layer around the whole page.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Mapping
-from contextlib import suppress
 from threading import Lock
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import parse_qs
 
 from starlette.datastructures import MutableHeaders
@@ -21,20 +20,25 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ui.public.visitors import session_key
 
-LONGEST_BODY = 1 << 20  # bytes; the fields of the page are far below
+LONGEST_BODY = 1 << 20  # bytes, in public mode; the fields of the page are far below
+LONGEST_SESSION = 256  # characters
+DEEPEST = 64  # levels of nested JSON
 MOST_SESSIONS = 20_000
+MOST_NAMED = 4  # sessions in one request: a page names one, perhaps in its address and in its body
 API = "/gradio_api/"
 OPEN = frozenset((
     "info", "queue", "call", "cancel", "reset", "heartbeat", "startup-events", "theme.css", "app_id", "user", "login_check",
     "mcp",
 ))  # fmt: skip
-DIRECT = f"{API}run/predict"  # where the page sends events that do not queue; gradio refuses others there where api_open is False
-_CLOSED = ("monitoring", "proxy=", "file=")  # outside of API: old names of doors
-SHUT = "This part of the page is closed in public."
+JSON_ROUTES = frozenset(("queue", "call", "cancel", "reset", "run", "api"))
+DIRECT = f"{API}run/predict"  # where the page sends events that do not queue; Gradio refuses others there where api_open is False
+_CLOSED = ("monitoring", "proxy=", "file=")  # outside of API: old names of routes
+CLOSED = "This part of the page is closed in public."
 TOO_LONG = f"The request is too long; on this public page it must be at most {LONGEST_BODY:,} bytes."
+NOT_JSON = f"The body must be JSON in UTF-8 with finite numbers, nested at most {DEEPEST} levels deep."
+TOO_MANY = f"session_hash must name at most {MOST_NAMED} sessions in one request, each of at most {LONGEST_SESSION} characters."
 OTHERS = "This page was opened by another browser, or its cookies were removed; load it again."
 _STORED = ("cache-control", "private, no-store")  # what one visitor got is kept by no cache for others
-_HEADERS = (("x-content-type-options", "nosniff"), ("referrer-policy", "same-origin"))
 
 
 class Sessions:
@@ -54,10 +58,10 @@ class Sessions:
 
 
 class Access:
-    """For public mode."""
+    """``public``: strangers use the page. In private mode only the form of a request is checked."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, *, public: bool) -> None:
+        self._app, self._public = app, public
         self._sessions = Sessions()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,54 +69,102 @@ class Access:
             await self._app(scope, receive, send)
             return
         path = scope["path"].removeprefix(str(scope.get("root_path") or ""))
-        if not is_open(path):
-            await JSONResponse({"detail": SHUT}, 404)(scope, receive, send)
+        if self._public and not is_open(path):
+            await _refuse(404, CLOSED, scope, receive, send)
             return
-        body = b""
-        if scope["method"] == "POST" and not path.startswith(f"{API}mcp"):
-            read = await _read(scope, receive)
+        body: Any = None
+        if scope["method"] == "POST" and (_takes_json(path) or (self._public and not path.startswith(f"{API}mcp"))):
+            read = await _read(scope, receive, LONGEST_BODY if self._public else None)
             if read is None:
-                await JSONResponse({"detail": TOO_LONG}, 413)(scope, receive, send)
+                await _refuse(413, TOO_LONG, scope, receive, send)
                 return
-            body, receive = read, _again(read, receive)
-        connection = HTTPConnection(scope)
-        key = session_key(connection.cookies, connection.headers)
-        if not all([self._sessions.belongs(session, key) for session in sessions_of(path, scope, body)]):
-            await JSONResponse({"detail": OTHERS}, 403)(scope, receive, send)
-            return
-        await self._app(scope, receive, _marked(path, send))
+            receive = _again(read, receive)
+            try:
+                body = parse(read) if _takes_json(path) else None
+            except ValueError:
+                await _refuse(400, NOT_JSON, scope, receive, send)
+                return
+        if self._public:
+            names = sessions_of(path, scope, body)
+            if len(names) > MOST_NAMED or any(len(name) > LONGEST_SESSION for name in names):
+                await _refuse(400, TOO_MANY, scope, receive, send)
+                return
+            connection = HTTPConnection(scope)
+            key = session_key(connection.cookies, connection.headers)
+            if not all([self._sessions.belongs(session, key) for session in names]):
+                await _refuse(403, OTHERS, scope, receive, send)
+                return
+            send = _private(path, send)
+        await self._app(scope, receive, send)
 
 
 def is_open(path: str) -> bool:
     """Whether a path may be asked for by strangers."""
-    first = path.lstrip("/")
     if path.startswith(API):
         return path.rstrip("/") == DIRECT or path[len(API) :].split("/")[0] in OPEN
-    return not first.startswith(_CLOSED)
+    return not path.lstrip("/").startswith(_CLOSED)
 
 
-def sessions_of(path: str, scope: Scope, body: bytes) -> set[str]:
-    """Every session that a request names, in its path, its query or its body: which of them counts is gradio's to choose."""
-    named: list[Any] = list(parse_qs(scope["query_string"].decode("latin-1")).get("session_hash", ()))
+def parse(body: bytes) -> Any:
+    """The value of a JSON text; None for an empty one. Raises ValueError for what is not JSON, not finite or nested too deep."""
+    try:
+        value = json.loads(body.decode("utf-8") or "null", parse_constant=_not_finite, parse_float=_finite)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        if depth > DEEPEST + 1:
+            raise ValueError("nested too deep")
+        level = [inner for each in level for inner in _inner(each)]
+    return value
+
+
+def sessions_of(path: str, scope: Scope, body: Any) -> set[str]:
+    """Every session that a request names, in its path, its query or its body: which of them counts is Gradio's to choose."""
+    query = scope["query_string"].decode("latin-1")
+    named: list[Any] = list(parse_qs(query).get("session_hash", ()))
     if path.startswith(f"{API}heartbeat/"):
         named.append(path.removeprefix(f"{API}heartbeat/"))
-    with suppress(ValueError, RecursionError):
-        value: Any = json.loads(body or b"null")
-        named += [value.get("session_hash")] if isinstance(value, Mapping) else []
+    if isinstance(body, Mapping):
+        named.append(body.get("session_hash"))
     return {session for session in named if isinstance(session, str) and session}
 
 
-async def _read(scope: Scope, receive: Receive) -> bytes | None:
-    """The whole body; None where it is too long."""
-    said = HTTPConnection(scope).headers.get("content-length", "0")
-    if not said.isdecimal() or int(said) > LONGEST_BODY:
+def _takes_json(path: str) -> bool:
+    return path.startswith(API) and path[len(API) :].split("/")[0] in JSON_ROUTES
+
+
+def _inner(value: Any) -> Any:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if abs(value) != float("inf") else _not_finite(text)
+
+
+def _not_finite(text: str) -> NoReturn:
+    raise ValueError(f"{text[:20]} is not a finite number")
+
+
+async def _refuse(status: int, sentence: str, scope: Scope, receive: Receive, send: Send) -> None:
+    await JSONResponse({"detail": sentence}, status)(scope, receive, send)
+
+
+async def _read(scope: Scope, receive: Receive, longest: int | None) -> bytes | None:
+    """The whole body; None where it is longer than ``longest`` bytes."""
+    length = HTTPConnection(scope).headers.get("content-length", "0")
+    if longest is not None and (not length.isdecimal() or int(length) > longest):
         return None
     parts, size = [], 0
     while True:
         message = await receive()
         part = message.get("body", b"")
         size += len(part)
-        if size > LONGEST_BODY:
+        if longest is not None and size > longest:
             return None
         parts.append(part)
         if message["type"] != "http.request" or not message.get("more_body"):
@@ -129,15 +181,14 @@ def _again(body: bytes, receive: Receive) -> Receive:
     return receiver
 
 
-def _marked(path: str, send: Send) -> Send:
-    """Answers with headers that keep them to whom they were given."""
-    shared = path.startswith(("/assets/", "/static/", "/svelte/", "/plotly"))
+def _private(path: str, send: Send) -> Send:
+    """Answers that no cache keeps for others, except the files that everybody gets."""
+    if path.startswith(("/assets/", "/static/", "/svelte/", "/plotly")):
+        return send
 
     async def sender(message: Message) -> None:
         if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            for name, value in (*_HEADERS, *(() if shared else (_STORED,))):
-                headers.setdefault(name, value)
+            MutableHeaders(scope=message).setdefault(*_STORED)
         await send(message)
 
     return sender

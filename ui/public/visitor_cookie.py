@@ -1,4 +1,4 @@
-"""Gives a browser its secret: a cookie, set once, with the page itself. Knows no store; an ASGI layer around the whole page."""
+"""Gives a browser its secret: a cookie, set once, with the page itself. An ASGI layer around the whole page."""
 
 from __future__ import annotations
 
@@ -9,26 +9,28 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ui.public.origin import foreign, own_origin
 from ui.public.visitors import COOKIE, secret_of
 
 YEAR_S = 365 * 24 * 3600
 
 
 class VisitorCookie:
-    """``trust_proxy``: x-forwarded-proto is believed, as behind a proxy that sets it itself.
+    """Stands within ``OwnPages``, which removes forwarding headers that no proxy has set.
 
     The cookie comes with the page alone: were it set by any answer, requests that run side by side would each make another visitor.
+    Pages of other origins get none: it would take the place of the visitor's own.
     """
 
-    def __init__(self, app: ASGIApp, *, trust_proxy: bool = False) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._trust_proxy = trust_proxy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not _asks_for_the_page(scope) or _is_known(scope):
+        if not _asks_for_the_page(scope) or _is_known(scope) or foreign(scope):
             await self._app(scope, receive, send)
             return
-        cookie = new_cookie(root_path(scope), secure=self._is_secure(scope))
+        seen = own_origin(scope)
+        cookie = new_cookie(root_path(scope), secure=seen is not None and seen[0] == "https")
 
         async def sender(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] == 200:
@@ -38,12 +40,6 @@ class VisitorCookie:
             await send(message)
 
         await self._app(scope, receive, sender)
-
-    def _is_secure(self, scope: Scope) -> bool:
-        if scope.get("scheme") == "https":
-            return True
-        said = HTTPConnection(scope).headers.get("x-forwarded-proto", "") if self._trust_proxy else ""
-        return said.split(",")[0].strip().lower() == "https"
 
 
 def new_cookie(path: str, *, secure: bool) -> str:

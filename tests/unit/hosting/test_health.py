@@ -14,10 +14,22 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from hosting import probes
-from hosting.health import Probe, health_routes
-from hosting.probes import FULL, LOCKED, READING, WRITING, Ending, PairProbe, database_probe
-from storage import RunStore
+from hosting import health
+from hosting.health import (
+    FULL,
+    LOADING,
+    LOCKED,
+    NO_PAIR,
+    READING,
+    TEMPORARY,
+    WRITING,
+    Ending,
+    PairProbe,
+    Probe,
+    database_probe,
+    health_routes,
+)
+from storage import RunStore, open_or_set_aside
 
 Serve = Callable[..., TestClient]
 
@@ -111,7 +123,7 @@ def test_only_changes_are_logged(serve: Serve, caplog: pytest.LogCaptureFixture)
     for text in ("", "", "No a.", "No a.", "", ""):
         said[0] = text
         client.get("/ready")
-    assert [record.getMessage() for record in caplog.records] == ["No a.", "Ready again."]
+    assert [record.getMessage() for record in caplog.records] == ["No a.", "Ready."]
 
 
 @pytest.fixture
@@ -132,7 +144,7 @@ def test_a_database_that_answers_is_left_as_it_is(store: RunStore) -> None:
 
 
 def test_a_database_that_another_program_writes_to(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probes, "LOCKED_S", 0.05)
+    monkeypatch.setattr(health, "LOCKED_S", 0.05)
     with closing(sqlite3.connect(file_of(store), isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         assert database_probe(store)() == LOCKED
@@ -151,12 +163,24 @@ def test_a_database_that_is_gone_or_damaged(store: RunStore) -> None:
     assert database_probe(store)() in (READING, WRITING)
 
 
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_stand_in_for_the_database_is_not_ready(tmp_path: Path, durable: bool) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    RunStore(url).close()
+    if not durable:
+        with closing(sqlite3.connect(tmp_path / "runs.db")) as connection, connection:
+            connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    opened, _ = open_or_set_aside(url)
+    with opened:
+        assert database_probe(opened)() == ("" if durable else TEMPORARY)
+
+
 def test_a_disk_that_is_full(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probes, "ROOM", 2**62)
+    monkeypatch.setattr(health, "ROOM", 2**62)
     assert database_probe(store)() == FULL
 
 
-def test_a_pair_that_cannot_be_loaded() -> None:
+def test_a_pair_that_is_loading_or_cannot_be_loaded() -> None:
     class Pool:
         pairs: tuple[object, ...] = ()
 
@@ -165,10 +189,12 @@ def test_a_pair_that_cannot_be_loaded() -> None:
 
     pool = Pool()
     probe = PairProbe(pool)
-    assert probe() == ""
-    probe.failed = True
-    assert probe() == "No pair of models could be loaded."
+    assert probe() == LOADING
+    probe.fail()
+    assert probe() == NO_PAIR
     pool.pairs = ("another",)
+    assert probe() == ""
+    pool.pairs = ()  # another pair takes its place
     assert probe() == ""
 
 

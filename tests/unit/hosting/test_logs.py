@@ -219,3 +219,38 @@ def test_an_exception_that_cannot_be_told_is_told_by_its_type() -> None:
 
 def test_nothing_of_a_text_moves_the_cursor() -> None:
     assert readable("a\r\n\x1b[2Jb\u202e\ud800é日") == "a\\r\\n\\x1b[2Jb\\u202e\\ud800é日"
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_in_json_every_line_that_a_library_prints_is_a_record(begin: Begin, public: bool) -> None:
+    number = sys.stderr.fileno()
+    stream = begin(public=public)
+    sys.stdout.write(SECRET)
+    sys.stderr.write(" and more\n")
+    sys.stdout.write("\r 50 %\r100 %\n")
+    sys.excepthook(KeyboardInterrupt, KeyboardInterrupt(), None)
+    found = lines(stream)
+    assert {line["logger"] for line in found} == {"printed"}
+    assert public or "KeyboardInterrupt" in found[-1]["message"]
+    texts = [line["message"] for line in found[:5]]
+    assert texts == [KEPT_BACK] * 5 if public else texts == ["zebra", " and more", "passphrase", " 50 %", "100 %"]
+    assert sys.stderr.fileno() == number
+
+
+def test_text_for_a_terminal_leaves_the_streams_alone(begin: Begin) -> None:
+    before = sys.stdout, sys.stderr
+    begin(json=False)
+    assert (sys.stdout, sys.stderr) == before
+
+
+def test_in_json_a_handler_that_a_library_made_before_writes_records_too(begin: Begin) -> None:
+    library, handler = logging.getLogger("another.library"), logging.StreamHandler(sys.stderr)
+    library.addHandler(handler)
+    before = handler.stream
+    try:
+        stream = begin(public=False)
+        library.warning("a line")
+        assert [line["message"] for line in lines(stream)] == ["a line", "a line"]  # by its handler, and by ours
+        assert handler.stream is sys.stderr is not before
+    finally:
+        library.removeHandler(handler)

@@ -30,11 +30,16 @@ async def refuses(_request: Request) -> Response:
     raise HTTPException(404, "There is none.")
 
 
+async def unready(_request: Request) -> Response:
+    return PlainTextResponse("Not yet.", 503)
+
+
 def client(**options: Any) -> TestClient:
     routes = [
         Route("/fine/{secret}", fine),
         Route("/breaks", breaks),
         Route("/refuses", refuses),
+        Route("/unready", unready),
     ]
     app = Starlette(routes=routes, middleware=[Middleware(Guard, **options), Middleware(Faults)])
     return TestClient(app, raise_server_exceptions=False)
@@ -51,8 +56,10 @@ def test_an_answer_made_of_an_error_has_the_headers_and_is_logged(caplog: pytest
 
 
 def test_refusals_are_no_faults(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "mars")
     answer = client().get("/refuses")
     assert (answer.status_code, answer.text) == (404, "There is none.")
+    assert client().get("/unready").status_code == 503
     assert caplog.records == []
 
 

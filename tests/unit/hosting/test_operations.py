@@ -6,9 +6,8 @@ import re
 from pathlib import Path
 
 from hosting import logs
-from hosting.health import health_routes
+from hosting.health import LOADING, LOCKED, NO_PAIR, TEMPORARY, health_routes
 from hosting.metrics import Metrics, metrics_routes
-from hosting.probes import LOCKED
 
 TEXT = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
 LISTED = re.findall(r"^\| (`.+?`(?:, `.+?`)*) \|", TEXT, re.MULTILINE)  # the first cells of the tables
@@ -24,7 +23,7 @@ def test_every_metric_is_listed_and_no_other() -> None:
 def test_every_field_of_the_log_is_listed() -> None:
     assert {"time", "level", "logger", "message", *logs.TEXTS, *logs.NUMBERS, "at", "error"} <= NAMES
     assert logs.KEPT_BACK in TEXT
-    assert LOCKED in TEXT
+    assert all(reason in TEXT for reason in (LOCKED, LOADING, NO_PAIR, TEMPORARY))
 
 
 def test_every_address_is_told() -> None:

@@ -43,6 +43,19 @@ def test_it_runs_as_user_1000_on_port_7860_and_can_be_asked_how_it_is() -> None:
     ast.parse(command[2])
 
 
+def test_its_user_can_change_data_alone() -> None:
+    """Whoever owns a folder can put another in the place of what is in it, so code stands outside of the home folder."""
+    assert "--chown" not in LAST and re.findall(r"install --directory --owner user .*?(/.*)", LAST) == [
+        "/home/user/data"
+    ]
+    places = [
+        *re.findall(r"^WORKDIR (.+)$", LAST, re.MULTILINE),
+        *re.findall(r"^COPY --from=build \S+ (\S+)$", LAST, re.MULTILINE),
+    ]
+    assert len(places) == 2 and not any(place.startswith("/home") for place in places)
+    assert LAST.index("\nUSER 1000\n") > LAST.rindex("\nCOPY ")
+
+
 def test_only_files_with_hashes_are_installed() -> None:
     installs = re.findall(r"pip install[^\n]*", TEXT)
     assert len(installs) == 1 and "--require-hashes" in installs[0] and "-r /locks/all.txt" in installs[0]
@@ -53,7 +66,7 @@ def test_only_files_with_hashes_are_installed() -> None:
 def test_the_image_has_every_package_of_the_program_and_nothing_else() -> None:
     copied = {
         word.rstrip("/")
-        for line in re.findall(r"^COPY --chown=user (.+)$", LAST, re.MULTILINE)
+        for line in re.findall(r"^COPY (?!--from)(.+)$", LAST, re.MULTILINE)
         for word in line.split()[:-1]
     }
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"bench", "tests", "training"}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import importlib.util
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from types import ModuleType
 
@@ -54,6 +57,24 @@ def test_every_requirement_is_pinned_and_locked(name: str) -> None:
         assert there and all(versions == {pin.version} for versions in there), f"{requirement}: run `make lock`"
 
 
+def test_every_import_of_the_program_is_a_requirement() -> None:
+    """What comes along with another package today may be gone or another version tomorrow."""
+    installed = importlib.metadata.packages_distributions()
+    folders = ("mars_core", "storage", "ui", "hosting", "evaluation")
+    declared = {
+        canonicalize_name(each.name)
+        for name in ("requirements.txt", "requirements-eval.txt")
+        for each in required(name)
+    }
+    beside = {"jinja2", "spaces"}  # the latter: a Space alone has it
+    for path in (ROOT / "app.py", *(path for folder in folders for path in (ROOT / folder).rglob("*.py"))):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            for top in {name.partition(".")[0] for name in names} & installed.keys() - beside:
+                assert declared & set(map(canonicalize_name, installed[top])), f"{path.name} imports {top}"
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_every_locked_package_has_hashes(name: str, make: ModuleType) -> None:
     text = (LOCKS / f"{name}.txt").read_text(encoding="utf-8")
@@ -100,3 +121,32 @@ def test_entries_of_a_lock_are_read_whole(make: ModuleType) -> None:
         "a": "a==1 ; x \\\n    --hash=sha256:0\na==2 \\\n    --hash=sha256:1\n",
         "b-c": "b-c==3 \\\n    --hash=sha256:2\n",
     }
+
+
+def make_run(folder: Path, *said: str) -> subprocess.CompletedProcess[str]:
+    """``make .venv/.requirements`` over ``folder``/.venv, with a pip and a maker of environments that do nothing."""
+    return subprocess.run(["make", ".venv/.requirements", *said], cwd=folder, capture_output=True, text=True)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    for name in ("Makefile", "requirements.txt", "locks/constraints.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    script = '#!/bin/sh\nmkdir -p "$2/bin"; printf "#!/bin/sh\\n" > "$2/bin/python"; chmod +x "$2/bin/python"; touch "$2/bin/pip"\n'
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / ".ci" / "venv").write_text(script, encoding="utf-8")
+    (tmp_path / ".ci" / "venv").chmod(0o755)
+    return tmp_path
+
+
+def test_a_locked_installation_refuses_what_was_installed_without_hashes(checkout: Path) -> None:
+    assert make_run(checkout).returncode == 0
+    refused = make_run(checkout, "LOCKED=1")
+    assert refused.returncode != 0 and "was made without LOCKED=1" in refused.stderr
+    shutil.rmtree(checkout / ".venv")
+    assert make_run(checkout, "LOCKED=1").returncode == 0
+    assert make_run(checkout, "LOCKED=1").returncode == 0
+    (checkout / "requirements.txt").touch()
+    assert make_run(checkout).returncode == 0  # installs without hashes
+    assert make_run(checkout, "LOCKED=1").returncode != 0

@@ -157,7 +157,7 @@ def test_an_error_of_ours_is_told_with_its_id_and_the_next_run_works(
     with monkeypatch.context() as patch, caplog.at_level(logging.ERROR, "mars.faults"):
         patch.setattr(target, broken)
         state, words = last(place)
-    assert state == "failed" and "an error of this program" in words and "secret" not in words
+    assert state == "failed" and "Something went wrong (error " in words and "secret" not in words
     (record,) = caplog.records
     assert record.__dict__["fault"] in words and record.__dict__["where"] == "compare" and works(place)
 
@@ -184,7 +184,7 @@ def test_an_error_in_the_engines_thread_is_told_with_its_id(place: Services, mon
     with monkeypatch.context() as patch:
         patch.setattr("mars_core.jobs.perform.burst", lambda *_: 1 // 0)
         state, words = last(place)
-    assert state == "failed" and "under the id" in words
+    assert state == "failed" and "Something went wrong (error " in words
     assert [trace.status for trace in traces(place)] == [Status.CANCELLED] and works(place)
 
 

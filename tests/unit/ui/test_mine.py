@@ -1,4 +1,4 @@
-"""A visitor's own data: told, shared, taken along and deleted, always that of whoever asks; strangers' pages get no cookies."""
+"""A visitor's own data: told, shared, taken along and deleted, always that of whoever asks."""
 
 from __future__ import annotations
 
@@ -12,17 +12,11 @@ from typing import Any
 import gradio as gr
 import pytest
 from gradio.context import Context
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse
-from starlette.routing import Route
-from starlette.testclient import TestClient
 
 from mars_core.models import ModelPool
 from mars_core.types import PromptConfig
 from storage import RunStore, Shared, StorageError
 from tests.traces import make_trace
-from ui.public.origin import OwnPages
 from ui.public.visitors import COOKIE
 from ui.services import Services
 from ui.tabs.account.consent import consent_line, consent_text
@@ -189,33 +183,6 @@ def test_what_the_panel_says_is_safe_in_any_page(place: Services) -> None:
     assert value.isascii() and "<" not in value
     told = json.loads(value)
     assert "\u202e" not in told["who"] + told["shares"][0]["title"] and "\x1b" not in told["shares"][0]["title"]
-
-
-@pytest.mark.parametrize(
-    ("method", "site", "mode", "known"),
-    [
-        ("GET", None, None, True), ("POST", "same-origin", "cors", True), ("GET", "none", "navigate", True),
-        ("GET", "cross-site", "navigate", True), ("GET", "cross-site", "cors", False), ("GET", "cross-site", "no-cors", False),
-        ("POST", "cross-site", "cors", False), ("POST", "cross-site", "navigate", False), ("POST", "same-site", "cors", False),
-        ("GET", "hostile", "cors", False),
-    ],
-)  # fmt: skip
-def test_pages_of_other_sites_have_none_of_the_visitors_cookies(
-    method: str, site: str | None, mode: str | None, known: bool
-) -> None:
-    def answer(request: Request) -> PlainTextResponse:
-        return PlainTextResponse(json.dumps([request.cookies, request.scope["session"]]))
-
-    async def signed(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            scope["session"] = {"oauth_info": 1}
-        await inner(scope, receive, send)
-
-    inner = OwnPages(Starlette(routes=[Route("/", answer, methods=["GET", "POST"])]))
-    said = {"sec-fetch-site": site, "sec-fetch-mode": mode, "cookie": "a=b"}
-    headers = {name: value for name, value in said.items() if value}
-    told = TestClient(signed).request(method, "/", headers=headers).json()
-    assert told == ([{"a": "b"}, {"oauth_info": 1}] if known else [{}, {}])
 
 
 @pytest.fixture

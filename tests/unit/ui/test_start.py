@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 import app
-from hosting.settings import Settings
+from hosting.settings import Settings, check, offered
 from mars_core.models import ModelPool, PairSpec
 from mars_core.types import ModelRef, PromptConfig
 from storage import RunStore, StorageError
 from tests.pairs import tiny_pair
+from tests.traces import make_trace
 from ui.services import Services
 
 
@@ -55,7 +56,7 @@ def test_a_default_pair_that_is_missing_is_told(tmp_path: Path, caplog: pytest.L
 def test_what_was_deleted_long_ago_goes_for_good_and_the_rest_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app, "KEPT", timedelta(0))
+    monkeypatch.setattr(app, "DELETED_FOR", timedelta(0))
     spec = replace(tiny_pair(tmp_path), target=ModelRef(str(tmp_path / "nowhere")))
     with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
         gone, kept = (store.new_comparison(PromptConfig(text)) for text in ("gone", "kept"))
@@ -66,20 +67,36 @@ def test_what_was_deleted_long_ago_goes_for_good_and_the_rest_stays(
         assert store.load(kept).prompt.text == "kept"
 
 
+def test_comparisons_whose_process_was_killed_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = replace(tiny_pair(tmp_path), target=ModelRef(str(tmp_path / "nowhere")))
+    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
+        place = Services(ModelPool(device="cpu", dtype="float32"), store, (spec,))
+        trace = make_trace()
+        saved, killed = (store.new_comparison(trace.config.prompt) for _ in range(2))
+        store.save_run(saved, trace, lane=0, order=0)
+        app._prepare(place)
+        assert store.count() == 2  # it may have been begun by another process
+        monkeypatch.setattr(app, "UNFINISHED_FOR", timedelta(0))
+        app._prepare(place)
+        assert store.count() == 1 and store.load(saved).runs
+        with pytest.raises(StorageError, match="no comparison"):
+            store.load(killed)
+
+
 def test_mcp_without_its_package_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(ValueError, match=r"requirements-mcp\.txt"):
-        app.check(Settings(mcp=True))
+        check(Settings(mcp=True))
 
 
 def test_pairs_are_offered_by_their_keys_and_in_public_the_bundled_one(tmp_path: Path) -> None:
     first, second = replace(tiny_pair(tmp_path), key="small"), replace(tiny_pair(tmp_path), key="bundled")
     catalog = (first, second)
-    assert app.offered(Settings(), catalog) == catalog
-    assert app.offered(Settings(public=True), catalog) == (second,)
-    assert app.offered(Settings(pairs=("bundled", first.key, "bundled")), catalog) == (second, first)
+    assert offered(Settings(), catalog) == catalog
+    assert offered(Settings(public=True), catalog) == (second,)
+    assert offered(Settings(pairs=("bundled", first.key, "bundled")), catalog) == (second, first)
     with pytest.raises(ValueError, match=f"MARS_PAIRS names 'nowhere'; it can name {first.key}, bundled"):
-        app.offered(Settings(pairs=("nowhere",)), catalog)
+        offered(Settings(pairs=("nowhere",)), catalog)
 
 
 def test_the_page_does_not_import_what_only_models_need() -> None:

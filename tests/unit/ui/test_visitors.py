@@ -15,6 +15,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
+from ui.public.origin import OwnPages
 from ui.public.visitor_cookie import VisitorCookie, new_cookie, root_path
 from ui.public.visitors import ANYBODY, COOKIE, HEADER, browser_owner, session_key, visitor_of
 
@@ -115,7 +116,9 @@ def client(base: str = "http://testserver", **options: Any) -> TestClient:
         return PlainTextResponse("page")
 
     routes = [Route("/", say), Route("/other", say)]
-    return TestClient(Starlette(routes=routes, middleware=[Middleware(VisitorCookie, **options)]), base_url=base)
+    return TestClient(
+        Starlette(routes=routes, middleware=[Middleware(OwnPages, **options), Middleware(VisitorCookie)]), base_url=base
+    )
 
 
 def test_the_page_sets_the_cookie_once() -> None:
@@ -145,6 +148,11 @@ def test_over_https_the_cookie_is_partitioned(
 ) -> None:
     said = client(base, **options).get("/", headers=headers).headers["set-cookie"]
     assert said.endswith("SameSite=None; Secure; Partitioned" if secure else "SameSite=Lax")
+
+
+def test_pages_of_other_origins_get_no_cookie_in_place_of_the_visitors_own() -> None:
+    assert "set-cookie" not in client().get("/", headers={"Origin": "http://testserver:81"}).headers
+    assert "set-cookie" in client().get("/", headers={"Origin": "http://testserver"}).headers
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,11 @@ class Served:
     def log(self) -> str:
         return (self.folder / "log").read_text()
 
+    @property
+    def written(self) -> str:
+        """All that the process wrote."""
+        return (self.folder / "out").read_text() + self.log
+
 
 @dataclass(frozen=True)
 class Kept:

@@ -24,7 +24,7 @@ from tests.unit.ui.public.conftest import Served
 from ui.kit.fault_pages import Faults
 from ui.kit.told import told
 
-ID = re.compile("under the id ([0-9a-f]{8})")
+ID = re.compile(r"\(error ([0-9a-f]{8})\)")
 TRACES = ("Traceback", 'File "', "/site-packages/", "/ui/", "RuntimeError")
 JSON = {"Content-Type": "application/json"}
 NAMES = (
@@ -157,6 +157,51 @@ def test_the_page_lived_through_all_of_them(served: Served, stranger: Stranger) 
 def test_bodies_that_are_none_are_refused(stranger: Stranger, body: bytes) -> None:
     answer = stranger.http.post("/gradio_api/queue/join", content=body, headers=JSON)
     assert answer.status_code in (400, 422) and not any(trace in answer.text for trace in TRACES)
+
+
+@pytest.mark.parametrize(
+    ("way", "body"),
+    [
+        ("queue/join", {"fn_index": -1}), ("queue/join", {"fn_index": 10**9}), ("run/predict", {"fn_index": -1}),
+        ("run/predict", {"fn_index": 10**9}), ("run/predict", {}), ("call/no_such_name", {}),
+        ("queue/join", {"fn_index": 1, "trigger_id": -5}),
+    ],
+)  # fmt: skip
+def test_what_names_no_event_is_no_fault(served: Served, stranger: Stranger, way: str, body: dict[str, Any]) -> None:
+    before = served.written
+    answer = stranger.http.post(f"/gradio_api/{way}", json={"data": [], "session_hash": stranger.session, **body})
+    assert answer.status_code in (200, 400) and answer.text.count("\n") <= 1
+    if "trigger_id" not in body:
+        assert answer.status_code == 400 and "There is no endpoint of this name or fn_index" in answer.text
+    assert served.written == before
+
+
+def test_a_session_that_is_unknown_is_told_so_and_leaves_no_log(served: Served, stranger: Stranger) -> None:
+    before = served.written
+    for path in ("queue/data?session_hash=unknown", "call/compare/unknown"):
+        answer = stranger.http.get(f"/gradio_api/{path}")
+        assert answer.text.count("data: ") == 1 and "404" in answer.text
+    (message,) = stranger.heard("unknown")
+    assert message["msg"] == "unexpected_error" and message["session_not_found"]
+    assert served.written == before
+
+
+def test_events_that_report_anything_are_no_faults(served: Served, stranger: Stranger) -> None:
+    page = stranger.get("/config").json()
+    values, before = defaults(page), served.written
+    names = {event["id"]: event["api_name"] for event in page["dependencies"]}
+    events = [
+        event
+        for event, name in names.items()
+        if event > 7 and name not in ("compare", "begin", "sweep", "load", "vote")
+    ]
+    queued = {event["id"] for event in page["dependencies"] if event["queue"] is not False}
+    for event in events:
+        if event in queued:
+            stranger.ask((event, values[event], 5))
+        else:
+            stranger.direct(event, values[event], 5)
+    assert "fault" not in served.written.removeprefix(before)
 
 
 def test_a_long_body_is_refused_before_it_is_read(stranger: Stranger) -> None:

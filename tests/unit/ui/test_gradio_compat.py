@@ -1,0 +1,166 @@
+"""What is used of Gradio's internals is there, does what it should, and where it is gone the page runs on stock Gradio."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
+
+import gradio as gr
+import pytest
+from gradio import context, http_server, state_holder
+from gradio.routes import App
+from uvicorn import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from ui import gradio_compat
+from ui.kit.gradio_compat import FaultyBlocks, forget_components, limit_arrival, report_progress_on, wait_for_streams
+
+
+def _count(text: str, times: int) -> tuple[gr.Textbox, int]:
+    return gr.Textbox(value=f"{text} {times + 1}", label=text), times + 1
+
+
+def _report(event: gr.EventData) -> str:
+    return str(event._data)
+
+
+@pytest.fixture
+def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[gr.Blocks]:
+    """Gradio makes event loops for it, which nobody would close: here it is one."""
+    loop = asyncio.new_event_loop()
+    with monkeypatch.context() as patch:
+        patch.setattr(asyncio, "new_event_loop", lambda: loop)
+        blocks: gr.Blocks
+        with FaultyBlocks(analytics_enabled=False) as blocks:
+            text, shown, times = gr.Textbox(), gr.Textbox(), gr.State(0)
+            text.submit(_count, [text, times], [shown, times])
+            text.blur(str.upper, text, shown)
+            text.focus(_report, None, shown)
+        blocks.app = App.create_app(blocks)
+    yield blocks
+    loop.close()
+
+
+def _run(page: gr.Blocks, session: str, event: int, given: list[str | None], **more: Any) -> Any:
+    """What the page shows after an event, which runs in a thread: in this one a browser may be driven."""
+    running = page.process_api(event, given, state=page.state_holder[session], **more)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, running).result()["data"][0]
+
+
+def _call(page: gr.Blocks, session: str) -> str:
+    return str(_run(page, session, 0, ["a secret", None])["value"])
+
+
+def test_values_are_kept_and_what_was_shown_is_not(page: gr.Blocks) -> None:
+    described = page.state_holder["before"]
+    assert described.config_values  # what gradio keeps by itself
+    forget_components(page)
+    assert page.app.state_holder is page.state_holder
+    assert [_call(page, "a") for _ in range(3)] == ["a secret 1", "a secret 2", "a secret 3"]
+    assert _call(page, "b") == "a secret 1"
+    assert _run(page, "b", 1, ["a secret"]) == "A SECRET"
+    assert {name: list(one.state_data.values()) for name, one in page.state_holder.session_data.items()} == {
+        "a": [3], "b": [1]
+    }  # fmt: skip
+    assert not any(one.config_values for one in page.state_holder.session_data.values())
+
+
+def test_sessions_unused_for_longest_go_first(page: gr.Blocks) -> None:
+    page.state_session_capacity = 2
+    forget_components(page)
+    for session in "abac":
+        _call(page, session)
+    assert list(page.state_holder.session_data) == ["a", "c"]
+    assert list(page.state_holder.time_last_used) == ["a", "c"]
+
+
+def test_what_is_used_of_gradio_is_there(page: gr.Blocks) -> None:
+    """A name that is missing here was renamed by Gradio: change gradio_compat, or accept stock behaviour."""
+    for owner, names in (
+        (page, ("fns", "app", "_queue", "state_session_capacity", "default_config")),
+        (page.fns[0], ("show_progress", "show_progress_on", "inputs", "name", "api_name")),
+        (page._queue, ("pending_event_ids_session",)),
+        (page.state_holder, ("session_data", "blocks", "set_blocks")),
+        (state_holder.SessionState(page), ("config_values", "_update_config", "_update_value_in_config", "state_data")),
+        (gr.EventData(None, {}), ("_data", "target")),
+        (gr.LoginButton, ("_check_login_status",)),
+        (context.Context, ("root_block",)),
+        (H11Protocol, ("connection_made", "data_received", "connection_lost")),
+    ):
+        assert not [name for name in names if not hasattr(owner, name)], owner
+    assert {"event_data", "inputs"} <= set(inspect.signature(gr.Blocks.process_api).parameters)
+    assert {"state_session_capacity", "app_kwargs", "max_file_size"} <= set(
+        inspect.signature(gr.Blocks.launch).parameters
+    )
+
+
+def test_where_an_internal_is_gone_the_page_stays_as_gradio_made_it(
+    page: gr.Blocks, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    holder = page.state_holder
+    monkeypatch.delattr(state_holder, "StateHolder")
+    with caplog.at_level(logging.WARNING, "mars.gradio"):
+        forget_components(page)
+        limit_arrival(SimpleNamespace(server=SimpleNamespace(config=SimpleNamespace())))  # type: ignore[arg-type]
+        report_progress_on(SimpleNamespace(), gr.HTML())  # type: ignore[arg-type]
+    assert page.app.state_holder is holder and _call(page, "a") == "a secret 1"
+    assert [record.getMessage().partition(" does not allow ")[2] for record in caplog.records] == [
+        "forget_components (ImportError).", "limit_arrival (AttributeError).", "report_progress_on (AttributeError).",
+    ]  # fmt: skip
+    wait_for_streams(SimpleNamespace(), 60)  # type: ignore[arg-type]  # nothing to wait for
+
+
+def test_events_that_show_no_progress_report_to_one_component(page: gr.Blocks) -> None:
+    page.fns[0].show_progress = "hidden"
+    target = gr.HTML()
+    report_progress_on(page, target)
+    assert page.fns[0].show_progress_on == [target] and not page.fns[1].show_progress_on
+
+
+@pytest.mark.parametrize("reported", [5, "theta", ["theta"], None, True])
+def test_an_event_that_reports_no_object_reports_nothing(page: gr.Blocks, reported: Any) -> None:
+    event = gr.EventData(None, reported)
+    assert _run(page, "a", 2, [], event_data=event) == "{}"
+
+
+def test_a_request_that_does_not_arrive_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slow headers, slow bodies and what comes after an answer; whole requests take as long as they take."""
+    monkeypatch.setattr(gradio_compat, "ARRIVAL_S", 0.3)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        if scope["method"] == "POST":
+            while (await receive()).get("more_body"):
+                pass
+        else:
+            await asyncio.sleep(0.8)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = http_server.Server(Config(app, host="127.0.0.1", port=port, log_level="error", lifespan="off"))
+    server.run_in_thread()
+    limit_arrival(SimpleNamespace(server=server))  # type: ignore[arg-type]
+    try:
+        sent = {
+            b"": b"408", b"GET / HTTP/1.1\r\nhost: a\r\nx": b"408", b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n1": b"408",
+            b"GET / HTTP/1.1\r\nhost: a\r\n\r\n": b"200", b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\n\r\n1": b"200",
+        }  # fmt: skip
+        for request, status in sent.items():
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as slow:
+                slow.sendall(request)
+                assert slow.recv(100).startswith(b"HTTP/1.1 " + status), request
+                while slow.recv(100):  # until the connection is closed
+                    pass
+    finally:
+        server.close()

@@ -1,0 +1,169 @@
+"""Everything that touches Gradio's internals, each part with what happens where they changed: stock behaviour, and one line in the log.
+
+``tests/unit/ui/test_gradio_compat.py`` checks every internal that is used here against the installed Gradio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from functools import wraps
+from types import SimpleNamespace
+from typing import Any, ParamSpec
+
+import gradio as gr
+
+from ui.kit.faults import fault
+from ui.kit.format import plural
+
+LOG = logging.getLogger("mars.gradio")
+ARRIVAL_S = 30.0  # within which a request, its body included, must have arrived
+_TIMED_OUT = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+P = ParamSpec("P")
+
+
+def _or_stock(change: Callable[P, None]) -> Callable[P, None]:
+    """``change``, which leaves Gradio as it is where an internal is missing."""
+
+    @wraps(change)
+    def changed(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            change(*args, **kwargs)
+        except (AttributeError, ImportError, TypeError) as error:
+            LOG.warning("Gradio %s does not allow %s (%s).", gr.__version__, change.__name__, type(error).__name__)
+
+    return changed
+
+
+class FaultyBlocks(gr.Blocks):
+    """Blocks whose events never show more of an error than its id, wherever in an event it was raised."""
+
+    async def process_api(self, block_fn: Any, *args: Any, **options: Any) -> dict[str, Any]:
+        """As Gradio's; an error that is not meant for the visitor becomes one that is."""
+        event = self.fns[block_fn] if isinstance(block_fn, int) else block_fn
+        given = options.get("inputs", args[0] if args else ())
+        if not event.fn:
+            raise gr.Error("This event runs in the browser alone.", print_exception=False)
+        if len(given) != len(event.inputs):  # only a request that was written by hand
+            raise gr.Error(f"This takes {plural(len(event.inputs), 'value')}, not {len(given)}.", print_exception=False)
+        reported = options.get("event_data")
+        if reported is not None and not isinstance(getattr(reported, "_data", {}), Mapping):
+            options["event_data"] = gr.EventData(reported.target, {})
+        try:
+            return await super().process_api(event, *args, **options)
+        except gr.Error as error:
+            error.print_exception = False
+            raise
+        except Exception as error:  # noqa: BLE001  (the last place that sees it)
+            name = getattr(event, "name", None) or getattr(event, "api_name", None)
+            raise gr.Error(fault(error, f"event {name}" if name else "event"), print_exception=False) from None
+
+
+@_or_stock
+def report_progress_on(page: gr.Blocks, target: gr.HTML) -> None:
+    """Gradio tells how an event fares to each of its outputs, at every message of any event, even where nothing shows it: with
+    hundreds of components that takes the browser longer than a frame. Events that show nothing report to ``target`` alone."""
+    for event in page.fns.values():
+        if event.show_progress == "hidden":
+            event.show_progress_on = [target]
+
+
+@_or_stock
+def forget_components(page: gr.Blocks) -> None:
+    """For a page that was just launched and has no session yet: sessions keep the values of ``gr.State`` only.
+
+    For links to a page as it stands Gradio keeps with every session a description of each component and the value that it last showed:
+    a megabyte for one call of the API, more for an open page. This page has links of its own (``ui.kit.address``).
+    """
+    from gradio.state_holder import SessionState, StateHolder
+
+    class Session(SessionState):
+        def __init__(self, blocks: gr.Blocks) -> None:
+            nothing: Any = SimpleNamespace(default_config=blocks.default_config, blocks=())  # to describe
+            super().__init__(nothing)
+
+        def __setitem__(self, key: int, value: Any) -> None:
+            super().__setitem__(key, value)
+            self.config_values.clear()
+
+        def _update_config(self, key: int) -> None:
+            pass
+
+        def _update_value_in_config(self, key: int, value: Any) -> None:
+            pass
+
+    class Sessions(StateHolder):
+        def __getitem__(self, session_id: str) -> SessionState:
+            if session_id not in self.session_data:
+                self.session_data[session_id] = Session(self.blocks)
+            return super().__getitem__(session_id)
+
+    sessions: StateHolder = Sessions()  # type: ignore[no-untyped-call]
+    sessions.set_blocks(page)
+    page.app.state_holder = sessions
+
+
+@_or_stock
+def limit_arrival(page: gr.Blocks) -> None:
+    """For a page that was just launched: a connection whose request has not arrived whole within ``ARRIVAL_S`` is closed."""
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class PromptProtocol(H11Protocol):
+        _deadline: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._watch()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self._watch()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            if self._deadline is not None:
+                self._deadline.cancel()
+
+        def _watch(self) -> None:
+            """One deadline a request, from its first byte or the beginning of the connection on."""
+            if self._arrived() and self._deadline is not None:
+                self._deadline.cancel()
+                self._deadline = None
+            elif not self._arrived() and self._deadline is None:
+                self._deadline = self.loop.call_later(ARRIVAL_S, self._expire)
+
+        def _arrived(self) -> bool:
+            return self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
+
+        def _expire(self) -> None:
+            if self.transport.is_closing() or self._arrived():
+                return
+            if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+                self.transport.write(_TIMED_OUT)
+            self.transport.close()
+
+    config: Any = page.server.config
+    if not hasattr(config, "http_protocol_class"):
+        raise AttributeError("http_protocol_class")
+    config.http_protocol_class = PromptProtocol
+
+
+def wait_for_streams(page: gr.Blocks, seconds: float) -> None:
+    """Until every event that was queued has told its client how it ended, ``seconds`` at most."""
+    ends = time.monotonic() + seconds
+    pending: Mapping[str, Any] = getattr(getattr(page, "_queue", None), "pending_event_ids_session", {})
+    while any(list(pending.values())) and time.monotonic() < ends:
+        time.sleep(0.02)
+
+
+@_or_stock
+def check_sign_in(button: gr.LoginButton) -> None:
+    """The page asks on load who signed in, as Gradio's button does by itself, but not by a public endpoint."""
+    from gradio.context import Context
+
+    page, check = Context.root_block, button._check_login_status
+    assert page is not None  # a button is made within the blocks of a page
+    button.load_event_to_attach = None
+    page.load(check, None, button, api_visibility="private", show_progress="hidden", queue=False)
