@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from ui import doors
+from ui.public import access
 from ui.public.access import CLOSED, NOT_JSON, OTHERS, TOO_MANY, Access
 from ui.public.visitors import COOKIE
 
@@ -56,7 +56,7 @@ def test_only_the_form_is_checked_in_private_mode() -> None:
 
 
 def test_a_request_names_few_sessions_and_so_flushes_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doors, "MOST_SESSIONS", 100)
+    monkeypatch.setattr(access, "MOST_SESSIONS", 100)
     routes = [Route("/{path:path}", echo, methods=["GET", "POST"])]
     app = Starlette(routes=routes, middleware=[Middleware(Access, public=True)])
     owner, attacker = (TestClient(app, cookies={COOKIE: letter * 43}) for letter in "ab")

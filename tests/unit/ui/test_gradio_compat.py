@@ -18,7 +18,7 @@ from gradio.routes import App
 from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ui import gradio_compat
+from ui.kit import gradio_compat
 from ui.kit.gradio_compat import FaultyBlocks, forget_components, limit_arrival, report_progress_on, wait_for_streams
 
 
