@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.arguments import parser
-from evaluation.report.form.command import again
+from evaluation.report.document.command import again
 from evaluation.report.table_csv import write_measured_csv, write_results_csv
 from evaluation.report.write import markdown_of, write_markdown, write_report
 from evaluation.study.result import read_result
