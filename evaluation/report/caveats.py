@@ -65,7 +65,7 @@ def _unfinished(plan: Plan, tasks: int) -> Iterator[str]:
 
 
 def _failed(grid: Grid) -> Iterator[str]:
-    failed = grid.there & ~grid.completed
+    failed = grid.failed
     if failed.any():
         lanes = ", ".join(lane_name(grid.plan, int(lane)) for lane in np.flatnonzero(failed.any(axis=0)))
         yield f"{failed.sum():,} runs failed or were cancelled ({lanes}); their tasks are left out where these lanes are compared."
