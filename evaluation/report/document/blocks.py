@@ -60,16 +60,6 @@ class Table:
         return tuple((name, len(list(heads))) for name, heads in groupby(self.heads, key=lambda head: head.group))
 
 
-class Path(NamedTuple):
-    """A line of a drawing. ``d``: SVG path data, in pixels."""
-
-    d: str
-    colour: str
-    width: float = 1
-    opacity: float = 1
-    dashed: bool = False
-
-
 class Look(NamedTuple):
     """``shape``: circle, square, diamond or triangle."""
 
@@ -79,34 +69,38 @@ class Look(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """``title`` is shown by a browser that points at the mark."""
+    """A point in pixels with its name. ``bars``: SVG path data of its intervals."""
 
     look: Look
     x: float
     y: float
-    title: str = ""
-
-
-class Label(NamedTuple):
-    """``anchor``: start, middle or end."""
-
-    x: float
-    y: float
     text: str
-    anchor: str = "middle"
-    bold: bool = False
+    bars: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Drawing:
-    """A chart in pixels, drawn in this order: paths, marks, labels. ``title`` is for who cannot see it."""
+class Panel(NamedTuple):
+    """One pair of axes, in pixels. Ticks are places with their text, lines colours with SVG path data."""
+
+    left: float  # of the panel; its axes begin beyond the texts of y
+    x: tuple[float, float]  # of the axes
+    title: str
+    name: str  # of the horizontal axis
+    x_ticks: tuple[tuple[float, str], ...]
+    y_ticks: tuple[tuple[float, str], ...]
+    margin: tuple[str, float, float, str]  # path data of the line; place and text of its label; empty for none
+    lines: tuple[tuple[str, str], ...]
+    marks: tuple[Mark, ...]
+
+
+class Drawing(NamedTuple):
+    """A chart in pixels; ``y``: top and bottom of the axes; ``legend``: marks without intervals."""
 
     title: str
     width: int
     height: int
-    paths: tuple[Path, ...]
-    marks: tuple[Mark, ...]
-    labels: tuple[Label, ...]
+    y: tuple[int, int]
+    panels: tuple[Panel, ...]
+    legend: tuple[Mark, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from evaluation.format import count, plural
+from evaluation.report.document import tables
 from evaluation.report.document.blocks import Document, Listing, Paragraph, Picture, Section
 from evaluation.report.document.cells import margin
 from evaluation.report.document.chart import chart, chart_groups
 from evaluation.report.document.command import again
 from evaluation.report.document.drawing import parameter_drawing, tradeoff_drawing
 from evaluation.report.document.prompts import Texts, prompt_section
-from evaluation.report.document.tables import (
-    likeness_section,
-    overview_section,
-    position_section,
-    scores_section,
-    speed_section,
-    vote_section,
-)
 from evaluation.report.document.verdicts import verdict_section
 from evaluation.report.values import Report
 from evaluation.study.plan import Plan
@@ -32,14 +25,14 @@ def document(report: Report, texts: Mapping[tuple[str, str], Texts] | None, *, p
     sections = (
         verdict_section(report),
         warning_section(report),
-        overview_section(report),
+        tables.overview_section(report),
         picture_section(report) if pictures else None,
         prompt_section(report, texts),
-        speed_section(report),
-        scores_section(report),
-        likeness_section(report),
-        position_section(report),
-        vote_section(report),
+        tables.speed_section(report),
+        tables.scores_section(report),
+        tables.likeness_section(report),
+        tables.position_section(report),
+        tables.vote_section(report),
         plan_section(report),
     )
     return Document(report.plan.name, facts(report), tuple(section for section in sections if section is not None))

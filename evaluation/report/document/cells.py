@@ -89,6 +89,10 @@ def recovery_cell(score: Score | None) -> Cell:
     return Cell(f"{sign} {cell.text}", cell.small, mark)
 
 
+def difference_cell(score: Score) -> Cell:
+    return spread(score.difference, points if score.binary else signed)
+
+
 def lost_cell(score: Score) -> Cell:
     """Answers lost and gained."""
     test = score.mcnemar

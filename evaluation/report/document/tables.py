@@ -6,19 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from evaluation.format import MISSING, count, number, plural, ratio
+from evaluation.report.document import cells
 from evaluation.report.document.blocks import Block, Cell, Head, Paragraph, Section, Table
-from evaluation.report.document.cells import (
-    Write,
-    amount,
-    lost_cell,
-    percent,
-    points,
-    recovery_cell,
-    signed,
-    spread,
-    test_cell,
-    verdict_cell,
-)
+from evaluation.report.document.cells import Write, percent, signed, spread
 from evaluation.report.document.choose import main_score, rows_of, whole_groups
 from evaluation.report.values import Interval, Measured, Report, Score, VoteRow
 from evaluation.study.plan import Lane
@@ -36,8 +26,8 @@ Column = tuple[Head, Callable[[Row], Cell]]
 
 
 def make_table(label: str, columns: Sequence[Column], rows: Iterable[Row]) -> Table:
-    cells = tuple(tuple(write(row) for _, write in columns) for row in rows)
-    return Table(label, tuple(head for head, _ in columns), cells)
+    written = tuple(tuple(write(row) for _, write in columns) for row in rows)
+    return Table(label, tuple(head for head, _ in columns), written)
 
 
 def group_column(head: Head) -> Column:
@@ -59,6 +49,11 @@ def _scored(text: str, help: str, cell: Callable[[Score], Cell]) -> Column:
     return Head(text, help), lambda row: cell(row.score) if row.score else Cell(MISSING)
 
 
+def _share(name: str, text: str, help: str) -> Column:
+    """A share of a score, with its interval."""
+    return _scored(text, help, lambda score: spread(getattr(score, name), percent))
+
+
 def _mean(interval: Interval, score: Score) -> Cell:
     """A score: of right or wrong as a percentage, else as 0 to 1."""
     return spread(interval, percent if score.binary else number)
@@ -67,7 +62,7 @@ def _mean(interval: Interval, score: Score) -> Cell:
 RULE: Column = Head("Rule"), lambda row: Cell(row.lane.name)
 DRAFTER: Column = Head("Drafter"), lambda row: Cell(row.lane.drafts or MISSING)
 TEMPERATURE: Column = Head("T", "temperature"), lambda row: Cell(f"{row.measured.temperature:g}")
-AMOUNT: Column = Head("n", "prompts × seeds"), lambda row: amount(row.measured)
+AMOUNT: Column = Head("n", "prompts × seeds"), lambda row: cells.amount(row.measured)
 SETTING = (RULE, DRAFTER, group_column(Head("Group", "suite, or suite/category")), TEMPERATURE, AMOUNT)
 OVER_NONE_HEAD, OVER_STRICT_HEAD = "Speed-up over none", "Speed-up over strict"
 TEXTS = "strict's text as reference, 0 to 1"
@@ -99,25 +94,14 @@ LIKENESS = (
 METRIC = _scored("Metric", "", lambda score: Cell(score.metric))
 SCORE = _scored("Score", "", lambda score: _mean(score.value, score))
 BASELINE_SCORE = _scored("Strict", "strict with the same drafts", lambda score: _mean(score.baseline, score))
-RECOVERY = _scored(
-    "Recovery", "mean score over strict's with the same drafts", lambda score: spread(score.recovery, percent)
-)
-BOOTSTRAP = _scored(
-    "Bootstrap", "recovery with the paired bootstrap's interval", lambda score: spread(score.recovery_bootstrap, percent)
-)  # fmt: skip
-OVER_NONE = _scored(
-    "Over none", "mean score over that of decoding without drafts", lambda score: spread(score.recovery_none, percent)
-)
-DIFFERENCE = _scored(
-    "Difference", "score − strict's", lambda score: spread(score.difference, points if score.binary else signed)
-)
-LOST = _scored("Lost / gained", "answers right under strict only, and under the rule only", lost_cell)
-TEST = _scored(
-    "McNemar p",
-    "exact, two-sided; under it by sign flips of whole prompts, and after Holm's correction for all comparisons",
-    test_cell,
-)
-VERDICT = _scored("Verdict", "", lambda score: verdict_cell(score.verdict))
+RECOVERY = _share("recovery", "Recovery", "mean score over strict's with the same drafts")
+BOOTSTRAP = _share("recovery_bootstrap", "Bootstrap", "recovery with the paired bootstrap's interval")
+OVER_NONE = _share("recovery_none", "Over none", "mean score over that of decoding without drafts")
+DIFFERENCE = _scored("Difference", "score − strict's", cells.difference_cell)
+LOST = _scored("Lost / gained", "answers right under strict only, and under the rule only", cells.lost_cell)
+TEST_HELP = "exact, two-sided; under it by sign flips of whole prompts, and after Holm's correction for all comparisons"
+TEST = _scored("McNemar p", TEST_HELP, cells.test_cell)
+VERDICT = _scored("Verdict", "", lambda score: cells.verdict_cell(score.verdict))
 SCORES = (METRIC, SCORE, BASELINE_SCORE, RECOVERY, BOOTSTRAP, OVER_NONE, DIFFERENCE, LOST, TEST, VERDICT)
 NOTHING = Paragraph("Nothing was measured yet.", "note")
 
@@ -171,19 +155,18 @@ def _position(place: int) -> Column:
 def vote_section(report: Report) -> Section | None:
     """Votes of people and of a language model; None where there are none."""
     kinds = (("People, blind, on the same models", report.votes), ("A language model, both orders", report.judged))
-    tables = tuple(_votes(label, rows) for label, rows in kinds if rows)
+    found = tuple(_votes(label, rows) for label, rows in kinds if rows)
     lead = (
         "Between a rule and strict; the share is of the votes that chose one of the two, with Wilson's 95 % interval."
     )
-    return Section("votes", "Votes", tables, lead) if tables else None
+    return Section("votes", "Votes", found, lead) if found else None
 
 
 def _votes(label: str, rows: Sequence[VoteRow]) -> Table:
-    cells = tuple(
-        (Cell(row.rule), *(Cell(count(votes)) for votes in (row.wins, row.losses, row.ties)), spread(row.share, percent))
-        for row in rows
-    )  # fmt: skip
-    return Table(label, tuple(map(Head, ("Rule", "For the rule", "For strict", "Neither", "Share"))), cells)
+    heads = tuple(map(Head, ("Rule", "For the rule", "For strict", "Neither", "Share")))
+    votes = [(row, (row.wins, row.losses, row.ties)) for row in rows]
+    written = [(Cell(row.rule), *(Cell(count(n)) for n in each), spread(row.share, percent)) for row, each in votes]
+    return Table(label, heads, tuple(written))
 
 
 OVERVIEW_LEAD = (
@@ -204,37 +187,38 @@ def overview_section(report: Report) -> Section:
 
 
 def _overview(report: Report, temperature: float) -> Table:
-    lanes = report.plan.lanes
-    groups = [(group, rows_of(report, group, temperature)) for group in whole_groups(report)]
-    cells = {
-        row.lane: [Cell(lanes[row.lane].name), Cell(lanes[row.lane].drafts or MISSING)]
-        for _, rows in groups
-        for row in rows
-    }
-    heads, notes = [Head("Rule"), Head("Drafter")], []
-    for group, rows in groups:
-        most = max(((row.prompts, row.seeds) for row in rows), default=(0, 0))
+    heads: list[Head] = [RULE[0], DRAFTER[0]]
+    by_lane: dict[int, list[Cell]] = {}
+    notes: list[str] = []
+    lanes, groups = report.plan.lanes, [rows_of(report, group, temperature) for group in whole_groups(report)]
+    for row in (row for rows in groups for row in rows):
+        by_lane[row.lane] = [column[1](Row(row, lanes[row.lane])) for column in (RULE, DRAFTER)]
+    for rows in filter(None, groups):
+        most = max((row.prompts, row.seeds) for row in rows)
         scored = any(row.scores for row in rows)
-        over = f"{group}, {plural(most[0], 'prompt')} × {plural(most[1], 'seed')}"
+        over = f"{rows[0].group}, {plural(most[0], 'prompt')} × {plural(most[1], 'seed')}"
         heads += [Head(name, "", over) for name in ("Speed-up", "τ", "Recovery")[: 3 if scored else 2]]
         found = {row.lane: row for row in rows}
-        for lane, row_cells in cells.items():
-            row_cells += _overview_cells(report, found.get(lane), scored)
+        for lane, written in by_lane.items():
+            written += _overview_cells(report, found.get(lane), scored)
         notes += [_less(lanes[row.lane], row) for row in rows if row.failed or (row.prompts, row.seeds) != most]
     more = f"; and {count(len(notes) - LISTED)} more" if len(notes) > LISTED else ""
     note = f"Measured on less: {'; '.join(notes[:LISTED])}{more}." if notes else ""
-    return Table(f"T = {temperature:g}", tuple(heads), tuple(map(tuple, cells.values())), note)
+    return Table(f"T = {temperature:g}", tuple(heads), tuple(map(tuple, by_lane.values())), note)
 
 
 def _overview_cells(report: Report, row: Measured | None, scored: bool) -> list[Cell]:
     if row is None:
         return [Cell(MISSING)] * (3 if scored else 2)
     speedup = row.speedup if report.plan.none is not None else row.speedup_strict
-    recovery = [recovery_cell(main_score(row))] if scored else []
+    recovery = [cells.recovery_cell(main_score(row))] if scored else []
     return [spread(speedup, ratio), spread(row.tau), *recovery]
 
 
 def _less(lane: Lane, row: Measured) -> str:
     """A lane that was measured on less than the head of its column says."""
     failed = f", {count(row.failed)} failed" if row.failed else ""
-    return f"{lane.name} {lane.drafts}".strip() + f" on {row.group}: {amount(row).text}, {count(row.runs)} runs{failed}"
+    return (
+        f"{lane.name} {lane.drafts}".strip()
+        + f" on {row.group}: {cells.amount(row).text}, {count(row.runs)} runs{failed}"
+    )

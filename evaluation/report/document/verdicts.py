@@ -7,36 +7,21 @@ from collections import Counter
 from collections.abc import Sequence
 
 from evaluation.format import count, plural
+from evaluation.report.document import tables
 from evaluation.report.document.blocks import Block, Head, Listing, Paragraph, Section
 from evaluation.report.document.cells import beside, margin, percent, probability
 from evaluation.report.document.choose import main_score, whole_groups
-from evaluation.report.document.tables import (
-    AMOUNT,
-    BASELINE_SCORE,
-    DIFFERENCE,
-    DRAFTER,
-    LOST,
-    METRIC,
-    OVER_NONE,
-    RECOVERY,
-    RULE,
-    SCORE,
-    TEMPERATURE,
-    TEST,
-    VERDICT,
-    Row,
-    group_column,
-    make_table,
-)
+from evaluation.report.document.tables import Row, group_column, make_table
 from evaluation.report.values import ALL, McNemar, Outcome, Report, Score, Verdict
 from evaluation.study.plan import Plan
 
 ORDER = (Outcome.NOT_SUPPORTED, Outcome.TOO_FEW, Outcome.SUPPORTED)
 LISTED = 8  # settings in sentences; the table has all
 LABEL = "Verdicts by rule, drafter, suite and temperature, worst first"
+METRIC = (Head("Metric", "the first of the suite"), tables.METRIC[1])
 COLUMNS = (
-    RULE, DRAFTER, group_column(Head("Suite")), TEMPERATURE, VERDICT, RECOVERY, AMOUNT, SCORE, BASELINE_SCORE, DIFFERENCE, LOST, TEST,
-    OVER_NONE, (Head("Metric", "the first of the suite"), METRIC[1]),
+    tables.RULE, tables.DRAFTER, group_column(Head("Suite")), tables.TEMPERATURE, tables.VERDICT, tables.RECOVERY, tables.AMOUNT,
+    tables.SCORE, tables.BASELINE_SCORE, tables.DIFFERENCE, tables.LOST, tables.TEST, tables.OVER_NONE, METRIC,
 )  # fmt: skip
 
 
