@@ -41,6 +41,7 @@ _POLICY = (
 )
 _SHOWN_ABOVE = ("Prompt", "System prompt", "Versions")  # settings that have a section of their own
 _MARKS = {"better": "good", "worse": "bad"}
+_CHECKS = {"ok": "good", "bad": "bad"}
 
 
 @dataclass(slots=True)
@@ -65,28 +66,22 @@ class Components:
 def report_html(stored: StoredComparison) -> str:
     """The whole file."""
     components, result = Components(), reopened(stored)
-    details = result.details
-    lanes = [(view, lane) for lane, view in enumerate(result.lanes) if view is not None and stored.runs]
     reader = reader_component(scope=SCOPE, runs=False)
+    lanes = [(lane_component(view, scope=SCOPE, lane=lane), view) for lane, view in enumerate(result.lanes) if view]
+    prompts = (("prompt", "Prompt", stored.prompt.text), ("system", "System prompt", stored.prompt.system))
     body: dict[str, Any] = {
         "name": title_of(stored),
         "facts": " · ".join([f"{stored.created_at:%Y-%m-%d %H:%M} UTC", stored.id, *stored.tags]),
         "comment": stored.comment,
         "strip": components.place(strip_component(result.strip, scope=SCOPE), result.strip.json()),
-        "prompts": [
-            Section("prompt" if title == "Prompt" else "system", title, (Paragraph(text, "prompt"),))
-            for title, text in (("Prompt", stored.prompt.text), ("System prompt", stored.prompt.system))
-            if text
-        ],
+        "prompts": [Section(name, title, (Paragraph(text, "prompt"),)) for name, title, text in prompts if text],
         "reader": components.place(reader, reader.value) if stored.runs else "",
-        "lanes": [components.place(lane_component(view, scope=SCOPE, lane=lane), view.json()) for view, lane in lanes],
+        "lanes": [components.place(lane, view.json()) for lane, view in lanes] if stored.runs else [],
         "legend": Markup(legend_html()),
-        "numbers": [_table("In numbers", details.table)] if details else [],
-        "shift": details.shift if details else None,
-        "shift_table": _table("Shift", details.shift.table).blocks[0] if details else None,
+        "numbers": _numbers(result.details) if result.details else [],
         "figures": [
             (label, components.place(figure_component(scope=SCOPE, name=name, label=label), figure_json(plot)))
-            for name, label, plot in (_figures(details) if details else ())
+            for name, label, plot in (_figures(result.details) if result.details else ())
             if plot is not None
         ],
         "settings": _settings(stored) if stored.runs else [],
@@ -94,30 +89,38 @@ def report_html(stored: StoredComparison) -> str:
     functions = ",\n".join(f"(element, props, trigger, watch) => {{\n{script}\n}}" for script in components.scripts)
     library = [LIBRARY.read_text(encoding="utf-8")] if body["figures"] else []
     scripts = [*library, f"const MADE = [{functions}];\n{asset('report.js')}"]
-    return (
-        pages(("ui", "assets"))
-        .get_template("comparison.html.jinja")
-        .render(
-            body,
-            title="MARS Playground: report of a comparison",
-            policy=_POLICY.format(scripts=" ".join(map(_hash, scripts))),
-            style=report_css(),
-            values=Markup(to_json(components.values)),
-            scripts=map(Markup, scripts),
-        )
-    )
+    body |= {
+        "title": "MARS Playground: report of a comparison",
+        "policy": _POLICY.format(scripts=" ".join(map(_hash, scripts))),
+        "style": report_css(),
+        "values": Markup(to_json(components.values)),
+        "scripts": list(map(Markup, scripts)),
+    }
+    return pages(("ui", "assets")).get_template("comparison.html.jinja").render(body)
 
 
 def _hash(script: str) -> str:
     return f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'"
 
 
-def _table(title: str, content: Numbers) -> Section:
+def _numbers(details: Details) -> list[Section]:
+    """The tables of a comparison, with the verdict of the self-check."""
+    shift = details.shift
+    check = Paragraph(f"{'⚠' if shift.check.state == 'bad' else '✓'} {shift.check.text}", _CHECKS[shift.check.state])
+    note = [Paragraph(shift.note, "note")] if shift.note else []
+    lead = "How far the distribution of the emitted text is from the target’s own."
+    return [
+        Section("numbers", "In numbers", (_table("In numbers", details.table),)),
+        Section("shift", "Shift", (check, _table("Shift", shift.table), *note), lead),
+    ]
+
+
+def _table(label: str, content: Numbers) -> Table:
     rows = tuple(
         (Cell(name, help=help_), *(Cell(cell.text, cell.verdict, _MARKS.get(cell.verdict, "")) for cell in cells))
         for name, help_, cells in content.rows
     )
-    return Section(title.lower().replace(" ", "-"), title, (Table(title, tuple(map(Head, content.heads)), rows),))
+    return Table(label, tuple(map(Head, content.heads)), rows)
 
 
 def _figures(details: Details) -> Iterator[tuple[str, str, Plot | None]]:

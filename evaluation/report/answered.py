@@ -64,8 +64,8 @@ def read_answered(store: RunStore, study_id: str, *, steps: bool) -> Iterator[An
     """By lane and temperature. ``steps``: with the lengths of their steps. Raises StorageError; ValueError for another version's study."""
     plan = read_plan(store.study(study_id).plan)
     groups: dict[tuple[int, float], list[StoredResult]] = {}
-    for result in store.results(study_id):
-        groups.setdefault((result.lane, plan.task(result.task).temperature), []).append(result)
+    for one in store.results(study_id):
+        groups.setdefault((one.lane, plan.task(one.task).temperature), []).append(one)
     names: list[str] = []
     for (lane, temperature), stored in sorted(groups.items()):
         results = [(one, read_result(one.data)) for one in stored]

@@ -121,7 +121,9 @@ def _grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
         completed=place(completed) == 1,
         failed=place(completed) == 0,
         numbers={name: place(one.data[name] for one in stored) for name in RESULT}
-        | {name: place(one.relative and one.relative[name] for one in stored) for name in RELATIVE},
+        | {
+            name: place(one.relative[name] if one.relative is not None else None for one in stored) for name in RELATIVE
+        },
         drafted_at=place_by_depth("drafted_at"),
         kept_at=place_by_depth("kept_at"),
         scores=scores,

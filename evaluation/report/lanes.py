@@ -46,12 +46,12 @@ class Cell:
 
     def used(self, lane: int) -> Mask:
         """Runs that were completed in the lane, its baseline and ``none``, [R]."""
-        found: Mask = self.grid.completed[np.ix_(self.rows, self.grid.compared(lane))].all(axis=1)
+        found: Mask = np.logical_and.reduce(self.grid.completed[self.rows][:, self.grid.compared(lane)], axis=1)
         return found
 
     def scored(self, metric: str, lane: int) -> Mask:
         """Used runs that have a score in these lanes, [R]."""
-        known: Mask = np.isfinite(self.scores[metric][:, self.grid.compared(lane)]).all(axis=1)
+        known: Mask = np.logical_and.reduce(np.isfinite(self.scores[metric][:, self.grid.compared(lane)]), axis=1)
         return self.used(lane) & known
 
     def total(self, name: str, lane: int) -> float:

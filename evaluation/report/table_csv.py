@@ -75,8 +75,7 @@ def _result(stored: StoredResult, metrics: Sequence[str]) -> Iterator[Any]:
 def write_measured_csv(report: Report, stream: TextIO) -> None:
     """One row a group, temperature, lane and metric: every number of the report with its interval. ``stream`` as above."""
     heads = ["study", *_spread(_MEASURED), "name", "drafts", *_spread(_SCORE), *_TEST, *_VERDICT]
-    rows = ((measured, score) for measured in report.measured for score in [*measured.scores.values()] or [None])
-    _write(stream, heads, (_measured(report, measured, score) for measured, score in rows))
+    _write(stream, heads, (row for measured in report.measured for row in _measured(report, measured)))
 
 
 def _spread(names: Iterable[str]) -> list[str]:
@@ -85,12 +84,13 @@ def _spread(names: Iterable[str]) -> list[str]:
     return [column for name in names for column in ends.get(name, (name,))]
 
 
-def _measured(report: Report, measured: Measured, score: Score | None) -> list[Any]:
+def _measured(report: Report, measured: Measured) -> Iterator[list[Any]]:
     lane = report.plan.lanes[measured.lane]
     values = [report.id, *_values(measured, _MEASURED), lane.name, lane.drafts]
-    if score is None:
-        return values + [None] * (len(_spread(_SCORE)) + len(_TEST) + len(_VERDICT))
-    return [*values, *_values(score, _SCORE), *_values(score.mcnemar, _TEST), *_values(score.verdict, _VERDICT)]
+    if not measured.scores:
+        yield values + [None] * (len(_spread(_SCORE)) + len(_TEST) + len(_VERDICT))
+    for score in measured.scores.values():
+        yield [*values, *_values(score, _SCORE), *_values(score.mcnemar, _TEST), *_values(score.verdict, _VERDICT)]
 
 
 def _values(record: object, names: Sequence[str]) -> list[Any]:

@@ -110,7 +110,7 @@ def test_the_report_holds_what_the_page_shows(store: RunStore) -> None:
         "torch",
     ):
         assert words in reader.text
-    assert {"prompt", "in-numbers", "shift", "settings", "repeat", "versions"} <= {
+    assert {"prompt", "numbers", "shift", "settings", "repeat", "versions"} <= {
         given.get("id") for _, given in reader.tags
     }
     values = json.loads(next(text for kind, text in reader.scripts if kind == "application/json"))
