@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from markdown_it import MarkdownIt
 
-from evaluation.report.document.blocks import Document, Table
+from evaluation.report.document.blocks import Document, Paragraph, Section, Table
 from evaluation.report.document.build import document
 from evaluation.report.document.choose import Choice, narrowed
 from evaluation.report.document.prompts import GONE, Texts
@@ -118,6 +118,15 @@ def test_nothing_in_a_text_ends_its_fence() -> None:
     text = "a\n```\n````\n<b>\n"
     tokens = MarkdownIt("commonmark").parse(fenced(text))
     assert [token.type for token in tokens] == ["fence"] and tokens[0].content == f"{text}\n"
+
+
+def test_templates_write_nothing_that_is_not_escaped() -> None:
+    """Whatever a template forgets: a value in it is text, in HTML and in Markdown."""
+    hostile = Document("<b>", ("<i>*a*</i>",), (Section("one", "[x](y)", (Paragraph("<u>_v_</u>", "note"),), "`z`"),))
+    page, text = html(hostile), markdown(hostile)
+    for markup in ("<b>", "<i>", "<u>"):
+        assert markup not in page and markup not in text
+    assert all(each in text for each in (r"\*a\*", r"\[x](y)", r"\_v\_", r"\`z\`"))
 
 
 def test_every_table_row_has_a_cell_for_every_head(whole: Document) -> None:
