@@ -26,6 +26,7 @@ PLAIN = (
     "tokens_per_s", "speedup", "speedup_mean", "speedup_strict", "speedup_strict_mean", "tau", "tau_ratio", "length_ratio", "bleu",
     "chrf", "rouge_l", "tv", "log_likelihood", "log_likelihood_difference",
 )  # fmt: skip
+TOTALS = ("new_tokens", "wall_s", "steps")
 Columns = dict[str, Array]
 
 
@@ -86,11 +87,12 @@ def _sums(cell: Cell, lane: int) -> Columns:
     grid, used, found = cell.grid, cell.used(lane), Columns()
     baseline, none = grid.baseline(lane), grid.plan.none
     likely = used & np.isfinite(cell.number("log_likelihood", lane) + cell.number("log_likelihood", baseline))
-    for prefix, number in (("", lane), ("baseline_", baseline), *([("none_", none)] if none is not None else [])):
-        for name in ("new_tokens", "wall_s", "steps"):
-            found[prefix + name] = np.where(used, cell.number(name, number), 0.0)
+    for prefix, number in (("", lane), ("baseline_", baseline)):
+        found |= {prefix + name: np.where(used, cell.number(name, number), 0.0) for name in TOTALS}
         found[f"{prefix}log_likelihood"] = np.where(likely, cell.number("log_likelihood", number), 0.0)
         found[f"{prefix}likely_tokens"] = np.where(likely, cell.number("new_tokens", number), 0.0)
+    if none is not None:
+        found |= {f"none_{name}": np.where(used, cell.number(name, none), 0.0) for name in TOTALS}
     with np.errstate(divide="ignore", invalid="ignore"):
         rates = grid.numbers["new_tokens"][cell.rows] / grid.numbers["wall_s"][cell.rows]
         means = {name: cell.number(name, lane) for name in ("bleu", "chrf", "rouge_l")}

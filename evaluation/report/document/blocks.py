@@ -78,18 +78,31 @@ class Mark(NamedTuple):
     bars: str = ""
 
 
-class Panel(NamedTuple):
-    """One pair of axes, in pixels. Ticks are places with their text, lines colours with SVG path data."""
+class Axis(NamedTuple):
+    """Values from ``low`` to ``high`` on pixels from ``start`` to ``end``. ``ticks``: pixels with their texts."""
 
-    left: float  # of the panel; its axes begin beyond the texts of y
-    x: tuple[float, float]  # of the axes
-    title: str
-    name: str  # of the horizontal axis
-    x_ticks: tuple[tuple[float, str], ...]
-    y_ticks: tuple[tuple[float, str], ...]
-    margin: tuple[str, float, float, str]  # path data of the line; place and text of its label; empty for none
-    lines: tuple[tuple[str, str], ...]
+    name: str
+    low: float
+    high: float
+    start: float
+    end: float
+    ticks: tuple[tuple[float, str], ...] = ()
+
+    def at(self, value: float) -> float:
+        """In pixels."""
+        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
+
+
+class Panel(NamedTuple):
+    """One pair of axes, from ``left`` to ``right``. Lines are colours with SVG path data."""
+
+    left: float
+    right: float
+    x: Axis
+    y: Axis
     marks: tuple[Mark, ...]
+    lines: tuple[tuple[str, str], ...] = ()
+    margin: tuple[str, float, float, str] = ("", 0, 0, "")  # path data of its line, place and text of its label
 
 
 class Drawing(NamedTuple):
