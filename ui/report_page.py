@@ -88,7 +88,7 @@ def report_html(stored: StoredComparison) -> str:
     }
     functions = ",\n".join(f"(element, props, trigger, watch) => {{\n{script}\n}}" for script in components.scripts)
     library = [LIBRARY.read_text(encoding="utf-8")] if body["figures"] else []
-    scripts = [*library, f"const MADE = [{functions}];\n{asset('report.js')}"]
+    scripts = [*library, f"const SCRIPTS = [{functions}];\n{asset('report.js')}"]
     body |= {
         "title": "MARS Playground: report of a comparison",
         "policy": _POLICY.format(scripts=" ".join(map(_hash, scripts))),

@@ -50,14 +50,13 @@ def _lane(grid: Grid, lane: int) -> Iterator[PromptRow]:
     with np.errstate(divide="ignore", invalid="ignore"):
         length_ratio = total(grid.numbers["new_tokens"][rows, lane]) / total(grid.numbers["new_tokens"][rows, baseline])
     for number, (item, temperature) in enumerate(settings):
-        suite, asked = items[int(item)]
-        turns = zip(grid.run_ids[worst[number], baseline], grid.run_ids[worst[number], lane], strict=False)
-        pairs = tuple(turns)
+        suite, entry = items[int(item)]
+        pairs = tuple(zip(grid.run_ids[worst[number], baseline], grid.run_ids[worst[number], lane], strict=False))
         yield PromptRow(
             suite=suite,
-            category=asked.category,
-            item=asked.id,
-            prompt=asked.turns[0][:BEGINNING],
+            category=entry.category,
+            item=entry.id,
+            prompt=entry.turns[0][:BEGINNING],
             temperature=float(temperature),
             lane=lane,
             runs=int(runs[number]),

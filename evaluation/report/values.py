@@ -52,9 +52,7 @@ class McNemar:
     lost: int
     p: float  # two-sided, exact binomial; counts prompt × seed as independent
     p_by_prompt: float  # sign flips of whole prompts: holds with several seeds too
-    p_holm: float = (
-        NAN  # p_by_prompt after Holm's correction over all comparisons of the report; nan where it is not one
-    )
+    p_holm: float = NAN  # p_by_prompt after Holm's correction over all comparisons; nan where it is not one
 
 
 @dataclass(frozen=True, slots=True)
