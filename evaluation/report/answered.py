@@ -1,15 +1,19 @@
-"""The answers of one lane at one temperature, as values; what the shapes of other tools are made of."""
+"""The answers of each lane at each temperature, as values: what the shapes of other tools are made of."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from evaluation.study.plan import Plan, Task
-from evaluation.study.result import Result
+from evaluation.report.texts import records_of, text_of
+from evaluation.study.plan import Plan, Task, read_plan
+from evaluation.study.result import Result, read_result
 from evaluation.suites.item import Item
-from storage import RunRecord
+from mars_core.types import Status
+from storage import RunRecord, RunStore, StoredResult
+from storage.kept import kept_by_step
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """All completed answers of a lane at a temperature. ``gone``: answers whose runs were deleted since."""
+    """All completed answers of a lane at a temperature. ``name`` may stand in a path; ``gone``: answers whose runs were deleted since."""
 
     plan: Plan
     lane: int
@@ -46,17 +50,53 @@ class Answered:
         """When the last answer was saved."""
         return max((answer.saved_at for answer in self.answers), default=datetime.fromtimestamp(0, UTC))
 
-    @property
-    def time(self) -> str:
-        """As it stands in the names of lm-eval's files."""
-        return self.saved_at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds").replace(":", "-")
-
     def items(self, suite: int) -> Iterator[tuple[int, Item, tuple[Answer, ...]]]:
         """Number, item and answers, by seed, of every item of a suite that was answered."""
         by_item: dict[int, list[Answer]] = {}
-        for answer in self.answers:
+        for answer in sorted(self.answers, key=lambda answer: (answer.task.item, answer.task.repeat)):
             if answer.task.suite == suite:
                 by_item.setdefault(answer.task.item, []).append(answer)
-        for number, answers in sorted(by_item.items()):
-            item = self.plan.suites[suite].items[number]
-            yield number, item, tuple(sorted(answers, key=lambda answer: answer.task.repeat))
+        for number, answers in by_item.items():
+            yield number, self.plan.suites[suite].items[number], tuple(answers)
+
+
+def read_answered(store: RunStore, study_id: str, *, steps: bool) -> Iterator[Answered]:
+    """By lane and temperature. ``steps``: with the lengths of their steps. Raises StorageError; ValueError for another version's study."""
+    plan = read_plan(store.study(study_id).plan)
+    groups: dict[tuple[int, float], list[StoredResult]] = {}
+    for one in store.results(study_id):
+        groups.setdefault((one.lane, plan.task(one.task).temperature), []).append(one)
+    names: list[str] = []
+    for (lane, temperature), stored in sorted(groups.items()):
+        results = [(one, read_result(one.data)) for one in stored]
+        completed = [(one, result) for one, result in results if result.status is Status.COMPLETED]
+        run_ids = [run_id for one, _ in completed for run_id in one.run_ids]
+        records, kept = records_of(store, run_ids), kept_by_step(store, run_ids) if steps else {}
+        answers = []
+        for one, result in completed:
+            runs = tuple(records[run_id] for run_id in one.run_ids if run_id in records)
+            if len(runs) == len(one.run_ids):
+                lengths = tuple(_lengths(kept.get(run.id, ()), run.summary.new_tokens) for run in runs)
+                texts = tuple(map(text_of, runs))
+                answers.append(Answer(plan.task(one.task), result, runs, texts, lengths, one.created_at))
+        name = f"{_model(plan, lane)}-temperature-{temperature:g}"
+        names.append(f"{name}-lane-{lane}" if name in names else name)
+        failed, gone = len(stored) - len(completed), len(completed) - len(answers)
+        yield Answered(plan, lane, temperature, names[-1], tuple(answers), failed, gone)
+
+
+def _lengths(kept: tuple[int, ...], new_tokens: int) -> tuple[int, ...]:
+    """Tokens that each step wrote: the accepted drafts and one more; in the last step what is left, as the text may end before that."""
+    lengths = [one + 1 for one in kept]
+    return tuple(lengths[:-1]) + ((new_tokens - sum(lengths[:-1]),) if lengths else ())
+
+
+def _model(plan: Plan, lane: int) -> str:
+    """What lm-eval and EAGLE would call the model."""
+    target = plan.models.target.name.rstrip("/").rpartition("/")[2]
+    return file_name(f"{target}-{plan.lanes[lane].name}-{plan.lanes[lane].drafts}")
+
+
+def file_name(text: str) -> str:
+    """Letters, digits and ``.=-``, the rest underlined."""
+    return re.sub(r"[^\w.=-]+", "_", text, flags=re.ASCII).strip("_.-")[:150] or "unnamed"

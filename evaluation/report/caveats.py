@@ -1,4 +1,4 @@
-"""What a reader must know before believing a number of the report: one sentence each. Knows no store."""
+"""What a reader must know before believing a number of the report: one sentence each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from evaluation.report.grid import Grid
-from evaluation.report.values import McNemar, Measured, Outcome
+from evaluation.report.values import Measured, Outcome
 from evaluation.study.plan import Plan
 from mars_core.types import Cause, DraftMode
 
@@ -31,19 +31,20 @@ def warnings(
     grid: Grid, tasks: int, measured: Sequence[Measured], environment: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...]:
     """``tasks``: how many are done."""
-    suites = [row for row in measured if row.group in {suite.name for suite in grid.plan.suites}]
+    plan = grid.plan
+    suites = [row for row in measured if row.group in {suite.name for suite in plan.suites}]
+    unfinished = f"Only {tasks:,} of {plan.tasks:,} tasks are done; every number may still change."
+    without_none = "The plan has no lane none, so there is no speed-up over decoding token by token."
     return (
-        *_unfinished(grid.plan, tasks),
+        *([unfinished] if tasks < plan.tasks else []),
         *_failed(grid),
-        *_longer(grid.plan, suites),
-        *_many_tests(grid.plan, suites),
-        *_unscored(suites),
-        *_few(suites),
-        *_unended(grid.plan, suites),
-        *_not_as_none(grid),
-        *_numeric(grid),
+        *_longer(plan, suites),
+        *_many_tests(plan, suites),
+        *_few_or_unscored(suites),
+        *_unended(plan, suites),
+        *_rounding(grid),
         *_environment(environment),
-        *_no_none(grid.plan),
+        *([without_none] if plan.none is None else []),
     )
 
 
@@ -54,71 +55,57 @@ def lane_name(plan: Plan, lane: int) -> str:
     return f"{here.name} ({here.drafts})" if len(drafts) > 1 and here.drafts else here.name
 
 
-def _place(plan: Plan, row: Measured) -> str:
+def _setting(plan: Plan, row: Measured) -> str:
     where = f" on {row.group}" if len(plan.suites) > 1 else ""
     return f"{lane_name(plan, row.lane)}{where} at temperature {row.temperature:g}"
 
 
-def _unfinished(plan: Plan, tasks: int) -> Iterator[str]:
-    if tasks < plan.tasks:
-        yield f"Only {tasks:,} of {plan.tasks:,} tasks are done; every number may still change."
-
-
 def _failed(grid: Grid) -> Iterator[str]:
-    failed = grid.there & ~grid.completed
-    if failed.any():
-        lanes = ", ".join(lane_name(grid.plan, int(lane)) for lane in np.flatnonzero(failed.any(axis=0)))
-        yield f"{failed.sum():,} runs failed or were cancelled ({lanes}); their tasks are left out where these lanes are compared."
+    if grid.failed.any():
+        lanes = ", ".join(lane_name(grid.plan, int(lane)) for lane in np.flatnonzero(grid.failed.any(axis=0)))
+        yield f"{grid.failed.sum():,} runs failed or were cancelled ({lanes}); their tasks are left out where these lanes are compared."
 
 
 def _longer(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
     both = [row for row in rows if row.tau_ratio.low > 1 and row.length_ratio.low > 1]
     both.sort(key=lambda row: -row.length_ratio.value)
+    named = [
+        f"{_setting(plan, row)} (τ × {row.tau_ratio.value:.3g}, length × {row.length_ratio.value:.4g}, at least {row.length_ratio.low:.4g})"
+        for row in both[:NAMED]
+    ]
+    more = [f"{len(both) - NAMED} more"] if len(both) > NAMED else []
     if both:
-        named = [f"{_place(plan, row)} (τ × {row.tau_ratio.value:.3g}, {_length(row)})" for row in both[:NAMED]]
-        more = [f"{len(both) - NAMED} more"] if len(both) > NAMED else []
         yield (
             f"In {len(both)} settings a rule keeps more of each draft and also writes longer texts, so tokens/s overstates what a "
             f"reader gains: {'; '.join([*named, *more])}."
         )
 
 
-def _length(row: Measured) -> str:
-    return f"length × {row.length_ratio.value:.4g}, at least {row.length_ratio.low:.4g}"
-
-
 def _many_tests(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
-    tested = [(row, test) for row in rows if (test := _tested(row)) is not None]
+    scores = [(row, score) for row in rows for score in list(row.scores.values())[:1]]
+    tested = [(row, test) for row, score in scores if (test := score.mcnemar) and not math.isnan(test.p_holm)]
     if len(tested) > 1:
-        plain = [row for row, test in tested if test.p_by_prompt < ALPHA]
-        left = [_place(plan, row) for row, test in tested if test.p_holm < ALPHA]
+        plain = sum(test.p_by_prompt < ALPHA for _, test in tested)
+        left = [_setting(plan, row) for row, test in tested if test.p_holm < ALPHA]
         names = f": {'; '.join(left)}" if left else ""
         yield (
             f"{len(tested)} comparisons with strict were tested; by chance alone about {ALPHA * len(tested):.2g} of them would have "
-            f"p < {ALPHA:g}. {len(plain)} have it, and after Holm's correction {len(left)}{names}."
+            f"p < {ALPHA:g}. {plain} have it, and after Holm's correction {len(left)}{names}."
         )
-    judged = [score.verdict for row in rows for score in list(row.scores.values())[:1] if score.verdict]
-    supported = sum(verdict.outcome is Outcome.SUPPORTED for verdict in judged)
-    if len(judged) > 1 and supported:
+    outcomes = [score.verdict.outcome for _, score in scores if score.verdict]
+    supported = outcomes.count(Outcome.SUPPORTED)
+    if len(outcomes) > 1 and supported:
         yield (
-            f"{len(judged)} verdicts were reached and {supported} say supported; each of these is wrong with probability 2.5 % at most "
+            f"{len(outcomes)} verdicts were reached and {supported} say supported; each of these is wrong with probability 2.5 % at most "
             "where the true recovery is the margin, so the best of many is not to be picked without a new study."
         )
 
 
-def _tested(row: Measured) -> McNemar | None:
-    score = next(iter(row.scores.values()), None)
-    test = score.mcnemar if score else None
-    return None if test is None or math.isnan(test.p_holm) else test
-
-
-def _unscored(rows: Sequence[Measured]) -> Iterator[str]:
-    for group in dict.fromkeys(row.group for row in rows if row.runs):
+def _few_or_unscored(rows: Sequence[Measured]) -> Iterator[str]:
+    groups = dict.fromkeys(row.group for row in rows if row.runs)
+    for group in groups:
         if not any(row.scores for row in rows if row.group == group):
             yield f"Nothing on {group} could be scored, so there is no verdict on it: likeness to strict is not quality."
-
-
-def _few(rows: Sequence[Measured]) -> Iterator[str]:
     few = {row.group: row.prompts for row in rows if 0 < row.prompts < FEW_PROMPTS}
     for group, prompts in few.items():
         yield f"{group} has {prompts} prompts; below {FEW_PROMPTS} bootstrap intervals are too narrow, and rare losses are not seen."
@@ -129,27 +116,22 @@ def _unended(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
     if cut:
         worst = max(cut, key=lambda row: row.unended)
         yield (
-            f"max_new_tokens {plan.max_new_tokens} cut {100 * worst.unended:.0f} % of the texts of {_place(plan, worst)} and more than "
+            f"max_new_tokens {plan.max_new_tokens} cut {100 * worst.unended:.0f} % of the texts of {_setting(plan, worst)} and more than "
             f"{100 * MANY_UNENDED:.0f} % in {len(cut)} settings; their scores and lengths are those of unfinished texts."
         )
 
 
-def _not_as_none(grid: Grid) -> Iterator[str]:
+def _rounding(grid: Grid) -> Iterator[str]:
     """Strict with greedy drafts must write what the target alone writes."""
     for lane, settings in enumerate(grid.plan.lanes):
-        if grid.plan.baseline(lane) is None and settings.drafter.mode is DraftMode.GREEDY:
-            same = grid.numbers["same_as_none"][:, lane]
-            known = np.isfinite(same)
-            if (same[known] == 0).any():
-                yield (
-                    f"{lane_name(grid.plan, lane)} differs from none in {int((same[known] == 0).sum()):,} of {known.sum():,} runs though "
-                    "both must write the same: rounding differs between passes of different width, and recovery over strict carries it."
-                )
-
-
-def _numeric(grid: Grid) -> Iterator[str]:
-    ties = grid.causes.count(Cause.NUMERIC)
-    if ties:
+        same = grid.numbers["same_as_none"][:, lane]
+        differ, known = int((same == 0).sum()), int(np.isfinite(same).sum())
+        if differ and grid.plan.baseline(lane) is None and settings.drafter.mode is DraftMode.GREEDY:
+            yield (
+                f"{lane_name(grid.plan, lane)} differs from none in {differ:,} of {known:,} runs though "
+                "both must write the same: rounding differs between passes of different width, and recovery over strict carries it."
+            )
+    if ties := grid.causes.count(Cause.NUMERIC):
         yield f"{ties:,} of {len(grid.causes):,} texts that differ from their baseline part at a numeric tie: by rounding, not by the rule."
 
 
@@ -159,8 +141,3 @@ def _environment(environment: Mapping[str, Sequence[str]]) -> Iterator[str]:
         kinds = dict.fromkeys(re.sub(r"^(\w+):\d+", r"\1", value) for value in environment.get(name, ()))
         if len(kinds) > 1:
             yield f"The runs were made with several values of {name} ({'; '.join(kinds)}); speeds of different ones are not comparable."
-
-
-def _no_none(plan: Plan) -> Iterator[str]:
-    if plan.none is None:
-        yield "The plan has no lane none, so there is no speed-up over decoding token by token."

@@ -1,13 +1,15 @@
-"""A study's results as arrays, tasks × lanes, so that they can be summed at once. Knows no store and no statistics."""
+"""A study's results as arrays, tasks × lanes, so that they can be summed at once; and the groups of items that are measured together."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluation.report.values import ALL
 from evaluation.study.plan import Plan, Task
 from evaluation.suites.item import Item
 from mars_core.types import Status
@@ -21,6 +23,31 @@ RESULT = ("new_tokens", "wall_s", "steps", "drafted", "accepted", "relaxed", "tv
 RELATIVE = ("same", "same_as_none", "divergence", "bleu", "chrf", "rouge_l")
 
 
+class Group(NamedTuple):
+    """A suite, a category of a suite, or everything. ``items``: whether each item of the plan belongs to it, [I]."""
+
+    name: str
+    items: Mask
+
+
+def groups(plan: Plan) -> tuple[Group, ...]:
+    """A suite, then its categories in order of appearance where it has several; ``ALL`` last where there are several suites."""
+    items = items_of(plan)
+    found: list[Group] = []
+    for suite in plan.suites:
+        found.append(Group(suite.name, np.array([name == suite.name for name, _ in items])))
+        categories = dict.fromkeys(item.category for item in suite.items)
+        for category in categories if len(categories) > 1 else ():
+            part = [name == suite.name and item.category == category for name, item in items]
+            found.append(Group(f"{suite.name}/{category or 'other'}", np.array(part)))
+    return (*found, *([Group(ALL, np.ones(len(items), dtype=np.bool_))] if len(plan.suites) > 1 else []))
+
+
+def items_of(plan: Plan) -> tuple[tuple[str, Item], ...]:
+    """Every item of the plan in order, with the name of its suite: what ``Grid.item`` counts."""
+    return tuple((suite.name, item) for suite in plan.suites for item in suite.items)
+
+
 @dataclass(frozen=True, slots=True)
 class Grid:
     """Done tasks in their order, T of them, each with the plan's lanes, L. What was not measured is nan."""
@@ -30,34 +57,24 @@ class Grid:
     item: Places  # number of the task's item over all suites, [T]
     temperature: Array  # [T]
     completed: Mask  # [T, L]
-    there: Mask  # a result, completed or not, [T, L]
+    failed: Mask  # a result that is not completed, [T, L]
     numbers: Mapping[str, Array]  # fields of Result and Relative by name, [T, L]
     drafted_at: Array  # steps that drafted a token at draft position i + 1, [T, L, K]
-    kept_at: Array  # and kept it
+    kept_at: Array  # and accepted it, strictly or relaxed
     scores: Mapping[str, Array]  # by metric, [T, L]
     main: tuple[str, ...]  # each task's main metric; empty where nothing is scored
-    run_ids: Mapping[tuple[int, int], tuple[str, ...]]  # one a turn, by place of the task and lane
+    main_scores: Array  # every task by its own main metric, [T, L]
+    run_ids: Mapping[tuple[int, int], tuple[str, ...]]  # one a turn, by number of the row and lane
     causes: tuple[str, ...]  # of all divergences
 
     def baseline(self, lane: int) -> int:
-        """The lane that a lane is held against; a baseline against itself."""
+        """The lane that a lane is compared with; a baseline with itself."""
         found = self.plan.baseline(lane)
         return lane if found is None else found
 
-    def used(self, lane: int) -> Mask:
-        """Tasks in which the lane, its baseline and ``none`` were all completed, [T]."""
-        lanes = {lane, self.baseline(lane), lane if self.plan.none is None else self.plan.none}
-        found: Mask = np.logical_and.reduce(self.completed[:, sorted(lanes)], axis=1)
-        return found
-
-    @property
-    def main_scores(self) -> Array:
-        """Every task by its own main metric, [T, L]."""
-        found = np.full(self.completed.shape, np.nan)
-        for name, scores in self.scores.items():
-            mine = np.array([main == name for main in self.main])
-            found[mine] = scores[mine]
-        return found
+    def compared(self, lane: int) -> list[int]:
+        """The lane, its baseline and ``none``."""
+        return sorted({lane, self.baseline(lane), lane if self.plan.none is None else self.plan.none})
 
 
 def grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
@@ -68,63 +85,50 @@ def grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
         raise ValueError(f"The study was saved by another version of this program; {error} does not fit.") from None
 
 
-def items_of(plan: Plan) -> tuple[tuple[str, Item], ...]:
-    """Every item of the plan in order, with the name of its suite: what ``Grid.item`` counts."""
-    return tuple((suite.name, item) for suite in plan.suites for item in suite.items)
-
-
 def _grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
-    numbers = {number: place for place, number in enumerate(dict.fromkeys(row.task for row in stored))}
-    tasks = tuple(map(plan.task, numbers))
-    shape = (len(tasks), len(plan.lanes))
-    at = np.array([(numbers[row.task], row.lane) for row in stored], dtype=np.intp).reshape(-1, 2)
+    rows = {number: row for row, number in enumerate(dict.fromkeys(one.task for one in stored))}
+    shape = (len(rows), len(plan.lanes))
+    at = tuple(np.array([(rows[one.task], one.lane) for one in stored], dtype=np.intp).reshape(-1, 2).T)
+
+    def place(values: Iterable[float | str | None]) -> Array:
+        """Values of single results, [T, L]; a stored nan is a word."""
+        found = np.full(shape, np.nan)
+        found[at] = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+        return found
+
+    def place_by_depth(name: str) -> Array:
+        counts = [one.data[name] for one in stored]
+        found = np.zeros((*shape, max(map(len, counts), default=0)))
+        for one, each in zip(stored, counts, strict=True):
+            found[rows[one.task], one.lane, : len(each)] = each
+        return found
+
+    completed = [one.data["status"] == Status.COMPLETED for one in stored]
+    metrics = dict.fromkeys(name for one in stored for name in one.data["scores"])
+    scores = {name: place(one.data["scores"].get(name) for one in stored) for name in metrics}
+    main = [""] * len(rows)
+    for one in stored:
+        main[rows[one.task]] = main[rows[one.task]] or next(iter(one.data["scores"]), "")
+    main_scores = np.full(shape, np.nan)
+    for row, name in enumerate(main):
+        main_scores[row] = scores[name][row] if name else np.nan
+    tasks = tuple(map(plan.task, rows))
     return Grid(
         plan=plan,
         tasks=tasks,
-        item=np.array([number % plan.items for number in numbers], dtype=np.intp),
+        item=np.array([number % plan.items for number in rows], dtype=np.intp),
         temperature=np.array([task.temperature for task in tasks], dtype=np.float64),
-        completed=_placed([row.data["status"] == Status.COMPLETED for row in stored], at, shape, 0) == 1,
-        there=_placed([True for _ in stored], at, shape, 0) == 1,
-        numbers=_numbers(stored, at, shape),
-        drafted_at=_by_depth([row.data["drafted_at"] for row in stored], at, shape),
-        kept_at=_by_depth([row.data["kept_at"] for row in stored], at, shape),
-        scores=_scores(stored, at, shape),
-        main=_main(stored, numbers),
-        run_ids={(numbers[row.task], row.lane): row.run_ids for row in stored},
-        causes=tuple(cause for row in stored if row.relative is not None and (cause := row.relative["cause"])),
+        completed=place(completed) == 1,
+        failed=place(completed) == 0,
+        numbers={name: place(one.data[name] for one in stored) for name in RESULT}
+        | {
+            name: place(one.relative[name] if one.relative is not None else None for one in stored) for name in RELATIVE
+        },
+        drafted_at=place_by_depth("drafted_at"),
+        kept_at=place_by_depth("kept_at"),
+        scores=scores,
+        main=tuple(main),
+        main_scores=main_scores,
+        run_ids={(rows[one.task], one.lane): one.run_ids for one in stored},
+        causes=tuple(cause for one in stored if one.relative is not None and (cause := one.relative["cause"])),
     )
-
-
-def _placed(values: Sequence[float | str | None], at: Places, shape: tuple[int, int], empty: float = np.nan) -> Array:
-    """Values of single results in their places, [T, L]; a stored nan is a word."""
-    found = np.full(shape, empty)
-    found[at[:, 0], at[:, 1]] = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-    return found
-
-
-def _numbers(stored: Sequence[StoredResult], at: Places, shape: tuple[int, int]) -> dict[str, Array]:
-    beside = [place for place, row in enumerate(stored) if row.relative is not None]
-    relatives = [row.relative for row in stored if row.relative is not None]
-    return {name: _placed([row.data[name] for row in stored], at, shape) for name in RESULT} | {
-        name: _placed([relative[name] for relative in relatives], at[beside], shape) for name in RELATIVE
-    }
-
-
-def _by_depth(values: Sequence[Sequence[int]], at: Places, shape: tuple[int, int]) -> Array:
-    deepest = max(map(len, values), default=0)
-    found = np.zeros((*shape, deepest))
-    rows = [[*counts, *[0] * (deepest - len(counts))] for counts in values]
-    found[at[:, 0], at[:, 1]] = np.array(rows, dtype=np.float64).reshape(len(rows), deepest)
-    return found
-
-
-def _scores(stored: Sequence[StoredResult], at: Places, shape: tuple[int, int]) -> dict[str, Array]:
-    metrics = dict.fromkeys(name for row in stored for name in row.data["scores"])
-    return {name: _placed([row.data["scores"].get(name) for row in stored], at, shape) for name in metrics}
-
-
-def _main(stored: Sequence[StoredResult], numbers: Mapping[int, int]) -> tuple[str, ...]:
-    found = [""] * len(numbers)
-    for row in stored:
-        found[numbers[row.task]] = found[numbers[row.task]] or next(iter(row.data["scores"]), "")
-    return tuple(found)

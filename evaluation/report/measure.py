@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from evaluation.report.caveats import warnings
-from evaluation.report.cell import cell
-from evaluation.report.grid import grid
-from evaluation.report.groups import groups
+from evaluation.report.grid import grid, groups
 from evaluation.report.lanes import measured
 from evaluation.report.prompts import prompt_rows
+from evaluation.report.texts import records_of
 from evaluation.report.values import Measured, Report
 from evaluation.report.votes import human_votes, judged
 from evaluation.statistics import holm
 from evaluation.study.plan import Plan, read_plan
-from storage import RunRecord, RunStore, StorageError, StoredResult
+from storage import RunStore, StoredResult
 
 RESAMPLES = 2000
 
@@ -30,12 +29,10 @@ def measure(store: RunStore, study_id: str, *, resamples: int = RESAMPLES, seed:
     study, stored = store.study(study_id), store.results(study_id)
     plan = read_plan(study.plan)
     found = grid(plan, stored)
-    rows: list[Measured] = []
-    for group in groups(plan):
-        for temperature in plan.temperatures:
-            rows += measured(cell(found, group, temperature), resamples, seed)
-    every = adjusted(plan, rows)
-    environment = environments(store, stored)
+    cells = [(group, temperature) for group in groups(plan) for temperature in plan.temperatures]
+    rows = [row for group, temperature in cells for row in measured(found, group, temperature, resamples, seed)]
+    every = _adjusted(plan, rows)
+    environment = _environments(store, stored)
     return Report(
         id=study.id,
         plan=plan,
@@ -50,51 +47,31 @@ def measure(store: RunStore, study_id: str, *, resamples: int = RESAMPLES, seed:
     )
 
 
-def adjusted(plan: Plan, rows: Sequence[Measured]) -> tuple[Measured, ...]:
+def _adjusted(plan: Plan, rows: Sequence[Measured]) -> tuple[Measured, ...]:
     """With Holm's correction over all comparisons of a rule with strict by the main metric of a whole suite."""
-    suites = {suite.name for suite in plan.suites}
-    family = [
-        place for place, row in enumerate(rows) if row.group in suites and row.lane != plan.none and _p(row) is not None
-    ]
-    corrected = dict(zip(family, holm([_p(rows[place]) or 0.0 for place in family]), strict=True))
-    return tuple(_with_holm(row, corrected[place]) if place in corrected else row for place, row in enumerate(rows))
+    suites, family = {suite.name for suite in plan.suites}, {}
+    for place, row in enumerate(rows):
+        score = next(iter(row.scores.values()), None)
+        if row.group in suites and row.lane != plan.none and score and score.mcnemar:
+            family[place] = (score, score.mcnemar)
+    adjusted = list(rows)
+    corrected = holm([test.p_by_prompt for _, test in family.values()])
+    for (place, (score, test)), p in zip(family.items(), corrected, strict=True):
+        main = {score.metric: replace(score, mcnemar=replace(test, p_holm=p))}
+        adjusted[place] = replace(rows[place], scores={**rows[place].scores, **main})
+    return tuple(adjusted)
 
 
-def environments(store: RunStore, stored: Sequence[StoredResult]) -> dict[str, tuple[str, ...]]:
-    """What the runs say of where they were made: of each worker and lane the first and the last, not all of them.
-
-    Runs that are no longer there say nothing.
-    """
-    ends: dict[tuple[str, int, bool], StoredResult] = {}
+def _environments(store: RunStore, stored: Sequence[StoredResult]) -> dict[str, tuple[str, ...]]:
+    """What the runs say of where they were made: of each worker and lane the first and the last, as far as these are still there."""
+    ends: dict[tuple[str, int, bool], str] = {}
     for row in sorted((row for row in stored if row.run_ids), key=lambda row: row.created_at):
-        ends.setdefault((row.worker, row.lane, True), row)
-        ends[row.worker, row.lane, False] = row
+        ends.setdefault((row.worker, row.lane, True), row.run_ids[0])
+        ends[row.worker, row.lane, False] = row.run_ids[0]
+    run_ids = list(dict.fromkeys(ends.values()))
+    records = records_of(store, run_ids)
     found: dict[str, dict[str, None]] = {}
-    for record in _records(store, list(dict.fromkeys(row.run_ids[0] for row in ends.values()))):
-        for name, value in record.config.environment.items():
+    for run_id in run_ids:
+        for name, value in records[run_id].config.environment.items() if run_id in records else ():
             found.setdefault(name, {})[value] = None
     return {name: tuple(values) for name, values in found.items()}
-
-
-def _records(store: RunStore, run_ids: Sequence[str]) -> list[RunRecord]:
-    try:
-        return list(store.records(run_ids))
-    except StorageError:  # some are gone
-        found: list[RunRecord] = []
-        for run_id in run_ids:
-            try:
-                found += store.records([run_id])
-            except StorageError:
-                continue
-        return found
-
-
-def _p(row: Measured) -> float | None:
-    score = next(iter(row.scores.values()), None)
-    return score.mcnemar.p_by_prompt if score and score.mcnemar else None
-
-
-def _with_holm(row: Measured, p: float) -> Measured:
-    name, score = next(iter(row.scores.items()))
-    assert score.mcnemar is not None
-    return replace(row, scores={**row.scores, name: replace(score, mcnemar=replace(score.mcnemar, p_holm=p))})

@@ -22,17 +22,17 @@ LANE = (
     "lane", "name", "rule", "rule_parameters", "drafter", "drafter_model", "k", "draft_mode", "tree_tokens", "tree_depth", "tree_top_k",
     "baseline_lane",
 )  # fmt: skip
-RESULT = tuple(field.name for field in fields(Result) if field.name != "scores")
-RELATIVE = tuple(field.name for field in fields(Relative))
 END = ("worker", "created_at", "run_ids")
-_MEASURED = tuple(field.name for field in fields(Measured) if field.name != "scores")
-_SCORE = tuple(field.name for field in fields(Score) if field.name not in ("mcnemar", "verdict"))
-_INTERVALS = frozenset(
-    field.name for kind in (Measured, Score) for field in fields(kind) if field.type in ("Interval", Interval)
-)
-_TEST = tuple(field.name for field in fields(McNemar))
-_VERDICT = ("margin", "outcome", "needed")
-_PROMPT = tuple(field.name for field in fields(PromptRow) if field.name != "worst")
+
+
+def _names(kind: type, *without: str) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if field.name not in without)
+
+
+RESULT, RELATIVE = _names(Result, "scores"), _names(Relative)
+_MEASURED, _SCORE = _names(Measured, "scores"), _names(Score, "mcnemar", "verdict")
+_TEST, _VERDICT, _PROMPT = _names(McNemar), _names(Verdict, "sentence"), _names(PromptRow, "worst")
+_INTERVALS = {each.name for kind in (Measured, Score) for each in fields(kind) if each.type in ("Interval", Interval)}
 
 
 def write_results_csv(store: RunStore, study_id: str, stream: TextIO) -> None:
@@ -42,19 +42,16 @@ def write_results_csv(store: RunStore, study_id: str, stream: TextIO) -> None:
     """
     plan = read_plan(store.study(study_id).plan)
     metrics = tuple(dict.fromkeys(metric for suite in plan.suites for metric in suite.metrics))
-    heads = (*TASK, *LANE, *RESULT, *(f"score:{metric}" for metric in metrics), *RELATIVE, *END)
     lanes = [_lane(plan, number) for number in range(len(plan.lanes))]
-    rows = (
-        [study_id, *_task(plan, found.task), *lanes[found.lane], *_result(found, metrics)]
-        for found in store.results(study_id)
-    )
+    heads = (*TASK, *LANE, *RESULT, *(f"score:{metric}" for metric in metrics), *RELATIVE, *END)
+    results = store.results(study_id)
+    rows = ([study_id, *_task(plan, one.task), *lanes[one.lane], *_result(one, metrics)] for one in results)
     _write(stream, heads, rows)
 
 
 def _task(plan: Plan, number: int) -> list[Any]:
     task = plan.task(number)
-    item = plan.item(task)
-    suite = plan.suites[task.suite].name
+    item, suite = plan.item(task), plan.suites[task.suite].name
     return [number, suite, item.category, item.id, task.repeat, plan.seed_of(task), task.temperature]
 
 
@@ -62,24 +59,17 @@ def _lane(plan: Plan, number: int) -> list[Any]:
     lane = plan.lanes[number]
     drafter, tree = lane.drafter, lane.drafter.tree
     shape = [tree.tokens, tree.depth, tree.top_k] if tree else [None] * 3
-    model = drafter.model.name if drafter.model else None
     chain = [None, None] if tree or not lane.drafts else [drafter.k, drafter.mode.value]
-    return [
-        number, lane.name, lane.rule.name, dict(lane.rule.parameters), drafter.kind, model, *chain, *shape, plan.baseline(number),
-    ]  # fmt: skip
+    drafts = [drafter.kind, drafter.model.name if drafter.model else None, *chain, *shape]
+    return [number, lane.name, lane.rule.name, dict(lane.rule.parameters), *drafts, plan.baseline(number)]
 
 
-def _result(found: StoredResult, metrics: Sequence[str]) -> Iterator[Any]:
-    result = read_result(found.data)
-    yield from (_plain(getattr(result, name)) for name in RESULT)
-    yield from (result.scores.get(metric) for metric in metrics)
-    relative = read_relative(found.relative) if found.relative is not None else None
-    yield from (getattr(relative, name) if relative else None for name in RELATIVE)
-    yield from (found.worker, found.created_at, list(found.run_ids))
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+def _result(stored: StoredResult, metrics: Sequence[str]) -> Iterator[Any]:
+    result = read_result(stored.data)
+    yield from _values(result, RESULT)
+    yield from map(result.scores.get, metrics)
+    yield from _values(None if stored.relative is None else read_relative(stored.relative), RELATIVE)
+    yield from (stored.worker, stored.created_at, stored.run_ids)
 
 
 def write_measured_csv(report: Report, stream: TextIO) -> None:
@@ -90,45 +80,40 @@ def write_measured_csv(report: Report, stream: TextIO) -> None:
 
 def _spread(names: Iterable[str]) -> list[str]:
     """An interval has three columns."""
-    return [
-        part for name in names for part in ((name, f"{name}_low", f"{name}_high") if name in _INTERVALS else (name,))
-    ]
+    ends = {name: (name, f"{name}_low", f"{name}_high") for name in _INTERVALS}
+    return [column for name in names for column in ends.get(name, (name,))]
 
 
 def _measured(report: Report, measured: Measured) -> Iterator[list[Any]]:
     lane = report.plan.lanes[measured.lane]
     values = [report.id, *_values(measured, _MEASURED), lane.name, lane.drafts]
-    blank = [None] * (len(_spread(_SCORE)) + len(_TEST) + len(_VERDICT))
     if not measured.scores:
-        yield values + blank
+        yield values + [None] * (len(_spread(_SCORE)) + len(_TEST) + len(_VERDICT))
     for score in measured.scores.values():
-        yield [*values, *_values(score, _SCORE), *_parts(score.mcnemar, _TEST), *_parts(score.verdict, _VERDICT)]
+        yield [*values, *_values(score, _SCORE), *_values(score.mcnemar, _TEST), *_values(score.verdict, _VERDICT)]
 
 
-def _values(holder: Measured | Score, names: Iterable[str]) -> list[Any]:
-    found: list[Any] = []
-    for name in names:
-        value = getattr(holder, name)
-        found += list(value) if isinstance(value, Interval) else [_plain(value)]
-    return found
-
-
-def _parts(holder: McNemar | Verdict | None, names: Iterable[str]) -> list[Any]:
-    return [None if holder is None else getattr(holder, name) for name in names]
+def _values(record: object, names: Sequence[str]) -> list[Any]:
+    """Fields of a record, intervals in three cells; empty cells where there is no record."""
+    values = [None if record is None else getattr(record, name) for name in names]
+    return [each for value in values for each in (value if isinstance(value, Interval) else (value,))]
 
 
 def write_prompts_csv(report: Report, stream: TextIO) -> None:
     """One row a prompt, lane and temperature, worst first. ``stream`` as above."""
-    heads = ("study", "name", "drafts", *_PROMPT, "baseline_run", "run")
-    _write(stream, heads, (_prompt(report, row) for row in report.prompts))
-
-
-def _prompt(report: Report, row: PromptRow) -> list[Any]:
-    lane = report.plan.lanes[row.lane]
-    return [report.id, lane.name, lane.drafts, *(getattr(row, name) for name in _PROMPT), *row.worst]
+    lanes = report.plan.lanes
+    rows = (
+        [report.id, lanes[row.lane].name, lanes[row.lane].drafts, *_values(row, _PROMPT), *row.worst]
+        for row in report.prompts
+    )
+    _write(stream, ("study", "name", "drafts", *_PROMPT, "baseline_run", "run"), rows)
 
 
 def _write(stream: TextIO, heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     writer = csv.writer(stream)
     writer.writerow(heads)
-    writer.writerows([cell(dict(value) if isinstance(value, Mapping) else value) for value in row] for row in rows)
+    writer.writerows([cell(_plain(value)) for value in row] for row in rows)
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else list(value) if isinstance(value, tuple) else value

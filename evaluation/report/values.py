@@ -1,4 +1,4 @@
-"""What a report says, as values: measured by evaluation.report.measure, shown by the page, HTML, Markdown and CSV alike.
+"""What a report says, as values: measured by evaluation.report.measure, what the page, HTML, Markdown and CSV show.
 
 Every number stands beside the number of prompts and seeds that it was measured on. A number of nothing is nan.
 """
@@ -52,9 +52,7 @@ class McNemar:
     lost: int
     p: float  # two-sided, exact binomial; counts prompt × seed as independent
     p_by_prompt: float  # sign flips of whole prompts: holds with several seeds too
-    p_holm: float = (
-        NAN  # p_by_prompt after Holm's correction for all comparisons of the report; nan where it is none of them
-    )
+    p_holm: float = NAN  # p_by_prompt after Holm's correction over all comparisons; nan where it is not one
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +72,7 @@ class Score:
     difference: Interval
     mcnemar: McNemar | None  # of binary metrics, None for a baseline
     verdict: Verdict | None  # None for a baseline and for none
-    recovery_bootstrap: Interval = field(
-        default_factory=Interval
-    )  # recovery, its ends from the paired bootstrap; for comparison
+    recovery_bootstrap: Interval = Interval()  # noqa: RUF009 (immutable); its ends from the paired bootstrap, for comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +130,7 @@ class PromptRow:
     length_ratio: float
     worst: tuple[
         str, str
-    ]  # run ids of the baseline and of this lane, for the run that lost most, else parted earliest: first turn
+    ]  # run ids, baseline's and lane's, of the run that lost most, else parted earliest: first turn
     turns: tuple[tuple[str, str], ...] = ()  # the same of every turn, in order; ``worst`` is the first of them
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
-from evaluation.report.form.blocks import Document, Picture
-from evaluation.report.form.document import document
-from evaluation.report.form.html import html
-from evaluation.report.form.markdown import markdown
-from evaluation.report.form.texts import worst_texts
+from evaluation.report.document.blocks import Document
+from evaluation.report.document.build import document
+from evaluation.report.document.render import html, markdown, svg
 from evaluation.report.table_csv import write_measured_csv, write_prompts_csv, write_results_csv
+from evaluation.report.texts import worst_texts
 from evaluation.report.values import Report
 from storage import RunStore
 
@@ -42,27 +39,15 @@ def write_markdown(report: Report, path: Path, store: RunStore | None = None) ->
 
 def markdown_of(report: Report) -> str:
     """Markdown alone, without texts and charts, for a terminal."""
-    return markdown(_without_pictures(document(report, None)))
+    return markdown(document(report, None, pictures=False))
 
 
 def _write(whole: Document, path: Path) -> tuple[Path, ...]:
     """Charts that an earlier report left under the same name are removed: it may have had more of them."""
     for old in path.parent.glob(f"{path.stem}-chart-*.svg"):
         old.unlink()
-    pictures = [path.with_name(f"{path.stem}-{picture.name}.svg") for picture in _pictures(whole)]
-    for picture, place in zip(_pictures(whole), pictures, strict=True):
-        place.write_text(picture.svg, encoding="utf-8")
     path.write_text(markdown(whole, f"{path.stem}-"), encoding="utf-8")
+    pictures = {path.with_name(f"{path.stem}-{picture.name}.svg"): picture for picture in whole.pictures}
+    for place, picture in pictures.items():
+        place.write_text(svg(picture.drawing), encoding="utf-8")
     return path, *pictures
-
-
-def _pictures(whole: Document) -> Iterator[Picture]:
-    return (block for section in whole.sections for block in section.blocks if isinstance(block, Picture))
-
-
-def _without_pictures(whole: Document) -> Document:
-    sections = (
-        replace(section, blocks=tuple(block for block in section.blocks if not isinstance(block, Picture)))
-        for section in whole.sections
-    )
-    return replace(whole, sections=tuple(section for section in sections if section.blocks))

@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
 
-from evaluation.report.form.cells import between, percent
-from evaluation.report.form.chart import Chart, Point, Series
-from evaluation.report.form.svg import COLOURS, SHAPES, keys
-from evaluation.report.form.svg_parts import Key
+from evaluation.report.document.cells import between, percent
+from evaluation.report.document.chart import Chart, Point, Series
+from evaluation.report.document.drawing import COLOURS, SHAPES, Key, keys
 from evaluation.report.values import Interval
 from ui.figures.plot import Data, Plot
 from ui.figures.style import axis, drawn

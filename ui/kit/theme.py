@@ -8,7 +8,7 @@ from __future__ import annotations
 import gradio as gr
 from gradio.themes.utils import colors, fonts, sizes
 
-from evaluation.report.form.html import sheet
+from evaluation.report.document.render import sheet
 from ui.kit.assets import asset
 from ui.kit.palette import css_variables
 

@@ -13,16 +13,11 @@ _SYSTEM = {"font": "ui-sans-serif, system-ui, sans-serif", "font-mono": "ui-mono
 
 def report_css() -> str:
     """All rules of the report; nothing in them is fetched."""
-    sheets = page_css() + asset("styles/report.css")
+    sheets, theme = page_css() + asset("styles/report.css"), page_theme()
     used = sorted(set(re.findall(r"var\(--([a-z0-9-]+)", sheets)) - _SYSTEM.keys())
-    return f"{_variables(used)}{sheets}"
-
-
-def _variables(used: list[str]) -> str:
-    theme = page_theme()
     light = {name: _value(theme, name.replace("-", "_")) for name in used} | _SYSTEM
     dark = {name: _value(theme, f"{name.replace('-', '_')}_dark") for name in used}
-    return _block(":root", light) + _block(".dark", dark)
+    return _block(":root", light) + _block(".dark", dark) + sheets
 
 
 def _block(where: str, values: dict[str, str]) -> str:

@@ -1,135 +1,151 @@
 """A comparison as one HTML file that needs nothing else: no request, readable offline, light and dark.
 
-It is made of the page's own components: each is a constant template, a constant script and values. All values are in one block of ASCII
-JSON without ``<``, which the scripts write with textContent; the only scripts that may run are those whose hashes the file names.
+Texts and tables are blocks of a report's document, written by the same templates. Lanes and figures are components of the page: constant
+templates, constant scripts and values. All values are in one block of ASCII JSON without ``<``, which the scripts write with textContent;
+the only scripts that may run are those whose hashes the file names.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from html import escape
 from typing import Any
 
+import gradio as gr
+from markupsafe import Markup
+
+from evaluation.report.document.blocks import Cell, Head, Paragraph, Section, Table
+from evaluation.report.document.render import pages
+from mars_core.types import RunConfig
 from storage import StoredComparison
 from ui.kit.assets import asset, to_json
 from ui.kit.components import strip_component
-from ui.kit.figure import LIBRARY
-from ui.kit.format import displayable
+from ui.kit.figure import LIBRARY, figure_component, figure_json
 from ui.kit.labels import run_names
-from ui.kit.values import Cell, Table
+from ui.kit.values import Table as Numbers
 from ui.report.look import report_css
-from ui.report.parts import END, SCOPE, Part, Placed, figure_parts, lane_parts, number_parts, panel, table, text
+from ui.result.details import FIGURES, Details
+from ui.result.reader import reader_component
 from ui.result.repeat import repeat_text
+from ui.result.token_view import lane_component
+from ui.result.view import legend_html
 from ui.tabs.history.reopen import reopened, title_of
 from ui.tabs.history.settings import SETTINGS
 
+SCOPE = "report"
 _POLICY = (
     "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:; connect-src data: blob:; "
     "base-uri 'none'; form-action 'none'"
 )
-_BESIDE = ("Prompt", "System prompt", "Versions")  # settings that have a place of their own
+_SHOWN_ABOVE = ("Prompt", "System prompt", "Versions")  # settings that have a section of their own
+_MARKS = {"better": "good", "worse": "bad"}
+_CHECKS = {"ok": "good", "bad": "bad"}
 
 
 @dataclass(slots=True)
-class Sheet:
-    """The report while it is put together: markup of ours, the scripts of its components, and the values of each of them."""
+class Components:
+    """The components of a report: each script once, and the values of all."""
 
-    markup: list[str] = field(default_factory=list)
     scripts: dict[str, int] = field(default_factory=dict)  # script → number
     values: list[dict[str, Any]] = field(default_factory=list)
 
-    def add(self, parts: Iterable[Part]) -> None:
-        for part in parts:
-            self.markup.append(part if isinstance(part, str) else self._place(part))
-
-    def _place(self, placed: Placed) -> str:
-        """The template of a component; its script and its values are kept for the end of the file."""
-        component = placed.component
+    def place(self, component: gr.HTML, value: str) -> Markup:
+        """The template of a component, with the number of its values; the file's script draws it."""
         script = self.scripts.setdefault(component.js_on_load or "", len(self.scripts))
-        self.values.append({"script": script, "props": {**component.props, "value": placed.value}})
-        name, classes = escape(component.elem_id or ""), escape(" ".join(component.elem_classes or []))
-        number = len(self.values) - 1
-        return f'<div data-piece="{number}" id="{name}" class="{classes}">{component.html_template}</div>'
+        self.values.append({"script": script, "props": {**component.props, "value": value}})
+        return Markup('<div data-piece="{}" id="{}" class="{}">{}</div>').format(
+            len(self.values) - 1,
+            component.elem_id or "",
+            " ".join(component.elem_classes or []),
+            Markup(component.html_template),
+        )
 
 
 def report_html(stored: StoredComparison) -> str:
-    """The whole file, ASCII."""
-    sheet = Sheet()
-    sheet.add([asset("report.html"), *_parts(stored), "</main>"])
-    return _document(sheet, figures=any("mars-figure-block" in markup for markup in sheet.markup))
-
-
-def _parts(stored: StoredComparison) -> Iterator[Part]:
-    result = reopened(stored)
-    yield text(title_of(stored), "mars-report-title")
-    yield text(
-        displayable(" · ".join([f"{stored.created_at:%Y-%m-%d %H:%M} UTC", stored.id, *stored.tags])), "mars-page"
-    )
-    if stored.comment:
-        yield text(displayable(stored.comment))
-    yield Placed(strip_component(result.strip, scope=SCOPE), result.strip.json())
-    for title, words in (("Prompt", stored.prompt.text), ("System prompt", stored.prompt.system)):
-        if words:
-            yield from (panel(title), text(displayable(words)), END)
-    if not stored.runs:
-        return
-    yield from lane_parts(result)
-    if result.details is not None:
-        yield from number_parts(result.details)
-        yield from figure_parts(result.details)
-    yield from _settings(stored)
-
-
-def _settings(stored: StoredComparison) -> Iterator[Part]:
-    configs = [run.trace.config for run in stored.runs]
-    names = [displayable(name) for name in run_names(configs)]
-    settings = [
-        (name, help_, [read(run.trace) for run in stored.runs]) for name, help_, read in SETTINGS if name not in _BESIDE
-    ]
-    yield from (panel("Settings"), table(_rows(names, settings), "settings"), END)
-    yield panel(
-        "How to repeat it", "The same settings on the command line; a comparison there runs strict in any case."
-    )
-    yield from (text(displayable(repeat_text(configs)), "mars-report-code"), END)
-    yield from (panel("Versions and machine"), table(_rows(names, _versions(stored)), "versions"), END)
-
-
-def _rows(names: Sequence[str], settings: Sequence[tuple[str, str, Sequence[str]]]) -> Table:
-    told = [(name, help_, values) for name, help_, values in settings if any(values)]
-    rows = tuple(
-        (displayable(n), help_, tuple(Cell(displayable(v) or "–") for v in values)) for n, help_, values in told
-    )
-    return Table(("", *names), rows)
-
-
-def _versions(stored: StoredComparison) -> list[tuple[str, str, list[str]]]:
-    environments = [run.trace.config.environment for run in stored.runs]
-    names = dict.fromkeys(name for environment in environments for name in environment)
-    return [(name, "", [str(environment.get(name, "")) for environment in environments]) for name in names]
-
-
-def _document(sheet: Sheet, *, figures: bool) -> str:
-    functions = ",\n".join(f"(element, props, trigger, watch) => {{\n{script}\n}}" for script in sheet.scripts)
-    own = f"const MADE = [{functions}];\n{asset('report.js')}"
-    scripts = [*([LIBRARY.read_text(encoding="utf-8")] if figures else []), own]
-    policy = _POLICY.format(scripts=" ".join(map(_hash, scripts)))
-    return "\n".join(
-        [
-            '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            '<meta name="color-scheme" content="light dark"><title>MARS Playground: report of a comparison</title>',
-            f"<style>{report_css()}</style></head><body>",
-            *sheet.markup,
-            f'<script type="application/json" id="values">{to_json(sheet.values)}</script>',
-            *(f"<script>{script}</script>" for script in scripts),
-            "</body></html>",
-        ]
-    )
+    """The whole file."""
+    components, result = Components(), reopened(stored)
+    reader = reader_component(scope=SCOPE, runs=False)
+    lanes = [(lane_component(view, scope=SCOPE, lane=lane), view) for lane, view in enumerate(result.lanes) if view]
+    prompts = (("prompt", "Prompt", stored.prompt.text), ("system", "System prompt", stored.prompt.system))
+    details = result.details
+    plots = [(each.name, each.title, details.plots[each.name]) for each in FIGURES] if details else []
+    body: dict[str, Any] = {
+        "name": title_of(stored),
+        "facts": " · ".join([f"{stored.created_at:%Y-%m-%d %H:%M} UTC", stored.id, *stored.tags]),
+        "comment": stored.comment,
+        "strip": components.place(strip_component(result.strip, scope=SCOPE), result.strip.json()),
+        "prompts": [Section(name, title, (Paragraph(text, "prompt"),)) for name, title, text in prompts if text],
+        "reader": components.place(reader, reader.value) if stored.runs else "",
+        "lanes": [components.place(lane, view.json()) for lane, view in lanes] if stored.runs else [],
+        "legend": Markup(legend_html()),
+        "numbers": _numbers(details) if details else [],
+        "figures": [
+            (title, components.place(figure_component(scope=SCOPE, name=name, label=title), figure_json(plot)))
+            for name, title, plot in plots
+            if plot is not None
+        ],
+        "settings": _settings(stored) if stored.runs else [],
+    }
+    functions = ",\n".join(f"(element, props, trigger, watch) => {{\n{script}\n}}" for script in components.scripts)
+    library = [LIBRARY.read_text(encoding="utf-8")] if body["figures"] else []
+    scripts = [*library, f"const SCRIPTS = [{functions}];\n{asset('report.js')}"]
+    body |= {
+        "title": "MARS Playground: report of a comparison",
+        "policy": _POLICY.format(scripts=" ".join(map(_hash, scripts))),
+        "style": report_css(),
+        "values": Markup(to_json(components.values)),
+        "scripts": list(map(Markup, scripts)),
+    }
+    return pages(("ui", "assets")).get_template("comparison.html.jinja").render(body)
 
 
 def _hash(script: str) -> str:
     return f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'"
+
+
+def _numbers(details: Details) -> list[Section]:
+    """The tables of a comparison, with the verdict of the self-check."""
+    check = Paragraph(
+        f"{'⚠' if details.check.state == 'bad' else '✓'} {details.check.text}", _CHECKS[details.check.state]
+    )
+    note = [Paragraph(details.shift_note, "note")] if details.shift_note else []
+    lead = "How far the distribution of the emitted text is from the target’s own."
+    return [
+        Section("numbers", "In numbers", (_table("In numbers", details.table),)),
+        Section("shift", "Shift", (check, _table("Shift", details.shift), *note), lead),
+    ]
+
+
+def _table(label: str, content: Numbers) -> Table:
+    rows = tuple(
+        (Cell(name, help=help_), *(Cell(cell.text, cell.verdict, _MARKS.get(cell.verdict, "")) for cell in cells))
+        for name, help_, cells in content.rows
+    )
+    return Table(label, tuple(map(Head, content.heads)), rows)
+
+
+def _settings(stored: StoredComparison) -> list[Section]:
+    """How the runs were made, how to make them again, and on what."""
+    runs = [run.trace for run in stored.runs]
+    configs = [run.config for run in runs]
+    shown = [(name, help_, list(map(read, runs))) for name, help_, read in SETTINGS if name not in _SHOWN_ABOVE]
+    names = dict.fromkeys(name for config in configs for name in config.environment)
+    versions = [(name, "", [str(config.environment.get(name, "")) for config in configs]) for name in names]
+    lead = "The same settings on the command line; a comparison there runs strict in any case."
+    return [
+        Section("settings", "Settings", (_by_run("Settings", configs, shown),)),
+        Section("repeat", "How to repeat it", (Paragraph(repeat_text(configs), "code"),), lead),
+        Section("versions", "Versions and machine", (_by_run("Versions and machine", configs, versions),)),
+    ]
+
+
+def _by_run(label: str, configs: Sequence[RunConfig], settings: Sequence[tuple[str, str, Sequence[str]]]) -> Table:
+    """Name, help and the value of every run; settings that no run has are left out."""
+    rows = [
+        (Cell(name, help=help_), *(Cell(value or "–") for value in values))
+        for name, help_, values in settings
+        if any(values)
+    ]
+    return Table(label, tuple(map(Head, ("", *run_names(configs)))), tuple(rows))

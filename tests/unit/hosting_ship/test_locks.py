@@ -66,7 +66,7 @@ def test_every_import_of_the_program_is_a_requirement() -> None:
         for name in ("requirements.txt", "requirements-eval.txt")
         for each in required(name)
     }
-    beside = {"jinja2", "spaces"}  # the latter: a Space alone has it
+    beside = {"spaces"}  # a Space alone has it
     for path in (ROOT / "app.py", *(path for folder in folders for path in (ROOT / folder).rglob("*.py"))):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []

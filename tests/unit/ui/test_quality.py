@@ -19,7 +19,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from evaluation.report.form.chart import chart
+from evaluation.report.document.chart import chart
 from evaluation.report.values import Report
 from evaluation.study.progress import rate
 from storage import RunStore, StorageError

@@ -21,12 +21,13 @@ HOSTILE = "<img src=x onerror=alert(1)></script><script>window.ran=1</script>{{7
 
 
 class Reader(HTMLParser):
-    """Tags with their attributes, and the text of scripts."""
+    """Tags with their attributes, the text of scripts, and all other text."""
 
     def __init__(self) -> None:
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.scripts: list[tuple[str, str]] = []
+        self.text = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
@@ -37,6 +38,8 @@ class Reader(HTMLParser):
         if self.tags and self.tags[-1][0] == "script" and self.cdata_elem == "script":  # type: ignore[attr-defined]
             kind, text = self.scripts[-1]
             self.scripts[-1] = (kind, text + data)
+        else:
+            self.text += data
 
 
 @pytest.fixture
@@ -80,8 +83,14 @@ def test_only_scripts_with_a_named_hash_may_run(store: RunStore) -> None:
 
 def test_hostile_text_is_never_markup(store: RunStore) -> None:
     report = report_html(kept(store, HOSTILE, words=(HOSTILE,) * 8))
-    values = next(text for kind, text in read(report).scripts if kind == "application/json")
-    assert "<img src=x" not in report and "window.ran" not in report.replace(values, "")
+    reader = read(report)
+    assert len(reader.scripts) == 3 and "img" not in [tag for tag, _ in reader.tags]
+    assert not [text for kind, text in reader.scripts if not kind and "window.ran" in text]
+    assert (
+        "<img src=x onerror=alert(1)></script><script>window.ran=1</script>{{7*7}}" in reader.text
+    )  # the prompt, as text
+    assert not set("\u202e\x1b\ud800") & set(report)
+    values = next(text for kind, text in reader.scripts if kind == "application/json")
     assert values.isascii() and "<" not in values and "window.ran=1" in values
     every = [piece["props"]["value"] for piece in json.loads(values)]
     shown = [value for value in every if '"csv":' not in value]  # the CSV of a figure has the text as it is
@@ -89,17 +98,22 @@ def test_hostile_text_is_never_markup(store: RunStore) -> None:
 
 
 def test_the_report_holds_what_the_page_shows(store: RunStore) -> None:
-    stored = kept(store, "a lantern")
-    values = json.loads(next(text for kind, text in read(report_html(stored)).scripts if kind == "application/json"))
-    texts = "".join(str(piece["props"]["value"]) for piece in values)
+    """Texts and tables without a script; tokens and figures as the values of the page's components."""
+    reader = read(report_html(kept(store, "a lantern")))
     for words in (
         "a lantern",
         "MARS",
         "Tokens per second",
+        "Perplexity",
+        "Self-check",
         "python -m mars_core compare",
-        "transformers",
+        "torch",
     ):
-        assert words in texts
+        assert words in reader.text
+    assert {"prompt", "numbers", "shift", "settings", "repeat", "versions"} <= {
+        given.get("id") for _, given in reader.tags
+    }
+    values = json.loads(next(text for kind, text in reader.scripts if kind == "application/json"))
     figures = [json.loads(piece["props"]["value"]) for piece in values if '"csv":' in piece["props"]["value"]]
     assert len(figures) >= 6 and all(figure["csv"] for figure in figures)
     assert sum(piece["props"].get("lane") in (0, 1) for piece in values) == 2

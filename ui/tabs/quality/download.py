@@ -12,10 +12,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from evaluation.report.form.document import document
-from evaluation.report.form.html import html
-from evaluation.report.form.texts import worst_texts
+from evaluation.report.document.build import document
+from evaluation.report.document.render import html
 from evaluation.report.table_csv import write_measured_csv, write_prompts_csv, write_results_csv
+from evaluation.report.texts import worst_texts
 from evaluation.report.values import Report
 from evaluation.report.write import write_report
 from storage import RunStore, StorageError

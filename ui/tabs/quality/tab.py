@@ -9,8 +9,8 @@ from typing import Any
 
 import gradio as gr
 
-from evaluation.report.form.choose import EVERYTHING
-from evaluation.report.form.texts import texts_of
+from evaluation.report.document.choose import EVERYTHING
+from evaluation.report.texts import texts_of
 from storage import Shared, StorageError
 from ui.kit.address import ID
 from ui.kit.components import words

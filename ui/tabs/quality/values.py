@@ -9,18 +9,18 @@ from collections.abc import Iterable
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
-from evaluation.report.form.blocks import Opened, Section
-from evaluation.report.form.document import facts, plan_section, warning_section
-from evaluation.report.form.overview import overview_section
-from evaluation.report.form.prompts import HEADS, Texts, opened, prompt_cells
-from evaluation.report.form.tables import (
+from evaluation.report.document.blocks import Opened, Section
+from evaluation.report.document.build import facts, plan_section, warning_section
+from evaluation.report.document.prompts import HEADS, Texts, opened, prompt_cells
+from evaluation.report.document.tables import (
     likeness_section,
+    overview_section,
     position_section,
     scores_section,
     speed_section,
     vote_section,
 )
-from evaluation.report.form.verdicts import verdict_section
+from evaluation.report.document.verdicts import verdict_section
 from evaluation.report.values import PromptRow, Report
 from ui.kit.assets import to_json
 from ui.kit.format import count, displayable, plural

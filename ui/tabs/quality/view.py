@@ -10,8 +10,8 @@ from typing import Any
 
 import gradio as gr
 
-from evaluation.report.form.chart import chart, chart_groups
-from evaluation.report.form.choose import Choice, drafts_of, known, narrowed
+from evaluation.report.document.chart import chart, chart_groups
+from evaluation.report.document.choose import Choice, drafts_of, known, narrowed
 from evaluation.report.values import ALL, Report
 from ui.figures.quality import parameter_plot, tradeoff_plot
 from ui.kit.assets import asset, to_json

@@ -10,12 +10,14 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
+from markdown_it import MarkdownIt
 
 from evaluation.arguments import parser
-from evaluation.report.form.command import again
-from evaluation.report.table_csv import write_measured_csv, write_results_csv
+from evaluation.report.document.command import again
+from evaluation.report.table_csv import write_measured_csv, write_prompts_csv, write_results_csv
 from evaluation.report.write import markdown_of, write_markdown, write_report
 from evaluation.study.result import read_result
 from mars_core.types import DrafterConfig
@@ -108,6 +110,24 @@ def test_markdown_names_the_charts_beside_it_and_old_ones_go(store: RunStore, tm
     write_markdown(replace(make_report(), prompts=make_report().prompts[:1]), tmp_path / "results.md", store)
     assert "no longer in the database" in (tmp_path / "results.md").read_text("utf-8")
     assert "![" not in markdown_of(make_report())
+
+
+def test_the_name_of_a_file_is_no_markup_of_the_pictures(tmp_path: Path) -> None:
+    path = tmp_path / "a_b_ (1) <i>&amp;]|.md"
+    _, *pictures = write_markdown(make_report(), path)
+    tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(path.read_text("utf-8"))
+    images = [each for token in tokens for each in token.children or [] if each.type == "image"]
+    assert [unquote(str(image.attrGet("src"))) for image in images] == [picture.name for picture in pictures]
+
+
+def test_prompts_csv_has_the_runs_of_every_turn() -> None:
+    report = make_report()
+    turns = (("a" * 32, "b" * 32), ("c" * 32, "d" * 32))
+    stream = io.StringIO(newline="")
+    write_prompts_csv(replace(report, prompts=(replace(report.prompts[0], turns=turns), report.prompts[1])), stream)
+    first, second = _rows(stream.getvalue())
+    assert json.loads(first["turns"]) == [list(pair) for pair in turns] and json.loads(second["turns"]) == []
+    assert (first["baseline_run"], first["run"]) == report.prompts[0].worst
 
 
 def test_the_command_plans_the_same_study() -> None:

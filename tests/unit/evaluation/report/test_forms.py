@@ -10,12 +10,11 @@ from xml.etree import ElementTree
 import pytest
 from markdown_it import MarkdownIt
 
-from evaluation.report.form.blocks import Document, Picture, Table
-from evaluation.report.form.choose import Choice, narrowed
-from evaluation.report.form.document import document
-from evaluation.report.form.html import html
-from evaluation.report.form.markdown import escaped, fenced, markdown
-from evaluation.report.form.prompts import GONE, Texts
+from evaluation.report.document.blocks import Document, Paragraph, Section, Table
+from evaluation.report.document.build import document
+from evaluation.report.document.choose import Choice, narrowed
+from evaluation.report.document.prompts import GONE, Texts
+from evaluation.report.document.render import escaped, fenced, html, markdown, svg
 from evaluation.report.values import Report
 from tests.reports import HOSTILE, bare, make_report
 
@@ -121,6 +120,15 @@ def test_nothing_in_a_text_ends_its_fence() -> None:
     assert [token.type for token in tokens] == ["fence"] and tokens[0].content == f"{text}\n"
 
 
+def test_templates_write_nothing_that_is_not_escaped() -> None:
+    """Whatever a template forgets: a value in it is text, in HTML and in Markdown."""
+    hostile = Document("<b>", ("<i>*a*</i>",), (Section("one", "[x](y)", (Paragraph("<u>_v_</u>", "note"),), "`z`"),))
+    page, text = html(hostile), markdown(hostile)
+    for markup in ("<b>", "<i>", "<u>"):
+        assert markup not in page and markup not in text
+    assert all(each in text for each in (r"\*a\*", r"\[x](y)", r"\_v\_", r"\`z\`"))
+
+
 def test_every_table_row_has_a_cell_for_every_head(whole: Document) -> None:
     assert all(len(row) == len(table.heads) for table in _tables(whole) for row in table.rows)
     lines = markdown(whole).splitlines()
@@ -136,7 +144,7 @@ def test_the_verdict_comes_first_and_the_worst_before_the_rest(whole: Document, 
     said = [rank[row[4].text[2:]] for row in table.rows]
     assert said == sorted(said)
     assert len(table.rows) == 32  # 8 rules with drafts beside 2 strict × 2 suites × 2 temperatures
-    assert all(warning in html(whole).replace("&#x27;", "'") for warning in report.warnings)
+    assert all(warning in html(whole).replace("&#39;", "'") for warning in report.warnings)
 
 
 def test_every_measured_number_has_its_interval_and_its_amount(whole: Document, report: Report) -> None:
@@ -175,18 +183,31 @@ def test_texts_part_at_the_mark_and_lost_ones_are_told(whole: Document) -> None:
 
 
 def test_charts_are_well_formed_and_show_every_lane(whole: Document) -> None:
-    pictures = [block for section in whole.sections for block in section.blocks if isinstance(block, Picture)]
-    assert [picture.name for picture in pictures] == [
+    assert [picture.name for picture in whole.pictures] == [
         "chart-1-parameter",
         "chart-1-tradeoff",
         "chart-2-parameter",
         "chart-2-tradeoff",
     ]
-    for picture in pictures:
-        root = ElementTree.fromstring(picture.svg)
+    for picture in whole.pictures:
+        written = svg(picture.drawing)
+        root = ElementTree.fromstring(written)
         titles = [node.text for node in root.iter("{http://www.w3.org/2000/svg}title")]
         assert len(titles) == (2 * 4 * 4 if "parameter" in picture.name else 20)
-        assert "nan" not in picture.svg
+        assert "nan" not in written
+
+
+def test_the_facts_name_only_drafters_that_draft(report: Report) -> None:
+    """The pair has a draft model and a head; a study of one of them says nothing of the other."""
+
+    def drafters(kind: str) -> str:
+        plan = report.plan
+        lanes = tuple(lane for lane in plan.lanes if lane.drafter.kind in ("none", kind))
+        return document(replace(report, plan=replace(plan, lanes=lanes), measured=(), prompts=()), {}).facts[1]
+
+    assert document(report, {}).facts[1].startswith("demo/target, drafts by demo/draft and demo/eagle3; 11 lanes;")
+    assert drafters("model").startswith("demo/target, drafts by demo/draft; 6 lanes;")
+    assert drafters("eagle3").startswith("demo/target, drafts by demo/eagle3; 6 lanes;")
 
 
 def test_a_choice_leaves_what_was_chosen_and_none(report: Report) -> None:

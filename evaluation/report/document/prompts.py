@@ -1,15 +1,14 @@
-"""The prompts of a report, worst first: as a table, and with the texts of strict and of the rule opened where they part. Knows no page."""
+"""The prompts of a report, worst first: as a table, and with the texts of strict and of the rule opened where they part."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from evaluation.format import MISSING, count, number, plural, ratio, shorten
-from evaluation.report.form.blocks import Block, Cell, Head, Opened, Paragraph, Section, Side, Table
+from evaluation.report.document.blocks import Block, Cell, Head, Opened, Paragraph, Section, Side, Table
 from evaluation.report.values import PromptRow, Report
 from evaluation.study.plan import Plan
-from evaluation.suites.item import Item
 
 NAME, TITLE = "prompts", "Prompts, worst first"
 LISTED = 50  # prompts in the table of a report; prompts.csv has all
@@ -35,10 +34,11 @@ class Texts(NamedTuple):
 
 def prompt_section(report: Report, texts: Mapping[tuple[str, str], Texts] | None) -> Section:
     """``texts``: by ``PromptRow.worst``, of the first prompts; one without any has gone from the database. None: no texts at all."""
-    rows = report.prompts[:LISTED]
+    rows, total = report.prompts[:LISTED], len(report.prompts)
     if not rows:
         return Section(NAME, TITLE, (Paragraph("No prompt was run by a rule and by strict yet.", "note"),))
-    lead = f"One row a prompt and rule, all its seeds at one temperature; what lost most stands first. {_amount(report.prompts)}"
+    lead = "One row a prompt and rule, all its seeds at one temperature; what lost most stands first."
+    lead += f" The first {count(LISTED)} of {count(total)}; prompts.csv has all." if total > LISTED else ""
     blocks: list[Block] = [Table(TITLE, HEADS, tuple(prompt_cells(report.plan, row) for row in rows))]
     if texts is not None:
         lead += f" The first {min(OPENED, len(rows))} can be opened below: the run that lost most, beside strict's."
@@ -58,33 +58,19 @@ def prompt_cells(plan: Plan, row: PromptRow) -> tuple[Cell, ...]:
 
 def opened(plan: Plan, row: PromptRow, texts: Texts | None) -> Opened:
     """One prompt whole, with both texts where they are still there."""
-    lane, item = plan.lanes[row.lane], item_of(plan, row)
-    prompt = "\n\n".join(item.turns) if item else row.prompt
+    lane = plan.lanes[row.lane]
+    items = (item for suite in plan.suites if suite.name == row.suite for item in suite.items if item.id == row.item)
+    item = next(items, None)
+    prompt, reference = ("\n\n".join(item.turns), "\n".join(item.references)) if item else (row.prompt, "")
     title = f"{shorten(row.prompt, 70)} ({shorten(row.item, 40)})"
     facts = (
         f"{row.suite}{f', {row.category}' if row.category else ''}, {lane.name}, {lane.drafts}, T = {row.temperature:g}: lost "
         f"{number(row.lost)}, gained {number(row.gained)} in {plural(row.runs, 'run')}, of which {count(row.differ)} differ"
     )
-    reference = "\n".join(item.references) if item else ""
     if texts is None:
         return Opened(title, facts, prompt, reference, (), GONE)
-    at = _common(texts.baseline, texts.rule)
-    base = f"strict, {lane.drafts}"
-    facts += f"; turn {texts.turn}" if texts.turn else ""
-    return Opened(title, facts, prompt, reference, (Side(base, texts.baseline, at), Side(lane.name, texts.rule, at)))
-
-
-def item_of(plan: Plan, row: PromptRow) -> Item | None:
-    """The item of a row; None where the plan has no such one."""
-    found = (item for suite in plan.suites if suite.name == row.suite for item in suite.items if item.id == row.item)
-    return next(found, None)
-
-
-def _common(one: str, other: str) -> int:
-    """How many characters both begin with."""
-    pairs = zip(one, other, strict=False)
-    return next((at for at, (left, right) in enumerate(pairs) if left != right), min(len(one), len(other)))
-
-
-def _amount(rows: Sequence[PromptRow]) -> str:
-    return f"The first {count(LISTED)} of {count(len(rows))}; prompts.csv has all." if len(rows) > LISTED else ""
+    pairs = enumerate(zip(texts.baseline, texts.rule, strict=False))
+    shorter = min(len(texts.baseline), len(texts.rule))
+    at = next((at for at, (left, right) in pairs if left != right), shorter)
+    sides = (Side(f"strict, {lane.drafts}", texts.baseline, at), Side(lane.name, texts.rule, at))
+    return Opened(title, facts + (f"; turn {texts.turn}" if texts.turn else ""), prompt, reference, sides)

@@ -12,30 +12,30 @@ from mars_core.models.source import is_local
 from mars_core.rules import PLAIN
 from mars_core.types import DrafterConfig, DraftMode, ModelRef
 
+Shape = tuple[str, int, str, str]  # kind, K, tree, mode
+Values = dict[str, dict[str, list[float]]]  # rule → parameter → its values in the order of the plan
+
 
 def again(plan: Plan) -> str | None:
-    """One shell command; None where the lanes are not every rule with every drafter, which the command line cannot say."""
+    """One shell command; None where the lanes are not every rule with every drafter, which the command line cannot express."""
     lanes = [lane for lane in plan.lanes if lane.rule.name != PLAIN]
-    drafters = list(dict.fromkeys(_shape(lane.drafter) for lane in lanes))
-    values = _values(lanes)
-    if {(_shape(lane.drafter), repr(lane.rule)) for lane in lanes} != {
-        (drafter, repr(rule)) for drafter, rule in product(drafters, _rules(lanes))
-    } or not _complete(lanes, values):
+    drafters, values = list(dict.fromkeys(_shape(lane.drafter) for lane in lanes)), _values(lanes)
+    planned = {(_shape(lane.drafter), lane.rule.name, tuple(lane.rule.parameters.values())) for lane in lanes}
+    expressible = {
+        (drafter, rule, chosen)
+        for drafter, (rule, parameters) in product(drafters, values.items())
+        for chosen in product(*parameters.values())
+    }
+    drafting = _drafting(drafters)
+    if planned != expressible or BASELINE not in values or drafting is None:
         return None
-    drawn = _drafting(drafters)
-    if drawn is None:
-        return None
-    names = [PLAIN] * (plan.none is not None) + list(dict.fromkeys(lane.rule.name for lane in lanes))
     words = ["python", "-m", "evaluation", "run", *_models(plan)]
-    for suite in plan.suites:
-        words += ["--suite", suite.source or suite.name]
-    words += ["--rules", ",".join(names)]
-    for (rule, parameter), each in values.items():
-        words += ["--set", f"{rule}.{parameter}={','.join(f'{value:g}' for value in each)}"]
-    return shlex.join([*words, *drawn, *_settings(plan)])
-
-
-Shape = tuple[str, int, str, str]  # kind, K, tree, mode
+    words += [word for suite in plan.suites for word in ("--suite", suite.source or suite.name)]
+    words += ["--rules", ",".join([PLAIN] * (plan.none is not None) + list(values))]
+    for rule, parameters in values.items():
+        for name, each in parameters.items():
+            words += ["--set", f"{rule}.{name}={','.join(f'{value:g}' for value in each)}"]
+    return shlex.join([*words, *drafting, *_settings(plan)])
 
 
 def _shape(drafter: DrafterConfig) -> Shape:
@@ -43,35 +43,18 @@ def _shape(drafter: DrafterConfig) -> Shape:
     return drafter.kind, drafter.k, f"{tree.tokens}/{tree.depth}/{tree.top_k}" if tree else "", drafter.mode.value
 
 
-def _rules(lanes: Sequence[Lane]) -> list[object]:
-    return list({repr(lane.rule): lane.rule for lane in lanes}.values())
-
-
-def _values(lanes: Sequence[Lane]) -> dict[tuple[str, str], list[float]]:
-    """(rule, parameter) → its values in the order of the plan."""
-    found: dict[tuple[str, str], list[float]] = {}
+def _values(lanes: Sequence[Lane]) -> Values:
+    found: Values = {}
     for lane in lanes:
+        parameters = found.setdefault(lane.rule.name, {})
         for name, value in lane.rule.parameters.items():
-            values = found.setdefault((lane.rule.name, name), [])
-            if value not in values:
-                values.append(value)
+            values = parameters.setdefault(name, [])
+            values += [] if value in values else [value]
     return found
 
 
-def _complete(lanes: Sequence[Lane], values: dict[tuple[str, str], list[float]]) -> bool:
-    """Whether every rule has every combination of its parameters' values."""
-    rules = {repr(lane.rule): lane.rule for lane in lanes}.values()
-    for name in {rule.name for rule in rules}:
-        combinations = 1
-        for (rule, _), each in values.items():
-            combinations *= len(each) if rule == name else 1
-        if combinations != sum(rule.name == name for rule in rules):
-            return False
-    return BASELINE in {rule.name for rule in rules}
-
-
 def _drafting(drafters: Sequence[Shape]) -> list[str] | None:
-    """The options of the drafters; None where one K, one tree and one mode cannot say them all."""
+    """The options of the drafters; None where one K, one tree and one mode cannot express them all."""
     kinds = [kind for kind, *_ in drafters]
     lengths = {k for _, k, tree, _ in drafters if not tree}
     trees = {tree for kind, _, tree, _ in drafters if kind == "eagle3"}
@@ -88,10 +71,8 @@ def _models(plan: Plan) -> list[str]:
     models = plan.models
     if models.key in {spec.key for spec in CATALOG}:
         return ["--pair", models.key]
-    words = ["--target", _ref(models.target)]
-    for option, ref in (("--draft", models.draft), ("--head", models.head)):
-        words += [option, _ref(ref)] if ref else []
-    return words
+    named = (("--target", models.target), ("--draft", models.draft), ("--head", models.head))
+    return [word for option, ref in named if ref for word in (option, _ref(ref))]
 
 
 def _ref(ref: ModelRef) -> str:

@@ -1,0 +1,171 @@
+"""What a document is made of: sections of paragraphs, lists, tables, charts and prompts with their texts. Values only.
+
+All texts are plain: the templates, and the scripts of the page, make sure that nothing in them becomes markup.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+
+class Cell(NamedTuple):
+    """``small`` stands under the text: an interval, an amount. ``mark``: bad, good, open or nothing."""
+
+    text: str
+    small: str = ""
+    mark: str = ""
+    help: str = ""
+
+
+class Head(NamedTuple):
+    """Neighbours of one ``group`` stand under its name."""
+
+    text: str
+    help: str = ""
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """``kind``: plain, note, code, prompt, bad, good or open."""
+
+    text: str
+    kind: str = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """``kind``: plain, warnings, verdicts or facts."""
+
+    items: tuple[str, ...]
+    kind: str = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The first cell of a row is its name. ``label`` says what the table shows."""
+
+    label: str
+    heads: tuple[Head, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+
+    @property
+    def groups(self) -> tuple[tuple[str, int], ...]:
+        """Neighbouring columns of one group: its name and how many they are; empty where no column has a group."""
+        if not any(head.group for head in self.heads):
+            return ()
+        return tuple((name, len(list(heads))) for name, heads in groupby(self.heads, key=lambda head: head.group))
+
+
+class Look(NamedTuple):
+    """``shape``: circle, square, diamond or triangle."""
+
+    colour: str
+    shape: str = "circle"
+    hollow: bool = False
+
+
+class Mark(NamedTuple):
+    """A point in pixels with its name. ``bars``: SVG path data of its intervals."""
+
+    look: Look
+    x: float
+    y: float
+    text: str
+    bars: str = ""
+
+
+class Axis(NamedTuple):
+    """Values from ``low`` to ``high`` on pixels from ``start`` to ``end``. ``ticks``: pixels with their texts."""
+
+    name: str
+    low: float
+    high: float
+    start: float
+    end: float
+    ticks: tuple[tuple[float, str], ...] = ()
+
+    def at(self, value: float) -> float:
+        """In pixels."""
+        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
+
+
+class Panel(NamedTuple):
+    """One pair of axes, from ``left`` to ``right``. Lines are colours with SVG path data."""
+
+    left: float
+    right: float
+    x: Axis
+    y: Axis
+    marks: tuple[Mark, ...]
+    lines: tuple[tuple[str, str], ...] = ()
+    margin: tuple[str, float, float, str] = ("", 0, 0, "")  # path data of its line, place and text of its label
+
+
+class Drawing(NamedTuple):
+    """A chart in pixels; ``y``: top and bottom of the axes; ``legend``: marks without intervals."""
+
+    title: str
+    width: int
+    height: int
+    y: tuple[int, int]
+    panels: tuple[Panel, ...]
+    legend: tuple[Mark, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """``name`` names its file; ``text`` stands under it."""
+
+    name: str
+    drawing: Drawing
+    text: str
+
+
+class Side(NamedTuple):
+    """One of two texts: ``text[:at]`` stands in both."""
+
+    title: str
+    text: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """One prompt with both texts, to be unfolded. ``note`` says why there are no texts."""
+
+    title: str
+    facts: str
+    prompt: str
+    reference: str
+    sides: tuple[Side, ...] = ()
+    note: str = ""
+
+
+Block = Paragraph | Listing | Table | Picture | Opened
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """``name`` is unique in its document, of letters only."""
+
+    name: str
+    title: str
+    blocks: tuple[Block, ...]
+    lead: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """``facts`` stand under the title."""
+
+    title: str
+    facts: tuple[str, ...]
+    sections: tuple[Section, ...] = ()
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        return tuple(block for section in self.sections for block in section.blocks if isinstance(block, Picture))

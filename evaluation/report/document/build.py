@@ -1,0 +1,97 @@
+"""A report as a document: what stands where. The verdict first, then the caveats, then the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from evaluation.format import count, plural
+from evaluation.report.document import tables
+from evaluation.report.document.blocks import Document, Listing, Paragraph, Picture, Section
+from evaluation.report.document.cells import margin
+from evaluation.report.document.chart import chart, chart_groups
+from evaluation.report.document.command import again
+from evaluation.report.document.drawing import parameter_drawing, tradeoff_drawing
+from evaluation.report.document.prompts import Texts, prompt_section
+from evaluation.report.document.verdicts import verdict_section
+from evaluation.report.values import Report
+from evaluation.study.plan import Plan
+from evaluation.suites.item import Suite
+
+NO_COMMAND = "The lanes of this study are not every rule with every drafter, so no one command plans it; the database keeps its plan."
+
+
+def document(report: Report, texts: Mapping[tuple[str, str], Texts] | None, *, pictures: bool = True) -> Document:
+    """Everything. ``texts``: of the worst prompts, as ``texts.worst_texts`` reads them; None leaves them out."""
+    sections = (
+        verdict_section(report),
+        warning_section(report),
+        tables.overview_section(report),
+        picture_section(report) if pictures else None,
+        prompt_section(report, texts),
+        tables.speed_section(report),
+        tables.scores_section(report),
+        tables.likeness_section(report),
+        tables.position_section(report),
+        tables.vote_section(report),
+        plan_section(report),
+    )
+    return Document(report.plan.name, facts(report), tuple(section for section in sections if section is not None))
+
+
+def facts(report: Report) -> tuple[str, ...]:
+    """What the study is, in a few short lines; that it has not ended comes first."""
+    plan = report.plan
+    suites = ", ".join(f"{suite.name} ({plural(len(suite.items), 'prompt')})" for suite in plan.suites)
+    unfinished = (
+        f"Not finished: {count(report.tasks_done)} of {count(plan.tasks)} tasks; every number may still change."
+    )
+    return (
+        *([unfinished] if report.tasks_done < plan.tasks else []),
+        f"{suites}; {plural(plan.repeats, 'seed')} a prompt; T = {', '.join(f'{each:g}' for each in plan.temperatures)}",
+        f"{plan.models.target.name}{_drafters(plan)}; {plural(len(plan.lanes), 'lane')}; "
+        f"at most {count(plan.max_new_tokens)} new tokens a turn; margin {margin(plan.margin)}",
+        f"Study {report.id}, planned {report.created_at:%Y-%m-%d %H:%M} UTC, {plural(plan.tasks, 'task')}",
+    )
+
+
+def _drafters(plan: Plan) -> str:
+    """Those that a lane drafts with; the pair may have more."""
+    kinds = {lane.drafter.kind for lane in plan.lanes}
+    refs = [ref for kind, ref in (("model", plan.models.draft), ("eagle3", plan.models.head)) if kind in kinds]
+    names = [ref.name for ref in refs if ref] + (["n-grams of the text"] if "ngram" in kinds else [])
+    return f", drafts by {' and '.join(names)}" if names else ""
+
+
+def warning_section(report: Report) -> Section | None:
+    """None where there is no caveat."""
+    return Section("warnings", "Caveats", (Listing(report.warnings, "warnings"),)) if report.warnings else None
+
+
+def picture_section(report: Report) -> Section | None:
+    """The charts of every whole group that has them."""
+    charts = [found for group in chart_groups(report) if (found := chart(report, group))]
+    drawings = [
+        (f"chart-{number}-{kind}", drawing, one.title)
+        for number, one in enumerate(charts, start=1)
+        for kind, drawing in (("parameter", parameter_drawing(one)), ("tradeoff", tradeoff_drawing(one)))
+    ]
+    pictures = tuple(Picture(name, drawing, title) for name, drawing, title in drawings if drawing)
+    lead = "Shape says the drafter, filled or hollow the temperature; bars are 95 % intervals. In the second chart, upper right is better."
+    return Section("charts", "What speed costs", pictures, lead) if pictures else None
+
+
+def plan_section(report: Report) -> Section:
+    """How to run the study again, and where it was run."""
+    command = again(report.plan)
+    blocks = (
+        Paragraph(command, "code") if command else Paragraph(NO_COMMAND, "note"),
+        Listing(tuple(map(_source, report.plan.suites)), "facts"),
+        Listing(tuple(f"{name}: {value}" for name, value in report.environment.items()), "facts"),
+    )
+    lead = "The suites must be the same files; the environment of the runs stands below."
+    return Section("plan", "How to repeat it", blocks, lead)
+
+
+def _source(suite: Suite) -> str:
+    where = suite.source if suite.source not in ("", suite.name) else "built in"
+    return f"{suite.name}: {where}{f', SHA-256 {suite.sha256}' if suite.sha256 else ''}"

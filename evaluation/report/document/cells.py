@@ -1,0 +1,109 @@
+"""Numbers of a report as cells: the value, its 95 % interval under it, what it was measured on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from evaluation.format import MINUS, MISSING, count, number
+from evaluation.report.document.blocks import Cell
+from evaluation.report.values import Interval, Measured, Outcome, Score, Verdict
+
+Write = Callable[[float], str]
+LOOKS = {  # a sign beside the mark, so that no colour is needed
+    Outcome.SUPPORTED: ("✓", "good"),
+    Outcome.NOT_SUPPORTED: ("✗", "bad"),
+    Outcome.TOO_FEW: ("?", "open"),
+}
+
+
+def percent(value: float) -> str:
+    """A share of one to a tenth of a percent, so that a column can be compared with the margin."""
+    return MISSING if math.isnan(value) else f"{100 * value:,.1f} %".replace("-", MINUS)
+
+
+def margin(value: float) -> str:
+    """A margin as it was stated: ``98 %``."""
+    return f"{100 * value:g} %"
+
+
+def points(value: float) -> str:
+    """A difference of shares, signed, in percentage points."""
+    sign = "+" if round(100 * value, 1) > 0 else ""
+    return MISSING if math.isnan(value) else f"{sign}{100 * value:,.1f} pp".replace("-", MINUS)
+
+
+def signed(value: float) -> str:
+    """A signed difference."""
+    return MISSING if math.isnan(value) else f"{'+' if value > 0 else ''}{number(value)}"
+
+
+def probability(p: float) -> str:
+    """A p value; below 0.001 only that."""
+    return MISSING if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def between(interval: Interval, write: Write = number) -> str:
+    """``[1.18, 1.29]``, units left out; empty where there is no interval."""
+    if math.isnan(interval.low) or math.isnan(interval.high):
+        return ""
+    ends = (write(end).removesuffix(" pp").removesuffix(" %").removesuffix("×") for end in interval[1:])
+    return f"[{', '.join(ends)}]"
+
+
+def spread(interval: Interval, write: Write = number) -> Cell:
+    """A value over its interval."""
+    return Cell(write(interval.value), between(interval, write))
+
+
+def beside(interval: Interval, write: Write = number) -> str:
+    """The same within a sentence."""
+    return f"{write(interval.value)} {between(interval, write)}".rstrip()
+
+
+def amount(measured: Measured) -> Cell:
+    """``300 × 3``: prompts and seeds; under it the runs where they are fewer, and those that failed."""
+    runs = [f"{count(measured.runs)} runs"] if measured.runs != measured.prompts * measured.seeds else []
+    failed = [f"{count(measured.failed)} failed"] if measured.failed else []
+    small = ", ".join(runs + failed)
+    return Cell(f"{count(measured.prompts)} × {count(measured.seeds)}", small, "bad" if failed else "")
+
+
+def verdict_cell(verdict: Verdict | None) -> Cell:
+    """The verdict in a word, with the prompts that it would need under it."""
+    if verdict is None:
+        return Cell(MISSING)
+    sign, mark = LOOKS[verdict.outcome]
+    needed = verdict.outcome is Outcome.TOO_FEW and verdict.needed is not None
+    return Cell(f"{sign} {verdict.outcome}", f"need about {count(verdict.needed or 0)}" if needed else "", mark)
+
+
+def recovery_cell(score: Score | None) -> Cell:
+    """Recovery with the sign of its verdict, where it has one."""
+    if score is None:
+        return Cell(MISSING)
+    cell = spread(score.recovery, percent)
+    if score.verdict is None:
+        return cell
+    sign, mark = LOOKS[score.verdict.outcome]
+    return Cell(f"{sign} {cell.text}", cell.small, mark)
+
+
+def difference_cell(score: Score) -> Cell:
+    return spread(score.difference, points if score.binary else signed)
+
+
+def lost_cell(score: Score) -> Cell:
+    """Answers lost and gained."""
+    test = score.mcnemar
+    return Cell(MISSING if test is None else f"{MINUS}{count(test.lost)} / +{count(test.gained)}")
+
+
+def test_cell(score: Score) -> Cell:
+    """McNemar's p; under it the one by prompts, and that after Holm's correction."""
+    test = score.mcnemar
+    if test is None:
+        return Cell(MISSING)
+    by_prompt = "" if math.isnan(test.p_by_prompt) else f"by prompt {probability(test.p_by_prompt)}"
+    by_prompt += "" if math.isnan(test.p_holm) else f", Holm {probability(test.p_holm)}"
+    return Cell(probability(test.p), by_prompt)

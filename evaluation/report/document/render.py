@@ -1,0 +1,103 @@
+"""A document as HTML, Markdown and SVG: the templates of this folder. Models, prompts and file names are hostile: nothing in them becomes
+markup, because whatever a template writes is escaped unless this module marked it as ready."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import resources
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from evaluation.format import displayable
+from evaluation.report.document.blocks import Block, Document, Drawing, Table
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_SPECIAL = re.compile(r"[&<>]|[\\`*_\[|~$]|:(?=//)|(?<=www)\.|@")
+_FIRST = re.compile(
+    r"^([-+](?=\s|$)|[-=]+(?=\s*$)|#{1,6}(?=\s|$)|\d{1,9}(?=[.)](?:\s|$)))"
+)  # markup only at the start of a line
+
+
+class Ready(str):
+    """Markdown of ours, not to be escaped."""
+
+
+def html(document: Document) -> str:
+    """The whole file: no script, nothing fetched, light and dark; text that any UTF-8 file can hold."""
+    style = sheet("page.css") + sheet("report.css")
+    page = pages().get_template("report.html.jinja")
+    return page.render(document=document, title=document.title, policy=POLICY, style=style)
+
+
+def svg(drawing: Drawing) -> str:
+    return pages().get_template("drawing.html.jinja").render(drawing=drawing)
+
+
+def markdown(document: Document, beside: str = "") -> str:
+    """The whole document (GitHub's Markdown). ``beside``: what the names of its pictures begin with, as a path relative to the file."""
+    return _markdown().get_template("report.md.jinja").render(document=document, beside=beside)
+
+
+def sheet(name: str) -> str:
+    """A style sheet of the templates; ``report.css`` is the page's too."""
+    return resources.files("evaluation").joinpath("report", "document", "templates", name).read_text(encoding="utf-8")
+
+
+@cache
+def pages(*packages: tuple[str, str]) -> Environment:
+    """Templates of HTML, autoescaped, without controls and without what turns the direction of text. ``packages``: package and folder
+    of further templates, which may extend and import those of this folder."""
+    loaders = [PackageLoader(*place) for place in (("evaluation", "report/document/templates"), *packages)]
+    environment = Environment(
+        loader=ChoiceLoader(loaders), autoescape=True, finalize=_shown, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )  # fmt: skip
+    environment.filters["block"] = block_name
+    return environment
+
+
+@cache
+def _markdown() -> Environment:
+    """The same for Markdown: everything that is written is escaped by ``finalize``."""
+    environment = Environment(
+        loader=PackageLoader("evaluation", "report/document/templates"), autoescape=False, finalize=_escaped, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    environment.filters |= {"block": block_name, "fenced": fenced, "rule": _rule}
+    return environment
+
+
+def block_name(block: Block) -> str:
+    """``paragraph``, ``listing``, ``table``, ``picture`` or ``opened``."""
+    return type(block).__name__.lower()
+
+
+def _shown(value: object) -> object:
+    return displayable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _escaped(value: object) -> object:
+    return escaped(value) if isinstance(value, str) and not isinstance(value, Ready) else value
+
+
+def escaped(text: str) -> str:
+    """``text`` on one line of Markdown as nothing but text."""
+    line = " ".join(displayable(text).split())
+    line = _SPECIAL.sub(lambda match: _ENTITIES.get(match[0], f"\\{match[0]}"), line)
+    return _FIRST.sub(lambda match: f"{match[1]}\\" if match[1].isdigit() else f"\\{match[1]}", line)
+
+
+def fenced(text: str) -> Ready:
+    """``text`` as it is, in a fence that nothing in it can end."""
+    shown = displayable(text)
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", shown)), default=0))
+    return Ready(f"{fence}text\n{shown}\n{fence}")
+
+
+def _rule(table: Table) -> Ready:
+    """The line under the heads of a Markdown table: columns with a number stand at the right."""
+    columns = zip(*table.rows, strict=True) if table.rows else [()] * len(table.heads)
+    numeric = (any(re.match(r"[−+<–]?\s*\d", cell.text) for cell in column) for column in columns)
+    return Ready("|" + "|".join("---:" if right else "---" for right in numeric) + "|")

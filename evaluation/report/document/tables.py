@@ -1,0 +1,224 @@
+"""The tables of a report: the paper's own, speed, all scores, likeness to strict, acceptance by position, votes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from evaluation.format import MISSING, count, number, plural, ratio
+from evaluation.report.document import cells
+from evaluation.report.document.blocks import Block, Cell, Head, Paragraph, Section, Table
+from evaluation.report.document.cells import Write, percent, signed, spread
+from evaluation.report.document.choose import main_score, rows_of, whole_groups
+from evaluation.report.values import Interval, Measured, Report, Score, VoteRow
+from evaluation.study.plan import Lane
+
+
+class Row(NamedTuple):
+    """One measured lane, and one of its metrics in tables of metrics."""
+
+    measured: Measured
+    lane: Lane
+    score: Score | None = None
+
+
+Column = tuple[Head, Callable[[Row], Cell]]
+
+
+def make_table(label: str, columns: Sequence[Column], rows: Iterable[Row]) -> Table:
+    written = tuple(tuple(write(row) for _, write in columns) for row in rows)
+    return Table(label, tuple(head for head, _ in columns), written)
+
+
+def group_column(head: Head) -> Column:
+    return head, lambda row: Cell(row.measured.group)
+
+
+def _field(name: str, text: str, help: str, write: Write = number, group: str = "") -> Column:
+    """A number of ``Measured``, with its interval if it has one."""
+
+    def cell(row: Row) -> Cell:
+        value = getattr(row.measured, name)
+        return spread(value, write) if isinstance(value, Interval) else Cell(write(value))
+
+    return Head(text, help, group), cell
+
+
+def _scored(text: str, help: str, cell: Callable[[Score], Cell]) -> Column:
+    """A number of a metric."""
+    return Head(text, help), lambda row: cell(row.score) if row.score else Cell(MISSING)
+
+
+def _share(name: str, text: str, help: str) -> Column:
+    """A share of a score, with its interval."""
+    return _scored(text, help, lambda score: spread(getattr(score, name), percent))
+
+
+def _mean(interval: Interval, score: Score) -> Cell:
+    """A score: of right or wrong as a percentage, else as 0 to 1."""
+    return spread(interval, percent if score.binary else number)
+
+
+RULE: Column = Head("Rule"), lambda row: Cell(row.lane.name)
+DRAFTER: Column = Head("Drafter"), lambda row: Cell(row.lane.drafts or MISSING)
+TEMPERATURE: Column = Head("T", "temperature"), lambda row: Cell(f"{row.measured.temperature:g}")
+AMOUNT: Column = Head("n", "prompts × seeds"), lambda row: cells.amount(row.measured)
+SETTING = (RULE, DRAFTER, group_column(Head("Group", "suite, or suite/category")), TEMPERATURE, AMOUNT)
+OVER_NONE_HEAD, OVER_STRICT_HEAD = "Speed-up over none", "Speed-up over strict"
+TEXTS = "strict's text as reference, 0 to 1"
+SPEED = (
+    _field("tokens_per_s", "tokens/s", "all new tokens / all seconds"),
+    _field("speedup", "ratio of means", "all tokens / all seconds, over the same of none", ratio, OVER_NONE_HEAD),
+    _field("speedup_mean", "mean of ratios", "mean over runs of tokens/s over none's", ratio, OVER_NONE_HEAD),
+    _field("speedup_strict", "ratio of means", "over strict with the same drafts", ratio, OVER_STRICT_HEAD),
+    _field("speedup_strict_mean", "mean of ratios", "over strict with the same drafts", ratio, OVER_STRICT_HEAD),
+    _field("tau", "τ", "all new tokens / all steps"),
+    _field("tau_ratio", "τ ratio", "over strict's", ratio),
+    _field("acceptance_rate", "Accepted", "accepted and relaxed drafts / drafted", percent),
+    _field("relaxed_share", "Relaxed", "tokens accepted only because the rule is relaxed / new tokens", percent),
+    _field("length_ratio", "Length", "all new tokens over strict's: longer texts flatter tokens/s", ratio),
+    _field("unended", "Cut", "share of runs that ended at the token limit", percent),
+)
+LIKENESS = (
+    _field("same", "Same as strict", "share of runs with the same tokens; Wilson", percent),
+    _field("same_as_none", "Same as none", "share of runs with the tokens of decoding without drafts; Wilson", percent),
+    _field("divergence", "First difference", "output position, from 0: median and quartiles over the runs that differ"),
+    _field("bleu", "BLEU", TEXTS),
+    _field("chrf", "chrF", TEXTS),
+    _field("rouge_l", "ROUGE-L", TEXTS),
+    _field("tv", "TV a run", "total variation of the emitted tokens' distribution from p, summed over a run; mean"),
+    _field("tv_token", "TV a token", "the same / new tokens"),
+    _field("log_likelihood", "ln p a token", "log-likelihood under the target, nats"),
+    _field("log_likelihood_difference", "− strict's", "nats a token", signed),
+)
+METRIC = _scored("Metric", "", lambda score: Cell(score.metric))
+SCORE = _scored("Score", "", lambda score: _mean(score.value, score))
+BASELINE_SCORE = _scored("Strict", "strict with the same drafts", lambda score: _mean(score.baseline, score))
+RECOVERY = _share("recovery", "Recovery", "mean score over strict's with the same drafts")
+BOOTSTRAP = _share("recovery_bootstrap", "Bootstrap", "recovery with the paired bootstrap's interval")
+OVER_NONE = _share("recovery_none", "Over none", "mean score over that of decoding without drafts")
+DIFFERENCE = _scored("Difference", "score − strict's", cells.difference_cell)
+LOST = _scored("Lost / gained", "answers right under strict only, and under the rule only", cells.lost_cell)
+TEST_HELP = "exact, two-sided; under it by sign flips of whole prompts, and after Holm's correction for all comparisons"
+TEST = _scored("McNemar p", TEST_HELP, cells.test_cell)
+VERDICT = _scored("Verdict", "", lambda score: cells.verdict_cell(score.verdict))
+SCORES = (METRIC, SCORE, BASELINE_SCORE, RECOVERY, BOOTSTRAP, OVER_NONE, DIFFERENCE, LOST, TEST, VERDICT)
+NOTHING = Paragraph("Nothing was measured yet.", "note")
+
+
+def _section(name: str, title: str, lead: str, label: str, columns: Sequence[Column], rows: Sequence[Row]) -> Section:
+    block = make_table(label, (*SETTING, *columns), rows) if rows else NOTHING
+    return Section(name, title, (block,), lead)
+
+
+def _rows(report: Report) -> list[Row]:
+    return [Row(measured, report.plan.lanes[measured.lane]) for measured in report.measured]
+
+
+def speed_section(report: Report) -> Section:
+    lead = "The ratio of means says how long the whole work takes, the mean of ratios what a single answer gains."
+    return _section("speed", "Speed", lead, "Speed by group, temperature and lane", SPEED, _rows(report))
+
+
+def likeness_section(report: Report) -> Section:
+    lead = (
+        "How near the texts are to strict's on the same prompt and seed, and how likely they are to the target itself."
+    )
+    label = "Likeness by group, temperature and lane"
+    return _section("likeness", "Against strict’s texts", lead, label, LIKENESS, _rows(report))
+
+
+def scores_section(report: Report) -> Section:
+    """Every metric of every group, categories too."""
+    rows = [row._replace(score=score) for row in _rows(report) for score in row.measured.scores.values()]
+    label, lead = "Scores by group, temperature, lane and metric", "Every metric, categories of a suite included."
+    return _section("scores", "All scores", lead, label, SCORES, rows)
+
+
+def position_section(report: Report) -> Section:
+    """Acceptance by draft position."""
+    rows = [row for row in _rows(report) if row.measured.acceptance_by_position]
+    deepest = max((len(row.measured.acceptance_by_position) for row in rows), default=0)
+    lead = "Share of steps that kept a token at a draft position, of the steps that drafted one there."
+    columns = [_position(place) for place in range(deepest)]
+    return _section("positions", "Acceptance by position", lead, "Acceptance by draft position", columns, rows)
+
+
+def _position(place: int) -> Column:
+    def cell(row: Row) -> Cell:
+        rates = row.measured.acceptance_by_position
+        return Cell(percent(rates[place]) if place < len(rates) else MISSING)
+
+    return Head(str(place + 1), f"draft position {place + 1}"), cell
+
+
+def vote_section(report: Report) -> Section | None:
+    """Votes of people and of a language model; None where there are none."""
+    kinds = (("People, blind, on the same models", report.votes), ("A language model, both orders", report.judged))
+    found = tuple(_votes(label, rows) for label, rows in kinds if rows)
+    lead = (
+        "Between a rule and strict; the share is of the votes that chose one of the two, with Wilson's 95 % interval."
+    )
+    return Section("votes", "Votes", found, lead) if found else None
+
+
+def _votes(label: str, rows: Sequence[VoteRow]) -> Table:
+    heads = tuple(map(Head, ("Rule", "For the rule", "For strict", "Neither", "Share")))
+    votes = [(row, (row.wins, row.losses, row.ties)) for row in rows]
+    written = [(Cell(row.rule), *(Cell(count(n)) for n in each), spread(row.share, percent)) for row, each in votes]
+    return Table(label, heads, tuple(written))
+
+
+OVERVIEW_LEAD = (
+    "Speed-up: ratio of means, all new tokens over all seconds, against decoding without drafts. τ: all new tokens over all steps. "
+    "Recovery: mean score of the suite's first metric over strict's with the same drafts; "
+    "at the stated margin ✓ supported, ✗ not supported, ? too few prompts. 95 % intervals in brackets."
+)
+OVER_STRICT = "No lane decodes without drafts: the speed-up is over strict with the same drafts. "
+LISTED = 4  # lanes that the note names
+
+
+def overview_section(report: Report) -> Section:
+    """The table of the paper: a row a rule, the suites across, each with speed-up, τ and recovery; one table a temperature."""
+    temperatures = dict.fromkeys(row.temperature for row in report.measured)
+    blocks: list[Block] = [_overview(report, temperature) for temperature in temperatures]
+    lead = OVERVIEW_LEAD if report.plan.none is not None else OVER_STRICT + OVERVIEW_LEAD
+    return Section("table", "Speed-up, τ and recovery", tuple(blocks) or (NOTHING,), lead)
+
+
+def _overview(report: Report, temperature: float) -> Table:
+    heads: list[Head] = [RULE[0], DRAFTER[0]]
+    by_lane: dict[int, list[Cell]] = {}
+    notes: list[str] = []
+    lanes, groups = report.plan.lanes, [rows_of(report, group, temperature) for group in whole_groups(report)]
+    for row in (row for rows in groups for row in rows):
+        by_lane[row.lane] = [column[1](Row(row, lanes[row.lane])) for column in (RULE, DRAFTER)]
+    for rows in filter(None, groups):
+        most = max((row.prompts, row.seeds) for row in rows)
+        scored = any(row.scores for row in rows)
+        over = f"{rows[0].group}, {plural(most[0], 'prompt')} × {plural(most[1], 'seed')}"
+        heads += [Head(name, "", over) for name in ("Speed-up", "τ", "Recovery")[: 3 if scored else 2]]
+        found = {row.lane: row for row in rows}
+        for lane, written in by_lane.items():
+            written += _overview_cells(report, found.get(lane), scored)
+        notes += [_less(lanes[row.lane], row) for row in rows if row.failed or (row.prompts, row.seeds) != most]
+    more = f"; and {count(len(notes) - LISTED)} more" if len(notes) > LISTED else ""
+    note = f"Measured on less: {'; '.join(notes[:LISTED])}{more}." if notes else ""
+    return Table(f"T = {temperature:g}", tuple(heads), tuple(map(tuple, by_lane.values())), note)
+
+
+def _overview_cells(report: Report, row: Measured | None, scored: bool) -> list[Cell]:
+    if row is None:
+        return [Cell(MISSING)] * (3 if scored else 2)
+    speedup = row.speedup if report.plan.none is not None else row.speedup_strict
+    recovery = [cells.recovery_cell(main_score(row))] if scored else []
+    return [spread(speedup, ratio), spread(row.tau), *recovery]
+
+
+def _less(lane: Lane, row: Measured) -> str:
+    """A lane that was measured on less than the head of its column says."""
+    failed = f", {count(row.failed)} failed" if row.failed else ""
+    return (
+        f"{lane.name} {lane.drafts}".strip()
+        + f" on {row.group}: {cells.amount(row).text}, {count(row.runs)} runs{failed}"
+    )

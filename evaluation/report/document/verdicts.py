@@ -1,0 +1,109 @@
+"""Does a rule keep the answers right? The verdicts of a report in words and as a table, worst first."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from evaluation.format import count, plural
+from evaluation.report.document import tables
+from evaluation.report.document.blocks import Block, Head, Listing, Paragraph, Section
+from evaluation.report.document.cells import beside, margin, percent, probability
+from evaluation.report.document.choose import main_score, whole_groups
+from evaluation.report.document.tables import Row, group_column, make_table
+from evaluation.report.values import ALL, McNemar, Outcome, Report, Score, Verdict
+from evaluation.study.plan import Plan
+
+ORDER = (Outcome.NOT_SUPPORTED, Outcome.TOO_FEW, Outcome.SUPPORTED)
+LISTED = 8  # settings in sentences; the table has all
+LABEL = "Verdicts by rule, drafter, suite and temperature, worst first"
+METRIC = (Head("Metric", "the first of the suite"), tables.METRIC[1])
+COLUMNS = (
+    tables.RULE, tables.DRAFTER, group_column(Head("Suite")), tables.TEMPERATURE, tables.VERDICT, tables.RECOVERY, tables.AMOUNT,
+    tables.SCORE, tables.BASELINE_SCORE, tables.DIFFERENCE, tables.LOST, tables.TEST, tables.OVER_NONE, METRIC,
+)  # fmt: skip
+
+
+def verdict_section(report: Report) -> Section:
+    """Single suites are counted: the pool of all of them would count everything twice."""
+    lead = (
+        f"A rule keeps the answers right where its recovery, the mean score over strict's on the same prompts, seeds and drafts, is at "
+        f"least {margin(report.plan.margin)}; 95 % intervals, for which the seeds of a prompt are no further prompts."
+    )
+    every = _judged(report)
+    if not every:
+        return Section("verdict", "Verdict", (Paragraph(_nothing(report.plan), "note"),), lead)
+    single = [row for row in every if row.measured.group != ALL] or every
+    blocks: list[Block] = [_summary(single)]
+    sentences = [_sentence(row) for row in single if _verdict(row).outcome is not Outcome.SUPPORTED]
+    blocks += [Listing(tuple(sentences[:LISTED]), "verdicts")] if sentences else []
+    return Section("verdict", "Verdict", (*blocks, make_table(LABEL, COLUMNS, every)), lead)
+
+
+def _judged(report: Report) -> list[Row]:
+    """Every setting of whole suites that has a verdict by its main metric, worst first."""
+    whole, lanes = whole_groups(report), report.plan.lanes
+    rows = [Row(one, lanes[one.lane], main_score(one)) for one in report.measured if one.group in whole]
+    return sorted((row for row in rows if row.score and row.score.verdict), key=_badness)
+
+
+def _badness(row: Row) -> tuple[int, float]:
+    recovery = _score(row).recovery.value
+    return ORDER.index(_verdict(row).outcome), math.inf if math.isnan(recovery) else recovery
+
+
+def _score(row: Row) -> Score:
+    assert row.score is not None
+    return row.score
+
+
+def _verdict(row: Row) -> Verdict:
+    verdict = _score(row).verdict
+    assert verdict is not None
+    return verdict
+
+
+def _summary(rows: Sequence[Row]) -> Paragraph:
+    """All verdicts in a sentence, bad news first."""
+    amounts = Counter(_verdict(row).outcome for row in rows)
+    outcomes = ", ".join(f"{count(amounts[outcome])} {outcome}" for outcome in ORDER if amounts[outcome])
+    tone = next(tone for outcome, tone in zip(ORDER, ("bad", "open", "good"), strict=True) if amounts[outcome])
+    text = (
+        f"Recovery ≥ {margin(_verdict(rows[0]).margin)} in {plural(len(rows), 'setting')} (rule × drafter × suite × temperature): "
+        f"{outcomes}. Worst: {_name(rows[0])} with {beside(_score(rows[0]).recovery, percent)}."
+    )
+    return Paragraph(text, tone)
+
+
+def _name(row: Row) -> str:
+    """The setting: ``mars(theta=0.9), model K=5, gsm8k, T = 1``."""
+    group = "all suites" if row.measured.group == ALL else row.measured.group
+    return f"{row.lane.name}, {row.lane.drafts}, {group}, T = {row.measured.temperature:g}"
+
+
+def _sentence(row: Row) -> str:
+    """What was found in one setting, with everything that it rests on."""
+    score, test = _score(row), _score(row).mcnemar
+    facts = [f"Recovery {beside(score.recovery, percent)}"]
+    if test is not None:
+        facts.append(f"{plural(test.lost, 'answer')} lost and {count(test.gained)} gained, {_tests(test)}")
+    facts.append(f"{plural(row.measured.prompts, 'prompt')} × {plural(row.measured.seeds, 'seed')}")
+    return f"{_name(row)}: {_verdict(row).sentence}. {', '.join(facts)}."
+
+
+def _tests(test: McNemar) -> str:
+    """By prompt: with several seeds McNemar's own test takes each for a prompt of its own."""
+    holm = "" if math.isnan(test.p_holm) else f" (Holm {_equals(test.p_holm)})"
+    return f"McNemar p {_equals(test.p)}, by prompt p {_equals(test.p_by_prompt)}{holm}"
+
+
+def _equals(p: float) -> str:
+    text = probability(p)
+    return text if text.startswith("<") else f"= {text}"
+
+
+def _nothing(plan: Plan) -> str:
+    if any(suite.metrics for suite in plan.suites):
+        return "No scored prompt has ended in a rule and in strict yet, so there is nothing to judge."
+    return "None of the suites has a metric, so nothing can be said on right and wrong; the texts are compared with strict's below."
