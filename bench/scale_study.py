@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
 from sqlalchemy import Connection, insert, literal, select, update
 from sqlalchemy.orm import DeclarativeBase
 
 from evaluation.scoring.names import CONTAINS
+from evaluation.study.engine import InProcess
 from evaluation.study.plan import Lane, Models, Plan
-from evaluation.study.worker import Stopped, Worker
+from evaluation.study.worker import Saved, Worker
 from evaluation.suites.item import Item, Suite
 from mars_core.models import PairSpec
 from mars_core.session import Session
@@ -51,19 +53,11 @@ def plan_of(pair: PairSpec, tasks: int, tokens: int) -> Plan:
 
 def run_tasks(store: RunStore, study_id: str, plan: Plan, session: Session, tasks: int) -> None:
     """Run the first ``tasks``, and no more."""
-    lanes = 0
-
-    def told() -> None:
-        nonlocal lanes
-        lanes += 1
-
-    def stopped() -> bool:
-        return lanes == tasks * len(plan.lanes) and store.study_progress(study_id).done == tasks
-
-    try:
-        Worker(store, study_id, plan, session, "bench", stopped=stopped, told=told).work()
-    except Stopped:
-        return
+    worker = Worker(store, study_id, plan, session, InProcess(session), "bench")
+    with closing(worker.events()) as events:
+        for event in events:
+            if not isinstance(event, Saved) and store.study_progress(study_id).done == tasks:
+                return
 
 
 def copy_tasks(url: str, study_id: str, done: int, tasks: int) -> None:

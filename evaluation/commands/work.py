@@ -10,7 +10,7 @@ from evaluation.commands.say import say, tell
 from evaluation.study.check import check, without_long
 from evaluation.study.launch import INTERRUPTED, Work, further_workers, open_session, spec_of, spec_of_models
 from evaluation.study.plan import read_plan
-from evaluation.study.together import place, share
+from evaluation.study.processes import place, share
 from mars_core.session import Session
 from storage import RunStore
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from evaluation.scoring import overlap
-from evaluation.scoring.answer import contains
+from evaluation.scoring.answer import contains, score
 from evaluation.scoring.code import passes
 from evaluation.scoring.graders import boxed, exact_match
 from evaluation.scoring.libraries import library
 from evaluation.scoring.names import (
+    ANSWER,
     BLEU,
     BOXED,
     CHOICE,
@@ -107,6 +108,7 @@ _SCORERS: dict[str, Scorer] = {
     CHOICE: _lm_eval(CHOICE),
     BOXED: _any(boxed),
     CONTAINS: _any(contains),
+    ANSWER: _any(score),
     CONTAINS_ALL: lambda text, references: float(all(contains(text, reference) for reference in references)),
     BLEU: overlap.bleu,
     CHRF: overlap.chrf,

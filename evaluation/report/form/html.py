@@ -59,6 +59,11 @@ def text(content: str) -> str:
     return escape(displayable(content))
 
 
+def section_html(section: Section) -> str:
+    """One section of the file, with its title as ``h2``."""
+    return "\n".join(_section(section))
+
+
 def _section(section: Section) -> Iterator[str]:
     yield f'<section id="{section.name}" class="mq-section"><h2>{text(section.title)}</h2>'
     if section.lead:
