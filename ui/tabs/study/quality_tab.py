@@ -32,13 +32,13 @@ MEASURING = "Measuring …"
 def build_quality_tab(services: Services, tab: gr.Tab) -> QualityView:
     """The tab's components and events; its list is read whenever the tab is chosen. Reports are measured in the threads of events."""
     view = build_view()
-    kept = Reports(services.store)
+    reports_of_all = Reports(services.store)
     public = services.public
 
-    def mine(request: gr.Request, study: str, token: object) -> tuple[Reports, str]:
+    def readable(request: gr.Request, study: str, token: object) -> tuple[Reports, str]:
         """What the visitor may read of a study, and the token of the link it is read through, if it is. Raises StorageError."""
         store, share = reading(services, request, token, lambda own: own.study(study))
-        return kept.of(store), share
+        return reports_of_all.of(store), share
 
     def listed(request: gr.Request, study: str, share: str) -> Updates:
         own = services.seen_by(request).store
@@ -54,7 +54,7 @@ def build_quality_tab(services: Services, tab: gr.Tab) -> QualityView:
         asked = said_of(event)
         study, share = str(asked.get("id", "")), ""
         try:
-            reports, share = mine(request, study, asked.get("share"))
+            reports, share = readable(request, study, asked.get("share"))
             changed = opened(reports, view, study, public=public, share=share)
         except StorageError as error:
             return view.say(words(told(error, public=public), "failed")) | listed(request, "", "")
@@ -64,20 +64,20 @@ def build_quality_tab(services: Services, tab: gr.Tab) -> QualityView:
 
     def narrow(request: gr.Request, study: str, share: str, *filters: Any) -> Updates:
         try:
-            return filtered(mine(request, study, share)[0], view, study, filters, public=public)
+            return filtered(readable(request, study, share)[0], view, study, filters, public=public)
         except StorageError as error:
             return view.say(words(told(error, public=public), "failed"))
 
     def look(request: gr.Request, study: str, share: str, *filters: Any) -> Updates:
         try:
-            changed = looked(mine(request, study, share)[0], view, study, filters, public=public)
+            changed = looked(readable(request, study, share)[0], view, study, filters, public=public)
         except StorageError as error:
             return view.say(words(told(error, public=public), "failed")) | {view.timer: gr.update(active=False)}
         return changed | (listed(request, study, share) if view.studies in changed else {})
 
     def read(study: str, share: str, event: gr.EventData, request: gr.Request) -> str:
         with suppress(StorageError):
-            return chosen_texts(mine(request, study, share)[0], study, str(said_of(event).get("run", "")))
+            return chosen_texts(readable(request, study, share)[0], study, str(said_of(event).get("run", "")))
         return texts_html(None, None, None)
 
     tab.select(enter, [view.opened, view.share], view.studies, **PRIVATE)

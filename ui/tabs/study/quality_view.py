@@ -58,20 +58,10 @@ class QualityView:
 
     @property
     def outputs(self) -> list[Any]:
-        """What ``open`` changes."""
+        """What ``opened`` changes."""
         shown = [self.first, self.parameter, self.tradeoff, self.prompts, self.texts, self.rest]
-        return [
-            self.studies,
-            self.strip,
-            self.result,
-            *self.filters,
-            self.downloads,
-            self.sharing,
-            *shown,
-            self.timer,
-            self.opened,
-            self.share,
-        ]
+        around = [self.studies, self.strip, self.result, *self.filters, self.downloads, self.sharing]
+        return [*around, *shown, self.timer, self.opened, self.share]
 
     def say(self, strip: Strip) -> Updates:
         return {self.strip: strip.json()}

@@ -1,6 +1,6 @@
-"""Reports of studies as the page needs them: measured once, kept while nothing new has ended. Knows no component.
+"""Reports of studies as the page needs them: measured once, cached while nothing new has ended.
 
-What is kept is handed out only through a store that has the study.
+What is cached is returned only through a store that has the study.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from threading import Lock
 from evaluation.report.values import Report
 from storage import RunStore
 
-KEPT = 4  # reports
+MOST_CACHED = 4  # reports
 PAUSE_S = 20.0  # between two measurings of a study that runs
 Measure = Callable[[RunStore, str], Report]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Cached:
     """A report and when it was measured. ``at``: by the clock of ``Reports``."""
 
     report: Report
@@ -37,7 +37,7 @@ class Reports:
         self.store = store
         self._measure = measure or _measured
         self._clock = clock
-        self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._cached: OrderedDict[str, Cached] = OrderedDict()
         self._locks: dict[str, Lock] = {}
         self._lock = Lock()
 
@@ -57,29 +57,29 @@ class Reports:
         """The last one that was measured, else a fresh one. Raises as ``fresh``."""
         self.store.study(study_id)
         with self._lock_of(study_id):
-            kept = self._kept.get(study_id)
-            return kept.report if kept else self._remember(study_id)
+            cached = self._cached.get(study_id)
+            return cached.report if cached else self._remember(study_id)
 
     def newer(self, study_id: str, done: int) -> Report | None:
         """A new one where other tasks have ended than it knows, but not too often; else None. Raises as ``fresh``."""
         self.store.study(study_id)
         with self._lock_of(study_id):
-            kept = self._kept.get(study_id)
-            if kept and (kept.report.tasks_done == done or self._clock() < kept.at + self._pause(kept, done)):
+            cached = self._cached.get(study_id)
+            if cached and (cached.report.tasks_done == done or self._clock() < cached.at + self._pause(cached, done)):
                 return None
             return self._remember(study_id)
 
-    def _pause(self, kept: Kept, done: int) -> float:
+    def _pause(self, cached: Cached, done: int) -> float:
         """A study that has just ended is shown at once."""
-        return 0.0 if done == kept.report.plan.tasks else PAUSE_S
+        return 0.0 if done == cached.report.plan.tasks else PAUSE_S
 
     def _remember(self, study_id: str) -> Report:
         report = self._measure(self.store, study_id)
         with self._lock:
-            self._kept[study_id] = Kept(report, self._clock())
-            self._kept.move_to_end(study_id)
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+            self._cached[study_id] = Cached(report, self._clock())
+            self._cached.move_to_end(study_id)
+            while len(self._cached) > MOST_CACHED:
+                self._cached.popitem(last=False)
         return report
 
     def _lock_of(self, study_id: str) -> Lock:

@@ -21,7 +21,7 @@ from ui.kit.told import told
 LOOKED_AT = 5  # unfinished studies whose workers are looked up
 NO_STUDY = "No study has been planned yet. The command above plans one and runs it; its report appears here."
 NOT_HERE = "Studies are planned and run on one’s own machine, from the command line; none of yours is stored here."
-NO_SWEEP = "No sweep has been run yet; each is kept here."
+NO_SWEEP = "No sweep has been run yet; each is listed here."
 COMMAND = "python -m evaluation run --suite demo_arithmetic --limit 60 --rules none,strict,mars --theta 0.84,0.9,0.96 --seeds 3"
 BADGES = {"done": "done", "stopped": "unfinished"}
 
