@@ -81,7 +81,8 @@ def _begin(services: Services, form: SweepForm, visitor: str, held: ExitStack) -
     session = start_session(pair)
     try:
         check(plan, session)
-        check_configs(services, session, (*every_setting(plan, session), *every_prompt(plan, session)))
+        for config in chain(every_setting(plan, session), every_prompt(plan, session)):
+            check_configs(services, session, (config,))
     except ValueError:
         place.refund()
         raise

@@ -238,7 +238,7 @@ def test_the_address_of_a_link_opens_it_to_read_only(served: Served, stranger: S
 
 def test_the_open_page_of_another_browser_is_out_of_reach(served: Served, kept: Kept, stranger: Stranger) -> None:
     mine = Stranger(served.url, A, "session-of-a")
-    assert mine.ask((3, [20, 0], None))[0]["success"]
+    assert mine.ask((3, [20, 0, False], None))[0]["success"]
     assert MARK in json.dumps(mine.ask((4, [kept.comparison], None)))
     refused = [
         stranger.join(4, [kept.comparison], session="session-of-a"),
