@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from evaluation.study.plan import Models, Plan, Task, read_drafter, read_plan
 from evaluation.study.result import read_relative, read_result
 from evaluation.study.sweep import Case, Cell, Grid, cell_of, pairs_planned, sweep_name, sweep_plan
 from mars_core.types import ModelRef, Status
-from storage import RunStore, StorageError, StoredSweep
+from storage import RunStore, StorageError, StoredStudy, StoredSweep
 from storage.results import StoredResult
 
 
@@ -112,12 +113,18 @@ def _paired(plan: Plan, results: Mapping[tuple[int, int], StoredResult], rule: S
     )  # fmt: skip
 
 
+def find_sweep(store: RunStore, sweep_id: str) -> StoredStudy | StoredSweep:
+    """A sweep of this release, or of an earlier one. Raises StorageError where there is none."""
+    with suppress(StorageError):
+        return store.study(sweep_id)
+    return store.sweep(sweep_id)
+
+
 def load_sweep(store: RunStore, sweep_id: str) -> Sweep:
     """Raises StorageError where there is none, and ValueError where another version of this program saved it."""
-    try:
-        study = store.study(sweep_id)
-    except StorageError:
-        return _read_old(store.sweep(sweep_id))
+    study = find_sweep(store, sweep_id)
+    if isinstance(study, StoredSweep):
+        return _read_old(study)
     plan = read_plan(study.plan)
     if plan.varied is None:
         raise ValueError("This is not a sweep but a study; the tab Quality shows it.")

@@ -10,7 +10,7 @@ from typing import Any
 
 import gradio as gr
 
-from evaluation.study.pairs import Sweep, load_sweep
+from evaluation.study.pairs import Sweep, find_sweep, load_sweep
 from evaluation.study.points import Cost
 from storage import Shared, StorageError
 from ui.jobs.admission import unbroken
@@ -54,9 +54,9 @@ class SweepTab:
         public, own = self.services.public, self.services.seen_by(request).store
         store, share, frame = own, "", SweepFrame(words("", "failed"))
         try:
-            store, share = reading(self.services, request, token, lambda mine: load_sweep(mine, sweep_id))
+            store, share = reading(self.services, request, token, lambda mine: find_sweep(mine, sweep_id))
             frame = reopened(store, sweep_id, public=public)
-        except (StorageError, ValueError) as error:
+        except StorageError as error:
             frame = SweepFrame(words(told(error, public=public), "failed"))
         shown = self.view.show(frame.shown, _cost(cost), share=share) if frame.shown else {}
         opened = frame.shown.id if frame.shown else ""
@@ -145,7 +145,7 @@ def _wire_view(parts: SweepTab) -> None:
 
     def shown_again(request: gr.Request, opened: str, share: str) -> Sweep | None:
         with suppress(StorageError, ValueError):
-            store, _ = reading(services, request, share, lambda mine: load_sweep(mine, opened))
+            store, _ = reading(services, request, share, lambda mine: find_sweep(mine, opened))
             return load_sweep(store, opened)
         return None
 
