@@ -10,6 +10,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,8 +26,9 @@ from bench.coupled import coupled_pair
 from bench.memory import peak_above
 from evaluation.report.measure import measure
 from evaluation.scoring.names import CONTAINS
+from evaluation.study.engine import InProcess
 from evaluation.study.plan import Lane, Models, Plan
-from evaluation.study.worker import Stopped, Worker
+from evaluation.study.worker import Saved, Worker
 from evaluation.suites.item import Item, Suite
 from mars_core.models import PairSpec
 from mars_core.session import Session
@@ -68,19 +70,11 @@ def plan_of(pair: PairSpec, tasks: int, tokens: int) -> Plan:
 
 def run_tasks(store: RunStore, study_id: str, plan: Plan, session: Session, tasks: int) -> None:
     """Run the first ``tasks``, and no more."""
-    lanes = 0
-
-    def finished() -> None:
-        nonlocal lanes
-        lanes += 1
-
-    def stopped() -> bool:
-        return lanes == tasks * len(plan.lanes) and store.study_progress(study_id).done == tasks
-
-    try:
-        Worker(store, study_id, plan, session, "bench", stopped=stopped, told=finished).work()
-    except Stopped:
-        return
+    worker = Worker(store, study_id, plan, session, InProcess(session), "bench")
+    with closing(worker.events()) as events:
+        for event in events:
+            if not isinstance(event, Saved) and store.study_progress(study_id).done == tasks:
+                return
 
 
 def copy_tasks(url: str, study_id: str, done: int, tasks: int) -> None:

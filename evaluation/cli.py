@@ -43,7 +43,7 @@ def _run(options: Namespace, store: RunStore) -> int:
     """Plan a study and work on it. Of several processes started together the first plans."""
     from evaluation.study.check import check, without_long
     from evaluation.study.launch import open_session
-    from evaluation.study.together import place, share
+    from evaluation.study.processes import place, share
     from mars_core.arguments import find_spec
 
     here = place()
@@ -67,7 +67,7 @@ def _resume(options: Namespace, store: RunStore) -> int:
     """Go on with a study, alone or beside others."""
     from evaluation.study.launch import open_session, spec_of_models
     from evaluation.study.plan import read_plan
-    from evaluation.study.together import place
+    from evaluation.study.processes import place
 
     here = place()
     _check_workers(options, here.world)
@@ -80,7 +80,7 @@ def _resume(options: Namespace, store: RunStore) -> int:
 
 def _work(options: Namespace, store: RunStore, study_id: str, session: Session) -> int:
     from evaluation.study.launch import INTERRUPTED, Work, further_workers
-    from evaluation.study.together import place
+    from evaluation.study.processes import place
 
     with further_workers(options, study_id):
         done = Work(store, study_id, session, place(), options.quiet).run()

@@ -13,7 +13,7 @@ from storage.errors import StorageError
 from storage.notes import checked_comment, checked_name, checked_tags, haystack
 from storage.records import check_id, new_id, prompt_row, read_prompt, unknown
 from storage.runs import StoredRun, runs_of
-from storage.schema import Comparison, Sweep
+from storage.schema import Comparison
 from storage.scope import scope_of
 from storage.words import Source
 
@@ -33,15 +33,11 @@ class StoredComparison:
     sweep_id: str | None = None
 
 
-def add_comparison(
-    connection: Connection, prompt: PromptConfig, source: Source, sweep_id: str | None, owner: str | None = None
-) -> str:
-    """It belongs to the owner of its sweep, else to ``owner``, else to that of the scope."""
+def add_comparison(connection: Connection, prompt: PromptConfig, source: Source, owner: str | None = None) -> str:
+    """It belongs to ``owner``, else to that of the scope."""
     comparison_id = new_id()
-    if sweep_id is not None:
-        owner = connection.execute(select(Sweep.owner).where(Sweep.id == sweep_id)).scalar_one()
     row = {"id": comparison_id, "created_at": datetime.now(UTC), **prompt_row(prompt)}
-    row |= {"source": source, "sweep_id": sweep_id, "search": haystack(prompt.text, "", "", ())}
+    row |= {"source": source, "search": haystack(prompt.text, "", "", ())}
     row["owner"] = scope_of(connection).owner if owner is None else owner
     connection.execute(insert(Comparison), row)
     return comparison_id

@@ -41,8 +41,8 @@ runs.csv          one row a run: settings, the text that came out, how it ended,
 tokens.csv        one row a token, rejected ones included, with what was known about it when it was kept or not.
 nodes.csv         one row a drafted token.
 votes.csv         one row a blind vote.
-sweeps.json       each sweep: its plan and its results.
-studies.json      each study: its name and its plan. Its runs are in the tables.
+sweeps.json       each sweep of an earlier release: its plan and its results.
+studies.json      each study, and each sweep of this release: its name and its plan. Its runs are in the tables.
 shares.json       what is shared by a link. The links themselves are not kept, so they are not here.
 
 CSV files are UTF-8 with a header. A text that a spreadsheet would take for a formula begins with an apostrophe, and a

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, Select, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, Select, delete, func, not_, select, update
 
 from storage.schema import Comparison, Run, Sweep, Vote
 from storage.scope import EVERYBODY, scope_of
 from storage.share_schema import Link
 from storage.shares import all_shares
+from storage.studies import is_sweep
 from storage.study_schema import Study, StudyTask
 
 COMPARISONS_A_WRITE = 20  # a run of 512 tokens has some 2,000 rows
@@ -37,6 +38,7 @@ def counts(connection: Connection) -> Counts:
     live = (Comparison.deleted_at.is_(None), *scope.comparisons())
     runs = select(func.count()).select_from(Comparison).join(Run, Run.comparison_id == Comparison.id).where(*live)
     votes = select(func.count()).select_from(Vote).join(Comparison, Comparison.id == Vote.comparison_id)
+    studies = select(func.count()).select_from(Study).where(*scope.studies())
     put_away = (Comparison.deleted_at.is_not(None), *scope.comparisons())
 
     def number(statement: Select[int]) -> int:
@@ -46,8 +48,9 @@ def counts(connection: Connection) -> Counts:
         comparisons=number(select(func.count()).select_from(Comparison).where(*live)),
         runs=number(runs),
         votes=number(votes.where(*live, *scope.votes())),
-        sweeps=number(select(func.count()).select_from(Sweep).where(*scope.sweeps())),
-        studies=number(select(func.count()).select_from(Study).where(*scope.studies())),
+        sweeps=number(select(func.count()).select_from(Sweep).where(*scope.sweeps()))
+        + number(studies.where(is_sweep())),
+        studies=number(studies.where(not_(is_sweep()))),
         shares=len(all_shares(connection)),
         deleted=number(select(func.count()).select_from(Comparison).where(*put_away)),
     )

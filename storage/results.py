@@ -39,13 +39,14 @@ from storage.words import Source
 
 RUNS_A_WRITE = 500
 Found = Row[*tuple[Any, ...]]
+Relatives = Mapping[int, Mapping[str, Any]]  # lane → what it is beside its baseline
 
 
 @dataclass(frozen=True, slots=True)
 class StoredResult:
-    """What one lane of a task came to. ``run_ids``: one a turn; a run may be gone when its comparison was deleted.
+    """What one lane of a task came to. ``run_ids``, ``comparison_ids``: one a turn; either may be gone since it was deleted.
 
-    ``data``, ``relative``: as they were saved, a non-finite number as a word; ``relative`` is None until the task is done.
+    ``data``, ``relative``: as they were saved, a non-finite number as a word; ``relative`` is None until its baseline has run.
     """
 
     task: int
@@ -55,11 +56,12 @@ class StoredResult:
     created_at: datetime
     data: dict[str, Any]
     relative: dict[str, Any] | None
+    comparison_ids: tuple[str, ...] = ()
 
 
 def save_result(
     connection: Connection, claim: Claim, lane: int, order: int, traces: Sequence[Trace], new: Sequence[NewRun],
-    data: Mapping[str, Any],
+    data: Mapping[str, Any], relatives: Relatives, source: Source,
 ) -> tuple[str, ...]:  # fmt: skip
     """Write the runs of ``traces``, one a turn, and what they came to; the ids of the runs. Raises ClaimLost."""
     task = held(connection, claim)
@@ -67,7 +69,7 @@ def save_result(
     if connection.execute(select(StudyResult.lane).filter_by(**place)).first():
         raise ClaimLost(f"Lane {lane} of task {claim.task} of the study has a result; nothing was saved.")
     prompts = [trace.config.prompt for trace in traces]
-    comparison_ids = _comparisons(connection, claim.study_id, task["comparison_ids"], prompts)
+    comparison_ids = _comparisons(connection, claim.study_id, task["comparison_ids"], prompts, source)
     for run, comparison_id in zip(new, comparison_ids, strict=False):
         add_run(connection, comparison_id, run)
     if comparison_ids != task["comparison_ids"]:
@@ -76,18 +78,24 @@ def save_result(
     run_ids = [run.id for run in new]
     row = place | {"created_at": clock(connection), "worker": task["worker"], "execution_order": order}
     connection.execute(insert(StudyResult), row | {"run_ids": run_ids, "data": data})
+    _save_relatives(connection, claim, relatives)
     return tuple(run_ids)
 
 
-def finish(connection: Connection, claim: Claim, relatives: Mapping[int, Mapping[str, Any]]) -> None:
-    """Write what each lane is beside its baseline, and close the task. Raises ClaimLost."""
+def finish(connection: Connection, claim: Claim, relatives: Relatives) -> None:
+    """Write what each of these lanes is beside its baseline, and close the task. Raises ClaimLost."""
     held(connection, claim)
+    _save_relatives(connection, claim, relatives)
+    finish_task(connection, claim)
+
+
+def _save_relatives(connection: Connection, claim: Claim, relatives: Relatives) -> None:
+    if not relatives:
+        return
     same = (StudyResult.study_id == claim.study_id, StudyResult.task == claim.task)
     change = update(StudyResult).where(*same, StudyResult.lane == bindparam("at"))
-    if relatives:
-        values = [{"at": lane, "value": relative} for lane, relative in relatives.items()]
-        connection.execute(change.values(relative=bindparam("value", type_=StudyResult.relative.type)), values)
-    finish_task(connection, claim)
+    values = [{"at": lane, "value": relative} for lane, relative in relatives.items()]
+    connection.execute(change.values(relative=bindparam("value", type_=StudyResult.relative.type)), values)
 
 
 def rows_of_task(connection: Connection, study_id: str, task: int) -> Sequence[Found]:
@@ -95,11 +103,11 @@ def rows_of_task(connection: Connection, study_id: str, task: int) -> Sequence[F
     return connection.execute(_results(study_id).where(StudyResult.task == task)).all()
 
 
-def rows_of_study(connection: Connection, study_id: str) -> Sequence[Found]:
-    """Of done tasks, by task, then lane."""
+def rows_of_study(connection: Connection, study_id: str, unfinished: bool) -> Sequence[Found]:
+    """Of done tasks, or of all, by task, then lane."""
     check_study(connection, study_id)
-    task = and_(StudyTask.study_id == StudyResult.study_id, StudyTask.task == StudyResult.task)
-    return connection.execute(_results(study_id).join(StudyTask, task).where(StudyTask.done_at.is_not(None))).all()
+    which = () if unfinished else (StudyTask.done_at.is_not(None),)
+    return connection.execute(_results(study_id).where(*which)).all()
 
 
 def read_results(rows: Sequence[Found]) -> tuple[StoredResult, ...]:
@@ -107,8 +115,9 @@ def read_results(rows: Sequence[Found]) -> tuple[StoredResult, ...]:
     if not rows:
         return ()
     tasks, lanes, workers, times, *texts = zip(*rows, strict=True)
-    run_ids, data, relatives = map(_parsed, texts)
-    columns = zip(tasks, lanes, map(tuple, run_ids), workers, times, data, relatives, strict=True)
+    run_ids, data, relatives, comparison_ids = map(_parsed, texts)
+    made = map(tuple, comparison_ids)
+    columns = zip(tasks, lanes, map(tuple, run_ids), workers, times, data, relatives, made, strict=True)
     return tuple(StoredResult(*values) for values in columns)
 
 
@@ -143,7 +152,7 @@ def _failed(connection: Connection, study_id: str) -> Sequence[Found]:
 
 
 def _comparisons(
-    connection: Connection, study_id: str, known: Sequence[str], prompts: Sequence[PromptConfig]
+    connection: Connection, study_id: str, known: Sequence[str], prompts: Sequence[PromptConfig], source: Source
 ) -> list[str]:
     """The comparison of each turn: what is there, also if it is deleted, else a new one, which is the study's owner's."""
     found = list(known)
@@ -153,7 +162,7 @@ def _comparisons(
         row = None if there is None else connection.execute(there).mappings().one_or_none()
         if row is None:
             found[turn : turn + 1] = [
-                add_comparison(connection, prompt, Source.STUDY, None, connection.execute(owner).scalar_one())
+                add_comparison(connection, prompt, source, connection.execute(owner).scalar_one())
             ]
         else:
             check_prompt(row, prompt)
@@ -163,8 +172,11 @@ def _comparisons(
 def _results(study_id: str) -> Select[*tuple[Any, ...]]:
     """JSON comes as text: ``_parsed`` is faster than the column's own reading."""
     own = (StudyResult.task, StudyResult.lane, StudyResult.worker, StudyResult.created_at)
-    texts = (cast(column, Text) for column in (StudyResult.run_ids, StudyResult.data, StudyResult.relative))
-    return select(*own, *texts).where(StudyResult.study_id == study_id).order_by(StudyResult.task, StudyResult.lane)
+    objects = (StudyResult.run_ids, StudyResult.data, StudyResult.relative, StudyTask.comparison_ids)
+    statement = select(*own, *(cast(column, Text) for column in objects))
+    task = and_(StudyTask.study_id == StudyResult.study_id, StudyTask.task == StudyResult.task)
+    statement = statement.join(StudyTask, task).where(StudyResult.study_id == study_id)
+    return statement.order_by(StudyResult.task, StudyResult.lane)
 
 
 def _parsed(texts: Sequence[str | None]) -> list[Any]:

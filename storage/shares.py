@@ -8,10 +8,12 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sqlalchemy import ColumnElement, Connection, delete, exists, func, insert, or_, select, update
+from sqlalchemy.orm import InstrumentedAttribute
 
 from storage.claims import check_study
 from storage.columns import SafeText
@@ -20,6 +22,7 @@ from storage.errors import StorageError
 from storage.schema import Comparison, Sweep
 from storage.scope import Linked, scope_of
 from storage.share_schema import Link
+from storage.studies import is_sweep
 from storage.study_schema import Study
 from storage.sweeps import check_sweep
 from storage.text import readable
@@ -30,10 +33,10 @@ TITLE_LENGTH = 120  # characters
 ENDED = "This link is not valid any more: what it showed is no longer shared."
 _TOKEN = re.compile("[A-Za-z0-9_-]{32,128}")
 _OBJECT = {Shared.COMPARISON: Link.comparison_id, Shared.SWEEP: Link.sweep_id, Shared.STUDY: Link.study_id}
-_TABLE: dict[Shared, type[Comparison | Sweep | Study]] = {
-    Shared.COMPARISON: Comparison,
-    Shared.SWEEP: Sweep,
-    Shared.STUDY: Study,
+_TABLE: dict[str, type[Comparison | Sweep | Study]] = {
+    Link.comparison_id.key: Comparison,
+    Link.sweep_id.key: Sweep,
+    Link.study_id.key: Study,
 }
 
 
@@ -49,24 +52,22 @@ class Share:
 
 def add_share(connection: Connection, kind: Shared, object_id: str) -> str:
     """The token of a new link, which ends an earlier one. Raises StorageError where there is no such object."""
-    _check(connection, kind, object_id)
-    token, table = secrets.token_urlsafe(TOKEN_BYTES), _TABLE[kind]
-    connection.execute(delete(Link).where(_OBJECT[kind] == object_id))
+    column = _column(connection, kind, object_id)
+    token, table = secrets.token_urlsafe(TOKEN_BYTES), _TABLE[column.key]
+    connection.execute(delete(Link).where(column == object_id))
     owner = connection.execute(select(table.owner).where(table.id == object_id)).scalar_one()
-    row = {"token_hash": _hash(token), "owner": owner, "created_at": datetime.now(UTC), _OBJECT[kind].key: object_id}
+    row = {"token_hash": _hash(token), "owner": owner, "created_at": datetime.now(UTC), column.key: object_id}
     connection.execute(insert(Link), row)
     return token
 
 
 def remove_share(connection: Connection, kind: Shared, object_id: str) -> None:
-    _check(connection, kind, object_id)
-    connection.execute(delete(Link).where(_OBJECT[kind] == object_id))
+    connection.execute(delete(Link).where(_column(connection, kind, object_id) == object_id))
 
 
 def is_shared(connection: Connection, kind: Shared, object_id: str) -> bool:
-    _check(connection, kind, object_id)
-    mine = scope_of(connection).links()
-    return connection.execute(select(exists().where(_OBJECT[kind] == object_id, *mine))).scalar_one()
+    column, mine = _column(connection, kind, object_id), scope_of(connection).links()
+    return connection.execute(select(exists().where(column == object_id, *mine))).scalar_one()
 
 
 def all_shares(connection: Connection) -> tuple[Share, ...]:
@@ -75,14 +76,14 @@ def all_shares(connection: Connection) -> tuple[Share, ...]:
         func.nullif(Comparison.name, ""), func.substr(Comparison.prompt, 1, TITLE_LENGTH), Study.name, ""
     )
     statement = (
-        select(*_OBJECT.values(), Link.created_at, title.cast(SafeText).label("title"))
+        select(*_OBJECT.values(), Link.created_at, title.cast(SafeText).label("title"), is_sweep().label("sweep"))
         .outerjoin(Comparison, Comparison.id == Link.comparison_id)
         .outerjoin(Study, Study.id == Link.study_id)
         .where(_live(), *scope_of(connection).links())
         .order_by(Link.created_at.desc(), Link.token_hash)
     )
     return tuple(
-        Share(kind, object_id, row.created_at, readable(row.title))
+        Share(Shared.SWEEP if row.sweep else kind, object_id, row.created_at, readable(row.title))
         for row in connection.execute(statement)
         for kind, object_id in zip(_OBJECT, row, strict=False)
         if object_id is not None
@@ -109,14 +110,21 @@ def _live() -> ColumnElement[bool]:
     return or_(Link.comparison_id.is_(None), Comparison.deleted_at.is_(None))
 
 
-def _check(connection: Connection, kind: Shared, object_id: str) -> None:
+def _column(connection: Connection, kind: Shared, object_id: str) -> InstrumentedAttribute[str | None]:
+    """Where a link names this object: a sweep is a study unless it is of an earlier release. Raises StorageError where there is none."""
     match kind:
         case Shared.COMPARISON:
             comparison_row(connection, object_id)
-        case Shared.SWEEP:
-            check_sweep(connection, object_id)
+            return Link.comparison_id
         case Shared.STUDY:
             check_study(connection, object_id)
+            return Link.study_id
+        case Shared.SWEEP:
+            with suppress(StorageError):
+                check_study(connection, object_id)
+                return Link.study_id
+            check_sweep(connection, object_id)
+            return Link.sweep_id
 
 
 def _hash(token: str) -> str:

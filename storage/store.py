@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 import pandas as pd
 from sqlalchemy import func, select
 
-from mars_core.types import PromptConfig, Status, Trace
+from mars_core.types import PromptConfig, Trace
 from storage import comparisons, owners, runs, search, sweeps, votes
 from storage.comparisons import StoredComparison
 from storage.listing import COLUMNS, check_page, frame, latest_first, rows
@@ -30,14 +29,10 @@ class RunStore(OwnerStore):
     database fails, and then nothing has been changed.
     """
 
-    def new_comparison(
-        self, prompt: PromptConfig, *, source: Source = Source.COMPARE, sweep_id: str | None = None
-    ) -> str:
+    def new_comparison(self, prompt: PromptConfig, *, source: Source = Source.COMPARE) -> str:
         """Make a comparison without runs; returns its id."""
         with self._write("The comparison was not saved") as connection:
-            if sweep_id is not None:
-                sweeps.check_sweep(connection, sweep_id)
-            return comparisons.add_comparison(connection, prompt, source, sweep_id)
+            return comparisons.add_comparison(connection, prompt, source)
 
     def save_run(self, comparison_id: str, trace: Trace, *, lane: int, order: int) -> str:
         """Save a run, whole or not at all; returns its id. Its prompt must be the comparison's."""
@@ -93,8 +88,8 @@ class RunStore(OwnerStore):
             every = every.where(Comparison.deleted_at.is_(None), *self.scope.comparisons())
             return connection.execute(every).scalar_one()
 
-    def comparisons(self, *, limit: int = 200, offset: int = 0) -> pd.DataFrame:
-        """One page of the comparisons, latest first, one row each.
+    def comparisons(self, *, limit: int = 200, offset: int = 0, batches: bool = True) -> pd.DataFrame:
+        """One page of the comparisons, latest first, one row each; without ``batches`` none of sweeps and studies.
 
         Columns: ``id``, ``created_at`` (UTC), ``prompt`` (its first 280 characters, made ``text.readable``), ``target``
         (of the first lane; empty where there is no run); and, each a tuple with one entry a run by lane: ``rules``,
@@ -102,7 +97,8 @@ class RunStore(OwnerStore):
         """
         check_page(limit, offset)
         with self.read() as connection:
-            page = latest_first(rows().where(*self.scope.comparisons()))
+            which = () if batches else (Comparison.source.not_in(search.BATCHES),)
+            page = latest_first(rows().where(*which, *self.scope.comparisons()))
             return frame(connection, page.limit(limit).offset(offset))[list(COLUMNS)]
 
     def find(self, search_for: Search) -> Found:
@@ -134,23 +130,13 @@ class RunStore(OwnerStore):
         with self.read() as connection:
             return runs.traces(connection, run_ids)
 
-    def new_sweep(self, plan: Mapping[str, Any]) -> str:
-        """Keep the plan of a sweep; returns its id. Its status is cancelled until an update says otherwise."""
-        with self._write("The sweep was not saved") as connection:
-            return sweeps.add_sweep(connection, plan)
-
-    def update_sweep(self, sweep_id: str, *, status: Status, results: Sequence[Mapping[str, Any]]) -> None:
-        """Put ``status`` and ``results`` in the place of what is there."""
-        with self._write("The sweep was not saved") as connection:
-            sweeps.update_sweep(connection, sweep_id, status, results)
-
     def sweep(self, sweep_id: str) -> StoredSweep:
-        """Raises StorageError where there is none of this id."""
+        """A sweep of an earlier release. Raises StorageError where there is none of this id."""
         with self.read() as connection:
             return sweeps.load_sweep(connection, sweep_id)
 
     def sweeps(self, limit: int = 50) -> tuple[StoredSweep, ...]:
-        """The latest sweeps, latest first."""
+        """The latest sweeps of earlier releases, latest first; those of this one are studies."""
         check_page(limit, 0)
         with self.read() as connection:
             return sweeps.latest_sweeps(connection, limit)

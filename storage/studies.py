@@ -7,7 +7,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, literal, select, update
+from sqlalchemy import (
+    JSON,
+    ColumnElement,
+    Connection,
+    delete,
+    func,
+    insert,
+    literal,
+    not_,
+    select,
+    type_coerce,
+    update,
+)
 
 from storage.claims import check_study, lock_study
 from storage.database import clock
@@ -87,10 +99,16 @@ def load_study(connection: Connection, study_id: str) -> StoredStudy:
     return StoredStudy(*connection.execute(select(*columns).where(Study.id == study_id)).one())
 
 
-def latest_studies(connection: Connection, limit: int) -> tuple[StudyHead, ...]:
-    """Latest first, without their plans."""
+def is_sweep() -> ColumnElement[bool]:
+    """Whether a study varies a parameter as a sweep does: its plan then names it, if only by an empty text."""
+    named: ColumnElement[bool] = type_coerce(Study.plan, JSON)["varied"].as_string().is_not(None)
+    return named
+
+
+def latest_studies(connection: Connection, limit: int, sweeps: bool) -> tuple[StudyHead, ...]:
+    """Latest first, without their plans. ``sweeps``: only these, else all others."""
     statement = select(Study.id, Study.created_at, Study.name, Study.tasks, _done())
-    statement = statement.where(*scope_of(connection).studies())
+    statement = statement.where(is_sweep() if sweeps else not_(is_sweep()), *scope_of(connection).studies())
     rows = connection.execute(statement.order_by(Study.created_at.desc(), Study.id.desc()).limit(limit))
     return tuple(StudyHead(*row) for row in rows)
 

@@ -12,10 +12,10 @@ from storage.connected import Connected
 from storage.judgements import StoredJudgement
 from storage.listing import check_page
 from storage.records import check_numbering
-from storage.results import StoredResult
+from storage.results import Relatives, StoredResult
 from storage.runs import new_run
 from storage.studies import StoredStudy, StudyHead, StudyProgress
-from storage.words import Preferred
+from storage.words import Preferred, Source
 
 PATIENCE_S = 60.0  # of workers: nobody looks on while they wait, and what they would lose has cost much
 
@@ -33,11 +33,11 @@ class StudyStore(Connected):
         with self.read() as connection:
             return studies.load_study(connection, study_id)
 
-    def studies(self, limit: int = 50) -> tuple[StudyHead, ...]:
-        """The latest studies, latest first, without their plans."""
+    def studies(self, limit: int = 50, *, sweeps: bool = False) -> tuple[StudyHead, ...]:
+        """The latest studies, latest first, without their plans; either sweeps only or all others."""
         check_page(limit, 0)
         with self.read() as connection:
-            return studies.latest_studies(connection, limit)
+            return studies.latest_studies(connection, limit, sweeps)
 
     def study_progress(self, study_id: str) -> StudyProgress:
         """How far a study has come, and what each worker has done."""
@@ -78,18 +78,19 @@ class StudyStore(Connected):
             return claims.release_worker(connection, study_id, worker)
 
     def save_result(
-        self, claim: Claim, lane: int, traces: Sequence[Trace], data: Mapping[str, Any], *, order: int
-    ) -> tuple[str, ...]:
+        self, claim: Claim, lane: int, traces: Sequence[Trace], data: Mapping[str, Any], *, order: int,
+        relatives: Relatives | None = None, source: Source = Source.STUDY,
+    ) -> tuple[str, ...]:  # fmt: skip
         """Save the runs of a lane, one a turn, and what they came to, whole or not at all; returns the ids of the runs.
 
-        The comparison of each turn is made with its first run. Raises ClaimLost where the claim is lost or the lane has a
-        result already.
+        The comparison of each turn is made with its first run and says ``source``. ``relatives``: what lanes of this task that are
+        saved by now are beside their baselines. Raises ClaimLost where the claim is lost or the lane has a result already.
         """
         for trace in traces:
             check_numbering(trace)
         new = [new_run(trace, lane, order) for trace in traces]
         with self._write("The result was not saved", PATIENCE_S) as connection:
-            return results.save_result(connection, claim, lane, order, traces, new, data)
+            return results.save_result(connection, claim, lane, order, traces, new, data, relatives or {}, source)
 
     def task_results(self, study_id: str, task: int) -> dict[int, StoredResult]:
         """Lane → result, of a task that need not be done."""
@@ -97,15 +98,15 @@ class StudyStore(Connected):
             rows = results.rows_of_task(connection, study_id, task)
         return {result.lane: result for result in results.read_results(rows)}
 
-    def finish_task(self, claim: Claim, relatives: Mapping[int, Mapping[str, Any]]) -> None:
-        """Keep what each lane is beside its baseline, lane → values, and close the task. Raises ClaimLost."""
+    def finish_task(self, claim: Claim, relatives: Relatives) -> None:
+        """Save what these lanes are beside their baselines, and close the task. Raises ClaimLost."""
         with self._write("The task was not finished", PATIENCE_S) as connection:
             results.finish(connection, claim, relatives)
 
-    def results(self, study_id: str) -> tuple[StoredResult, ...]:
-        """The results of all done tasks, by task, then lane."""
+    def results(self, study_id: str, *, unfinished: bool = False) -> tuple[StoredResult, ...]:
+        """The results of all done tasks, by task, then lane; with ``unfinished`` of the others too."""
         with self.read() as connection:
-            rows = results.rows_of_study(connection, study_id)
+            rows = results.rows_of_study(connection, study_id, unfinished)
         return results.read_results(rows)
 
     def reopen_failed(self, study_id: str) -> int:

@@ -1,36 +1,28 @@
-"""Sweeps in the database: what was planned and what has come of it so far. Knows neither's form; opens no transaction."""
+"""Sweeps of earlier releases, to be read: this one stores a sweep as a study. Opens no transaction."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy import Connection, RowMapping, select
 
 from mars_core.types import Status
-from storage.records import check_id, new_id, unknown
+from storage.records import check_id, unknown
 from storage.schema import Sweep
 from storage.scope import scope_of
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSweep:
-    """A sweep as it was last updated. ``status`` is cancelled until it is completed: a killed process leaves the truth."""
+    """A sweep as it was saved last. ``status`` is cancelled unless it was completed or failed."""
 
     id: str
     created_at: datetime
     status: Status
     plan: dict[str, Any]
     results: list[dict[str, Any]]
-
-
-def add_sweep(connection: Connection, plan: Mapping[str, Any]) -> str:
-    row = {"id": new_id(), "created_at": datetime.now(UTC), "status": Status.CANCELLED, "plan": plan, "results": []}
-    row["owner"] = scope_of(connection).owner
-    connection.execute(insert(Sweep), row)
-    return str(row["id"])
 
 
 def check_sweep(connection: Connection, sweep_id: str) -> None:
@@ -41,19 +33,9 @@ def check_sweep(connection: Connection, sweep_id: str) -> None:
         raise unknown(sweep_id, "sweep")
 
 
-def update_sweep(connection: Connection, sweep_id: str, status: Status, results: Sequence[Mapping[str, Any]]) -> None:
-    check_sweep(connection, sweep_id)
-    values = {"status": status, "results": list(results)}
-    connection.execute(update(Sweep).where(Sweep.id == sweep_id).values(values))
-
-
 def load_sweep(connection: Connection, sweep_id: str) -> StoredSweep:
-    check_id(sweep_id, "sweep")
-    statement = select(Sweep.__table__).where(Sweep.id == sweep_id, *scope_of(connection).sweeps())
-    row = connection.execute(statement).mappings().one_or_none()
-    if row is None:
-        raise unknown(sweep_id, "sweep")
-    return _stored(row)
+    check_sweep(connection, sweep_id)
+    return _stored(connection.execute(select(Sweep.__table__).where(Sweep.id == sweep_id)).mappings().one())
 
 
 def latest_sweeps(connection: Connection, limit: int) -> tuple[StoredSweep, ...]:

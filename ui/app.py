@@ -30,10 +30,9 @@ from ui.tabs.account.panel import build_mine
 from ui.tabs.compare.tab import build_compare_tab
 from ui.tabs.history.again import wire_again
 from ui.tabs.history.tab import build_history_tab
-from ui.tabs.quality.download import study_routes
-from ui.tabs.quality.tab import build_quality_tab
-from ui.tabs.sweep.download import sweep_routes
-from ui.tabs.sweep.tab import build_sweep_tab
+from ui.tabs.study.downloads import study_routes
+from ui.tabs.study.quality_tab import build_quality_tab
+from ui.tabs.study.sweep_tab import build_sweep_tab
 from ui.tabs.votes.tab import build_votes_tab
 from ui.tabs.votes.tally import vote_routes
 
@@ -87,7 +86,6 @@ def page_routes(services: Services) -> list[BaseRoute]:
     return [
         *mine_routes(place),
         *study_routes(place),
-        *sweep_routes(place),
         *vote_routes(place),
         *download_routes(place),
         plotly_route(),

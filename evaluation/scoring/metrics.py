@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from evaluation.scoring import names, overlap
-from evaluation.scoring.answer import contains
+from evaluation.scoring.answer import contains, score
 from evaluation.scoring.code import passes
 from evaluation.scoring.graders import boxed, exact_match, library
 from evaluation.scoring.names import METRICS
@@ -79,6 +79,7 @@ _SCORERS: dict[str, Scorer] = {
     names.CHOICE: _lm_eval(names.CHOICE),
     names.BOXED: _any(boxed),
     names.CONTAINS: _any(contains),
+    names.ANSWER: _any(score),
     names.CONTAINS_ALL: lambda text, references: float(all(contains(text, reference) for reference in references)),
     names.BLEU: overlap.bleu,
     names.CHRF: overlap.chrf,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 STRICT, FLEXIBLE, CHOICE = "exact_match,strict-match", "exact_match,flexible-extract", "exact_match,custom-extract"
 BOXED = "exact_match,boxed"
 CONTAINS, CONTAINS_ALL = "contains,none", "contains,all"
+ANSWER = "answer,none"
 BLEU, CHRF, ROUGE = "bleu,none", "chrf,none", "rougeL,none"
 PASS = "pass@1,none"
 
@@ -35,6 +36,7 @@ METRICS = {
         ),
         Metric(CONTAINS, True, "a reference stands in the answer as whole words, or is its final number; case, width, punctuation aside"),
         Metric(CONTAINS_ALL, True, "every reference stands in the answer as whole words; case, width and punctuation aside"),
+        Metric(ANSWER, True, "the last number, or what follows the last ####, is the reference's; words stand in it as whole words"),
         Metric(BLEU, False, "sacrebleu's sentence BLEU; a mean of it is not the BLEU of a corpus", "sacrebleu"),
         Metric(CHRF, False, "sacrebleu's sentence chrF; a mean of it is not the chrF of a corpus", "sacrebleu"),
         Metric(ROUGE, False, "rouge-score's ROUGE-L, F1; the best of several references", "rouge_score"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from evaluation.scoring.metrics import check_libraries
 from evaluation.study.conversation import config_of
 from evaluation.study.plan import Plan, Task
 from evaluation.suites.item import Item, Suite
-from mars_core.types import ModelRef
+from mars_core.types import ModelRef, RunConfig
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
@@ -20,18 +21,35 @@ def check(plan: Plan, session: Session) -> None:
     """Raises ValueError with one sentence for a setting that cannot be run, a suite that cannot be scored, a prompt that does not fit."""
     from mars_core.validation import validate
 
-    check_libraries(plan.suites, execute_code=plan.execute_code)
-    for temperature in plan.temperatures:
-        for lane in range(len(plan.lanes)):
-            validate(config_of(plan, session, Task(0, 0, 0, temperature), lane), session.pair)
+    if plan.varied is None:  # a sweep needs no library
+        check_libraries(plan.suites, execute_code=plan.execute_code)
+    for config in every_setting(plan, session):
+        validate(config, session.pair)
     for suite in plan.suites:
         for item in suite.items:
             length = _length(plan, session, item)
             if length + plan.max_new_tokens > session.pair.context:
+                name, hint = f"Item {item.id} of suite {suite.name}", " --skip-long leaves such items out."
+                if plan.varied is not None:
+                    name, hint = f"Prompt {item.id}", ""
                 raise ValueError(
-                    f"Item {item.id} of suite {suite.name} has {length} tokens and max_new_tokens is {plan.max_new_tokens}; together "
-                    f"they must be at most {session.pair.context}, the context of these models. --skip-long leaves such items out."
+                    f"{name} has {length} tokens and max_new_tokens is {plan.max_new_tokens}; together "
+                    f"they must be at most {session.pair.context}, the context of these models.{hint}"
                 )
+
+
+def every_setting(plan: Plan, session: Session) -> Iterator[RunConfig]:
+    """The first item in every lane at every temperature."""
+    for temperature in plan.temperatures:
+        for lane in range(len(plan.lanes)):
+            yield config_of(plan, session, Task(0, 0, 0, temperature), lane)
+
+
+def every_prompt(plan: Plan, session: Session) -> Iterator[RunConfig]:
+    """Every item in the first lane."""
+    for number, suite in enumerate(plan.suites):
+        for item in range(len(suite.items)):
+            yield config_of(plan, session, Task(number, item, 0, plan.temperatures[0]), 0)
 
 
 def without_long(plan: Plan, session: Session) -> Plan:
@@ -46,7 +64,7 @@ def check_models(plan: Plan, pair: Pair) -> None:
     for before, now in zip(planned, (pair.target_ref, pair.draft_ref, pair.head_ref), strict=True):
         if before != now:
             raise ValueError(
-                f"The study was planned with {_said(before)}, and here is {_said(now)}; its numbers would not belong together."
+                f"The study was planned with {_name(before)}, and here is {_name(now)}; its numbers would not belong together."
             )
 
 
@@ -63,5 +81,5 @@ def _length(plan: Plan, session: Session, item: Item) -> int:
     return session.count_tokens(plan.prompt(item))
 
 
-def _said(ref: ModelRef | None) -> str:
+def _name(ref: ModelRef | None) -> str:
     return "no model" if ref is None else f"{ref.name} ({ref.revision or 'no revision'})"

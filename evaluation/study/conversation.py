@@ -1,14 +1,13 @@
-"""One lane on one item: every turn of the conversation, each with the lane's own answers before it. Knows no store."""
+"""One lane on one item: every turn of the conversation, each with the lane's own answers before it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Generator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from evaluation.study.engine import Engine
 from evaluation.study.plan import Plan, Task
-from mars_core.jobs.comparison import RUN_FAILURES
 from mars_core.types import Exchange, RunConfig, Status, StopReason, Trace
 
 if TYPE_CHECKING:
@@ -31,24 +30,21 @@ def config_of(plan: Plan, session: Session, task: Task, lane: int) -> RunConfig:
     )
 
 
-def converse(
-    session: Session, first: RunConfig, turns: tuple[str, ...], each_step: Callable[[], Any]
-) -> tuple[Trace, ...]:
-    """The traces of all turns; the last one tells if the lane failed or was cancelled, and then no turn follows it.
+def converse(engine: Engine, first: RunConfig, turns: tuple[str, ...]) -> Generator[int, None, tuple[Trace, ...]]:
+    """Yields as ``Engine.run`` and returns the traces of the turns that began; after one that is not completed no turn follows.
 
-    ``each_step`` is called after every step; what it raises ends the run. Raises ValueError where a turn cannot be started.
+    Raises ValueError where a turn cannot be started.
     """
     traces: list[Trace] = []
     history: tuple[Exchange, ...] = ()
     for turn in turns:
-        run = session.start(replace(first, prompt=replace(first.prompt, text=turn, history=history)))
-        with suppress(*RUN_FAILURES):  # its trace tells
-            for _ in run:
-                each_step()
-        traces.append(run.trace())
-        if traces[-1].status is not Status.COMPLETED:
+        trace = yield from engine.run(replace(first, prompt=replace(first.prompt, text=turn, history=history)))
+        if trace is None:
             break
-        history = (*history, Exchange(turn, answer(traces[-1])))
+        traces.append(trace)
+        if trace.status is not Status.COMPLETED:
+            break
+        history = (*history, Exchange(turn, answer(trace)))
     return tuple(traces)
 
 

@@ -1,6 +1,6 @@
 """Opens what a study needs and works on it: models, threads, further processes, signals, a line of progress.
 
-The only place of this package that reads the environment (with ``together``, for the launchers' variables).
+The only place of this package that reads the environment (with ``processes``, for the launchers' variables).
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
 from evaluation.scoring.metrics import check_libraries
 from evaluation.study.check import check_models
+from evaluation.study.engine import InProcess
 from evaluation.study.plan import Models, Plan, read_plan
+from evaluation.study.processes import Place, device_of, free_dead, own_name
 from evaluation.study.progress import Pace
-from evaluation.study.together import Place, device_of
-from evaluation.study.worker import Stopped, Worker
-from evaluation.study.workers import free_dead, own_name
+from evaluation.study.worker import Saved, Worker
 from mars_core.models import CATALOG, ModelPool, PairSpec, custom_pair
 from mars_core.models.source import is_local
 from mars_core.session import Session
@@ -71,7 +71,7 @@ class Work:
     quiet: bool = False
     asked_to_stop: bool = False
     _pace: Pace = field(default_factory=Pace, init=False)
-    _told_at: float = field(default=0.0, init=False)
+    _shown_at: float = field(default=0.0, init=False)
 
     def run(self) -> bool:
         """Work until the study is done; False where the process was asked to end before. Raises StorageError, ValueError."""
@@ -83,30 +83,30 @@ class Work:
             self.study_id,
             plan,
             self.session,
+            InProcess(self.session),
             own_name(),
             free_dead=lambda: free_dead(self.store, self.study_id),
-            stopped=lambda: self.asked_to_stop,
-            told=lambda: self._tell(plan),
         )
-        with self._signals():
-            try:
-                worker.work()
-            except Stopped:
-                return False
-        self._tell(plan, last=True)
+        with self._signals(), closing(worker.events()) as events:
+            for event in events:
+                if isinstance(event, Saved):
+                    self._show(plan)
+                if self.asked_to_stop:
+                    return False
+        self._show(plan, last=True)
         return True
 
-    def _tell(self, plan: Plan, *, last: bool = False) -> None:
+    def _show(self, plan: Plan, *, last: bool = False) -> None:
         """A line of progress on standard error, by the first process only."""
         terminal = sys.stderr.isatty()
         now = time.monotonic()
         if (
             self.quiet
             or not self.place.first
-            or (not last and now - self._told_at < (EVERY_S if terminal else SELDOM_S))
+            or (not last and now - self._shown_at < (EVERY_S if terminal else SELDOM_S))
         ):
             return
-        self._told_at = now
+        self._shown_at = now
         line = self._pace.line(self.store.study_progress(self.study_id), len(plan.lanes))
         sys.stderr.write(f"\r\x1b[K{line}" + "\n" * last if terminal else f"{line}\n")
         sys.stderr.flush()
@@ -129,22 +129,12 @@ class Work:
 @contextmanager
 def further_workers(options: argparse.Namespace, study_id: str) -> Iterator[None]:
     """``options.workers`` − 1 more processes on this machine; waited for at the end, told to stop where this one fails."""
-    environment = os.environ | (
-        {"MARS_DATABASE_URL": options.db} if options.db else {}
-    )  # not an argument: may hold a password
-    command = [
-        sys.executable,
-        "-m",
-        "evaluation",
-        "resume",
-        study_id,
-        "--quiet",
-        "--dtype",
-        options.dtype,
-        "--exact",
-        options.exact,
-    ]
-    command += ["--threads", str(options.threads or _threads(options.workers)), *["--no-graphs"] * options.no_graphs]
+    environment = dict(os.environ)
+    if options.db:  # not an argument: may hold a password
+        environment["MARS_DATABASE_URL"] = options.db
+    command = [sys.executable, "-m", "evaluation", "resume", study_id, "--quiet", "--dtype", options.dtype]
+    command += ["--exact", options.exact, "--threads", str(options.threads or _threads(options.workers))]
+    command += ["--no-graphs"] * options.no_graphs
     started = [
         subprocess.Popen([*command, "--device", device_of(number, options.workers, options.device)], env=environment)
         for number in range(1, options.workers)

@@ -1,7 +1,7 @@
 """What a study runs: items × seeds × temperatures, each as a task of all lanes. A plan that exists can be run and stored.
 
 A task is one item with one seed at one temperature; a lane is a rule with its parameters and a drafter. All lanes of a task see the
-same prompt and seed, so every number of a lane is paired with its baseline's.
+same prompt and seed, so every number of a lane is paired with its baseline's. A sweep is a plan that says which parameter it varies.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from mars_core.types import DrafterConfig, DraftMode, ModelRef, PromptConfig, Ru
 BASELINE = "strict"
 LARGEST_SEED = 2**53 - 1  # exact in every table that a study is read into
 MOST_LANES = 64
+MOST_SWEEP_LANES = 1024
 MOST_TASKS = 1_000_000
 
 
@@ -85,6 +86,7 @@ class Plan:
     execute_code: bool = False
     limit: int | None = None  # with which the suites were read; their items are those that it left
     skip_long: bool = False  # whether items that do not fit were left out
+    varied: str | None = None  # of a sweep: the parameter of its one rule, empty where that has none; None: not a sweep
 
     def __post_init__(self) -> None:
         _check(self)
@@ -99,9 +101,16 @@ class Plan:
         return self.items * self.repeats * len(self.temperatures)
 
     def task(self, number: int) -> Task:
-        """Task ``number``: repeats outermost, then temperatures, then items, so that a study that is stopped is still balanced."""
-        rest, item = divmod(number, self.items)
-        repeat, temperature = divmod(rest, len(self.temperatures))
+        """Task ``number``: repeats outermost, then temperatures, then items, so that a study that is stopped is still balanced.
+
+        A sweep has few items, so there the temperatures of an item follow each other.
+        """
+        if self.varied is None:
+            rest, item = divmod(number, self.items)
+            repeat, temperature = divmod(rest, len(self.temperatures))
+        else:
+            rest, temperature = divmod(number, len(self.temperatures))
+            repeat, item = divmod(rest, self.items)
         suite = 0
         while item >= len(self.suites[suite].items):
             item -= len(self.suites[suite].items)
@@ -174,10 +183,15 @@ def _tuple(value: Any) -> Any:
 
 
 def _lane(stored: Mapping[str, Any]) -> Lane:
-    drafter = dict(stored["drafter"])
+    return Lane(RuleConfig(**stored["rule"]), read_drafter(stored["drafter"]))
+
+
+def read_drafter(stored: Mapping[str, Any]) -> DrafterConfig:
+    """The drafter from plain values. Raises TypeError or KeyError for those of another version."""
+    drafter = dict(stored)
     drafter["model"] = ModelRef(**drafter["model"]) if drafter["model"] else None
     drafter["tree"] = TreeShape(**drafter["tree"]) if drafter["tree"] else None
-    return Lane(RuleConfig(**stored["rule"]), DrafterConfig(**drafter | {"mode": DraftMode(drafter["mode"])}))
+    return DrafterConfig(**drafter | {"mode": DraftMode(drafter["mode"])})
 
 
 def _check(plan: Plan) -> None:
@@ -214,7 +228,7 @@ def _check_suites(plan: Plan) -> None:
 def _check_lanes(plan: Plan) -> None:
     if len(set(map(repr, plan.lanes))) < len(plan.lanes):
         raise ValueError("Two lanes are the same; each rule with its parameters and drafter may stand once.")
-    _check_range("lanes", len(plan.lanes), 2, MOST_LANES)
+    _check_range("lanes", len(plan.lanes), 2, MOST_LANES if plan.varied is None else MOST_SWEEP_LANES)
     strict = [lane.drafter for lane in plan.lanes if lane.rule.name == BASELINE]
     if not strict:
         raise ValueError(f"{BASELINE} is not among the rules; every other rule is held against it.")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 
-from evaluation.scoring.overlap import overlap
+from evaluation.scoring.overlap import Overlap, overlap
 from evaluation.study.conversation import answer
 from evaluation.study.result import Relative, Result
 from mars_core.telemetry import first_divergence
@@ -50,10 +50,12 @@ def refused(error: ValueError) -> Result:
     return Result(Status.FAILED, error=str(error), turns=0)
 
 
-def relative_of(traces: Sequence[Trace], baseline: Sequence[Trace], none: Sequence[Trace] | None) -> Relative:
-    """One lane beside its baseline; a baseline beside itself is the same."""
+def relative_of(
+    traces: Sequence[Trace], baseline: Sequence[Trace], none: Sequence[Trace] | None, *, likeness: bool = True
+) -> Relative:
+    """One lane beside its baseline; a baseline beside itself is the same. ``likeness``: BLEU, chrF and ROUGE-L too."""
     position, found = _parted(traces, baseline)
-    close = overlap(_text(traces), _text(baseline))
+    close = overlap(_text(traces), _text(baseline)) if likeness else Overlap(math.nan, math.nan, math.nan)
     return Relative(
         same=found is None,
         same_as_none=None if none is None else _parted(traces, none)[1] is None,

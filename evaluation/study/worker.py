@@ -8,134 +8,188 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from evaluation.scoring.metrics import scores
 from evaluation.study.conversation import answer, config_of, converse
+from evaluation.study.engine import Engine
 from evaluation.study.plan import Plan, Task
 from evaluation.study.reckon import refused, relative_of, result_of
 from evaluation.study.result import Result
-from mars_core.jobs.comparison import execution_order, warm_up
-from mars_core.session import Session
-from mars_core.types import Status, Trace
-from storage import Claim, ClaimLost, RunStore
+from mars_core.jobs.comparison import execution_order
+from mars_core.types import Status, StopReason, Trace
+from storage import Claim, ClaimLost, RunStore, Source
+from storage.results import StoredResult
+
+if TYPE_CHECKING:
+    from mars_core.session import Session
 
 log = logging.getLogger(__name__)
 LEASE_S = 300.0  # how long a claim lasts without a sign of life
 PAUSE_S = 1.0  # between two looks for a task while others hold what is left
+Traces = Mapping[int, tuple[Trace, ...]]  # lane → its turns
 
 
 class Stopped(Exception):
-    """The worker was asked to end. What it had committed stays."""
+    """A run was cancelled, by request or because the time was up. It was not committed; everything before it was."""
+
+    def __init__(self, reason: StopReason) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Writing(NamedTuple):
+    """A lane of a task is under way. ``tokens``: of all its turns so far."""
+
+    task: int
+    lane: int
+    tokens: int
+
+
+class Saved(NamedTuple):
+    """A lane of a task was committed."""
+
+    task: int
+    lane: int
+    result: Result
+    traces: tuple[Trace, ...]
+
+
+Event = Writing | Saved | None  # None: nothing to report, only a chance to stop
 
 
 @dataclass(slots=True)
 class Worker:
-    """One process on one pair of models. ``stopped`` is asked after every step, ``told`` called after every committed lane."""
+    """One process on one pair of models."""
 
     store: RunStore
     study_id: str
     plan: Plan
     session: Session
+    engine: Engine
     name: str
     free_dead: Callable[[], int] = lambda: 0  # gives back the tasks of dead workers; how many
-    stopped: Callable[[], bool] = lambda: False
-    told: Callable[[], None] = lambda: None
     order: Callable[[int], list[int]] = execution_order
     lease_s: float = LEASE_S
     _beaten: float = field(default=0.0, init=False)
 
     def work(self) -> None:
-        """Work until every task of the study is done, by whomever. Raises Stopped, and StorageError where the store fails."""
+        """Work until every task of the study is done, by whomever. Raises as ``events``."""
+        deque(self.events(), maxlen=0)
+
+    def events(self) -> Generator[Event, None, None]:
+        """The same, reporting. Closed, it gives its task back; the lane under way is lost.
+
+        Raises Stopped, and StorageError where the store fails.
+        """
         warm = False
         while True:
             claim = self.store.claim_task(self.study_id, self.name, self.lease_s)
             if claim is None:
-                if not self._wait():
+                if not self._left():
                     return
+                yield None
                 continue
             self._beaten = time.monotonic()
-            if not warm:
-                self._warm_up(self.plan.task(claim.task))
-                warm = True
             try:
-                self._task(claim)
+                if not warm:
+                    yield from self._warm_up(self.plan.task(claim.task))
+                    warm = True
+                yield from self._task(claim)
             except ClaimLost as error:
                 log.warning("%s", error)
             except BaseException:
                 self.store.release_task(claim)
                 raise
 
-    def _wait(self) -> bool:
+    def _left(self) -> bool:
         """Whether tasks are left, held by others; waits a little, so that those of the dead come back."""
         progress = self.store.study_progress(self.study_id)
         if progress.done == progress.tasks:
             return False
         if not self.free_dead():
-            self._breathe()
             time.sleep(PAUSE_S)
         return True
 
-    def _warm_up(self, task: Task) -> None:
+    def _warm_up(self, task: Task) -> Generator[Event, None, None]:
         """Every lane once: kernels, caches and recordings are made before anything is timed."""
         for lane in range(len(self.plan.lanes)):
-            self._breathe()
-            warm_up(self.session, config_of(self.plan, self.session, task, lane))
+            self.engine.warm_up(config_of(self.plan, self.session, task, lane))
+            yield None
 
-    def _task(self, claim: Claim) -> None:
-        task = self.plan.task(claim.task)
+    def _task(self, claim: Claim) -> Generator[Event, None, None]:
         stored = self.store.task_results(self.study_id, claim.task)
-        ran: dict[int, tuple[Trace, ...]] = {}
+        ran, relatives = self._read(stored), dict[int, dict[str, object]]()
+        source = Source.STUDY if self.plan.varied is None else Source.SWEEP
         for place, lane in enumerate(self.order(len(self.plan.lanes))):
-            if lane not in stored:
-                ran[lane], result = self._lane(claim, task, lane)
-                self.store.save_result(claim, lane, ran[lane], result.as_dict(), order=place)
-                self.told()
-        if stored:
-            ran = self._read(claim.task) | ran
-        self.store.finish_task(claim, self._relatives(ran))
+            if lane in stored:
+                continue
+            traces, result = yield from self._lane(claim, lane)
+            ran[lane] = traces
+            fresh = self._relatives(ran, relatives, last=False)
+            data = result.as_dict()
+            self.store.save_result(claim, lane, traces, data, order=place, relatives=fresh, source=source)
+            relatives |= fresh
+            yield Saved(claim.task, lane, result, traces)
+        self.store.finish_task(claim, self._relatives(ran, relatives, last=True))
 
-    def _lane(self, claim: Claim, task: Task, lane: int) -> tuple[tuple[Trace, ...], Result]:
+    def _lane(self, claim: Claim, lane: int) -> Generator[Event, None, tuple[tuple[Trace, ...], Result]]:
+        task = self.plan.task(claim.task)
         suite, item = self.plan.suites[task.suite], self.plan.item(task)
-
-        def each_step() -> None:
-            self._breathe()
-            self._beat(claim)
-
         try:
-            traces = converse(self.session, config_of(self.plan, self.session, task, lane), item.turns, each_step)
+            with closing(converse(self.engine, config_of(self.plan, self.session, task, lane), item.turns)) as written:
+                traces = yield from self._report(claim, lane, written)
         except ValueError as error:  # the settings do not fit this prompt
             return (), refused(error)
+        if not traces or traces[-1].status is Status.CANCELLED:
+            raise Stopped(traces[-1].stop_reason if traces else StopReason.CANCELLED)
         whole = traces[-1].status is Status.COMPLETED
         texts = [answer(trace) for trace in traces]
         found = scores(suite, item, texts, execute_code=self.plan.execute_code) if whole else {}
         return traces, result_of(traces, found)
 
-    def _read(self, number: int) -> dict[int, tuple[Trace, ...]]:
-        """The traces of all lanes as they were committed; a lane is left out whose runs somebody has deleted since."""
+    def _report(
+        self, claim: Claim, lane: int, written: Generator[int, None, tuple[Trace, ...]]
+    ) -> Generator[Event, None, tuple[Trace, ...]]:
+        """The traces that ``written`` returns; after each of its reports a sign of life."""
+        tokens = 0
+        while True:
+            try:
+                tokens += next(written)
+            except StopIteration as end:
+                traces: tuple[Trace, ...] = end.value
+                return traces
+            self._beat(claim)
+            yield Writing(claim.task, lane, tokens)
+
+    def _read(self, stored: Mapping[int, StoredResult]) -> dict[int, tuple[Trace, ...]]:
+        """The traces of lanes as they were committed; a lane is left out whose runs somebody has deleted since."""
         found: dict[int, tuple[Trace, ...]] = {}
-        for lane, result in self.store.task_results(self.study_id, number).items():
+        for lane, result in stored.items():
             traces = self.store.traces(result.run_ids)
             if len(traces) == len(result.run_ids):
                 found[lane] = tuple(traces[run_id] for run_id in result.run_ids)
         return found
 
-    def _relatives(self, ran: dict[int, tuple[Trace, ...]]) -> dict[int, dict[str, object]]:
-        """Every lane that was completed, beside a baseline that was completed."""
+    def _relatives(self, ran: Traces, known: Mapping[int, object], *, last: bool) -> dict[int, dict[str, object]]:
+        """Every completed lane that is not ``known``, beside its completed baseline. Unless it is the last time, the lane without
+        drafts is waited for."""
         whole = {lane: traces for lane, traces in ran.items() if traces and traces[-1].status is Status.COMPLETED}
         none = None if self.plan.none is None else whole.get(self.plan.none)
+        if self.plan.none is not None and none is None and not last:
+            return {}
         found = {}
-        for lane, traces in whole.items():
+        for lane in whole.keys() - known.keys():
             baseline = self.plan.baseline(lane)
-            beside = traces if baseline is None else whole.get(baseline)
+            beside = whole[lane] if baseline is None else whole.get(baseline)
             if beside is not None:
-                found[lane] = relative_of(traces, beside, none).as_dict()
+                likeness = self.plan.varied is None
+                found[lane] = relative_of(whole[lane], beside, none, likeness=likeness).as_dict()
         return found
-
-    def _breathe(self) -> None:
-        if self.stopped():
-            raise Stopped
 
     def _beat(self, claim: Claim) -> None:
         """A sign of life in good time. Raises ClaimLost where another worker has taken over."""

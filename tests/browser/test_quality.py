@@ -26,7 +26,7 @@ def study(server: Server) -> str:
 def test_a_study_is_read_filtered_and_opened_in_history(window: Window, study: str) -> None:
     page = window.page
     page.get_by_role("tab", name="Quality", exact=True).first.click()
-    page.locator(f'.mars-quality-entry[data-key="{study}"]').click()
+    page.locator(f'.mars-study-entry[data-key="{study}"]').click()
     expect(page.locator("#quality-first h2").first).to_have_text("Verdict")
     expect(page).to_have_url(re.compile(f"tab=quality&study={study}"))
     expect(page.locator("#quality-tradeoff .mars-figure[data-state=drawn]")).to_be_visible()

@@ -140,13 +140,16 @@ class Api:
         """
         return pair_documents(self._workplace.catalog, self._workplace.pool, public=self._workplace.public)
 
-    def comparisons(self, limit: int = 20, offset: int = 0, request: gr.Request | None = None) -> list[dict[str, Any]]:
+    def comparisons(
+        self, limit: int = 20, offset: int = 0, batches: bool = False, request: gr.Request | None = None
+    ) -> list[dict[str, Any]]:
         """
         List saved comparisons, latest first: id, time, prompt, and the rules, status, tokens/s and tau of their runs.
 
         Args:
             limit: how many, 1 to 200
             offset: how many later ones to skip
+            batches: those of sweeps and studies too
 
         Returns:
             one object a comparison
@@ -154,7 +157,7 @@ class Api:
         place = self._workplace.seen_by(request)
         with _told(place):
             limit, offset = read_whole(limit, "limit", 1, MOST_ROWS), read_whole(offset, "offset", 0, 10**9)
-            frame = place.store.comparisons(limit=limit, offset=offset)
+            frame = place.store.comparisons(limit=limit, offset=offset, batches=read_flag(batches, "batches"))
             columns = ("id", "prompt", "target", "rules", "status", "new_tokens", "tokens_per_s", "tau")
             rows = frame.to_dict("records")
             return [

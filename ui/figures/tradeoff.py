@@ -10,11 +10,20 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from evaluation.sweeps.points import Plan, Point
-from evaluation.sweeps.tradeoff import PUBLISHED, PUBLISHED_SETTING, Cost
+from evaluation.study.plan import Plan
+from evaluation.study.points import Cost, Point
 from ui.figures.plot import Plot
 from ui.figures.style import axis, drawn, plotly_text
-from ui.figures.tradeoff_data import COSTS, Mark, TradeoffData, tradeoff_data, tradeoff_numbers, tradeoff_title
+from ui.figures.tradeoff_data import (
+    COSTS,
+    PUBLISHED,
+    PUBLISHED_SETTING,
+    Mark,
+    TradeoffData,
+    tradeoff_data,
+    tradeoff_numbers,
+    tradeoff_title,
+)
 from ui.kit.format import number, ratio
 from ui.kit.palette import LANES, NEUTRAL
 

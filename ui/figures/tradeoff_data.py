@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from evaluation.sweeps.points import Plan, Point
-from evaluation.sweeps.tradeoff import PUBLISHED, PUBLISHED_SETTING, Cost, cost_of, optimal
+from evaluation.study.plan import Plan
+from evaluation.study.points import Cost, Point, optimal
+from evaluation.study.sweep import Cell, first_lane, ks_of
 from ui.figures.plot import Data
 from ui.kit.format import MISSING, count, number, plural, ratio, share
-from ui.tabs.sweep.table import group_label, value_label
+from ui.kit.labels import parameter_title, rule_title
 
 COSTS: Mapping[Cost, str] = MappingProxyType(
     {
@@ -19,6 +20,33 @@ COSTS: Mapping[Cost, str] = MappingProxyType(
         Cost.TV: "Mean TV a token",
         Cost.SCORE_LOSS: "Task score loss",
     }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Speeds of the paper over plain decoding: EAGLE-3 as published, and with MARS; τ of both."""
+
+    target: str
+    strict: float
+    strict_tau: float
+    mars: float
+    mars_tau: float
+
+    @property
+    def speedup(self) -> float:
+        """Of MARS over EAGLE-3: what a sweep's speed-up over strict corresponds to."""
+        return self.mars / self.strict
+
+
+PUBLISHED_SETTING = "T = 1, K = 7, arXiv 2601.15498"
+PUBLISHED: tuple[Published, ...] = (
+    Published("Vicuna-13B", 3.12, 5.64, 3.74, 7.20),
+    Published("Llama-3.1-8B", 3.24, 4.82, 4.00, 6.61),
+    Published("Llama-3.3-70B", 4.40, 5.66, 4.76, 6.39),
+    Published("Qwen3-8B", 2.96, 4.41, 3.23, 5.22),
+    Published("Qwen3-32B", 3.01, 4.21, 3.49, 5.23),
+    Published("Qwen3-235B-A22B", 2.95, 4.14, 3.42, 5.14),
 )
 
 
@@ -48,6 +76,22 @@ class TradeoffData:
     front: tuple[Mark, ...]
 
 
+def value_label(plan: Plan, cell: Cell) -> str:
+    """``θ = 0.9``, or the rule's name where it has no parameter."""
+    return (
+        rule_title(first_lane(plan).rule.name)
+        if cell.value is None
+        else f"{parameter_title(plan.varied or '')} = {cell.value:g}"
+    )
+
+
+def group_label(plan: Plan, cell: Cell) -> str:
+    """``T = 1, K = 5``; for a tree how many tokens it drafts."""
+    tree = first_lane(plan).drafter.tree
+    draft = f"tree of {tree.tokens}" if tree else f"K = {cell.k}"
+    return f"T = {cell.temperature:g}, {draft}"
+
+
 def tradeoff_data(plan: Plan, points: Sequence[Point], cost: Cost) -> TradeoffData:
     """Settings of which both speed-up and cost were measured."""
     best = optimal(points, cost)
@@ -56,15 +100,15 @@ def tradeoff_data(plan: Plan, points: Sequence[Point], cost: Cost) -> TradeoffDa
 
 
 def _known(point: Point, cost: Cost) -> bool:
-    return math.isfinite(point.speedup.value) and math.isfinite(cost_of(point, cost))
+    return math.isfinite(point.speedup.value) and math.isfinite(point.cost(cost))
 
 
 def _mark(plan: Plan, row: int, point: Point, cost: Cost, best: bool) -> Mark:
-    cell = point.cell
-    shape = plan.ks.index(cell.k) if cell.k in plan.ks else 0
+    cell, ks = point.cell, ks_of(plan)
+    shape = ks.index(cell.k) if cell.k in ks else 0
     return Mark(
         row=row,
-        x=cost_of(point, cost),
+        x=point.cost(cost),
         y=point.speedup.value,
         low=point.speedup.low,
         high=point.speedup.high,

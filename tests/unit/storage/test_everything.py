@@ -14,6 +14,7 @@ import pytest
 
 from mars_core.types import PromptConfig, Status
 from storage import RunStore, Shared, StorageError, write_everything
+from tests.old_sweeps import add_old_sweep
 from tests.traces import make_trace
 from tests.unit.storage.exports import nodes_csv, runs_csv, save, tokens_csv, votes_csv
 from tests.unit.storage.test_owners import make
@@ -30,7 +31,7 @@ def test_file_has_all_that_is_ones_own(store: RunStore, tmp_path: Path) -> None:
     anna, boris = (make(store.of(name), f"{name}s own") for name in ("anna", "boris"))
     mine = store.of("anna")
     mine.annotate(anna.comparison, comment=HOSTILE)
-    mine.update_sweep(anna.sweep, status=Status.COMPLETED, results=[{"tau": math.inf, "kl": math.nan, "x": HOSTILE}])
+    add_old_sweep(mine, {"x": "plan annas own"}, [{"tau": math.inf, "kl": math.nan, "x": HOSTILE}], Status.COMPLETED)
     token = mine.share(Shared.COMPARISON, anna.comparison)
     path = tmp_path / "mine.zip"
     write_everything(mine, path)
@@ -51,7 +52,7 @@ def test_file_has_all_that_is_ones_own(store: RunStore, tmp_path: Path) -> None:
     assert comparisons[anna.comparison]["prompt"] == "prompt of annas own"
     assert comparisons[anna.comparison]["deleted_at"] is None
     assert comparisons[anna.deleted]["deleted_at"] is not None
-    (sweep,) = json.loads(found["sweeps.json"])
+    _, sweep = json.loads(found["sweeps.json"])
     assert (sweep["plan"], sweep["results"]) == ({"x": "plan annas own"}, [{"tau": "inf", "kl": None, "x": HOSTILE}])
     (study,) = json.loads(found["studies.json"])
     assert (study["id"], study["name"]) == (anna.study, "study annas own")

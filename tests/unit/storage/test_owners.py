@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from mars_core.types import PromptConfig, Status
 from storage import (
     Choice,
     Claim,
@@ -34,6 +33,7 @@ from storage import (
     write_votes_parquet,
 )
 from storage.kept import kept_by_step
+from tests.old_sweeps import add_old_sweep, belongs_to_sweep
 from tests.traces import make_trace
 from tests.unit.storage.old_schema import Dump, dump
 from tests.unit.storage.studying import DATA, claimed, worked_off
@@ -63,7 +63,9 @@ class Things:
 def make(store: RunStore, mark: str) -> Things:
     def saved(prompt: str, source: Source = Source.COMPARE, sweep: str | None = None) -> tuple[str, str]:
         traces = [make_trace(rule=rule, new_tokens=3, prompt=f"{prompt} of {mark}") for rule in ("strict", "mars")]
-        made = store.new_comparison(traces[0].config.prompt, source=source, sweep_id=sweep)
+        made = store.new_comparison(traces[0].config.prompt, source=source)
+        if sweep is not None:
+            belongs_to_sweep(store, made, sweep)
         runs = [store.save_run(made, trace, lane=lane, order=lane) for lane, trace in enumerate(traces)]
         store.annotate(made, name=f"name {mark}", tags=[f"tag {mark}"], comment=f"comment {mark}")
         return made, runs[0]
@@ -72,7 +74,7 @@ def make(store: RunStore, mark: str) -> Things:
     vote = store.add_vote(comparison, left_lane=0, right_lane=1, choice=Choice.LEFT, comment=f"vote {mark}")
     deleted, deleted_run = saved("deleted")
     store.delete(deleted)
-    sweep = store.new_sweep({"x": f"plan {mark}"})
+    sweep = add_old_sweep(store, {"x": f"plan {mark}"}, [])
     swept, _ = saved("swept", Source.SWEEP, sweep)
     study = store.new_study(f"study {mark}", {"x": f"plan {mark}"}, 3)
     worked_off(store, study)
@@ -113,9 +115,7 @@ UNKNOWN: dict[str, tuple[Call, ...]] = {
     "delete": (lambda s, t: s.delete(t.comparison),),
     "restore": (lambda s, t: s.restore(t.deleted), lambda s, t: s.restore(t.comparison)),
     "save_run": (lambda s, t: s.save_run(t.comparison, TRACE, lane=7, order=7),),
-    "new_comparison": (lambda s, t: s.new_comparison(PromptConfig("x"), source=Source.SWEEP, sweep_id=t.sweep),),
     "sweep": (lambda s, t: s.sweep(t.sweep),),
-    "update_sweep": (lambda s, t: s.update_sweep(t.sweep, status=Status.COMPLETED, results=[]),),
     "add_vote": (lambda s, t: s.add_vote(t.swept, left_lane=0, right_lane=1, choice=Choice.TIE),),
     "comment_vote": (lambda s, t: s.comment_vote(t.vote, "stolen"),),
     "study": (lambda s, t: s.study(t.study),),
@@ -151,16 +151,16 @@ LISTS: dict[str, Callable[[RunStore, Things], object]] = {
     "traces": lambda s, t: s.traces([t.run, t.deleted_run, t.studied_run]),
     "sweeps": lambda s, _: s.sweeps(),
     "votes": lambda s, _: s.votes(),
-    "studies": lambda s, _: s.studies(),
+    "studies": lambda s, _: (s.studies(), s.studies(sweeps=True)),
     "shares": lambda s, _: s.shares(),
     "counts": lambda s, _: s.counts(),
     "beat": lambda s, t: s.beat(t.claim, 60.0),
     "release_task": lambda s, t: s.release_task(t.claim),
 }
-OF_THE_STORE_ITSELF = {"close", "of", "owner", "read", "read_only", "scoped", "through", "new_sweep", "new_study"}
+OF_THE_STORE_ITSELF = {"close", "of", "owner", "read", "read_only", "scoped", "through", "new_comparison", "new_study"}
 OF_ALL_THAT_IS_OWNED = {"delete_everything", "expire", "give", "purge"}  # tests of their own
 WRITES = {
-    "new_comparison", "save_run", "annotate", "delete", "restore", "purge", "update_sweep", "add_vote", "comment_vote",
+    "save_run", "annotate", "delete", "restore", "purge", "add_vote", "comment_vote",
     "delete_study", "claim_task", "beat", "release_task", "release_worker", "save_result", "finish_task", "reopen_failed",
     "add_judgement", "share", "unshare",
 }  # fmt: skip
@@ -290,6 +290,4 @@ def test_what_everybody_made_is_nobodys_in_particular(sqlite_store: RunStore) ->
 def test_worker_without_owner_makes_what_is_the_studys_owners(store: RunStore) -> None:
     study = store.of("anna").new_study("", {}, 1)
     worked_off(store, study)  # as a worker does, whose store has everything
-    sweep = store.of("anna").new_sweep({})
-    store.new_comparison(PromptConfig("x"), source=Source.SWEEP, sweep_id=sweep)
-    assert (store.of("anna").count(), store.of("boris").count()) == (2, 0)
+    assert (store.of("anna").count(), store.of("boris").count()) == (1, 0)

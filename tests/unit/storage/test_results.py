@@ -52,6 +52,23 @@ def test_results_are_read_as_they_were_saved(lasting_store: RunStore) -> None:
     assert lasting_store.task_results(study_id, 1) == lasting_store.task_results(study_id, 99) == {}
 
 
+def test_relatives_are_saved_with_the_lane_that_makes_them_known(lasting_store: RunStore) -> None:
+    study_id = lasting_store.new_study("", {}, 1)
+    claim = claimed(lasting_store, study_id)
+    lasting_store.save_result(claim, 1, conversation("mars", ("a",)), DATA, order=0, source=Source.SWEEP)
+    relatives = {0: {"same": True}, 1: {"same": False}}
+    lasting_store.save_result(claim, 0, conversation("strict", ("b",)), DATA, order=1, relatives=relatives)
+    lasting_store.release_task(claim)
+    assert lasting_store.results(study_id) == ()
+    found = lasting_store.results(study_id, unfinished=True)
+    assert {result.lane: result.relative for result in found} == relatives
+    (first,), (second,) = (
+        {result.comparison_ids[:1] for result in found},
+        {result.comparison_ids[1:] for result in found},
+    )
+    assert [lasting_store.load(id_).source for id_ in (*first, *second)] == [Source.SWEEP, Source.SWEEP]
+
+
 def test_results_are_read_in_one_go_in_order(lasting_store: RunStore) -> None:
     study_id = lasting_store.new_study("", {}, 12)
     tasks = [claimed(lasting_store, study_id, f"w{number}") for number in range(12)]

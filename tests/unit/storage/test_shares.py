@@ -10,6 +10,7 @@ from contextlib import closing
 import pytest
 from sqlalchemy import text
 
+from mars_core.types import PromptConfig
 from storage import RunStore, Search, Shared, StorageError, write_runs_csv
 from storage.rows import node_pieces, run_pieces, token_pieces, vote_pieces
 from storage.shares import ENDED
@@ -81,8 +82,11 @@ def test_link_lets_nobody_write(sqlite_world: World, kind: Shared) -> None:
     calls = {name: calls for name, calls in UNKNOWN.items() if name in WRITES}
     calls |= {name: (call,) for name, call in {**LOST, **LISTS}.items() if name in WRITES}
     calls |= {"purge": (lambda s, _: s.purge(s.load(anna.comparison).created_at),)}
-    calls |= {"new_sweep": (lambda s, _: s.new_sweep({}),), "new_study": (lambda s, _: s.new_study("", {}, 1),)}
-    assert calls.keys() == WRITES | {"new_sweep", "new_study"}
+    calls |= {
+        "new_comparison": (lambda s, _: s.new_comparison(PromptConfig("x")),),
+        "new_study": (lambda s, _: s.new_study("", {}, 1),),
+    }
+    assert calls.keys() == WRITES | {"new_comparison", "new_study"}
     for name in calls.keys() - {"purge"}:
         for call in calls[name]:
             with pytest.raises(StorageError, match="what a link shows can only be read"):

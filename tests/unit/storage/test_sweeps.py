@@ -1,17 +1,16 @@
-"""Sweeps: what is loaded is what was saved, and a sweep that was killed does not say that it was completed."""
+"""Sweeps of earlier releases can be read; what is not there is named. Those of this release are studies that say so."""
 
 from __future__ import annotations
 
-import math
-
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mars_core.types import PromptConfig, Status
-from storage import RunStore, Search, Source, StorageError
+from mars_core.types import Status
+from storage import RunStore, Search, Shared, Source, StorageError
+from tests.old_sweeps import add_old_sweep, belongs_to_sweep
 from tests.traces import make_trace, same
 from tests.unit.storage.exports import parsed, runs_csv
+from tests.unit.storage.studying import worked_off
 from tests.unit.storage.test_roundtrip import ANY_TEXT
 
 PLAN = {"rules": ["mars"], "theta": [0.84, 0.9], "prompts": ["a\x00", "\ud800"], "reference": None}
@@ -20,30 +19,6 @@ ANY_JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT, inner, max_size=3),
     max_leaves=8,
 )
-
-
-def test_new_sweep_is_not_completed(store: RunStore) -> None:
-    loaded = store.sweep(store.new_sweep(PLAN))
-    assert (loaded.status, loaded.plan, loaded.results) == (Status.CANCELLED, PLAN, [])
-
-
-def test_update_takes_the_place_of_what_was_there(store: RunStore) -> None:
-    sweep_id = store.new_sweep(PLAN)
-    store.update_sweep(sweep_id, status=Status.CANCELLED, results=[{"theta": 0.84, "tau": math.inf}])
-    assert store.sweep(sweep_id).results == [{"theta": 0.84, "tau": math.inf}]
-    store.update_sweep(sweep_id, status=Status.COMPLETED, results=[{"theta": 0.9}, {}])
-    loaded = store.sweep(sweep_id)
-    assert (loaded.status, loaded.plan, loaded.results) == (Status.COMPLETED, PLAN, [{"theta": 0.9}, {}])
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(value=ANY_JSON)
-def test_any_plan_and_result_is_kept(store: RunStore, value: object) -> None:
-    sweep_id = store.new_sweep({"x": value})
-    store.update_sweep(sweep_id, status=Status.COMPLETED, results=[{"y": value}])
-    loaded = store.sweep(sweep_id)
-    assert equal(loaded.plan, {"x": value})
-    assert equal(loaded.results, [{"y": value}])
 
 
 def equal(left: object, right: object) -> bool:
@@ -55,14 +30,8 @@ def equal(left: object, right: object) -> bool:
     return same(left, right)
 
 
-def test_what_json_cannot_hold_is_refused(store: RunStore) -> None:
-    with pytest.raises(StorageError, match=r"The sweep was not saved: .*JSON holds no object"):
-        store.new_sweep({"x": object()})
-    assert store.sweeps() == ()
-
-
 def test_sweeps_are_latest_first(store: RunStore) -> None:
-    ids = [store.new_sweep({"number": number}) for number in range(5)]
+    ids = [add_old_sweep(store, {"number": number}, []) for number in range(5)]
     assert [sweep.id for sweep in store.sweeps()] == ids[::-1]
     assert [sweep.plan["number"] for sweep in store.sweeps(limit=2)] == [4, 3]
     assert store.sweeps(limit=0) == ()
@@ -70,24 +39,47 @@ def test_sweeps_are_latest_first(store: RunStore) -> None:
 
 @pytest.mark.parametrize("missing", ["", "0" * 32, "\x00", "\ud800"])
 def test_unknown_sweep_is_named(store: RunStore, missing: str) -> None:
-    for action in (
-        lambda: store.sweep(missing),
-        lambda: store.update_sweep(missing, status=Status.COMPLETED, results=[]),
-        lambda: store.new_comparison(PromptConfig("x"), source=Source.SWEEP, sweep_id=missing),
-    ):
+    for action in (lambda: store.sweep(missing), lambda: store.share(Shared.SWEEP, missing)):
         with pytest.raises(StorageError, match="There is no sweep with the id"):
             action()
-    assert store.count() == 0
 
 
 def test_comparison_knows_its_sweep(store: RunStore) -> None:
-    sweep_id = store.new_sweep(PLAN)
+    sweep_id = add_old_sweep(store, PLAN, [{"tau": 2.5}], Status.COMPLETED)
     trace = make_trace(new_tokens=2)
-    comparison_id = store.new_comparison(trace.config.prompt, source=Source.SWEEP, sweep_id=sweep_id)
+    comparison_id = store.new_comparison(trace.config.prompt, source=Source.SWEEP)
+    belongs_to_sweep(store, comparison_id, sweep_id)
     store.save_run(comparison_id, trace, lane=0, order=0)
-    loaded = store.load(comparison_id)
+    loaded, sweep = store.load(comparison_id), store.sweep(sweep_id)
     assert (loaded.source, loaded.sweep_id) == (Source.SWEEP, sweep_id)
+    assert (sweep.plan, sweep.results, sweep.status) == (PLAN, [{"tau": 2.5}], Status.COMPLETED)
     assert store.find(Search(source=Source.SWEEP)).frame["source"].tolist() == [Source.SWEEP]
     assert store.find(Search(without_batches=True)).total == 0
     (row,) = parsed(runs_csv(store))
     assert (row["source"], row["sweep_id"]) == ("sweep", sweep_id)
+
+
+def test_a_study_that_varies_a_parameter_is_a_sweep_and_no_other_is(lasting_store: RunStore) -> None:
+    mine = lasting_store.of("sweeper")
+    plans = ({"varied": "theta"}, {"varied": ""}, {"varied": None}, {})
+    first, second, third, fourth = (mine.new_study("", plan, 1) for plan in plans)
+    assert [study.id for study in mine.studies(sweeps=True)] == [second, first]
+    assert [study.id for study in mine.studies()] == [fourth, third]
+    counts = mine.counts()
+    assert (counts.sweeps, counts.studies) == (2, 2)
+
+
+def test_a_sweep_that_is_a_study_is_shared_as_a_sweep(store: RunStore) -> None:
+    mine = store.of("anna")
+    sweep_id = mine.new_study("θ", {"varied": "theta"}, 1)
+    worked_off(mine, sweep_id)
+    token = mine.share(Shared.SWEEP, sweep_id)
+    assert [(share.kind, share.object_id) for share in mine.shares()] == [(Shared.SWEEP, sweep_id)]
+    assert mine.shared(Shared.SWEEP, sweep_id)
+    seen = store.through(token)
+    assert seen.results(sweep_id) == mine.results(sweep_id) != ()
+    assert [study.id for study in seen.studies(sweeps=True)] == [sweep_id]
+    with pytest.raises(StorageError, match="There is no sweep with the id"):
+        store.of("boris").share(Shared.SWEEP, sweep_id)
+    mine.unshare(Shared.SWEEP, sweep_id)
+    assert not mine.shared(Shared.SWEEP, sweep_id) and mine.shares() == ()

@@ -15,6 +15,7 @@ from sqlalchemy import text
 from mars_core.types import Status, Trace
 from storage import Choice, RunStore, Search, Source, StorageError
 from storage.notes import haystack
+from tests.old_sweeps import add_old_sweep
 from tests.traces import make_trace, make_tree_trace, same
 from tests.unit.storage.exports import runs_csv
 from tests.unit.storage.old_schema import dump, make_old, migrations, raw
@@ -84,7 +85,7 @@ def test_down_and_up_again_keeps_what_0002_keeps(url: str) -> None:
         gone = store.new_comparison(traces[0].config.prompt)
         store.save_run(gone, traces[0], lane=0, order=0)
         store.delete(gone)
-        store.update_sweep(store.new_sweep({}), status=Status.COMPLETED, results=[])
+        add_old_sweep(store, {}, [], Status.COMPLETED)
         store.annotate(ids[0], name="lost on the way down")
     with raw(url) as connection:
         command.downgrade(migrations(connection), "0002")

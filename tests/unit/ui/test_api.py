@@ -25,8 +25,8 @@ from gradio_client.exceptions import AppError
 
 from mars_core.models import ModelPool
 from mars_core.rules import RULES
-from mars_core.types import Status
-from storage import RunStore, StoredComparison
+from mars_core.types import PromptConfig, Status
+from storage import RunStore, Source, StoredComparison
 from tests.pairs import tiny_pair
 from ui.api.documents import finite
 from ui.api.endpoints import Api, build_api
@@ -117,6 +117,17 @@ def test_only_these_endpoints_are_public_and_all_are_typed(server: Server) -> No
         assert all(parameter["type"] for parameter in endpoint["parameters"])
         assert "request" not in {parameter["parameter_name"] for parameter in endpoint["parameters"]}
         assert len(endpoint["returns"]) == 1
+
+
+def test_comparisons_of_sweeps_and_studies_are_listed_only_on_request(place: Services) -> None:
+    single, *batches = (
+        place.store.new_comparison(PromptConfig("x"), source=source)
+        for source in (Source.COMPARE, Source.SWEEP, Source.STUDY)
+    )
+    api = Api(place)
+    listed, everything = ([row["id"] for row in api.comparisons(batches=wanted)] for wanted in (False, True))
+    assert single in listed and not set(batches) & set(listed)
+    assert {single, *batches} <= set(everything)
 
 
 @pytest.mark.parametrize("name", NAMES)

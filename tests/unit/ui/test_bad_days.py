@@ -29,9 +29,9 @@ from ui.services import Services
 from ui.settings.form import Form, LaneForm
 from ui.tabs.compare.handlers import continue_run, run_comparison
 from ui.tabs.compare.running import Ended
-from ui.tabs.sweep.form import SweepForm
-from ui.tabs.sweep.handlers import SweepFrame
-from ui.tabs.sweep.handlers import run as run_sweep
+from ui.tabs.study.sweep_form import SweepForm
+from ui.tabs.study.sweep_run import SweepFrame
+from ui.tabs.study.sweep_run import run as run_sweep
 from ui.tabs.votes.round import Rounds, write_answers
 
 FORM = Form(
@@ -169,7 +169,7 @@ def test_an_error_in_a_sweep_or_a_vote_is_told_with_its_id(
         raise KeyError("secret")
 
     with monkeypatch.context() as patch, caplog.at_level(logging.ERROR, "mars.faults"):
-        patch.setattr("evaluation.sweeps.runner.Record", broken)
+        patch.setattr("evaluation.study.engine.Record", broken)
         patch.setattr("ui.tabs.votes.round.Record", broken)
         strips = [
             list(run_sweep(place, SWEEP, "v"))[-1].strip,
@@ -301,7 +301,7 @@ def test_a_public_page_bounds_sweeps_continuations_and_programs(public: Services
         frame: SweepFrame = list(run_sweep(public, replace(SWEEP, **change), "visitor"))[-1]
         return plain(frame.strip.parts)
 
-    assert swept(values="0.1 0.5 0.9").startswith("The number of runs of the sweep is 12")
+    assert swept(values="0.1 0.3 0.5 0.9").startswith("The number of runs of the sweep is 10")
     assert swept(max_new_tokens=65).startswith("max_new_tokens is 65")
     assert swept(ks="9").startswith("K is 9") and swept(pair="custom", own_target="/etc").startswith("This page runs")
     shown = shown_by(run_comparison(public, replace(FORM, max_new_tokens=64), "v"))

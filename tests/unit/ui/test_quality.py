@@ -6,10 +6,12 @@ import asyncio
 import csv
 import io
 import json
+import re
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +31,12 @@ from tests.unit.evaluation.report.studies import stored_study
 from tests.unit.ui.places import place_of
 from ui.figures.quality import parameter_plot, tradeoff_plot
 from ui.kit.values import plain
-from ui.tabs.quality.download import WRITERS, study_routes
-from ui.tabs.quality.reports import PAUSE_S, Reports
-from ui.tabs.quality.studies import list_json, progress_strip
-from ui.tabs.quality.tab import chosen_texts, filtered, looked, opened
-from ui.tabs.quality.values import first_json, prompts_json, rest_json
-from ui.tabs.quality.view import QualityView, build_view, draft_choices, suite_choices, temperature_choices
+from ui.tabs.study.downloads import WRITERS, study_routes
+from ui.tabs.study.quality_panels import first_html, prompts_html, rest_html
+from ui.tabs.study.quality_tab import chosen_texts, filtered, looked, opened
+from ui.tabs.study.quality_view import QualityView, build_view, draft_choices, suite_choices, temperature_choices
+from ui.tabs.study.reports import PAUSE_S, Reports
+from ui.tabs.study.studies import progress_strip, studies_html
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 ABSENT = "f" * 32
@@ -99,19 +101,21 @@ def _worker(name: str, results: int, seconds: float, claimed: bool = True) -> Wo
 
 
 def test_the_list_says_how_far_every_study_is(store: RunStore, study: str, open_study: str) -> None:
-    value = list_json(store, study)
-    assert value.isascii() and "<" not in value
-    shown = json.loads(value)
-    assert shown["selected"] == study and shown["command"].startswith("python -m evaluation run")
-    rows = {row["id"]: row for row in shown["rows"]}
-    assert (rows[study]["tasks"], rows[study]["state"], rows[study]["share"]) == ("4 of 4 tasks", "done", 1.0)
-    assert (rows[open_study]["tasks"], rows[open_study]["state"]) == ("1 of 4 tasks", "stopped")
+    shown = studies_html(store, study)
+    assert f'data-opened="{study}"' in shown and "python -m evaluation run" in shown
+    assert "<img" not in shown and "<script" not in shown
+    entries = shown.split("<li>")[1:]
+    rows = {re.findall('"id": "(.*?)"', entry)[0]: entry for entry in entries}
+    assert "4 of 4 tasks" in rows[study] and 'badge done">done' in rows[study] and "width: 100.0%" in rows[study]
+    assert "1 of 4 tasks" in rows[open_study] and 'badge stopped">unfinished' in rows[open_study]
 
 
 def test_a_database_without_studies_says_how_to_make_one(tmp_path: Path) -> None:
     with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as empty:
-        shown = json.loads(list_json(empty, ""))
-    assert shown["rows"] == [] and shown["message"].startswith("No study has been planned yet")
+        shown = studies_html(empty, "")
+        public = studies_html(empty, "", public=True)
+    assert "No study has been planned yet" in shown and "<li>" not in shown
+    assert "none of yours is stored here" in public and "python -m evaluation" not in public
 
 
 def test_progress_is_told_in_words() -> None:
@@ -134,7 +138,7 @@ def test_a_study_that_is_opened_shows_everything(reports: Reports, view: Quality
     assert changed[view.opened] == study and changed[view.timer]["active"] is False
     assert [value for _, value in changed[view.suite]["choices"]] == ["", "gsm8k", "news", "all"]
     assert json.loads(changed[view.downloads])["groups"][0]["query"] == f"?study={study}"
-    assert json.loads(changed[view.first])["sections"][0]["name"] == "verdict"
+    assert "<h2>Verdict</h2>" in changed[view.first]
 
 
 @pytest.mark.parametrize("asked", [ABSENT, "../x", ""])
@@ -153,13 +157,12 @@ def test_a_study_of_another_version_is_refused_in_a_sentence(store: RunStore, vi
 def test_filters_show_a_part_and_measure_nothing(reports: Reports, clock: Clock, view: QualityView, study: str) -> None:
     opened(reports, view, study)
     changed = filtered(reports, view, study, ("news", "1", "eagle3 12/6/2"))
-    table = next(
-        block for block in json.loads(changed[view.first])["sections"][0]["blocks"] if block["block"] == "table"
-    )
-    assert {(row[1][0], row[2][0], row[3][0]) for row in table["rows"]} == {("eagle3 12/6/2", "news", "1")}
+    table = changed[view.first].split("<table>")[1].split("</table>")[0]
+    assert "eagle3 12/6/2</td>" in table and ">news</td>" in table
+    assert "gsm8k" not in table and "model K=5</td>" not in table
     assert clock.measured == 1
     everything = filtered(reports, view, study, (None, "7", "nothing"))
-    assert json.loads(everything[view.first]) == json.loads(opened(reports, view, study)[view.first])
+    assert everything[view.first] == opened(reports, view, study)[view.first]
 
 
 def test_a_study_that_runs_is_measured_again_when_enough_is_new(
@@ -194,28 +197,36 @@ def test_a_prompt_opens_both_texts_parted_where_they_differ(reports: Reports, st
     runs = [result.run_ids[0] for result in store.results(study)[1:3]]
     left, right = (record.text for record in store.records(runs))
     value = chosen_texts(reports, study, runs[1])
-    assert value.isascii() and "<" not in value
-    shown = json.loads(value)
-    assert [side["same"] + side["rest"] for side in shown["sides"]] == [left, right]
-    assert shown["sides"][0]["same"] == shown["sides"][1]["same"]
-    assert shown["comparison"] == store.records(runs)[0].comparison_id
-    assert json.loads(chosen_texts(reports, study, ABSENT))["title"] == ""
-    gone = json.loads(chosen_texts(reports, study, make_report().prompts[1].worst[1]))
-    assert gone["sides"] == [] and "no longer in the database" in gone["note"]
+    sides = re.findall('<pre tabindex="0"><span>(.*?)</span><mark.*?>(.*?)</mark>', value, re.DOTALL)
+    whole = [unescape(same + rest.replace("ends here", "")) for same, rest in sides]
+    assert whole == [left, right] and sides[0][0] == sides[1][0]
+    assert store.records(runs)[0].comparison_id in value and all(run in value for run in runs)
+    assert chosen_texts(reports, study, ABSENT) == ""
+    gone = chosen_texts(reports, study, make_report().prompts[1].worst[1])
+    assert "mq-side" not in gone and "no longer in the database" in gone
 
 
-def test_values_are_ascii_without_markup_and_hold_nothing_hidden() -> None:
+def test_panels_are_escaped_and_hold_nothing_hidden() -> None:
     report = make_report()
-    for value in (
-        first_json(report),
-        rest_json(report),
-        prompts_json(report),
-        rest_json(bare(report)),
-        first_json(bare(report)),
+    for shown in map(
+        str,
+        (
+            first_html(report),
+            rest_html(report),
+            prompts_html(report),
+            rest_html(bare(report)),
+            first_html(bare(report)),
+        ),
     ):
-        assert value.isascii() and "<" not in value
-        assert not set("\u202e\x00\ud800") & set(json.dumps(json.loads(value), ensure_ascii=False))
-    assert HOSTILE[:30] in json.loads(prompts_json(report))["rows"][0]["cells"][0][0]
+        assert not set("\u202e\x00\ud800") & set(shown) and "<script" not in shown and "<img" not in shown
+    assert escape(HOSTILE[:8]) in prompts_html(report)
+    assert (
+        rest_html(report).count("<details")
+        == rest_html(report).count("</details>")
+        == rest_html(report).count("<summary>")
+        > 3
+    )
+    assert first_html(None) == rest_html(None) == prompts_html(None) == ""
 
 
 def test_choices_name_what_was_measured() -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from evaluation.sweeps.points import Case, points
-from evaluation.sweeps.tradeoff import Cost, optimal
+from evaluation.study.pairs import Sweep, load_sweep
+from evaluation.study.points import Cost, points
+from evaluation.study.sweep import Case, cells, values_of
 from mars_core.models import ModelPool, PairSpec
 from mars_core.rules import RULES
 from mars_core.types import Status
@@ -19,8 +20,7 @@ from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
 from ui.kit.values import plain
 from ui.services import Services
-from ui.tabs.history.reopen import reopened as reopened_comparison
-from ui.tabs.sweep.form import (
+from ui.tabs.study.sweep_form import (
     SweepForm,
     estimate,
     examples,
@@ -31,8 +31,8 @@ from ui.tabs.sweep.form import (
     suggestion,
     write_cases,
 )
-from ui.tabs.sweep.handlers import Shown, SweepFrame, reopened, run
-from ui.tabs.sweep.table import pairs, sweep_table
+from ui.tabs.study.sweep_panels import pairs_html, sweep_table
+from ui.tabs.study.sweep_run import SweepFrame, reopened, run
 
 FORM = SweepForm(
     prompts="Once upon a time => the\n2 + 2 =", pair="bundled", rule="mars", parameter="theta", values="0.1, 0.9",
@@ -60,89 +60,78 @@ def said(frame: SweepFrame) -> tuple[str, str]:
     return frame.strip.state, plain(frame.strip.parts)
 
 
-def swept(frames: list[SweepFrame]) -> Shown:
+def swept(frames: list[SweepFrame]) -> Sweep:
     return next(frame.shown for frame in reversed(frames) if frame.shown)
 
 
-def test_a_sweep_runs_every_setting_on_every_prompt_and_keeps_each_pair(services: Services) -> None:
+def test_a_sweep_is_a_study_of_every_setting_on_every_prompt(services: Services) -> None:
     frames = list(run(services, FORM, "visitor"))
     state, words = said(frames[-1])
     assert state == "done", words
-    shown = swept(frames)
-    assert words.startswith("All 4 comparisons ran. Fastest is θ = ") and len(shown.results) == 4
-    found = points(shown.plan, shown.results)
+    sweep = swept(frames)
+    assert words.startswith("All 4 comparisons ran. Fastest is θ = ") and len(sweep.pairs) == 4
+    found = points(sweep.plan, sweep.pairs)
     assert [point.n for point in found] == [2, 2] and [point.scored for point in found] == [1, 1]
-    for result in shown.results:
-        stored = services.store.load(result.comparison)
-        assert (stored.source, stored.sweep_id) == (Source.SWEEP, shown.id)
-        assert [(r.lane, r.order, r.trace.config.rule.name) for r in stored.runs] == [(0, 1, "strict"), (1, 0, "mars")]
-        assert stored.runs[1].trace.config.rule.parameters == {"theta": result.value}
-        assert all(r.trace.config.seed == 3 + result.case for r in stored.runs)
-        lanes = reopened_comparison(stored).lanes
-        assert [view.state for view in lanes if view] == ["completed", "completed"]
-    assert services.store.find(Search(source=Source.SWEEP)).total == 4
+    assert len({pair.comparison for pair in sweep.pairs}) == 2  # one a prompt, with all lanes
+    for pair in sweep.pairs:
+        stored = services.store.load(pair.comparison)
+        assert (stored.source, len(stored.runs)) == (Source.SWEEP, 3)
+        strict, mars = (next(run for run in stored.runs if run.id == run_id).trace for run_id in pair.runs)
+        assert (strict.config.rule.name, mars.config.rule.name) == ("strict", "mars")
+        assert mars.config.rule.parameters == {"theta": pair.value}
+        assert strict.config.seed == mars.config.seed == 3 + pair.case
+        assert (pair.strict_tokens, pair.tokens) == (len(strict.tokens), len(mars.tokens))
+        assert pair.tokens_per_s == pytest.approx(mars.summary.tokens_per_s)
+    assert services.store.find(Search(source=Source.SWEEP)).total == 2
+    (study,) = services.store.studies(sweeps=True)
+    assert (study.id, study.tasks, study.done, services.store.studies()) == (sweep.id, 2, 2, ())
 
 
 def test_a_stored_sweep_is_shown_as_it_was_live(services: Services) -> None:
     last = list(run(services, FORM, "visitor"))[-1]
     assert last.shown is not None
-    again = reopened(services.store, last.shown.id)
-    assert again == last
-    assert services.store.sweep(last.shown.id).status is Status.COMPLETED
+    assert reopened(services.store, last.shown.id) == last
 
 
-def test_the_page_is_told_of_every_pair_that_ended(services: Services) -> None:
+def test_the_page_shows_every_pair_that_ended(services: Services) -> None:
     frames = list(run(services, FORM, "visitor"))
-    seen = [len(frame.shown.results) for frame in frames if frame.shown]
-    assert seen == [0, 1, 2, 3, 4]
+    seen = [len(frame.shown.pairs) for frame in frames if frame.shown]
+    assert seen[0] == 0 and sorted(seen) == seen and {0, 2, 4} <= set(seen)  # strict may be the last of a prompt
     progress = [frame.strip.progress for frame in frames if said(frame)[0] == "running"]
-    assert progress == sorted(progress) and progress[-1] < 1
+    assert progress == sorted(progress) and progress[-1] <= 1
     assert any(frame.strip.side.endswith("to go") for frame in frames)
 
 
-def test_stop_keeps_the_pairs_that_ended_and_cancels_the_run(services: Services) -> None:
-    frames = []
+def ended(frames: list[SweepFrame], pairs: int) -> bool:
+    return any(frame.shown and len(frame.shown.pairs) >= pairs for frame in frames)
+
+
+def test_stop_stores_the_pairs_that_ended_and_not_the_run_under_way(services: Services) -> None:
+    frames: list[SweepFrame] = []
     for frame in run(services, replace(FORM, max_new_tokens=300), "visitor"):
-        frames.append(frame)
-        if frame.shown and len(frame.shown.results) == 1:
+        if not ended(frames, 2) and ended([frame], 2):
             services.stops.request("visitor")
+        frames.append(frame)
     state, words = said(frames[-1])
-    assert state == "cancelled" and words.startswith("Stopped after 1 of 4 comparisons; what ended is kept")
-    stored = services.store.sweep(swept(frames).id)
-    assert stored.status is Status.CANCELLED and len(stored.results) == 1
-    assert said(reopened(services.store, stored.id)) == (state, words)
+    assert state == "cancelled" and words.startswith("Stopped after 2 of 4 comparisons; what ended is stored")
+    sweep = load_sweep(services.store, swept(frames).id)
+    assert (sweep.status, len(sweep.pairs)) == (Status.CANCELLED, 2)
+    assert said(reopened(services.store, sweep.id)) == (state, words)
+    assert not services.store.claims(sweep.id)
 
 
-def test_a_closed_tab_keeps_the_pairs_that_ended(services: Services) -> None:
+@pytest.mark.parametrize("close", [True, False])
+def test_a_closed_tab_or_a_killed_process_leaves_the_pairs_that_ended(services: Services, close: bool) -> None:
     frames = run(services, replace(FORM, max_new_tokens=300), "visitor")
-    shown = next(frame.shown for frame in frames if frame.shown and frame.shown.results)
+    shown = next(frame.shown for frame in frames if frame.shown and len(frame.shown.pairs) == 2)
     next(frames)
-    frames.close()  # type: ignore[attr-defined]
-    stored = services.store.sweep(shown.id)
-    assert stored.status is Status.CANCELLED and len(stored.results) == 1
-
-
-def test_a_tab_closed_within_a_run_saves_that_run_as_cancelled(
-    services: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("evaluation.sweeps.runner.INTERVAL_S", 0.0)
-    frames = run(services, replace(FORM, max_new_tokens=300), "visitor")
-    begun = next(frame.strip.progress for frame in frames if frame.strip.progress > 0)
-    assert begun < 0.25
-    frames.close()  # type: ignore[attr-defined]
-    (sweep,) = services.store.sweeps()
-    (name,) = services.store.comparisons()["id"]
-    assert [r.trace.status for r in services.store.load(str(name)).runs] == [Status.CANCELLED]
-    assert sweep.status is Status.CANCELLED and sweep.results == []
-
-
-def test_a_process_that_is_killed_leaves_a_readable_sweep(services: Services) -> None:
-    frames = run(services, FORM, "visitor")
-    shown = next(frame.shown for frame in frames if frame.shown and len(frame.shown.results) == 2)
-    state, words = said(
-        reopened(services.store, shown.id)
-    )  # while the sweep goes on: nobody had the chance to clean up
+    if close:
+        frames.close()  # type: ignore[attr-defined]
+        assert not services.store.claims(shown.id)
+    state, words = said(reopened(services.store, shown.id))
     assert state == "cancelled" and words.startswith("Stopped after 2 of 4 comparisons")
+    statuses = [status for row in services.store.comparisons()["status"] for status in row]
+    assert set(statuses) == {Status.COMPLETED}
 
 
 def test_a_run_that_breaks_ends_the_sweep_with_its_reason(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +150,7 @@ def test_a_run_that_breaks_ends_the_sweep_with_its_reason(services: Services, mo
     frames = list(run(services, FORM, "visitor"))
     state, words = said(frames[-1])
     assert state == "failed" and "The device is gone; " in words and "stack" not in words
-    assert services.store.sweep(swept(frames).id).status is Status.FAILED
+    assert said(reopened(services.store, swept(frames).id)) == (state, words)
 
 
 def test_one_visitors_stop_is_not_anothers(services: Services) -> None:
@@ -179,9 +168,9 @@ def test_a_tree_has_no_k_and_a_rule_without_parameters_no_values(pool: ModelPool
         frames = list(run(place, form, "visitor"))
         assert said(frames[-1])[0] == "done", said(frames[-1])
         shown = swept(frames)
-        assert [cell.k for cell in shown.plan.cells] == [None, None]
+        assert [cell.k for cell in cells(shown.plan)] == [None, None]
         assert reopened(store, shown.id) == frames[-1]
-        table = sweep_table(shown.plan, points(shown.plan, shown.results), ())
+        table = sweep_table(shown, points(shown.plan, shown.pairs), Cost.TV)
         assert table.rows[0].cells[2][0] == "tree of 6"
         chain = list(run(place, replace(form, shape="chain", ks="3", rule="block", values=""), "visitor"))
         assert said(chain[-1])[0] == "done" and "Block verification" in said(chain[-1])[1]
@@ -192,7 +181,7 @@ def test_a_tree_has_no_k_and_a_rule_without_parameters_no_values(pool: ModelPool
     [
         ({"prompts": " \n"}, "There is no prompt"),
         ({"prompts": "2 + 2 = =>"}, "nothing after =>"),
-        ({"values": "0.9, x"}, "'x' among the θ is no number"),
+        ({"values": "0.9, x"}, "'x' among the θ is not a number"),
         ({"values": "0.9:0.8:0.1"}, "The range 0.9:0.8:0.1 of θ"),
         ({"values": "0:1:0.0001"}, "The range 0:1:0.0001 of θ"),
         ({"values": "2"}, "theta is 2; rule mars takes 0 to 1."),
@@ -202,12 +191,12 @@ def test_a_tree_has_no_k_and_a_rule_without_parameters_no_values(pool: ModelPool
         ({"ks": "nan"}, "'nan' among the K"),
         ({"temperatures": "-1"}, "temperature is -1"),
         ({"rule": "vars"}, "The rule is 'vars'"),
-        ({"rule": "strict"}, "held against"),
+        ({"rule": "strict"}, "compared with"),
         ({"parameter": "gap"}, "The parameter of rule mars is 'gap'"),
-        ({"others": "theta"}, "'theta' is no parameter"),
+        ({"others": "theta"}, "'theta' is not a parameter"),
         ({"others": "beta = 1"}, "no parameter beta"),
         ({"repeats": None}, "repeats is empty"),
-        ({"repeats": 100, "ks": "1,2,3,4,5"}, "The sweep has 4,000 runs; it must be at most 2,000"),
+        ({"repeats": 100, "ks": "1,2,3,4,5"}, "The sweep has 3,000 runs; it must be at most 2,000"),
         ({"max_new_tokens": 4096}, "Prompt 1 has"),
         ({"top_p": 0}, "top_p is 0"),
         ({"thinking": "on"}, "thinking is on, but no chat template is used; it must be left at the model's default."),
@@ -224,7 +213,7 @@ def test_a_bad_value_gets_one_sentence_and_saves_nothing(
 ) -> None:
     state, sentence = said(list(run(services, replace(FORM, **change), "visitor"))[-1])
     assert state == "failed" and words in sentence and sentence.endswith(".") and "\n" not in sentence
-    assert services.store.count() == 0 and services.store.sweeps() == ()
+    assert services.store.count() == 0 and services.store.studies(sweeps=True) == ()
 
 
 def test_an_unknown_sweep_is_said_to_be_unknown(services: Services) -> None:
@@ -259,25 +248,21 @@ def test_suggested_values_are_the_rules_own(services: Services, rule: str) -> No
             others=other_parameters(rule, parameter.name),
         )  # fmt: skip
         plan = read_plan_of(form, services.catalog[0])
-        assert len(plan.values) >= 2 and parameter.default in plan.values
+        assert len(values_of(plan)) >= 2 and parameter.default in values_of(plan)
 
 
 def test_the_estimate_counts_what_is_run(services: Services) -> None:
     plan = read_plan_of(replace(FORM, ks="3 5", repeats=2), services.catalog[0])
     assert estimate(plan) == (
-        "2 prompts × 2 repeats × 2 K × 2 values = 16 comparisons with strict, 32 runs, at most 512 new tokens."
+        "2 prompts × 2 repeats × 2 K × 2 values = 16 comparisons with strict, 24 runs, at most 384 new tokens."
     )
 
 
 def test_the_table_has_every_setting_and_its_pairs_lead_to_history(services: Services) -> None:
-    shown = swept(list(run(services, FORM, "visitor")))
-    found = points(shown.plan, shown.results)
-    best = optimal(found, Cost.DIFFER)
-    table = sweep_table(shown.plan, found, best)
+    sweep = swept(list(run(services, FORM, "visitor")))
+    table = sweep_table(sweep, points(sweep.plan, sweep.pairs), Cost.DIFFER)
     assert {row.best for row in table.rows} >= {True} and all(len(row.cells) == len(table.heads) for row in table.rows)
     assert [row.cells[0][0] for row in table.rows] == ["0.1", "0.9"]
-    listed = [pair for cell in shown.plan.cells for pair in pairs(shown.plan, shown.results, cell)]
-    assert {pair.comparison for pair in listed} == {result.comparison for result in shown.results}
-    assert {(pair.rule, pair.prompt) for pair in listed} <= {
-        ("right", "Once upon a time"), ("wrong", "Once upon a time"), ("–", "2 + 2 =")
-    }  # fmt: skip
+    for pair in sweep.pairs:
+        shown = pairs_html(sweep, cells(sweep.plan).index(pair.cell))
+        assert f'{{"comparison": "{pair.comparison}", "runs": ["{pair.runs[0]}", "{pair.runs[1]}"]}}' in shown

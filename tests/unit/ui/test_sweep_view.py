@@ -6,8 +6,9 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import plotly.graph_objects as go
@@ -15,32 +16,42 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from evaluation.sweeps.export import POINT_HEADS, RESULT_HEADS
-from evaluation.sweeps.points import Case, Plan, Result, points
-from evaluation.sweeps.tradeoff import PUBLISHED, Cost, optimal
-from mars_core.types import PromptConfig, Status
+from evaluation.study.pairs import Paired, Sweep, load_sweep
+from evaluation.study.plan import Models, Plan
+from evaluation.study.points import Cost, optimal, points
+from evaluation.study.sweep import Case, Grid, cells, sweep_plan
+from evaluation.study.sweep_csv import PAIR_HEADS, POINT_HEADS
+from mars_core.types import DrafterConfig, ModelRef, PromptConfig, Status
 from storage import RunStore
+from tests.old_sweeps import add_old_sweep
 from tests.unit.ui.places import place_of
 from ui.figures.tradeoff import LABELLED, tradeoff_plot
-from ui.figures.tradeoff_data import tradeoff_data
+from ui.figures.tradeoff_data import PUBLISHED, tradeoff_data
 from ui.report.downloads import download_routes
-from ui.tabs.sweep.download import sweep_routes
-from ui.tabs.sweep.handlers import Shown
-from ui.tabs.sweep.view import chart_json, earlier_json, pairs_json, table_json
+from ui.tabs.study.downloads import study_routes
+from ui.tabs.study.studies import sweeps_html
+from ui.tabs.study.sweep_panels import pairs_html, settings_html
+from ui.tabs.study.sweep_run import reopened
+from ui.tabs.study.sweep_view import chart_json
 
 HOSTILE = "<img onerror=alert(1)> {{7*7}} </script> \u202eabc"
-PLAN = Plan(
-    cases=(Case("=cmd()", "1"), Case(HOSTILE)), rule="mars", parameter="theta", values=(0.8, 0.9, 0.95),
-    temperatures=(0.0, 1.0), ks=(3, 5),
-)  # fmt: skip
+CASES = (Case("=cmd()", "1"), Case(HOSTILE))
 
 
-def result(at: int, case: int) -> Result:
+def planned(*values: float) -> Plan:
+    grid = Grid("mars", "theta", values, (3, 5))
+    return sweep_plan(Models("bundled", ModelRef("a/b")), CASES, grid, temperatures=(0.0, 1.0))
+
+
+PLAN = planned(0.8, 0.9, 0.95)
+
+
+def result(at: int, case: int) -> Paired:
     """Setting number ``at``: the later, the faster and the further from strict."""
-    cell = PLAN.cells[at]
+    cell = cells(PLAN)[at]
     right = None if case else at % 2 == 0
-    return Result(
-        comparison=f"{at * 2 + case:032x}", case=case, repeat=0, temperature=cell.temperature, k=cell.k, value=cell.value,
+    return Paired(
+        comparison=f"{at * 2 + case:032x}", runs=(), case=case, repeat=0, temperature=cell.temperature, k=cell.k, value=cell.value,
         strict_tokens_per_s=100.0, tokens_per_s=100.0 + at, strict_tokens=40, tokens=40, strict_steps=20, steps=15, relaxed=at,
         tv_sum=at / 10, divergence=at if at > 5 else None, cause="relaxed" if at > 5 else "", strict_right=None if case else True,
         right=right,
@@ -48,7 +59,7 @@ def result(at: int, case: int) -> Result:
 
 
 RESULTS = tuple(result(at, case) for case in (0, 1) for at in range(12))
-SHOWN = Shown("a" * 32, PLAN, RESULTS)
+SHOWN = Sweep("a" * 32, PLAN, RESULTS, Status.COMPLETED)
 
 
 @pytest.fixture
@@ -82,7 +93,7 @@ def test_a_click_on_a_point_names_its_row() -> None:
     plot = tradeoff_plot(PLAN, points(PLAN, RESULTS), Cost.TV)
     assert plot is not None
     rows = [texts[trace.meta["position"]] for trace in plot.figure.data[1:-1] for texts in trace.customdata]
-    assert rows == list(range(len(PLAN.cells)))
+    assert rows == list(range(len(cells(PLAN))))
 
 
 def test_the_front_in_the_chart_is_the_front_of_the_points() -> None:
@@ -102,10 +113,11 @@ def test_settings_without_the_cost_are_not_drawn_and_none_leaves_no_chart() -> N
 
 
 def test_many_points_carry_no_text_but_on_the_front() -> None:
-    plan = replace(PLAN, values=tuple(at / 100 for at in range(40)))
-    found = points(plan, [replace(RESULTS[0], value=value, tv_sum=value) for value in plan.values])
+    values = tuple(at / 100 for at in range(40))
+    plan = planned(*values)
+    found = points(plan, [replace(RESULTS[0], value=value, tv_sum=value) for value in values])
     plot = tradeoff_plot(plan, found, Cost.TV)
-    assert len(plan.values) > LABELLED and plot is not None
+    assert len(values) > LABELLED and plot is not None
     assert [text for text in plot.figure.data[1].text if text] == ["0"]
 
 
@@ -120,45 +132,74 @@ def test_chart_and_csv_of_the_chart_have_the_same_numbers() -> None:
 
 def test_the_table_marks_the_front_of_the_chosen_trade_off() -> None:
     for cost in Cost:
-        rows = json.loads(table_json(SHOWN, cost))["rows"]
-        assert {at for at, row in enumerate(rows) if row["best"]} == set(optimal(points(PLAN, RESULTS), cost))
+        rows = re.findall(r'<tr class="(.*?)" data-event="select" data-value=\'(.*?)\'>', settings_html(SHOWN, cost))
+        assert [json.loads(value) for _, value in rows] == [{"sweep": SHOWN.id, "row": row} for row in range(12)]
+        assert {at for at, (kind, _) in enumerate(rows) if kind == "best"} == set(optimal(points(PLAN, RESULTS), cost))
+    assert "tbody" not in settings_html(None, Cost.TV)
 
 
-def test_hostile_prompts_are_ascii_json_without_markup() -> None:
-    value = pairs_json(SHOWN, 0)
-    assert value.isascii() and "<" not in value
-    prompts = [row["prompt"] for row in json.loads(value)["rows"]]
-    assert prompts[1].startswith("<img onerror=alert(1)> {{7*7}} </script> ⟨U+202E⟩abc")
+def test_hostile_prompts_are_text_and_nothing_else() -> None:
+    shown = pairs_html(SHOWN, 0)
+    assert "&lt;img onerror=alert(1)&gt; {{7*7}} &lt;/script&gt; ⟨U+202E⟩abc" in shown
+    assert "<img" not in shown and "<script" not in shown and "\u202e" not in shown
 
 
 @pytest.mark.parametrize("row", [-1, 12, 10**9])
 def test_a_row_that_is_not_there_has_no_pairs(row: int) -> None:
-    assert json.loads(pairs_json(SHOWN, row))["rows"] == [] == json.loads(pairs_json(None, 0))["rows"]
+    assert pairs_html(SHOWN, row).strip() == "" == pairs_html(None, 0).strip()
+
+
+OLD_PLAN = {
+    "cases": [{"prompt": case.prompt, "reference": case.reference} for case in CASES], "rule": "mars", "parameter": "theta",
+    "values": [0.8, 0.9, 0.95], "others": {}, "temperatures": [0.0, 1.0], "drafter": asdict(DrafterConfig("model")), "ks": [3, 5],
+    "max_new_tokens": 128, "seed": 0, "repeats": 1, "top_k": 0, "top_p": 1.0, "system": "", "chat": True, "thinking": None,
+    "stop": [], "pair": "Bundled pair",
+}  # fmt: skip
 
 
 def keep(store: RunStore, status: Status = Status.COMPLETED) -> str:
-    name = store.new_sweep(PLAN.as_dict())
-    store.update_sweep(name, status=status, results=[result.as_dict() for result in RESULTS])
-    return name
+    """A sweep as an earlier release stored it."""
+    results = [{name: value for name, value in asdict(pair).items() if name != "runs"} for pair in RESULTS]
+    return add_old_sweep(store, OLD_PLAN, results, status)
 
 
-def test_earlier_sweeps_are_listed_latest_first(store: RunStore) -> None:
-    assert json.loads(earlier_json(store, ""))["message"].startswith("No sweep has been run yet")
+def test_a_sweep_of_an_earlier_release_is_shown_as_it_was(store: RunStore) -> None:
+    sweep = load_sweep(store, keep(store))
+    assert (sweep.pairs, sweep.status, cells(sweep.plan)) == (RESULTS, Status.COMPLETED, cells(PLAN))
+    frame = reopened(store, sweep.id)
+    assert frame.shown == sweep and frame.strip.state == "done"
+    unmeasured = add_old_sweep(store, OLD_PLAN, [asdict(RESULTS[0]) | {"tv_sum": None}])
+    assert reopened(store, unmeasured).strip.state == "failed"  # "runs" is of another version
+    results = [{name: value for name, value in asdict(RESULTS[0]).items() if name != "runs"} | {"tv_sum": None}]
+    assert math.isnan(load_sweep(store, add_old_sweep(store, OLD_PLAN, results)).pairs[0].tv_sum)
+
+
+def test_sweeps_of_this_and_of_earlier_releases_are_listed_latest_first(store: RunStore) -> None:
+    assert "No sweep has been run yet" in sweeps_html(store, "")
     first, second = keep(store), keep(store, Status.CANCELLED)
-    value = json.loads(earlier_json(store, first))
-    assert [row["id"] for row in value["rows"]] == [second, first] and value["selected"] == first
-    assert value["rows"][0]["done"] == "24 of 24 comparisons" and value["rows"][0]["status"] == "cancelled"
+    third = store.new_study(f"mars, θ {HOSTILE}", PLAN.as_dict(), PLAN.tasks)
+    shown = sweeps_html(store, first)
+    assert re.findall('"id": "([0-9a-f]{32})"', shown) == [third, second, first] and f'data-opened="{first}"' in shown
+    assert "24 of 24 comparisons" in shown and "0 of 4 tasks" in shown and "unfinished" in shown
+    assert "<img" not in shown
+
+
+def test_a_study_that_is_not_a_sweep_is_not_listed_nor_opened(store: RunStore) -> None:
+    study = store.new_study("quality", replace(PLAN, varied=None).as_dict(), PLAN.tasks)
+    assert "No sweep has been run yet" in sweeps_html(store, "")
+    assert reopened(store, study).strip.state == "failed"
 
 
 def test_a_sweep_of_another_version_does_not_hide_the_others(store: RunStore) -> None:
     name = keep(store)
-    store.new_sweep({"flux": 1})
-    assert [row["id"] for row in json.loads(earlier_json(store, ""))["rows"]] == [name]
+    broken = add_old_sweep(store, {"flux": 1}, [])
+    assert re.findall('"id": "([0-9a-f]{32})"', sweeps_html(store, "")) == [name]
+    assert reopened(store, broken).strip.state == "failed"
 
 
 @pytest.fixture
 def client(store: RunStore) -> TestClient:
-    return TestClient(Starlette(routes=[*sweep_routes(place_of(store)), *download_routes(place_of(store))]))
+    return TestClient(Starlette(routes=[*study_routes(place_of(store)), *download_routes(place_of(store))]))
 
 
 def test_the_csv_has_what_the_table_shows(store: RunStore, client: TestClient) -> None:
@@ -177,7 +218,7 @@ def test_the_csv_has_what_the_table_shows(store: RunStore, client: TestClient) -
 def test_the_comparisons_csv_leads_to_every_pair_and_holds_no_formula(store: RunStore, client: TestClient) -> None:
     answer = client.get(f"/downloads/sweep-comparisons.csv?sweep={keep(store)}")
     rows = list(csv.DictReader(io.StringIO(answer.text, newline="")))
-    assert tuple(rows[0]) == RESULT_HEADS
+    assert tuple(rows[0]) == PAIR_HEADS
     assert [row["comparison"] for row in rows] == [result.comparison for result in RESULTS]
     assert [float(row["speedup"]) for row in rows] == [result.speedup for result in RESULTS]
     assert rows[0]["prompt"] == "'=cmd()" and rows[12]["prompt"] == HOSTILE

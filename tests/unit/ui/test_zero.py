@@ -25,8 +25,8 @@ from ui.kit.values import plain
 from ui.services import Services
 from ui.settings.form import Form, LaneForm
 from ui.tabs.compare.handlers import continue_run, run_comparison
-from ui.tabs.sweep.form import SweepForm
-from ui.tabs.sweep.handlers import run as run_sweep
+from ui.tabs.study.sweep_form import SweepForm
+from ui.tabs.study.sweep_run import run as run_sweep
 from ui.tabs.votes.round import Rounds, write_answers
 
 FORM = Form(
@@ -185,7 +185,7 @@ def test_continuing_voting_and_sweeping_are_calls_too(place: Services, gpu: Fork
         ks="3", max_new_tokens=8, seed=3,
     )  # fmt: skip
     assert list(run_sweep(place, form, "visitor"))[-1].strip.state == "done"
-    assert len(gpu.durations) == 3 + 4  # one a pair of runs
+    assert len(gpu.durations) == 3 + 2 * 3  # one a run
 
 
 def test_the_time_asked_for_follows_from_the_job_and_the_pace(place: Services, gpu: ForkingGpu) -> None:

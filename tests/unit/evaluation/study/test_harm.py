@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from evaluation.report.measure import measure
 from evaluation.report.values import Outcome
+from evaluation.study.engine import InProcess
 from evaluation.study.plan import Lane, Models, Plan
+from evaluation.study.processes import own_name
 from evaluation.study.worker import Worker
-from evaluation.study.workers import own_name
 from evaluation.suites.read import read_suite
 from mars_core.models import CATALOG, ModelPool
 from mars_core.session import Session
@@ -28,7 +29,7 @@ def test_a_rule_that_keeps_everything_is_not_supported(store: RunStore) -> None:
         max_new_tokens=120,
     )
     study = store.new_study(plan.name, plan.as_dict(), plan.tasks)
-    Worker(store, study, plan, session, own_name()).work()
+    Worker(store, study, plan, session, InProcess(session), own_name()).work()
     strict, harmed = measure(store, study).measured
     (score, *_) = harmed.scores.values()
     assert score.verdict is not None

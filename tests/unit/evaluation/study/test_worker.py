@@ -5,20 +5,22 @@ from __future__ import annotations
 import random
 import time
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from evaluation.study.conversation import config_of
+from evaluation.study.engine import InProcess
 from evaluation.study.plan import Plan
+from evaluation.study.processes import free_dead, own_name
 from evaluation.study.result import read_relative, read_result
-from evaluation.study.worker import Stopped, Worker
-from evaluation.study.workers import free_dead, own_name
+from evaluation.study.worker import Saved, Worker, Writing
 from evaluation.suites.item import Item, Suite
 from mars_core.session import Session
 from mars_core.types import Status
 from storage import RunStore
-from tests.unit.evaluation.study.working import check_whole, small_plan, start_worker
+from tests.unit.evaluation.study.working import MARS, STRICT, check_whole, small_plan, start_worker
 
 
 def _new(store: RunStore, plan: Plan) -> str:
@@ -26,7 +28,7 @@ def _new(store: RunStore, plan: Plan) -> str:
 
 
 def _worker(store: RunStore, study_id: str, plan: Plan, session: Session, **changed: object) -> Worker:
-    return Worker(store, study_id, plan, session, own_name(), **changed)  # type: ignore[arg-type]
+    return Worker(store, study_id, plan, session, InProcess(session), own_name(), **changed)  # type: ignore[arg-type]
 
 
 def test_a_study_runs_to_its_end_and_says_what_single_runs_say(store: RunStore, session: Session) -> None:
@@ -68,39 +70,60 @@ def test_a_second_turn_knows_the_lanes_own_first_answer(store: RunStore, session
 def test_a_worker_that_is_stopped_loses_only_the_lane_under_way(store: RunStore, session: Session) -> None:
     plan = small_plan(session)
     study = _new(store, plan)
-    steps = 0
-
-    def stopped() -> bool:
-        nonlocal steps
-        steps += 1
-        return steps % 40 == 0
-
     for _ in range(200):
         before = sum(len(store.task_results(study, task)) for task in range(plan.tasks))
-        try:
-            _worker(store, study, plan, session, stopped=stopped).work()
+        events = _worker(store, study, plan, session).events()
+        ended = len(list(islice(events, 40))) < 40
+        events.close()
+        assert not store.claims(study)
+        assert sum(len(store.task_results(study, task)) for task in range(plan.tasks)) >= before
+        if ended:
             break
-        except Stopped:
-            assert not store.claims(study)
-            assert sum(len(store.task_results(study, task)) for task in range(plan.tasks)) >= before
     check_whole(store, study, plan)
+
+
+def test_every_lane_is_reported_and_compared_as_soon_as_it_can_be(store: RunStore, session: Session) -> None:
+    plan = small_plan(session, lanes=(STRICT, MARS))
+    study = _new(store, plan)
+    events = _worker(store, study, plan, session, order=lambda lanes: list(range(lanes))).events()
+    saved = [event for event in events if isinstance(event, Saved)]
+    assert [(event.task, event.lane) for event in saved] == [
+        (task, lane) for task in range(plan.tasks) for lane in (0, 1)
+    ]
+    second = _new(store, plan)
+    events = _worker(store, second, plan, session, order=lambda lanes: list(range(lanes))).events()
+    next(event for event in events if isinstance(event, Saved) and event.lane == 1)
+    events.close()
+    assert store.results(second) == ()  # the task is not done
+    strict, mars = store.results(second, unfinished=True)
+    assert strict.relative is not None and mars.relative is not None
+    assert strict.comparison_ids == mars.comparison_ids != ()
+
+
+def test_a_run_says_how_far_it_is(store: RunStore, session: Session) -> None:
+    plan = small_plan(session)
+    events = _worker(store, _new(store, plan), plan, session).events()
+    first: list[Writing] = []
+    for event in events:
+        if isinstance(event, Saved):
+            break
+        first += [event] if isinstance(event, Writing) else []
+    events.close()
+    tokens = [event.tokens for event in first]
+    assert tokens == sorted(tokens) and tokens[-1] == event.result.new_tokens
 
 
 def test_a_task_that_was_taken_over_is_not_written_twice(store: RunStore, session: Session) -> None:
     plan = small_plan(session)
     study = _new(store, plan)
-    calls = 0
-
-    def told() -> None:
-        nonlocal calls
-        calls += 1
-        if calls == 2:  # somebody believes this worker dead, and does its task
+    saved = 0
+    for event in _worker(store, study, plan, session).events():
+        saved += isinstance(event, Saved)
+        if isinstance(event, Saved) and saved == 2:  # somebody believes this worker dead, and does its task
             store.release_worker(study, own_name())
             other = store.claim_task(study, "other:1:1", 300)
             assert other is not None
             store.release_task(other)
-
-    _worker(store, study, plan, session, told=told).work()
     check_whole(store, study, plan)
 
 

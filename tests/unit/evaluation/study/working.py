@@ -54,7 +54,7 @@ def _work(url: str, study_id: str, folder: Path) -> None:
     import torch
 
     from evaluation.study.launch import Work
-    from evaluation.study.together import Place
+    from evaluation.study.processes import Place
     from mars_core.models import ModelPool
     from mars_core.session import Session
     from tests.pairs import tiny_pair

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.sweeps.points import Case, Plan
-from mars_core.types import PromptConfig
+from evaluation.study.plan import Models
+from evaluation.study.sweep import Case, Grid, sweep_plan
+from mars_core.types import ModelRef, PromptConfig
 from storage import Choice, RunStore, Source
 from tests.traces import make_trace
 from tests.unit.evaluation.report.studies import stored_study
@@ -23,14 +24,9 @@ from ui.public.visitors import browser_owner
 ROOT = Path(__file__).parents[4]
 MARK = "SecretOfA"
 A, B = "a" * 43, "b" * 43
-PLAN = Plan(
-    cases=(Case(f"{MARK} of a sweep", "1"),),
-    rule="mars",
-    parameter="theta",
-    values=(0.9,),
-    temperatures=(0.0,),
-    ks=(3,),
-)
+PLAN = sweep_plan(
+    Models("bundled", ModelRef("a/b")), (Case(f"{MARK} of a sweep", "1"),), Grid("mars", "theta", (0.9,), (3,)), f"{MARK} sweep"
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -107,7 +103,7 @@ def kept(served: Served) -> Kept:
     comparison, round_ = compared(store), compared(store, Source.VOTE)
     store.annotate(comparison, name=f"{MARK} name", tags=[f"{MARK} tag"], comment=f"{MARK} comment")
     vote = store.add_vote(round_, left_lane=0, right_lane=1, choice=Choice.LEFT, comment=f"{MARK} of a vote")
-    sweep = store.new_sweep(PLAN.as_dict())
+    sweep = store.new_study(PLAN.name, PLAN.as_dict(), PLAN.tasks)
     study = stored_study(store, name=f"{MARK} of a study")
     runs = tuple(run.id for run in store.load(comparison).runs)
     return Kept(comparison, runs, sweep, study, round_, vote)

@@ -18,8 +18,8 @@ from tests.unit.ui.public.asking import Asked, Stranger, defaults
 from tests.unit.ui.public.conftest import MARK, A, B, Kept, Served
 from ui.public.visitors import HEADER, browser_owner
 from ui.report.downloads import ALL_FILES
-from ui.tabs.quality.download import WRITERS as STUDY_FILES
-from ui.tabs.sweep.download import WRITERS as SWEEP_FILES
+from ui.tabs.study.downloads import SWEEP_WRITERS as SWEEP_FILES
+from ui.tabs.study.downloads import WRITERS as STUDY_FILES
 
 # Every event by the name of its function. A new one is tried below by itself; that it was thought of, only a person can say here.
 EVENTS = frozenset((
@@ -72,8 +72,10 @@ def config(served: Served) -> dict[str, Any]:
 def everything(store: RunStore, kept: Kept) -> list[Any]:
     """All that A has, to be compared."""
     mine = store.of(browser_owner(A))
-    stored = [mine.load(kept.comparison), mine.load(kept.round), mine.sweep(kept.sweep), mine.study(kept.study)]
-    return [*map(repr, (*stored, mine.votes(), mine.counts(), mine.shares(), mine.studies()))]
+    stored = [mine.load(kept.comparison), mine.load(kept.round), mine.study(kept.sweep), mine.study(kept.study)]
+    return [
+        *map(repr, (*stored, mine.votes(), mine.counts(), mine.shares(), mine.studies(), mine.studies(sweeps=True)))
+    ]
 
 
 def said_by_components(kept: Kept) -> Iterator[dict[str, Any]]:
@@ -236,7 +238,7 @@ def test_the_address_of_a_link_opens_it_to_read_only(served: Served, stranger: S
 
 def test_the_open_page_of_another_browser_is_out_of_reach(served: Served, kept: Kept, stranger: Stranger) -> None:
     mine = Stranger(served.url, A, "session-of-a")
-    assert mine.ask((3, [20, 0], None))[0]["success"]
+    assert mine.ask((3, [20, 0, False], None))[0]["success"]
     assert MARK in json.dumps(mine.ask((4, [kept.comparison], None)))
     refused = [
         stranger.join(4, [kept.comparison], session="session-of-a"),

@@ -1,0 +1,86 @@
+"""What runs one configuration for a worker: a session of this process, or the page's accelerator.
+
+``run`` yields how many tokens were written since it yielded last and returns the trace; closed, the run ends before its next step.
+It raises ValueError for a configuration that cannot be started.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Generator
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from mars_core.jobs import Accelerator, Began, Job, Stop, Wrote
+from mars_core.jobs.comparison import RUN_FAILURES, warm_up
+from mars_core.jobs.record import Record
+from mars_core.models import PairSpec
+from mars_core.types import RunConfig, Trace
+
+if TYPE_CHECKING:
+    from mars_core.session import Session
+
+INTERVAL_S = 0.25  # between two reports of an accelerator
+
+
+class Engine(Protocol):
+    """Runs configurations, one after the other."""
+
+    def warm_up(self, config: RunConfig) -> None: ...
+
+    def run(self, config: RunConfig) -> Generator[int, None, Trace | None]:
+        """The trace; None where a stop was requested before the run began."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class InProcess:
+    """Runs in the caller's thread."""
+
+    session: Session
+
+    def warm_up(self, config: RunConfig) -> None:
+        warm_up(self.session, config)
+
+    def run(self, config: RunConfig) -> Generator[int, None, Trace | None]:
+        run = self.session.start(config)
+        try:
+            with suppress(*RUN_FAILURES):  # the trace has the error
+                for step in run:
+                    yield len(step.emitted)
+            return run.trace()
+        finally:
+            run.close()
+
+
+@dataclass(slots=True)
+class Accelerated:
+    """Each run is one job of the accelerator, warmed up within it: on ZeroGPU one call, whose time is requested and counted by itself.
+
+    ``seconds``: of wall clock for all runs together, after which the run under way is cancelled with reason deadline.
+    """
+
+    pair: PairSpec
+    accelerator: Accelerator
+    stop: Stop
+    seconds: float = math.inf
+    _started: float = field(default_factory=time.monotonic, init=False)
+
+    def warm_up(self, config: RunConfig) -> None:
+        """The job does."""
+
+    def run(self, config: RunConfig) -> Generator[int, None, Trace | None]:
+        left = max(0.0, self.seconds - (time.monotonic() - self._started))
+        record: Record | None = None
+        with closing(self.accelerator.run(Job(self.pair, (config,), (0,), left, INTERVAL_S), self.stop)) as events:
+            for event in events:
+                if isinstance(event, Began):
+                    record = Record(event)
+                    continue
+                assert record is not None
+                record.follow(event)
+                if isinstance(event, Wrote):
+                    yield sum(len(step.emitted) for step in event.steps)
+        return record.trace() if record else None

@@ -1,0 +1,179 @@
+"""What a sweep has measured: the rule at each setting beside strict, pair by pair.
+
+``load_sweep`` and ``latest_sweeps`` also read the sweeps of earlier releases, which had a table of their own and ran strict once for
+every pair.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from evaluation.scoring.names import ANSWER
+from evaluation.statistics import over
+from evaluation.study.plan import Models, Plan, Task, read_drafter, read_plan
+from evaluation.study.result import read_relative, read_result
+from evaluation.study.sweep import Case, Cell, Grid, cell_of, pairs_planned, sweep_name, sweep_plan
+from mars_core.types import ModelRef, Status
+from storage import RunStore, StorageError, StoredStudy, StoredSweep
+from storage.results import StoredResult
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """The rule at one setting on one prompt and seed, beside strict. Counts are sums, so that they can be pooled."""
+
+    comparison: str  # id in the store
+    runs: tuple[str, ...]  # ids of strict's run and the rule's; empty for a sweep of an earlier release
+    case: int
+    repeat: int
+    temperature: float
+    k: int | None
+    value: float | None
+    strict_tokens_per_s: float
+    tokens_per_s: float
+    strict_tokens: int
+    tokens: int
+    strict_steps: int
+    steps: int
+    relaxed: int
+    tv_sum: float
+    divergence: int | None = None  # first output position at which the texts differ
+    cause: str = ""  # of the divergence
+    strict_right: bool | None = None  # None: the prompt has no reference
+    right: bool | None = None
+
+    @property
+    def cell(self) -> Cell:
+        return Cell(self.temperature, self.k, self.value)
+
+    def seed(self, plan: Plan) -> int:
+        return plan.seed_of(Task(0, self.case, self.repeat, self.temperature))
+
+    @property
+    def speedup(self) -> float:
+        """Tokens per second, the rule's over strict's."""
+        return over(self.tokens_per_s, self.strict_tokens_per_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A sweep, or what there is of it. ``status`` is cancelled until it is completed; ``error``: why it failed."""
+
+    id: str
+    plan: Plan
+    pairs: tuple[Paired, ...] = ()
+    status: Status = Status.CANCELLED
+    error: str = ""
+
+    @property
+    def total(self) -> int:
+        """How many pairs are planned."""
+        return pairs_planned(self.plan)
+
+
+class SweepHead(NamedTuple):
+    """A sweep in a list. ``done`` and ``total``: of its tasks (of an earlier release: of its pairs, ``unit`` says so)."""
+
+    id: str
+    created_at: datetime
+    name: str
+    done: int
+    total: int
+    unit: str
+
+
+def pairs_of(plan: Plan, results: Iterable[StoredResult]) -> tuple[Paired, ...]:
+    """All pairs of which both runs were completed, by task, then setting. Raises ValueError for results of another version."""
+    by_place = {(stored.task, stored.lane): stored for stored in results}
+    found = (_paired(plan, by_place, rule) for _, rule in sorted(by_place.items()))
+    return tuple(pair for pair in found if pair is not None)
+
+
+def _paired(plan: Plan, results: Mapping[tuple[int, int], StoredResult], rule: StoredResult) -> Paired | None:
+    baseline = plan.baseline(rule.lane)
+    strict = None if baseline is None else results.get((rule.task, baseline))
+    if strict is None or rule.relative is None:
+        return None
+    task, mine, theirs, relative = (
+        plan.task(rule.task), read_result(rule.data), read_result(strict.data), read_relative(rule.relative)
+    )  # fmt: skip
+    cell = cell_of(plan, task.temperature, plan.lanes[rule.lane])
+    right, strict_right = (None if ANSWER not in each.scores else each.scores[ANSWER] == 1 for each in (mine, theirs))
+    return Paired(
+        rule.comparison_ids[0], (*strict.run_ids, *rule.run_ids), task.item, task.repeat, *cell,
+        strict_tokens_per_s=over(theirs.new_tokens, theirs.wall_s), tokens_per_s=over(mine.new_tokens, mine.wall_s),
+        strict_tokens=theirs.new_tokens, tokens=mine.new_tokens, strict_steps=theirs.steps, steps=mine.steps,
+        relaxed=mine.relaxed, tv_sum=mine.tv_sum, divergence=relative.divergence, cause=relative.cause,
+        strict_right=strict_right, right=right,
+    )  # fmt: skip
+
+
+def find_sweep(store: RunStore, sweep_id: str) -> StoredStudy | StoredSweep:
+    """A sweep of this release, or of an earlier one. Raises StorageError where there is none."""
+    with suppress(StorageError):
+        return store.study(sweep_id)
+    return store.sweep(sweep_id)
+
+
+def load_sweep(store: RunStore, sweep_id: str) -> Sweep:
+    """Raises StorageError where there is none, and ValueError where another version of this program saved it."""
+    study = find_sweep(store, sweep_id)
+    if isinstance(study, StoredSweep):
+        return _read_old(study)
+    plan = read_plan(study.plan)
+    if plan.varied is None:
+        raise ValueError("This is not a sweep but a study; the tab Quality shows it.")
+    results = store.results(sweep_id, unfinished=True)
+    failed = next((stored for stored in results if stored.data.get("status") == Status.FAILED), None)
+    ended = Status.COMPLETED if study.done == study.tasks else Status.CANCELLED
+    status, error = (ended, "") if failed is None else (Status.FAILED, str(failed.data.get("error", "")))
+    return Sweep(sweep_id, plan, pairs_of(plan, results), status, error)
+
+
+def latest_sweeps(store: RunStore, limit: int = 50) -> tuple[SweepHead, ...]:
+    """Latest first, those of earlier releases among them; without what this version cannot read."""
+    heads = [
+        SweepHead(head.id, head.created_at, head.name, head.done, head.tasks, "task")
+        for head in store.studies(limit, sweeps=True)
+    ]
+    for stored in store.sweeps(limit):
+        try:
+            old = _read_old(stored)
+        except ValueError:
+            continue
+        heads.append(SweepHead(old.id, stored.created_at, old.plan.name, len(old.pairs), old.total, "comparison"))
+    return tuple(sorted(heads, key=lambda head: head.created_at, reverse=True)[:limit])
+
+
+def _read_old(stored: StoredSweep) -> Sweep:
+    try:
+        plan = _old_plan(stored.plan)
+        pairs = tuple(_old_pair(result) for result in stored.results)
+    except (TypeError, KeyError) as error:
+        raise ValueError(f"The sweep was saved by another version of this program; {error} does not fit.") from None
+    return Sweep(stored.id, plan, pairs, stored.status)
+
+
+def _old_plan(stored: Mapping[str, Any]) -> Plan:
+    given = dict(stored)
+    cases = [Case(**case) for case in given.pop("cases")]
+    lists = {name: tuple(given.pop(name)) for name in ("values", "temperatures", "ks", "stop")}
+    grid = Grid(
+        given.pop("rule"), given.pop("parameter"), lists["values"], lists["ks"], read_drafter(given.pop("drafter")),
+        given.pop("others"),
+    )  # fmt: skip
+    pair = given.pop("pair")
+    models = Models(pair, ModelRef(pair))
+    given |= {"temperatures": lists["temperatures"], "stop": lists["stop"]}
+    return sweep_plan(models, cases, grid, sweep_name(grid, cases), **given)
+
+
+def _old_pair(stored: Mapping[str, Any]) -> Paired:
+    numbers = ("strict_tokens_per_s", "tokens_per_s", "tv_sum")
+    unknown = {name: math.nan for name in numbers if stored[name] is None}
+    return Paired(runs=(), **{**stored, **unknown})

@@ -1,0 +1,82 @@
+"""The processes that work on one study: what a launcher says about this one, how it is named, which of them are dead."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+
+import psutil
+
+from storage import RunStore
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """This process among those started together. ``local``: its number on this machine."""
+
+    rank: int = 0
+    world: int = 1
+    local: int = 0
+
+    @property
+    def first(self) -> bool:
+        return self.rank == 0
+
+
+def place() -> Place:
+    """From the environment that torch's launchers set; a process that was started alone is the first of one."""
+    rank, world, local = (int(os.environ.get(name, "0")) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+    return Place(rank, max(world, 1), local)
+
+
+def share(place: Place, word: str) -> str:
+    """The first process's ``word``, in every process. Every process of the launch must call it."""
+    if place.world == 1:
+        return word
+    import torch
+    from accelerate import PartialState
+    from accelerate.utils import broadcast_object_list
+
+    state = PartialState(cpu=not torch.cuda.is_available())
+    words = [word]
+    broadcast_object_list(words, from_process=0)
+    state.destroy_process_group()  # from here on every worker stands alone: one that dies must not stop the others
+    return str(words[0])
+
+
+def device_of(local: int, processes: int, asked: str) -> str:
+    """The device of process ``local``: where there are several and GPUs, one each in turn."""
+    import torch
+
+    if asked not in ("auto", "cuda") or processes == 1 or not torch.cuda.is_available():
+        return asked
+    return f"cuda:{local % torch.cuda.device_count()}"
+
+
+def own_name() -> str:
+    """``machine:process:start``: the start distinguishes a process from a later one with the same number."""
+    return _name(psutil.Process())
+
+
+def free_dead(store: RunStore, study_id: str) -> int:
+    """Give back the tasks of dead processes of this machine; how many. Those of other machines come back when their claim expires."""
+    holders = {claim.worker for claim in store.claims(study_id)}
+    return sum(store.release_worker(study_id, worker) for worker in holders if _dead(worker))
+
+
+def _dead(worker: str) -> bool:
+    machine, _, process = worker.rpartition(":")[0].rpartition(":")
+    if machine != platform.node() or not process.isdecimal():
+        return False
+    try:
+        found = psutil.Process(int(process))
+        return _name(found) != worker or found.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.AccessDenied:
+        return False
+
+
+def _name(process: psutil.Process) -> str:
+    return f"{platform.node()}:{process.pid}:{process.create_time():.0f}"

@@ -1,0 +1,105 @@
+"""Points from results made by hand, with numbers worked out on paper."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from evaluation.scoring.names import ANSWER
+from evaluation.statistics import quartiles, wilson
+from evaluation.study.pairs import Paired, pairs_of
+from evaluation.study.plan import Models
+from evaluation.study.points import points
+from evaluation.study.reckon import relative_of, result_of
+from evaluation.study.result import Relative
+from evaluation.study.sweep import Case, Cell, Grid, sweep_plan
+from mars_core.types import ModelRef, Status, Trace
+from storage.results import StoredResult
+from tests.traces import make_trace
+
+PLAN = sweep_plan(
+    Models("bundled", ModelRef("a/b")), (Case("a", "1"), Case("b")), Grid("mars", "theta", (0.8, 0.9)), temperatures=(1.0,)
+)  # fmt: skip
+RESULT = Paired(
+    comparison="0" * 32, runs=("1" * 32, "2" * 32), case=0, repeat=0,
+    temperature=1.0, k=5, value=0.9, strict_tokens_per_s=100.0, tokens_per_s=120.0,
+    strict_tokens=40, tokens=60, strict_steps=20, steps=20, relaxed=6, tv_sum=3.0, divergence=8, cause="relaxed",
+    strict_right=True, right=False,
+)  # fmt: skip
+SAME = replace(
+    RESULT, case=1, tokens_per_s=100.0, tokens=40, relaxed=0, tv_sum=1.0, divergence=None, cause="",
+    strict_right=None, right=None,
+)  # fmt: skip
+
+
+def test_a_point_pools_its_comparisons() -> None:
+    empty, point = points(PLAN, [RESULT, SAME])
+    assert point.cell == Cell(1.0, 5, 0.9) and point.n == 2
+    assert (point.speedup.low, point.speedup.value, point.speedup.high) == pytest.approx((1.05, 1.1, 1.15))
+    assert point.tau == pytest.approx(100 / 40) and point.strict_tau == 2 and point.tau_ratio == pytest.approx(1.25)
+    assert point.differ.value == 0.5 and (point.differ.low, point.differ.high) == wilson(1, 2)
+    assert point.divergence == 8
+    assert point.relaxed_share == pytest.approx(6 / 100) and point.tv == pytest.approx(4 / 100)
+    assert point.length_ratio == pytest.approx(100 / 80)
+    assert point.scored == 1 and point.score.value == 0 and point.strict_score.value == 1 and point.score_loss == 1
+    assert (point.score.low, point.score.high) == wilson(0, 1)
+    assert empty.cell.value == 0.8 and empty.n == 0
+
+
+def test_a_setting_without_comparisons_has_no_numbers() -> None:
+    for point in points(PLAN, []):
+        numbers = (point.speedup.value, point.tau, point.tau_ratio, point.differ.value, point.tv, point.score_loss)
+        assert all(map(math.isnan, numbers)) and point.n == 0
+
+
+def test_the_speed_up_is_the_median_of_pairs_not_the_ratio_of_means() -> None:
+    pairs = [(10.0, 20.0), (1000.0, 1000.0), (100.0, 110.0)]
+    results = [replace(RESULT, strict_tokens_per_s=a, tokens_per_s=b) for a, b in pairs]
+    assert points(PLAN, results)[1].speedup.value == pytest.approx(1.1)
+
+
+def test_no_speed_is_no_ratio() -> None:
+    (_, point) = points(PLAN, [replace(RESULT, strict_tokens_per_s=math.nan), RESULT])
+    assert point.n == 2 and point.speedup.value == pytest.approx(1.2)
+
+
+def stored(lane: int, trace: Trace, scores: dict[str, float], relative: Relative | None) -> StoredResult:
+    data = json.loads(json.dumps(result_of([trace], scores).as_dict()))
+    beside = relative and relative.as_dict()
+    return StoredResult(1, lane, (f"run {lane}",), "w", datetime.now(UTC), data, beside, ("comparison",))
+
+
+def test_a_pair_is_read_off_the_results_of_two_lanes() -> None:
+    strict, rule = make_trace(), make_trace(rule="mars")
+    right, relative = {ANSWER: 1.0}, relative_of([rule], [strict], None, likeness=False)
+    results = [stored(0, strict, right, None), stored(2, rule, {ANSWER: 0.0}, relative), stored(1, rule, {}, None)]
+    (pair,) = pairs_of(PLAN, results)
+    assert (pair.comparison, pair.runs) == ("comparison", ("run 0", "run 2")) and pair.cell == Cell(1.0, 5, 0.9)
+    assert (pair.case, pair.repeat, pair.seed(PLAN)) == (1, 0, 1)
+    parted = next(
+        at for at, pair in enumerate(zip(strict.token_ids, rule.token_ids, strict=False)) if len(set(pair)) > 1
+    )
+    assert (pair.divergence, pair.cause) == (parted, "relaxed")
+    assert pair.tokens == len(rule.tokens) and pair.relaxed == rule.summary.relaxed > 0
+    assert (pair.strict_right, pair.right) == (True, False)
+    assert pair.tokens_per_s == pytest.approx(rule.summary.tokens_per_s)
+    same = stored(2, strict, {}, relative_of([strict], [strict], None, likeness=False))
+    (pair,) = pairs_of(PLAN, [stored(0, strict, {}, None), same])
+    assert (pair.divergence, pair.right, pair.speedup) == (None, None, 1)
+
+
+def test_results_of_another_version_are_refused_in_one_sentence() -> None:
+    trace = make_trace()
+    rule = stored(1, trace, {}, relative_of([trace], [trace], None, likeness=False))
+    with pytest.raises(ValueError, match="another version"):
+        pairs_of(PLAN, [stored(0, trace, {}, None), replace(rule, data={"status": str(Status.COMPLETED)})])
+
+
+def test_quartiles_are_interpolated() -> None:
+    assert quartiles([1.0, 2.0, 3.0, 4.0]) == (1.75, 2.5, 3.25)
+    assert quartiles([7.0]) == (7.0, 7.0, 7.0)
+    assert all(map(math.isnan, quartiles([])))

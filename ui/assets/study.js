@@ -1,0 +1,30 @@
+// What panels of studies add to panel.js: the chosen row keeps its mark across updates, a click on a point of the chart chooses its row, and
+// what is open stands in the address of the page; what the address names is opened when the panel appears.
+let chosen = "", open = "";
+
+function mark() {
+  for (const row of box.querySelectorAll("tr[data-event]")) {
+    row.classList.toggle("chosen", row.dataset.value === chosen);
+    row.querySelector("button").setAttribute("aria-pressed", String(row.dataset.value === chosen));
+  }
+}
+box.addEventListener("click", ({ target }) => {
+  chosen = target.closest("tr[data-event]")?.dataset.value ?? chosen;
+  mark();
+});
+
+function show({ detail }) {
+  if (!element.isConnected) return document.removeEventListener("mars:show", show);
+  if (SCOPE && detail.scope === SCOPE) box.querySelectorAll("tr[data-event]")[detail.position]?.click();
+}
+document.addEventListener("mars:show", show);
+
+function tell() {
+  const [value] = box.querySelectorAll("[data-opened]"), { opened = "", share = "" } = value?.dataset ?? {};
+  if (opened && opened !== open) document.dispatchEvent(new CustomEvent("mars:address", { detail: { [ADDRESS]: opened, share } }));
+  open = opened || open;
+}
+watch("value", () => { mark(); tell(); });
+tell();
+const query = new URLSearchParams(location.search), asked = ADDRESS && query.get(ADDRESS);
+if (asked && asked !== open) trigger("select", { id: asked, share: query.get("share") || "" });

@@ -1,0 +1,94 @@
+"""Reports of studies as the page needs them: measured once, cached while nothing new has ended.
+
+What is cached is returned only through a store that has the study.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+from threading import Lock
+
+from evaluation.report.values import Report
+from storage import RunStore
+
+MOST_CACHED = 4  # reports
+PAUSE_S = 20.0  # between two measurings of a study that runs
+Measure = Callable[[RunStore, str], Report]
+
+
+@dataclass(frozen=True, slots=True)
+class Cached:
+    """A report and when it was measured. ``at``: by the clock of ``Reports``."""
+
+    report: Report
+    at: float
+
+
+class Reports:
+    """Measures studies, each of its threads at its own time; one study is never measured twice at once."""
+
+    def __init__(
+        self, store: RunStore, measure: Measure | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.store = store
+        self._measure = measure or _measured
+        self._clock = clock
+        self._cached: OrderedDict[str, Cached] = OrderedDict()
+        self._locks: dict[str, Lock] = {}
+        self._lock = Lock()
+
+    def of(self, store: RunStore) -> Reports:
+        """The same reports for whoever reads through ``store``."""
+        other = copy(self)
+        other.store = store
+        return other
+
+    def fresh(self, study_id: str) -> Report:
+        """Measured now: votes may have come since. Raises StorageError, and ValueError for a study of another version."""
+        self.store.study(study_id)
+        with self._lock_of(study_id):
+            return self._remember(study_id)
+
+    def known(self, study_id: str) -> Report:
+        """The last one that was measured, else a fresh one. Raises as ``fresh``."""
+        self.store.study(study_id)
+        with self._lock_of(study_id):
+            cached = self._cached.get(study_id)
+            return cached.report if cached else self._remember(study_id)
+
+    def newer(self, study_id: str, done: int) -> Report | None:
+        """A new one where other tasks have ended than it knows, but not too often; else None. Raises as ``fresh``."""
+        self.store.study(study_id)
+        with self._lock_of(study_id):
+            cached = self._cached.get(study_id)
+            if cached and (cached.report.tasks_done == done or self._clock() < cached.at + self._pause(cached, done)):
+                return None
+            return self._remember(study_id)
+
+    def _pause(self, cached: Cached, done: int) -> float:
+        """A study that has just ended is shown at once."""
+        return 0.0 if done == cached.report.plan.tasks else PAUSE_S
+
+    def _remember(self, study_id: str) -> Report:
+        report = self._measure(self.store, study_id)
+        with self._lock:
+            self._cached[study_id] = Cached(report, self._clock())
+            self._cached.move_to_end(study_id)
+            while len(self._cached) > MOST_CACHED:
+                self._cached.popitem(last=False)
+        return report
+
+    def _lock_of(self, study_id: str) -> Lock:
+        with self._lock:
+            return self._locks.setdefault(study_id, Lock())
+
+
+def _measured(store: RunStore, study_id: str) -> Report:
+    """SciPy is imported with the first report, not with the page."""
+    from evaluation.report.measure import measure
+
+    return measure(store, study_id)

@@ -1,0 +1,132 @@
+"""Sweeps and studies in a list, and how far a study has come, in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import gradio as gr
+
+from evaluation.study.pairs import latest_sweeps
+from evaluation.study.progress import rate
+from storage import RunStore, StorageError
+from storage.studies import StudyHead, StudyProgress
+from ui.kit.assets import asset, to_json
+from ui.kit.components import Strip, words
+from ui.kit.format import about, count, displayable, number, plural
+from ui.kit.panel import render
+from ui.kit.told import told
+
+LOOKED_AT = 5  # unfinished studies whose workers are looked up
+NO_STUDY = "No study has been planned yet. The command above plans one and runs it; its report appears here."
+NOT_HERE = "Studies are planned and run on one’s own machine, from the command line; none of yours is stored here."
+NO_SWEEP = "No sweep has been run yet; each is listed here."
+COMMAND = "python -m evaluation run --suite demo_arithmetic --limit 60 --rules none,strict,mars --theta 0.84,0.9,0.96 --seeds 3"
+BADGES = {"done": "done", "stopped": "unfinished"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One entry. ``created``: ISO time; ``state``: done, running or stopped; ``share``: of its tasks, 0 to 1."""
+
+    id: str
+    created: str
+    name: str
+    done: str
+    state: str
+    badge: str
+    share: float
+
+
+def list_component(name: str) -> gr.HTML:
+    """``name``: sweep or study, as the address of the page has it. Its event ``select`` carries an id, and the token of a link."""
+    return study_panel(_list_html("", (), ""), f"{name}-list", address=name)
+
+
+def study_panel(html: str, element: str, *, address: str = "", scope: str = "") -> gr.HTML:
+    """A panel with study.js. ``address``: the word of the page's address for what is open here; ``scope``: of a chart whose points
+    choose rows. Both are texts of ours, in the script itself: a panel in a hidden tab gets its properties late."""
+    given = f"const ADDRESS = {to_json(address)}, SCOPE = {to_json(scope)};"
+    return gr.HTML(
+        value=html, html_template="<div></div>", js_on_load="\n".join((given, asset("panel.js"), asset("study.js"))),
+        apply_default_css=False, elem_id=element,
+    )  # fmt: skip
+
+
+def sweeps_html(store: RunStore, selected: str, *, public: bool = False, share: str = "") -> str:
+    """The latest sweeps. ``share``: token of the link through which the selected one is read."""
+
+    def rows() -> list[Row]:
+        return [
+            Row(
+                head.id, head.created_at.isoformat(), head.name, f"{count(head.done)} of {plural(head.total, head.unit)}",
+                state := "done" if head.done == head.total else "stopped", BADGES[state], head.done / head.total,
+            )
+            for head in latest_sweeps(store)
+        ]  # fmt: skip
+
+    return _listed("Earlier sweeps", rows, NO_SWEEP, selected, public, share)
+
+
+def studies_html(store: RunStore, selected: str, *, public: bool = False, share: str = "") -> str:
+    """The latest studies. Strangers plan none: on a public page the list is for what was shared."""
+
+    def rows() -> list[Row]:
+        heads = store.studies()
+        asked = [head.id for head in heads if head.done < head.tasks][:LOOKED_AT]
+        progress = {study_id: store.study_progress(study_id) for study_id in asked}
+        return [_row(head, progress.get(head.id)) for head in heads]
+
+    command, nothing = ("", NOT_HERE) if public else (COMMAND, NO_STUDY)
+    return _listed("Studies", rows, nothing, selected, public, share, command)
+
+
+def _listed(
+    title: str, rows: Callable[[], list[Row]], nothing: str, selected: str, public: bool, share: str, command: str = ""
+) -> str:
+    try:
+        found = rows()
+    except StorageError as error:
+        return _list_html(title, (), told(error, public=public), command=command)
+    return _list_html(title, found, "" if found else nothing, selected, share, command)
+
+
+def _list_html(
+    title: str, rows: Sequence[Row], message: str, selected: str = "", share: str = "", command: str = ""
+) -> str:
+    return render(
+        "tabs/study/studies.html.jinja", title=title, rows=rows, message=message, selected=selected, share=share, command=command
+    )  # fmt: skip
+
+
+def _row(head: StudyHead, progress: StudyProgress | None) -> Row:
+    active = [worker for worker in progress.workers if worker.claimed] if progress else []
+    state = "done" if head.done == head.tasks else "running" if active else "stopped"
+    badge = plural(len(active), "worker") if active else BADGES[state]
+    done = f"{count(head.done)} of {count(head.tasks)} tasks"
+    return Row(head.id, head.created_at.isoformat(), head.name, done, state, badge, head.done / head.tasks)
+
+
+def progress_strip(name: str, study_id: str, progress: StudyProgress, lanes: int) -> Strip:
+    """How far a study has come: done, at work with an estimate, or stopped with the command that goes on."""
+    title = f"{displayable(name)}: " if name else ""
+    if progress.done == progress.tasks:
+        return words(f"{title}all {plural(progress.tasks, 'task')} done, {plural(progress.results, 'result')}.", "done")
+    part = progress.done / progress.tasks
+    done = f"{title}{count(progress.done)} of {plural(progress.tasks, 'task')} done"
+    active = [worker for worker in progress.workers if worker.claimed]
+    if not active:
+        resume = f"python -m evaluation resume {study_id}"
+        return words(f"{done}; nobody works on it. Go on with: {resume}", "cancelled", progress=part)
+    rates = [rate(worker) for worker in active]
+    pace = sum(each for each in rates if not math.isnan(each))
+    each = ", ".join(number(one) for one in rates if not math.isnan(one))
+    message = f"{done}, {plural(len(active), 'worker')}{f', {each} results/s' if each else ''}. The report below holds what has ended."
+    left = f"{about((progress.tasks * lanes - progress.results) / pace)} to go" if pace > 0 else ""
+    return words(message, "running", side=left, progress=part)
+
+
+def running(progress: StudyProgress) -> bool:
+    """Whether it is worth looking again soon."""
+    return progress.done < progress.tasks

@@ -1,0 +1,175 @@
+"""The Sweep tab: a grid of settings on some prompts, each as a pair with strict. Wires components to the plain handlers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import gradio as gr
+
+from evaluation.study.pairs import Sweep, find_sweep, load_sweep
+from evaluation.study.points import Cost
+from storage import Shared, StorageError
+from ui.jobs.admission import unbroken
+from ui.kit.components import words
+from ui.kit.event_data import said_of
+from ui.kit.told import told
+from ui.public.sharing import reading
+from ui.services import Services
+from ui.tabs.compare.running import COMPUTES
+from ui.tabs.history.detail import READ_ONLY
+from ui.tabs.history.share import share_json, wire_share
+from ui.tabs.study.studies import sweeps_html
+from ui.tabs.study.sweep_fields import SweepFields, build_fields, estimated, wire_fields
+from ui.tabs.study.sweep_panels import pairs_html
+from ui.tabs.study.sweep_run import SweepFrame, reopened, run
+from ui.tabs.study.sweep_view import FIRST, SweepView, Updates, build_view
+
+CHART_S = 3.0  # between two drawings of the chart while a sweep runs
+PRIVATE: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+BROKE = "The sweep could not begin; check the fields, then try again."
+
+
+@dataclass(frozen=True, slots=True)
+class SweepTab:
+    """The tab's parts. ``opened`` holds the id of the sweep that is shown, ``share`` the token of the link it is read through; or
+    the empty string."""
+
+    services: Services
+    fields: SweepFields
+    view: SweepView
+    opened: gr.State
+    share: gr.State
+
+    @property
+    def outputs(self) -> list[Any]:
+        """What ``open`` changes."""
+        return [*self.view.outputs, self.view.earlier, self.opened, self.share]
+
+    def open(self, request: gr.Request, sweep_id: str, cost: str, token: object) -> Updates:
+        """A stored sweep as it was shown when it ended; for the list and for the page's address."""
+        public, own = self.services.public, self.services.seen_by(request).store
+        store, share, frame = own, "", SweepFrame(words("", "failed"))
+        try:
+            store, share = reading(self.services, request, token, lambda mine: find_sweep(mine, sweep_id))
+            frame = reopened(store, sweep_id, public=public)
+        except StorageError as error:
+            frame = SweepFrame(words(told(error, public=public), "failed"))
+        shown = self.view.show(frame.shown, _cost(cost), share=share) if frame.shown else {}
+        opened = frame.shown.id if frame.shown else ""
+        strip = replace(frame.strip, side=READ_ONLY) if share and frame.shown else frame.strip
+        listed = {self.view.earlier: sweeps_html(own, opened, public=public, share=share)}
+        ids = {self.opened: opened, self.share: share}
+        sharing = {self.view.sharing: share_json(own, Shared.SWEEP, opened, public=public)}
+        return self.view.say(strip) | {self.view.pairs: pairs_html(None, -1)} | shown | listed | ids | sharing
+
+
+def build_sweep_tab(services: Services, tab: gr.Tab) -> SweepTab:
+    """The tab's components and events."""
+    fields = build_fields(services)
+    view = build_view()
+    parts = SweepTab(services, fields, view, gr.State(""), gr.State(""))
+    wire_fields(services, fields)
+    _wire_run(parts)
+    _wire_view(parts)
+    wire_share(services, view.sharing)
+
+    def enter(request: gr.Request, opened: str, share: str, *values: Any) -> tuple[str, str]:
+        store = services.seen_by(request).store
+        return sweeps_html(store, opened, public=services.public, share=share), estimated(services, fields.form(values))
+
+    tab.select(enter, [parts.opened, parts.share, *fields.inputs], [view.earlier, fields.note], queue=False, **PRIVATE)
+    return parts
+
+
+def _wire_run(parts: SweepTab) -> None:
+    fields, view, services = parts.fields, parts.view, parts.services
+    buttons = [fields.run, fields.stop, view.cost]
+
+    def begin(request: gr.Request) -> Updates:
+        services.stops.begin(_visitor(services.seen_by(request)))
+        starting = words("Starting; if something else is running, this sweep waits for it …", "running")
+        return {
+            fields.run: gr.update(visible=False),
+            fields.stop: gr.update(visible=True, interactive=True, value="Stop"),
+            view.cost: gr.update(interactive=False),
+        } | view.say(starting)
+
+    def sweep(request: gr.Request, cost: str, *values: Any) -> Iterator[Updates]:
+        def updates() -> Iterator[Updates]:
+            place = services.seen_by(request)
+            yield from _updates(parts, run(place, fields.form(values), _visitor(place)), _cost(cost))
+
+        yield from unbroken(updates(), view.say, "sweep")
+
+    def ask_stop(request: gr.Request) -> Any:
+        services.stops.request(_visitor(services.seen_by(request)))
+        return gr.update(value="Stopping …", interactive=False)
+
+    def end(opened: str, share: str, request: gr.Request) -> Updates:
+        own = services.seen_by(request).store
+        return {
+            fields.run: gr.update(visible=True),
+            fields.stop: gr.update(visible=False),
+            view.cost: gr.update(interactive=True),
+            view.earlier: sweeps_html(own, opened, public=services.public, share=share),
+            view.sharing: share_json(own, Shared.SWEEP, opened, public=services.public),
+        }
+
+    pressed = fields.run.click(begin, None, [*buttons, view.strip], queue=False, trigger_mode="once", **PRIVATE)
+    running = pressed.then(sweep, [view.cost, *fields.inputs], parts.outputs, **COMPUTES, **PRIVATE)
+    running.failure(lambda: words(BROKE, "failed").json(), None, view.strip, queue=False, **PRIVATE)
+    running.then(end, [parts.opened, parts.share], [*buttons, view.earlier, view.sharing], queue=False, **PRIVATE)
+    fields.stop.click(ask_stop, None, fields.stop, queue=False, **PRIVATE)
+
+
+def _updates(parts: SweepTab, frames: Iterator[SweepFrame], cost: Cost) -> Iterator[Updates]:
+    """Frames as updates. The chart is drawn when something ends and at most every few seconds before: drawing takes the browser long."""
+    drawn, before = 0.0, ""
+    for frame in frames:
+        changed = parts.view.say(frame.strip)
+        if frame.shown:
+            due = frame.strip.state != "running" or time.monotonic() - drawn >= CHART_S
+            drawn = time.monotonic() if due else drawn
+            changed |= parts.view.show(frame.shown, cost, chart=due) | {parts.opened: frame.shown.id, parts.share: ""}
+            changed |= {parts.view.pairs: pairs_html(None, -1)} if frame.shown.id != before else {}
+            before = frame.shown.id
+        yield changed
+
+
+def _wire_view(parts: SweepTab) -> None:
+    view, services = parts.view, parts.services
+
+    def shown_again(request: gr.Request, opened: str, share: str) -> Sweep | None:
+        with suppress(StorageError, ValueError):
+            store, _ = reading(services, request, share, lambda mine: find_sweep(mine, opened))
+            return load_sweep(store, opened)
+        return None
+
+    def against(opened: str, share: str, cost: str, request: gr.Request) -> Updates:
+        shown = shown_again(request, opened, share)
+        return view.show(shown, _cost(cost), share=share) if shown else {view.strip: gr.update()}
+
+    def choose(opened: str, share: str, event: gr.EventData, request: gr.Request) -> str:
+        row = said_of(event).get("row")
+        return pairs_html(shown_again(request, opened, share), row if isinstance(row, int) else -1)
+
+    def open_sweep(cost: str, event: gr.EventData, request: gr.Request) -> Updates:
+        asked = said_of(event)
+        return parts.open(request, str(asked.get("id", "")), cost, asked.get("share"))
+
+    view.cost.input(against, [parts.opened, parts.share, view.cost], view.outputs, queue=False, **PRIVATE)
+    view.table.select(choose, [parts.opened, parts.share], view.pairs, queue=False, **PRIVATE)
+    view.earlier.select(open_sweep, view.cost, parts.outputs, queue=False, **PRIVATE)
+
+
+def _cost(value: str) -> Cost:
+    return Cost(value) if value in list(Cost) else FIRST
+
+
+def _visitor(place: Services) -> str:
+    """Apart from the same visitor's comparison, which has a Stop of its own."""
+    return f"{place.key}/sweep"
