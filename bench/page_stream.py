@@ -18,10 +18,9 @@ from mars_core.jobs import perform
 from mars_core.models import CATALOG, ModelPool, Pair
 from mars_core.session import Session
 from storage import RunStore
-from ui.jobs import runs
 from ui.services import Services
 from ui.settings.form import Form, LaneForm, read_configs
-from ui.tabs.compare import handlers
+from ui.tabs.compare import frames, handlers
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +74,8 @@ def compare(rounds: int) -> list[Shown]:
         for owner, name in (
             (store, "new_comparison"),
             (store, "save_run"),
-            (runs, "token_rows"),
-            (runs, "ended_view"),
+            (frames, "token_rows"),
+            (frames, "ended_view"),
             (perform, "burst"),
             (perform, "warm_up"),
         ):

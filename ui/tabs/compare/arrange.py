@@ -14,7 +14,6 @@ import gradio as gr
 from mars_core.models import PairSpec
 from mars_core.types import RunConfig
 from storage import RunStore, StorageError
-from ui.jobs.frames import Shown
 from ui.kit.glossary import TERMS, help_html
 from ui.kit.labels import lane_labels
 from ui.result.result import ended_result
@@ -23,6 +22,7 @@ from ui.services import Services
 from ui.settings.form import MOST_LANES
 from ui.settings.lanes import FIRST_LANES, LEAST_LANES, Head, empty_lane
 from ui.settings.presets import presets_for
+from ui.tabs.compare.frames import Shown
 
 HELPED = ("rule", "tau", "r", "theta", "tv", "k")
 PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}

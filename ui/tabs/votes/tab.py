@@ -11,6 +11,7 @@ import gradio as gr
 
 from storage import Choice, StorageError
 from ui.jobs.admission import unbroken
+from ui.jobs.queue import COMPUTES
 from ui.kit.chips import chips_json
 from ui.kit.components import Strip, strip_component, text_component, words
 from ui.kit.event_data import said_of
@@ -20,7 +21,6 @@ from ui.services import Services
 from ui.settings.drafter_fields import for_pair
 from ui.settings.form import catalog_pair
 from ui.settings.lanes import PRIVATE
-from ui.tabs.compare.running import COMPUTES
 from ui.tabs.votes.fields import VoteFields, vote_fields
 from ui.tabs.votes.round import RoundFrame, Rounds, cast_vote, write_answers
 from ui.tabs.votes.tally import tally_component, tally_now
@@ -137,8 +137,7 @@ def _visitor(place: Services) -> str:
 def _wire_round(services: Services, rounds: Rounds, parts: _Parts) -> None:
     seed = parts.fields.by_name["seed"]
 
-    def begin(open_round: str, fresh: bool, request: gr.Request) -> Updates:
-        rounds.take(open_round)  # a round that got no vote has none
+    def begin(fresh: bool, request: gr.Request) -> Updates:
         services.stops.begin(_visitor(services.seen_by(request)))
         return parts.closed() | {
             parts.write: gr.update(visible=False),
@@ -172,7 +171,7 @@ def _wire_round(services: Services, rounds: Rounds, parts: _Parts) -> None:
     cleared = [*parts.buttons, parts.comment, parts.kept, parts.name, parts.vote, parts.strip, parts.round, seed]
     pressed = gr.on(
         [parts.write.click, parts.again.click, parts.fields.by_name["prompt"].submit], begin,
-        [parts.name, parts.fields.fresh], cleared, trigger_mode="once", **PRIVATE,
+        parts.fields.fresh, cleared, trigger_mode="once", **PRIVATE,
     )  # fmt: skip
     shown = [parts.strip, parts.round, parts.name, parts.tally]
     running = pressed.then(write, parts.fields.inputs, shown, **COMPUTES, **QUEUED)
