@@ -14,15 +14,8 @@ from gradio.events import api as endpoint
 from mars_core.jobs import Wrote
 from mars_core.types import RunConfig
 from storage import StoredComparison
-from ui.api.documents import (
-    Document,
-    comparison_document,
-    divergence_documents,
-    listed_document,
-    pair_documents,
-    rule_documents,
-    token_documents,
-)
+from ui.api import documents
+from ui.api.documents import Document, comparison_document
 from ui.api.values import AUTO, Comparison, Lookup, Page
 from ui.jobs.admission import JobError, admit, job_errors
 from ui.jobs.driver import Batch, Event, Loading, Ready, Saved, Started, Waiting, drive
@@ -37,21 +30,21 @@ if TYPE_CHECKING:
 DEFAULT_RULES = ["strict", "mars(theta=0.9)"]
 
 
-@contextmanager
-def _errors(services: Services) -> Iterator[None]:
-    """What is wrong with a request reaches its sender as one sentence, and no traceback the log."""
-    try:
-        with job_errors(services):
-            yield
-    except JobError as error:
-        raise gr.Error(str(error), print_exception=False) from error
-
-
 class Api:
     """The endpoints over one services."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
+
+    @contextmanager
+    def _seen_by(self, request: gr.Request | None) -> Iterator[Services]:
+        """The services for whoever asks. What is wrong with a request reaches its sender as one sentence, and no traceback the log."""
+        services = self._services.seen_by(request)
+        try:
+            with job_errors(services):
+                yield services
+        except JobError as error:
+            raise gr.Error(str(error), print_exception=False) from error
 
     def compare(
         self, prompt: str, rules: list[str] = DEFAULT_RULES, pair: str = "", drafter: str = AUTO, k: int = 5,
@@ -85,8 +78,7 @@ class Api:
         Returns:
             id, prompt and, for each run: text, token ids, tokens_per_s, tau, counts, TV, KL, first divergence from the first run
         """
-        services = self._services.seen_by(request)
-        with _errors(services):
+        with self._seen_by(request) as services:
             values = Comparison.read(
                 prompt=prompt, rules=rules, pair=pair, drafter=drafter, k=k, temperature=temperature,
                 max_new_tokens=max_new_tokens, seed=seed, system=system, chat=chat, draft_mode=draft_mode, tree=tree,
@@ -105,7 +97,7 @@ class Api:
         Returns:
             one object a rule
         """
-        return rule_documents()
+        return documents.rule_documents()
 
     def pairs(self) -> list[dict[str, Any]]:
         """
@@ -114,7 +106,7 @@ class Api:
         Returns:
             one object a pair
         """
-        return pair_documents(self._services.catalog, self._services.pool, public=self._services.public)
+        return documents.pair_documents(self._services.catalog, self._services.pool, public=self._services.public)
 
     def comparisons(self, limit: int = 20, offset: int = 0, request: gr.Request | None = None) -> list[dict[str, Any]]:
         """
@@ -127,11 +119,10 @@ class Api:
         Returns:
             one object a comparison
         """
-        services = self._services.seen_by(request)
-        with _errors(services):
+        with self._seen_by(request) as services:
             page = Page.read(limit=limit, offset=offset)
             frame = services.store.comparisons(limit=int(page.limit), offset=int(page.offset))
-            return [listed_document(row) for row in frame.to_dict("records")]
+            return [documents.listed_document(row) for row in frame.to_dict("records")]
 
     def comparison(self, id: str, request: gr.Request | None = None) -> dict[str, Any]:
         """
@@ -143,8 +134,7 @@ class Api:
         Returns:
             id, prompt and runs
         """
-        services = self._services.seen_by(request)
-        with _errors(services):
+        with self._seen_by(request) as services:
             return comparison_document(_load(services, Lookup.read(id=id)))
 
     def divergences(self, id: str, baseline: int = 0, request: gr.Request | None = None) -> list[dict[str, Any]]:
@@ -158,10 +148,9 @@ class Api:
         Returns:
             one object for every other run; position and cause are null where the texts are the same
         """
-        services = self._services.seen_by(request)
-        with _errors(services):
+        with self._seen_by(request) as services:
             values = Lookup.read(id=id, baseline=baseline)
-            return divergence_documents(_load(services, values), int(values.baseline))
+            return documents.divergence_documents(_load(services, values), int(values.baseline))
 
     def tokens(self, id: str, lane: int = 0, request: gr.Request | None = None) -> list[dict[str, Any]]:
         """
@@ -174,10 +163,9 @@ class Api:
         Returns:
             one object a token, in order
         """
-        services = self._services.seen_by(request)
-        with _errors(services):
+        with self._seen_by(request) as services:
             values = Lookup.read(id=id, lane=lane)
-            return token_documents(_load(services, values), int(values.lane))
+            return documents.token_documents(_load(services, values), int(values.lane))
 
 
 def _load(services: Services, values: Lookup) -> StoredComparison:

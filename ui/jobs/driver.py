@@ -118,6 +118,8 @@ def drive(
                     for event in events:
                         started = True
                         yield event
+                if stop.requested():
+                    return
         finally:
             if not started:
                 place.refund()
@@ -162,9 +164,9 @@ def _runs(services: Services, job: Job, batch: Batch, stop: Stop) -> Generator[E
 def _run(
     services: Services, batch: Batch, comparison: str, began: Began, events: Iterator[RunEvent]
 ) -> Iterator[Event]:
-    """One run; whatever happens, it is saved."""
+    """One run; whatever happens, it is saved, and Saved comes before the error that broke it off."""
     record, place = Record(began), batch.order.index(began.run)
-    error = ""
+    unsaved, broken = "", None
     try:
         yield Started(began.run, place, comparison, began.given, began.text)
         for event in events:
@@ -173,11 +175,15 @@ def _run(
             if isinstance(event, Ended):
                 break
             yield event
+    except RUNNING as error:
+        broken = error
     finally:
         trace = record.trace()
         try:
             services.store.save_run(comparison, trace, lane=batch.lane + began.run, order=batch.before + place)
             services.observe(trace)
-        except StorageError as unsaved:
-            error = told(unsaved, public=services.public)
-    yield Saved(began.run, trace, error)
+        except StorageError as error:
+            unsaved = told(error, public=services.public)
+    yield Saved(began.run, trace, unsaved)
+    if broken:
+        raise broken

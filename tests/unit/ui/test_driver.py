@@ -192,6 +192,20 @@ def test_a_run_that_breaks_off_is_saved_with_what_it_wrote(
     assert "taken away" in said and run.trace.status is Status.CANCELLED and run.trace.steps == traces[0].steps[:2]
 
 
+def test_a_run_that_breaks_off_is_shown_with_what_it_wrote(services: Services, traces: tuple[Trace, ...]) -> None:
+    def script(job: Job) -> Iterator[Event]:
+        yield began(job, traces, 0)
+        yield Wrote(0, traces[0].steps[:2], traces[0].text, 0.1, 0, False)
+        raise AcceleratorError("The process was taken away.")
+
+    place = replace(services, accelerator=Scripted(script))
+    last = list(run_comparison(place, FORM, "visitor"))[-1]
+    assert last.strip is not None and (last.strip.state, plain(last.strip.parts)[-11:]) == ("failed", "taken away.")
+    first, second = last.lanes
+    assert first is not None and first.state == "cancelled" and first.rows
+    assert second is not None and second.chip == "not started"
+
+
 @pytest.mark.parametrize("way", ["compare", "vote", "endpoint"])
 def test_a_comparison_that_cannot_be_made_is_told(
     services: Services, shown: Shown, way: str, monkeypatch: pytest.MonkeyPatch
@@ -248,6 +262,17 @@ def test_batches_are_one_comparison_each_and_share_the_time(services: Services, 
     events = list(jobs(place, batch, batch))
     assert len({event.comparison for event in events if isinstance(event, Started)}) == 2 == services.store.count()
     assert 60 >= times[0] >= times[1]
+
+
+def test_after_a_stop_no_further_batch_begins(services: Services, traces: tuple[Trace, ...]) -> None:
+    def script(job: Job) -> Iterator[Event]:
+        yield began(job, traces, 0)
+        services.stops.request("visitor")
+        yield Ended(0, Status.CANCELLED, StopReason.CANCELLED, "")
+
+    batch = Batch((traces[0].config,), (0,))
+    events = list(jobs(replace(services, accelerator=Scripted(script)), batch, batch))
+    assert sum(isinstance(event, Ready) for event in events) == 1 == services.store.count()
 
 
 def test_nobody_else_than_the_visitor_stops_a_job_that_waits(services: Services) -> None:

@@ -93,6 +93,10 @@ class _Writing:
     def completed(self) -> bool:
         return all(trace.status is Status.COMPLETED for trace in self.traces.values())
 
+    @property
+    def failed(self) -> Trace | None:
+        return next((trace for trace in self.traces.values() if trace.status is Status.FAILED), None)
+
     def frame(self, event: Event) -> RoundFrame | None:
         """What ``event`` changes: while runs write, nothing but joint progress."""
         match event:
@@ -139,7 +143,7 @@ def write_answers(
 def _answers(
     services: Services, rounds: Rounds, form: Form, visitor: str, side: Callable[[], int]
 ) -> Iterator[RoundFrame]:
-    """Both runs; none after one that was not completed. Raises JobError."""
+    """Both runs; none after one that failed. Raises JobError."""
     rounds.discard(services.key)
     spec, writing = admit(services, form), _Writing()
 
@@ -155,7 +159,7 @@ def _answers(
             frame = writing.frame(event)
             if frame:
                 yield frame
-            if not writing.completed:
+            if writing.failed:
                 break
     yield _closing(services, writing, rounds, side)
 
@@ -172,9 +176,8 @@ def _closing(services: Services, writing: _Writing, rounds: Rounds, side: Callab
 
 
 def _broken(writing: _Writing) -> Strip:
-    failed = next((trace for trace in writing.traces.values() if trace.status is Status.FAILED), None)
-    if failed:
-        return words(f"A run failed: {failed.error} {NO_VOTE}", "failed")
+    if writing.failed:
+        return words(f"A run failed: {writing.failed.error} {NO_VOTE}", "failed")
     if any(trace.stop_reason is StopReason.DEADLINE for trace in writing.traces.values()):
         return words(f"The time for one request is up. {NO_VOTE}", "cancelled")
     return words(f"Stopped. {NO_VOTE}" if writing.traces else "Stopped before the first token.", "cancelled")
