@@ -98,8 +98,8 @@ class Application:
         more["middleware"].insert(0, Middleware(Guard, frames=OWN if chosen.public else ()))
         more["routes"] += health_routes(needed, {"backup": self._backed_up})
         if chosen.metrics:
-            line = self.services.line
-            more["routes"] += metrics_routes(self.metrics, lambda: (line.running, line.waiting))
+            queue = self.services.queue
+            more["routes"] += metrics_routes(self.metrics, lambda: (queue.running, queue.waiting))
         page = build_app(self.services).queue(default_concurrency_limit=4, api_open=not chosen.public)
         page.launch(
             server_name=chosen.host, server_port=chosen.port, root_path=chosen.root_path or None, quiet=True,
@@ -123,7 +123,7 @@ class Application:
         if self.retention:
             self.retention.stop()
         place = self.services
-        if not place.shutdown(END_S) and place.line.running and place.pool.loaded():
+        if not place.shutdown(END_S) and place.queue.running and place.pool.loaded():
             LOG.warning("A run did not end in time; it is not saved.")
         if page:
             wait_for_streams(page, STREAMS_S)

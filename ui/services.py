@@ -14,7 +14,7 @@ from mars_core.jobs.comparison import execution_order
 from mars_core.models import CATALOG, ModelPool, PairSpec
 from mars_core.types import Trace
 from storage import RunStore
-from ui.jobs.line import Line
+from ui.jobs.queue import Queue
 from ui.jobs.stops import StopRequests
 from ui.public.limits import PRIVATE_LIMITS, Limits
 from ui.public.visitors import ANYBODY, Visitor, visitor_of
@@ -24,7 +24,7 @@ from ui.public.visitors import ANYBODY, Visitor, visitor_of
 class Services:
     """``catalog`` is what is offered, the default first; ``order`` gives the order in which lanes run; a test may fix it.
 
-    Whatever computes goes through ``accelerator``, one at a time: ``line`` says whose turn it is. Without an accelerator of another
+    Whatever computes goes through ``accelerator``, one at a time: ``queue`` says whose turn it is. Without an accelerator of another
     kind that is ``engine``, one thread for all, which also loads models.
     """
 
@@ -39,16 +39,16 @@ class Services:
     sign_in: bool = False  # visitors may sign in with Hugging Face
     retention_days: int | None = None  # after which runs are removed for good
     notice: str = ""  # what everybody should know: that runs are not kept, say
-    visitor: Visitor = ANYBODY  # for whom this services was made by ``seen_by``
+    visitor: Visitor = ANYBODY  # for whom these services were made by ``seen_by``
     accelerator: Accelerator = None  # type: ignore[assignment]  # without one: Local
-    line: Line = None  # type: ignore[assignment]  # without one: of the limits
+    queue: Queue = None  # type: ignore[assignment]  # without one: of the limits
     observers: tuple[Callable[[Trace], None], ...] = ()  # called once for every run that was saved
 
     def __post_init__(self) -> None:
         if self.accelerator is None:
             object.__setattr__(self, "accelerator", Local(self.pool, self.engine))
-        if self.line is None:
-            object.__setattr__(self, "line", Line(self.limits))
+        if self.queue is None:
+            object.__setattr__(self, "queue", Queue(self.limits))
 
     @property
     def own_models(self) -> bool:
@@ -66,11 +66,6 @@ class Services:
         visitor = visitor_of(request, public=self.public, sign_in=self.sign_in)
         return replace(self, visitor=visitor, store=self.store.of(visitor.owner))
 
-    def keep(self, comparison: str, trace: Trace, *, lane: int, order: int) -> None:
-        """Save a run that ended and tell the observers. Raises StorageError."""
-        self.store.save_run(comparison, trace, lane=lane, order=order)
-        self.observe(trace)
-
     def observe(self, trace: Trace) -> None:
         """A run was saved."""
         for observer in self.observers:
@@ -78,6 +73,6 @@ class Services:
 
     def shutdown(self, seconds: float) -> bool:
         """Nobody enters any more, and what runs is cancelled; waits up to ``seconds`` until it is saved. Whether all is."""
-        self.line.close()
+        self.queue.close()
         self.stops.request_all()
-        return self.line.empty(seconds)
+        return self.queue.empty(seconds)

@@ -18,10 +18,9 @@ from bench.common.decoding import complete
 from mars_core.jobs import perform
 from mars_core.models import CATALOG, ModelPool, Pair
 from storage import RunStore
-from ui.jobs import runs
 from ui.services import Services
 from ui.settings.form import Form, LaneForm, read_configs
-from ui.tabs.compare import handlers
+from ui.tabs.compare import frames, handlers
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ def compare(rounds: int) -> list[Shown]:
         ExitStack() as patches,
     ):
         parts = (
-            (store, "new_comparison"), (store, "save_run"), (runs, "token_rows"), (runs, "ended_view"),
+            (store, "new_comparison"), (store, "save_run"), (frames, "token_rows"), (frames, "ended_view"),
             (perform, "burst"), (perform, "warm_up"),
         )  # fmt: skip
         for owner, name in parts:

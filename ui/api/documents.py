@@ -42,51 +42,44 @@ def comparison_document(stored: StoredComparison) -> Document:
     """A saved comparison without its tokens; every run against the leftmost."""
     runs = [_run(run, stored.runs[0].trace) for run in stored.runs]
     states = {run["status"] for run in runs}
-    ended = [state.value for state in (Status.FAILED, Status.CANCELLED, Status.COMPLETED) if state.value in states]
-    head = {
+    document: Document = finite({
         "id": stored.id,
-        "state": ended[0] if ended else Status.CANCELLED.value,
+        "state": next((s for s in (Status.FAILED, Status.CANCELLED, Status.COMPLETED) if s in states), Status.CANCELLED),
         "created_at": stored.created_at.isoformat(),
         "prompt": stored.prompt.text,
         "system": stored.prompt.system,
         "chat": stored.prompt.chat,
         "stop": stored.prompt.stop,
         "runs": runs,
-    }
-    document: Document = finite(head)
+    })  # fmt: skip
     return document
 
 
 def _run(run: StoredRun, baseline: Trace) -> Document:
-    trace = run.trace
-    parted = _parting(baseline, trace)
+    trace, (same_text, parted) = run.trace, _parting(baseline, run.trace)
     return {
         "lane": run.lane,
         "order": run.order,
         "label": lane_label(trace.config),
         **_settings(trace.config),
-        "status": trace.status.value,
+        "status": trace.status,
         "stop_reason": trace.stop_reason,
         "error": trace.error,
         "text": trace.text,
         "token_ids": trace.token_ids,
         **asdict(trace.summary),
         "speed_ratio": over(trace.summary.tokens_per_s, baseline.summary.tokens_per_s),
-        "same_text": None if parted is NOT_COMPARED else parted is None,
-        "divergence": _place(parted),
+        "same_text": same_text,
+        "divergence": asdict(parted) if parted else None,
     }
 
 
-NOT_COMPARED = "not compared"  # a run that did not end has no first divergence
-
-
-def _parting(baseline: Trace, trace: Trace) -> Divergence | str | None:
-    both = baseline.status is trace.status is Status.COMPLETED
-    return first_divergence(baseline, trace) if both else NOT_COMPARED
-
-
-def _place(parted: Divergence | str | None) -> Document | None:
-    return asdict(parted) if isinstance(parted, Divergence) else None
+def _parting(baseline: Trace, trace: Trace) -> tuple[bool | None, Divergence | None]:
+    """Whether the texts are the same, and where they are not; None of a run that did not end."""
+    if baseline.status is trace.status is Status.COMPLETED:
+        parted = first_divergence(baseline, trace)
+        return parted is None, parted
+    return None, None
 
 
 def _settings(config: RunConfig) -> Document:
@@ -116,20 +109,17 @@ def divergence_documents(stored: StoredComparison, baseline: int) -> list[Docume
 
 
 def _against(base: Trace, run: StoredRun) -> Document:
-    parted = _parting(base, run.trace)
-    document: Document = {"lane": run.lane, "label": lane_label(run.trace.config)}
-    document["same_text"] = None if parted is NOT_COMPARED else parted is None
-    document |= {"position": None, "cause": None, "gap": None, "before": "", "baseline_token": None, "token": None}
-    if isinstance(parted, Divergence):
-        ours, theirs = output(run.trace), output(base)
-        at = parted.position
-        end = ours[at - 1].end if at else 0
-        document |= asdict(parted) | {
-            "before": run.trace.text[:end][-BEFORE:],
-            "baseline_token": _token(theirs[at], base.text) if at < len(theirs) else None,
-            "token": _token(ours[at], run.trace.text) if at < len(ours) else None,
-        }
-    return document
+    same_text, parted = _parting(base, run.trace)
+    document: Document = {"lane": run.lane, "label": lane_label(run.trace.config), "same_text": same_text}
+    if parted is None:
+        nothing = dict.fromkeys(("position", "cause", "gap", "baseline_token", "token"))
+        return document | nothing | {"before": ""}
+    at, ours, theirs = parted.position, output(run.trace), output(base)
+    return document | asdict(parted) | {
+        "before": run.trace.text[: ours[at - 1].end if at else 0][-BEFORE:],
+        "baseline_token": _token(theirs[at], base.text) if at < len(theirs) else None,
+        "token": _token(ours[at], run.trace.text) if at < len(ours) else None,
+    }  # fmt: skip
 
 
 def output(trace: Trace) -> list[Given | Token]:
@@ -140,10 +130,8 @@ def output(trace: Trace) -> list[Given | Token]:
 def token_documents(stored: StoredComparison, lane: int) -> list[Document]:
     """Every token of a run, given ones first, refused ones before the one that replaced them. Raises ValueError."""
     trace = trace_of(stored, lane)
-    tokens = [token for step in trace.steps for token in step.tokens]
-    return [finite({"position": at, **_token(given, trace.text)}) for at, given in enumerate(trace.given)] + [
-        finite(_token(token, trace.text)) for token in tokens
-    ]
+    given = [{"position": at, **_token(given, trace.text)} for at, given in enumerate(trace.given)]
+    return list(map(finite, [*given, *(_token(token, trace.text) for step in trace.steps for token in step.tokens)]))
 
 
 def _token(token: Given | Token, text: str) -> Document:
@@ -162,6 +150,13 @@ def trace_of(stored: StoredComparison, lane: int) -> Trace:
             return run.trace
     lanes = ", ".join(str(run.lane) for run in stored.runs) or "none"
     raise ValueError(f"The comparison has no run in lane {lane}; its lanes: {lanes}.")
+
+
+def listed_document(row: Mapping[Any, Any]) -> Document:
+    """A row of the list of comparisons."""
+    columns = ("id", "prompt", "target", "rules", "status", "new_tokens", "tokens_per_s", "tau")
+    document: Document = finite({"created_at": row["created_at"].isoformat()} | {name: row[name] for name in columns})
+    return document
 
 
 def rule_documents() -> list[Document]:

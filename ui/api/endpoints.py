@@ -3,68 +3,48 @@
 No deferred annotations in this file: gradio reads the types of the endpoints as they are.
 """
 
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 from gradio.events import api as endpoint
 
-from mars_core.models import PairSpec
+from mars_core.jobs import Wrote
 from mars_core.types import RunConfig
 from storage import StoredComparison
-from ui.api.documents import (
-    Document,
-    comparison_document,
-    divergence_documents,
-    finite,
-    pair_documents,
-    rule_documents,
-    token_documents,
-)
-from ui.api.values import (
-    AUTO,
-    choose_pair,
-    read_drafter,
-    read_flag,
-    read_ids,
-    read_rules,
-    read_text,
-    read_texts,
-    read_whole,
-)
-from ui.jobs.admission import REFUSALS
-from ui.jobs.api_run import Progress, compare
-from ui.kit.told import told
+from ui.api import documents
+from ui.api.documents import Document, comparison_document
+from ui.api.values import AUTO, Comparison, Lookup, Page
+from ui.jobs.admission import JobError, admit, job_errors
+from ui.jobs.driver import Batch, Event, Loading, Ready, Saved, Started, Waiting, drive
+from ui.jobs.queue import COMPUTES
+from ui.kit.labels import lane_label
 from ui.services import Services
-from ui.settings.form import Form, read_configs, thinking_word
-from ui.tabs.compare.running import COMPUTES
+from ui.settings.form import Form, read_configs
 
 if TYPE_CHECKING:
-    from mars_core.models import Pair
+    from mars_core.session import Session
 
 DEFAULT_RULES = ["strict", "mars(theta=0.9)"]
-MOST_ROWS = 200  # comparisons a call
-Made = TypeVar("Made")
-
-
-@contextmanager
-def _told(place: Services) -> Iterator[None]:
-    """What is wrong with a request reaches its sender as one sentence, and no traceback the log."""
-    try:
-        yield
-    except OverflowError as error:
-        raise gr.Error("A number is too large.", print_exception=False) from error
-    except REFUSALS as error:
-        raise gr.Error(told(error, public=place.public), print_exception=False) from error
 
 
 class Api:
     """The endpoints over one services."""
 
     def __init__(self, services: Services) -> None:
-        self._workplace = services
+        self._services = services
+
+    @contextmanager
+    def _seen_by(self, request: gr.Request | None) -> Iterator[Services]:
+        """The services for whoever asks. What is wrong with a request reaches its sender as one sentence, and no traceback the log."""
+        services = self._services.seen_by(request)
+        try:
+            with job_errors(services):
+                yield services
+        except JobError as error:
+            raise gr.Error(str(error), print_exception=False) from error
 
     def compare(
         self, prompt: str, rules: list[str] = DEFAULT_RULES, pair: str = "", drafter: str = AUTO, k: int = 5,
@@ -98,29 +78,17 @@ class Api:
         Returns:
             id, prompt and, for each run: text, token ids, tokens_per_s, tau, counts, TV, KL, first divergence from the first run
         """
-        place = self._workplace.seen_by(request)
-        with _told(place):
-            if not read_text(prompt, "prompt").strip():
-                raise ValueError("prompt is empty; it needs at least 1 character that is no space.")
-            spec = choose_pair(pair, place.catalog)
-            form = Form(
-                prompt=prompt, pair=spec.key, temperature=temperature, k=k,
-                max_new_tokens=max_new_tokens, seed=seed, lanes=read_rules(rules), system=read_text(system, "system"),
-                chat=read_flag(chat, "chat"), top_k=top_k, top_p=top_p, mode=draft_mode,
-                thinking=thinking_word(None if thinking is None else read_flag(thinking, "thinking")), **read_drafter(drafter, tree, spec),
+        with self._seen_by(request) as services:
+            values = Comparison.read(
+                prompt=prompt, rules=rules, pair=pair, drafter=drafter, k=k, temperature=temperature,
+                max_new_tokens=max_new_tokens, seed=seed, system=system, chat=chat, draft_mode=draft_mode, tree=tree,
+                top_k=top_k, top_p=top_p, stop=stop, prefix=prefix, thinking=thinking,
             )  # fmt: skip
-            yield from self._compare(place, spec, form, read_texts(stop, "stop"), read_ids(prefix))
-
-    def _compare(
-        self, place: Services, spec: PairSpec, form: Form, stop: tuple[str, ...], prefix: tuple[int, ...]
-    ) -> Iterator[Document]:
-        def read(pair: "Pair") -> list[RunConfig]:
-            return [_with(config, stop, prefix) for config in read_configs(form, pair)]
-
-        place.limits.check_prompt(form.prompt, form.system, *stop)
-        running = compare(place, spec, len(form.lanes), form.max_new_tokens, read)
-        comparison = yield from _documents(running)
-        yield comparison_document(place.store.load(comparison))
+            form = values.form(services.catalog)
+            services.limits.check_prompt(*values.stop, form.prompt, form.system)
+            with closing(_jobs(services, form, values)) as events:
+                comparison = yield from _progress(events)
+            yield comparison_document(services.store.load(comparison))
 
     def rules(self) -> list[dict[str, Any]]:
         """
@@ -129,7 +97,7 @@ class Api:
         Returns:
             one object a rule
         """
-        return rule_documents()
+        return documents.rule_documents()
 
     def pairs(self) -> list[dict[str, Any]]:
         """
@@ -138,7 +106,7 @@ class Api:
         Returns:
             one object a pair
         """
-        return pair_documents(self._workplace.catalog, self._workplace.pool, public=self._workplace.public)
+        return documents.pair_documents(self._services.catalog, self._services.pool, public=self._services.public)
 
     def comparisons(
         self, limit: int = 20, offset: int = 0, batches: bool = False, request: gr.Request | None = None
@@ -154,16 +122,10 @@ class Api:
         Returns:
             one object a comparison
         """
-        place = self._workplace.seen_by(request)
-        with _told(place):
-            limit, offset = read_whole(limit, "limit", 1, MOST_ROWS), read_whole(offset, "offset", 0, 10**9)
-            frame = place.store.comparisons(limit=limit, offset=offset, batches=read_flag(batches, "batches"))
-            columns = ("id", "prompt", "target", "rules", "status", "new_tokens", "tokens_per_s", "tau")
-            rows = frame.to_dict("records")
-            return [
-                finite({"created_at": row["created_at"].isoformat()} | {name: row[name] for name in columns})
-                for row in rows
-            ]
+        with self._seen_by(request) as services:
+            page = Page.read(limit=limit, offset=offset, batches=batches)
+            frame = services.store.comparisons(limit=int(page.limit), offset=int(page.offset), batches=page.batches)
+            return [documents.listed_document(row) for row in frame.to_dict("records")]
 
     def comparison(self, id: str, request: gr.Request | None = None) -> dict[str, Any]:
         """
@@ -175,9 +137,8 @@ class Api:
         Returns:
             id, prompt and runs
         """
-        place = self._workplace.seen_by(request)
-        with _told(place):
-            return comparison_document(_load(place, id))
+        with self._seen_by(request) as services:
+            return comparison_document(_load(services, Lookup.read(id=id)))
 
     def divergences(self, id: str, baseline: int = 0, request: gr.Request | None = None) -> list[dict[str, Any]]:
         """
@@ -190,9 +151,9 @@ class Api:
         Returns:
             one object for every other run; position and cause are null where the texts are the same
         """
-        place = self._workplace.seen_by(request)
-        with _told(place):
-            return divergence_documents(_load(place, id), read_whole(baseline, "baseline", 0, 10**6))
+        with self._seen_by(request) as services:
+            values = Lookup.read(id=id, baseline=baseline)
+            return documents.divergence_documents(_load(services, values), int(values.baseline))
 
     def tokens(self, id: str, lane: int = 0, request: gr.Request | None = None) -> list[dict[str, Any]]:
         """
@@ -205,28 +166,56 @@ class Api:
         Returns:
             one object a token, in order
         """
-        place = self._workplace.seen_by(request)
-        with _told(place):
-            return token_documents(_load(place, id), read_whole(lane, "lane", 0, 10**6))
+        with self._seen_by(request) as services:
+            values = Lookup.read(id=id, lane=lane)
+            return documents.token_documents(_load(services, values), int(values.lane))
 
 
-def _load(place: Services, id: object) -> StoredComparison:
-    return place.store.load(read_text(id, "id"))
+def _load(services: Services, values: Lookup) -> StoredComparison:
+    return services.store.load(values.id)
 
 
-def _documents(work: Generator[Progress, None, Made]) -> Generator[Document, None, Made]:
-    """Progress as documents; returns what ``work`` returns."""
-    told: list[Made] = []
+def _jobs(services: Services, form: Form, values: Comparison) -> Generator[Event, None, None]:
+    def read(session: "Session") -> Iterable[Batch]:
+        configs = tuple(_with(config, values) for config in read_configs(form, session.pair))
+        return [Batch(configs, tuple(services.order(len(configs))))]
 
-    def kept() -> Iterator[Progress]:
-        told.append((yield from work))
-
-    yield from (progress.document() for progress in kept())
-    return told[0]
+    spec = admit(services, form)
+    return drive(services, services.key, spec, read, runs=len(form.lanes), new_tokens=form.max_new_tokens)
 
 
-def _with(config: RunConfig, stop: tuple[str, ...], prefix: tuple[int, ...]) -> RunConfig:
-    return replace(config, prompt=replace(config.prompt, stop=stop), prefix=prefix)
+def _with(config: RunConfig, values: Comparison) -> RunConfig:
+    return replace(config, prompt=replace(config.prompt, stop=values.stop), prefix=values.prefix)
+
+
+def _progress(events: Iterator[Event]) -> Generator[Document, None, str]:
+    """Documents that say where a comparison stands; returns its id. Raises JobError where a run did not begin or was not saved."""
+    batch, comparison, place, tokens = Batch((), ()), "", 0, 0
+
+    def running(message: str, progress: float = 0.0) -> Document:
+        return {"id": comparison or None, "state": "running", "progress": progress, "message": message}
+
+    for event in events:
+        match event:
+            case Waiting(message):
+                yield running(f"Waiting: {message}")
+            case Loading(message):
+                yield running(message)
+            case Ready():
+                batch = event.batch
+                yield running("Warming up")
+            case Started():
+                comparison, place, tokens = event.comparison, event.place, 0
+            case Wrote():
+                tokens += sum(len(step.emitted) for step in event.steps)
+                config, runs = batch.configs[event.run], len(batch.order)
+                message = f"{lane_label(config)}, {tokens} of at most {config.max_new_tokens} tokens"
+                yield running(f"Run {place + 1} of {runs}: {message}", (place + tokens / config.max_new_tokens) / runs)
+            case Saved(error=error) if error:
+                raise JobError(error)
+    if not comparison:
+        raise JobError("Stopped before the first run began.")
+    return comparison
 
 
 def build_api(services: Services) -> None:

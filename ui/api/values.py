@@ -1,71 +1,72 @@
-"""What a program may ask for, read from JSON: anything can come, and what cannot be meant gets one clear sentence. No gradio."""
+"""What a program may ask for, read from JSON: a pydantic model for each endpoint, and one sentence for what cannot be read."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from mars_core.models import PairSpec
 from mars_core.rules import RULES
 from ui.settings.drafter import offered, tree_shape
-from ui.settings.form import CHAIN, TREE, LaneForm
+from ui.settings.form import CHAIN, TREE, Form, LaneForm, catalog_pair, thinking_word
 
 AUTO = "auto"
+MOST_ROWS = 200  # comparisons a call
 _RULE = re.compile(r"([a-z0-9-]+)\s*(?:\((.*)\))?", re.DOTALL)
 _LONGEST_RULE = 400  # characters
+M = TypeVar("M", bound="Values")
 
 
-def read_text(value: object, name: str) -> str:
-    """Raises ValueError."""
-    if not isinstance(value, str):
-        raise ValueError(f"{name} is {_shown(value)}; it must be text.")
+class Values(BaseModel):
+    """Types are strict: ``"5"`` is not a number and ``1`` is not true. A field's description says what it must be."""
+
+    model_config = ConfigDict(strict=True)
+
+    @classmethod
+    def read(cls: type[M], **values: object) -> M:
+        """Raises ValueError with one sentence for the first value that is none."""
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+        if "error" in first.get("ctx", {}):  # a sentence of a function of this file
+            raise ValueError(str(first["ctx"]["error"]))
+        name = str(first["loc"][0])
+        raise ValueError(f"{name} is {_shown(values[name])}; it must be {cls.model_fields[name].description}.")
+
+
+def _not_blank(prompt: str) -> str:
+    if not prompt.strip():
+        raise ValueError("prompt is empty; it needs at least 1 character that is not a space.")
+    return prompt
+
+
+def _not_huge(value: object) -> object:
+    if isinstance(value, int) and abs(value) >= 2**1023:
+        raise ValueError("A number is too large.")
     return value
 
 
-def read_texts(value: object, name: str) -> tuple[str, ...]:
-    """A list of texts; one text stands for a list of one, nothing for an empty one. Raises ValueError."""
+def _a_list(value: object) -> object:
+    """One text stands for a list of one, nothing for an empty one."""
     items = [value] if isinstance(value, str) and value else value or []
-    if not isinstance(items, list | tuple):
-        raise ValueError(f"{name} is {_shown(value)}; it must be a list of texts.")
-    return tuple(read_text(item, name) for item in items)
+    return tuple(items) if isinstance(items, list | tuple) else items
 
 
-def read_flag(value: object, name: str) -> bool:
-    """Raises ValueError."""
-    if not isinstance(value, bool):
-        raise ValueError(f"{name} is {_shown(value)}; it must be true or false.")
-    return value
-
-
-def read_ids(value: object) -> tuple[int, ...]:
-    """Token ids. Raises ValueError."""
-    items = value or []
-    if not isinstance(items, list | tuple) or not all(type(item) is int for item in items):
-        raise ValueError(f"prefix is {_shown(value)}; it must be a list of token ids.")
-    return tuple(items)
-
-
-def read_whole(value: object, name: str, low: int, high: int) -> int:
-    """A whole number in a range. Raises ValueError."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not float(value).is_integer():
-        raise ValueError(f"{name} is {_shown(value)}; it must be a whole number.")
-    if not low <= value <= high:
-        raise ValueError(f"{name} is {int(value)}; it must be {low} to {high}.")
-    return int(value)
-
-
-def read_rules(value: object) -> tuple[LaneForm, ...]:
+def _rules(value: object) -> tuple[LaneForm, ...]:
     """Rules as ``"mars(theta=0.9)"`` or ``{"rule": "mars", "parameters": {"theta": 0.9}}``: one, a list, or a list as JSON text.
 
-    Raises ValueError for what is no rule, has a parameter that its rule has not, or one out of its range.
+    Raises ValueError for an unknown rule, a parameter that the rule does not have, or one out of its range.
     """
     if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
         try:
             value = json.loads(value)
         except json.JSONDecodeError as error:
-            raise ValueError(f"rules is no JSON: {error}.") from None
+            raise ValueError(f"rules is not JSON: {error}.") from None
     items = value if isinstance(value, list | tuple) else [value]
     if not items:
         raise ValueError('rules is empty; give at least one, such as "strict" or "mars(theta=0.9)".')
@@ -73,31 +74,19 @@ def read_rules(value: object) -> tuple[LaneForm, ...]:
 
 
 def _lane(item: object) -> LaneForm:
-    name, given = _named(item) if isinstance(item, Mapping) else _written(item)
+    if isinstance(item, Mapping):
+        name, parameters = item.get("rule"), item.get("parameters") or {}
+        if set(item) - {"rule", "parameters"} or not isinstance(name, str) or not isinstance(parameters, Mapping):
+            raise ValueError(f'A rule is {_shown(item)}; as an object it has "rule" and "parameters".')
+    else:
+        found = _RULE.fullmatch(item.strip()) if isinstance(item, str) and len(item) <= _LONGEST_RULE else None
+        if found is None:
+            raise ValueError(f'A rule is {_shown(item)}; write it like "strict" or "mars(theta=0.9)".')
+        pairs = [part.partition("=") for part in (found[2] or "").split(",") if part.strip()]
+        name, parameters = found[1], {key.strip(): value.strip() for key, _, value in pairs}
     if name not in RULES:
         raise ValueError(f"The rule is {name[:80]!r}; it must be one of {', '.join(RULES)}.")
-    return LaneForm(name, RULES[name].values(given))
-
-
-def _named(item: Mapping[Any, Any]) -> tuple[str, dict[str, float]]:
-    """A rule as an object."""
-    unknown = [key for key in item if key not in ("rule", "parameters")]
-    parameters = item.get("parameters") or {}
-    if "rule" not in item or unknown or not isinstance(parameters, Mapping):
-        raise ValueError(f'A rule is {_shown(item)}; as an object it has "rule" and "parameters".')
-    return read_text(item["rule"], "rule"), {str(key): _number(value, str(key)) for key, value in parameters.items()}
-
-
-def _written(item: object) -> tuple[str, dict[str, float]]:
-    """A rule as text: its name, and its parameters in brackets."""
-    found = _RULE.fullmatch(item.strip()) if isinstance(item, str) and len(item) <= _LONGEST_RULE else None
-    if found is None:
-        raise ValueError(f'A rule is {_shown(item)}; write it like "strict" or "mars(theta=0.9)".')
-    given: dict[str, float] = {}
-    for part in filter(None, map(str.strip, (found[2] or "").split(","))):
-        name, _, value = map(str.strip, part.partition("="))
-        given[name] = _number(value, name)
-    return found[1], given
+    return LaneForm(name, RULES[name].values({str(key): _number(value, str(key)) for key, value in parameters.items()}))
 
 
 def _number(value: object, name: str) -> float:
@@ -105,40 +94,87 @@ def _number(value: object, name: str) -> float:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise ValueError
         return float(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ValueError(f"{name[:80]} is {_shown(value)}; it must be a number.") from None
 
 
-def read_drafter(value: object, tree: object, spec: PairSpec) -> dict[str, Any]:
-    """Fields of a form: where drafts come from. ``auto``: the first that the pair has. Raises ValueError."""
-    kinds = offered(spec)
-    kind = kinds[0] if value in (AUTO, "") else read_text(value, "drafter")
-    if kind not in kinds:
-        raise ValueError(f"drafter is {kind[:80]!r}; the pair {spec.key} has {', '.join((AUTO, *kinds))}.")
-    return {"drafter": kind, **_tree(read_text(tree, "tree").strip(), spec)}
+Text = Annotated[str, Field(description="text")]
+Flag = Annotated[bool, Field(description="true or false")]
+Number = Annotated[float, BeforeValidator(_not_huge), Field(description="a number")]
 
 
-def _tree(said: str, spec: PairSpec) -> dict[str, Any]:
-    if said == CHAIN:
-        return {"shape": CHAIN}
-    shape = tree_shape(spec)
-    numbers = said.split(",") if said else [str(shape.tokens), str(shape.depth), str(shape.top_k)]
-    try:
-        tokens, depth, top_k = map(int, numbers)
-    except ValueError:
-        raise ValueError(
-            f"tree is {said[:80]!r}; write drafted tokens, depth and top-k, such as 12,6,2, or {CHAIN}."
-        ) from None
-    return {"shape": TREE, "tree_tokens": tokens, "tree_depth": depth, "tree_top_k": top_k}
+def _whole(low: int, high: int) -> Any:
+    """A whole number, which JSON may write as 5.0."""
+    return Field(ge=low, le=high, multiple_of=1, description=f"a whole number from {low} to {high}")
 
 
-def choose_pair(key: object, catalog: Sequence[PairSpec]) -> PairSpec:
-    """The pair of that key; nothing: the first. Raises ValueError."""
-    wanted = read_text(key, "pair") or catalog[0].key
-    found = next((spec for spec in catalog if spec.key == wanted), None)
-    if found is None:
-        raise ValueError(f"pair is {wanted[:80]!r}; it must be one of {', '.join(spec.key for spec in catalog)}.")
-    return found
+class Page(Values):
+    """What ``/comparisons`` takes."""
+
+    limit: Annotated[float, _whole(1, MOST_ROWS)]
+    offset: Annotated[float, _whole(0, 10**9)]
+    batches: Flag
+
+
+class Lookup(Values):
+    """What the endpoints of one comparison take."""
+
+    id: Text
+    lane: Annotated[float, _whole(0, 10**6)] = 0
+    baseline: Annotated[float, _whole(0, 10**6)] = 0
+
+
+class Comparison(Values):
+    """What ``/compare`` takes. Ranges are the session's to judge, once the models are there."""
+
+    prompt: Annotated[Text, AfterValidator(_not_blank)]
+    rules: Annotated[tuple[LaneForm, ...], BeforeValidator(_rules)]
+    pair: Text
+    drafter: Text
+    k: Number
+    temperature: Number
+    max_new_tokens: Number
+    seed: Number
+    system: Text
+    chat: Flag
+    draft_mode: Text
+    tree: Text
+    top_k: Number
+    top_p: Number
+    stop: Annotated[tuple[str, ...], BeforeValidator(_a_list), Field(description="a list of texts")]
+    prefix: Annotated[tuple[int, ...], BeforeValidator(_a_list), Field(description="a list of token ids")]
+    thinking: Annotated[bool | None, Field(description="true or false")]
+
+    def form(self, catalog: Sequence[PairSpec]) -> Form:
+        """The fields of the page that ask for the same, but for ``stop`` and ``prefix``. Raises ValueError."""
+        spec = catalog_pair(self.pair or catalog[0].key, catalog)
+        return Form(
+            prompt=self.prompt, pair=spec.key, temperature=self.temperature, k=self.k, max_new_tokens=self.max_new_tokens,
+            seed=self.seed, lanes=self.rules, system=self.system, chat=self.chat, top_k=self.top_k, top_p=self.top_p,
+            mode=self.draft_mode, thinking=thinking_word(self.thinking), drafter=self._drafter(spec), **self._tree(spec),
+        )  # fmt: skip
+
+    def _drafter(self, spec: PairSpec) -> str:
+        """``auto``: the first that the pair has."""
+        kinds = offered(spec)
+        kind = kinds[0] if self.drafter in (AUTO, "") else self.drafter
+        if kind not in kinds:
+            raise ValueError(f"drafter is {kind[:80]!r}; the pair {spec.key} has {', '.join((AUTO, *kinds))}.")
+        return kind
+
+    def _tree(self, spec: PairSpec) -> dict[str, Any]:
+        """The shape of an EAGLE-3 head's draft; nothing: the pair's own tree."""
+        text, shape = self.tree.strip(), tree_shape(spec)
+        if text == CHAIN:
+            return {"shape": CHAIN}
+        try:
+            numbers = map(int, text.split(",")) if text else (shape.tokens, shape.depth, shape.top_k)
+            tokens, depth, top_k = numbers
+        except ValueError:
+            raise ValueError(
+                f"tree is {text[:80]!r}; write drafted tokens, depth and top-k, such as 12,6,2, or {CHAIN}."
+            ) from None
+        return {"shape": TREE, "tree_tokens": tokens, "tree_depth": depth, "tree_top_k": top_k}
 
 
 def _shown(value: object) -> str:

@@ -1,43 +1,66 @@
-"""What comes before anything is computed: which pair, the limits, the place in the line; and what is said where it cannot be.
-
-Knows no component.
-"""
+"""What may be computed, and for whom: checked before anything is loaded, and again once the models can judge the settings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from mars_core.jobs import AcceleratorError
 from mars_core.models import ModelError, PairSpec
 from mars_core.types import RunConfig
 from storage import StorageError
-from ui.jobs.line import Ticket
+from ui.jobs.queue import Ticket
 from ui.kit.components import Strip, words
 from ui.kit.faults import fault
 from ui.kit.told import told
 from ui.services import Services
-from ui.settings.form import Form, read_pair
+from ui.settings.form import Form, read_pair, read_prompt
 
 if TYPE_CHECKING:
     from mars_core.session import Session
 
 F = TypeVar("F")
-LOOK_S = 0.5  # between two frames of somebody who waits; gradio notices between them that a tab was closed
 
 
-class Withdrawn(Exception):
-    """Stopped before its turn came."""
+class JobError(Exception):
+    """Nothing, or nothing more, is computed: one sentence for the visitor. ``state``: of the line that shows it."""
+
+    def __init__(self, sentence: str, state: str = "failed") -> None:
+        super().__init__(sentence)
+        self.state = state
 
 
-REFUSALS = (ValueError, StorageError, AcceleratorError, Withdrawn)  # one sentence each, and nothing was computed
+POLL_S = 0.5  # between two messages to somebody who waits; gradio notices between them that a tab was closed
+RUNNING = (StorageError, AcceleratorError, ModelError)  # what may go wrong once the runs have begun
+REFUSED = (*RUNNING, ValueError)  # and before
 
-BROKEN_OFF = (StorageError, AcceleratorError, ModelError)  # one sentence each, while something was computed
+
+@contextmanager
+def job_errors(services: Services, kinds: tuple[type[Exception], ...] = REFUSED) -> Iterator[None]:
+    """Errors of these kinds leave as JobError."""
+    try:
+        yield
+    except kinds as error:
+        raise JobError(told(error, public=services.public)) from error
 
 
-def refusal(services: Services, error: Exception) -> Strip:
-    """The line above the lanes for one of REFUSALS or BROKEN_OFF."""
-    return words(told(error, public=services.public), "cancelled" if isinstance(error, Withdrawn) else "failed")
+def unbroken(frames: Iterator[F], frame: Callable[[Strip], F], where: str) -> Iterator[F]:
+    """``frames``; an error becomes the last of them: a JobError's sentence, else the id under which the log has the error."""
+    try:
+        yield from frames
+    except JobError as error:
+        yield frame(words(str(error), error.state))
+    except Exception as error:  # noqa: BLE001  the border to the page: nothing else may leave
+        yield frame(words(fault(error, where), "failed"))
+
+
+def admit(services: Services, form: Form) -> PairSpec:
+    """The pair of a form whose prompt and pair may be used here. Raises JobError."""
+    with job_errors(services):
+        prompt = read_prompt(form)
+        services.limits.check_prompt(prompt.text, prompt.system, *prompt.stop)
+        return chosen_pair(services, form)
 
 
 def chosen_pair(services: Services, form: Form) -> PairSpec:
@@ -57,27 +80,6 @@ def check_pair(services: Services, spec: PairSpec) -> None:
         check_own(services)
 
 
-def ticket(services: Services, visitor: str, *, runs: int, new_tokens: float | None) -> Ticket:
-    """A place in the line for ``runs`` of at most ``new_tokens`` each; what is no number is told later. Raises LineError."""
-    longest = new_tokens if isinstance(new_tokens, int | float) and 0 < new_tokens < 10**6 else 1
-    return services.line.ticket(services.visitor.owner or visitor, runs=runs, tokens=int(longest * runs))
-
-
-def turn(ticket: Ticket, stopped: Callable[[], bool]) -> Iterator[str]:
-    """What to say, again and again, until it is the ticket's turn. Raises Withdrawn once ``stopped``."""
-    ready = ticket.ready(0.0)
-    while not ready and not stopped():
-        yield ticket.said()
-        ready = ticket.ready(LOOK_S, stopped)
-    if stopped():
-        raise Withdrawn("Stopped while waiting; nothing was written.")
-
-
-def waiting(text: str) -> Strip:
-    """``text`` of ``turn`` as the line above the lanes."""
-    return words(text, "running")
-
-
 def check_configs(services: Services, session: Session, configs: Sequence[RunConfig]) -> None:
     """Whether these models can run them, and strangers may. Raises ValueError with one sentence."""
     longest = max((len(session.check(config).prompt_ids) for config in configs), default=0)
@@ -92,9 +94,29 @@ def check_configs(services: Services, session: Session, configs: Sequence[RunCon
             )
 
 
-def unbroken(frames: Iterator[F], frame: Callable[[Strip], F], where: str) -> Generator[F, None, None]:
-    """``frames``; an error of this program becomes the last of them, which names the id under which the log tells more."""
-    try:
-        yield from frames
-    except Exception as error:  # noqa: BLE001  the border to the page: nothing else may leave
-        yield frame(words(fault(error, where), "failed"))
+def ticket(services: Services, visitor: str, *, runs: int, new_tokens: float | None) -> Ticket:
+    """A place in the queue for ``runs`` of at most ``new_tokens`` each; what is no number is refused later. Raises QueueError."""
+    longest = new_tokens if isinstance(new_tokens, int | float) and 0 < new_tokens < 10**6 else 1
+    return services.queue.ticket(services.visitor.owner or visitor, runs=runs, tokens=int(longest * runs))
+
+
+def turn(place: Ticket, stopped: Callable[[], bool]) -> Iterator[str]:
+    """What to say, again and again, until it is the ticket's turn. Raises JobError once ``stopped``."""
+    ready = place.ready(0.0)
+    while not ready and not stopped():
+        yield place.message()
+        ready = place.ready(POLL_S, stopped)
+    if stopped():
+        raise JobError("Stopped while waiting; nothing was written.", "cancelled")
+
+
+# What the sweep tab still imports, until it calls ``drive``.
+REFUSALS, BROKEN_OFF = (*REFUSED, JobError), RUNNING
+
+
+def refusal(services: Services, error: Exception) -> Strip:
+    return words(told(error, public=services.public), getattr(error, "state", "failed"))
+
+
+def waiting(text: str) -> Strip:
+    return words(text, "running")

@@ -1,4 +1,4 @@
-"""Who asked to stop. Stop is answered by the running generator itself, before its next step, so that it can show and save what it has."""
+"""Requests to stop. A request is answered by the running generator itself, before its next step, so that what it has is saved."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class StopRequests:
         self._lock = Lock()
 
     def begin(self, visitor: str) -> None:
-        """A new comparison: what was asked before it no longer counts."""
+        """New runs: earlier requests no longer count."""
         with self._lock:
             self._requested.pop(visitor, None)
 

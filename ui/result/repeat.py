@@ -6,14 +6,13 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mars_core.models import CATALOG
-from mars_core.types import DraftMode, RunConfig
+from mars_core.models import CATALOG, PairSpec
+from mars_core.types import DraftMode, ModelRef, RunConfig
 from ui.settings.form import CUSTOM, thinking_word
-from ui.tabs.history.reopen import named, pair_key
 
 PROGRAM = "python -m mars_core"
-_UNSAYABLE = "The prompt holds characters that no command line can carry, so that this run cannot be asked for in one."
-_CONTINUED = "This run went on after a token that was chosen by hand; no command line asks for that."
+_UNPRINTABLE = "The prompt has characters that a command line cannot carry, so that no command repeats this run."
+_CONTINUED = "This run continues from a token that was chosen by hand; no command repeats that."
 
 
 def repeat_text(configs: Sequence[RunConfig]) -> str:
@@ -22,19 +21,15 @@ def repeat_text(configs: Sequence[RunConfig]) -> str:
 
 
 def _lines(configs: Sequence[RunConfig]) -> list[str]:
-    if len(configs) > 1 and all(map(sayable, configs)) and _one_command(configs):
+    if len(configs) > 1 and not any(map(_obstacle, configs)) and _one_command(configs):
         return [compare_command(configs)]
-    lines = [run_command(config) if sayable(config) else f"# {_reason(config)}" for config in configs]
+    lines = [f"# {_obstacle(config)}" if _obstacle(config) else run_command(config) for config in configs]
     return list(dict.fromkeys(lines))
 
 
-def sayable(config: RunConfig) -> bool:
-    """Whether a command line can ask for this run."""
-    return not config.prefix and _printable(config)
-
-
-def _reason(config: RunConfig) -> str:
-    return _CONTINUED if config.prefix else _UNSAYABLE
+def _obstacle(config: RunConfig) -> str:
+    """Why no command line can ask for this run; empty where one can."""
+    return _CONTINUED if config.prefix else "" if _printable(config) else _UNPRINTABLE
 
 
 def _printable(config: RunConfig) -> bool:
@@ -96,12 +91,12 @@ def _command(name: str, config: RunConfig, rules: Sequence[str], parameters: dic
 
 def _models(config: RunConfig) -> list[str]:
     key, drafter = pair_key(config, CATALOG), config.drafter
-    words = [f"--target={named(config.target)}"] if key == CUSTOM else [f"--pair={key}"]
+    words = [f"--target={model_name(config.target)}"] if key == CUSTOM else [f"--pair={key}"]
     if drafter.kind == "ngram":
         return [*words, "--drafter=ngram"]
     if key != CUSTOM or drafter.model is None:
         return [*words, *(["--drafter=eagle3"] if drafter.kind == "eagle3" else [])]
-    return [*words, f"--drafter={'eagle3:' if drafter.kind == 'eagle3' else ''}{named(drafter.model)}"]
+    return [*words, f"--drafter={'eagle3:' if drafter.kind == 'eagle3' else ''}{model_name(drafter.model)}"]
 
 
 def _draft(config: RunConfig) -> list[str]:
@@ -121,3 +116,24 @@ def _machine(config: RunConfig) -> list[str]:
     words = [f"--{name}={value}" for name, value in (("device", device), ("dtype", dtype)) if value]
     exact, automatic = config.passes is not None, device.startswith("cuda") or dtype != "float32"
     return [*words, *([f"--exact={'on' if exact else 'off'}"] if device and dtype and exact is not automatic else [])]
+
+
+def pair_key(config: RunConfig, catalog: Sequence[PairSpec]) -> str:
+    """The pair of the catalog whose models the run had; ``custom`` where there is none."""
+    for spec in catalog:
+        offered = {"model": spec.draft, "eagle3": spec.head}.get(config.drafter.kind)
+        drafter_fits = config.drafter.model is None or _same(offered, config.drafter.model)
+        if _same(spec.target, config.target) and drafter_fits:
+            return spec.key
+    return CUSTOM
+
+
+def _same(offered: ModelRef | None, used: ModelRef) -> bool:
+    """A pair without a pinned revision offers whichever was resolved."""
+    return offered is not None and offered.name == used.name and offered.revision in (None, used.revision)
+
+
+def model_name(ref: ModelRef) -> str:
+    """A model as the fields and the command line take it: a folder has no revision to ask for."""
+    pinned = ref.revision and not ref.revision.startswith("local:")
+    return f"{ref.name}@{ref.revision}" if pinned else ref.name

@@ -30,8 +30,8 @@ from storage import RunStore, Source, StoredComparison
 from tests.pairs import tiny_pair
 from ui.api.documents import finite
 from ui.api.endpoints import Api, build_api
+from ui.jobs.queue import COMPUTES
 from ui.services import Services
-from ui.tabs.compare.running import COMPUTES
 
 NAMES = ["compare", "rules", "pairs", "comparisons", "comparison", "divergences", "tokens"]
 ROOT = Path(__file__).parents[3]
@@ -250,22 +250,25 @@ def test_rules_and_pairs_are_listed(client: Client) -> None:
         ({"rules": ["mars(theta=0.9"]}, "A rule is 'mars\\(theta=0.9'; write it like"),
         ({"rules": [7]}, "A rule is 7; write it like"),
         ({"rules": [{"name": "mars"}]}, 'as an object it has "rule" and "parameters"'),
-        ({"rules": "[oops"}, "rules is no JSON"),
+        ({"rules": "[oops"}, "rules is not JSON"),
         ({"rules": ["strict"] * 5}, "5 rules were chosen"),
         ({"pair": "huge"}, "pair is 'huge'; it must be one of bundled, eagle"),
         ({"pair": "custom"}, "pair is 'custom'; it must be one of bundled, eagle"),
         ({"drafter": "eagle3"}, "drafter is 'eagle3'; the pair bundled has auto, model, ngram, none"),
         ({"tree": "many"}, "tree is 'many'"),
         ({"k": 0}, "K is 0; it must be 1 to 64"),
+        ({"k": "5"}, "k is '5'; it must be a number"),
+        ({"seed": True}, "seed is True; it must be a number"),
+        ({"rules": [{"rule": 5}]}, 'as an object it has "rule" and "parameters"'),
         ({"k": 2.5}, "K is 2.5; it must be a whole number"),
-        ({"temperature": "hot"}, "temperature is empty or no number"),
+        ({"temperature": "hot"}, "temperature is 'hot'; it must be a number"),
         ({"temperature": -1}, "temperature is -1; it must be 0"),
         ({"max_new_tokens": 9999}, "max_new_tokens is 9999.* fit into the context of 4096"),
         ({"seed": -1}, "seed is -1"),
         ({"seed": 10**400}, "A number is too large"),
         ({"chat": "yes"}, "chat is 'yes'; it must be true or false"),
         ({"draft_mode": "wild"}, "draft mode is 'wild'; it must be greedy or sampled"),
-        ({"stop": [1]}, "stop is 1; it must be text"),
+        ({"stop": [1]}, "stop is \\[1\\]; it must be a list of texts"),
         ({"stop": [""]}, "stop string is empty"),
         ({"thinking": "on"}, "thinking is 'on'; it must be true or false"),
         ({"thinking": False}, "thinking is off, but no chat template is used; it must be left at the model's default."),
@@ -290,8 +293,8 @@ def test_bad_input_gets_one_sentence_and_saves_nothing(
         ("comparison", ["../x"], "There is no comparison with the id"),
         ("tokens", [None, 9], "no run in lane 9; its lanes: 0, 1"),
         ("tokens", [None, "first"], "lane is 'first'; it must be a whole number"),
-        ("divergences", [None, -1], "baseline is -1; it must be 0 to"),
-        ("comparisons", [0], "limit is 0; it must be 1 to 200"),
+        ("divergences", [None, -1], "baseline is -1; it must be a whole number from 0 to 1000000"),
+        ("comparisons", [0], "limit is 0; it must be a whole number from 1 to 200"),
     ],
 )
 def test_what_is_not_there_is_named(

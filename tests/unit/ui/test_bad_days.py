@@ -21,14 +21,14 @@ from mars_core.verification import judge
 from storage import RunStore, StorageError
 from tests.pairs import tiny_pair
 from ui.api.endpoints import Api
-from ui.jobs.frames import Frame, Shown
+from ui.jobs.pending import Pending
 from ui.kit.values import plain
 from ui.public.limits import Limits
 from ui.public.visitors import Visitor
 from ui.services import Services
 from ui.settings.form import Form, LaneForm
+from ui.tabs.compare.frames import Frame, Shown
 from ui.tabs.compare.handlers import continue_run, run_comparison
-from ui.tabs.compare.running import Ended
 from ui.tabs.study.sweep_form import SweepForm
 from ui.tabs.study.sweep_run import SweepFrame
 from ui.tabs.study.sweep_run import run as run_sweep
@@ -83,7 +83,7 @@ def last(place: Services, form: Form = FORM) -> tuple[str, str]:
 
 
 def works(place: Services) -> bool:
-    return last(place)[0] == "done" and (place.line.running, place.line.waiting) == (0, 0)
+    return last(place)[0] == "done" and (place.queue.running, place.queue.waiting) == (0, 0)
 
 
 def traces(place: Services) -> list[Trace]:
@@ -99,8 +99,7 @@ def running(frames: Iterator[Frame], column: int = 0) -> None:
 
 def shown_by(frames: Iterator[Frame]) -> Shown:
     """What a whole comparison shows."""
-    (shown,) = [frame.shown for frame in frames if frame.shown]
-    return shown
+    return [frame.shown for frame in frames if frame.shown][-1]
 
 
 def poison(monkeypatch: pytest.MonkeyPatch, rule: str, poisoned: Callable[[torch.Tensor], torch.Tensor]) -> None:
@@ -146,7 +145,7 @@ def test_when_the_time_is_up_the_run_is_kept_and_the_page_says_so(place: Service
 
 
 @pytest.mark.parametrize(
-    "target", ["ui.jobs.runs.token_rows", "ui.tabs.compare.handlers.ended_result", "ui.jobs.runs.Record"]
+    "target", ["ui.tabs.compare.frames.token_rows", "ui.tabs.compare.frames.ended_result", "ui.jobs.driver.Record"]
 )
 def test_an_error_of_ours_is_told_with_its_id_and_the_next_run_works(
     place: Services, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, target: str
@@ -170,7 +169,7 @@ def test_an_error_in_a_sweep_or_a_vote_is_told_with_its_id(
 
     with monkeypatch.context() as patch, caplog.at_level(logging.ERROR, "mars.faults"):
         patch.setattr("evaluation.study.engine.Record", broken)
-        patch.setattr("ui.tabs.votes.round.Record", broken)
+        patch.setattr("ui.jobs.driver.Record", broken)
         strips = [
             list(run_sweep(place, SWEEP, "v"))[-1].strip,
             list(write_answers(place, Rounds(), FORM, "v"))[-1].strip,
@@ -203,12 +202,12 @@ def test_a_closed_tab_frees_the_slot_while_running_and_while_waiting(place: Serv
     first = run_comparison(place, LONG, "first")
     running(first)
     waiting = run_comparison(place, LONG, "second")
-    assert said(next(waiting)) == ("running", place.line._waiting[0].said()) and place.line.waiting == 1
+    assert said(next(waiting)) == ("running", place.queue._waiting[0].message()) and place.queue.waiting == 1
     waiting.close()  # type: ignore[attr-defined]
-    assert place.line.waiting == 0
+    assert place.queue.waiting == 0
     started = time.monotonic()
     first.close()  # type: ignore[attr-defined]
-    assert time.monotonic() - started < 2 and place.line.running == 0 and works(place)
+    assert time.monotonic() - started < 2 and place.queue.running == 0 and works(place)
 
 
 def test_who_waits_sees_it_and_may_stop(place: Services) -> None:
@@ -231,12 +230,12 @@ def test_who_waits_sees_it_and_may_stop(place: Services) -> None:
         assert (
             plain(end.strip.parts) == "Stopped while waiting; nothing was written." and end.strip.state == "cancelled"
         )
-        assert time.monotonic() - started < 1 and place.line.waiting == 0
+        assert time.monotonic() - started < 1 and place.queue.waiting == 0
         place.stops.begin("second")
     progress = Api(place).compare(prompt="Once", max_new_tokens=8)
     assert next(iter(progress))["message"].startswith("Waiting: 1 before you; about ")
     progress.close()  # type: ignore[attr-defined]
-    assert place.line.waiting == 0
+    assert place.queue.waiting == 0
     first.close()  # type: ignore[attr-defined]
     assert works(place)
 
@@ -293,7 +292,7 @@ def test_what_is_too_much_for_a_public_page_is_refused_in_one_sentence(
 ) -> None:
     state, sentence = last(public, replace(FORM, **change))
     assert state == "failed" and sentence.startswith(words) and sentence.endswith(".") and public.store.count() == 0
-    assert public.line.running == 0 and not any(public.line._begun.values())
+    assert public.queue.running == 0 and not any(public.queue._begun.values())
 
 
 def test_a_public_page_bounds_sweeps_continuations_and_programs(public: Services, spec: PairSpec) -> None:
@@ -312,20 +311,20 @@ def test_a_public_page_bounds_sweeps_continuations_and_programs(public: Services
             list(Api(public).compare(**({"prompt": "Once"} | ask)))  # type: ignore[arg-type]
     with pytest.raises(gr.Error, match="must be at most 64 together"):
         list(Api(public).compare(prompt="Once", prefix=[5] * 60, max_new_tokens=8))
-    assert public.line.running == 0
+    assert public.queue.running == 0
 
 
 def test_another_visitor_with_the_same_session_is_another_page(public: Services) -> None:
     other = replace(public, visitor=Visitor("browser:b", "page a"))
     public.stops.request(other.key)
     assert other.key != public.key and not public.stops.requested(public.key)
-    ended = Ended()
-    ended.keep(public.key, "details")  # type: ignore[arg-type]
+    ended = Pending[str](3)
+    ended.put(public.key, "details")
     assert ended.take(other.key) is None and ended.take(public.key) == "details"
     rounds = Rounds()
     (*_, frame) = write_answers(public, rounds, replace(FORM, max_new_tokens=48), "v")
-    assert frame.round and rounds.take(frame.round, "browser:b") is None and rounds.take(frame.round) is None
-    assert rounds.take(frame.round, "browser:a") is not None
+    assert frame.round and rounds.take(other.key, frame.round) is None
+    assert rounds.take(public.key, frame.round) is not None
 
 
 def test_requests_to_stop_do_not_grow_for_ever(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -344,5 +343,5 @@ def test_a_second_page_of_one_visitor_waits_behind_others_and_no_third(public: S
     assert said(next(other))[1].startswith("1 before you") and said(next(frames[1]))[1].startswith("2 before you")
     for each in (*frames, other):
         each.close()  # type: ignore[attr-defined]
-    assert public.line.running == public.line.waiting == 0
+    assert public.queue.running == public.queue.waiting == 0
     assert shown_by(run_comparison(public, FORM, "v"))

@@ -12,11 +12,11 @@ from mars_core.types import Cause, Status, Trace
 from storage import RunStore
 from tests.pairs import tiny_pair
 from tests.traces import make_trace
-from ui.jobs.frames import Frame, Shown
 from ui.kit.values import plain
 from ui.result.sentence import divergence
 from ui.services import Services
 from ui.settings.form import Form, LaneForm
+from ui.tabs.compare.frames import Frame, Shown
 from ui.tabs.compare.handlers import continue_run, continued, run_comparison
 
 FORM = Form(
@@ -39,7 +39,7 @@ def services(spec: PairSpec, tmp_path: Path) -> Iterator[Services]:
 @pytest.fixture
 def shown(services: Services) -> Shown:
     frames = list(run_comparison(services, FORM, "visitor"))
-    return next(frame.shown for frame in frames if frame.shown)
+    return [frame.shown for frame in frames if frame.shown][-1]
 
 
 def traces(services: Services, shown: Shown) -> list[Trace]:
@@ -71,7 +71,7 @@ def test_another_token_opens_a_lane_that_is_saved_with_the_others(services: Serv
     assert new.tokens[0].position == 6 and len(new.given) == 6
     parting = divergence(mars, new)
     assert parting is not None and (parting.position, parting.cause) == (5, Cause.CHOSEN)
-    now = next(frame.shown for frame in frames if frame.shown)
+    now = [frame.shown for frame in frames if frame.shown][-1]
     assert now.lanes == (0, 1, 2) and len(frames[-1].lanes) == 3
     assert frames[0].lanes[:2] == (None, None)
     assert frames[-1].strip is not None and len(plain(frames[-1].strip.parts).split("\n")) == 2

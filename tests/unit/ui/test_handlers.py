@@ -16,11 +16,11 @@ from storage import RunStore
 from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
 from ui.figures.tree import tree_data
-from ui.jobs.frames import Frame
 from ui.kit.values import plain
 from ui.result.tree_panel import drafting, first_choice
 from ui.services import Services
 from ui.settings.form import Form, LaneForm
+from ui.tabs.compare.frames import Frame
 from ui.tabs.compare.handlers import run_comparison
 from ui.tabs.history.list import listing
 from ui.tabs.history.reopen import reopened
@@ -86,7 +86,7 @@ def test_history_shows_what_was_shown_live(services: Services) -> None:
 
 
 def test_streamed_deltas_spell_the_whole_text(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ui.jobs.runs.INTERVAL_S", 0.0)
+    monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
     shown: list[object] = []
     ended = None
     for frame in run_comparison(services, FORM, "visitor"):
@@ -133,7 +133,7 @@ def test_lanes_say_in_which_turn_they_run(services: Services) -> None:
 
 
 def test_a_lossless_lane_checks_itself_while_it_runs(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ui.jobs.runs.INTERVAL_S", 0.0)
+    monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
     frames = list(run_comparison(services, replace(FORM, lanes=THREE), "visitor"))
     live = [f.lanes[0] for f in frames if f.lanes and f.lanes[0] and f.lanes[0].state == "running"]
     assert live and all(view and view.check.text.startswith("Self-check: Strict shifted nothing") for view in live)

@@ -17,11 +17,11 @@ from mars_core.session import Run, Session
 from mars_core.types import Status, StopReason
 from storage import RunStore
 from tests.pairs import tiny_pair
-from ui.jobs.frames import Frame
 from ui.kit.values import plain
 from ui.result.token_view import LaneView
 from ui.services import Services
 from ui.settings.form import Form, LaneForm, read_configs
+from ui.tabs.compare.frames import Frame
 from ui.tabs.compare.handlers import run_comparison
 
 FORM = Form(
@@ -61,7 +61,7 @@ def test_a_pair_in_memory_is_not_waited_for(
     services: Services, spec: PairSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     services.pool.get(spec)
-    monkeypatch.setattr("ui.jobs.runs.INTERVAL_S", LONG_S)
+    monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", LONG_S)
     frames = run_comparison(services, FORM, "visitor")
     started = time.monotonic()
     assert len(next(frames).lanes) == 2  # the waiting lanes come first
@@ -77,7 +77,7 @@ def test_a_pair_that_is_not_there_yet_is_told_and_its_loading_too(services: Serv
 def test_the_first_frame_of_a_run_is_its_first_step_and_the_rest_comes_by_interval(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ui.jobs.runs.INTERVAL_S", LONG_S)
+    monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", LONG_S)
     frames = list(run_comparison(services, FORM, "visitor"))
     for column in (0, 1):
         (live,) = lane(frames, column, "running")
@@ -115,7 +115,7 @@ def warming(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 
 def test_a_stop_is_heard_in_the_middle_of_an_interval(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ui.jobs.runs.INTERVAL_S", LONG_S)
+    monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", LONG_S)
     step = Run.__next__
 
     warm = warming(monkeypatch)
@@ -161,7 +161,7 @@ def test_the_time_of_a_run_is_without_what_its_consumer_does(
     services: Services, spec: PairSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     services.pool.get(spec)
-    monkeypatch.setattr("ui.jobs.runs.INTERVAL_S", 0.0)
+    monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
     pause_s, slept = 0.1, 0.0
     for frame in run_comparison(services, FORM, "visitor"):
         if any(view and view.state == "running" for view in frame.lanes):

@@ -24,6 +24,7 @@ from tests.traces import make_trace
 from ui.kit.format import number
 from ui.kit.labels import lane_label
 from ui.kit.values import plain
+from ui.public.visitors import Visitor
 from ui.services import Services
 from ui.settings.form import Form, LaneForm
 from ui.tabs.history.names import rule_words
@@ -76,7 +77,7 @@ def waiting_round(services: Services, rounds: Rounds, left: int = 0) -> str:
     comparison = services.store.new_comparison(made.traces[0].config.prompt, source=Source.VOTE)
     for lane, trace in enumerate(made.traces):
         services.store.save_run(comparison, trace, lane=lane, order=lane)
-    return rounds.open(replace(made, comparison=comparison))
+    return rounds.open(services.key, replace(made, comparison=comparison))
 
 
 def saved(services: Services) -> list[tuple[int, int, Status]]:
@@ -88,11 +89,11 @@ def saved(services: Services) -> list[tuple[int, int, Status]]:
 def test_what_is_shown_before_the_vote_tells_no_rule_and_no_number(
     services: Services, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ui.tabs.votes.round.INTERVAL_S", 0.0)
+    monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
     shown = frames(services, rounds)
     sent = "".join(frame.strip.json() + (frame.view.json() if frame.view else "") for frame in shown)
     (name,) = {frame.round for frame in shown if frame.round}
-    waiting = rounds.take(name)
+    waiting = rounds.take(services.key, name)
     assert waiting is not None and shown[-1].view is not None and shown[-1].view.state == "asking"
     texts = {answer.text for answer in shown[-1].view.answers}
     words = sent.lower()
@@ -110,7 +111,7 @@ def test_what_is_shown_before_the_vote_tells_no_rule_and_no_number(
 def test_no_text_is_shown_before_both_have_ended(
     services: Services, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ui.tabs.votes.round.INTERVAL_S", 0.0)
+    monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
     shown = frames(services, rounds)
     assert len(shown) > 3
     assert all(frame.view is None or not frame.view.answers for frame in shown[:-1])
@@ -120,7 +121,7 @@ def test_no_text_is_shown_before_both_have_ended(
 def test_joint_progress_is_coarse_and_never_falls(
     services: Services, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ui.tabs.votes.round.INTERVAL_S", 0.0)
+    monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
     shown = [frame.strip.progress for frame in frames(services, rounds)[:-1]]
     assert shown == sorted(shown) and 0 < max(shown) <= 1
     assert all(math.isclose(value * 20, round(value * 20)) for value in shown)
@@ -262,8 +263,21 @@ def test_a_bad_value_gets_one_sentence_and_saves_nothing(
 
 def test_waiting_rounds_are_bounded_and_the_oldest_go(rounds: Rounds) -> None:
     made = round_of()
-    names = [rounds.open(made) for _ in range(MOST_OPEN + 1)]
-    assert rounds.take(names[0]) is None and rounds.take(names[1]) is not None and len(set(names)) == len(names)
+    names = [rounds.open(str(page), made) for page in range(MOST_OPEN + 1)]
+    assert rounds.take("0", names[0]) is None and rounds.take("1", names[1]) is not None
+    assert len(set(names)) == len(names)
+
+
+def test_a_round_without_a_vote_is_discarded_when_the_next_begins(services: Services, rounds: Rounds) -> None:
+    owner = "browser:a"
+    owned = replace(services, public=True, store=services.store.of(owner), visitor=Visitor(owner, "page"))
+    first = list(write_answers(owned, rounds, FORM, owned.key))[-1].round
+    assert first
+    following = write_answers(owned, rounds, FORM, owned.key)
+    next(following)
+    assert cast_vote(owned, rounds, first, Choice.LEFT) is None
+    second = list(following)[-1].round
+    assert cast_vote(owned, rounds, second, Choice.LEFT) is not None and len(owned.store.votes()) == 1
 
 
 def test_the_reveal_splits_the_texts_where_they_part_and_loses_nothing() -> None:

@@ -20,10 +20,10 @@ from mars_core.types import Sampling, Status, StopReason, Trace
 from storage import RunStore
 from tests.pairs import tiny_pair
 from tests.zero import ForkingGpu
-from ui.jobs.frames import Frame
 from ui.kit.values import plain
 from ui.services import Services
 from ui.settings.form import Form, LaneForm
+from ui.tabs.compare.frames import Frame
 from ui.tabs.compare.handlers import continue_run, run_comparison
 from ui.tabs.study.sweep_form import SweepForm
 from ui.tabs.study.sweep_run import run as run_sweep
@@ -121,7 +121,7 @@ def test_only_a_job_and_a_path_cross(place: Services, gpu: ForkingGpu) -> None:
 def test_a_process_that_is_killed_fails_its_run_which_is_kept_and_the_next_one_works(
     place: Services, gpu: ForkingGpu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ui.jobs.runs.INTERVAL_S", 0.0)
+    monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
     frames = run_comparison(place, LONG, "visitor")
     running(frames, 1)
     next(frames)
@@ -130,8 +130,8 @@ def test_a_process_that_is_killed_fails_its_run_which_is_kept_and_the_next_one_w
     assert state == "failed" and "was taken away: ZeroGPU worker error: GPU task aborted." in words
     (trace,) = traces(place)
     assert (trace.status, trace.stop_reason) == (Status.FAILED, StopReason.ERROR) and len(trace.steps) >= 2
-    assert trace.text and "aborted" in trace.error and place.line.running == 0
-    monkeypatch.setattr("ui.jobs.runs.INTERVAL_S", 0.125)
+    assert trace.text and "aborted" in trace.error and place.queue.running == 0
+    monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.125)
     assert written(place) and len(set(gpu.pids)) == 2
 
 
@@ -148,7 +148,7 @@ def test_a_call_that_is_refused_says_why_and_keeps_nothing_running(local: Servic
 
     place = replace(local, accelerator=ZeroGpu(local.pool, local.catalog, gpu))
     state, words = said(list(run_comparison(place, FORM, "visitor"))[-1])
-    assert state == "failed" and words.endswith("You have exceeded your quota. Subscribe.") and place.line.running == 0
+    assert state == "failed" and words.endswith("You have exceeded your quota. Subscribe.") and place.queue.running == 0
     assert written(local)
 
 
@@ -169,13 +169,13 @@ def test_a_closed_tab_frees_the_slot_and_the_process(place: Services, gpu: Forki
     running(frames, 1)
     started = time.monotonic()
     frames.close()  # type: ignore[attr-defined]
-    assert time.monotonic() - started < 2 and place.line.running == 0
+    assert time.monotonic() - started < 2 and place.queue.running == 0
     assert [trace.status for trace in traces(place)] == [Status.CANCELLED]
     assert written(place) and len(set(gpu.pids)) == 1
 
 
 def test_continuing_voting_and_sweeping_are_calls_too(place: Services, gpu: ForkingGpu) -> None:
-    (shown,) = [frame.shown for frame in run_comparison(place, FORM, "visitor") if frame.shown]
+    *_, shown = [frame.shown for frame in run_comparison(place, FORM, "visitor") if frame.shown]
     ended = list(continue_run(place, shown, 0, 3, 7, "visitor"))[-1]
     assert said(ended)[0] == "done" and len(gpu.durations) == 2
     rounds = list(write_answers(place, Rounds(), FORM, "visitor"))
@@ -220,7 +220,7 @@ def test_a_pair_that_was_not_placed_is_refused(place: Services, spec: PairSpec) 
 
 def test_events_are_small(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     """A step of a chain of four is a few kilobytes, of which eight times a second go through a pipe."""
-    monkeypatch.setattr("ui.jobs.runs.INTERVAL_S", 0.0)
+    monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
     written(place)
     for trace in traces(place):
         assert len(pickle.dumps(trace.steps)) / len(trace.steps) < 20_000

@@ -15,7 +15,6 @@ from mars_core.models import PairSpec
 from mars_core.rules import RULES
 from mars_core.types import RunConfig
 from storage import RunStore, StorageError
-from ui.jobs.frames import Shown
 from ui.kit.events import PRIVATE
 from ui.kit.glossary import TERMS, help_html
 from ui.kit.labels import lane_labels, parameter_title, rule_title
@@ -27,6 +26,7 @@ from ui.services import Services
 from ui.settings.form import FIRST_LANES, LEAST_LANES, MOST_LANES
 from ui.settings.presets import presets_for
 from ui.settings.rules import DEFAULT_RULES, RuleFields
+from ui.tabs.compare.frames import Shown
 
 HELPED = ("rule", "tau", "r", "theta", "tv", "k")
 

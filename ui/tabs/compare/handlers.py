@@ -1,49 +1,28 @@
-"""What the buttons of Compare do, as plain generators of frames: what the page shows next. Runs in a test without a browser; knows no
-component. Each waits for its turn in the line and keeps it until its generator ends.
-"""
+"""What the buttons of Compare do, as plain generators of frames: what the page shows next. Runs in a test without a browser."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
 from mars_core.models import PairSpec
 from mars_core.types import RunConfig, Trace
-from storage import StoredComparison
-from ui.jobs.admission import (
-    BROKEN_OFF,
-    REFUSALS,
-    check_configs,
-    check_pair,
-    chosen_pair,
-    refusal,
-    ticket,
-    turn,
-    unbroken,
-    waiting,
-)
-from ui.jobs.frames import Frame, Shown
-from ui.jobs.line import Ticket
-from ui.jobs.runs import Comparison, run_lanes
+from ui.jobs import driver
+from ui.jobs.admission import JobError, admit, job_errors, unbroken
+from ui.jobs.driver import Batch, drive
+from ui.jobs.driver import start_session as start_session
 from ui.kit.components import Strip, words
-from ui.result.result import ended_result
-from ui.result.tiles import Counts, stat_tiles
-from ui.result.token_view import LaneView
 from ui.services import Services
-from ui.settings.form import MOST_LANES, Form, read_configs, read_prompt
+from ui.settings.form import MOST_LANES, Form, read_configs
+from ui.tabs.compare.frames import Frame, Lanes, Shown
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
     from mars_core.session import Session
 
 F = TypeVar("F")
-FIRST = "Runs first, after a short warm-up."
-LATER = "Runs {}: two runs at once would share the processor and falsify both times."
-TURNS = ("first", "second", "third", "fourth")
-WARMING = "Warming up: a few tokens that do not count, so that the first run is not the slower one …"
 
 
 def run_comparison(services: Services, form: Form, visitor: str) -> Iterator[Frame]:
@@ -52,50 +31,14 @@ def run_comparison(services: Services, form: Form, visitor: str) -> Iterator[Fra
 
 
 def _compare(services: Services, form: Form, visitor: str) -> Iterator[Frame]:
-    with ExitStack() as held:
-        try:
-            comparison = yield from _begin(services, form, visitor, held)
-        except REFUSALS as error:
-            yield Frame(refusal(services, error))
-            return
-        order = services.order(len(comparison.configs))
-        yield _opening(comparison, order)
-        yield from _through(comparison, order)
+    spec = admit(services, form)
 
-
-def _begin(services: Services, form: Form, visitor: str, held: ExitStack) -> Generator[Frame, None, Comparison]:
-    """A new comparison, once its turn has come; ``held`` keeps the turn. Raises one of REFUSALS."""
-    prompt = read_prompt(form)
-    services.limits.check_prompt(prompt.text, prompt.system, *prompt.stop)
-    spec = chosen_pair(services, form)
-    place = ticket(services, visitor, runs=len(form.lanes), new_tokens=form.max_new_tokens)
-    session = yield from _turn(services, held.enter_context(place), spec, visitor)
-    try:
+    def read(session: Session) -> Iterable[Batch]:
         configs = read_configs(form, session.pair)
-        check_configs(services, session, configs)
-    except ValueError:
-        place.refund()
-        raise
-    name = services.store.new_comparison(configs[0].prompt)
-    return Comparison(services, visitor, spec, name, configs, tuple(range(len(configs))))
+        return [Batch(configs, tuple(services.order(len(configs))))]
 
-
-def _turn(services: Services, place: Ticket, spec: PairSpec, visitor: str) -> Generator[Frame, None, Session]:
-    """Waits for the turn, then for the pair; returns a session on it. Raises one of REFUSALS."""
-    for text in turn(place, services.stops.of(visitor).requested):
-        yield Frame(waiting(text))
-    pair = yield from load(services, spec, Frame)
-    return start_session(pair)
-
-
-def _through(comparison: Comparison, order: Sequence[int], before: int = 0) -> Iterator[Frame]:
-    """The runs, and what came of them."""
-    try:
-        yield from run_lanes(comparison, order, before)
-    except BROKEN_OFF as error:
-        yield replace(_closing(comparison), strip=refusal(comparison.services, error))
-        return
-    yield _closing(comparison)
+    jobs = drive(services, visitor, spec, read, runs=len(form.lanes), new_tokens=form.max_new_tokens)
+    yield from _frames(Lanes(spec), jobs)
 
 
 def continue_run(
@@ -107,21 +50,16 @@ def continue_run(
 
 
 def _continue(services: Services, shown: Shown, column: int, index: int, token: int, visitor: str) -> Iterator[Frame]:
-    with ExitStack() as held:
-        try:
-            stored = services.store.load(shown.comparison)
-            columns = [next((run.trace for run in stored.runs if run.lane == lane), None) for lane in shown.lanes]
-            config = continued(columns, column, index, token)
-            check_pair(services, shown.pair)
-            place = ticket(services, visitor, runs=1, new_tokens=config.max_new_tokens)
-            session = yield from _turn(services, held.enter_context(place), shown.pair, visitor)
-            check_configs(services, session, [config])
-        except REFUSALS as error:
-            yield Frame(refusal(services, error))
-            return
-        comparison = _joined(services, visitor, shown, stored, columns, config)
-        yield _joining(comparison)
-        yield from _through(comparison, (len(shown.lanes),), before=len(stored.runs))
+    with job_errors(services):
+        stored = services.store.load(shown.comparison)
+        columns = [next((run.trace for run in stored.runs if run.lane == lane), None) for lane in shown.lanes]
+        config = continued(columns, column, index, token)
+    lane = 1 + max(run.lane for run in stored.runs)  # after all that the comparison ever had
+    batch = Batch((config,), (0,), comparison=stored.id, lane=lane, before=len(stored.runs))
+    traces = {lane: trace for lane, trace in enumerate(columns) if trace is not None}
+    saved = tuple(lane for lane in shown.lanes if lane is not None)
+    jobs = drive(services, visitor, shown.pair, lambda _: [batch], runs=1, new_tokens=config.max_new_tokens)
+    yield from _frames(Lanes(shown.pair, stored.id, saved, traces), jobs)
 
 
 def continued(columns: Sequence[Trace | None], column: int, index: int, token: int) -> RunConfig:
@@ -144,56 +82,28 @@ def continued(columns: Sequence[Trace | None], column: int, index: int, token: i
     return replace(trace.config, prefix=(*ids[:index], token), max_new_tokens=longest)
 
 
+def _frames(lanes: Lanes, jobs: Generator[driver.Event, None, None]) -> Iterator[Frame]:
+    """The events as frames, and what came of them. Raises JobError where the lanes were not opened."""
+    broken = None
+    with closing(jobs) as events:
+        try:
+            for event in events:
+                frame = lanes.frame(event)
+                if frame:
+                    yield frame
+        except JobError as error:
+            if not lanes.configs:
+                raise
+            broken = words(str(error), error.state)
+    yield lanes.closing(broken)
+
+
+# What the sweep tab still imports, until it calls ``drive``.
 def load(services: Services, spec: PairSpec, frame: Callable[[Strip], F]) -> Generator[F, None, Pair]:
-    """Yields the progress of loading, each strip as a ``frame``; returns the pair. Raises ModelError."""
-    if spec not in services.pool.loaded():
-        yield frame(words(f"Waiting for the pair {spec.title!r} …", "running"))
-    messages: SimpleQueue[str | None] = SimpleQueue()  # None: there will be no more
-    loading = services.engine.submit(services.pool.get, spec, messages.put)
-    loading.add_done_callback(lambda _: messages.put(None))
-    while (message := messages.get()) is not None:
-        yield frame(words(f"{message} …", "running"))
-    return loading.result()
-
-
-def start_session(pair: Pair) -> Session:
-    from mars_core.session import Session  # not before a pair is there: the page starts without all that models need
-
-    return Session(pair)
-
-
-def _opening(comparison: Comparison, order: Sequence[int]) -> Frame:
-    tiles = stat_tiles(Counts())
-    lanes = [LaneView(label, state="waiting", tiles=tiles) for label in comparison.labels]
-    for place, lane in enumerate(order):
-        chip, note = ("waiting", LATER.format(TURNS[place])) if place else ("warming up", FIRST)
-        lanes[lane] = replace(lanes[lane], chip=chip, empty=note)
-    shown = Shown(comparison.id, comparison.pair, comparison.saved)
-    return Frame(words(WARMING, "running"), tuple(lanes), shown=shown)
-
-
-def _joined(
-    services: Services, visitor: str, shown: Shown, stored: StoredComparison, columns: Sequence[Trace | None],
-    config: RunConfig,
-) -> Comparison:  # fmt: skip
-    """The comparison that is shown with one more lane, which is saved after all others that it ever had."""
-    traces = {lane: trace for lane, trace in enumerate(columns) if trace is not None}
-    saved = tuple(lane for lane in shown.lanes if lane is not None)
-    configs = (*(trace.config for trace in traces.values()), config)
-    number = 1 + max(run.lane for run in stored.runs)
-    return Comparison(services, visitor, shown.pair, shown.comparison, configs, (*saved, number), traces)
-
-
-def _joining(comparison: Comparison) -> Frame:
-    """Only the new lane changes; the others stay on the page as they are."""
-    view = LaneView(
-        comparison.labels[-1], state="waiting", chip="warming up", tiles=stat_tiles(Counts()), empty="Continues from the chosen token."
-    )  # fmt: skip
-    lanes = (*(None for _ in comparison.traces), view)
-    return Frame(words(WARMING, "running"), lanes, shown=Shown(comparison.id, comparison.pair, comparison.saved))
-
-
-def _closing(comparison: Comparison) -> Frame:
-    side = f"Not saved: {comparison.unsaved}" if comparison.unsaved else "Saved to History"
-    ended = ended_result(comparison.traces, comparison.id, comparison.labels, side=side, rows=comparison.rows)
-    return Frame(ended.strip, ended.lanes, ended.details)
+    loading = driver.load(services, spec)
+    while True:
+        try:
+            event = next(loading)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        yield frame(words(event.message, "running"))

@@ -1,20 +1,19 @@
 """The events of Compare that compute: Compare, a new seed, a new θ, continuing from a token; and Stop.
 
-All wait for the one slot of ``ui/jobs/line.py``; gradio holds up none of them."""
+All wait for their turn in ``ui/jobs/queue.py``; gradio holds up none of them."""
 
 from __future__ import annotations
 
 import random
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import Any
 
 import gradio as gr
 
 from ui.jobs.admission import unbroken
-from ui.jobs.frames import Frame, Shown
+from ui.jobs.pending import Pending
+from ui.jobs.queue import COMPUTES as COMPUTES
 from ui.kit.components import words
 from ui.result.details import Details
 from ui.result.view import ResultView, Updates
@@ -23,33 +22,14 @@ from ui.settings.form import MOST_LANES
 from ui.settings.panel import FormFields
 from ui.tabs.compare.arrange import Lanes
 from ui.tabs.compare.ask import Ask, count_prompt
+from ui.tabs.compare.frames import Frame, Shown
 from ui.tabs.compare.handlers import continue_run, run_comparison
 
-ACCELERATOR = "accelerator"  # gradio's name for everything that computes
-COMPUTES: Mapping[str, Any] = {"concurrency_id": ACCELERATOR, "concurrency_limit": None}
 PRIVATE: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+AT_ONCE: Mapping[str, Any] = {**PRIVATE, "queue": False}
 LARGEST_NEW_SEED = 2**31 - 1
-Wish = tuple[int, int, int]  # continue: column, output position, token id
-
-
-class Ended:
-    """Details of comparisons that ended, by ``Services.key``, until they are shown. Safe between threads; keeps the latest ones only."""
-
-    MOST = 32
-
-    def __init__(self) -> None:
-        self._waiting: OrderedDict[str, Details] = OrderedDict()
-        self._lock = Lock()
-
-    def keep(self, visitor: str, details: Details) -> None:
-        with self._lock:
-            self._waiting[visitor] = details
-            while len(self._waiting) > self.MOST:
-                self._waiting.popitem(last=False)
-
-    def take(self, visitor: str) -> Details | None:
-        with self._lock:
-            return self._waiting.pop(visitor, None)
+Wish = tuple[int, int, int, float]  # continue: column, output position, token id, a number that makes it new
+MOST_ENDED = 32  # comparisons whose details wait to be shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +41,7 @@ class Running:
     fields: FormFields
     lanes: Lanes
     view: ResultView
-    ended: Ended = field(default_factory=Ended)
+    ended: Pending[Details] = field(default_factory=lambda: Pending(MOST_ENDED))  # until the event after the last frame
 
     @property
     def buttons(self) -> list[Any]:
@@ -76,10 +56,10 @@ class Running:
         """A frame as updates; the details are hidden with the frame that opens a comparison, and shown by the event after the last."""
         changed = self.view.update(frame.strip, frame.lanes)
         if frame.details:
-            self.ended.keep(visitor, frame.details)
-        return changed | (
-            {self.lanes.shown: frame.shown, self.view.details.box: gr.update(visible=False)} if frame.shown else {}
-        )
+            self.ended.put(visitor, frame.details)
+        if frame.opens:
+            changed |= {self.view.details.box: gr.update(visible=False)}
+        return changed | ({self.lanes.shown: frame.shown} if frame.shown else {})
 
     def shown(self, request: gr.Request, frames: Callable[[Services], Iterator[Frame]]) -> Iterator[Updates]:
         """The frames for whoever asked, as updates; an error of ours is the last one, told with its id."""
@@ -109,40 +89,30 @@ def wire_running(parts: Running) -> None:
         services.stops.request(services.seen_by(request).key)
         return gr.update(value="Stopping …", interactive=False)
 
-    pressed = gr.on(
-        [ask.run.click, ask.by_name["prompt"].submit], _begin(parts), None, _begin_outputs(parts), queue=False,
-        trigger_mode="once", **PRIVATE,
-    )  # fmt: skip
+    pressed = gr.on([ask.run.click, ask.by_name["prompt"].submit], trigger_mode="once", **_begin(parts))
     _run(parts, pressed, compare, fields.inputs)
     again = ask.again.click(
-        lambda: random.randint(0, LARGEST_NEW_SEED), None, ask.by_name["seed"], queue=False, trigger_mode="once", **PRIVATE
-    )  # fmt: skip
-    _run(parts, _begun(parts, again), compare, fields.inputs)
-    ask.stop.click(ask_stop, None, ask.stop, queue=False, **PRIVATE)
+        lambda: random.randint(0, LARGEST_NEW_SEED), None, ask.by_name["seed"], trigger_mode="once", **AT_ONCE
+    )
+    _run(parts, again.then(**_begin(parts)), compare, fields.inputs)
+    ask.stop.click(ask_stop, None, ask.stop, **AT_ONCE)
     _wire_theta(parts, compare)
     _wire_continue(parts)
 
 
-def _begin(parts: Running) -> Callable[[gr.Request], Updates]:
+def _begin(parts: Running) -> dict[str, Any]:
+    """The event before a run: the buttons change, and earlier requests to stop no longer count."""
+
     def begin(request: gr.Request) -> Updates:
         parts.services.stops.begin(parts.services.seen_by(request).key)
-        starting = words("Starting …", "running")
         shown = {
             parts.ask.run: gr.update(visible=False),
             parts.ask.again: gr.update(interactive=False),
             parts.ask.stop: gr.update(visible=True, interactive=True, value="Stop"),
         }
-        return shown | parts.lanes.lock() | parts.view.update(starting, ())
+        return shown | parts.lanes.lock() | parts.view.update(words("Starting …", "running"), ())
 
-    return begin
-
-
-def _begin_outputs(parts: Running) -> list[Any]:
-    return [*parts.buttons, parts.view.strip]
-
-
-def _begun(parts: Running, event: Any) -> Any:
-    return event.then(_begin(parts), None, _begin_outputs(parts), queue=False, **PRIVATE)
+    return {"fn": begin, "inputs": None, "outputs": [*parts.buttons, parts.view.strip], **AT_ONCE}
 
 
 def _run(parts: Running, begun: Any, handler: Callable[..., Iterator[Updates]], inputs: Sequence[Any]) -> None:
@@ -156,9 +126,9 @@ def _run(parts: Running, begun: Any, handler: Callable[..., Iterator[Updates]], 
         return shown | {parts.ask.again: gr.update(interactive=True)} | parts.lanes.unlock(count)
 
     running = begun.then(handler, list(inputs), parts.streamed, **COMPUTES, **PRIVATE)
-    shown = running.then(show, None, parts.view.details.outputs, queue=False, **PRIVATE)
-    ended = shown.then(end, parts.lanes.count, parts.buttons, queue=False, **PRIVATE)
-    ended.then(count_prompt(parts.services), parts.ask.counted, parts.ask.tokens, queue=False, **PRIVATE)
+    shown = running.then(show, None, parts.view.details.outputs, **AT_ONCE)
+    ended = shown.then(end, parts.lanes.count, parts.buttons, **AT_ONCE)
+    ended.then(count_prompt(parts.services), parts.ask.counted, parts.ask.tokens, **AT_ONCE)
 
 
 def _wire_theta(parts: Running, compare: Callable[..., Iterator[Updates]]) -> None:
@@ -176,9 +146,9 @@ def _wire_theta(parts: Running, compare: Callable[..., Iterator[Updates]]) -> No
         return {heads[lane].parameters[rule, "theta"]: float(theta) for lane, rule in having.items()}
 
     taken = parts.view.reader.select(
-        take, [parts.lanes.count, *parts.lanes.head_fields], parts.lanes.head_fields, queue=False, **PRIVATE
+        take, [parts.lanes.count, *parts.lanes.head_fields], parts.lanes.head_fields, **AT_ONCE
     )
-    _run(parts, _begun(parts, taken), compare, parts.fields.inputs)
+    _run(parts, taken.then(**_begin(parts)), compare, parts.fields.inputs)
 
 
 def _wire_continue(parts: Running) -> None:
@@ -189,34 +159,29 @@ def _wire_continue(parts: Running) -> None:
     def wished(column: int) -> Any:
         def take(event: gr.EventData) -> Any:
             index, token = event._data.get("index"), event._data.get("token")
-            return (
-                (column, index, token, random.random())
-                if isinstance(index, int) and isinstance(token, int)
-                else gr.skip()
-            )
+            valid = isinstance(index, int) and isinstance(token, int)
+            return (column, index, token, random.random()) if valid else gr.skip()
 
         return take
 
-    def open_lane(asked: tuple[int, int, int, float] | None, count: int, shown: Shown | None, *values: Any) -> Updates:
-        if asked is None or shown is None or None in shown.lanes or count >= MOST_LANES:
+    def open_lane(wanted: Wish | None, count: int, shown: Shown | None, *values: Any) -> Updates:
+        if wanted is None or shown is None or None in shown.lanes or count >= MOST_LANES:
             return {lanes.count: count}  # the run itself says why it cannot be
         size = len(lanes.heads[0].inputs)
-        source = values[asked[0] * size : (asked[0] + 1) * size]
+        source = values[wanted[0] * size : (wanted[0] + 1) * size]
         return lanes.set_count(view, count + 1) | dict(zip(lanes.heads[count].inputs, source, strict=True))
 
-    def go_on(asked: tuple[int, int, int, float] | None, shown: Shown | None, request: gr.Request) -> Iterator[Updates]:
-        if asked is None or shown is None:
+    def go_on(wanted: Wish | None, shown: Shown | None, request: gr.Request) -> Iterator[Updates]:
+        if wanted is None or shown is None:
             yield view.update(words("There is no run to continue; press Compare first.", "failed"), ())
             return
-        column, index, token, _ = asked
+        column, index, token, _ = wanted
         yield from parts.shown(request, lambda place: continue_run(place, shown, column, index, token, place.key))
 
     for column, component in enumerate(view.lanes):
-        component.select(
-            wished(column), None, wish, **PRIVATE
-        )  # queued: else gradio does not tell that a state changed
+        component.select(wished(column), None, wish, **PRIVATE)  # queued: else gradio misses that a state changed
     opened = wish.change(
         open_lane, [wish, lanes.count, lanes.shown, *lanes.head_fields],
-        [lanes.count, *lanes.all_buttons, *view.cards, *lanes.head_fields], queue=False, **PRIVATE,
+        [lanes.count, *lanes.all_buttons, *view.cards, *lanes.head_fields], **AT_ONCE,
     )  # fmt: skip
-    _run(parts, _begun(parts, opened), go_on, [wish, lanes.shown])
+    _run(parts, opened.then(**_begin(parts)), go_on, [wish, lanes.shown])

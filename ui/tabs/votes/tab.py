@@ -11,6 +11,7 @@ import gradio as gr
 
 from storage import Choice, StorageError
 from ui.jobs.admission import unbroken
+from ui.jobs.queue import COMPUTES
 from ui.kit.components import Strip, strip_component, text_component, words
 from ui.kit.event_data import said_of
 from ui.kit.events import PRIVATE, QUEUED
@@ -19,7 +20,6 @@ from ui.kit.told import told
 from ui.services import Services
 from ui.settings.panel import FormFields, SettingsPanel
 from ui.settings.rules import compact_rule
-from ui.tabs.compare.running import COMPUTES
 from ui.tabs.votes.round import RoundFrame, Rounds, cast_vote, write_answers
 from ui.tabs.votes.tally import tally_component, tally_now
 from ui.tabs.votes.view import RoundView, reveal_strip, revealed, round_component
@@ -134,8 +134,7 @@ def _visitor(place: Services) -> str:
 def _wire_round(services: Services, rounds: Rounds, parts: _Parts) -> None:
     seed = parts.fields.by_name["seed"]
 
-    def begin(open_round: str, fresh: bool, request: gr.Request) -> Updates:
-        rounds.take(open_round)  # a round that got no vote has none
+    def begin(fresh: bool, request: gr.Request) -> Updates:
         services.stops.begin(_visitor(services.seen_by(request)))
         return parts.closed() | {
             parts.write: gr.update(visible=False),
@@ -169,7 +168,7 @@ def _wire_round(services: Services, rounds: Rounds, parts: _Parts) -> None:
     cleared = [*parts.buttons, parts.comment, parts.kept, parts.name, parts.vote, parts.strip, parts.round, seed]
     pressed = gr.on(
         [parts.write.click, parts.again.click, parts.fields.by_name["prompt"].submit], begin,
-        [parts.name, parts.fresh], cleared, trigger_mode="once", **PRIVATE,
+        parts.fresh, cleared, trigger_mode="once", **PRIVATE,
     )  # fmt: skip
     shown = [parts.strip, parts.round, parts.name, parts.tally]
     running = pressed.then(write, parts.fields.inputs, shown, **COMPUTES, **QUEUED)

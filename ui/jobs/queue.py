@@ -1,37 +1,39 @@
-"""The line before the one slot in which everything is computed: who is next, how long that takes, and who must come back later.
+"""The queue before the one slot in which everything is computed: who is next, how long that takes, and who must come back later.
 
-Knows no component. Safe between threads: whoever waits asks its own ticket in its own thread.
+Safe between threads: whoever waits asks its own ticket in its own thread.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Condition
-from types import TracebackType
+from typing import Any
 
 from ui.kit.format import about, plural
 from ui.public.limits import PRIVATE_LIMITS, Limits
 
+# Gradio holds up none of the events that compute: they wait for their turn here.
+COMPUTES: Mapping[str, Any] = {"concurrency_id": "accelerator", "concurrency_limit": None}
 HOUR_S = 3600.0
 PACE_S = 0.02  # a token, before anything was measured
 NEWEST = 0.3  # weight of the latest ticket in the mean pace
 MOST_PASSED = 20
-LOOK_S = 0.1  # between two looks for a stop while waiting
+POLL_S = 0.1  # between two looks for a stop while waiting
 
 
-class LineError(ValueError):
-    """No place in the line: one sentence with the time to come back."""
+class QueueError(ValueError):
+    """No place in the queue: one sentence with the time to come back."""
 
 
 @dataclass(eq=False, slots=True)
 class Ticket:
-    """One place in the line, to be used as a context: left, whatever happens, the slot is free for the next."""
+    """One place in the queue, to be used as a context: left, whatever happens, the slot is free for the next."""
 
-    line: Line
+    queue: Queue
     owner: str
     runs: int
     tokens: int  # that were asked for
@@ -42,27 +44,30 @@ class Ticket:
     def __enter__(self) -> Ticket:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.line.leave(self)
+    def __exit__(self, *_: object) -> None:
+        self.queue.leave(self)
 
     def ready(self, seconds: float, stopped: Callable[[], bool] = lambda: False) -> bool:
         """Whether it is this one's turn; waits up to ``seconds`` for it, and no longer once ``stopped``."""
-        return self.line.wait(self, seconds, stopped)
+        ends = time.monotonic() + seconds
+        with self.queue.changed:
+            while not self.queue.serves(self) and not stopped() and (left := ends - time.monotonic()) > 0:
+                self.queue.changed.wait(min(left, POLL_S))
+            return self.queue.serves(self)
 
     def refund(self) -> None:
         """Nothing was computed: its runs do not count against the hour."""
-        self.line.refund(self)
+        self.tokens = 0
+        self.queue.forget(self)
 
-    def said(self) -> str:
+    def message(self) -> str:
         """How many come before and how long that may take."""
-        before, seconds = self.line.before(self)
+        before, seconds = self.queue.before(self)
         return f"{before:,} before you; {about(seconds)}."
 
 
 @dataclass(eq=False, slots=True)
-class Line:
+class Queue:
     """First come, first served among owners: a second ticket of one owner comes after the first of everybody else, also of those
     who come later, up to MOST_PASSED of them.
 
@@ -78,7 +83,7 @@ class Line:
     _rounds: dict[str, int] = field(default_factory=dict)  # owner → round of the latest ticket; of this round and later
     _begun: dict[str, deque[tuple[float, int]]] = field(default_factory=dict)  # owner → when, runs; of the last hour
     _closed: bool = False
-    _changed: Condition = field(default_factory=Condition)
+    changed: Condition = field(default_factory=Condition)
 
     @property
     def running(self) -> int:
@@ -89,97 +94,90 @@ class Line:
         return len(self._waiting)
 
     def ticket(self, owner: str, *, runs: int, tokens: int) -> Ticket:
-        """A place at the end of the line for ``runs`` of ``tokens`` in all. Raises LineError."""
-        with self._changed:
+        """A place at the end of the queue for ``runs`` of ``tokens`` in all. Raises QueueError."""
+        with self.changed:
             self._check(owner, runs)
-            ticket = Ticket(self, owner, runs, tokens, max(self._round, self._rounds.get(owner, -1) + 1))
+            current = self._running.round if self._running else 0
+            ticket = Ticket(self, owner, runs, tokens, max(current, self._rounds.get(owner, -1) + 1))
             self._rounds[owner] = ticket.round
             self._waiting.append(ticket)
             self._advance()
             return ticket
 
-    def wait(self, ticket: Ticket, seconds: float, stopped: Callable[[], bool]) -> bool:
-        """As ``Ticket.ready``."""
-        ends = time.monotonic() + seconds
-        with self._changed:
-            while ticket is not self._running and not stopped() and (left := ends - time.monotonic()) > 0:
-                self._changed.wait(min(left, LOOK_S))
-            return ticket is self._running
+    def serves(self, ticket: Ticket) -> bool:
+        return ticket is self._running
 
     def leave(self, ticket: Ticket) -> None:
         """Its turn is over, or it does not wait any more."""
-        with self._changed:
+        with self.changed:
             if ticket in self._waiting:
                 self._waiting.remove(ticket)
             if ticket is self._running:
                 self._running = None
-                self._learn(ticket)
+                if ticket.began is not None and ticket.tokens:
+                    pace = (self.clock() - ticket.began) / ticket.tokens
+                    self.pace_s += NEWEST * (pace - self.pace_s)
             self._advance()
-            self._changed.notify_all()
+            self.changed.notify_all()
 
-    def refund(self, ticket: Ticket) -> None:
-        """As ``Ticket.refund``."""
-        with self._changed, suppress(KeyError, ValueError):
+    def forget(self, ticket: Ticket) -> None:
+        """As if its turn had not come, for the runs of the hour."""
+        with self.changed, suppress(KeyError, ValueError):
             self._begun[ticket.owner].remove((ticket.began or 0.0, ticket.runs))
-            ticket.tokens = 0
 
     def close(self) -> None:
         """Nobody enters any more."""
-        with self._changed:
+        with self.changed:
             self._closed = True
 
     def empty(self, seconds: float) -> bool:
         """Whether nobody runs or waits; waits up to ``seconds`` for it."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._running and not self._waiting, seconds)
+        with self.changed:
+            return self.changed.wait_for(lambda: not self._running and not self._waiting, seconds)
 
     def before(self, ticket: Ticket) -> tuple[int, float]:
         """How many tickets come before, the running one included, and the seconds until they are through."""
-        with self._changed:
+        with self.changed:
             order = self._order()
             first = order[: order.index(ticket)] if ticket in order else []
             return len(first) + self.running, self._seconds(first)
 
     def _check(self, owner: str, runs: int) -> None:
         if self._closed:
-            raise LineError("This page is being shut down; try again in a minute.")
+            raise QueueError("This page is being shut down; try again in a minute.")
         most = self.limits.waiting
         if most is not None and any(ticket.owner == owner for ticket in self._waiting):
-            raise LineError(
+            raise QueueError(
                 "Another run of yours is waiting for its turn already; stop it, or wait until it has begun."
             )
         if most is not None and len(self._waiting) >= most and self._running:
             others = f"{plural(len(self._waiting), 'visitor')} {'is' if len(self._waiting) == 1 else 'are'}"
-            raise LineError(f"{others} waiting already; try again in {about(self._seconds(self._waiting))}.")
-        self._check_rate(owner, runs)
+            raise QueueError(f"{others} waiting already; try again in {about(self._seconds(self._waiting))}.")
+        if self.limits.runs_an_hour is not None:
+            self._check_rate(owner, runs, self.limits.runs_an_hour)
 
-    def _check_rate(self, owner: str, runs: int) -> None:
-        most = self.limits.runs_an_hour
-        if most is None:
-            return
+    def _check_rate(self, owner: str, runs: int, most: int) -> None:
         if runs > most:
-            raise LineError(
+            raise QueueError(
                 f"These are {runs:,} runs; on this public page a visitor has {plural(most, 'run')} an hour."
             )
         self._forget()
-        taken = sum(count for _, count in self._begun.get(owner, ()))
+        begun = self._begun.get(owner, deque())
+        taken = sum(count for _, count in begun)
         free: float | None = None
-        for when, count in self._begun.get(owner, ()):  # oldest first
+        for when, count in begun:  # oldest first
             if taken + runs <= most:
                 break
             taken, free = taken - count, when
         if free is not None:
             wait = about(free + HOUR_S - self.clock())
-            raise LineError(f"On this public page a visitor has {plural(most, 'run')} an hour; try again in {wait}.")
+            raise QueueError(f"On this public page a visitor has {plural(most, 'run')} an hour; try again in {wait}.")
 
     def _forget(self) -> None:
         """What began more than an hour ago, of all owners: the table stays as small as the hour."""
         ago = self.clock() - HOUR_S
-        for owner, begun in list(self._begun.items()):
-            while begun and begun[0][0] <= ago:
-                begun.popleft()
-            if not begun:
-                del self._begun[owner]
+        recent = {owner: deque(entry for entry in begun if entry[0] > ago) for owner, begun in self._begun.items()}
+        self._begun = {owner: begun for owner, begun in recent.items() if begun}
 
     def _advance(self) -> None:
         """The next one's turn, if the slot is free."""
@@ -194,11 +192,7 @@ class Line:
             ticket.began = self.clock()
             if self.limits.runs_an_hour is not None:
                 self._begun.setdefault(ticket.owner, deque()).append((ticket.began, ticket.runs))
-            self._changed.notify_all()
-
-    @property
-    def _round(self) -> int:
-        return self._running.round if self._running else 0
+            self.changed.notify_all()
 
     def _order(self) -> list[Ticket]:
         """Those that wait, the next one first."""
@@ -214,8 +208,3 @@ class Line:
     def _expected(self, ticket: Ticket) -> float:
         seconds = ticket.tokens * self.pace_s
         return seconds if self.limits.seconds is None else min(seconds, self.limits.seconds)
-
-    def _learn(self, ticket: Ticket) -> None:
-        if ticket.began is not None and ticket.tokens:
-            pace = (self.clock() - ticket.began) / ticket.tokens
-            self.pace_s += NEWEST * (pace - self.pace_s)

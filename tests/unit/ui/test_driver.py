@@ -1,0 +1,286 @@
+"""The driver of jobs, by every way that leads to it: what is counted, what is saved, and what a job that never began leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import gradio as gr
+import pytest
+
+from mars_core.jobs import AcceleratorError, Began, Ended, Event, Job, Stop, Wrote
+from mars_core.models import ModelError, ModelPool, PairSpec
+from mars_core.types import Status, StopReason, Trace
+from storage import RunStore, Source, StorageError
+from tests.pairs import tiny_pair
+from ui.api.endpoints import Api
+from ui.jobs.admission import JobError
+from ui.jobs.driver import Batch, Ready, Saved, Started, drive
+from ui.kit.components import Strip
+from ui.kit.values import plain
+from ui.public.limits import Limits
+from ui.services import Services
+from ui.settings.form import Form, LaneForm, read_configs
+from ui.tabs.compare.frames import Shown
+from ui.tabs.compare.handlers import continue_run, run_comparison
+from ui.tabs.votes.round import Rounds, write_answers
+
+FORM = Form(
+    prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=8, seed=3,
+    lanes=(LaneForm("strict", {}), LaneForm("mars", {"theta": 0.2})),
+)  # fmt: skip
+MOST = 2  # runs an hour: those of one comparison
+WAYS = ("compare", "continue", "vote", "endpoint")
+NO_TOKEN = 10**6
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """An accelerator that gives these events."""
+
+    script: Callable[[Job], Iterator[Event]]
+    loads: bool = True
+
+    def run(self, job: Job, stop: Stop) -> Generator[Event, None, None]:
+        del stop
+        yield from self.script(job)
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory: pytest.TempPathFactory) -> PairSpec:
+    return tiny_pair(tmp_path_factory.mktemp("pair"))
+
+
+@pytest.fixture(scope="module")
+def pool(spec: PairSpec) -> ModelPool:
+    pool = ModelPool(device="cpu", dtype="float32")
+    pool.get(spec)
+    return pool
+
+
+@pytest.fixture(scope="module")
+def traces(pool: ModelPool, spec: PairSpec, tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, ...]:
+    """Of FORM, by lane."""
+    with RunStore(f"sqlite:///{tmp_path_factory.mktemp('runs') / 'runs.db'}") as store:
+        events = list(jobs(Services(pool, store, (spec,))))
+    ended = {event.run: event.trace for event in events if isinstance(event, Saved)}
+    return ended[0], ended[1]
+
+
+@pytest.fixture
+def services(pool: ModelPool, spec: PairSpec, tmp_path: Path) -> Iterator[Services]:
+    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
+        yield Services(pool, store, (spec,), limits=Limits(runs_an_hour=MOST), order=lambda lanes: list(range(lanes)))
+
+
+@pytest.fixture
+def shown(services: Services, traces: tuple[Trace, ...], spec: PairSpec) -> Shown:
+    """A saved comparison that can be continued."""
+    comparison = services.store.new_comparison(traces[0].config.prompt)
+    for lane, trace in enumerate(traces):
+        services.store.save_run(comparison, trace, lane=lane, order=lane)
+    return Shown(comparison, spec, (0, 1))
+
+
+def jobs(services: Services, *batches: Batch) -> Generator[object, None, None]:
+    """FORM, or these batches."""
+
+    def read(session: object) -> list[Batch]:
+        del session
+        return list(batches) or [Batch(read_configs(FORM, services.pool.get(services.catalog[0])), (1, 0))]
+
+    return drive(services, "visitor", services.catalog[0], read, runs=MOST, new_tokens=8)  # type: ignore[return-value]
+
+
+def sentence(way: str, services: Services, shown: Shown, *, valid: bool = True) -> str:
+    """How the job ends that is begun in this way."""
+    form = FORM if valid else replace(FORM, k=0)
+    strip: Strip | None
+    if way == "endpoint":
+        try:
+            *_, last = Api(services).compare(prompt="Once", max_new_tokens=8, k=4 if valid else 0)
+        except gr.Error as error:
+            return str(error.message)
+        return str(last["state"])
+    if way == "vote":
+        strip = list(write_answers(services, Rounds(), form, services.key))[-1].strip
+    elif way == "continue":
+        strip = list(continue_run(services, shown, 0, 3, 7 if valid else NO_TOKEN, services.key))[-1].strip
+    else:
+        strip = list(run_comparison(services, form, services.key))[-1].strip
+    assert strip is not None
+    return plain(strip.parts)
+
+
+def uncounted(services: Services) -> bool:
+    """Whether all runs of the hour are still free, and nobody is in the queue."""
+    with services.queue.ticket(services.key, runs=MOST, tokens=1) as ticket:
+        free = ticket.ready(0.0)
+        ticket.refund()
+    return free
+
+
+def began(job: Job, traces: tuple[Trace, ...], run: int) -> Began:
+    return Began(run, job.configs[run], traces[0].prompt_ids, (), "")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_settings_that_cannot_be_run_are_not_counted(services: Services, shown: Shown, way: str) -> None:
+    said = sentence(way, services, shown, valid=False)
+    assert ("K is 0" in said or str(NO_TOKEN) in said) and uncounted(services)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_models_that_cannot_be_loaded_are_not_counted(
+    services: Services, shown: Shown, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ModelError("The weights are damaged.")
+
+    monkeypatch.setattr(ModelPool, "get", broken)
+    assert "The weights are damaged." in sentence(way, services, shown) and uncounted(services)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_accelerator_that_is_not_to_be_had_is_not_counted(services: Services, shown: Shown, way: str) -> None:
+    def script(_: Job) -> Iterator[Event]:
+        raise AcceleratorError("The GPU is not to be had: quota.")
+        yield
+
+    said = sentence(way, replace(services, accelerator=Scripted(script)), shown)
+    assert "quota" in said and uncounted(services) and services.store.count() == 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_job_that_is_stopped_before_its_first_run_is_not_counted_and_leaves_no_comparison(
+    services: Services, shown: Shown, way: str
+) -> None:
+    said = sentence(way, replace(services, accelerator=Scripted(lambda _: iter(()))), shown)
+    stored = services.store.load(shown.comparison)
+    assert said and uncounted(services) and services.store.count() == 1 and len(stored.runs) == 2
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_job_of_which_a_run_began_is_counted(
+    services: Services, shown: Shown, traces: tuple[Trace, ...], way: str
+) -> None:
+    def script(job: Job) -> Iterator[Event]:
+        yield began(job, traces, 0)
+        yield Ended(0, Status.FAILED, StopReason.ERROR, "The device is gone.")
+
+    said = sentence(way, replace(services, accelerator=Scripted(script)), shown)
+    assert "The device is gone." in said or said == "failed"
+    with pytest.raises(ValueError, match="2 runs an hour"):
+        services.queue.ticket(services.key, runs=MOST, tokens=1)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_run_that_breaks_off_is_saved_with_what_it_wrote(
+    services: Services, shown: Shown, traces: tuple[Trace, ...], way: str
+) -> None:
+    def script(job: Job) -> Iterator[Event]:
+        yield began(job, traces, 0)
+        yield Wrote(0, traces[0].steps[:2], traces[0].text, 0.1, 0, False)
+        raise AcceleratorError("The process was taken away.")
+
+    said = sentence(way, replace(services, accelerator=Scripted(script)), shown)
+    newest = services.store.load(str(services.store.comparisons(limit=1)["id"].iloc[0]))
+    stored = services.store.load(shown.comparison) if way == "continue" else newest
+    run = max(stored.runs, key=lambda run: run.lane)
+    assert "taken away" in said and run.trace.status is Status.CANCELLED and run.trace.steps == traces[0].steps[:2]
+
+
+def test_a_run_that_breaks_off_is_shown_with_what_it_wrote(services: Services, traces: tuple[Trace, ...]) -> None:
+    def script(job: Job) -> Iterator[Event]:
+        yield began(job, traces, 0)
+        yield Wrote(0, traces[0].steps[:2], traces[0].text, 0.1, 0, False)
+        raise AcceleratorError("The process was taken away.")
+
+    place = replace(services, accelerator=Scripted(script))
+    last = list(run_comparison(place, FORM, "visitor"))[-1]
+    assert last.strip is not None and (last.strip.state, plain(last.strip.parts)[-11:]) == ("failed", "taken away.")
+    first, second = last.lanes
+    assert first is not None and first.state == "cancelled" and first.rows
+    assert second is not None and second.chip == "not started"
+
+
+@pytest.mark.parametrize("way", ["compare", "vote", "endpoint"])
+def test_a_comparison_that_cannot_be_made_is_told(
+    services: Services, shown: Shown, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> str:
+        raise StorageError("The disk is full.")
+
+    monkeypatch.setattr(RunStore, "new_comparison", full)
+    assert "The disk is full." in sentence(way, services, shown) and uncounted(services)
+
+
+def test_a_run_that_cannot_be_saved_is_told_by_an_endpoint(
+    services: Services, shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> str:
+        raise StorageError("The disk is full.")
+
+    monkeypatch.setattr(RunStore, "save_run", full)
+    assert sentence("endpoint", services, shown) == "The disk is full."
+
+
+def test_events_come_in_order_and_runs_are_saved_when_they_are_told(services: Services) -> None:
+    kinds, saved = [], 0
+    with closing(jobs(services)) as events:
+        for event in events:
+            kinds.append(type(event))
+            if isinstance(event, Saved):
+                saved += 1
+                frame = services.store.comparisons(limit=1)
+                assert len(services.store.load(str(frame["id"].iloc[0])).runs) == saved and event.error == ""
+    others = [kind for kind in kinds if kind is not Wrote]
+    assert others == [Ready, Started, Saved, Started, Saved] and services.queue.running == 0
+
+
+def test_an_error_of_who_iterates_saves_the_run_and_frees_the_slot(services: Services) -> None:
+    with pytest.raises(KeyError), closing(jobs(services)) as events:
+        next(event for event in events if isinstance(event, Wrote))
+        raise KeyError
+    (run,) = services.store.load(str(services.store.comparisons(limit=1)["id"].iloc[0])).runs
+    assert run.trace.status is Status.CANCELLED and run.trace.tokens and services.queue.running == 0
+
+
+def test_batches_are_one_comparison_each_and_share_the_time(services: Services, traces: tuple[Trace, ...]) -> None:
+    """As a study of several prompts has it."""
+    times: list[float] = []
+
+    def script(job: Job) -> Iterator[Event]:
+        times.append(job.seconds)
+        yield began(job, traces, 0)
+        yield Ended(0, Status.CANCELLED, StopReason.CANCELLED, "")
+
+    place = replace(services, accelerator=Scripted(script), limits=Limits(seconds=60))
+    batch = Batch((traces[0].config,), (0,), source=Source.VOTE)
+    events = list(jobs(place, batch, batch))
+    assert len({event.comparison for event in events if isinstance(event, Started)}) == 2 == services.store.count()
+    assert 60 >= times[0] >= times[1]
+
+
+def test_after_a_stop_no_further_batch_begins(services: Services, traces: tuple[Trace, ...]) -> None:
+    def script(job: Job) -> Iterator[Event]:
+        yield began(job, traces, 0)
+        services.stops.request("visitor")
+        yield Ended(0, Status.CANCELLED, StopReason.CANCELLED, "")
+
+    batch = Batch((traces[0].config,), (0,))
+    events = list(jobs(replace(services, accelerator=Scripted(script)), batch, batch))
+    assert sum(isinstance(event, Ready) for event in events) == 1 == services.store.count()
+
+
+def test_nobody_else_than_the_visitor_stops_a_job_that_waits(services: Services) -> None:
+    with services.queue.ticket("other", runs=1, tokens=1):
+        with closing(jobs(services)) as events:
+            services.stops.request("somebody")
+            assert "1 before you" in str(next(events))
+            services.stops.request("visitor")
+            with pytest.raises(JobError, match="Stopped while waiting") as stopped:
+                list(events)
+        assert stopped.value.state == "cancelled" and services.queue.waiting == 0

@@ -1,0 +1,195 @@
+"""The queue before the one slot: bounded, fair, left at once, and what those who wait are told."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from ui.jobs.queue import MOST_PASSED, Queue, QueueError, Ticket, about
+from ui.public.limits import PRIVATE_LIMITS, Limits
+
+PUBLIC = Limits(waiting=3, runs_an_hour=10, seconds=120)
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def enter(queue: Queue, owner: str, tokens: int = 1000, runs: int = 1) -> Ticket:
+    return queue.ticket(owner, runs=runs, tokens=tokens)
+
+
+def served(queue: Queue, tickets: list[Ticket]) -> list[str]:
+    """Owners in the order in which their turns come."""
+    order = []
+    while queue.running:
+        (now,) = [ticket for ticket in tickets if ticket.ready(0.0)]
+        order.append(now.owner)
+        now.queue.leave(now)
+    return order
+
+
+def test_an_empty_queue_is_no_wait_and_one_slot_is_one(clock: Clock) -> None:
+    queue = Queue(PUBLIC, clock)
+    first, second = enter(queue, "a"), enter(queue, "b")
+    assert first.ready(0.0) and not second.ready(0.0) and (queue.running, queue.waiting) == (1, 1)
+    queue.leave(first)
+    assert second.ready(0.0) and (queue.running, queue.waiting) == (1, 0)
+    queue.leave(second)
+    queue.leave(second)  # twice is no harm
+    assert (queue.running, queue.waiting) == (0, 0)
+
+
+def test_who_comes_first_is_served_first_and_a_second_request_goes_behind_the_others() -> None:
+    queue = Queue(PRIVATE_LIMITS)
+    tickets = [enter(queue, owner) for owner in ("a", "a", "a", "b", "c", "b")]
+    assert served(queue, tickets) == ["a", "b", "c", "a", "b", "a"]
+
+
+def test_whoever_comes_again_is_behind_those_who_wait_but_not_for_ever() -> None:
+    queue = Queue(PRIVATE_LIMITS)
+    tickets = [enter(queue, "a"), enter(queue, "b"), enter(queue, "a")]
+    order = []
+    for late in range(MOST_PASSED + 5):
+        tickets.append(enter(queue, f"late {late}"))
+        (now,) = [ticket for ticket in tickets if ticket.ready(0.0)]
+        order.append(now.owner)
+        queue.leave(now)
+    assert order[:3] == ["a", "b", "late 0"] and order.index("a", 1) == 2 + MOST_PASSED
+
+
+def test_where_each_stands_and_how_long_it_takes(clock: Clock) -> None:
+    queue = Queue(PUBLIC, clock, pace_s=0.02)
+    tickets = [enter(queue, owner) for owner in ("a", "b", "c")]  # 20 s each
+    assert [ticket.message() for ticket in tickets[1:]] == ["1 before you; about 20 s.", "2 before you; about 40 s."]
+    clock.now += 15
+    assert tickets[2].message() == "2 before you; about 30 s."
+    clock.now += 100  # longer than expected: what is left of it is nothing that anybody knows
+    assert tickets[1].message() == "1 before you; a few seconds."
+    queue.leave(tickets[0])
+    assert tickets[2].message().startswith("1 before you; about ") and queue.pace_s > 0.02
+
+
+def test_the_pace_is_learnt_from_what_ran(clock: Clock) -> None:
+    queue = Queue(PRIVATE_LIMITS, clock, pace_s=1.0)
+    for _ in range(30):
+        with enter(queue, "a", tokens=100):
+            clock.now += 0.5
+    assert 0.005 <= queue.pace_s < 0.0055
+
+
+def test_a_full_queue_says_when_to_come_back(clock: Clock) -> None:
+    queue = Queue(PUBLIC, clock, pace_s=0.06)
+    tickets = [enter(queue, owner) for owner in "abcd"]
+    with pytest.raises(QueueError, match=r"^3 visitors are waiting already; try again in about 4 min\.$"):
+        enter(queue, "e")
+    queue.leave(tickets[2])
+    enter(queue, "e")
+
+
+def test_one_visitor_does_not_fill_the_queue_of_a_public_page(clock: Clock) -> None:
+    queue = Queue(PUBLIC, clock)
+    enter(queue, "a")
+    enter(queue, "a")
+    with pytest.raises(QueueError, match="Another run of yours is waiting"):
+        enter(queue, "a")
+    enter(queue, "b")
+
+
+def test_runs_an_hour_are_counted_by_owner_and_come_back(clock: Clock) -> None:
+    queue = Queue(PUBLIC, clock)
+    for runs in (4, 4):
+        with enter(queue, "a", runs=runs):
+            clock.now += 600
+    with pytest.raises(QueueError, match=r"has 10 runs an hour; try again in about 40 min\.$"):
+        enter(queue, "a", runs=3)
+    with enter(queue, "b", runs=10), enter(queue, "a", runs=2):
+        pass
+    clock.now += 2401
+    with enter(queue, "a", runs=4):
+        pass
+    with pytest.raises(QueueError, match="These are 11 runs"):
+        enter(queue, "c", runs=11)
+    clock.now += 7200
+    with enter(queue, "d"):
+        assert list(queue._begun) == ["d"]  # the table forgets
+
+
+def test_what_left_the_queue_or_computed_nothing_does_not_count(clock: Clock) -> None:
+    queue = Queue(PUBLIC, clock)
+    running, gone = enter(queue, "a"), enter(queue, "b", runs=10)
+    queue.leave(gone)
+    queue.leave(running)
+    with enter(queue, "b", runs=10) as ticket:
+        ticket.refund()
+    with enter(queue, "b", runs=10):
+        pass
+
+
+def test_a_private_queue_has_no_bound() -> None:
+    queue = Queue(PRIVATE_LIMITS)
+    assert len([enter(queue, "a", runs=1000) for _ in range(500)]) == 500 and queue.waiting == 499
+
+
+def test_whoever_waits_learns_of_the_turn_and_of_a_stop_at_once() -> None:
+    queue = Queue(PRIVATE_LIMITS)
+    running, waiting = enter(queue, "a"), enter(queue, "b")
+    threading.Timer(0.1, queue.leave, [running]).start()
+    started = time.monotonic()
+    assert waiting.ready(30.0) and time.monotonic() - started < 5
+    other = enter(queue, "c")
+    assert not other.ready(30.0, stopped=_after(0.1)) and time.monotonic() - started < 5
+
+
+def _after(seconds: float) -> Callable[[], bool]:
+    ends = time.monotonic() + seconds
+    return lambda: time.monotonic() > ends
+
+
+def test_a_closed_queue_lets_nobody_in_and_waits_for_the_rest() -> None:
+    queue = Queue(PRIVATE_LIMITS)
+    running = enter(queue, "a")
+    queue.close()
+    with pytest.raises(QueueError, match="shut down"):
+        enter(queue, "b")
+    assert not queue.empty(0.05)
+    threading.Timer(0.05, queue.leave, [running]).start()
+    assert queue.empty(30.0)
+
+
+def test_fifty_at_once_run_one_at_a_time_and_all_of_them() -> None:
+    queue, inside, most, done = Queue(PRIVATE_LIMITS), [0], [0], []
+
+    def visit(owner: str) -> None:
+        with enter(queue, owner) as ticket:
+            while not ticket.ready(1.0):
+                pass
+            inside[0] += 1
+            most[0] = max(most[0], inside[0])
+            time.sleep(0.002)
+            inside[0] -= 1
+            done.append(owner)
+
+    threads = [threading.Thread(target=visit, args=[str(number)]) for number in range(50)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(done)) == 50 and most == [1] and (queue.running, queue.waiting) == (0, 0)
+
+
+def test_rough_durations_are_rounded_up() -> None:
+    assert [about(seconds) for seconds in (0, 11, 89, 91, 3600)] == [
+        "a few seconds", "about 20 s", "about 90 s", "about 2 min", "about 60 min"
+    ]  # fmt: skip

@@ -1,0 +1,188 @@
+"""The one driver of jobs: a place in the queue, the models, the runs, the store.
+
+Compare, a continuation, an endpoint, a vote and a study iterate ``drive`` and turn its events into what they show. Iterate it inside
+``contextlib.closing``: closed, by a tab that goes away or by an error of whoever iterates, the run under way is saved and the slot is free.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, NamedTuple
+
+from mars_core.jobs import Began, Ended, Job, Stop, Wrote
+from mars_core.jobs import Event as RunEvent
+from mars_core.jobs.record import Record
+from mars_core.models import PairSpec
+from mars_core.types import Given, RunConfig, Trace
+from storage import Source, StorageError
+from ui.jobs.admission import RUNNING, check_configs, check_pair, job_errors, ticket, turn
+from ui.kit.told import told
+from ui.services import Services
+
+if TYPE_CHECKING:
+    from mars_core.models import Pair
+    from mars_core.session import Session
+
+INTERVAL_S = 0.125  # between two reports of one run
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Runs on one prompt that are saved as one comparison. ``order``: indices of ``configs`` in the order of execution.
+
+    With ``comparison`` they join a saved one: the first configuration as its lane ``lane``, after ``before`` runs that it has already.
+    """
+
+    configs: tuple[RunConfig, ...]
+    order: tuple[int, ...]
+    source: Source = Source.COMPARE
+    comparison: str = ""
+    lane: int = 0
+    before: int = 0
+
+
+class Waiting(NamedTuple):
+    """Others come first."""
+
+    message: str
+
+
+class Loading(NamedTuple):
+    """The models are read into memory."""
+
+    message: str
+
+
+class Ready(NamedTuple):
+    """The models can run all of ``batch``; its first run is warmed up."""
+
+    batch: Batch
+
+
+class Started(NamedTuple):
+    """A run has begun, ``place`` of its batch from 0; its comparison is in the store. Its Wrote events follow, then Saved."""
+
+    run: int
+    place: int
+    comparison: str
+    given: tuple[Given, ...]
+    text: str  # of the given tokens
+
+
+class Saved(NamedTuple):
+    """How a run ended. ``error``: why it is not in the store; empty where it is."""
+
+    run: int
+    trace: Trace
+    error: str
+
+
+Event = Waiting | Loading | Ready | Started | Wrote | Saved
+
+
+def drive(
+    services: Services,
+    visitor: str,
+    spec: PairSpec,
+    read: Callable[[Session], Iterable[Batch]],
+    *,
+    runs: int,
+    new_tokens: float | None,
+) -> Generator[Event, None, None]:
+    """Run and save the batches that ``read`` makes once the models of ``spec`` are there, one after the other.
+
+    ``visitor``: who may stop them (``services.stops``). ``runs``, each of at most ``new_tokens``: for the place in the queue, which does
+    not count against the visitor's hour where no run began. All runs share ``services.limits.seconds``. ``read`` may raise ValueError.
+    Raises JobError where no run began, or the rest was given up.
+    """
+    stop, started = services.stops.of(visitor), False
+    with job_errors(services):
+        check_pair(services, spec)
+        place = ticket(services, visitor, runs=runs, new_tokens=new_tokens)
+    with place:
+        try:
+            yield from map(Waiting, turn(place, stop.requested))
+            with job_errors(services):
+                pair = yield from load(services, spec)
+            ends = time.monotonic() + (services.limits.seconds or math.inf)
+            for batch in _checked(services, start_session(pair), read):
+                yield Ready(batch)
+                job = Job(spec, batch.configs, batch.order, max(0.0, ends - time.monotonic()), INTERVAL_S)
+                with closing(_runs(services, job, batch, stop)) as events:
+                    for event in events:
+                        started = True
+                        yield event
+                if stop.requested():
+                    return
+        finally:
+            if not started:
+                place.refund()
+
+
+def start_session(pair: Pair) -> Session:
+    from mars_core.session import Session  # not before a pair is there: the page starts without all that models need
+
+    return Session(pair)
+
+
+def load(services: Services, spec: PairSpec) -> Generator[Loading, None, Pair]:
+    """Reports how loading goes; returns the pair. Raises ModelError."""
+    if spec not in services.pool.loaded():
+        yield Loading(f"Waiting for the pair {spec.title!r} …")
+    messages: SimpleQueue[str | None] = SimpleQueue()  # None: there will be no more
+    loading = services.engine.submit(services.pool.get, spec, messages.put)
+    loading.add_done_callback(lambda _: messages.put(None))
+    while (message := messages.get()) is not None:
+        yield Loading(f"{message} …")
+    return loading.result()
+
+
+def _checked(services: Services, session: Session, read: Callable[[Session], Iterable[Batch]]) -> Iterator[Batch]:
+    with job_errors(services):
+        for batch in read(session):
+            check_configs(services, session, batch.configs)
+            yield batch
+
+
+def _runs(services: Services, job: Job, batch: Batch, stop: Stop) -> Generator[Event, None, None]:
+    comparison = batch.comparison
+    with job_errors(services, RUNNING), closing(services.accelerator.run(job, stop)) as events:
+        for event in events:
+            if isinstance(event, Began):
+                comparison = comparison or services.store.new_comparison(
+                    job.configs[event.run].prompt, source=batch.source
+                )
+                yield from _run(services, batch, comparison, event, events)
+
+
+def _run(
+    services: Services, batch: Batch, comparison: str, began: Began, events: Iterator[RunEvent]
+) -> Iterator[Event]:
+    """One run; whatever happens, it is saved, and Saved comes before the error that broke it off."""
+    record, place = Record(began), batch.order.index(began.run)
+    unsaved, broken = "", None
+    try:
+        yield Started(began.run, place, comparison, began.given, began.text)
+        for event in events:
+            assert isinstance(event, Wrote | Ended)
+            record.follow(event)
+            if isinstance(event, Ended):
+                break
+            yield event
+    except RUNNING as error:
+        broken = error
+    finally:
+        trace = record.trace()
+        try:
+            services.store.save_run(comparison, trace, lane=batch.lane + began.run, order=batch.before + place)
+            services.observe(trace)
+        except StorageError as error:
+            unsaved = told(error, public=services.public)
+    yield Saved(began.run, trace, unsaved)
+    if broken:
+        raise broken

@@ -1,0 +1,173 @@
+"""The lanes of a comparison while it runs, as frames: what changes on the page with every event of the driver. No gradio."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mars_core.jobs import Wrote
+from mars_core.models import PairSpec
+from mars_core.types import DraftMode, RunConfig, Trace
+from ui.jobs.driver import Event, Loading, Ready, Saved, Started, Waiting
+from ui.kit.components import Strip, words
+from ui.kit.format import count, duration
+from ui.kit.labels import lane_labels
+from ui.result.details import Details
+from ui.result.result import ended_result
+from ui.result.tiles import Counts, lane_check, stat_tiles
+from ui.result.token_view import LaneView, Row, ended_view, given_rows, token_rows
+from ui.result.whatif import samples_drafts
+
+FIRST = "Runs first, after a short warm-up."
+LATER = "Runs {}: running them at once would distort the timings."
+TURNS = ("first", "second", "third", "fourth")
+CONTINUES = "Continues from the chosen token."
+WARMING = "Warming up: a few tokens that do not count, so that the first run is not the slower one …"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Which comparison the lanes show: its id, its pair, and by column the lane as saved (None: nothing was run there)."""
+
+    comparison: str
+    pair: PairSpec
+    lanes: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What changes on the page: the strip, lanes by column (None: as it was), the details once a comparison ended, and ``shown``.
+    ``opens``: another result begins, whose details are not there yet."""
+
+    strip: Strip | None = None
+    lanes: tuple[LaneView | None, ...] = ()
+    details: Details | None = None
+    shown: Shown | None = None
+    opens: bool = False
+
+
+@dataclass(slots=True)
+class Writing:
+    """What a run has written so far. ``place``: in the order of execution."""
+
+    column: int
+    place: int
+    rows: list[Row]
+    counts: Counts = field(default_factory=Counts)
+    sent: int = 0  # rows up to the frame before
+    repeated: int = 0  # up to the one before that, from which the next delta starts
+
+
+@dataclass(slots=True)
+class Lanes:
+    """The columns of the page; owned by the generator that runs them. A continuation has the columns that were there, in ``saved`` and
+    ``traces``, and runs one more after them."""
+
+    pair: PairSpec
+    comparison: str = ""
+    saved: tuple[int, ...] = ()  # lane in the store, by column
+    traces: dict[int, Trace] = field(default_factory=dict)  # column → run that ended, in order of execution
+    configs: tuple[RunConfig, ...] = ()  # by column
+    order: tuple[int, ...] = ()
+    first: int = 0  # column of the first run of this go
+    rows: dict[int, tuple[Row, ...]] = field(default_factory=dict)
+    unsaved: str = ""  # why a run could not be saved
+    writing: Writing | None = None
+    shown: Shown | None = None  # goes with the next frame
+
+    def frame(self, event: Event) -> Frame | None:
+        """What ``event`` changes."""
+        match event:
+            case Waiting(message) | Loading(message):
+                return Frame(words(message, "running"))
+            case Ready():
+                return self._open(event)
+            case Started():
+                self._start(event)
+            case Wrote():
+                return self._write(event)
+            case Saved():
+                return self._end(event)
+        return None
+
+    def closing(self, strip: Strip | None = None) -> Frame:
+        """What came of it; ``strip``: in place of the sentence."""
+        side = f"Not saved: {self.unsaved}" if self.unsaved else "Saved to History"
+        ended = ended_result(self.traces, self.comparison, self.labels, side=side, rows=self.rows)
+        return Frame(strip or ended.strip, ended.lanes, ended.details, self._fresh())
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return lane_labels(self.configs)
+
+    def _open(self, event: Ready) -> Frame:
+        batch, self.first = event.batch, len(self.traces)
+        self.configs = (*(trace.config for trace in self.traces.values()), *batch.configs)
+        self.order = batch.order
+        tiles, lanes = stat_tiles(Counts()), list[LaneView | None]([None] * len(self.configs))
+        for place, run in enumerate(batch.order):
+            chip, note = ("waiting", LATER.format(TURNS[place])) if place else ("warming up", FIRST)
+            column, note = self.first + run, CONTINUES if self.first else note
+            lanes[column] = LaneView(self.labels[column], "waiting", chip, tiles=tiles, empty=note)
+        shown = Shown(self.comparison, self.pair, (*self.saved, *[None] * len(batch.configs)))
+        self.saved += tuple(batch.lane + run for run in range(len(batch.configs)))
+        return Frame(words(WARMING, "running"), tuple(lanes), shown=shown, opens=True)
+
+    def _start(self, event: Started) -> None:
+        self.writing = Writing(self.first + event.run, event.place, given_rows(event.given, event.text))
+        if event.place == 0:
+            self.comparison = event.comparison
+            self.shown = Shown(self.comparison, self.pair, self.saved)
+
+    def _write(self, event: Wrote) -> Frame | None:
+        """Each delta repeats the one before it, so that the page survives a lost one."""
+        assert self.writing is not None
+        now, config = self.writing, self.configs[self.writing.column]
+        drafts = DraftMode.SAMPLED if samples_drafts(config) else DraftMode.GREEDY
+        for step in event.steps:
+            now.counts = now.counts.after(step)
+            now.rows += token_rows(step.tokens, event.text, greedy=config.sampling.temperature == 0, drafts=drafts)
+        if event.last:
+            return None  # the whole view comes next
+        view = self._live(now, config)
+        now.repeated, now.sent = now.sent, len(now.rows)
+        return self._lane(self._progress(now, config), now.column, view)
+
+    def _live(self, now: Writing, config: RunConfig) -> LaneView:
+        return LaneView(
+            self.labels[now.column],
+            state="running",
+            chip=f"{count(now.counts.tokens)} of {count(config.max_new_tokens)} tokens",
+            run=self._name(now.column),
+            start=now.repeated,
+            rows=tuple(now.rows[now.repeated :]),
+            whole=False,
+            tiles=stat_tiles(now.counts),
+            progress=now.counts.tokens / config.max_new_tokens,
+            check=lane_check(config, now.counts.tv_max, now.counts.tokens),
+        )
+
+    def _progress(self, now: Writing, config: RunConfig) -> Strip:
+        longest, runs, counts = config.max_new_tokens, len(self.order), now.counts
+        text = f"Run {now.place + 1} of {runs}: {self.labels[now.column]}, {count(counts.tokens)} of at most {count(longest)} tokens"
+        left = counts.elapsed_s / counts.tokens * (longest - counts.tokens + (runs - now.place - 1) * longest)
+        side = f"{duration(counts.elapsed_s)}, at most {duration(left)} to go"
+        return words(text, "running", side=side, progress=(now.place + counts.tokens / longest) / runs)
+
+    def _end(self, event: Saved) -> Frame:
+        assert self.writing is not None
+        column, rows = self.writing.column, tuple(self.writing.rows)
+        self.traces[column], self.rows[column] = event.trace, rows
+        self.unsaved = event.error or self.unsaved
+        return self._lane(None, column, ended_view(event.trace, self._name(column), rows=rows))
+
+    def _name(self, column: int) -> str:
+        return f"{self.comparison}/{self.saved[column]}"
+
+    def _lane(self, strip: Strip | None, column: int, view: LaneView) -> Frame:
+        """A frame that changes one lane."""
+        lanes = tuple(view if other == column else None for other in range(len(self.configs)))
+        return Frame(strip, lanes, shown=self._fresh())
+
+    def _fresh(self) -> Shown | None:
+        shown, self.shown = self.shown, None
+        return shown
