@@ -1,0 +1,165 @@
+// A panel: shows HTML that Python escaped, and reports what a visitor does in it. The attributes are explained in ui/kit/panel.py.
+const box = element.firstElementChild;
+const QUIET_MS = 250;  // after the last key in a search field
+const SHOWN = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const marks = (window.marsMarks ??= {});  // what was scrolled to or focused last, also by a panel that was taken away since
+let typing = 0;
+
+function send(node, more) {
+  const { event, value, pending } = node.dataset, data = value ? JSON.parse(value) : {};
+  const status = box.querySelector('[role="status"]');
+  if (pending && status) status.textContent = pending;
+  if (event.startsWith("mars:")) document.dispatchEvent(new CustomEvent(event, { detail: { scope: props.scope, ...data, ...more } }));
+  else trigger(event, more ? { ...data, ...more } : data);
+}
+
+function submit(form, button) {
+  clearTimeout(typing);
+  typing = 0;
+  send(form, { ...Object.fromEntries(new FormData(form, button)), zone: new Date().getTimezoneOffset() });
+  if ("confirm" in form.dataset) toggle(form, false);
+}
+
+function toggle(target, shown = target.hidden) {
+  const button = box.querySelector(`[data-toggle="${target.id}"][aria-expanded]`);
+  target.hidden = !shown;
+  button.setAttribute("aria-expanded", String(shown));
+  if (!shown) [target, ...target.querySelectorAll("form")].forEach((node) => node.reset?.());
+  check();
+  (shown ? target.querySelector("input") : button)?.focus();
+}
+
+async function copy(button) {
+  const field = button.parentElement.querySelector("input"), status = box.querySelector('[role="status"]');
+  field.select();
+  const copied = await navigator.clipboard?.writeText(field.value).then(() => true, () => false) || document.execCommand("copy");
+  status.textContent = copied ? "Copied." : "Copy the marked link with your keyboard.";
+}
+
+function check() {
+  box.querySelectorAll("form[data-confirm]").forEach((form) => {
+    form.querySelector('[type="submit"]').disabled = !form.checkValidity();
+  });
+}
+
+// What replaces the content: nodes stay where they can, so that focus, scroll positions and open details survive.
+function morph(old, fresh) {
+  if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName) return old.replaceWith(fresh);
+  if (old.nodeType !== Node.ELEMENT_NODE) return old.data !== fresh.data ? void (old.data = fresh.data) : undefined;
+  const kept = "keep" in old.dataset && "keep" in fresh.dataset;
+  const own = (name) => name === "open" || (kept && ["hidden", "aria-expanded", "value", "checked"].includes(name));
+  for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && !own(name)) old.removeAttribute(name);
+  for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value && !own(name)) old.setAttribute(name, value);
+  children(old, fresh);
+  if (kept || (typing && old.type === "search")) return;
+  for (const name of ["checked", "value"]) if (/^(INPUT|SELECT)$/.test(old.nodeName) && old[name] !== fresh[name]) old[name] = fresh[name];
+}
+
+function children(old, fresh) {
+  const [here, wanted] = [[...old.childNodes], [...fresh.childNodes]];
+  wanted.forEach((node, index) => (here[index] ? morph(here[index], node) : old.append(node)));
+  here.slice(wanted.length).forEach((node) => node.remove());
+}
+
+const calm = () => (matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth");
+// The focus is in this panel, or what had it is gone.
+const lost = (node = document.activeElement) => !node || node === document.body || !node.getClientRects().length || box.contains(node);
+
+function isNew(kind, node) {
+  const mark = node.dataset[kind], name = kind + (node.dataset.target || node.className), changed = mark && marks[name] !== mark;
+  marks[name] = mark;
+  return changed;
+}
+
+function update() {
+  const content = document.createElement("template"), key = box.contains(document.activeElement) && document.activeElement.dataset.key;
+  const away = lost();
+  content.innerHTML = props.value;  // escaped by ui/kit/panel.py
+  content.content.querySelectorAll("time[datetime]").forEach((time) => { time.textContent = SHOWN.format(new Date(time.dateTime)); });
+  content.content.querySelectorAll("[data-address]").forEach((field) => {
+    field.setAttribute("value", location.origin + location.pathname + "?" + new URLSearchParams(JSON.parse(field.dataset.address)));
+  });
+  children(box, content.content);
+  check();
+  if (key && document.activeElement.dataset.key !== key) {
+    const keyed = [...box.querySelectorAll("[data-key]")], [stem] = key.split("/");
+    (keyed.find((node) => node.dataset.key === key) || keyed.find((node) => node.dataset.key.split("/")[0] === stem) || keyed[0])
+      ?.focus({ preventScroll: true });
+  }
+  box.querySelectorAll("[data-focus]").forEach((node) => { if (isNew("focus", node) && away) node.focus({ preventScroll: true }); });
+  box.querySelectorAll("[data-scroll]").forEach((node) => {
+    if (!isNew("scroll", node)) return;
+    const target = () => (node.dataset.target ? document.querySelector(node.dataset.target) : node);
+    setTimeout(() => target()?.scrollIntoView({ block: node.dataset.target ? "start" : "center", behavior: calm() }), 80);
+  });
+}
+
+// A panel that another one points to: opened, in sight, focused.
+function reveal() {
+  if (!window.marsReveal || !element.closest(window.marsReveal)) return;
+  window.marsReveal = "";
+  const button = box.querySelector("[data-toggle]");
+  toggle(box.querySelector("#" + button.dataset.toggle), true);
+  setTimeout(() => {
+    element.scrollIntoView({ block: "start", behavior: calm() });
+    button.focus({ preventScroll: true });
+  }, 250);
+}
+
+function press(node) {
+  if ("copy" in node.dataset) return copy(node);
+  if (node.dataset.toggle) toggle(box.querySelector("#" + node.dataset.toggle));
+  if (node.dataset.reveal) window.marsReveal = node.dataset.reveal;
+  if (node.dataset.event) send(node);
+  if (node.dataset.reveal) document.dispatchEvent(new CustomEvent("mars:reveal"));
+}
+
+const ACTIVE = "[data-event]:not(form, input), [data-toggle], [data-copy]";
+box.addEventListener("click", (event) => {
+  const node = event.target.closest(ACTIVE);
+  if (node && !node.disabled) press(node);
+});
+box.addEventListener("focusin", ({ target }) => { if (target.readOnly) target.select(); });
+box.addEventListener("submit", (event) => {
+  event.preventDefault();
+  if (event.target.dataset.event && event.target.checkValidity()) submit(event.target, event.submitter);
+});
+box.addEventListener("input", ({ target }) => {
+  check();
+  clearTimeout(typing);
+  typing = target.type === "search" && target.form && "live" in target.form.dataset ? setTimeout(() => submit(target.form), QUIET_MS) : 0;
+});
+box.addEventListener("change", ({ target }) => {
+  if (target.dataset.event) send(target, { checked: target.checked });
+  else if (target.type !== "search" && target.form && "live" in target.form.dataset) submit(target.form);
+});
+const STEPS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
+box.addEventListener("keydown", (event) => {
+  const { target, key } = event, group = target.closest("[data-arrows]");
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+  if (group && STEPS[key]) {
+    const buttons = [...group.querySelectorAll("button")];
+    buttons[(buttons.indexOf(target) + STEPS[key] + buttons.length) % buttons.length].focus();
+    event.preventDefault();
+  } else if (["Enter", " "].includes(key) && target.matches('[role="button"][data-event]')) {
+    press(target);
+    event.preventDefault();
+  } else if (key === "Escape" && target.closest("form[data-confirm]")) {
+    toggle(target.closest("form"), false);
+  } else if (!target.matches("input, textarea, select")) {
+    [...box.querySelectorAll("[data-hotkey]")].find((node) => node.dataset.hotkey === key && !node.disabled)?.click();
+  }
+});
+
+for (const name of ["mars:shared", "mars:account", "mars:reveal"]) {
+  const heard = () => {
+    if (!element.isConnected) return document.removeEventListener(name, heard);
+    if (name === "mars:reveal") reveal();
+    else box.querySelectorAll(`[data-on="${name}"]`).forEach((node) => send(node));
+  };
+  document.addEventListener(name, heard);
+}
+watch("value", update);
+update();
+reveal();
+box.querySelectorAll("[data-ready]").forEach(({ dataset }) => setTimeout(() => document.dispatchEvent(new CustomEvent(dataset.ready)), 100));

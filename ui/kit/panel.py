@@ -1,0 +1,72 @@
+"""Panels: HTML that Python renders and escapes, with one script for what a visitor does in it.
+
+A template (Jinja, autoescaped) or a helper writes the HTML; assets/panel.js shows it and reports events:
+
+========================  ======================================================================================================
+``data-event="NAME"``     a click (Enter or Space on role=button) triggers gradio's event NAME; on a checkbox a change, on a form a
+                          submit with its fields added to the value. A name that begins with ``mars:`` is a DOM event instead
+``data-value="JSON"``     the value of that event; an object unless nothing is added to it
+``data-live``             on a form: a change submits it as well, typing in a search field after a short pause
+``data-confirm``          on a form: its submit button is disabled until every field is valid
+``data-pending="TEXT"``   what the panel's ``[role=status]`` says until the answer comes
+``data-on="NAME"``        the DOM event NAME on the document triggers the element's event as a click would
+``data-toggle="ID"``      shows or hides the element ID of this panel
+``data-copy``             copies the read-only field of the same group
+``data-hotkey="KEY"``     the key, anywhere in the panel, clicks the element
+``data-arrows``           on a group: arrow keys walk through its buttons
+``data-key="KEY"``        what has the focus keeps it across updates, by this key; ``A/…`` falls back to another key under ``A/``
+``data-keep``             what the visitor changed here (value, checked, shown or hidden) survives updates; ``open`` always does
+``data-scroll="MARK"``    comes into view when MARK is new; with ``data-target`` the element of that selector does
+``data-focus="MARK"``     gets the focus when MARK is new and the focus was in this panel or lost
+``data-reveal="#ID"``     a click also opens, scrolls to and focuses the panel with that id, once it is there
+``data-ready="NAME"``     the DOM event NAME is sent when the panel has appeared
+``data-address="JSON"``   on a field: its value becomes this page's address with these parameters
+``<time datetime>``       is written in the visitor's own time
+========================  ======================================================================================================
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from ui.kit.assets import asset
+from ui.kit.format import displayable
+
+
+def _finalize(value: object) -> object:
+    """Text from outside as it can be shown: control characters, bidi marks and lone surrogates are spelt out."""
+    return displayable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+_TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).parents[1]),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    finalize=_finalize,
+)
+
+
+def render(template: str, /, **values: Any) -> str:
+    """The HTML of a template, named by its path below ``ui``, for example ``tabs/history/list.html.jinja``. Whatever text the
+    values hold is escaped; in a ``data-value`` write ``'{{ value | tojson }}'`` in single quotes."""
+    return _TEMPLATES.get_template(template).render(values)
+
+
+def panel_component(html: str = "", *, elem_id: str, name: str = "", **props: Any) -> gr.HTML:
+    """A component whose value is escaped HTML. ``name``: CSS class of the element around it; ``props``: ``scope`` goes into ``mars:``
+    events."""
+    return gr.HTML(
+        value=html,
+        html_template=f'<div class="{name}"></div>',
+        js_on_load=asset("panel.js"),
+        apply_default_css=False,
+        elem_id=elem_id,
+        **props,
+    )
