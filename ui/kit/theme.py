@@ -18,7 +18,7 @@ SLATE = colors.Color(
     c500="#6B717C", c600="#4E545F", c700="#373C46", c800="#23272F", c900="#191C22", c950="#111318",
 )  # fmt: skip
 SHEETS = (
-    "page", "lanes", "tokens", "reader", "details", "figures", "history", "sweep", "quality", "votes", "mine", "about", "narrow",
+    "page", "lanes", "tokens", "reader", "details", "figures", "history", "sweep", "quality", "votes", "account", "about", "narrow",
 )  # in this order; ui/assets/styles  # fmt: skip
 SYSTEM = ("ui-sans-serif", "system-ui", "sans-serif")
 SYSTEM_MONO = ("ui-monospace", "Consolas", "monospace")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import gradio as gr
@@ -26,13 +26,12 @@ from storage import (
     write_votes_csv,
     write_votes_parquet,
 )
-from ui.kit.address import ID, Address, read_address
-from ui.kit.assets import asset, to_json
+from ui.kit.address import ID, Address, read_address, to_search
+from ui.kit.panel import render, static_component
 from ui.kit.told import told
 from ui.public.sharing import store_for
 from ui.report.page import report_html
 from ui.services import Services
-from ui.tabs.history.search import to_search
 
 Writer = Callable[[RunStore, Path, Sequence[str] | None], None]
 CSV, PARQUET, HTML = "text/csv; charset=utf-8", "application/vnd.apache.parquet", "text/html; charset=utf-8"
@@ -140,16 +139,10 @@ class Group:
     query: str
 
 
-def downloads_json(*groups: Group) -> str:
-    return to_json({"groups": [asdict(group) for group in groups]})
+def downloads_html(*groups: Group) -> str:
+    return render("report/downloads.html.jinja", groups=groups)
 
 
 def downloads_component(name: str) -> gr.HTML:
     """``name`` is the id of the element."""
-    return gr.HTML(
-        value=downloads_json(),
-        html_template='<div class="mars-downloads"></div>',
-        js_on_load=asset("downloads.js"),
-        apply_default_css=False,
-        elem_id=name,
-    )
+    return static_component(downloads_html(), elem_id=name)

@@ -22,9 +22,9 @@ from ui.kit.labels import run_names
 from ui.kit.values import Cell, Table
 from ui.report.look import report_css
 from ui.report.parts import END, SCOPE, Part, Placed, figure_parts, lane_parts, number_parts, panel, table, text
+from ui.result.reopened import reopened, title_of
 from ui.result.repeat import repeat_text
-from ui.tabs.history.reopen import reopened, title_of
-from ui.tabs.history.settings import SETTINGS
+from ui.result.run_settings import SETTINGS
 
 _POLICY = (
     "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:; connect-src data: blob:; "
@@ -48,11 +48,14 @@ class Sheet:
     def _place(self, placed: Placed) -> str:
         """The template of a component; its script and its values are kept for the end of the file."""
         component = placed.component
-        script = self.scripts.setdefault(component.js_on_load or "", len(self.scripts))
+        template = (
+            component.html_template if component.js_on_load else ""
+        )  # without a script the value is HTML, escaped
+        script = self.scripts.setdefault(component.js_on_load or "element.innerHTML = props.value;", len(self.scripts))
         self.values.append({"script": script, "props": {**component.props, "value": placed.value}})
         name, classes = escape(component.elem_id or ""), escape(" ".join(component.elem_classes or []))
         number = len(self.values) - 1
-        return f'<div data-piece="{number}" id="{name}" class="{classes}">{component.html_template}</div>'
+        return f'<div data-piece="{number}" id="{name}" class="{classes}">{template}</div>'
 
 
 def report_html(stored: StoredComparison) -> str:
@@ -70,7 +73,7 @@ def _parts(stored: StoredComparison) -> Iterator[Part]:
     )
     if stored.comment:
         yield text(displayable(stored.comment))
-    yield Placed(strip_component(result.strip, scope=SCOPE), result.strip.json())
+    yield Placed(strip_component(result.strip, scope=SCOPE), result.strip.html())
     for title, words in (("Prompt", stored.prompt.text), ("System prompt", stored.prompt.system)):
         if words:
             yield from (panel(title), text(displayable(words)), END)

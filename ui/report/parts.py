@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import gradio as gr
 
 from ui.figures.plot import Plot
-from ui.kit.components import check_component, check_json, table_component, table_json, text_component
+from ui.kit.components import check_component, check_html, table_component, table_html, text_component
 from ui.kit.figure import figure_component, figure_json
 from ui.kit.values import Table
 from ui.result.reader import reader_component
@@ -42,7 +42,7 @@ def text(content: str, name: str = "mars-report-text") -> Placed:
 
 
 def table(content: Table, name: str) -> Placed:
-    return Placed(table_component(scope=f"{SCOPE}-{name}"), table_json(content))
+    return Placed(table_component(scope=f"{SCOPE}-{name}"), table_html(content))
 
 
 def lane_parts(result: Result) -> Iterator[Part]:
@@ -64,7 +64,7 @@ def number_parts(details: Details) -> Iterator[Part]:
     yield panel("In numbers")
     yield table(details.table, "numbers")
     yield END + panel("Shift", "How far the law of the emitted text is from the target’s own.")
-    yield Placed(check_component(), check_json(shift.check))
+    yield Placed(check_component(), check_html(shift.check))
     yield table(shift.table, "shift")
     yield text(shift.note, "mars-footnote")
     yield END

@@ -8,7 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from ui.kit.components import EMPTY_TABLE, table_component, table_json
+from ui.kit.components import EMPTY_TABLE, table_component, table_html
 from ui.kit.figure import figure_component, figure_json
 from ui.result.result import Details
 from ui.result.shift_panel import ShiftPanel, build_shift_panel
@@ -45,7 +45,7 @@ class DetailsView:
         margins = zip_longest(self.margins, details.margins)
         return {
             self.box: gr.update(visible=True),
-            self.table: table_json(details.table or EMPTY_TABLE),
+            self.table: table_html(details.table or EMPTY_TABLE),
             **{component: figure_json(plot) for component, plot in margins},
             self.ribbon: figure_json(details.ribbon),
             self.timeline: figure_json(details.timeline),

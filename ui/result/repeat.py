@@ -9,7 +9,7 @@ from dataclasses import replace
 from mars_core.models import CATALOG
 from mars_core.types import DraftMode, RunConfig
 from ui.settings.form import CUSTOM, thinking_word
-from ui.tabs.history.reopen import named, pair_key
+from ui.settings.stored import named, pair_key
 
 PROGRAM = "python -m mars_core"
 _UNSAYABLE = "The prompt holds characters that no command line can carry, so that this run cannot be asked for in one."

@@ -36,7 +36,7 @@ class ResultView:
 
     def update(self, strip: Strip | None, lanes: tuple[LaneView | None, ...]) -> Updates:
         """Line and lanes; None leaves a component as it is."""
-        changed: Updates = {self.strip: strip.json()} if strip else {}
+        changed: Updates = {self.strip: strip.html()} if strip else {}
         return changed | {self.lanes[i]: view.json() for i, view in enumerate(lanes) if view}
 
     def show_lanes(self, count: int) -> Updates:

@@ -7,7 +7,7 @@ from typing import Any
 
 import gradio as gr
 
-from ui.kit.components import check_component, check_json, table_component, table_json, text_component
+from ui.kit.components import check_component, check_html, table_component, table_html, text_component
 from ui.kit.figure import figure_component, figure_json
 from ui.result.result import Shift
 
@@ -26,8 +26,8 @@ class ShiftPanel:
 
     def show(self, shift: Shift) -> dict[Any, Any]:
         return {
-            self.check: check_json(shift.check),
-            self.table: table_json(shift.table),
+            self.check: check_html(shift.check),
+            self.table: table_html(shift.table),
             self.note: shift.note,
             self.plot: figure_json(shift.plot),
             self.cumulative: figure_json(shift.cumulative),

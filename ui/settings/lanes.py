@@ -11,8 +11,8 @@ import gradio as gr
 from mars_core.models import PairSpec
 from mars_core.rules import RULES, Parameter, Rule, Siblings
 from mars_core.types import DraftMode
-from ui.kit.assets import asset, to_json
 from ui.kit.labels import parameter_title, rule_title
+from ui.kit.panel import panel_component, render
 from ui.result.tiles import Counts, stat_tiles
 from ui.result.token_view import LaneView
 from ui.settings.form import DraftForm, LaneForm
@@ -71,28 +71,20 @@ def lane_head(lane: int, spec: PairSpec) -> Head:
             for owner, entry in RULES.items():
                 for parameter in entry.parameters:
                     parameters[owner, parameter.name] = _parameter_field(parameter, visible=owner == default)
-    note = gr.HTML(
-        value=rule_json(default),
-        html_template=asset("rule.html"),
-        js_on_load=asset("rule.js"),
-        apply_default_css=False,
-        elem_id=f"rule-note-{lane}",
-    )
+    note = panel_component(rule_html(default), elem_id=f"rule-note-{lane}", name="mars-rule")
     shown = list(parameters)
 
     def choose(name: str) -> list[Any]:
-        return [rule_json(name), *(gr.update(visible=owner == name) for owner, _ in shown)]
+        return [rule_html(name), *(gr.update(visible=owner == name) for owner, _ in shown)]
 
     rule.change(choose, rule, [note, *parameters.values()], **PRIVATE)
     return Head(rule, parameters, draft)
 
 
-def rule_json(name: str) -> str:
+def rule_html(name: str) -> str:
     """What the page says under the chooser: summary, formula, source and limits of a rule."""
     rule = RULES[name]
-    return to_json(
-        {"summary": rule.summary, "formula": rule.formula, "source": " · ".join([rule.source, *_limits(rule)])}
-    )
+    return render("settings/rule.html.jinja", rule=rule, source=" · ".join([rule.source, *_limits(rule)]))
 
 
 def _limits(rule: Rule) -> list[str]:

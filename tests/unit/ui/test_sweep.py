@@ -18,8 +18,8 @@ from storage import RunStore, Search, Source
 from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
 from ui.kit.values import plain
+from ui.result.reopened import reopened as reopened_comparison
 from ui.services import Services
-from ui.tabs.history.reopen import reopened as reopened_comparison
 from ui.tabs.sweep.form import (
     SweepForm,
     estimate,

@@ -12,11 +12,11 @@ from mars_core.models import ModelError, PairSpec
 from mars_core.models.catalog import GENERAL_PROMPTS
 from mars_core.types import PromptConfig
 from ui.jobs.admission import chosen_pair
-from ui.kit.chips import chips_component, chips_json
-from ui.kit.components import text_component
-from ui.kit.event_data import said_of
+from ui.kit.components import chips_component, chips_html, text_component
+from ui.kit.events import event_data
 from ui.kit.format import count, plural
 from ui.kit.told import told
+from ui.public.consent import consent_line
 from ui.services import Services
 from ui.settings.drafter_fields import (
     drafter_chooser,
@@ -31,9 +31,8 @@ from ui.settings.fields import Fields
 from ui.settings.form import CUSTOM, Form, catalog_pair, read_thinking
 from ui.settings.lane_draft import draft_for_pair
 from ui.settings.limits_line import limits_component
-from ui.settings.pair_note import note_json, pair_note, sentence_json
+from ui.settings.pair_note import note_html, pair_note, sentence_html
 from ui.settings.presets import presets_for
-from ui.tabs.account.consent import consent_line
 from ui.tabs.compare.handlers import start_session
 
 PRIVATE: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
@@ -161,23 +160,23 @@ def _wire_pair(services: Services, ask: Ask, fields: Fields, preset: gr.Dropdown
 
     def choose(key: str, kind: str, *lanes: str) -> tuple[Any, ...]:
         spec = chosen(key)
-        examples = chips_json(spec.prompts if spec else GENERAL_PROMPTS)
+        examples = chips_html(spec.prompts if spec else GENERAL_PROMPTS)
         presets = gr.update(choices=presets_for(spec), value=None)
         drafters = [draft_for_pair(spec, lane) for lane in lanes]
-        note = note_json(services.pool, spec, public=services.public)
+        note = note_html(services.pool, spec, public=services.public)
         return gr.update(visible=key == CUSTOM), examples, note, presets, *drafters, *for_pair(spec, kind)
 
     def own_note(target: str, draft: str, head: str) -> str:
         try:
             spec = chosen_pair(services, _form(own_target=target, own_draft=draft, own_head=head))
-            return note_json(services.pool, spec, public=services.public)
+            return note_html(services.pool, spec, public=services.public)
         except ValueError as error:
-            return sentence_json(str(error))
+            return sentence_html(str(error))
 
     def take(key: str, event: gr.EventData) -> str:
         spec = chosen(key)
         prompts = spec.prompts if spec else GENERAL_PROMPTS
-        index = said_of(event).get("index")
+        index = event_data(event).get("index")
         return prompts[index] if isinstance(index, int) and 0 <= index < len(prompts) else prompts[0]
 
     tree = [ask.by_name[name] for name in ("tree_tokens", "tree_depth", "tree_top_k")]

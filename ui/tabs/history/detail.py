@@ -12,14 +12,12 @@ from storage import RunStore, StorageError, StoredComparison
 from ui.kit.components import text_component, words
 from ui.kit.format import displayable
 from ui.kit.told import told
-from ui.report.downloads import FILES, REPORT, Group, downloads_component, downloads_json
+from ui.public.share_panel import READ_ONLY, share_component
+from ui.report.downloads import FILES, REPORT, Group, downloads_component, downloads_html
+from ui.result.reopened import few, reopened, shown_settings
 from ui.result.result_view import ResultView, Updates, build_result
 from ui.result.token_view import LaneView
 from ui.settings.form import MOST_LANES
-from ui.tabs.history.reopen import few, reopened, shown_settings
-from ui.tabs.history.share import share_component
-
-READ_ONLY = "Shared with you: read only."
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +47,9 @@ class Detail:
 
     @property
     def outputs(self) -> list[Any]:
-        head = [
-            self.box,
-            self.head,
-            *self.notes,
-            self.save,
-            self.delete,
-            self.saved,
-            self.prompt,
-            self.settings,
-            self.downloads,
-            self.sharing,
-        ]
-        return [*head, *self.view.outputs, *self.view.cards]
+        head = [self.box, self.head, *self.notes, self.save, self.delete, self.saved]
+        shown = [self.prompt, self.settings, self.downloads, self.sharing]
+        return [*head, *shown, *self.view.outputs, *self.view.cards]
 
     def closed(self) -> Updates:
         return {self.box: _shown("mars-details", False)}
@@ -94,7 +82,7 @@ class Detail:
             self.saved: "" if own else READ_ONLY,
             self.prompt: displayable(stored.prompt.text),
             self.settings: shown_settings(stored, total),
-            self.downloads: downloads_json(group),
+            self.downloads: downloads_html(group),
         }
 
 
@@ -156,6 +144,6 @@ def _note_fields() -> tuple[gr.Textbox, gr.Textbox, gr.Textbox]:
             label="Tags, separated by commas", placeholder="paper, greedy", elem_id="history-tags", min_width=200
         )
     comment = gr.Textbox(
-        label="Comment", placeholder="What you saw", lines=2, max_lines=8, max_length=10_000, elem_id="history-comment"
+        label="Comment", placeholder="Notes", lines=2, max_lines=8, max_length=10_000, elem_id="history-comment"
     )
     return name, tags, comment

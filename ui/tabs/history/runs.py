@@ -1,6 +1,6 @@
-"""The table of compared runs, as plain values: up to ten runs of any comparisons side by side, the leftmost is the baseline.
+"""The table of compared runs: up to ten runs of any comparisons side by side, the leftmost is the baseline.
 
-Every row knows whether all runs agree in it, so that the page can show the differences only. No gradio and no store.
+Every row knows whether all runs agree in it, so that the page can show the differences only.
 """
 
 from __future__ import annotations
@@ -9,13 +9,16 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import gradio as gr
+
 from mars_core.types import Summary
-from storage import RunRecord
+from storage import RunRecord, RunStore, StorageError
 from ui.kit.format import MISSING, count, displayable, memory, number, over, plural, ratio, share, shorten
 from ui.kit.labels import lane_label, stop_title
+from ui.kit.panel import panel_component, render
 from ui.report.table import QUANTITIES, Quantity
+from ui.result.run_settings import SETTINGS
 from ui.result.shift import QUANTITIES as SHIFTS
-from ui.tabs.history.settings import SETTINGS
 
 MOST_RUNS = 10
 TOO_MANY = f"{MOST_RUNS} runs stand in the table already, the most that it holds; remove one before you add another."
@@ -30,6 +33,7 @@ _MORE = (
     Quantity("Bonus", "tokens drawn after a full draft", lambda s: s.bonus, lambda value: count(int(value))),
     Quantity("Peak memory", "of the device, while this run went", lambda s: s.peak_memory_bytes, memory),
 )  # fmt: skip
+_GROUPS = {"setting": "Settings", "measure": "Measures", "text": "Output"}
 MEASURES: tuple[Quantity, ...] = (*QUANTITIES, *_MORE, *SHIFTS)
 
 
@@ -137,13 +141,54 @@ def with_run(records: Sequence[RunRecord], added: RunRecord) -> tuple[str, ...]:
     return (*ids[:place], added.id, *ids[place:])
 
 
+def choose_run(store: RunStore, runs: tuple[str, ...], run: str) -> tuple[tuple[str, ...], str]:
+    """The ids with ``run`` among them, and one sentence where it cannot be added."""
+    if not run or run in runs:
+        return runs, ""
+    if len(runs) >= MOST_RUNS:
+        return runs, TOO_MANY
+    try:
+        added, *others = store.records((run, *runs))
+    except StorageError as error:
+        return runs, str(error)
+    return with_run(others, added), ""
+
+
+def chosen_runs(store: RunStore, runs: Sequence[str]) -> tuple[tuple[RunRecord, ...], str]:
+    """Those of the runs that are there, ten at most, and one sentence where some are missing."""
+    found = _there(store, runs)
+    if len(found) > MOST_RUNS:
+        message = f"{len(found)} runs were asked for; the table holds {MOST_RUNS}, the first ones are shown."
+        return found[:MOST_RUNS], message
+    missing = len(runs) - len(found)
+    verb = "is" if missing == 1 else "are"
+    return found, f"{plural(missing, 'run')} of this table {verb} no longer there." if missing else ""
+
+
+def _there(store: RunStore, runs: Sequence[str]) -> tuple[RunRecord, ...]:
+    if not runs:
+        return ()
+    try:
+        return store.records(runs)
+    except StorageError:
+        if len(runs) == 1:
+            return ()
+        return tuple(record for run in runs for record in _there(store, (run,)))
+
+
 def moved_left(runs: tuple[str, ...], run: str) -> tuple[str, ...]:
     """The ids with this one leftmost: the new baseline."""
     return (run, *(other for other in runs if other != run)) if run in runs else runs
 
 
-def amount_words(columns: int) -> str:
-    """The line above the table."""
-    if columns < 2:
-        return "One run is chosen; choose another one to compare them."
-    return f"{plural(columns, 'run')} side by side; differences are against the leftmost."
+def runs_html(table: RunTable, message: str = "", share: str = "") -> str:
+    """``message``: one sentence on what was not done; empty where all went well. ``share``: token of the link they are read through."""
+    template, columns = "tabs/history/runs.html.jinja", len(table.columns)
+    summary = f"{plural(columns, 'run')} side by side; differences are against the leftmost." if columns else ""
+    if columns == 1:
+        summary = "One run is chosen; choose another one to compare them."
+    return render(template, table=table, groups=_GROUPS, summary=summary, message=message, share=share)
+
+
+def runs_component() -> gr.HTML:
+    return panel_component(runs_html(RunTable()), elem_id="history-runs")

@@ -14,12 +14,11 @@ from evaluation.report.form.texts import texts_of
 from storage import Shared, StorageError
 from ui.kit.address import ID
 from ui.kit.components import words
-from ui.kit.event_data import said_of
+from ui.kit.events import event_data
 from ui.kit.told import told
+from ui.public.share_panel import READ_ONLY, share_html, wire_share
 from ui.public.sharing import reading
 from ui.services import Services
-from ui.tabs.history.detail import READ_ONLY
-from ui.tabs.history.share import share_json, wire_share
 from ui.tabs.quality.reports import Reports
 from ui.tabs.quality.studies import list_json, progress_strip, running
 from ui.tabs.quality.values import find_prompt, texts_json
@@ -48,10 +47,10 @@ def build_quality_tab(services: Services, tab: gr.Tab) -> QualityView:
         return listed(request, study, share)
 
     def begin() -> str:
-        return words(MEASURING, "running").json()
+        return words(MEASURING, "running").html()
 
     def choose(event: gr.EventData, request: gr.Request) -> Updates:
-        asked = said_of(event)
+        asked = event_data(event)
         study, share = str(asked.get("id", "")), ""
         try:
             reports, share = mine(request, study, asked.get("share"))
@@ -59,7 +58,7 @@ def build_quality_tab(services: Services, tab: gr.Tab) -> QualityView:
         except StorageError as error:
             return view.say(words(told(error, public=public), "failed")) | listed(request, "", "")
         own = services.seen_by(request).store
-        sharing = {view.sharing: share_json(own, Shared.STUDY, study, public=public)}
+        sharing = {view.sharing: share_html(own, Shared.STUDY, study, public=public)}
         return changed | (listed(request, changed[view.opened], share) | sharing if view.opened in changed else {})
 
     def narrow(request: gr.Request, study: str, share: str, *filters: Any) -> Updates:
@@ -77,7 +76,7 @@ def build_quality_tab(services: Services, tab: gr.Tab) -> QualityView:
 
     def read(study: str, share: str, event: gr.EventData, request: gr.Request) -> str:
         with suppress(StorageError):
-            return chosen_texts(mine(request, study, share)[0], study, str(said_of(event).get("run", "")))
+            return chosen_texts(mine(request, study, share)[0], study, str(event_data(event).get("run", "")))
         return texts_json(None, None, None)
 
     tab.select(enter, [view.opened, view.share], view.studies, **PRIVATE)

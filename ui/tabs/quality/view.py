@@ -18,8 +18,8 @@ from ui.kit.assets import asset, to_json
 from ui.kit.components import Strip, strip_component, words
 from ui.kit.figure import figure_component, figure_json
 from ui.kit.format import displayable
-from ui.report.downloads import Group, downloads_component, downloads_json
-from ui.tabs.history.share import share_component
+from ui.public.share_panel import share_component
+from ui.report.downloads import Group, downloads_component, downloads_html
 from ui.tabs.quality.values import first_json, prompts_json, rest_json, texts_json
 
 SCOPE = "quality"
@@ -76,7 +76,7 @@ class QualityView:
         ]
 
     def say(self, strip: Strip) -> Updates:
-        return {self.strip: strip.json()}
+        return {self.strip: strip.html()}
 
     def show(self, report: Report, choice: Choice, *, study: str = "", share: str = "") -> Updates:
         """The chosen part of a report. ``study``: its id where it was just opened, so that filters and downloads are its own."""
@@ -98,7 +98,7 @@ class QualityView:
             self.suite: gr.update(choices=suite_choices(report), value=EVERY),
             self.temperature: gr.update(choices=temperature_choices(report), value=EVERY),
             self.drafts: gr.update(choices=draft_choices(report), value=EVERY),
-            self.downloads: downloads_json(
+            self.downloads: downloads_html(
                 Group("This study:", FILES, f"?study={study}{f'&share={share}' if share else ''}")
             ),
             self.texts: texts_json(None, None, None),

@@ -22,7 +22,7 @@ from ui.kit.figure import figure_component, figure_json
 from ui.kit.format import count, plural, shorten
 from ui.kit.labels import parameter_title, rule_title
 from ui.kit.told import told
-from ui.tabs.history.share import share_component
+from ui.public.share_panel import share_component
 from ui.tabs.sweep.handlers import Shown, read_sweep
 from ui.tabs.sweep.table import MOST_PAIRS, group_label, pairs, sweep_table, value_label
 
@@ -54,7 +54,7 @@ class SweepView:
         return [self.strip, self.empty, self.result, self.chart, self.table, self.pairs, self.downloads, self.sharing]
 
     def say(self, strip: Strip) -> Updates:
-        return {self.strip: strip.json()}
+        return {self.strip: strip.html()}
 
     def show(self, shown: Shown, cost: Cost, *, chart: bool = True, share: str = "") -> Updates:
         """Table and chart of a sweep; without ``chart`` that stays as it was. ``share``: token of the link it is read through."""

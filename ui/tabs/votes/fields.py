@@ -10,8 +10,7 @@ import gradio as gr
 
 from mars_core.models import PairSpec
 from mars_core.rules import RULES, Parameter
-from ui.kit.assets import asset
-from ui.kit.chips import chips_json
+from ui.kit.components import chips_component
 from ui.kit.labels import parameter_title, rule_title
 from ui.services import Services
 from ui.settings.drafter_fields import (
@@ -79,7 +78,7 @@ def vote_fields(services: Services) -> VoteFields:
             placeholder="What should both answers be about?",
         )
     }  # fmt: skip
-    chips = _chips(first)
+    chips = chips_component(first.prompts, elem_id="votes-chips")
     with gr.Row(elem_classes=["mars-votes-rules"]):
         rules = tuple(_rule_fields(place) for place in range(len(RULE_FIELDS)))
     by_name |= _settings(services, first)
@@ -96,16 +95,6 @@ def vote_fields(services: Services) -> VoteFields:
         by_name["mode"] = mode_field()
     wire_drafter(by_name)
     return VoteFields(by_name, rules, chips, fresh)
-
-
-def _chips(spec: PairSpec) -> gr.HTML:
-    return gr.HTML(
-        value=chips_json(spec.prompts),
-        html_template='<div class="mars-chips" role="group" aria-label="Example prompts"></div>',
-        js_on_load=asset("chips.js"),
-        apply_default_css=False,
-        elem_id="votes-chips",
-    )
 
 
 def _settings(services: Services, first: PairSpec) -> dict[str, Any]:

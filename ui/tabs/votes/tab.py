@@ -11,9 +11,8 @@ import gradio as gr
 
 from storage import Choice, StorageError
 from ui.jobs.admission import unbroken
-from ui.kit.chips import chips_json
-from ui.kit.components import Strip, strip_component, text_component, words
-from ui.kit.event_data import said_of
+from ui.kit.components import Strip, chips_html, strip_component, text_component, words
+from ui.kit.events import event_data
 from ui.kit.glossary import help_html
 from ui.kit.told import told
 from ui.services import Services
@@ -118,11 +117,11 @@ def _wire_form(services: Services, fields: VoteFields) -> None:
 
     def choose(key: str, kind: str) -> tuple[Any, ...]:
         spec = catalog_pair(key, services.catalog)
-        return chips_json(spec.prompts), *for_pair(spec, kind)
+        return chips_html(spec.prompts), *for_pair(spec, kind)
 
     def take(key: str, event: gr.EventData) -> str:
         prompts = catalog_pair(key, services.catalog).prompts
-        index = said_of(event).get("index")
+        index = event_data(event).get("index")
         return prompts[index] if isinstance(index, int) and 0 <= index < len(prompts) else prompts[0]
 
     pair.change(choose, [pair, drafter], [fields.chips, drafter, *tree], **PRIVATE)
@@ -143,8 +142,8 @@ def _wire_round(services: Services, rounds: Rounds, parts: _Parts) -> None:
         return parts.closed() | {
             parts.write: gr.update(visible=False),
             parts.stop: gr.update(visible=True, interactive=True, value="Stop"),
-            parts.strip: words(STARTING, "running").json(),
-            parts.round: RoundView("writing").json(),
+            parts.strip: words(STARTING, "running").html(),
+            parts.round: RoundView("writing").html(),
             seed: secrets.randbelow(SEEDS) if fresh else gr.update(),
         }
 
@@ -155,7 +154,7 @@ def _wire_round(services: Services, rounds: Rounds, parts: _Parts) -> None:
 
     def write(request: gr.Request, *values: Any) -> Iterator[Updates]:
         def broken(strip: Strip) -> Updates:
-            return {parts.strip: strip.json(), parts.round: RoundView().json()}
+            return {parts.strip: strip.html(), parts.round: RoundView().html()}
 
         yield from unbroken(updates(services.seen_by(request), values), broken, "votes")
 
@@ -164,7 +163,7 @@ def _wire_round(services: Services, rounds: Rounds, parts: _Parts) -> None:
         return gr.update(value="Stopping …", interactive=False)
 
     def broke() -> Updates:
-        return {parts.strip: words(BROKE, "failed").json(), parts.round: RoundView().json()}
+        return {parts.strip: words(BROKE, "failed").html(), parts.round: RoundView().html()}
 
     def end() -> Updates:
         return {parts.write: gr.update(visible=True), parts.stop: gr.update(visible=False)}
@@ -186,15 +185,15 @@ def _tally(place: Services) -> str:
 
 
 def _frame_updates(parts: _Parts, frame: RoundFrame) -> Updates:
-    changed: Updates = {parts.strip: frame.strip.json()}
+    changed: Updates = {parts.strip: frame.strip.html()}
     if frame.view:
-        changed |= {parts.round: frame.view.json(), parts.name: frame.round}
+        changed |= {parts.round: frame.view.html(), parts.name: frame.round}
     return changed
 
 
 def _wire_vote(services: Services, rounds: Rounds, parts: _Parts) -> None:
     def vote(name: str, event: gr.EventData, request: gr.Request) -> Updates:
-        return _voted(services.seen_by(request), rounds, parts, name, str(said_of(event).get("choice", "")))
+        return _voted(services.seen_by(request), rounds, parts, name, str(event_data(event).get("choice", "")))
 
     def keep(vote_id: str, comment: str | None, request: gr.Request) -> Updates:
         place = services.seen_by(request)
@@ -216,12 +215,12 @@ def _voted(place: Services, rounds: Rounds, parts: _Parts, name: str, choice: st
     try:
         cast = cast_vote(place, rounds, name, Choice(choice))
     except StorageError as error:
-        return {parts.strip: words(told(error, public=place.public), "failed").json(), parts.name: name}
+        return {parts.strip: words(told(error, public=place.public), "failed").html(), parts.name: name}
     if cast is None:
         return {parts.name: ""}
     return {
-        parts.strip: reveal_strip(cast.round, cast.choice).json(),
-        parts.round: revealed(cast.round, cast.choice).json(),
+        parts.strip: reveal_strip(cast.round, cast.choice).html(),
+        parts.round: revealed(cast.round, cast.choice).html(),
         parts.after: gr.update(visible=True),
         parts.name: "",
         parts.vote: cast.id,
