@@ -29,8 +29,8 @@ from ui.tabs.about import build_about_tab
 from ui.tabs.account.export import account_routes
 from ui.tabs.account.panel import build_account
 from ui.tabs.compare.tab import CompareTab, build_compare_tab
-from ui.tabs.history.tab import build_history_tab, open_form
-from ui.tabs.history.view import History, Session
+from ui.tabs.history.detail import open_form
+from ui.tabs.history.tab import History, Session, build_history_tab
 from ui.tabs.quality.download import study_routes
 from ui.tabs.quality.tab import build_quality_tab
 from ui.tabs.sweep.download import sweep_routes

@@ -22,7 +22,7 @@ class Strip:
     progress: float = 0.0  # 0 to 1
 
     def html(self) -> str:
-        return render("kit/strip.html.jinja", strip=self)
+        return render("kit/templates/strip.html.jinja", strip=self)
 
 
 def words(text: str, state: str = "idle", *, side: str = "", progress: float = 0.0) -> Strip:
@@ -38,7 +38,7 @@ EMPTY_TABLE = Table(("",), ())
 
 
 def table_html(table: Table) -> str:
-    return render("kit/table.html.jinja", table=table)
+    return render("kit/templates/table.html.jinja", table=table)
 
 
 def table_component(*, scope: str) -> gr.HTML:
@@ -46,7 +46,7 @@ def table_component(*, scope: str) -> gr.HTML:
 
 
 def check_html(check: Check) -> str:
-    return render("kit/check.html.jinja", check=check)
+    return render("kit/templates/check.html.jinja", check=check)
 
 
 def check_component() -> gr.HTML:
@@ -55,10 +55,10 @@ def check_component() -> gr.HTML:
 
 
 def chips_html(prompts: Sequence[str]) -> str:
-    return render("kit/chips.html.jinja", prompts=[(shorten(prompt, 64), prompt) for prompt in prompts])
+    return render("kit/templates/chips.html.jinja", prompts=[(shorten(prompt, 64), prompt) for prompt in prompts])
 
 
-def chips_component(prompts: Sequence[str], *, elem_id: str = "chips") -> gr.HTML:
+def chips_component(prompts: Sequence[str], elem_id: str = "chips") -> gr.HTML:
     """Example prompts as a row of buttons; a click selects ``{"index": …}``."""
     return panel_component(chips_html(prompts), elem_id=elem_id)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import csv
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-import gradio as gr
 from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
@@ -27,7 +26,7 @@ from storage import (
     write_votes_parquet,
 )
 from ui.kit.address import ID, Address, read_address, to_search
-from ui.kit.panel import render, static_component
+from ui.kit.downloads import REPORT, RUN_FILES, VOTE_FILES
 from ui.kit.told import told
 from ui.public.sharing import store_for
 from ui.report.page import report_html
@@ -35,7 +34,6 @@ from ui.services import Services
 
 Writer = Callable[[RunStore, Path, Sequence[str] | None], None]
 CSV, PARQUET, HTML = "text/csv; charset=utf-8", "application/vnd.apache.parquet", "text/html; charset=utf-8"
-REPORT = "report.html"
 MOST_FOUND = 100_000  # comparisons in the download of a search
 
 
@@ -60,19 +58,15 @@ def _report(store: RunStore, path: Path, ids: Sequence[str] | None) -> None:
     path.write_text("".join(report_html(store.load(one)) for one in ids or ()), encoding="utf-8")
 
 
-FILES: dict[str, tuple[Writer, str]] = {
-    "runs.csv": (_csv(write_runs_csv), CSV),
-    "tokens.csv": (_csv(write_tokens_csv), CSV),
-    "nodes.csv": (_csv(write_nodes_csv), CSV),
-    "runs.parquet": (write_runs_parquet, PARQUET),
-    "tokens.parquet": (write_tokens_parquet, PARQUET),
-    "nodes.parquet": (write_nodes_parquet, PARQUET),
+_TABLES: tuple[tuple[Writer, str], ...] = (
+    *((_csv(write), CSV) for write in (write_runs_csv, write_tokens_csv, write_nodes_csv)),
+    *((write, PARQUET) for write in (write_runs_parquet, write_tokens_parquet, write_nodes_parquet)),
+)
+ALL_FILES: Mapping[str, tuple[Writer, str]] = {
+    **dict(zip(RUN_FILES, _TABLES, strict=True)),
+    **dict(zip(VOTE_FILES, ((_votes_csv, CSV), (_votes_parquet, PARQUET)), strict=True)),
+    REPORT: (_report, HTML),
 }
-VOTE_FILES: dict[str, tuple[Writer, str]] = {
-    "votes.csv": (_votes_csv, CSV),
-    "votes.parquet": (_votes_parquet, PARQUET),
-}
-ALL_FILES: Mapping[str, tuple[Writer, str]] = {**FILES, **VOTE_FILES, REPORT: (_report, HTML)}
 
 
 def download_routes(services: Services) -> list[Route]:
@@ -128,21 +122,3 @@ def _only_runs(path: Path, runs: Sequence[str]) -> None:
     by_id = {row[head.index("run_id")]: row for row in rows}
     with path.open("w", encoding="utf-8", newline="") as stream:
         csv.writer(stream).writerows([head, *(by_id[run] for run in runs if run in by_id)])
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A title, file names, and the query that all its links carry."""
-
-    title: str
-    files: tuple[str, ...]
-    query: str
-
-
-def downloads_html(*groups: Group) -> str:
-    return render("report/downloads.html.jinja", groups=groups)
-
-
-def downloads_component(name: str) -> gr.HTML:
-    """``name`` is the id of the element."""
-    return static_component(downloads_html(), elem_id=name)

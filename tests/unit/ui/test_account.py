@@ -26,8 +26,8 @@ from tests.panels import assert_inert, read_panel
 from tests.traces import make_trace
 from ui.public.consent import consent_line, consent_text
 from ui.public.origin import OwnPages
-from ui.public.share_panel import HIDDEN, opened
-from ui.public.share_panel import act as act_share
+from ui.public.sharing import HIDDEN, opened
+from ui.public.sharing import act as act_share
 from ui.public.visitors import COOKIE
 from ui.services import Services
 from ui.tabs.account.actions import act, look

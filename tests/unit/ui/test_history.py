@@ -26,7 +26,7 @@ from ui.settings.form import LaneForm, read_prompt
 from ui.settings.stored import stored_form
 from ui.tabs.history.list import NOT_FOUND, NOTHING, PAGE, listing
 from ui.tabs.history.runs import MOST_RUNS, TOO_MANY
-from ui.tabs.history.view import History, history_parts
+from ui.tabs.history.tab import History, history_parts
 
 HOSTILE = "<img src=x onerror=alert(1)></script>{{7*7}}\u202e\x1b[31m"
 

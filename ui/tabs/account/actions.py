@@ -12,7 +12,7 @@ from typing import Any
 from storage import Counts, RunStore, StorageError
 from ui.kit.format import shorten
 from ui.kit.told import told
-from ui.public.share_panel import read_kind
+from ui.public.sharing import read_kind
 from ui.public.visitors import Visitor, browser_of
 from ui.services import Services
 from ui.tabs.account.values import DONE, FAILED, WORD, Account, SharedRow, account_of, amounts, signed_in, who

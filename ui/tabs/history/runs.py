@@ -6,13 +6,15 @@ Every row knows whether all runs agree in it, so that the page can show the diff
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import gradio as gr
 
 from mars_core.types import Summary
 from storage import RunRecord, RunStore, StorageError
+from ui.kit.address import ID, Address, without_search
 from ui.kit.format import MISSING, count, displayable, memory, number, over, plural, ratio, share, shorten
 from ui.kit.labels import lane_label, stop_title
 from ui.kit.panel import panel_component, render
@@ -139,6 +141,36 @@ def with_run(records: Sequence[RunRecord], added: RunRecord) -> tuple[str, ...]:
     if times == sorted(times, reverse=True):
         place = next((at for at, made in enumerate(times) if made < added.created_at), place)
     return (*ids[:place], added.id, *ids[place:])
+
+
+def acted(store: RunStore, view: Address, data: Mapping[str, Any]) -> tuple[Address, str]:
+    """The view after an action ``{action, id | run | page}`` that a component reported, whatever it holds; and one sentence on what
+    was not done."""
+    run, action = _id(data.get("run")), data.get("action")
+    match action:
+        case "open":
+            opened = _id(data.get("id"))
+            return (replace(view, comparison=opened, share="") if opened else view), ""
+        case "page":
+            page = data.get("page")
+            return replace(view, page=page if isinstance(page, int) else 1), ""
+        case "clear":
+            return without_search(view), ""
+        case "choose" if data.get("checked", True):
+            runs, message = choose_run(store, view.runs, run)
+            return replace(view, runs=runs), message
+        case "choose" | "drop":
+            return replace(view, runs=tuple(other for other in view.runs if other != run)), ""
+        case "left":
+            return replace(view, runs=moved_left(view.runs, run)), ""
+        case "none":
+            return replace(view, runs=()), ""
+        case _:
+            return view, ""
+
+
+def _id(text: object) -> str:
+    return text if isinstance(text, str) and ID.fullmatch(text) else ""
 
 
 def choose_run(store: RunStore, runs: tuple[str, ...], run: str) -> tuple[tuple[str, ...], str]:

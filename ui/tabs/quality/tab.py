@@ -16,8 +16,7 @@ from ui.kit.address import ID
 from ui.kit.components import words
 from ui.kit.events import event_data
 from ui.kit.told import told
-from ui.public.share_panel import READ_ONLY, share_html, wire_share
-from ui.public.sharing import reading
+from ui.public.sharing import READ_ONLY, reading, share_html, wire_share
 from ui.services import Services
 from ui.tabs.quality.reports import Reports
 from ui.tabs.quality.studies import list_json, progress_strip, running

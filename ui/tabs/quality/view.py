@@ -16,10 +16,10 @@ from evaluation.report.values import ALL, Report
 from ui.figures.quality import parameter_plot, tradeoff_plot
 from ui.kit.assets import asset, to_json
 from ui.kit.components import Strip, strip_component, words
+from ui.kit.downloads import Group, downloads_component, downloads_html
 from ui.kit.figure import figure_component, figure_json
 from ui.kit.format import displayable
-from ui.public.share_panel import share_component
-from ui.report.downloads import Group, downloads_component, downloads_html
+from ui.public.sharing import share_component
 from ui.tabs.quality.values import first_json, prompts_json, rest_json, texts_json
 
 SCOPE = "quality"

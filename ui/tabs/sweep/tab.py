@@ -16,8 +16,7 @@ from ui.jobs.admission import unbroken
 from ui.kit.components import words
 from ui.kit.events import event_data
 from ui.kit.told import told as said
-from ui.public.share_panel import READ_ONLY, share_html, wire_share
-from ui.public.sharing import reading
+from ui.public.sharing import READ_ONLY, reading, share_html, wire_share
 from ui.services import Services
 from ui.tabs.compare.running import COMPUTES
 from ui.tabs.sweep.fields import SweepFields, build_fields, told, wire_fields

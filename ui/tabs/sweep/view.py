@@ -22,7 +22,7 @@ from ui.kit.figure import figure_component, figure_json
 from ui.kit.format import count, plural, shorten
 from ui.kit.labels import parameter_title, rule_title
 from ui.kit.told import told
-from ui.public.share_panel import share_component
+from ui.public.sharing import share_component
 from ui.tabs.sweep.handlers import Shown, read_sweep
 from ui.tabs.sweep.table import MOST_PAIRS, group_label, pairs, sweep_table, value_label
 
