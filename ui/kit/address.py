@@ -178,6 +178,7 @@ def address_json(patch: Mapping[str, str]) -> str:
 
 def wire_tabs(address: gr.HTML, tabs: gr.Tabs, each: Mapping[str, gr.Tab]) -> None:
     """The address chooses the tab, and a chosen tab is written into the address. ``each``: the tabs by id."""
+
     def choose(event: gr.EventData) -> Any:
         return gr.update(selected=chosen_tab(read_address(event_data(event))))
 
