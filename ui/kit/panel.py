@@ -32,15 +32,14 @@ from typing import Any
 
 import gradio as gr
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
 from ui.kit.assets import asset
 from ui.kit.format import displayable
 
 
 def _finalize(value: object) -> object:
-    """Text from outside as it can be shown: control characters, bidi marks and lone surrogates are spelt out."""
-    return displayable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    """Text from outside as it can be shown: control characters, bidi marks and lone surrogates are spelt out. Markup stays."""
+    return displayable(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 _TEMPLATES = Environment(

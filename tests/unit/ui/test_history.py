@@ -1,4 +1,4 @@
-"""History's handlers without a browser: what each deed changes in the list, the open comparison, the compared runs and the address."""
+"""History's handlers without a browser: what each action changes in the list, the open comparison, the compared runs and the address."""
 
 from __future__ import annotations
 
