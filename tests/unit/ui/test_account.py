@@ -26,7 +26,7 @@ from tests.panels import assert_inert, read_panel
 from tests.traces import make_trace
 from ui.public.consent import consent_line, consent_text
 from ui.public.origin import OwnPages
-from ui.public.sharing import HIDDEN, opened
+from ui.public.sharing import HIDDEN, opened, share_component, wire_share
 from ui.public.sharing import act as act_share
 from ui.public.visitors import COOKIE
 from ui.services import Services
@@ -276,3 +276,16 @@ def test_none_of_its_events_is_an_endpoint_for_programs(place: Services, page: g
 def test_the_consent_line_says_how_long() -> None:
     assert "stored for 30 days" in consent_text(30) and "until you delete them" in consent_text(None)
     assert "no personal data" in consent_text(1)
+
+
+def test_a_panel_whose_link_still_works_stays_as_it_is(place: Services, page: gr.Blocks) -> None:
+    kept = keep(place, Asking())
+    with page:
+        wire_share(place, share_component("history"))
+    (refresh,) = [event.fn for event in page.fns.values() if event.name == "refresh"]
+    assert refresh is not None
+    place.seen_by(Asking()).store.share(Shared.COMPARISON, kept)
+    known = {"kind": "comparison", "id": kept, "shared": True}
+    assert refresh(gr.EventData(None, known), Asking()) == gr.skip()
+    place.seen_by(Asking()).store.unshare(Shared.COMPARISON, kept)
+    assert "Only you" in refresh(gr.EventData(None, known), Asking())
