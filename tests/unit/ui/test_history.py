@@ -189,6 +189,8 @@ def test_an_eleventh_run_is_refused_in_one_sentence(store: RunStore, history: Hi
     message = panel(updates, history.runs).one(".mars-runs-message")
     assert message.text == TOO_MANY and not message.hidden
     assert len(columns(updates, history)) == MOST_RUNS == len(updates[history.session].runs)
+    again = history.act(view, {"action": "choose", "run": runs[MOST_RUNS]})
+    assert again[history.rows] != updates[history.rows]  # a value that stays would leave the box checked
     updates = history.go(Address(runs=tuple(runs)))
     message = panel(updates, history.runs).one(".mars-runs-message")
     assert len(columns(updates, history)) == MOST_RUNS and message.text.startswith("12 runs were asked for")

@@ -48,10 +48,12 @@ class HistoryRow:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A line above the list, until the next action. ``undo``: the comparison that a button brings back."""
+    """A line above the list, until the next action. ``undo``: the comparison that a button brings back; ``refusal``: new at every
+    action that was refused, so that the boxes of the list show again what holds."""
 
     text: str = ""
     undo: str = ""
+    refusal: str = ""
 
 
 SILENT = Notice()

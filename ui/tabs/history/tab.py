@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from secrets import token_hex
 from threading import Lock
 from typing import Any
 
@@ -138,6 +139,7 @@ class History:
         fresh, message = acted(self.store, view, data)
         updates: Updates = {}
         notice = self.restored(str(data.get("id", ""))) if data.get("action") == "undo" else SILENT
+        notice = replace(notice, refusal=token_hex(4)) if message else notice
         if data.get("action") == "open" and fresh.comparison:
             fresh, updates = self.opened(fresh)
         if fresh.runs != view.runs or message:
