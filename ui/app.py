@@ -9,10 +9,12 @@ import gradio as gr
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
+from storage import StorageError
 from ui.api.endpoints import build_api
 from ui.kit.address import address_component, wire_tabs
 from ui.kit.assets import asset
 from ui.kit.components import text_component
+from ui.kit.events import PRIVATE
 from ui.kit.fault_pages import Faults
 from ui.kit.figure import plotly_route, plotly_script
 from ui.kit.format import displayable
@@ -25,11 +27,11 @@ from ui.public.visitor_cookie import VisitorCookie
 from ui.report.downloads import download_routes
 from ui.services import Services
 from ui.tabs.about import build_about_tab
-from ui.tabs.account.export import mine_routes
-from ui.tabs.account.panel import build_mine
-from ui.tabs.compare.tab import build_compare_tab
-from ui.tabs.history.again import wire_again
-from ui.tabs.history.tab import build_history_tab
+from ui.tabs.account.export import account_routes
+from ui.tabs.account.panel import build_account
+from ui.tabs.compare.tab import CompareTab, build_compare_tab
+from ui.tabs.history.detail import open_form
+from ui.tabs.history.tab import History, Session, build_history_tab
 from ui.tabs.study.downloads import study_routes
 from ui.tabs.study.quality_tab import build_quality_tab
 from ui.tabs.study.sweep_tab import build_sweep_tab
@@ -65,7 +67,7 @@ def build_app(services: Services) -> gr.Blocks:
             with gr.Tab("Quality", id="quality") as quality:
                 build_quality_tab(place, quality)
             with gr.Tab("History", id="history") as history:
-                build_mine(place, history)
+                build_account(place, history)
                 kept = build_history_tab(place, history, address)
             with gr.Tab("Votes", id="votes") as votes:
                 build_votes_tab(place, votes)
@@ -75,16 +77,29 @@ def build_app(services: Services) -> gr.Blocks:
             "compare": compare, "sweep": sweep, "quality": quality, "history": history, "votes": votes, "about": about,
         }  # fmt: skip
         wire_tabs(address, tabs, by_id)
-        wire_again(place, kept, asked, tabs)
+        _wire_reopening(place, kept, asked, tabs)
         report_progress_on(page, asked.view.strip)
     return page
+
+
+def _wire_reopening(services: Services, history: History, compare: CompareTab, tabs: gr.Tabs) -> None:
+    """From History back to Compare: the settings of the open comparison fill the fields there, to be run again or changed."""
+
+    def load(session: Session, request: gr.Request) -> dict[Any, Any]:
+        try:
+            form = open_form(services.seen_by(request), session.view)
+        except (StorageError, ValueError) as error:
+            return {history.detail.saved: displayable(told(error, public=services.public))}
+        return compare.fill(form) | {tabs: gr.update(selected="compare")}
+
+    history.detail.again.click(load, history.session, [*compare.outputs, tabs, history.detail.saved], **PRIVATE)
 
 
 def page_routes(services: Services) -> list[BaseRoute]:
     """What the page serves beside itself; the first that fits answers. Each reads what its asker may read."""
     place = services
     return [
-        *mine_routes(place),
+        *account_routes(place),
         *study_routes(place),
         *vote_routes(place),
         *download_routes(place),

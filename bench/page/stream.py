@@ -101,8 +101,7 @@ def streamed(place: Services, clock: defaultdict[str, float], seed: int) -> Show
     started = before = time.perf_counter()
     opening = closing = 0.0
     for frame in handlers.run_comparison(place, form(seed), "bench"):
-        sent = [part.json() for part in (frame.strip, *frame.lanes) if part]
-        assert sent
+        assert [*([frame.strip.html()] if frame.strip else []), *(lane.json() for lane in frame.lanes if lane)]
         if frame.lanes and not opening:
             opening = time.perf_counter() - started
         before, closing = time.perf_counter(), time.perf_counter() - before

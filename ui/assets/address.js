@@ -58,7 +58,7 @@ const listen = (name, target, deed) => {
 };
 listen("mars:address", document, (event) => merge(event.detail));
 listen("mars:open", document, (event) => {
-  const { comparison, runs } = event.detail;
+  const { comparison = asked().get("comparison") || "", runs } = event.detail;
   merge({ tab: "history", comparison, ...(runs ? { runs: runs.join(",") } : {}) });
   report();
 });

@@ -147,7 +147,7 @@ box.addEventListener("keydown", (event) => {
   } else if (key === "Escape" && target.closest("form[data-confirm]")) {
     toggle(target.closest("form"), false);
   } else if (!target.matches("input, textarea, select")) {
-    [...box.querySelectorAll("[data-hotkey]")].find((node) => node.dataset.hotkey === key && !node.disabled)?.click();
+    [...box.querySelectorAll("[data-hotkey]")].find((node) => node.dataset.hotkey === key && node.getClientRects().length)?.click();
   }
 });
 

@@ -9,27 +9,34 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from typing import Any
 from urllib.parse import urlencode
 
 import gradio as gr
 
 from mars_core.types import Status
-from storage import Source
+from storage import Search, Sort, Source
 from ui.kit.assets import asset, to_json
-from ui.kit.event_data import said_of
+from ui.kit.events import PRIVATE, event_data
 
 TABS = ("compare", "sweep", "quality", "history", "votes", "about")  # the first is what an address without a tab shows
-SORTS = ("latest", "oldest", "speed", "tau", "tokens", "name")  # the first is the default
+SORTS: Mapping[str, tuple[Sort, bool, str]] = {
+    "": (Sort.CREATED, True, "Latest first"),
+    "oldest": (Sort.CREATED, False, "Oldest first"),
+    "speed": (Sort.TOKENS_PER_S, True, "Fastest run first"),
+    "tau": (Sort.TAU, True, "Highest τ first"),
+    "tokens": (Sort.NEW_TOKENS, True, "Longest first"),
+    "name": (Sort.NAME, False, "By name"),
+}  # name → column, descending, title
 EVERYTHING = "all"  # source: sweeps and studies too
 SOURCES = (*(source.value for source in Source), EVERYTHING)
 LONGEST = 200  # characters of a search field
 MOST_NAMED = 50  # runs that an address may name
 ID = re.compile("[0-9a-f]{32}")
 TOKEN = re.compile("[A-Za-z0-9_-]{32,128}")
-_SEARCH = ("text", "rule", "target", "status", "source", "tag", "since", "until")
-_HISTORY = ("comparison", "runs", *_SEARCH, "sort", "page", "share")
+SEARCH = ("text", "rule", "target", "status", "source", "tag", "since", "until")
+_HISTORY = ("comparison", "runs", *SEARCH, "sort", "page", "share")
 NAMES = ("tab", "sweep", "study", *_HISTORY)
 
 
@@ -62,57 +69,89 @@ class Address:
     @property
     def searching(self) -> bool:
         """Whether a search limits the list."""
-        return any(getattr(self, name) for name in _SEARCH)
+        return any(getattr(self, name) for name in SEARCH)
 
 
-def read_address(said: Mapping[str, object]) -> Address:
+def read_address(given: Mapping[str, object]) -> Address:
     """The address from strings, whatever they are."""
-    words = {name: str(said.get(name) or "").strip()[:LONGEST] for name in NAMES if name != "runs"}
-    runs = dict.fromkeys(part for part in str(said.get("runs") or "").split(",") if ID.fullmatch(part))
+    texts = {name: str(given.get(name) or "").strip()[:LONGEST] for name in NAMES if name != "runs"}
+    runs = dict.fromkeys(part for part in str(given.get("runs") or "").split(",") if ID.fullmatch(part))
     return Address(
-        tab=_among(words["tab"], TABS),
-        sweep=_id(words["sweep"]),
-        study=_id(words["study"]),
-        comparison=_id(words["comparison"]),
+        tab=_among(texts["tab"], TABS),
+        sweep=_id(texts["sweep"]),
+        study=_id(texts["study"]),
+        comparison=_id(texts["comparison"]),
         runs=tuple(runs)[:MOST_NAMED],
-        text=words["text"],
-        rule=words["rule"],
-        target=words["target"],
-        status=_among(words["status"], tuple(status.value for status in Status)),
-        source=_among(words["source"], SOURCES),
-        tag=words["tag"],
-        since=_date(words["since"]),
-        until=_date(words["until"]),
-        sort=_among(words["sort"], SORTS[1:]),
-        page=max(1, _whole(words["page"], 1)),
-        share=words["share"] if TOKEN.fullmatch(words["share"]) else "",
-        zone=min(900, max(-900, _whole(str(said.get("zone", 0)), 0))),
+        text=texts["text"],
+        rule=texts["rule"],
+        target=texts["target"],
+        status=_among(texts["status"], tuple(status.value for status in Status)),
+        source=_among(texts["source"], SOURCES),
+        tag=texts["tag"],
+        since=_date(texts["since"]),
+        until=_date(texts["until"]),
+        sort=_among(texts["sort"], tuple(SORTS)),
+        page=max(1, _whole(texts["page"], 1)),
+        share=texts["share"] if TOKEN.fullmatch(texts["share"]) else "",
+        zone=min(900, max(-900, _whole(str(given.get("zone", 0)), 0))),
     )
 
 
 def without_search(address: Address) -> Address:
     """The same view with every field of the search empty."""
-    empty: dict[str, Any] = dict.fromkeys(_SEARCH, "")
+    empty: dict[str, Any] = dict.fromkeys(SEARCH, "")
     return replace(address, page=1, **empty)
 
 
-def history_words(address: Address) -> dict[str, str]:
+def to_search(address: Address, *, limit: int, offset: int) -> Search:
+    """What the store is asked for; the dates are days of the visitor's own clock."""
+    sort, descending, _ = SORTS[address.sort]
+    return Search(
+        text=address.text,
+        rule=address.rule,
+        target=address.target,
+        status=Status(address.status) if address.status else None,
+        source=Source(address.source) if address.source not in ("", EVERYTHING) else None,
+        without_batches=not address.source,
+        tag=address.tag,
+        since=_midnight(address.since, address.zone),
+        until=_end(address.until, address.zone),
+        sort=sort,
+        descending=descending,
+        limit=limit,
+        offset=offset,
+    )
+
+
+def _midnight(day: str, zone: int) -> datetime | None:
+    if not day:
+        return None
+    local = datetime.combine(date.fromisoformat(day), time(), timezone(timedelta(minutes=-zone)))
+    return local.astimezone(UTC) if 1 < local.year < 9999 else None
+
+
+def _end(day: str, zone: int) -> datetime | None:
+    begin = _midnight(day, zone)
+    return None if begin is None else begin + timedelta(days=1) - timedelta(microseconds=1)
+
+
+def history_parameters(address: Address) -> dict[str, str]:
     """What History says of itself in the address: every one of its names, empty where there is nothing to say."""
-    words = {name: getattr(address, name) for name in _HISTORY if name not in ("runs", "page")}
-    return words | {"runs": ",".join(address.runs), "page": str(address.page) if address.page > 1 else ""}
+    texts = {name: getattr(address, name) for name in _HISTORY if name not in ("runs", "page")}
+    return texts | {"runs": ",".join(address.runs), "page": str(address.page) if address.page > 1 else ""}
 
 
 def search_query(address: Address) -> str:
     """The fields of the search alone, as a query of the downloads; empty where nothing is searched."""
-    words = {name: getattr(address, name) for name in _SEARCH if getattr(address, name)}
-    return _query(words | ({"zone": str(address.zone)} if address.since or address.until else {}))
+    texts = {name: getattr(address, name) for name in SEARCH if getattr(address, name)}
+    return _query(texts | ({"zone": str(address.zone)} if address.since or address.until else {}))
 
 
 def build_address(address: Address) -> str:
     """The query of an address that opens this view, ``?tab=history&…``; empty for the page as it comes."""
     tab = "" if address.tab == TABS[0] else address.tab
-    words = {"tab": tab, "sweep": address.sweep, "study": address.study, **history_words(address)}
-    return _query({name: value for name, value in words.items() if value})
+    texts = {"tab": tab, "sweep": address.sweep, "study": address.study, **history_parameters(address)}
+    return _query({name: value for name, value in texts.items() if value})
 
 
 def address_component() -> gr.HTML:
@@ -139,15 +178,14 @@ def address_json(patch: Mapping[str, str]) -> str:
 
 def wire_tabs(address: gr.HTML, tabs: gr.Tabs, each: Mapping[str, gr.Tab]) -> None:
     """The address chooses the tab, and a chosen tab is written into the address. ``each``: the tabs by id."""
-    private: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
 
     def choose(event: gr.EventData) -> Any:
-        return gr.update(selected=chosen_tab(read_address(said_of(event))))
+        return gr.update(selected=chosen_tab(read_address(event_data(event))))
 
-    address.select(choose, None, tabs, **private)
+    address.select(choose, None, tabs, **PRIVATE)
     for name, tab in each.items():
-        said = to_json({"detail": {"tab": name}})
-        tab.select(None, js=f"() => {{ document.dispatchEvent(new CustomEvent('mars:address', {said})); }}", **private)
+        patch = to_json({"detail": {"tab": name}})
+        tab.select(None, js=f"() => {{ document.dispatchEvent(new CustomEvent('mars:address', {patch})); }}", **PRIVATE)
 
 
 def chosen_tab(address: Address) -> str:
@@ -159,8 +197,8 @@ def chosen_tab(address: Address) -> str:
     return "history" if address.comparison or address.runs or address.searching else TABS[0]
 
 
-def _query(words: Mapping[str, str]) -> str:
-    return f"?{urlencode(words, safe=',', errors='replace')}" if words else ""
+def _query(texts: Mapping[str, str]) -> str:
+    return f"?{urlencode(texts, safe=',', errors='replace')}" if texts else ""
 
 
 def _among(word: str, known: tuple[str, ...]) -> str:

@@ -1,30 +1,28 @@
-"""The small components of the page that show text from outside: the line above the lanes, the table.
-
-Each value is one ASCII JSON string that a script of ``ui/assets`` writes with textContent; no template contains a value.
-"""
+"""The small components of the page: the message strip above the lanes, tables, verdicts, short texts, example prompts."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import gradio as gr
 
-from ui.kit.assets import asset, to_json
-from ui.kit.format import displayable
+from ui.kit.format import displayable, shorten
+from ui.kit.panel import panel_component, render, static_component
 from ui.kit.values import Check, Part, Sentence, Table
 
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """The line above the lanes. ``state``: idle, running, done, cancelled or failed; ``side`` a short text on the right."""
+    """The message above the lanes. ``state``: idle, running, done, cancelled or failed; ``side`` a short text on the right."""
 
     parts: Sentence
     state: str = "idle"
     side: str = ""
     progress: float = 0.0  # 0 to 1
 
-    def json(self) -> str:
-        return to_json(asdict(self))
+    def html(self) -> str:
+        return render("kit/templates/strip.html.jinja", strip=self)
 
 
 def words(text: str, state: str = "idle", *, side: str = "", progress: float = 0.0) -> Strip:
@@ -33,50 +31,40 @@ def words(text: str, state: str = "idle", *, side: str = "", progress: float = 0
 
 
 def strip_component(strip: Strip, *, scope: str) -> gr.HTML:
-    return gr.HTML(
-        value=strip.json(),
-        html_template=asset("strip.html"),
-        js_on_load=asset("strip.js"),
-        apply_default_css=False,
-        elem_id=f"{scope}-strip",
-        elem_classes=["mars-strip-block"],
-        scope=scope,
-    )
+    return panel_component(strip.html(), elem_id=f"{scope}-strip", elem_classes=["mars-strip-block"], scope=scope)
 
 
 EMPTY_TABLE = Table(("",), ())
 
 
-def table_json(table: Table) -> str:
-    return to_json(asdict(table))
+def table_html(table: Table) -> str:
+    return render("kit/templates/table.html.jinja", table=table)
 
 
 def table_component(*, scope: str) -> gr.HTML:
-    return gr.HTML(
-        value=table_json(EMPTY_TABLE),
-        html_template=asset("table.html"),
-        js_on_load=asset("table.js"),
-        apply_default_css=False,
-        elem_id=f"{scope}-table",
-    )
+    return static_component(table_html(EMPTY_TABLE), elem_id=f"{scope}-table")
 
 
-def check_json(check: Check) -> str:
-    return to_json(asdict(check))
+def check_html(check: Check) -> str:
+    return render("kit/templates/check.html.jinja", check=check)
 
 
 def check_component() -> gr.HTML:
     """The verdict of the self-check."""
-    return gr.HTML(
-        value=check_json(Check()),
-        html_template='<p class="mars-check" role="status"></p>',
-        js_on_load=asset("check.js"),
-        apply_default_css=False,
-    )
+    return static_component(check_html(Check()))
+
+
+def chips_html(prompts: Sequence[str]) -> str:
+    return render("kit/templates/chips.html.jinja", prompts=[(shorten(prompt, 64), prompt) for prompt in prompts])
+
+
+def chips_component(prompts: Sequence[str], elem_id: str = "chips") -> gr.HTML:
+    """Example prompts as a row of buttons; a click selects ``{"index": …}``."""
+    return panel_component(chips_html(prompts), elem_id=elem_id)
 
 
 def text_component(name: str, text: str = "") -> gr.HTML:
-    """A short text, written as text; ``name`` is its CSS class."""
+    """A short text. Its value is plain text, which is written as text; ``name`` is its CSS class."""
     return gr.HTML(
         value=text,
         html_template=f'<p class="{name}"></p>',

@@ -62,6 +62,14 @@ def parameter_title(name: str) -> str:
     return _PARAMETERS.get(name, name)
 
 
+def rule_label(stored: str) -> str:
+    """``mars(theta=0.9)`` of the store as ``MARS θ = 0.9``."""
+    name, _, values = stored.removesuffix(")").partition("(")
+    pairs = (value.partition("=") for value in values.split(", ") if value)
+    given = ", ".join(f"{parameter_title(key)} = {value}" for key, _, value in pairs)
+    return f"{rule_title(name)} {given}".strip()
+
+
 def stop_title(reason: StopReason) -> str:
     return _STOPS[reason]
 

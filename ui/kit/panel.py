@@ -32,15 +32,14 @@ from typing import Any
 
 import gradio as gr
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
 from ui.kit.assets import asset
 from ui.kit.format import displayable
 
 
 def _finalize(value: object) -> object:
-    """Text from outside as it can be shown: control characters, bidi marks and lone surrogates are spelt out."""
-    return displayable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    """Text from outside as it can be shown: control characters, bidi marks and lone surrogates are spelt out. Markup stays."""
+    return displayable(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 _TEMPLATES = Environment(
@@ -55,8 +54,15 @@ _TEMPLATES = Environment(
 
 def render(template: str, /, **values: Any) -> str:
     """The HTML of a template, named by its path below ``ui``, for example ``tabs/history/list.html.jinja``. Whatever text the
-    values hold is escaped; in a ``data-value`` write ``'{{ value | tojson }}'`` in single quotes."""
-    return _TEMPLATES.get_template(template).render(values)
+    values hold is escaped and displayable; a form field that must hold it unchanged has ``{{ value | e }}``, a ``data-value``
+    ``'{{ value | tojson }}'`` in single quotes."""
+    html = _TEMPLATES.get_template(template).render(values)
+    return html.encode("utf-8", "xmlcharrefreplace").decode("utf-8")  # a lone surrogate cannot be sent
+
+
+def static_component(html: str = "", *, elem_id: str | None = None) -> gr.HTML:
+    """A component whose value is escaped HTML in which nothing can be clicked."""
+    return gr.HTML(value=html, js_on_load=None, apply_default_css=False, elem_id=elem_id)
 
 
 def panel_component(html: str = "", *, elem_id: str, name: str = "", **props: Any) -> gr.HTML:

@@ -1,15 +1,104 @@
-"""What a request may read: its sender's own, or what a link shows to whoever has it."""
+"""Sharing: the panel with which a comparison, a sweep or a study is shared, and what a request may read through a link.
+
+A link is shown once, when it is made; the store keeps its hash alone. Private pages share nothing: there every address is everybody's.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+import gradio as gr
 from starlette.requests import Request
 
-from storage import RunStore, StorageError
-from ui.kit.address import TOKEN
+from storage import RunStore, Shared, StorageError
+from ui.kit.address import ID, TOKEN
+from ui.kit.events import PRIVATE, event_data
+from ui.kit.panel import panel_component, render
+from ui.kit.told import told
 from ui.services import Services
+
+READ_ONLY = "Shared with you: read only."
+CHANGED = "() => { document.dispatchEvent(new CustomEvent('mars:shared')); }"  # "Your data" lists the links anew
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What the component shows. Without an ``id`` nothing is shown. ``token``: of a link that was just made."""
+
+    kind: str = ""
+    id: str = ""
+    shared: bool = False
+    token: str = ""
+    message: str = ""
+
+    def html(self) -> str:
+        return render("public/share.html.jinja", share=self)
+
+
+HIDDEN = Share()
+
+
+def share_component(name: str) -> gr.HTML:
+    """``name``: history, sweep or quality."""
+    return panel_component(HIDDEN.html(), elem_id=f"{name}-share", elem_classes=["mars-share-block"])
+
+
+def share_html(store: RunStore, kind: Shared, object_id: str, *, public: bool) -> str:
+    """The value where this is open. ``store``: the visitor's. Hidden on a private page, for readers of a link, and without an id."""
+    return opened(store, kind, object_id, public=public).html()
+
+
+def opened(store: RunStore, kind: Shared, object_id: str, *, public: bool) -> Share:
+    if not public or store.read_only or not ID.fullmatch(object_id):
+        return HIDDEN
+    try:
+        return Share(str(kind), object_id, store.shared(kind, object_id))
+    except StorageError:
+        return HIDDEN
+
+
+def act(services: Services, data: Mapping[str, Any]) -> Share:
+    """A press on Share, New link or Stop sharing. What the page says is hostile: the store knows whose the object is."""
+    kind, object_id = str(data.get("kind", ""))[:20], str(data.get("id", ""))
+    if not services.public or not ID.fullmatch(object_id):
+        return HIDDEN
+    try:
+        shared = read_kind(kind)
+        if data.get("action") == "share":
+            token = services.store.share(shared, object_id)
+            return Share(shared, object_id, True, token, "Shared: copy the link now.")
+        if data.get("action") == "unshare":
+            services.store.unshare(shared, object_id)
+            return Share(shared, object_id, message="The link does not work any more.")
+        return Share(shared, object_id, services.store.shared(shared, object_id))
+    except StorageError as error:
+        return Share(kind, object_id, message=told(error, public=True))
+
+
+def read_kind(text: object) -> Shared:
+    """Raises StorageError for what cannot be shared."""
+    if text not in list(Shared):
+        raise StorageError(f"What is shared must be one of {', '.join(Shared)}.")
+    return Shared(str(text))
+
+
+def wire_share(services: Services, share: gr.HTML) -> None:
+    """What a press does, and what becomes of the panel when a link was ended in "Your data"."""
+
+    def press(event: gr.EventData, request: gr.Request) -> str:
+        return act(services.seen_by(request), event_data(event)).html()
+
+    def refresh(event: gr.EventData, request: gr.Request) -> Any:
+        """A link that still works stays as it is shown."""
+        data = event_data(event)
+        now = act(services.seen_by(request), {"kind": data.get("kind"), "id": data.get("id")})
+        return gr.skip() if now.shared == data.get("shared") else now.html()
+
+    if services.public:
+        share.select(press, None, share, trigger_mode="once", **PRIVATE).then(None, js=CHANGED, **PRIVATE)
+        share.input(refresh, None, share, **PRIVATE)
 
 
 def store_for(services: Services, request: Request) -> RunStore:

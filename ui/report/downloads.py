@@ -5,10 +5,9 @@ from __future__ import annotations
 import csv
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-import gradio as gr
 from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
@@ -26,17 +25,15 @@ from storage import (
     write_votes_csv,
     write_votes_parquet,
 )
-from ui.kit.address import ID, Address, read_address
-from ui.kit.assets import asset, to_json
+from ui.kit.address import ID, Address, read_address, to_search
+from ui.kit.downloads import REPORT, RUN_FILES, VOTE_FILES
 from ui.kit.told import told
 from ui.public.sharing import store_for
 from ui.report.page import report_html
 from ui.services import Services
-from ui.tabs.history.search import to_search
 
 Writer = Callable[[RunStore, Path, Sequence[str] | None], None]
 CSV, PARQUET, HTML = "text/csv; charset=utf-8", "application/vnd.apache.parquet", "text/html; charset=utf-8"
-REPORT = "report.html"
 MOST_FOUND = 100_000  # comparisons in the download of a search
 
 
@@ -61,19 +58,15 @@ def _report(store: RunStore, path: Path, ids: Sequence[str] | None) -> None:
     path.write_text("".join(report_html(store.load(one)) for one in ids or ()), encoding="utf-8")
 
 
-FILES: dict[str, tuple[Writer, str]] = {
-    "runs.csv": (_csv(write_runs_csv), CSV),
-    "tokens.csv": (_csv(write_tokens_csv), CSV),
-    "nodes.csv": (_csv(write_nodes_csv), CSV),
-    "runs.parquet": (write_runs_parquet, PARQUET),
-    "tokens.parquet": (write_tokens_parquet, PARQUET),
-    "nodes.parquet": (write_nodes_parquet, PARQUET),
+_TABLES: tuple[tuple[Writer, str], ...] = (
+    *((_csv(write), CSV) for write in (write_runs_csv, write_tokens_csv, write_nodes_csv)),
+    *((write, PARQUET) for write in (write_runs_parquet, write_tokens_parquet, write_nodes_parquet)),
+)
+ALL_FILES: Mapping[str, tuple[Writer, str]] = {
+    **dict(zip(RUN_FILES, _TABLES, strict=True)),
+    **dict(zip(VOTE_FILES, ((_votes_csv, CSV), (_votes_parquet, PARQUET)), strict=True)),
+    REPORT: (_report, HTML),
 }
-VOTE_FILES: dict[str, tuple[Writer, str]] = {
-    "votes.csv": (_votes_csv, CSV),
-    "votes.parquet": (_votes_parquet, PARQUET),
-}
-ALL_FILES: Mapping[str, tuple[Writer, str]] = {**FILES, **VOTE_FILES, REPORT: (_report, HTML)}
 
 
 def download_routes(services: Services) -> list[Route]:
@@ -129,27 +122,3 @@ def _only_runs(path: Path, runs: Sequence[str]) -> None:
     by_id = {row[head.index("run_id")]: row for row in rows}
     with path.open("w", encoding="utf-8", newline="") as stream:
         csv.writer(stream).writerows([head, *(by_id[run] for run in runs if run in by_id)])
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A title, file names, and the query that all its links carry."""
-
-    title: str
-    files: tuple[str, ...]
-    query: str
-
-
-def downloads_json(*groups: Group) -> str:
-    return to_json({"groups": [asdict(group) for group in groups]})
-
-
-def downloads_component(name: str) -> gr.HTML:
-    """``name`` is the id of the element."""
-    return gr.HTML(
-        value=downloads_json(),
-        html_template='<div class="mars-downloads"></div>',
-        js_on_load=asset("downloads.js"),
-        apply_default_css=False,
-        elem_id=name,
-    )

@@ -28,11 +28,11 @@ from ui.kit.values import Table as Numbers
 from ui.report.look import report_css
 from ui.result.details import FIGURES, Details
 from ui.result.reader import reader_component
+from ui.result.reopened import reopened, title_of
 from ui.result.repeat import repeat_text
+from ui.result.run_settings import SETTINGS
 from ui.result.token_view import lane_component
 from ui.result.view import legend_html
-from ui.tabs.history.reopen import reopened, title_of
-from ui.tabs.history.settings import SETTINGS
 
 SCOPE = "report"
 _POLICY = (
@@ -53,13 +53,17 @@ class Components:
 
     def place(self, component: gr.HTML, value: str) -> Markup:
         """The template of a component, with the number of its values; the file's script draws it."""
-        script = self.scripts.setdefault(component.js_on_load or "", len(self.scripts))
+        drawn = (
+            component.js_on_load or "element.innerHTML = props.value;"
+        )  # a component without a script shows escaped HTML
+        template = component.html_template if component.js_on_load else ""
+        script = self.scripts.setdefault(drawn, len(self.scripts))
         self.values.append({"script": script, "props": {**component.props, "value": value}})
         return Markup('<div data-piece="{}" id="{}" class="{}">{}</div>').format(
             len(self.values) - 1,
             component.elem_id or "",
             " ".join(component.elem_classes or []),
-            Markup(component.html_template),
+            Markup(template),
         )
 
 
@@ -75,7 +79,7 @@ def report_html(stored: StoredComparison) -> str:
         "name": title_of(stored),
         "facts": " · ".join([f"{stored.created_at:%Y-%m-%d %H:%M} UTC", stored.id, *stored.tags]),
         "comment": stored.comment,
-        "strip": components.place(strip_component(result.strip, scope=SCOPE), result.strip.json()),
+        "strip": components.place(strip_component(result.strip, scope=SCOPE), result.strip.html()),
         "prompts": [Section(name, title, (Paragraph(text, "prompt"),)) for name, title, text in prompts if text],
         "reader": components.place(reader, reader.value) if stored.runs else "",
         "lanes": [components.place(lane, view.json()) for lane, view in lanes] if stored.runs else [],

@@ -6,9 +6,10 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mars_core.models import CATALOG, PairSpec
-from mars_core.types import DraftMode, ModelRef, RunConfig
+from mars_core.models import CATALOG
+from mars_core.types import DraftMode, RunConfig
 from ui.settings.form import CUSTOM, thinking_word
+from ui.settings.stored import named, pair_key
 
 PROGRAM = "python -m mars_core"
 _UNPRINTABLE = "The prompt has characters that a command line cannot carry, so that no command repeats this run."
@@ -91,12 +92,12 @@ def _command(name: str, config: RunConfig, rules: Sequence[str], parameters: dic
 
 def _models(config: RunConfig) -> list[str]:
     key, drafter = pair_key(config, CATALOG), config.drafter
-    words = [f"--target={model_name(config.target)}"] if key == CUSTOM else [f"--pair={key}"]
+    words = [f"--target={named(config.target)}"] if key == CUSTOM else [f"--pair={key}"]
     if drafter.kind == "ngram":
         return [*words, "--drafter=ngram"]
     if key != CUSTOM or drafter.model is None:
         return [*words, *(["--drafter=eagle3"] if drafter.kind == "eagle3" else [])]
-    return [*words, f"--drafter={'eagle3:' if drafter.kind == 'eagle3' else ''}{model_name(drafter.model)}"]
+    return [*words, f"--drafter={'eagle3:' if drafter.kind == 'eagle3' else ''}{named(drafter.model)}"]
 
 
 def _draft(config: RunConfig) -> list[str]:
@@ -116,24 +117,3 @@ def _machine(config: RunConfig) -> list[str]:
     words = [f"--{name}={value}" for name, value in (("device", device), ("dtype", dtype)) if value]
     exact, automatic = config.passes is not None, device.startswith("cuda") or dtype != "float32"
     return [*words, *([f"--exact={'on' if exact else 'off'}"] if device and dtype and exact is not automatic else [])]
-
-
-def pair_key(config: RunConfig, catalog: Sequence[PairSpec]) -> str:
-    """The pair of the catalog whose models the run had; ``custom`` where there is none."""
-    for spec in catalog:
-        offered = {"model": spec.draft, "eagle3": spec.head}.get(config.drafter.kind)
-        drafter_fits = config.drafter.model is None or _same(offered, config.drafter.model)
-        if _same(spec.target, config.target) and drafter_fits:
-            return spec.key
-    return CUSTOM
-
-
-def _same(offered: ModelRef | None, used: ModelRef) -> bool:
-    """A pair without a pinned revision offers whichever was resolved."""
-    return offered is not None and offered.name == used.name and offered.revision in (None, used.revision)
-
-
-def model_name(ref: ModelRef) -> str:
-    """A model as the fields and the command line take it: a folder has no revision to ask for."""
-    pinned = ref.revision and not ref.revision.startswith("local:")
-    return f"{ref.name}@{ref.revision}" if pinned else ref.name

@@ -11,8 +11,7 @@ import gradio as gr
 from mars_core.types import Outcome, Trace
 from ui.figures.tree import tree_plot
 from ui.kit.components import text_component
-from ui.kit.event_data import said_of
-from ui.kit.events import PRIVATE
+from ui.kit.events import PRIVATE, event_data
 from ui.kit.figure import figure_component, figure_json
 from ui.kit.labels import run_names
 
@@ -122,7 +121,7 @@ def wire_tokens(panel: TreePanel, lanes: tuple[gr.HTML, ...]) -> None:
 
     def choose_in(lane: int) -> Any:
         def choose(traces: Traces | None, event: gr.EventData) -> Updates:
-            index = said_of(event).get("index")
+            index = event_data(event).get("index")
             step = step_of(traces or {}, lane, index) if isinstance(index, int) else None
             return panel.draw(traces, lane, step)
 

@@ -12,10 +12,10 @@ from ui.kit.components import (
     EMPTY_TABLE,
     Strip,
     check_component,
-    check_json,
+    check_html,
     strip_component,
     table_component,
-    table_json,
+    table_html,
     text_component,
 )
 from ui.kit.figure import figure_component, figure_json
@@ -52,9 +52,9 @@ class DetailsView:
             return {self.box: gr.update(visible=False)} | self.tree.show(None)
         return {
             self.box: gr.update(visible=True),
-            self.table: table_json(details.table or EMPTY_TABLE),
-            self.check: check_json(details.check),
-            self.shift: table_json(details.shift),
+            self.table: table_html(details.table or EMPTY_TABLE),
+            self.check: check_html(details.check),
+            self.shift: table_html(details.shift),
             self.shift_note: details.shift_note,
             **{component: figure_json(details.plots[name]) for name, component in self.figures.items()},
             **self.tree.show(details.traces),
@@ -117,7 +117,7 @@ class ResultView:
 
     def update(self, strip: Strip | None, lanes: tuple[LaneView | None, ...]) -> Updates:
         """Line and lanes; None leaves a component as it is."""
-        changed: Updates = {self.strip: strip.json()} if strip else {}
+        changed: Updates = {self.strip: strip.html()} if strip else {}
         return changed | {self.lanes[i]: view.json() for i, view in enumerate(lanes) if view}
 
     def show_lanes(self, count: int) -> Updates:

@@ -39,5 +39,5 @@ def limits_line(limits: Limits, *, sweep: bool = False) -> str:
 
 def limits_component(limits: Limits, *, sweep: bool = False) -> gr.HTML | None:
     """The line; None where nothing is bounded."""
-    said = limits_line(limits, sweep=sweep)
-    return text_component("mars-page mars-limits", said) if said else None
+    text = limits_line(limits, sweep=sweep)
+    return text_component("mars-page mars-limits", text) if text else None

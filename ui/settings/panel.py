@@ -12,9 +12,8 @@ import gradio as gr
 
 from mars_core.models import PairSpec
 from mars_core.models.catalog import GENERAL_PROMPTS
-from ui.kit.chips import chips_component, chips_json
-from ui.kit.event_data import said_of
-from ui.kit.events import PRIVATE
+from ui.kit.components import chips_component, chips_html
+from ui.kit.events import PRIVATE, event_data
 from ui.services import Services
 from ui.settings.drafter import (
     TREE_NUMBERS,
@@ -27,7 +26,7 @@ from ui.settings.drafter import (
 )
 from ui.settings.form import CUSTOM, Form, PairForm, catalog_pair, read_pair
 from ui.settings.limits_line import limits_component
-from ui.settings.pair_note import note_json, pair_note, sentence_json
+from ui.settings.pair_note import note_html, pair_note, sentence_html
 from ui.settings.rules import RuleFields
 
 OWN_FIELDS = {
@@ -136,8 +135,8 @@ class SettingsPanel:
         wire_drafter(by_name if "k" in by_name else {**by_name, "k": by_name["ks"]})
         shown: dict[Any, Callable[[PairSpec | None], Any]] = {
             self._own: lambda spec: gr.update(visible=spec is None),
-            self.chips: lambda spec: chips_json(_examples(spec)),
-            self._note: lambda spec: note_json(self.services.pool, spec, public=self.services.public),
+            self.chips: lambda spec: chips_html(_examples(spec)),
+            self._note: lambda spec: note_html(self.services.pool, spec, public=self.services.public),
         }
         shown.pop(None, None)  # parts that this tab has not
 
@@ -159,7 +158,7 @@ class SettingsPanel:
         return None if key == CUSTOM else catalog_pair(key, self.services.catalog)
 
     def _example(self, key: str, event: gr.EventData) -> str:
-        prompts, index = _examples(self._spec(key)), said_of(event).get("index")
+        prompts, index = _examples(self._spec(key)), event_data(event).get("index")
         return prompts[index] if isinstance(index, int) and 0 <= index < len(prompts) else prompts[0]
 
     def _own_note(self, target: str | None, draft: str | None, head: str | None) -> str:
@@ -167,8 +166,8 @@ class SettingsPanel:
             form = PairForm(CUSTOM, target or "", draft or "", head or "")
             spec = read_pair(form, self.services.catalog, own_models=self.services.own_models)
         except ValueError as error:
-            return sentence_json(str(error))
-        return note_json(self.services.pool, spec, public=self.services.public)
+            return sentence_html(str(error))
+        return note_html(self.services.pool, spec, public=self.services.public)
 
 
 def _examples(spec: PairSpec | None) -> tuple[str, ...]:

@@ -11,9 +11,9 @@ import gradio as gr
 from mars_core.models import PairSpec
 from mars_core.rules import RULES, Parameter, Rule, Siblings
 from mars_core.types import DraftMode
-from ui.kit.assets import asset, to_json
 from ui.kit.events import PRIVATE
 from ui.kit.labels import LANE_NAMES, parameter_title, rule_title
+from ui.kit.panel import panel_component, render
 from ui.settings.drafter import SHARED, lane_drafter, read_lane_drafter
 from ui.settings.form import DraftForm, LaneForm
 
@@ -64,12 +64,9 @@ def lane_head(lane: int, spec: PairSpec) -> RuleFields:
                 (owner, parameter.name): _slider(parameter, visible=owner == default)
                 for owner, parameter in _all_parameters()
             }
-    note = gr.HTML(
-        value=rule_json(default), html_template=asset("rule.html"), js_on_load=asset("rule.js"), apply_default_css=False,
-        elem_id=f"rule-note-{lane}",
-    )  # fmt: skip
+    note = panel_component(rule_html(default), elem_id=f"rule-note-{lane}", name="mars-rule")
     _wire_rule(rule, parameters)
-    rule.change(rule_json, rule, note, **PRIVATE)
+    rule.change(rule_html, rule, note, **PRIVATE)
     return RuleFields(rule, parameters, draft)
 
 
@@ -105,12 +102,10 @@ def _wire_rule(rule: gr.Dropdown, parameters: Mapping[tuple[str, str], Any]) -> 
     )
 
 
-def rule_json(name: str) -> str:
+def rule_html(name: str) -> str:
     """What the page says under the chooser: summary, formula, source and limits of a rule."""
     rule = RULES[name]
-    return to_json(
-        {"summary": rule.summary, "formula": rule.formula, "source": " · ".join([rule.source, *_limits(rule)])}
-    )
+    return render("settings/rule.html.jinja", rule=rule, source=" · ".join([rule.source, *_limits(rule)]))
 
 
 def _limits(rule: Rule) -> list[str]:

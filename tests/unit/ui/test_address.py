@@ -13,7 +13,7 @@ from ui.kit.address import (
     Address,
     build_address,
     chosen_tab,
-    history_words,
+    history_parameters,
     read_address,
     search_query,
     without_search,
@@ -66,8 +66,8 @@ def test_a_run_named_twice_stands_once() -> None:
 
 
 def test_history_says_all_its_names_so_that_old_ones_go() -> None:
-    assert set(history_words(Address())) == set(NAMES) - {"tab", "sweep", "study"}
-    assert not any(history_words(Address()).values())
+    assert set(history_parameters(Address())) == set(NAMES) - {"tab", "sweep", "study"}
+    assert not any(history_parameters(Address()).values())
 
 
 @pytest.mark.parametrize(

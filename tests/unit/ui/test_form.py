@@ -9,10 +9,11 @@ import pytest
 from mars_core.models import CATALOG
 from mars_core.rules import RULES, Parameter
 from mars_core.types import DrafterConfig, DraftMode, TreeShape
+from tests.panels import read_panel
 from ui.kit.labels import parameter_title, rule_title
 from ui.settings.drafter import FIELDS, TITLES, offered, taken, tree_shape
 from ui.settings.form import Form, LaneForm, read_drafter
-from ui.settings.rules import DEFAULT_RULES, is_whole, rule_json
+from ui.settings.rules import DEFAULT_RULES, is_whole, rule_html
 
 FORM = Form(
     prompt="x", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,
@@ -71,7 +72,9 @@ def test_a_pair_offers_the_drafters_that_it_has() -> None:
 
 def test_every_rule_and_parameter_has_a_title_and_a_note() -> None:
     for name, rule in RULES.items():
-        assert rule_title(name) != name and "<" not in rule_json(name)
+        note = read_panel(rule_html(name))
+        assert rule_title(name) != name and note.one("p").text == " ".join(rule.summary.split())
+        assert note.one("code").text == " ".join(rule.formula.split()) and rule.source in note.one("small").text
         assert all(parameter_title(parameter.name) != parameter.name for parameter in rule.parameters)
     assert len({rule_title(name) for name in RULES}) == len(RULES)
     assert set(DEFAULT_RULES) <= set(RULES)

@@ -17,13 +17,13 @@ from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
 from ui.figures.tree import tree_data
 from ui.kit.values import plain
+from ui.result.reopened import reopened
 from ui.result.tree_panel import drafting, first_choice
 from ui.services import Services
 from ui.settings.form import Form, LaneForm
 from ui.tabs.compare.frames import Frame
 from ui.tabs.compare.handlers import run_comparison
 from ui.tabs.history.list import listing
-from ui.tabs.history.reopen import reopened
 
 FORM = Form(
     prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,

@@ -1,4 +1,4 @@
-"""History's handlers without a browser: what each deed changes in the list, the open comparison, the compared runs and the address."""
+"""History's handlers without a browser: what each action changes in the list, the open comparison, the compared runs and the address."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from gradio.context import Context
 from mars_core.models import CATALOG
 from mars_core.types import Exchange, PassShape, PromptConfig, Status
 from storage import RunStore, Source
+from tests.panels import Element, assert_inert, read_panel
 from tests.traces import make_trace
 from ui.api.documents import comparison_document
 from ui.kit.address import Address, address_component
+from ui.result.reopened import few
+from ui.result.run_settings import SETTINGS
 from ui.settings.form import LaneForm, read_prompt
+from ui.settings.stored import stored_form
 from ui.tabs.history.list import NOT_FOUND, NOTHING, PAGE, listing
-from ui.tabs.history.reopen import few, stored_form
 from ui.tabs.history.runs import MOST_RUNS, TOO_MANY
-from ui.tabs.history.settings import SETTINGS
 from ui.tabs.history.tab import History, history_parts
 
 HOSTILE = "<img src=x onerror=alert(1)></script>{{7*7}}\u202e\x1b[31m"
@@ -66,15 +68,31 @@ def shown(updates: dict[Any, Any], component: Any) -> Any:
     return json.loads(updates[component])
 
 
+def panel(updates: dict[Any, Any], component: Any) -> Element:
+    return read_panel(updates[component])
+
+
+def columns(updates: dict[Any, Any], history: History) -> list[str]:
+    """The runs that stand side by side."""
+    heads = panel(updates, history.runs).one("thead")
+    return [each.value["run"] for each in heads.all("button") if each.attributes["title"].startswith("Remove")]
+
+
+def empty_text(updates: dict[Any, Any], history: History) -> str:
+    return panel(updates, history.rows).one(".mars-history-empty").one("span").text
+
+
 def runs_of(store: RunStore, comparison: str) -> list[str]:
     return [run.id for run in store.load(comparison).runs]
 
 
 def test_nothing_saved_and_nothing_found_are_told_apart(store: RunStore, history: History) -> None:
-    assert shown(history.listed(Address()), history.rows)["message"] == NOTHING
+    assert empty_text(history.listed(Address()), history) == NOTHING
     keep(store)
-    value = shown(history.listed(Address(text="no such words")), history.rows)
-    assert value["message"] == NOT_FOUND and value["searching"] and value["rows"] == []
+    updates = history.listed(Address(text="no such words"))
+    empty = panel(updates, history.rows).one(".mars-history-empty")
+    assert empty_text(updates, history) == NOT_FOUND and not empty.hidden and not empty.one("button").hidden
+    assert not panel(updates, history.rows).all(".mars-history-row")
 
 
 def test_a_failing_store_is_one_sentence(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,13 +102,13 @@ def test_a_failing_store_is_one_sentence(history: History, monkeypatch: pytest.M
         raise StorageError("The database could not be read.")
 
     monkeypatch.setattr(RunStore, "find", broken)
-    assert shown(history.listed(Address()), history.rows)["message"] == "The database could not be read."
+    assert empty_text(history.listed(Address()), history) == "The database could not be read."
 
 
 def test_the_latest_comes_first_and_pages_follow(store: RunStore) -> None:
     kept = [keep(store, f"prompt {number}", rules=("strict",)) for number in range(PAGE + 2)]
     first = listing(store)
-    assert [row.id for row in first.rows] == kept[:1:-1] and first.words == f"Page 1 of 2, {PAGE + 2} comparisons"
+    assert [row.id for row in first.rows] == kept[:1:-1] and first.position == f"Page 1 of 2, {PAGE + 2} comparisons"
     assert [row.id for row in listing(store, Address(page=2)).rows] == kept[1::-1]
     assert listing(store, Address(page=99)).page == 2
 
@@ -117,63 +135,72 @@ def test_every_field_of_the_search_limits_the_list(store: RunStore) -> None:
 
 def test_what_can_be_chosen_is_what_there_is(store: RunStore, history: History) -> None:
     keep(store)
-    options = shown(history.listed(Address(tag="gone")), history.search)["options"]
-    assert {value for value, _ in options["rule"]} == {"", *store.choices().rules} and ["gone", "gone"] in options[
-        "tag"
-    ]
+    search = panel(history.listed(Address(tag="gone")), history.search)
+    options = {
+        select.attributes["name"]: [option.attributes["value"] for option in select.all("option")]
+        for select in search.all("select")
+    }
+    assert set(options["rule"]) == {"", *store.choices().rules} and options["tag"] == ["", "gone"]
 
 
 def test_opening_says_so_in_list_and_address(store: RunStore, history: History) -> None:
     kept = keep(store)
-    updates = history.deed(Address(), {"deed": "open", "id": kept})
+    updates = history.act(Address(), {"action": "open", "id": kept})
     assert shown(updates, history.address)["comparison"] == kept
-    assert [row["selected"] for row in shown(updates, history.rows)["rows"]] == [True]
+    assert panel(updates, history.rows).one(".mars-history-row").attributes["aria-pressed"] == "true"
     assert shown(updates, history.detail.view.lanes[1])["state"] == "completed"
-    assert shown(updates, history.detail.downloads)["groups"][0]["query"] == f"?comparison={kept}"
+    links = panel(updates, history.detail.downloads).all("a")
+    assert {link.attributes["href"].partition("?")[2] for link in links} == {f"comparison={kept}"}
 
 
 def test_what_is_not_there_is_told_and_leaves_the_address(history: History) -> None:
     updates = history.go(Address(comparison="0" * 32))
-    strip = shown(updates, history.detail.view.strip)
-    assert strip["state"] == "failed" and shown(updates, history.address)["comparison"] == ""
+    strip = panel(updates, history.detail.view.strip).one(".mars-strip")
+    assert strip.attributes["data-state"] == "failed" and shown(updates, history.address)["comparison"] == ""
 
 
 def test_an_address_opens_everything_it_names(store: RunStore, history: History) -> None:
     kept = keep(store, "a lantern")
     runs = runs_of(store, kept)
     updates = history.go(Address(comparison=kept, runs=tuple(runs), text="lan"))
-    assert [column["id"] for column in shown(updates, history.runs)["columns"]] == runs
-    assert shown(updates, history.search)["fields"]["text"] == "lan" and updates[history.session].comparison == kept
+    assert columns(updates, history) == runs
+    text = panel(updates, history.search).all("input")[0]
+    assert text.attributes["value"] == "lan" and updates[history.session].comparison == kept
 
 
 def test_runs_of_several_comparisons_stand_side_by_side_latest_first(store: RunStore, history: History) -> None:
     view = Address()
     chosen = [runs_of(store, keep(store, f"prompt {number}"))[0] for number in range(3)]
     for run in (chosen[1], chosen[0], chosen[2]):
-        view = history.deed(view, {"deed": "choose", "run": run})[history.session]
+        view = history.act(view, {"action": "choose", "run": run})[history.session]
     assert view.runs == tuple(reversed(chosen))
-    updates = history.deed(view, {"deed": "left", "run": chosen[0]})
-    assert shown(updates, history.runs)["columns"][0]["id"] == chosen[0]
+    updates = history.act(view, {"action": "left", "run": chosen[0]})
+    assert columns(updates, history)[0] == chosen[0]
     assert shown(updates, history.address)["runs"].split(",")[0] == chosen[0]
-    updates = history.deed(updates[history.session], {"deed": "drop", "run": chosen[1]})
-    assert len(shown(updates, history.runs)["columns"]) == 2
-    assert shown(history.deed(view, {"deed": "none"}), history.runs)["columns"] == []
+    updates = history.act(updates[history.session], {"action": "drop", "run": chosen[1]})
+    assert len(columns(updates, history)) == 2
+    assert columns(history.act(view, {"action": "none"}), history) == []
 
 
 def test_an_eleventh_run_is_refused_in_one_sentence(store: RunStore, history: History) -> None:
     runs = [run for number in range(6) for run in runs_of(store, keep(store, f"prompt {number}"))]
     view = Address(runs=tuple(runs[:MOST_RUNS]))
-    updates = history.deed(view, {"deed": "choose", "run": runs[MOST_RUNS]})
-    value = shown(updates, history.runs)
-    assert value["message"] == TOO_MANY and len(value["columns"]) == MOST_RUNS == len(updates[history.session].runs)
-    value = shown(history.go(Address(runs=tuple(runs))), history.runs)
-    assert len(value["columns"]) == MOST_RUNS and value["message"].startswith("12 runs were asked for")
+    updates = history.act(view, {"action": "choose", "run": runs[MOST_RUNS]})
+    message = panel(updates, history.runs).one(".mars-runs-message")
+    assert message.text == TOO_MANY and not message.hidden
+    assert len(columns(updates, history)) == MOST_RUNS == len(updates[history.session].runs)
+    again = history.act(view, {"action": "choose", "run": runs[MOST_RUNS]})
+    assert again[history.rows] != updates[history.rows]  # a value that stays would leave the box checked
+    updates = history.go(Address(runs=tuple(runs)))
+    message = panel(updates, history.runs).one(".mars-runs-message")
+    assert len(columns(updates, history)) == MOST_RUNS and message.text.startswith("12 runs were asked for")
 
 
 def test_a_run_that_is_gone_is_left_out_and_told(store: RunStore, history: History) -> None:
     run = runs_of(store, keep(store))[0]
     updates = history.go(Address(runs=(run, "f" * 32)))
-    assert updates[history.session].runs == (run,) and "no longer there" in shown(updates, history.runs)["message"]
+    message = panel(updates, history.runs).one(".mars-runs-message").text
+    assert updates[history.session].runs == (run,) and "no longer there" in message
 
 
 def test_name_tags_and_comment_are_kept(store: RunStore, history: History) -> None:
@@ -181,8 +208,13 @@ def test_name_tags_and_comment_are_kept(store: RunStore, history: History) -> No
     updates = history.saved(Address(comparison=kept), " mine ", "b, a,, b", "fine")
     stored = store.load(kept)
     assert (stored.name, stored.tags, stored.comment) == ("mine", ("a", "b"), "fine")
-    row = shown(updates, history.rows)["rows"][0]
-    assert row["name"] == "mine" and row["tags"] == ["a", "b"] and updates[history.detail.saved] == "Saved."
+    row = panel(updates, history.rows)
+    tags = [tag.text for tag in row.all(".mars-tag")]
+    assert (
+        row.one(".mars-history-name").text == "mine"
+        and tags == ["a", "b"]
+        and updates[history.detail.saved] == "Saved."
+    )
 
 
 def test_what_cannot_be_kept_is_one_sentence(store: RunStore, history: History) -> None:
@@ -195,29 +227,55 @@ def test_deleting_is_undone_and_the_next_action_takes_the_line_away(store: RunSt
     kept = keep(store, "a lantern")
     view = Address(comparison=kept, runs=tuple(runs_of(store, kept)))
     updates = history.deleted(view)
-    value = shown(updates, history.rows)
-    assert value["rows"] == [] and value["notice"] == {"text": "Deleted “a lantern”.", "undo": kept}
+    rows = panel(updates, history.rows)
+    notice = rows.one(".mars-history-notice")
+    assert not rows.all(".mars-history-row") and notice.one("span").text == "Deleted “a lantern”." and not notice.hidden
+    assert notice.one("button").value == {"action": "undo", "id": kept}
     assert updates[history.session].comparison == "" and updates[history.session].runs == () and store.count() == 0
-    assert shown(history.listed(updates[history.session]), history.rows)["notice"]["text"] == ""
-    back = history.deed(updates[history.session], {"deed": "undo", "id": kept})
-    assert len(shown(back, history.rows)["rows"]) == 1 and store.load(kept).runs
+    assert panel(history.listed(updates[history.session]), history.rows).one(".mars-history-notice").hidden
+    back = history.act(updates[history.session], {"action": "undo", "id": kept})
+    assert len(panel(back, history.rows).all(".mars-history-row")) == 1 and store.load(kept).runs
 
 
 @pytest.mark.parametrize(
     "data",
-    [{}, {"deed": "open", "id": "../x"}, {"deed": "choose", "run": 5}, {"deed": "page", "page": "x"}, {"deed": "undo"}],
+    [
+        {},
+        {"action": "open", "id": "../x"},
+        {"action": "choose", "run": 5},
+        {"action": "page", "page": "x"},
+        {"action": "undo"},
+    ],
 )
 def test_what_no_component_would_say_changes_nothing(history: History, data: dict[str, object]) -> None:
-    assert history.deed(Address(), data)[history.session] == Address()
+    assert history.act(Address(), data)[history.session] == Address()
 
 
-def test_hostile_text_reaches_the_page_as_ascii_without_markup(store: RunStore, history: History) -> None:
+def test_a_box_that_is_unchecked_takes_the_run_away(store: RunStore, history: History) -> None:
+    run = runs_of(store, keep(store))[0]
+    view = history.act(Address(), {"action": "choose", "run": run, "checked": True})[history.session]
+    assert view.runs == (run,)
+    updates = history.act(view, {"action": "choose", "run": run, "checked": False})
+    assert columns(updates, history) == [] and panel(updates, history.runs).one("section").hidden
+
+
+def test_rows_that_agree_say_so(store: RunStore, history: History) -> None:
+    runs = runs_of(store, keep(store))
+    rows = panel(history.go(Address(runs=tuple(runs))), history.runs).one("tbody").all("tr")
+    same = {row.all("th")[0].text: row.attributes["data-same"] for row in rows}
+    assert same["Seed"] == "true" and same["Rule"] == "false" and same["Settings"] == "false"
+
+
+def test_hostile_text_is_inert_and_reaches_fields_unchanged(store: RunStore, history: History) -> None:
     kept = keep(store, HOSTILE)
-    store.annotate(kept, name=HOSTILE, tags=["<b>"], comment=HOSTILE)
-    updates = history.go(Address(comparison=kept, runs=tuple(runs_of(store, kept))))
-    for component in (history.rows, history.runs, history.search, history.address):
-        assert updates[component].isascii() and "<" not in updates[component]
-    assert "\u202e" not in json.loads(updates[history.rows])["rows"][0]["name"]
+    store.annotate(kept, name=HOSTILE, tags=["<b>\u202e"], comment=HOSTILE)
+    updates = history.go(Address(comparison=kept, runs=tuple(runs_of(store, kept)), text='"><img src=x>\ud800'))
+    for component in (history.rows, history.runs, history.search, history.detail.view.strip, history.downloads):
+        assert_inert(updates[component])
+    assert panel(updates, history.search).all("input")[0].attributes["value"].startswith('"><img src=x>')
+    tags = [option.attributes["value"] for option in panel(updates, history.search).all("option")]
+    assert "<b>\u202e" in tags
+    assert updates[history.address].isascii() and "<" not in updates[history.address]
 
 
 def test_the_form_asks_for_the_same_runs(store: RunStore) -> None:

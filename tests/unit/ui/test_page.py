@@ -13,9 +13,10 @@ from storage import RunStore
 from tests.traces import make_trace
 from tests.unit.ui.places import place_of
 from ui.app import launch_options
+from ui.kit.downloads import RUN_FILES
 from ui.kit.palette import OUTCOME_STYLES
 from ui.kit.theme import page_css, page_theme
-from ui.report.downloads import FILES, download_routes
+from ui.report.downloads import download_routes
 from ui.result.token_view import OUTCOMES
 from ui.result.view import legend_html
 from ui.tabs.about import about_text
@@ -65,7 +66,7 @@ def test_about_names_every_rule_and_every_outcome() -> None:
     assert "What the pair can do." in text and not any(place in text for place in ("{rules}", "{marks}", "{bundled}"))
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", RUN_FILES)
 def test_downloads_are_whole_files_and_leave_nothing_behind(
     store: RunStore, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

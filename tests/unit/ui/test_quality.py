@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
-import json
 import re
 import zipfile
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ from evaluation.report.values import Report
 from evaluation.study.progress import rate
 from storage import RunStore, StorageError
 from storage.studies import StudyProgress, WorkerProgress
+from tests.panels import read_panel
 from tests.reports import HOSTILE, bare, make_report
 from tests.unit.evaluation.report.studies import stored_study
 from tests.unit.ui.places import place_of
@@ -137,21 +137,22 @@ def test_a_study_that_is_opened_shows_everything(reports: Reports, view: Quality
     assert changed.keys() == set(view.outputs) - {view.sharing}  # that depends on who looks
     assert changed[view.opened] == study and changed[view.timer]["active"] is False
     assert [value for _, value in changed[view.suite]["choices"]] == ["", "gsm8k", "news", "all"]
-    assert json.loads(changed[view.downloads])["groups"][0]["query"] == f"?study={study}"
+    links = read_panel(changed[view.downloads]).all("a")
+    assert {link.attributes["href"].partition("?")[2] for link in links} == {f"study={study}"}
     assert "<h2>Verdict</h2>" in changed[view.first]
 
 
 @pytest.mark.parametrize("asked", [ABSENT, "../x", ""])
 def test_what_is_no_study_is_refused_in_a_sentence(reports: Reports, view: QualityView, asked: str) -> None:
-    strip = json.loads(opened(reports, view, asked)[view.strip])
-    assert strip["state"] == "failed" and "".join(part["text"] for part in strip["parts"]).endswith(".")
+    strip = read_panel(opened(reports, view, asked)[view.strip])
+    assert strip.one(".mars-strip").attributes["data-state"] == "failed" and strip.one("p").text.endswith(".")
 
 
 def test_a_study_of_another_version_is_refused_in_a_sentence(store: RunStore, view: QualityView, study: str) -> None:
     def fail(_store: RunStore, _study_id: str) -> Report:
         raise ValueError("The study was saved by another version of this program; 'x' does not fit.")
 
-    assert json.loads(opened(Reports(store, fail), view, study)[view.strip])["state"] == "failed"
+    assert 'data-state="failed"' in opened(Reports(store, fail), view, study)[view.strip]
 
 
 def test_filters_show_a_part_and_measure_nothing(reports: Reports, clock: Clock, view: QualityView, study: str) -> None:
@@ -181,7 +182,7 @@ def test_a_study_that_runs_is_measured_again_when_enough_is_new(
     assert view.first in changed and view.suite not in changed and clock.measured == 2
     store.delete_study(study_id)
     gone = looked(reports, view, study_id, ("", "", ""))
-    assert json.loads(gone[view.strip])["state"] == "failed" and gone[view.timer]["active"] is False
+    assert 'data-state="failed"' in gone[view.strip] and gone[view.timer]["active"] is False
 
 
 def test_only_a_few_reports_are_kept(reports: Reports, clock: Clock, study: str, open_study: str) -> None:

@@ -11,7 +11,7 @@ from mars_core.types import DraftMode, Given, Outcome, Status
 from tests.traces import make_trace, make_tree_trace
 from ui.kit.assets import to_json
 from ui.kit.format import displayable, number, visible
-from ui.kit.theme import _VARIABLES
+from ui.kit.theme import page_theme
 from ui.result.quantities import HUES, MOST
 from ui.result.tiles import Counts, counts_of, stat_tiles
 from ui.result.token_view import FIELDS, GIVEN, OUTCOMES, Row, ended_view, given_rows, token_rows
@@ -118,7 +118,8 @@ def test_the_times_of_a_view_are_the_ends_of_its_steps() -> None:
 
 @pytest.mark.parametrize("suffix", ["", "_dark"])
 def test_text_on_every_tint_can_be_read(suffix: str) -> None:
-    ground, ink = (_VARIABLES[f"{name}{suffix}"] for name in ("background_fill_primary", "body_text_color"))
+    theme = vars(page_theme())
+    ground, ink = (theme[f"{name}{suffix}"] for name in ("background_fill_primary", "body_text_color"))
     for hue in HUES.values():
         tinted = mixed(hue, ground, MOST)
         assert contrast(tinted, ink) >= 4.5

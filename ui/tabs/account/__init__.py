@@ -1,4 +1,4 @@
-"""What a visitor of a public page has there: who they are to it, what is kept, shared links, export and deletion of all of it.
+"""A visitor's data on a public page: identity, storage, shared links, export and deletion.
 
 Private pages show none of this: there everything is everybody's.
 """

@@ -21,7 +21,7 @@ from ui.services import Services
 PATH = "/mine/export.zip"
 NAME = "mars-playground-my-data.zip"
 NO_COOKIE = (
-    "Your browser sent no cookie of this page, so that it cannot be told what is yours; open the page in a tab of its own, "
+    "Your browser sent no cookie of this page, so your data cannot be identified; open the page in a tab of its own, "
     "or send a header x-mars-visitor.\n"
 )
 BUSY = "All of your data is being exported already; wait until that has ended.\n"
@@ -47,16 +47,16 @@ class Exports:
                 self._owners.discard(owner)
 
 
-def mine_routes(place: Services) -> list[Route]:
+def account_routes(services: Services) -> list[Route]:
     """The export of whoever asks; on a private page, of everything."""
     exports = Exports()
 
     def send(request: Request) -> Response:
-        seen = place.seen_by(request)
+        seen = services.seen_by(request)
         if not seen.visitor.lasting:
             return PlainTextResponse(NO_COOKIE, 403)
         with exports.one(seen.visitor.owner or "") as free:
-            return export(seen.store, public=place.public) if free else PlainTextResponse(BUSY, 429)
+            return export(seen.store, public=services.public) if free else PlainTextResponse(BUSY, 429)
 
     return [Route(PATH, send, methods=["GET"])]
 

@@ -1,46 +1,48 @@
-"""The panel "Your data" on top of History: its components and events. What they do is in deeds.py."""
+"""The panel "Your data" on top of History: its components and events. What they do is in actions.py."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import gradio as gr
 
-from ui.kit.assets import asset
+from ui.kit.events import PRIVATE, event_data
+from ui.kit.gradio_compat import check_sign_in
+from ui.kit.panel import panel_component
 from ui.services import Services
-from ui.tabs.account.deeds import act, look
-from ui.tabs.account.sign_in import sign_in_button
+from ui.tabs.account.actions import act, look
 from ui.tabs.account.values import NOBODY
 
-PRIVATE: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
+ENDED = "() => { document.dispatchEvent(new CustomEvent('mars:account')); }"  # who shows a link that ended asks whether it works
+CLOSE = """() => {
+  document.dispatchEvent(new CustomEvent('mars:account'));
+  if (document.querySelector('#account [data-state="done"]')) document.querySelector('#history-close')?.click();
+}"""  # what is open may be gone; closing it reads the list anew
 
 
-def build_mine(place: Services, tab: gr.Tab) -> gr.HTML | None:
+def build_account(services: Services, tab: gr.Tab) -> gr.HTML | None:
     """The panel, read whenever ``tab``, in which it stands, is chosen; None on a private page, which has none."""
-    if not place.public:
+    if not services.public:
         return None
-    with gr.Column(elem_classes=["mars-panel", "mars-mine-panel"]):
-        panel = panel_component()
-        if place.sign_in:
+    with gr.Column(elem_classes=["mars-panel", "mars-account-panel"]):
+        panel = panel_component(NOBODY.html(), elem_id="account")
+        if services.sign_in:
             sign_in_button()
 
-    def enter(request: gr.Request) -> str:
-        return look(place, request).json()
+    def show(request: gr.Request) -> str:
+        return look(services, request).html()
 
-    def deed(event: gr.EventData, request: gr.Request) -> str:
-        return act(place, request, event._data if isinstance(event._data, Mapping) else {}).json()
+    def change(event: gr.EventData, request: gr.Request) -> str:
+        return act(services, request, event_data(event)).html()
 
-    tab.select(enter, None, panel, **PRIVATE)
-    gr.on([panel.select, panel.delete], deed, None, panel, trigger_mode="multiple", **PRIVATE)
+    gr.on([tab.select, panel.input], show, None, panel, **PRIVATE)
+    panel.select(change, None, panel, trigger_mode="multiple", **PRIVATE).then(None, js=ENDED, **PRIVATE)
+    panel.delete(change, None, panel, trigger_mode="multiple", **PRIVATE).then(None, js=CLOSE, **PRIVATE)
     return panel
 
 
-def panel_component() -> gr.HTML:
-    return gr.HTML(
-        value=NOBODY.json(),
-        html_template=asset("mine.html"),
-        js_on_load=asset("mine.js"),
-        apply_default_css=False,
-        elem_id="mine",
-    )
+def sign_in_button() -> gr.LoginButton:
+    """Gradio's button to sign in with Hugging Face, on a Space that has it; once somebody has signed in, it signs out. Nothing of an
+    account but subject and name is used."""
+    with gr.Row(elem_classes=["mars-account-sign"]):
+        button = gr.LoginButton("Sign in with Hugging Face", "Sign out ({})", size="sm", elem_id="mine-sign-in")
+    check_sign_in(button)
+    return button

@@ -1,13 +1,13 @@
-"""What the panel "Your data" says. Values and words; knows no components and no database."""
+"""What the panel "Your data" shows, as plain values."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from storage import Counts
-from ui.kit.assets import to_json
 from ui.kit.format import count, plural, shorten
+from ui.kit.panel import render
 from ui.public.visitors import Visitor
 
 WORD = "delete"  # what must be typed before everything goes
@@ -42,38 +42,37 @@ class SharedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Yours:
-    """The panel's value. ``state``: of what is ``said``; ``changed`` differs wherever what History shows may be gone."""
+class Account:
+    """The panel. ``state``: of ``message``, done or failed; ``lasting``: the visitor is known beyond this page."""
 
     who: str
     counts: str = ""
-    kept: str = ""
-    take: str = ""
-    doomed: str = ""
+    retention: str = ""
+    movable: str = ""  # what the browser made before its visitor signed in
+    consequence: str = ""  # of deleting everything
     shares: tuple[SharedRow, ...] = ()
     lasting: bool = False
     anything: bool = False
-    said: str = ""
+    message: str = ""
     state: str = ""
-    changed: str = ""
 
-    def json(self) -> str:
-        return to_json(asdict(self))
-
-
-NOBODY = Yours("")  # until it was asked for
+    def html(self) -> str:
+        return render("tabs/account/panel.html.jinja", account=self, word=WORD)
 
 
-def yours(
+NOBODY = Account("")  # until it was asked for
+
+
+def account_of(
     visitor: Visitor, days: int | None, counts: Counts, shares: Sequence[SharedRow] = (), browser: Counts | None = None
-) -> Yours:
+) -> Account:
     """``browser``: what the browser made before its visitor signed in."""
-    return Yours(
+    return Account(
         who=who(visitor),
         counts=f"Kept: {amounts(counts)}." if anything(counts) else "Nothing of yours is kept here.",
-        kept=kept(days),
-        take=take(browser),
-        doomed=doomed(counts),
+        retention=retention(days),
+        movable=movable(browser),
+        consequence=consequence(counts),
         shares=tuple(shares),
         lasting=visitor.lasting,
         anything=anything(counts),
@@ -95,7 +94,7 @@ def who(visitor: Visitor) -> str:
     )
 
 
-def kept(days: int | None) -> str:
+def retention(days: int | None) -> str:
     time = (
         f"Everything is removed for good {plural(days, 'day')} after it was made."
         if days
@@ -104,13 +103,13 @@ def kept(days: int | None) -> str:
     return f"{time} You and whoever runs this page can read it; others only what you share."
 
 
-def take(browser: Counts | None) -> str:
+def movable(browser: Counts | None) -> str:
     if browser is None or not anything(browser):
         return ""
     return f"Before you signed in, this browser made {amounts(browser, deleted=True)}."
 
 
-def doomed(counts: Counts) -> str:
+def consequence(counts: Counts) -> str:
     """What deletion means, before it is done."""
     links = f" {plural(counts.shares, 'shared link')} will stop working." if counts.shares else ""
     return (

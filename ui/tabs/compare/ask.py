@@ -14,13 +14,13 @@ from ui.kit.components import text_component
 from ui.kit.events import PRIVATE
 from ui.kit.format import count, plural
 from ui.kit.told import told
+from ui.public.consent import consent_line
 from ui.services import Services
 from ui.settings.drafter import lane_drafter_for_pair
 from ui.settings.form import PairForm, read_pair, read_thinking
 from ui.settings.panel import SettingsPanel
 from ui.settings.presets import presets_for
 from ui.settings.rules import RuleFields
-from ui.tabs.account.consent import consent_line
 from ui.tabs.compare.handlers import start_session
 
 NOT_LOADED = "The token count appears once the models are loaded."

@@ -9,17 +9,19 @@ from typing import Any
 import gradio as gr
 
 from storage import RunStore, StorageError, StoredComparison
+from ui.jobs.admission import check_own
+from ui.kit.address import Address
 from ui.kit.components import text_component, words
+from ui.kit.downloads import REPORT, RUN_FILES, Group, downloads_component, downloads_html
 from ui.kit.format import displayable
 from ui.kit.told import told
-from ui.report.downloads import FILES, REPORT, Group, downloads_component, downloads_json
+from ui.public.sharing import READ_ONLY, share_component
+from ui.result.reopened import few, reopened, shown_settings
 from ui.result.token_view import LaneView
 from ui.result.view import ResultView, Updates, build_result
-from ui.settings.form import MOST_LANES
-from ui.tabs.history.reopen import few, reopened, shown_settings
-from ui.tabs.history.share import share_component
-
-READ_ONLY = "Shared with you: read only."
+from ui.services import Services
+from ui.settings.form import CUSTOM, MOST_LANES, Form
+from ui.settings.stored import stored_form
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +51,9 @@ class Detail:
 
     @property
     def outputs(self) -> list[Any]:
-        head = [
-            self.box,
-            self.head,
-            *self.notes,
-            self.save,
-            self.delete,
-            self.saved,
-            self.prompt,
-            self.settings,
-            self.downloads,
-            self.sharing,
-        ]
-        return [*head, *self.view.outputs, *self.view.cards]
+        head = [self.box, self.head, *self.notes, self.save, self.delete, self.saved]
+        shown = [self.prompt, self.settings, self.downloads, self.sharing]
+        return [*head, *shown, *self.view.outputs, *self.view.cards]
 
     def closed(self) -> Updates:
         return {self.box: _shown("mars-details", False)}
@@ -81,7 +73,7 @@ class Detail:
 
     def _head(self, stored: StoredComparison, total: int, share: str) -> Updates:
         link = f"&share={share}" if share else ""
-        group = Group("This comparison:", (REPORT, *FILES), f"?comparison={stored.id}{link}")
+        group = Group("This comparison:", (REPORT, *RUN_FILES), f"?comparison={stored.id}{link}")
         own = not share
         return {
             self.box: _shown("mars-details", True),
@@ -94,7 +86,7 @@ class Detail:
             self.saved: "" if own else READ_ONLY,
             self.prompt: displayable(stored.prompt.text),
             self.settings: shown_settings(stored, total),
-            self.downloads: downloads_json(group),
+            self.downloads: downloads_html(group),
         }
 
 
@@ -156,6 +148,15 @@ def _note_fields() -> tuple[gr.Textbox, gr.Textbox, gr.Textbox]:
             label="Tags, separated by commas", placeholder="paper, greedy", elem_id="history-tags", min_width=200
         )
     comment = gr.Textbox(
-        label="Comment", placeholder="What you saw", lines=2, max_lines=8, max_length=10_000, elem_id="history-comment"
+        label="Comment", placeholder="Notes", lines=2, max_lines=8, max_length=10_000, elem_id="history-comment"
     )
     return name, tags, comment
+
+
+def open_form(services: Services, view: Address) -> Form:
+    """The fields of Compare that ask for the open comparison again. Raises StorageError and ValueError."""
+    store = services.store.through(view.share) if view.share else services.store
+    form = stored_form(few(store.load(view.comparison), view.runs), services.catalog)
+    if form.pair == CUSTOM:
+        check_own(services)
+    return form

@@ -1,22 +1,20 @@
-"""The list of History: one page of saved comparisons as plain values, and the component that draws it."""
+"""The list of History: one page of saved comparisons, and the component that shows it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
 import pandas as pd
 
 from storage import RunStore
-from ui.kit.address import Address
-from ui.kit.assets import asset, to_json
-from ui.kit.format import count, displayable, number, over, plural, ratio, shorten
-from ui.tabs.history.names import rule_words
-from ui.tabs.history.runs import MOST_RUNS
-from ui.tabs.history.search import to_search
+from ui.kit.address import Address, to_search
+from ui.kit.format import count, number, over, plural, ratio, shorten
+from ui.kit.labels import rule_label
+from ui.kit.panel import panel_component, render
 
 PAGE = 20  # comparisons on one page of the list
 NOTHING = "No comparison is saved yet. Press Compare on the first tab; what it writes is kept here."
@@ -46,15 +44,16 @@ class HistoryRow:
     lanes: tuple[HistoryLane, ...]
     ratio: str
     status: str
-    selected: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A line above the list, until the next action. ``undo``: the comparison that a button brings back."""
+    """A line above the list, until the next action. ``undo``: the comparison that a button brings back; ``refusal``: new at every
+    action that was refused, so that the boxes of the list show again what holds."""
 
     text: str = ""
     undo: str = ""
+    refusal: str = ""
 
 
 SILENT = Notice()
@@ -74,16 +73,14 @@ class Listing:
     selected: str = ""
 
     @property
-    def words(self) -> str:
+    def position(self) -> str:
         if not self.total:
             return ""
         amount = plural(self.total, "comparison")
         return f"Page {self.page} of {count(self.pages)}, {amount}{' found' if self.searching else ''}"
 
-    def json(self, notice: Notice = SILENT) -> str:
-        content = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "rows"}
-        rows = [asdict(row) for row in self.rows]
-        return to_json(content | {"rows": rows, "words": self.words, "notice": asdict(notice), "most": MOST_RUNS})
+    def html(self, notice: Notice = SILENT) -> str:
+        return render("tabs/history/list.html.jinja", listing=self, notice=notice)
 
 
 def listing(store: RunStore, address: Address = Address()) -> Listing:  # noqa: B008  (a frozen value)
@@ -94,45 +91,31 @@ def listing(store: RunStore, address: Address = Address()) -> Listing:  # noqa: 
     if page > pages:
         page = pages
         found = store.find(to_search(address, limit=PAGE, offset=(page - 1) * PAGE))
-    rows = tuple(_row(record, address.comparison, address.runs) for _, record in found.frame.iterrows())
-    searching = address.searching
-    message = "" if rows else NOT_FOUND if searching else NOTHING
-    return Listing(rows, page, pages, found.total, message, searching, address.comparison)
+    rows = tuple(_row(record, address.runs) for _, record in found.frame.iterrows())
+    message = "" if rows else NOT_FOUND if address.searching else NOTHING
+    return Listing(rows, page, pages, found.total, message, address.searching, address.comparison)
 
 
-def failed_listing(message: str) -> Listing:
-    """The list where the store could not be read."""
-    return Listing(message=displayable(message))
-
-
-def _row(record: pd.Series[Any], selected: str, chosen: Collection[str]) -> HistoryRow:
+def _row(record: pd.Series[Any], chosen: Collection[str]) -> HistoryRow:
     speeds, taus, tokens = record["tokens_per_s"], record["tau"], record["new_tokens"]
     lanes = tuple(
-        HistoryLane(run, displayable(rule_words(rule)), f"{number(speed)} tok/s, τ {number(tau)}, {count(amount)} tokens", run in chosen)
+        HistoryLane(run, rule_label(rule), f"{number(speed)} tok/s, τ {number(tau)}, {count(amount)} tokens", run in chosen)
         for run, rule, speed, tau, amount in zip(record["run_ids"], record["rules"], speeds, taus, tokens, strict=True)
     )  # fmt: skip
     states = [str(status) for status in record["status"]]
     status = next((state for state in states if state != "completed"), "completed" if states else "cancelled")
-    factor = ratio(over(speeds[1], speeds[0])) if len(speeds) == 2 and status == "completed" else ""
     return HistoryRow(
         id=record["id"],
         created=record["created_at"].isoformat(),
-        name=displayable(record["name"]),
+        name=record["name"],
         prompt=shorten(record["prompt"]),
-        tags=tuple(map(displayable, record["tags"])),
+        tags=tuple(record["tags"]),
         source="" if record["source"] == "compare" else str(record["source"]),
         lanes=lanes,
-        ratio=factor,
+        ratio=ratio(over(speeds[1], speeds[0])) if len(speeds) == 2 and status == "completed" else "",
         status=status,
-        selected=record["id"] == selected,
     )
 
 
 def list_component() -> gr.HTML:
-    return gr.HTML(
-        value=Listing(message=NOTHING).json(),
-        html_template=asset("history.html"),
-        js_on_load=asset("history.js"),
-        apply_default_css=False,
-        elem_id="history-list",
-    )
+    return panel_component(Listing(message=NOTHING).html(), elem_id="history-list")

@@ -1,21 +1,26 @@
-"""The table of compared runs, as plain values: up to ten runs of any comparisons side by side, the leftmost is the baseline.
+"""The table of compared runs: up to ten runs of any comparisons side by side, the leftmost is the baseline.
 
-Every row knows whether all runs agree in it, so that the page can show the differences only. No gradio and no store.
+Every row knows whether all runs agree in it, so that the page can show the differences only.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import gradio as gr
 
 from mars_core.types import Summary
-from storage import RunRecord
+from storage import RunRecord, RunStore, StorageError
+from ui.kit.address import ID, Address, without_search
 from ui.kit.format import MISSING, count, displayable, memory, number, over, plural, ratio, share, shorten
 from ui.kit.labels import lane_label, stop_title
+from ui.kit.panel import panel_component, render
 from ui.result.numbers import QUANTITIES, Quantity
 from ui.result.numbers import SHIFT_QUANTITIES as SHIFTS
-from ui.tabs.history.settings import SETTINGS
+from ui.result.run_settings import SETTINGS
 
 MOST_RUNS = 10
 TOO_MANY = f"{MOST_RUNS} runs stand in the table already, the most that it holds; remove one before you add another."
@@ -30,6 +35,7 @@ _MORE = (
     Quantity("Bonus", "tokens drawn after a full draft", lambda s: s.bonus, lambda value: count(int(value))),
     Quantity("Peak memory", "of the device, while this run went", lambda s: s.peak_memory_bytes, memory),
 )  # fmt: skip
+_GROUPS = {"setting": "Settings", "measure": "Measures", "text": "Output"}
 MEASURES: tuple[Quantity, ...] = (*QUANTITIES, *_MORE, *SHIFTS)
 
 
@@ -137,13 +143,84 @@ def with_run(records: Sequence[RunRecord], added: RunRecord) -> tuple[str, ...]:
     return (*ids[:place], added.id, *ids[place:])
 
 
+def acted(store: RunStore, view: Address, data: Mapping[str, Any]) -> tuple[Address, str]:
+    """The view after an action ``{action, id | run | page}`` that a component reported, whatever it holds; and one sentence on what
+    was not done."""
+    run, action = _id(data.get("run")), data.get("action")
+    match action:
+        case "open":
+            opened = _id(data.get("id"))
+            return (replace(view, comparison=opened, share="") if opened else view), ""
+        case "page":
+            page = data.get("page")
+            return replace(view, page=page if isinstance(page, int) else 1), ""
+        case "clear":
+            return without_search(view), ""
+        case "choose" if data.get("checked", True):
+            runs, message = choose_run(store, view.runs, run)
+            return replace(view, runs=runs), message
+        case "choose" | "drop":
+            return replace(view, runs=tuple(other for other in view.runs if other != run)), ""
+        case "left":
+            return replace(view, runs=moved_left(view.runs, run)), ""
+        case "none":
+            return replace(view, runs=()), ""
+        case _:
+            return view, ""
+
+
+def _id(text: object) -> str:
+    return text if isinstance(text, str) and ID.fullmatch(text) else ""
+
+
+def choose_run(store: RunStore, runs: tuple[str, ...], run: str) -> tuple[tuple[str, ...], str]:
+    """The ids with ``run`` among them, and one sentence where it cannot be added."""
+    if not run or run in runs:
+        return runs, ""
+    if len(runs) >= MOST_RUNS:
+        return runs, TOO_MANY
+    try:
+        added, *others = store.records((run, *runs))
+    except StorageError as error:
+        return runs, str(error)
+    return with_run(others, added), ""
+
+
+def chosen_runs(store: RunStore, runs: Sequence[str]) -> tuple[tuple[RunRecord, ...], str]:
+    """Those of the runs that are there, ten at most, and one sentence where some are missing."""
+    found = _there(store, runs)
+    if len(found) > MOST_RUNS:
+        message = f"{len(found)} runs were asked for; the table holds {MOST_RUNS}, the first ones are shown."
+        return found[:MOST_RUNS], message
+    missing = len(runs) - len(found)
+    verb = "is" if missing == 1 else "are"
+    return found, f"{plural(missing, 'run')} of this table {verb} no longer there." if missing else ""
+
+
+def _there(store: RunStore, runs: Sequence[str]) -> tuple[RunRecord, ...]:
+    if not runs:
+        return ()
+    try:
+        return store.records(runs)
+    except StorageError:
+        if len(runs) == 1:
+            return ()
+        return tuple(record for run in runs for record in _there(store, (run,)))
+
+
 def moved_left(runs: tuple[str, ...], run: str) -> tuple[str, ...]:
     """The ids with this one leftmost: the new baseline."""
     return (run, *(other for other in runs if other != run)) if run in runs else runs
 
 
-def amount_words(columns: int) -> str:
-    """The line above the table."""
-    if columns < 2:
-        return "One run is chosen; choose another one to compare them."
-    return f"{plural(columns, 'run')} side by side; differences are against the leftmost."
+def runs_html(table: RunTable, message: str = "", share: str = "") -> str:
+    """``message``: one sentence on what was not done; empty where all went well. ``share``: token of the link they are read through."""
+    template, columns = "tabs/history/runs.html.jinja", len(table.columns)
+    summary = f"{plural(columns, 'run')} side by side; differences are against the leftmost." if columns else ""
+    if columns == 1:
+        summary = "One run is chosen; choose another one to compare them."
+    return render(template, table=table, groups=_GROUPS, summary=summary, message=message, share=share)
+
+
+def runs_component() -> gr.HTML:
+    return panel_component(runs_html(RunTable()), elem_id="history-runs")

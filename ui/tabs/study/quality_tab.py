@@ -14,12 +14,10 @@ from evaluation.report.texts import texts_of
 from storage import Shared, StorageError
 from ui.kit.address import ID
 from ui.kit.components import words
-from ui.kit.event_data import said_of
+from ui.kit.events import event_data
 from ui.kit.told import told
-from ui.public.sharing import reading
+from ui.public.sharing import READ_ONLY, reading, share_html, wire_share
 from ui.services import Services
-from ui.tabs.history.detail import READ_ONLY
-from ui.tabs.history.share import share_json, wire_share
 from ui.tabs.study.quality_panels import find_prompt, texts_html
 from ui.tabs.study.quality_view import QualityView, Updates, build_view, read_choice
 from ui.tabs.study.reports import Reports
@@ -48,10 +46,10 @@ def build_quality_tab(services: Services, tab: gr.Tab) -> QualityView:
         return listed(request, study, share)
 
     def begin() -> str:
-        return words(MEASURING, "running").json()
+        return words(MEASURING, "running").html()
 
     def choose(event: gr.EventData, request: gr.Request) -> Updates:
-        asked = said_of(event)
+        asked = event_data(event)
         study, share = str(asked.get("id", "")), ""
         try:
             reports, share = readable(request, study, asked.get("share"))
@@ -59,7 +57,7 @@ def build_quality_tab(services: Services, tab: gr.Tab) -> QualityView:
         except StorageError as error:
             return view.say(words(told(error, public=public), "failed")) | listed(request, "", "")
         own = services.seen_by(request).store
-        sharing = {view.sharing: share_json(own, Shared.STUDY, study, public=public)}
+        sharing = {view.sharing: share_html(own, Shared.STUDY, study, public=public)}
         return changed | (listed(request, changed[view.opened], share) | sharing if view.opened in changed else {})
 
     def narrow(request: gr.Request, study: str, share: str, *filters: Any) -> Updates:
@@ -77,7 +75,7 @@ def build_quality_tab(services: Services, tab: gr.Tab) -> QualityView:
 
     def read(study: str, share: str, event: gr.EventData, request: gr.Request) -> str:
         with suppress(StorageError):
-            return chosen_texts(readable(request, study, share)[0], study, str(said_of(event).get("run", "")))
+            return chosen_texts(readable(request, study, share)[0], study, str(event_data(event).get("run", "")))
         return texts_html(None, None, None)
 
     tab.select(enter, [view.opened, view.share], view.studies, **PRIVATE)

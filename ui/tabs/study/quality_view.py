@@ -12,11 +12,11 @@ from evaluation.report.document.choose import Choice, drafts_of, known, narrowed
 from evaluation.report.values import ALL, Report
 from ui.figures.quality import parameter_plot, tradeoff_plot
 from ui.kit.components import Strip, strip_component, words
+from ui.kit.downloads import Group, downloads_component, downloads_html
 from ui.kit.figure import figure_component, figure_json
 from ui.kit.format import displayable
 from ui.kit.panel import panel_component
-from ui.report.downloads import Group, downloads_component, downloads_json
-from ui.tabs.history.share import share_component
+from ui.public.sharing import share_component
 from ui.tabs.study.quality_panels import first_html, prompts_html, rest_html, texts_html
 from ui.tabs.study.studies import list_component, study_panel
 
@@ -64,7 +64,7 @@ class QualityView:
         return [*around, *shown, self.timer, self.opened, self.share]
 
     def say(self, strip: Strip) -> Updates:
-        return {self.strip: strip.json()}
+        return {self.strip: strip.html()}
 
     def show(self, report: Report, choice: Choice, *, study: str = "", share: str = "") -> Updates:
         """The chosen part of a report. ``study``: its id where it was just opened, so that filters and downloads are its own."""
@@ -86,7 +86,7 @@ class QualityView:
             self.suite: gr.update(choices=suite_choices(report), value=EVERY),
             self.temperature: gr.update(choices=temperature_choices(report), value=EVERY),
             self.drafts: gr.update(choices=draft_choices(report), value=EVERY),
-            self.downloads: downloads_json(
+            self.downloads: downloads_html(
                 Group("This study:", FILES, f"?study={study}{f'&share={share}' if share else ''}")
             ),
             self.texts: texts_html(None, None, None),

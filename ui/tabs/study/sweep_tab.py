@@ -15,13 +15,11 @@ from evaluation.study.points import Cost
 from storage import Shared, StorageError
 from ui.jobs.admission import unbroken
 from ui.kit.components import words
-from ui.kit.event_data import said_of
+from ui.kit.events import event_data
 from ui.kit.told import told
-from ui.public.sharing import reading
+from ui.public.sharing import READ_ONLY, reading, share_html, wire_share
 from ui.services import Services
 from ui.tabs.compare.running import COMPUTES
-from ui.tabs.history.detail import READ_ONLY
-from ui.tabs.history.share import share_json, wire_share
 from ui.tabs.study.studies import sweeps_html
 from ui.tabs.study.sweep_fields import SweepFields, build_fields, estimated, wire_fields
 from ui.tabs.study.sweep_panels import pairs_html
@@ -63,7 +61,7 @@ class SweepTab:
         strip = replace(frame.strip, side=READ_ONLY) if share and frame.shown else frame.strip
         listed = {self.view.earlier: sweeps_html(own, opened, public=public, share=share)}
         ids = {self.opened: opened, self.share: share}
-        sharing = {self.view.sharing: share_json(own, Shared.SWEEP, opened, public=public)}
+        sharing = {self.view.sharing: share_html(own, Shared.SWEEP, opened, public=public)}
         return self.view.say(strip) | {self.view.pairs: pairs_html(None, -1)} | shown | listed | ids | sharing
 
 
@@ -116,12 +114,12 @@ def _wire_run(parts: SweepTab) -> None:
             fields.stop: gr.update(visible=False),
             view.cost: gr.update(interactive=True),
             view.earlier: sweeps_html(own, opened, public=services.public, share=share),
-            view.sharing: share_json(own, Shared.SWEEP, opened, public=services.public),
+            view.sharing: share_html(own, Shared.SWEEP, opened, public=services.public),
         }
 
     pressed = fields.run.click(begin, None, [*buttons, view.strip], queue=False, trigger_mode="once", **PRIVATE)
     running = pressed.then(sweep, [view.cost, *fields.inputs], parts.outputs, **COMPUTES, **PRIVATE)
-    running.failure(lambda: words(BROKE, "failed").json(), None, view.strip, queue=False, **PRIVATE)
+    running.failure(lambda: words(BROKE, "failed").html(), None, view.strip, queue=False, **PRIVATE)
     running.then(end, [parts.opened, parts.share], [*buttons, view.earlier, view.sharing], queue=False, **PRIVATE)
     fields.stop.click(ask_stop, None, fields.stop, queue=False, **PRIVATE)
 
@@ -154,11 +152,11 @@ def _wire_view(parts: SweepTab) -> None:
         return view.show(shown, _cost(cost), share=share) if shown else {view.strip: gr.update()}
 
     def choose(opened: str, share: str, event: gr.EventData, request: gr.Request) -> str:
-        row = said_of(event).get("row")
+        row = event_data(event).get("row")
         return pairs_html(shown_again(request, opened, share), row if isinstance(row, int) else -1)
 
     def open_sweep(cost: str, event: gr.EventData, request: gr.Request) -> Updates:
-        asked = said_of(event)
+        asked = event_data(event)
         return parts.open(request, str(asked.get("id", "")), cost, asked.get("share"))
 
     view.cost.input(against, [parts.opened, parts.share, view.cost], view.outputs, queue=False, **PRIVATE)

@@ -13,10 +13,10 @@ from ui.figures.tradeoff import tradeoff_plot
 from ui.figures.tradeoff_data import COSTS
 from ui.kit.assets import asset
 from ui.kit.components import Strip, strip_component, words
+from ui.kit.downloads import Group, downloads_component, downloads_html
 from ui.kit.figure import figure_component, figure_json
 from ui.kit.panel import panel_component
-from ui.report.downloads import Group, downloads_component, downloads_json
-from ui.tabs.history.share import share_component
+from ui.public.sharing import share_component
 from ui.tabs.study.studies import list_component, study_panel
 from ui.tabs.study.sweep_panels import pairs_html, settings_html
 
@@ -48,14 +48,14 @@ class SweepView:
         return [self.strip, self.empty, self.result, self.chart, self.table, self.pairs, self.downloads, self.sharing]
 
     def say(self, strip: Strip) -> Updates:
-        return {self.strip: strip.json()}
+        return {self.strip: strip.html()}
 
     def show(self, sweep: Sweep, cost: Cost, *, chart: bool = True, share: str = "") -> Updates:
         """Table and chart of a sweep; without ``chart`` that stays as it was. ``share``: token of the link it is read through."""
         drawn = {self.chart: chart_json(sweep, cost)} if chart else {}
         visible = {self.empty: gr.update(visible=False), self.result: gr.update(visible=True)}
         query = f"?sweep={sweep.id}{f'&share={share}' if share else ''}"
-        downloads = downloads_json(Group("This sweep:", FILES, query))
+        downloads = downloads_html(Group("This sweep:", FILES, query))
         return visible | {self.table: settings_html(sweep, cost), self.downloads: downloads} | drawn
 
 

@@ -13,8 +13,7 @@ from storage import Choice, StorageError
 from ui.jobs.admission import unbroken
 from ui.jobs.queue import COMPUTES
 from ui.kit.components import Strip, strip_component, text_component, words
-from ui.kit.event_data import said_of
-from ui.kit.events import PRIVATE, QUEUED
+from ui.kit.events import PRIVATE, QUEUED, event_data
 from ui.kit.glossary import help_html
 from ui.kit.told import told
 from ui.services import Services
@@ -139,8 +138,8 @@ def _wire_round(services: Services, rounds: Rounds, parts: _Parts) -> None:
         return parts.closed() | {
             parts.write: gr.update(visible=False),
             parts.stop: gr.update(visible=True, interactive=True, value="Stop"),
-            parts.strip: words(STARTING, "running").json(),
-            parts.round: RoundView("writing").json(),
+            parts.strip: words(STARTING, "running").html(),
+            parts.round: RoundView("writing").html(),
             seed: secrets.randbelow(SEEDS) if fresh else gr.update(),
         }
 
@@ -151,7 +150,7 @@ def _wire_round(services: Services, rounds: Rounds, parts: _Parts) -> None:
 
     def write(request: gr.Request, *values: Any) -> Iterator[Updates]:
         def broken(strip: Strip) -> Updates:
-            return {parts.strip: strip.json(), parts.round: RoundView().json()}
+            return {parts.strip: strip.html(), parts.round: RoundView().html()}
 
         yield from unbroken(updates(services.seen_by(request), values), broken, "votes")
 
@@ -160,7 +159,7 @@ def _wire_round(services: Services, rounds: Rounds, parts: _Parts) -> None:
         return gr.update(value="Stopping …", interactive=False)
 
     def broke() -> Updates:
-        return {parts.strip: words(BROKE, "failed").json(), parts.round: RoundView().json()}
+        return {parts.strip: words(BROKE, "failed").html(), parts.round: RoundView().html()}
 
     def end() -> Updates:
         return {parts.write: gr.update(visible=True), parts.stop: gr.update(visible=False)}
@@ -182,15 +181,15 @@ def _tally(place: Services) -> str:
 
 
 def _frame_updates(parts: _Parts, frame: RoundFrame) -> Updates:
-    changed: Updates = {parts.strip: frame.strip.json()}
+    changed: Updates = {parts.strip: frame.strip.html()}
     if frame.view:
-        changed |= {parts.round: frame.view.json(), parts.name: frame.round}
+        changed |= {parts.round: frame.view.html(), parts.name: frame.round}
     return changed
 
 
 def _wire_vote(services: Services, rounds: Rounds, parts: _Parts) -> None:
     def vote(name: str, event: gr.EventData, request: gr.Request) -> Updates:
-        return _voted(services.seen_by(request), rounds, parts, name, str(said_of(event).get("choice", "")))
+        return _voted(services.seen_by(request), rounds, parts, name, str(event_data(event).get("choice", "")))
 
     def keep(vote_id: str, comment: str | None, request: gr.Request) -> Updates:
         place = services.seen_by(request)
@@ -212,12 +211,12 @@ def _voted(place: Services, rounds: Rounds, parts: _Parts, name: str, choice: st
     try:
         cast = cast_vote(place, rounds, name, Choice(choice))
     except StorageError as error:
-        return {parts.strip: words(told(error, public=place.public), "failed").json(), parts.name: name}
+        return {parts.strip: words(told(error, public=place.public), "failed").html(), parts.name: name}
     if cast is None:
         return {parts.name: ""}
     return {
-        parts.strip: reveal_strip(cast.round, cast.choice).json(),
-        parts.round: revealed(cast.round, cast.choice).json(),
+        parts.strip: reveal_strip(cast.round, cast.choice).html(),
+        parts.round: revealed(cast.round, cast.choice).html(),
         parts.after: gr.update(visible=True),
         parts.name: "",
         parts.vote: cast.id,

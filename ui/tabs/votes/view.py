@@ -1,24 +1,27 @@
-"""What a round of the blind vote shows, as plain values, and the component that draws it.
+"""What a round of the blind vote shows, and the component that shows it.
 
 Until a vote is cast a view holds the two texts and nothing else: no rule, no number, no id of a run.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import gradio as gr
 
 from mars_core.types import Trace
 from storage import Choice
-from ui.kit.assets import asset, to_json
 from ui.kit.components import Strip
 from ui.kit.format import count, displayable, number
 from ui.kit.labels import lane_label
+from ui.kit.panel import panel_component, render
 from ui.kit.values import Part, Sentence
 from ui.result.sentence import compare_sentence, divergence
 
 NOTHING = "(This answer is empty.)"
+EMPTY = "An answer appears here once both are written."
+WRITING = "Being written. Both answers appear at once."
+_CHOICES = {Choice.LEFT: "A is better", Choice.RIGHT: "B is better", Choice.TIE: "Tie", Choice.BOTH_BAD: "Both bad"}
 Fact = tuple[str, str, str, str]  # name, value, unit, help
 
 
@@ -63,8 +66,10 @@ class RoundView:
     answers: tuple[Answer, ...] = ()
     comparison: str = ""
 
-    def json(self) -> str:
-        return to_json(asdict(self))
+    def html(self) -> str:
+        answers = self.answers or (None, None)
+        hint = {"empty": EMPTY, "writing": WRITING}.get(self.state, "")
+        return render("tabs/votes/round.html.jinja", round=self, answers=answers, hint=hint, choices=_CHOICES)
 
 
 def asking(round_: Round) -> RoundView:
@@ -136,10 +141,4 @@ def _facts(trace: Trace) -> tuple[Fact, ...]:
 
 
 def round_component() -> gr.HTML:
-    return gr.HTML(
-        value=RoundView().json(),
-        html_template=asset("votes_round.html"),
-        js_on_load=asset("votes_round.js"),
-        apply_default_css=False,
-        elem_id="votes-round",
-    )
+    return panel_component(RoundView().html(), elem_id="votes-round")

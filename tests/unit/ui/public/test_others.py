@@ -24,12 +24,12 @@ from ui.tabs.study.downloads import WRITERS as STUDY_FILES
 # Every event by the name of its function. A new one is tried below by itself; that it was thought of, only a person can say here.
 EVENTS = frozenset((
     "compare", "rules", "pairs", "comparisons", "comparison", "divergences", "tokens",  # endpoints for programs
-    "add", "apply", "draw", "ask_stop", "begin", "broke", "choose", "close", "deed", "delete", "end", "enter", "go", "go_on", "keep",
-    "lambda", "leave", "load", "look", "more", "move", "narrow", "open_lane", "open_sweep", "own_note", "read", "save", "search",
-    "show", "shown", "sweep", "take", "against", "vary", "vote", "write",
+    "act", "add", "apply", "draw", "ask_stop", "begin", "broke", "change", "choose", "close", "delete", "end", "enter", "go", "go_on",
+    "keep", "lambda", "leave", "load", "look", "more", "move", "narrow", "open_lane", "open_sweep", "own_note", "press", "read",
+    "refresh", "save", "search", "show", "shown", "sweep", "take", "against", "vary", "vote", "write",
 ))  # fmt: skip
 REPORTED = frozenset(
-    ("choose", "deed", "go", "open_sweep", "read", "search", "vote")
+    ("act", "change", "choose", "go", "open_sweep", "press", "read", "refresh", "search", "vote")
 )  # act on what a component reports
 OURS = frozenset((
     "/downloads/{name}", "/mine/export.zip", "/votes/vote_results.csv", "/assets/plotly.min.js",
@@ -83,9 +83,9 @@ def said_by_components(kept: Kept) -> Iterator[dict[str, Any]]:
     common = {"comparison": kept.comparison, "runs": ",".join(kept.runs), "sweep": kept.sweep, "study": kept.study}
     common |= {"index": 0, "token": 1, "row": 0, "theta": 0.5, "choice": "left", "page": 1}
     ids = [(kept.comparison, kept.runs[0]), (kept.sweep, kept.runs[1]), (kept.study, kept.runs[0])]
-    deeds = ["open", "choose", "undo"]
-    for (id_, run), deed in zip(ids, deeds, strict=True):
-        yield common | {"deed": deed, "id": id_, "run": run, "fields": {"text": "asks for", "source": "all"}}
+    actions = ["open", "choose", "undo"]
+    for (id_, run), action in zip(ids, actions, strict=True):
+        yield common | {"action": action, "id": id_, "run": run, "text": "asks for", "source": "all"}
 
 
 def event_name(event: dict[str, Any]) -> str:

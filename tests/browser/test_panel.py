@@ -1,0 +1,126 @@
+"""Panels on a bare page: what their attributes do, that updates keep what a visitor did, and that hostile text stays text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from jinja2 import DictLoader
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.lane_page import MOUNT
+from ui.kit import panel
+from ui.kit.assets import asset
+
+pytestmark = pytest.mark.browser
+HOSTILE = "<img src=x onerror=window.ran=1>\"'{{7*7}}${7*7}</script>\u202eabc\ud800\x1b[31m"
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page(reduced_motion="reduce")
+    page.set_content('<div id="outer"><div id="panel"><div class="box"></div></div></div><input id="elsewhere">')
+    yield page
+    page.close()
+
+
+def mount(page: Page, html: str) -> None:
+    page.evaluate(MOUNT, ["panel", asset("panel.js"), {"scope": "test", "value": html}])
+
+
+def send(page: Page, html: str) -> None:
+    page.evaluate("value => window.parts.panel.send(value)", html)
+
+
+def events(page: Page) -> list[Any]:
+    """Name and data of every event so far."""
+    return [event[1:] for event in page.evaluate("window.triggered || []")]
+
+
+def test_a_click_reports_the_event_and_its_value(page: Page) -> None:
+    mount(
+        page,
+        """<button data-event="select" data-value='{"action":"open","id":1}'><b>Open</b></button>
+        <span role="button" tabindex="0" data-event="delete">Key</span><button disabled data-event="select">No</button>
+        <input type="checkbox" data-event="select" data-value='{"run":2}'>""",
+    )
+    page.click("b")
+    page.focus("span")
+    page.keyboard.press("Enter")
+    page.click("button[disabled]", force=True)
+    page.check("input[type=checkbox]")
+    assert events(page) == [
+        ["select", {"action": "open", "id": 1}],
+        ["delete", {}],
+        ["select", {"run": 2, "checked": True}],
+    ]
+
+
+def test_a_form_reports_its_fields_and_a_confirmation_its_word_only(page: Page) -> None:
+    mount(
+        page,
+        """<form data-event="input" data-live data-value='{"action":"search"}'><input type="search" name="text">
+        <select name="rule"><option value="">Any</option><option value="mars">MARS</option></select>
+        <button name="action" value="refresh">Refresh</button></form>
+        <button data-toggle="sure" aria-expanded="false">Delete …</button><p role="status"></p>
+        <form id="sure" hidden data-confirm data-keep data-event="delete" data-pending="Deleting …">
+        <input id="word" name="word" required pattern="delete"><button type="submit">Sure</button></form>""",
+    )
+    page.fill("[name=text]", "abc")
+    page.wait_for_function("window.triggered?.length === 1")
+    page.select_option("[name=rule]", "mars")
+    page.press("[name=text]", "Enter")
+    zone = page.evaluate("new Date().getTimezoneOffset()")
+    fields = {"text": "abc", "rule": "mars", "zone": zone}
+    assert [data for _, data in events(page)] == [
+        {"action": "search", **fields, "rule": ""},
+        {"action": "search", **fields},
+        {"action": "refresh", **fields},
+    ]
+    page.get_by_role("button", name="Delete …").click()
+    expect(page.locator("#word")).to_be_focused()
+    expect(page.get_by_role("button", name="Sure")).to_be_disabled()
+    page.keyboard.type("delete")
+    page.keyboard.press("Enter")
+    assert events(page)[-1] == ["delete", {"word": "delete", "zone": zone}]
+    expect(page.get_by_role("status")).to_have_text("Deleting …")
+    expect(page.locator("#sure")).to_be_hidden()
+    expect(page.get_by_role("button", name="Delete …")).to_be_focused()
+
+
+def test_an_update_keeps_focus_scroll_open_details_and_typed_text(page: Page) -> None:
+    def content(rows: list[str], text: str = "") -> str:
+        items = "".join(f'<li><button data-key="{row}">{row}</button></li>' for row in rows)
+        details = f"<details><summary>More</summary><p>{len(rows)}</p></details>"
+        box = '<div class="scroll" style="height:40px;overflow:auto"><p style="height:400px"></p></div>'
+        return f'<ol>{items}</ol>{details}{box}<input class="kept" data-keep><input class="given" value="{text}">'
+
+    mount(page, content(["a", "b", "c"]))
+    page.click("summary")
+    page.evaluate("document.querySelector('.scroll').scrollTop = 100")
+    page.fill(".kept", "typed")
+    page.focus("[data-key=b]")
+    send(page, content(["new", "a", "b", "c"], "given"))
+    expect(page.locator("[data-key=b]")).to_be_focused()
+    assert page.locator("details").get_attribute("open") is not None and page.inner_text("details p") == "4"
+    assert page.evaluate("document.querySelector('.scroll').scrollTop") == 100
+    assert page.input_value(".kept") == "typed" and page.input_value(".given") == "given"
+    page.focus("#elsewhere")
+    send(page, content(["c"]))
+    expect(page.locator("#elsewhere")).to_be_focused()
+
+
+def test_hostile_text_is_inert_in_content_attributes_and_values(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    template = """<p title="{{ text }}">{{ text }}</p><button data-event="select" data-value='{{ {"text": text} | tojson }}'>x</button>"""
+    monkeypatch.setattr(panel._TEMPLATES, "loader", DictLoader({"hostile.html.jinja": template}))
+    html = panel.render("hostile.html.jinja", text=HOSTILE)
+    mount(page, json.loads(json.dumps(html)))
+    shown = page.inner_text("p")
+    assert "<img src=x onerror=window.ran=1>" in shown and "{{7*7}}${7*7}" in shown
+    assert "\u202e" not in shown and "\x1b" not in shown and html.encode("utf-8")
+    assert page.locator("img, script").count() == 0 and page.evaluate("window.ran") is None
+    page.click("button")
+    ((_, data),) = events(page)
+    assert data["text"].startswith("<img src=x") and "\u202e" in data["text"]

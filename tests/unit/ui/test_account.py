@@ -1,0 +1,258 @@
+"""A visitor's own data: told, shared, taken along and deleted, always that of whoever asks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import pytest
+from gradio.context import Context
+
+from mars_core.models import ModelPool
+from mars_core.types import PromptConfig
+from storage import RunStore, Shared, StorageError
+from tests.panels import assert_inert, read_panel
+from tests.traces import make_trace
+from ui.public.consent import consent_line, consent_text
+from ui.public.sharing import HIDDEN, opened, share_component, wire_share
+from ui.public.sharing import act as act_share
+from ui.public.visitors import COOKIE
+from ui.services import Services
+from ui.tabs.account.actions import act, look
+from ui.tabs.account.panel import build_account
+
+HOSTILE = "<img src=x onerror=alert(1)></script>{{7*7}}\u202e\x1b[31m"
+ONE, TWO = "a" * 43, "b" * 43  # cookies of two browsers
+
+
+@dataclass
+class Asking:
+    """What a request is to the page: a cookie, and perhaps a session that gradio signed."""
+
+    secret: str = ONE
+    subject: str = ""
+    session_hash: str = "page"
+    headers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def cookies(self) -> dict[str, str]:
+        return {COOKIE: self.secret} if self.secret else {}
+
+    @property
+    def scope(self) -> dict[str, Any]:
+        user = {"sub": self.subject, "preferred_username": f"name of {self.subject}"}
+        return {"session": {"oauth_info": {"userinfo": user}} if self.subject else {}}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RunStore]:
+    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
+        yield store
+
+
+@pytest.fixture
+def place(store: RunStore) -> Services:
+    return Services(ModelPool(device="cpu"), store, public=True, sign_in=True, retention_days=30)
+
+
+def keep(place: Services, request: Asking, prompt: str = "Tell me.") -> str:
+    store = place.seen_by(request).store
+    comparison = store.new_comparison(PromptConfig(prompt))
+    for lane, rule in enumerate(("strict", "mars")):
+        trace = make_trace(rule=rule, new_tokens=4, prompt=PromptConfig(prompt))
+        store.save_run(comparison, trace, lane=lane, order=lane)
+    return comparison
+
+
+def prompts(place: Services, request: Asking) -> list[str]:
+    return list(place.seen_by(request).store.comparisons()["prompt"])
+
+
+def test_what_is_kept_is_told_to_its_owner_alone(place: Services) -> None:
+    keep(place, Asking())
+    mine, other = look(place, Asking()), look(place, Asking(TWO))
+    assert "1 comparison with 2 runs" in mine.counts and mine.anything and "30 days" in mine.retention
+    assert "Nothing of yours" in other.counts and not other.anything
+
+
+@pytest.mark.parametrize(
+    ("asking", "words"),
+    [(Asking(), "random number in a cookie"), (Asking(""), "keeps no cookie"), (Asking(subject="7"), "Signed in as name of 7.")],
+)  # fmt: skip
+def test_who_one_is_here_is_told(place: Services, asking: Asking, words: str) -> None:
+    assert words in look(place, asking).who
+
+
+def test_deleting_asks_for_the_word_and_takes_ones_own_things_alone(place: Services) -> None:
+    gone, other = keep(place, Asking(), "gone"), keep(place, Asking(TWO), "stays")
+    place.seen_by(Asking()).store.share(Shared.COMPARISON, gone)
+    for word in (None, "", "no", ["delete"], HOSTILE):
+        answer = act(place, Asking(), {"action": "delete", "word": word, "owner": "browser:x"})
+        assert answer.state == "failed" and prompts(place, Asking()) == ["gone"]
+    answer = act(place, Asking(), {"action": "delete", "word": " Delete "})
+    assert answer.message.startswith("Deleted for good: 1 comparison with 2 runs.") and answer.state == "done"
+    assert not answer.anything and not answer.shares
+    assert [row[0] for row in (prompts(place, Asking(TWO)),)] == ["stays"] and place.store.load(other)
+    with pytest.raises(StorageError):
+        place.store.load(gone)
+
+
+def test_a_private_page_deletes_nothing_at_once(store: RunStore) -> None:
+    private = Services(ModelPool(device="cpu"), store)
+    keep(private, Asking())
+    assert act(private, Asking(), {"action": "delete", "word": "delete"}).state == "failed"
+    assert store.count() == 1
+
+
+def test_who_signs_in_can_move_what_the_browser_made(place: Services) -> None:
+    keep(place, Asking(), "before")
+    keep(place, Asking(TWO), "another's")
+    signed = Asking(subject="7")
+    assert "1 comparison with 2 runs" in look(place, signed).movable
+    assert act(place, signed, {"action": "move"}).message == "Moved to your account: 1 comparison with 2 runs."
+    assert prompts(place, signed) == ["before"] and prompts(place, Asking()) == [] and look(place, signed).movable == ""
+    assert prompts(place, Asking(TWO)) == ["another's"]
+
+
+def test_nothing_is_moved_without_signing_in_or_without_a_cookie(place: Services) -> None:
+    keep(place, Asking(), "before")
+    for asking in (Asking(), Asking(TWO), Asking("", subject="7")):
+        assert act(place, asking, {"action": "move"}).state == "failed"
+    assert prompts(place, Asking()) == ["before"]
+
+
+def test_a_link_is_made_listed_and_ended_by_its_owner_alone(place: Services) -> None:
+    kept = keep(place, Asking(), HOSTILE)
+    mine, other = place.seen_by(Asking()), place.seen_by(Asking(TWO))
+    press = {"action": "share", "kind": "comparison", "id": kept}
+    assert not opened(mine.store, Shared.COMPARISON, kept, public=True).shared
+    made = act_share(mine, press)
+    assert made.shared and place.store.through(made.token).load(kept).prompt.text == HOSTILE
+    assert opened(mine.store, Shared.COMPARISON, kept, public=True).token == ""  # told once
+    refused = act_share(other, press)
+    assert (
+        refused.token == ""
+        and "There is no comparison" in refused.message
+        and opened(other.store, Shared.COMPARISON, kept, public=True) == HIDDEN
+    )
+    (row,) = look(place, Asking()).shares
+    assert (
+        (row.kind, row.id) == ("comparison", kept) and row.title.isprintable() and look(place, Asking(TWO)).shares == ()
+    )
+    assert act(place, Asking(TWO), {"action": "unshare", "kind": "comparison", "id": kept}).state == "failed"
+    assert place.store.through(made.token).count() == 1
+    assert act(place, Asking(), {"action": "unshare", "kind": "comparison", "id": kept}).shares == ()
+    with pytest.raises(StorageError):
+        place.store.through(made.token)
+
+
+def test_sharing_refuses_what_is_no_thing_and_hides_where_it_has_no_place(place: Services, store: RunStore) -> None:
+    kept = keep(place, Asking())
+    mine = place.seen_by(Asking())
+    for press in (
+        {},
+        {"action": "share"},
+        {"action": "share", "kind": "comparison", "id": "../x"},
+        {"id": [1], "kind": {}},
+    ):
+        assert act_share(mine, press) == HIDDEN
+    wrong = act_share(mine, {"action": "share", "kind": HOSTILE, "id": kept})
+    assert wrong.token == "" and "must be one of" in wrong.message
+    assert opened(store, Shared.COMPARISON, kept, public=False) == HIDDEN
+    token = mine.store.share(Shared.COMPARISON, kept)
+    assert opened(store.through(token), Shared.COMPARISON, kept, public=True) == HIDDEN
+
+
+def test_a_failing_store_is_one_sentence(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise StorageError("The database could not be read.")
+
+    monkeypatch.setattr(RunStore, "counts", broken)
+    for shown in (look(place, Asking()), act(place, Asking(), {"action": "delete", "word": "delete"})):
+        assert shown.message == "The database could not be read." and shown.state == "failed"
+
+
+def test_what_the_panel_says_is_safe_in_any_page(place: Services) -> None:
+    kept = keep(place, Asking(subject=HOSTILE), HOSTILE)
+    place.seen_by(Asking(subject=HOSTILE)).store.share(Shared.COMPARISON, kept)
+    shown = look(place, Asking(subject=HOSTILE)).html()
+    assert_inert(shown)
+    panel = read_panel(shown)
+    assert "<img src=x" in panel.one(".mars-account-who").text and "<img src=x" in panel.all("a")[0].text
+    assert_inert(act_share(place.seen_by(Asking()), {"action": "share", "kind": HOSTILE, "id": kept}).html())
+
+
+def test_the_panel_asks_for_the_word_that_deletes(place: Services) -> None:
+    keep(place, Asking())
+    panel = read_panel(look(place, Asking()).html())
+    (word,) = [field for field in panel.all("input") if field.attributes.get("name") == "word"]
+    pattern = word.attributes["pattern"]
+    assert [text for text in ("delete", " DELETE ", "Delete", "", "del") if re.fullmatch(pattern, text)] == [
+        "delete",
+        " DELETE ",
+        "Delete",
+    ]
+    assert "1 comparison with 2 runs" in panel.one(".mars-account-confirm").text and panel.one("form").hidden
+
+
+def test_a_link_is_shown_once_and_ends_where_it_is_ended(place: Services) -> None:
+    kept = keep(place, Asking())
+    mine = place.seen_by(Asking())
+    made = read_panel(act_share(mine, {"action": "share", "kind": "comparison", "id": kept}).html())
+    (address,) = [field.attributes["data-address"] for field in made.all("input")]
+    assert set(json.loads(address)) == {"comparison", "share"} and not made.one(".mars-share-link").hidden
+    again = read_panel(opened(mine.store, Shared.COMPARISON, kept, public=True).html())
+    assert again.one(".mars-share-link").hidden and "data-address" not in again.one("input").attributes
+    ended = read_panel(act_share(mine, {"action": "unshare", "kind": "comparison", "id": kept}).html())
+    assert "Only you" in ended.one(".mars-share-row").text and "not work any more" in ended.text
+
+
+@pytest.fixture
+def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[gr.Blocks]:
+    """A page that is never served, with the event loop that gradio makes for it."""
+    loop = asyncio.new_event_loop()
+    monkeypatch.setattr(asyncio, "new_event_loop", lambda: loop)
+    blocks = gr.Blocks(analytics_enabled=False)
+    monkeypatch.setattr(Context, "root_block", blocks)
+    yield blocks
+    asyncio.set_event_loop(None)
+    loop.close()
+
+
+def test_a_private_page_shows_nothing_of_it(store: RunStore, page: gr.Blocks) -> None:
+    private = Services(ModelPool(device="cpu"), store, sign_in=True)
+    assert build_account(private, gr.Tab("History")) is None and consent_line(private) is None
+    assert len(page.fns) == 0 and not page.expects_oauth
+
+
+@pytest.mark.parametrize("sign_in", [False, True])
+def test_none_of_its_events_is_an_endpoint_for_programs(place: Services, page: gr.Blocks, sign_in: bool) -> None:
+    public = Services(place.pool, place.store, public=True, sign_in=sign_in)
+    build_account(public, gr.Tab("History"))
+    page.default_config.attach_load_events()
+    assert page.expects_oauth is sign_in and len(page.fns) == (7 if sign_in else 5)
+    assert {event.api_visibility for event in page.fns.values()} == {"private"}
+
+
+def test_the_consent_line_says_how_long() -> None:
+    assert "stored for 30 days" in consent_text(30) and "until you delete them" in consent_text(None)
+    assert "no personal data" in consent_text(1)
+
+
+def test_a_panel_whose_link_still_works_stays_as_it_is(place: Services, page: gr.Blocks) -> None:
+    kept = keep(place, Asking())
+    with page:
+        wire_share(place, share_component("history"))
+    (refresh,) = [event.fn for event in page.fns.values() if event.name == "refresh"]
+    assert refresh is not None
+    place.seen_by(Asking()).store.share(Shared.COMPARISON, kept)
+    known = {"kind": "comparison", "id": kept, "shared": True}
+    assert refresh(gr.EventData(None, known), Asking()) == gr.skip()
+    place.seen_by(Asking()).store.unshare(Shared.COMPARISON, kept)
+    assert "Only you" in refresh(gr.EventData(None, known), Asking())

@@ -1,0 +1,69 @@
+"""``/mine/export.zip``: all of whoever asks, nobody else's, in constant memory; one sentence where there is none."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from mars_core.models import ModelPool
+from storage import RunStore
+from tests.unit.ui.test_account import ONE, TWO, Asking, keep
+from ui.public.visitors import COOKIE
+from ui.services import Services
+from ui.tabs.account.export import NAME, PATH, Exports, account_routes
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Services]:
+    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
+        yield Services(ModelPool(device="cpu"), store, public=True)
+
+
+def test_the_export_is_ones_own_and_leaves_nothing_behind(
+    place: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    keep(place, Asking(), "my own words")
+    client = TestClient(Starlette(routes=account_routes(place)))
+    before = set(tmp_path.iterdir())
+    answer = client.get(PATH, headers={"cookie": f"{COOKIE}={ONE}"})
+    assert answer.status_code == 200 and NAME in answer.headers["content-disposition"]
+    assert "no-store" in answer.headers["cache-control"] and set(tmp_path.iterdir()) == before
+    assert "my own words" in unzipped(answer.content)
+    assert "my own words" not in unzipped(client.get(PATH, headers={"cookie": f"{COOKIE}={TWO}"}).content)
+    assert client.get(PATH).status_code == 403
+
+
+def unzipped(content: bytes) -> str:
+    with zipfile.ZipFile(BytesIO(content)) as archive:
+        return "\n".join(archive.read(name).decode() for name in archive.namelist())
+
+
+def test_a_full_disk_ends_the_export_in_a_sentence(
+    place: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("storage.everything.ZipFile", full)
+    before = set(tmp_path.iterdir())
+    answer = TestClient(Starlette(routes=account_routes(place))).get(PATH, headers={"cookie": f"{COOKIE}={ONE}"})
+    assert answer.status_code == 500 and answer.text.count("\n") == 1 and str(tmp_path) not in answer.text
+    assert answer.text.startswith("The export was not written") and set(tmp_path.iterdir()) == before
+
+
+def test_one_export_of_an_owner_is_written_at_a_time() -> None:
+    exports = Exports()
+    with exports.one("a") as first, exports.one("a") as second, exports.one("b") as other:
+        assert (first, second, other) == (True, False, True)
+        with exports.one("a") as third:
+            assert not third  # a refused one gives nothing free
+    with exports.one("a") as again:
+        assert again

@@ -1,0 +1,94 @@
+"""A stored comparison as the form that asks for it again: its pair, drafter, sampling and lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from mars_core.models import PairSpec
+from mars_core.rules import PLAIN
+from mars_core.types import DrafterConfig, ModelRef, RunConfig, TreeShape
+from storage import StoredComparison
+from ui.settings.form import CHAIN, CUSTOM, TREE, DraftForm, Form, LaneForm, thinking_word
+
+
+def stored_form(stored: StoredComparison, catalog: Sequence[PairSpec]) -> Form:
+    """The fields of Compare that ask for this comparison again. Raises ValueError where it has no run, or goes on from earlier turns.
+
+    What is not a field of the form, the machine and a continuation, is not in it.
+    """
+    config = richest(stored)
+    if config is None:
+        raise ValueError("This comparison has no run, so that there are no settings to load.")
+    if config.prompt.history:
+        raise ValueError(
+            f"This is turn {len(config.prompt.history) + 1} of a conversation; Compare has no field for the turns before."
+        )
+    sampling, pair, draft = config.sampling, pair_key(config, catalog), _draft(config.drafter)
+    return Form(
+        prompt=stored.prompt.text,
+        pair=pair,
+        temperature=sampling.temperature,
+        max_new_tokens=config.max_new_tokens,
+        seed=config.seed,
+        lanes=tuple(_lane(run.trace.config, draft) for run in stored.runs),
+        system=stored.prompt.system,
+        chat=stored.prompt.chat,
+        thinking=thinking_word(config.prompt.thinking),
+        stop="\n".join(stored.prompt.stop),
+        top_k=sampling.top_k,
+        top_p=sampling.top_p,
+        **asdict(draft),
+        **(_own([run.trace.config for run in stored.runs]) if pair == CUSTOM else {}),
+    )
+
+
+def pair_key(config: RunConfig, catalog: Sequence[PairSpec]) -> str:
+    """The pair of the catalog whose models the run had; ``custom`` where there is none."""
+    for spec in catalog:
+        offered = {"model": spec.draft, "eagle3": spec.head}.get(config.drafter.kind)
+        drafter_fits = config.drafter.model is None or _same(offered, config.drafter.model)
+        if _same(spec.target, config.target) and drafter_fits:
+            return spec.key
+    return CUSTOM
+
+
+def richest(stored: StoredComparison) -> RunConfig | None:
+    configs = sorted((run.trace.config for run in stored.runs), key=lambda config: config.drafter.kind == "none")
+    return configs[0] if configs else None
+
+
+def _same(offered: ModelRef | None, used: ModelRef) -> bool:
+    """A pair without a pinned revision offers whichever was resolved."""
+    return offered is not None and offered.name == used.name and offered.revision in (None, used.revision)
+
+
+def _draft(drafter: DrafterConfig) -> DraftForm:
+    """The fields of a drafter; those that it does not take are as they come."""
+    tree = drafter.tree or TreeShape()
+    shape = CHAIN if drafter.kind == "eagle3" and drafter.tree is None else TREE
+    k = DraftForm().k if drafter.kind == "none" or drafter.tree else drafter.k
+    return DraftForm(drafter.kind, k, drafter.mode.value, shape, tree.tokens, tree.depth, tree.top_k)
+
+
+def _lane(config: RunConfig, shared: DraftForm) -> LaneForm:
+    """A lane with its own drafter where that is not the one of the form."""
+    own = _draft(config.drafter)
+    shares = own == shared or config.rule.name == PLAIN
+    return LaneForm(config.rule.name, dict(config.rule.parameters), None if shares else own)
+
+
+def _own(configs: Sequence[RunConfig]) -> dict[str, Any]:
+    """The fields of a pair of the user's own."""
+    own: dict[str, Any] = {"own_target": named(configs[0].target)}
+    for drafter in (config.drafter for config in configs):
+        if drafter.model is not None:
+            own["own_head" if drafter.kind == "eagle3" else "own_draft"] = named(drafter.model)
+    return own
+
+
+def named(ref: ModelRef) -> str:
+    """A model as the fields and the command line take it: a folder has no revision to ask for."""
+    pinned = ref.revision and not ref.revision.startswith("local:")
+    return f"{ref.name}@{ref.revision}" if pinned else ref.name
