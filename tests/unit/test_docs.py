@@ -7,9 +7,14 @@ import re
 from pathlib import Path
 from types import ModuleType
 
+import gradio as gr
 import pytest
 
 from mars_core.rules import RULES
+from tests.traces import make_trace
+from ui.api.values import Values
+from ui.report import page
+from ui.result import details, view
 
 DOCS = Path(__file__).parents[2] / "docs"
 DRAFTING = [rule for rule in RULES.values() if rule.modes]
@@ -47,3 +52,36 @@ def test_the_example_of_a_new_rule_is_a_rule() -> None:
     rule = found["FLOOR"]
     assert isinstance(rule, type(RULES["strict"]))
     assert rule.values({"floor": 0.5}) == {"floor": 0.5}
+
+
+def examples(name: str) -> list[dict[str, object]]:
+    """The names that each Python example of a page defines."""
+    text = (DOCS / name).read_text(encoding="utf-8")
+    found = []
+    for number, block in enumerate(text.split("```python\n")[1:]):
+        defined: dict[str, object] = {"__name__": f"example{number}"}
+        exec(compile(block.split("```")[0], f"{name}, example {number}", "exec", dont_inherit=True), defined)
+        found.append(defined)
+    return found
+
+
+def test_the_example_of_a_new_figure_is_drawn_on_the_page_and_in_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    figure = examples("contributing.md")[0]["DRAFTED"]
+    assert isinstance(figure, details.Figure)
+    for module in (details, view, page):
+        monkeypatch.setattr(module, "FIGURES", (*details.FIGURES, figure))
+    trace = make_trace()
+    shown = details.details_of({0: trace}, ["a"], {})
+    assert shown is not None
+    plot = shown.plots[figure.name]
+    assert plot is not None and [row[3] for row in plot.data.rows] == [step.drafted for step in trace.steps]
+    with gr.Blocks(analytics_enabled=False):
+        assert view.build_details("example").figures[figure.name].elem_id == f"example-{figure.name}"
+
+
+def test_the_example_of_an_endpoint_takes_and_refuses() -> None:
+    steps = examples("contributing.md")[1]["Steps"]
+    assert isinstance(steps, type) and issubclass(steps, Values)
+    assert steps.read(id="x", lane=2).model_dump() == {"id": "x", "lane": 2.0}
+    with pytest.raises(ValueError, match=r"^lane is 4; it must be a whole number from 0 to 3\.$"):
+        steps.read(id="x", lane=4)

@@ -103,7 +103,7 @@ Flag = Annotated[bool, Field(description="true or false")]
 Number = Annotated[float, BeforeValidator(_not_huge), Field(description="a number")]
 
 
-def _whole(low: int, high: int) -> Any:
+def whole(low: int, high: int) -> Any:
     """A whole number, which JSON may write as 5.0."""
     return Field(ge=low, le=high, multiple_of=1, description=f"a whole number from {low} to {high}")
 
@@ -111,8 +111,8 @@ def _whole(low: int, high: int) -> Any:
 class Page(Values):
     """What ``/comparisons`` takes."""
 
-    limit: Annotated[float, _whole(1, MOST_ROWS)]
-    offset: Annotated[float, _whole(0, 10**9)]
+    limit: Annotated[float, whole(1, MOST_ROWS)]
+    offset: Annotated[float, whole(0, 10**9)]
     batches: Flag
 
 
@@ -120,8 +120,8 @@ class Lookup(Values):
     """What the endpoints of one comparison take."""
 
     id: Text
-    lane: Annotated[float, _whole(0, 10**6)] = 0
-    baseline: Annotated[float, _whole(0, 10**6)] = 0
+    lane: Annotated[float, whole(0, 10**6)] = 0
+    baseline: Annotated[float, whole(0, 10**6)] = 0
 
 
 class Comparison(Values):
