@@ -88,9 +88,11 @@ def test_only_the_page_itself_acts_for_its_visitor(public: Served, page: Page, p
     config = httpx.get(f"{public.url}/config", timeout=60).json()
     ids = {event["api_name"]: event["id"] for event in reversed(config["dependencies"])}  # of several the first
     opened = [ids["go"], [None], {"tab": "history", "comparison": comparison}]
-    said = {"deed": "share", "kind": "comparison", "id": comparison}
-    deeds = [each for each in config["dependencies"] if not each["inputs"] and str(each["api_name"]).startswith("deed")]
-    share = [[each["id"], [], said] for each in deeds]
+    asked = {"action": "share", "kind": "comparison", "id": comparison}
+    actions = [
+        each for each in config["dependencies"] if not each["inputs"] and str(each["api_name"]).startswith("press")
+    ]
+    share = [[each["id"], [], asked] for each in actions]
     delete = [ids["delete"], [None], None]
 
     for number, origin in enumerate((f"http://{HOST}:{port}", f"http://wiki.{HOST}:{port}")):
