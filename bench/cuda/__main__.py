@@ -117,9 +117,9 @@ def attempted(name: str, title: str, command: Sequence[str], seconds: float) -> 
 def _figures(answer: str) -> Iterator[Figure]:
     """Of whole lines: the last one of a process that was killed may not be."""
     for line in answer.split("\n")[:-1]:
-        with suppress(ValueError, TypeError, KeyError):
+        with suppress(ValueError, TypeError, AttributeError):
             read = json.loads(line)
-            yield Figure(**read | {"samples": tuple(read["samples"])})
+            yield Figure(**read | {"samples": tuple(read.get("samples", ()))})
 
 
 def _measure(options: argparse.Namespace) -> None:

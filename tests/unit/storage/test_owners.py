@@ -158,7 +158,7 @@ LISTS: dict[str, Callable[[RunStore, Things], object]] = {
     "release_task": lambda s, t: s.release_task(t.claim),
 }
 OF_THE_STORE_ITSELF = {"close", "of", "owner", "read", "read_only", "scoped", "through", "new_comparison", "new_study"}
-OF_ALL_THAT_IS_OWNED = {"delete_everything", "expire", "give", "purge"}  # tests of their own
+OF_ALL_THAT_IS_OWNED = {"delete_everything", "expire", "give", "purge", "remove_unfinished"}  # tests of their own
 WRITES = {
     "save_run", "annotate", "delete", "restore", "purge", "add_vote", "comment_vote",
     "delete_study", "claim_task", "beat", "release_task", "release_worker", "save_result", "finish_task", "reopen_failed",

@@ -25,11 +25,11 @@ from ui.tabs.study.downloads import WRITERS as STUDY_FILES
 EVENTS = frozenset((
     "compare", "rules", "pairs", "comparisons", "comparison", "divergences", "tokens",  # endpoints for programs
     "act", "add", "apply", "draw", "ask_stop", "begin", "broke", "change", "choose", "close", "delete", "end", "enter", "go", "go_on",
-    "keep", "lambda", "leave", "load", "look", "more", "move", "narrow", "open_lane", "open_sweep", "own_note", "press", "read",
-    "refresh", "save", "search", "show", "shown", "sweep", "take", "against", "vary", "vote", "write",
+    "keep", "lambda", "leave", "load", "look", "more", "move", "narrow", "open_lane", "open_sweep", "_own_note", "press", "read",
+    "refresh", "rule_html", "save", "search", "show", "sweep", "take", "_example", "against", "vary", "vote", "write",
 ))  # fmt: skip
 REPORTED = frozenset(
-    ("act", "change", "choose", "go", "open_sweep", "press", "read", "refresh", "search", "vote")
+    ("_example", "act", "change", "choose", "go", "open_sweep", "press", "read", "refresh", "search", "vote")
 )  # act on what a component reports
 OURS = frozenset((
     "/downloads/{name}", "/mine/export.zip", "/votes/vote_results.csv", "/assets/plotly.min.js",
