@@ -9,18 +9,17 @@ import gradio as gr
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
+from evaluation.format import displayable
 from storage import StorageError
 from ui.api.endpoints import build_api
 from ui.kit.address import address_component, wire_tabs
 from ui.kit.assets import asset
-from ui.kit.components import text_component
+from ui.kit.components import text_panel
+from ui.kit.errors import ErrorPages, error_message
 from ui.kit.events import PRIVATE
-from ui.kit.fault_pages import Faults
 from ui.kit.figure import plotly_route, plotly_script
-from ui.kit.format import displayable
 from ui.kit.gradio_compat import FaultyBlocks, report_progress_on
 from ui.kit.theme import page_css, page_theme
-from ui.kit.told import told
 from ui.public.access import Access
 from ui.public.origin import OwnPages
 from ui.public.visitor_cookie import VisitorCookie
@@ -57,7 +56,7 @@ def build_app(services: Services) -> gr.Blocks:
             device=f"{pool.device}, {str(pool.dtype).removeprefix('torch.')}",
         )
         if place.notice:
-            text_component("mars-page mars-notice", displayable(told(place.notice, public=place.public)))
+            text_panel("mars-page mars-notice", displayable(error_message(place.notice, public=place.public)))
         address = address_component()
         with gr.Tabs() as tabs:
             with gr.Tab("Compare", id="compare") as compare:
@@ -89,7 +88,7 @@ def _wire_reopening(services: Services, history: History, compare: CompareTab, t
         try:
             form = open_form(services.seen_by(request), session.view)
         except (StorageError, ValueError) as error:
-            return {history.detail.saved: displayable(told(error, public=services.public))}
+            return {history.detail.saved: displayable(error_message(error, public=services.public))}
         return compare.fill(form) | {tabs: gr.update(selected="compare")}
 
     history.detail.again.click(load, history.session, [*compare.outputs, tabs, history.detail.saved], **PRIVATE)
@@ -110,7 +109,7 @@ def page_routes(services: Services) -> list[BaseRoute]:
 def page_layers(services: Services, *, trust_proxy: bool = False) -> list[Middleware]:
     """What every request goes through, the outermost first. ``trust_proxy``: a proxy in front sets the X-Forwarded headers."""
     return [
-        Middleware(Faults),
+        Middleware(ErrorPages),
         Middleware(OwnPages, trust_proxy=trust_proxy),
         *([Middleware(VisitorCookie)] if services.public else []),
         Middleware(Access, public=services.public),

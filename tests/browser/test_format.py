@@ -8,8 +8,8 @@ import random
 import pytest
 from playwright.sync_api import Browser
 
+from evaluation.format import count, duration, number, share
 from ui.kit.assets import asset
-from ui.kit.format import count, duration, number, share
 
 pytestmark = pytest.mark.browser
 HARD = [

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from evaluation.format import count, displayable
 from mars_core.types import Given, Outcome, Trace
 from tests.browser.lane_page import open_lanes, send, tell
 from tests.traces import make_trace, make_tree_trace
-from ui.kit.format import count, displayable
 from ui.result.quantities import QUANTITIES
 from ui.result.token_view import LaneView, ended_view, token_rows
 from ui.result.whatif import counts, judged

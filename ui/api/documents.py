@@ -11,12 +11,12 @@ from dataclasses import asdict
 from enum import Enum
 from typing import Any
 
+from evaluation.statistics import over
 from mars_core.models import ModelPool, PairSpec
 from mars_core.rules import RULES, Rule, Siblings
 from mars_core.telemetry import first_divergence
 from mars_core.types import Divergence, Given, Outcome, RunConfig, Status, Token, Trace
 from storage import StoredComparison, StoredRun
-from ui.kit.format import over
 from ui.kit.labels import exact_text, lane_label, rule_title
 from ui.settings.drafter import offered, tree_shape
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from evaluation.format import number, plural, share
 from mars_core.types import Outcome, Token, Trace
 from ui.figures.plot import Data, Plot, Run
 from ui.figures.style import INK, axis, drawn, plotly_text
-from ui.kit.format import number, plural, share
 from ui.kit.palette import DECISIVE, NEAR_TIE, NEUTRAL
 
 ROW = 32  # tokens in a row of the heatmap

@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
 
+from evaluation.format import displayable, ratio
 from evaluation.report.document.cells import between, percent
 from evaluation.report.document.chart import Chart, Point, Series
 from evaluation.report.document.drawing import COLOURS, SHAPES, Key, keys
 from evaluation.report.values import Interval
 from ui.figures.plot import Data, Plot
 from ui.figures.style import axis, drawn
-from ui.kit.format import displayable, ratio
 from ui.kit.palette import NEUTRAL
 
 SYMBOLS = ("circle", "square", "diamond", "triangle-up")  # by drafter; open from the second temperature on

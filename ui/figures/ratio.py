@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from evaluation.format import plural
 from mars_core.types import Outcome, Trace
 from ui.figures.margins import Scale, margin
 from ui.figures.plot import Data, Plot, Run
 from ui.figures.style import TEXT, caption, drawn, name, rows_layout
-from ui.kit.format import plural
 from ui.kit.labels import lane_label
 from ui.kit.palette import OUTCOME_STYLES
 

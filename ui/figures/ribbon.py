@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from evaluation.format import number, shorten
 from mars_core.types import Outcome, Step, Token, Trace
 from ui.figures.plot import Data, Plot, Run
 from ui.figures.style import caption, drawn, name, plotly_text, rows_layout
-from ui.kit.format import number, shorten
 from ui.kit.labels import lane_label
 from ui.kit.palette import NEUTRAL, OUTCOME_STYLES
 

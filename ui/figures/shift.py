@@ -10,10 +10,10 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from evaluation.format import number
 from mars_core.types import Trace
 from ui.figures.plot import Data, Plot, Run
 from ui.figures.style import PLAIN, axis, caption, drawn, plotly_text, rows_layout
-from ui.kit.format import number
 from ui.kit.labels import lane_label
 from ui.kit.palette import LANES
 

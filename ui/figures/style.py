@@ -13,7 +13,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from ui.kit.format import visible
+from evaluation.format import visible
 from ui.kit.palette import GRID, NEUTRAL, OUTCOME_STYLES
 
 INK = "#15171C"  # marks on coloured cells: the same in both themes

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from evaluation.format import duration
 from mars_core.types import Trace
 from ui.figures.plot import Data, Plot, Run
 from ui.figures.style import FAINT, axis, drawn
-from ui.kit.format import duration
 from ui.kit.labels import lane_label
 from ui.kit.palette import LANES, NEUTRAL
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from evaluation.format import number, ratio
 from evaluation.study.plan import Plan
 from evaluation.study.points import Cost, Point
 from ui.figures.plot import Plot
@@ -24,7 +25,6 @@ from ui.figures.tradeoff_data import (
     tradeoff_numbers,
     tradeoff_title,
 )
-from ui.kit.format import number, ratio
 from ui.kit.palette import LANES, NEUTRAL
 
 SYMBOLS = ("circle", "square", "triangle-up", "cross", "pentagon", "hexagon2", "star-triangle-up", "hourglass")

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from evaluation.format import MISSING, count, number, plural, ratio, share
 from evaluation.study.plan import Plan
 from evaluation.study.points import Cost, Point, optimal
 from evaluation.study.sweep import Cell, first_lane, ks_of
 from ui.figures.plot import Data
-from ui.kit.format import MISSING, count, number, plural, ratio, share
 from ui.kit.labels import parameter_title, rule_title
 
 COSTS: Mapping[Cost, str] = MappingProxyType(

@@ -11,10 +11,10 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from evaluation.format import number, plural, shorten, visible
 from mars_core.types import Outcome, Step, Token, Trace
 from ui.figures.plot import Data, Plot
 from ui.figures.style import FAINT, TEXT, axis, drawn, plotly_text
-from ui.kit.format import number, plural, shorten, visible
 from ui.kit.palette import NEUTRAL, OUTCOME_STYLES
 
 LEAF_PX = 21  # height of one branch

@@ -11,9 +11,8 @@ from mars_core.models import ModelError, PairSpec
 from mars_core.types import RunConfig
 from storage import StorageError
 from ui.jobs.queue import Ticket
-from ui.kit.components import Strip, words
-from ui.kit.faults import fault
-from ui.kit.told import told
+from ui.kit.components import Strip, message_strip
+from ui.kit.errors import error_message, fault
 from ui.services import Services
 from ui.settings.form import Form, read_pair, read_prompt
 
@@ -42,7 +41,7 @@ def job_errors(services: Services, kinds: tuple[type[Exception], ...] = REFUSED)
     try:
         yield
     except kinds as error:
-        raise JobError(told(error, public=services.public)) from error
+        raise JobError(error_message(error, public=services.public)) from error
 
 
 def unbroken(frames: Iterator[F], frame: Callable[[Strip], F], where: str) -> Iterator[F]:
@@ -50,9 +49,9 @@ def unbroken(frames: Iterator[F], frame: Callable[[Strip], F], where: str) -> It
     try:
         yield from frames
     except JobError as error:
-        yield frame(words(str(error), error.state))
+        yield frame(message_strip(str(error), error.state))
     except Exception as error:  # noqa: BLE001  the border to the page: nothing else may leave
-        yield frame(words(fault(error, where), "failed"))
+        yield frame(message_strip(fault(error, where), "failed"))
 
 
 def admit(services: Services, form: Form) -> PairSpec:
@@ -115,8 +114,8 @@ REFUSALS, BROKEN_OFF = (*REFUSED, JobError), RUNNING
 
 
 def refusal(services: Services, error: Exception) -> Strip:
-    return words(told(error, public=services.public), getattr(error, "state", "failed"))
+    return message_strip(error_message(error, public=services.public), getattr(error, "state", "failed"))
 
 
 def waiting(text: str) -> Strip:
-    return words(text, "running")
+    return message_strip(text, "running")

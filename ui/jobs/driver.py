@@ -21,7 +21,7 @@ from mars_core.models import PairSpec
 from mars_core.types import Given, RunConfig, Trace
 from storage import Source, StorageError
 from ui.jobs.admission import RUNNING, check_configs, check_pair, job_errors, ticket, turn
-from ui.kit.told import told
+from ui.kit.errors import error_message
 from ui.services import Services
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def _run(
             services.store.save_run(comparison, trace, lane=batch.lane + began.run, order=batch.before + place)
             services.observe(trace)
         except StorageError as error:
-            unsaved = told(error, public=services.public)
+            unsaved = error_message(error, public=services.public)
     yield Saved(began.run, trace, unsaved)
     if broken:
         raise broken

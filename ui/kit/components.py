@@ -7,9 +7,13 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from ui.kit.format import displayable, shorten
+from evaluation.format import displayable, shorten
 from ui.kit.panel import panel_component, render, static_component
 from ui.kit.values import Check, Part, Sentence, Table
+
+RUN_FILES = ("runs.csv", "tokens.csv", "nodes.csv", "runs.parquet", "tokens.parquet", "nodes.parquet")
+VOTE_FILES = ("votes.csv", "votes.parquet")
+REPORT = "report.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,7 @@ class Strip:
         return render("kit/templates/strip.html.jinja", strip=self)
 
 
-def words(text: str, state: str = "idle", *, side: str = "", progress: float = 0.0) -> Strip:
+def message_strip(text: str, state: str = "idle", *, side: str = "", progress: float = 0.0) -> Strip:
     """A strip of one plain sentence, whatever it contains."""
     return Strip((Part(displayable(text)),), state, side, progress)
 
@@ -63,7 +67,7 @@ def chips_component(prompts: Sequence[str], elem_id: str = "chips") -> gr.HTML:
     return panel_component(chips_html(prompts), elem_id=elem_id)
 
 
-def text_component(name: str, text: str = "") -> gr.HTML:
+def text_panel(name: str, text: str = "") -> gr.HTML:
     """A short text. Its value is plain text, which is written as text; ``name`` is its CSS class."""
     return gr.HTML(
         value=text,
@@ -71,3 +75,21 @@ def text_component(name: str, text: str = "") -> gr.HTML:
         js_on_load="const update = () => { element.querySelector('p').textContent = props.value; }; watch('value', update); update();",
         apply_default_css=False,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A title, file names, and the query that all its links carry."""
+
+    title: str
+    files: tuple[str, ...]
+    query: str
+
+
+def downloads_html(*groups: Group) -> str:
+    return render("kit/templates/downloads.html.jinja", groups=groups)
+
+
+def downloads_component(name: str) -> gr.HTML:
+    """``name`` is the id of the element."""
+    return static_component(downloads_html(), elem_id=name)

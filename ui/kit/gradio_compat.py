@@ -15,8 +15,8 @@ from typing import Any, ParamSpec
 
 import gradio as gr
 
-from ui.kit.faults import fault
-from ui.kit.format import plural
+from evaluation.format import plural
+from ui.kit.errors import fault
 
 LOG = logging.getLogger("mars.gradio")
 ARRIVAL_S = 30.0  # within which a request, its body included, must have arrived

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from evaluation.format import displayable
 from mars_core.types import DrafterConfig, RunConfig, StopReason
-from ui.kit.format import displayable
 
 LANE_NAMES = ("Left", "Right", "Third", "Fourth")
 _RULES = {

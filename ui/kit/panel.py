@@ -33,8 +33,8 @@ from typing import Any
 import gradio as gr
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from evaluation.format import displayable
 from ui.kit.assets import asset
-from ui.kit.format import displayable
 
 
 def _finalize(value: object) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gradio as gr
 
-from ui.kit.format import plural
+from evaluation.format import plural
 from ui.kit.panel import panel_component, render
 from ui.services import Services
 

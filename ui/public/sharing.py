@@ -14,9 +14,9 @@ from starlette.requests import Request
 
 from storage import RunStore, Shared, StorageError
 from ui.kit.address import ID, TOKEN
+from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE, event_data
 from ui.kit.panel import panel_component, render
-from ui.kit.told import told
 from ui.services import Services
 
 READ_ONLY = "Shared with you: read only."
@@ -74,7 +74,7 @@ def act(services: Services, data: Mapping[str, Any]) -> Share:
             return Share(shared, object_id, message="The link does not work any more.")
         return Share(shared, object_id, services.store.shared(shared, object_id))
     except StorageError as error:
-        return Share(kind, object_id, message=told(error, public=True))
+        return Share(kind, object_id, message=error_message(error, public=True))
 
 
 def read_kind(text: object) -> Shared:

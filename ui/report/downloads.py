@@ -26,8 +26,8 @@ from storage import (
     write_votes_parquet,
 )
 from ui.kit.address import ID, Address, read_address, to_search
-from ui.kit.downloads import REPORT, RUN_FILES, VOTE_FILES
-from ui.kit.told import told
+from ui.kit.components import REPORT, RUN_FILES, VOTE_FILES
+from ui.kit.errors import error_message
 from ui.public.sharing import store_for
 from ui.report.page import report_html
 from ui.services import Services
@@ -77,7 +77,9 @@ def download_routes(services: Services) -> list[Route]:
         try:
             return _file(store_for(services, request), request.path_params["name"], dict(request.query_params))
         except StorageError as error:
-            return PlainTextResponse(f"{told(error, public=services.public)}\n".encode("utf-8", "replace"), 404)
+            return PlainTextResponse(
+                f"{error_message(error, public=services.public)}\n".encode("utf-8", "replace"), 404
+            )
 
     return [Route("/downloads/{name}", send, methods=["GET"])]
 

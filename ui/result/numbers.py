@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from evaluation.format import count, duration, number, plural, ratio, share
+from evaluation.statistics import over
 from mars_core.types import Summary, Trace
-from ui.kit.format import count, duration, number, over, plural, ratio, share
 from ui.kit.labels import lane_label, rule_title, run_names
 from ui.kit.values import Cell, Check, Row, Table
 from ui.result.tiles import LOSSLESS, lane_check

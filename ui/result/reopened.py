@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from evaluation.format import count, shorten
 from storage import StoredComparison
-from ui.kit.format import count, shorten
 from ui.kit.labels import lane_labels, settings_line
 from ui.result.result import Result, ended_result
 from ui.settings.form import LEAST_LANES, MOST_LANES

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from mars_core.types import Status, Trace
-from ui.kit.components import Strip, words
+from ui.kit.components import Strip, message_strip
 from ui.kit.labels import run_names
 from ui.result.details import Details, details_of
 from ui.result.sentence import broken_sentence, divergence, parting_words, verdict
@@ -71,7 +71,7 @@ def _cause(traces: Mapping[int, Trace], lane: int, partings: Mapping[int, int]) 
 
 def _strip(traces: Mapping[int, Trace], labels: Sequence[str]) -> Strip:
     if not traces:
-        return words("Stopped before the first token; nothing was written.", "cancelled")
+        return message_strip("Stopped before the first token; nothing was written.", "cancelled")
     runs = [traces.get(lane) for lane in range(len(labels))]
     ended = [trace for trace in runs if trace is not None and trace.status is Status.COMPLETED]
     if len(ended) == len(labels):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from evaluation.format import count
 from mars_core.types import ModelRef, RunConfig
-from ui.kit.format import count
 from ui.kit.labels import exact_text, lane_title, parameter_title
 from ui.settings.form import thinking_word
 

@@ -9,9 +9,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from evaluation.format import count, displayable, number, plural, ratio, visible
+from evaluation.statistics import over
 from mars_core.telemetry import first_divergence
 from mars_core.types import Cause, Divergence, Given, Outcome, Status, StopReason, Token, Trace
-from ui.kit.format import count, displayable, number, over, plural, ratio, visible
 from ui.kit.labels import run_names
 from ui.kit.values import BREAK, Part, Sentence, plain
 

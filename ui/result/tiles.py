@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from evaluation.format import count, duration, number
+from evaluation.statistics import over
 from mars_core.types import Outcome, RunConfig, Step, Trace
-from ui.kit.format import count, duration, number, over
 from ui.kit.labels import rule_title
 from ui.kit.values import UNCHECKED, Check
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import gradio as gr
 
+from evaluation.format import count, displayable, visible
 from mars_core.types import DraftMode, Given, Outcome, Status, Token, Trace
 from ui.kit.assets import asset, to_json
-from ui.kit.format import count, displayable, visible
 from ui.kit.labels import lane_label, stop_title
 from ui.kit.palette import OUTCOME_STYLES
 from ui.kit.values import UNCHECKED, Check

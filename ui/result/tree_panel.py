@@ -10,7 +10,7 @@ import gradio as gr
 
 from mars_core.types import Outcome, Trace
 from ui.figures.tree import tree_plot
-from ui.kit.components import text_component
+from ui.kit.components import text_panel
 from ui.kit.events import PRIVATE, event_data
 from ui.kit.figure import figure_component, figure_json
 from ui.kit.labels import run_names
@@ -90,7 +90,7 @@ class TreePanel:
 
 def build_tree_panel(scope: str) -> TreePanel:
     """The components and their events."""
-    empty = text_component("mars-footnote")
+    empty = text_panel("mars-footnote")
     with gr.Column(visible=False, elem_classes=["mars-tree"], elem_id=f"{scope}-tree") as box:
         with gr.Row(elem_classes=["mars-tree-tools"]):
             lane = gr.Radio([(str(column + 1), column) for column in range(4)], value=0, label="Run", min_width=200)

@@ -16,7 +16,7 @@ from ui.kit.components import (
     strip_component,
     table_component,
     table_html,
-    text_component,
+    text_panel,
 )
 from ui.kit.figure import figure_component, figure_json
 from ui.kit.palette import OUTCOME_STYLES
@@ -88,7 +88,7 @@ def build_details(scope: str) -> DetailsView:
                         with gr.Row(elem_classes=["mars-pair"]):
                             with gr.Column(min_width=280):
                                 parts["shift"] = table_component(scope=f"{scope}-shift")
-                                parts["shift_note"] = text_component("mars-footnote")
+                                parts["shift_note"] = text_panel("mars-footnote")
                             figures(of[:1])
                         figures(of[1:])
                 elif title == "Tree":

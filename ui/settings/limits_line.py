@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gradio as gr
 
-from ui.kit.components import text_component
-from ui.kit.format import count, plural
+from evaluation.format import count, plural
+from ui.kit.components import text_panel
 from ui.public.limits import Limits
 
 
@@ -40,4 +40,4 @@ def limits_line(limits: Limits, *, sweep: bool = False) -> str:
 def limits_component(limits: Limits, *, sweep: bool = False) -> gr.HTML | None:
     """The line; None where nothing is bounded."""
     text = limits_line(limits, sweep=sweep)
-    return text_component("mars-page mars-limits", text) if text else None
+    return text_panel("mars-page mars-limits", text) if text else None

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import gradio as gr
 
+from evaluation.format import memory, parameters
 from mars_core.models import ModelPool, PairSpec
-from ui.kit.format import memory, parameters
 from ui.kit.panel import render, static_component
 
 OWN = (

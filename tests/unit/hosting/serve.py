@@ -17,7 +17,7 @@ from hosting.health import health_routes
 from hosting.logs import set_up
 from hosting.metrics import FaultCounter, Metrics, metrics_routes
 from hosting.middleware import OWN, Guard
-from ui.kit.fault_pages import Faults
+from ui.kit.errors import ErrorPages
 
 
 def breaks(prompt: str) -> str:
@@ -43,7 +43,7 @@ def main(port: int) -> None:
         typed.submit(breaks, typed, said, api_name="breaks")
         typed.change(breaks_later, typed, said, api_name="breaks_later")
         typed.blur(breaks, typed, said, api_name="unqueued", queue=False)
-    layers = [Middleware(Guard, frames=OWN, requests=True), Middleware(Faults)]
+    layers = [Middleware(Guard, frames=OWN, requests=True), Middleware(ErrorPages)]
     blocks.launch(
         server_name="127.0.0.1", server_port=port, quiet=True, prevent_thread_lock=True, show_error=False, ssr_mode=False,
         app_kwargs={"routes": routes, "middleware": layers, "docs_url": None, "redoc_url": None, "openapi_url": None},

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from hosting.logs import KEPT_BACK, set_up
 from hosting.trail import LONGEST_CHAIN, LONGEST_STACK, readable, trail
-from ui.kit.faults import fault
+from ui.kit.errors import fault
 
 SECRET = "zebra\npassphrase"  # what a visitor typed
 Begin = Callable[..., io.StringIO]

@@ -15,7 +15,7 @@ from hosting.metrics import OTHER, POSITIONS, FaultCounter, Metrics, labels_of, 
 from mars_core.rules import RULES
 from mars_core.types import ModelRef, RuleConfig, Status, StopReason, Trace
 from tests.traces import make_trace, make_tree_trace
-from ui.kit.faults import fault
+from ui.kit.errors import fault
 
 Labels = dict[str, str]
 

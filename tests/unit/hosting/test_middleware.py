@@ -15,7 +15,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from hosting.middleware import OWN, Guard
-from ui.kit.fault_pages import Faults
+from ui.kit.errors import ErrorPages
 
 
 async def fine(_request: Request) -> Response:
@@ -41,7 +41,7 @@ def client(**options: Any) -> TestClient:
         Route("/refuses", refuses),
         Route("/unready", unready),
     ]
-    app = Starlette(routes=routes, middleware=[Middleware(Guard, **options), Middleware(Faults)])
+    app = Starlette(routes=routes, middleware=[Middleware(Guard, **options), Middleware(ErrorPages)])
     return TestClient(app, raise_server_exceptions=False)
 
 

@@ -15,7 +15,7 @@ from mars_core.types import PromptConfig
 from storage import Choice, RunStore
 from tests.traces import make_trace
 from tests.unit.ui.places import place_of
-from ui.kit.downloads import REPORT, VOTE_FILES
+from ui.kit.components import REPORT, VOTE_FILES
 from ui.report.downloads import ALL_FILES, download_routes
 
 

@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ui.kit.format import (
+from evaluation.format import (
     about,
     count,
     displayable,
     duration,
     memory,
     number,
-    over,
     parameters,
     plural,
     ratio,
@@ -25,6 +24,7 @@ from ui.kit.format import (
     shorten,
     visible,
 )
+from evaluation.statistics import over
 
 
 @pytest.mark.parametrize(

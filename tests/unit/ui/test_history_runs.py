@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from evaluation.format import duration, number, share
 from storage import RunRecord
 from tests.traces import make_trace, make_tree_trace
-from ui.kit.format import duration, number, share
 from ui.tabs.history.runs import MEASURES, RATIOS, RunRow, RunTable, moved_left, run_table, signed, with_run
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -13,7 +13,7 @@ from storage import RunStore
 from tests.traces import make_trace
 from tests.unit.ui.places import place_of
 from ui.app import launch_options
-from ui.kit.downloads import RUN_FILES
+from ui.kit.components import RUN_FILES
 from ui.kit.palette import OUTCOME_STYLES
 from ui.kit.theme import page_css, page_theme
 from ui.report.downloads import download_routes

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from evaluation.format import displayable, number, visible
 from mars_core.types import DraftMode, Given, Outcome, Status
 from tests.traces import make_trace, make_tree_trace
 from ui.kit.assets import to_json
-from ui.kit.format import displayable, number, visible
 from ui.kit.theme import page_theme
 from ui.result.quantities import HUES, MOST
 from ui.result.tiles import Counts, counts_of, stat_tiles

@@ -14,6 +14,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from evaluation.format import number
 from evaluation.statistics import wilson
 from mars_core.models import ModelPool, PairSpec
 from mars_core.rules import PLAIN
@@ -22,7 +23,6 @@ from storage import Choice, RunStore, Search, Source, StorageError, StoredVote
 from tests.pairs import tiny_pair
 from tests.panels import assert_inert, read_panel
 from tests.traces import make_trace
-from ui.kit.format import number
 from ui.kit.labels import lane_label, rule_label
 from ui.kit.values import plain
 from ui.public.visitors import Visitor

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from evaluation.format import shorten
 from storage import Counts, RunStore, StorageError
-from ui.kit.format import shorten
-from ui.kit.told import told
+from ui.kit.errors import error_message
 from ui.public.sharing import read_kind
 from ui.public.visitors import Visitor, browser_of
 from ui.services import Services
@@ -25,7 +25,7 @@ def look(services: Services, request: Any) -> Account:
         counts, shares = seen.store.counts(), shared_rows(seen.store)
         return account_of(seen.visitor, services.retention_days, counts, shares, left(services, seen.visitor, request))
     except StorageError as error:
-        return Account(who(seen.visitor), message=told(error, public=services.public), state=FAILED)
+        return Account(who(seen.visitor), message=error_message(error, public=services.public), state=FAILED)
 
 
 def act(services: Services, request: Any, data: Mapping[str, Any]) -> Account:
@@ -33,7 +33,7 @@ def act(services: Services, request: Any, data: Mapping[str, Any]) -> Account:
     try:
         message = _act(services, request, data)
     except StorageError as error:
-        return replace(look(services, request), message=told(error, public=services.public), state=FAILED)
+        return replace(look(services, request), message=error_message(error, public=services.public), state=FAILED)
     return replace(look(services, request), message=message, state=DONE if message else "")
 
 

@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from storage import RunStore, StorageError
 from storage.everything import write_everything
-from ui.kit.told import told
+from ui.kit.errors import error_message
 from ui.services import Services
 
 PATH = "/mine/export.zip"
@@ -69,6 +69,6 @@ def export(store: RunStore, *, public: bool) -> Response:
         write_everything(store, path)
     except StorageError as error:
         path.unlink(missing_ok=True)
-        return PlainTextResponse(f"{told(error, public=public)}\n".encode("utf-8", "replace"), 500)
+        return PlainTextResponse(f"{error_message(error, public=public)}\n".encode("utf-8", "replace"), 500)
     headers, gone = {"Cache-Control": "private, no-store"}, BackgroundTask(path.unlink, missing_ok=True)
     return FileResponse(path, media_type="application/zip", filename=NAME, headers=headers, background=gone)

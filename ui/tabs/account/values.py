@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from evaluation.format import count, plural, shorten
 from storage import Counts
-from ui.kit.format import count, plural, shorten
 from ui.kit.panel import render
 from ui.public.visitors import Visitor
 

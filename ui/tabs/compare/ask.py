@@ -8,12 +8,12 @@ from typing import Any
 
 import gradio as gr
 
+from evaluation.format import count, plural
 from mars_core.models import ModelError
 from mars_core.types import PromptConfig
-from ui.kit.components import text_component
+from ui.kit.components import text_panel
+from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE
-from ui.kit.format import count, plural
-from ui.kit.told import told
 from ui.public.consent import consent_line
 from ui.services import Services
 from ui.settings.drafter import lane_drafter_for_pair
@@ -59,7 +59,7 @@ def build_ask(services: Services) -> Ask:
 
     with gr.Column(elem_classes=["mars-panel", "mars-ask"]):
         panel.prompt("What should the models write?")
-        tokens = text_component("mars-page mars-prompt-tokens", NOT_LOADED)
+        tokens = text_panel("mars-page mars-prompt-tokens", NOT_LOADED)
         panel.bar(action)
         consent_line(services)
         panel.own_pair()
@@ -102,7 +102,7 @@ def prompt_length(
         config = PromptConfig(prompt or "", system=system or "", chat=bool(chat), thinking=read_thinking(thinking))
         length = start_session(loaded).count_tokens(config)
     except (ValueError, ModelError) as error:
-        return told(error, public=services.public)
+        return error_message(error, public=services.public)
     templated = " with the chat template" if chat and loaded.tokenizer.chat_template else ""
     room = max(0, loaded.context - length)
     return (

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from evaluation.format import count, duration
 from mars_core.jobs import Wrote
 from mars_core.models import PairSpec
 from mars_core.types import DraftMode, RunConfig, Trace
 from ui.jobs.driver import Event, Loading, Ready, Saved, Started, Waiting
-from ui.kit.components import Strip, words
-from ui.kit.format import count, duration
+from ui.kit.components import Strip, message_strip
 from ui.kit.labels import lane_labels
 from ui.result.details import Details
 from ui.result.result import ended_result
@@ -78,7 +78,7 @@ class Lanes:
         """What ``event`` changes."""
         match event:
             case Waiting(message) | Loading(message):
-                return Frame(words(message, "running"))
+                return Frame(message_strip(message, "running"))
             case Ready():
                 return self._open(event)
             case Started():
@@ -110,7 +110,7 @@ class Lanes:
             lanes[column] = LaneView(self.labels[column], "waiting", chip, tiles=tiles, empty=note)
         shown = Shown(self.comparison, self.pair, (*self.saved, *[None] * len(batch.configs)))
         self.saved += tuple(batch.lane + run for run in range(len(batch.configs)))
-        return Frame(words(WARMING, "running"), tuple(lanes), shown=shown, opens=True)
+        return Frame(message_strip(WARMING, "running"), tuple(lanes), shown=shown, opens=True)
 
     def _start(self, event: Started) -> None:
         self.writing = Writing(self.first + event.run, event.place, given_rows(event.given, event.text))
@@ -151,7 +151,7 @@ class Lanes:
         text = f"Run {now.place + 1} of {runs}: {self.labels[now.column]}, {count(counts.tokens)} of at most {count(longest)} tokens"
         left = counts.elapsed_s / counts.tokens * (longest - counts.tokens + (runs - now.place - 1) * longest)
         side = f"{duration(counts.elapsed_s)}, at most {duration(left)} to go"
-        return words(text, "running", side=side, progress=(now.place + counts.tokens / longest) / runs)
+        return message_strip(text, "running", side=side, progress=(now.place + counts.tokens / longest) / runs)
 
     def _end(self, event: Saved) -> Frame:
         assert self.writing is not None

@@ -13,7 +13,7 @@ from ui.jobs import driver
 from ui.jobs.admission import JobError, admit, job_errors, unbroken
 from ui.jobs.driver import Batch, drive
 from ui.jobs.driver import start_session as start_session
-from ui.kit.components import Strip, words
+from ui.kit.components import Strip, message_strip
 from ui.services import Services
 from ui.settings.form import MOST_LANES, Form, read_configs
 from ui.tabs.compare.frames import Frame, Lanes, Shown
@@ -94,7 +94,7 @@ def _frames(lanes: Lanes, jobs: Generator[driver.Event, None, None]) -> Iterator
         except JobError as error:
             if not lanes.configs:
                 raise
-            broken = words(str(error), error.state)
+            broken = message_strip(str(error), error.state)
     yield lanes.closing(broken)
 
 
@@ -106,4 +106,4 @@ def load(services: Services, spec: PairSpec, frame: Callable[[Strip], F]) -> Gen
             event = next(loading)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
-        yield frame(words(event.message, "running"))
+        yield frame(message_strip(event.message, "running"))

@@ -14,7 +14,7 @@ import gradio as gr
 from ui.jobs.admission import unbroken
 from ui.jobs.pending import Pending
 from ui.jobs.queue import COMPUTES as COMPUTES
-from ui.kit.components import words
+from ui.kit.components import message_strip
 from ui.result.details import Details
 from ui.result.view import ResultView, Updates
 from ui.services import Services
@@ -110,7 +110,7 @@ def _begin(parts: Running) -> dict[str, Any]:
             parts.ask.again: gr.update(interactive=False),
             parts.ask.stop: gr.update(visible=True, interactive=True, value="Stop"),
         }
-        return shown | parts.lanes.lock() | parts.view.update(words("Starting …", "running"), ())
+        return shown | parts.lanes.lock() | parts.view.update(message_strip("Starting …", "running"), ())
 
     return {"fn": begin, "inputs": None, "outputs": [*parts.buttons, parts.view.strip], **AT_ONCE}
 
@@ -173,7 +173,7 @@ def _wire_continue(parts: Running) -> None:
 
     def go_on(wanted: Wish | None, shown: Shown | None, request: gr.Request) -> Iterator[Updates]:
         if wanted is None or shown is None:
-            yield view.update(words("There is no run to continue; press Compare first.", "failed"), ())
+            yield view.update(message_strip("There is no run to continue; press Compare first.", "failed"), ())
             return
         column, index, token, _ = wanted
         yield from parts.shown(request, lambda place: continue_run(place, shown, column, index, token, place.key))

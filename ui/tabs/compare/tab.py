@@ -7,7 +7,7 @@ from typing import Any
 
 import gradio as gr
 
-from ui.kit.components import words
+from ui.kit.components import message_strip
 from ui.kit.events import PRIVATE
 from ui.result.view import ResultView, Updates, build_result
 from ui.services import Services
@@ -62,7 +62,7 @@ def build_compare_tab(services: Services) -> CompareTab:
 
     views = tuple(map(empty_lane, range(MOST_LANES)))
     view = build_result(
-        "compare", words(HINT), views, head=head, continues=True,
+        "compare", message_strip(HINT), views, head=head, continues=True,
         tools=lambda: tools.append(lane_tools(services.catalog[0])),
     )  # fmt: skip
     lanes = Lanes(first_count(), gr.State(None), *tools[0], tuple(buttons), tuple(heads))

@@ -8,13 +8,12 @@ from typing import Any
 
 import gradio as gr
 
+from evaluation.format import displayable
 from storage import RunStore, StorageError, StoredComparison
 from ui.jobs.admission import check_own
 from ui.kit.address import Address
-from ui.kit.components import text_component, words
-from ui.kit.downloads import REPORT, RUN_FILES, Group, downloads_component, downloads_html
-from ui.kit.format import displayable
-from ui.kit.told import told
+from ui.kit.components import REPORT, RUN_FILES, Group, downloads_component, downloads_html, message_strip, text_panel
+from ui.kit.errors import error_message
 from ui.public.sharing import READ_ONLY, share_component
 from ui.result.reopened import few, reopened, shown_settings
 from ui.result.token_view import LaneView
@@ -61,7 +60,12 @@ class Detail:
     def failed(self, error: str) -> Updates:
         """One sentence in place of the comparison."""
         shown = {self.box: _shown("mars-details", True), self.head: _shown("mars-panel", False)}
-        return shown | self.view.update(words(error, "failed"), ()) | self.view.show_lanes(0) | self.view.show(None)
+        return (
+            shown
+            | self.view.update(message_strip(error, "failed"), ())
+            | self.view.show_lanes(0)
+            | self.view.show(None)
+        )
 
     def opened(self, whole: StoredComparison, wanted: Collection[str] = (), share: str = "") -> Updates:
         """The comparison, from its traces alone. ``wanted``: ids of the runs to show where there are too many; ``share``: token of the
@@ -108,7 +112,7 @@ def open_updates(
     try:
         stored = store.load(comparison)
     except StorageError as error:
-        return detail.failed(told(error, public=public)), False
+        return detail.failed(error_message(error, public=public)), False
     return detail.opened(stored, wanted, share), True
 
 
@@ -122,18 +126,18 @@ def build_detail() -> Detail:
     with gr.Column(elem_classes=["mars-details", "mars-away"], elem_id="history-open") as box:
         with gr.Column(elem_classes=["mars-panel"]) as head:
             prompt = gr.Textbox(label="Prompt", interactive=False, lines=1, max_lines=6, elem_id="history-prompt")
-            settings = text_component("mars-page")
+            settings = text_panel("mars-page")
             name, tags, comment = _note_fields()
             with gr.Row(elem_classes=["mars-tools"]):
                 save = gr.Button("Save name, tags and comment", size="sm", elem_id="history-save")
                 again = gr.Button("Load into Compare", size="sm", elem_id="history-again")
                 close = gr.Button("Close", size="sm", elem_id="history-close")
                 delete = gr.Button("Delete", size="sm", variant="stop", elem_id="history-delete")
-                saved = text_component("mars-page")
+                saved = text_panel("mars-page")
             downloads = downloads_component("history-open-downloads")
             sharing = share_component("history")
         empty = tuple(LaneView("") for _ in range(MOST_LANES))
-        view = build_result("history", words("Choose a comparison from the list."), empty)
+        view = build_result("history", message_strip("Choose a comparison from the list."), empty)
     return Detail(
         box, head, name, tags, comment, save, saved, again, delete, close, prompt, settings, downloads, sharing, view
     )

@@ -10,9 +10,10 @@ from typing import Any
 import gradio as gr
 import pandas as pd
 
+from evaluation.format import count, number, plural, ratio, shorten
+from evaluation.statistics import over
 from storage import RunStore
 from ui.kit.address import Address, to_search
-from ui.kit.format import count, number, over, plural, ratio, shorten
 from ui.kit.labels import rule_label
 from ui.kit.panel import panel_component, render
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import gradio as gr
 
+from evaluation.format import MISSING, count, displayable, memory, number, plural, ratio, share, shorten
+from evaluation.statistics import over
 from mars_core.types import Summary
 from storage import RunRecord, RunStore, StorageError
 from ui.kit.address import ID, Address, without_search
-from ui.kit.format import MISSING, count, displayable, memory, number, over, plural, ratio, share, shorten
 from ui.kit.labels import lane_label, stop_title
 from ui.kit.panel import panel_component, render
 from ui.result.numbers import QUANTITIES, Quantity

@@ -11,12 +11,12 @@ from typing import Any
 
 import gradio as gr
 
+from evaluation.format import displayable
 from storage import RunRecord, RunStore, Shared, StorageError
 from ui.kit.address import Address, address_json, history_parameters, read_address, search_query, without_search
-from ui.kit.downloads import RUN_FILES, VOTE_FILES, Group, downloads_component, downloads_html
+from ui.kit.components import RUN_FILES, VOTE_FILES, Group, downloads_component, downloads_html
+from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE, event_data
-from ui.kit.format import displayable
-from ui.kit.told import told
 from ui.public.sharing import READ_ONLY, share_html, wire_share
 from ui.result.reopened import title_of
 from ui.result.view import Updates
@@ -59,7 +59,7 @@ class History:
         return replace(self, store=services.store, public=services.public)
 
     def message(self, error: StorageError) -> str:
-        return told(error, public=self.public)
+        return error_message(error, public=self.public)
 
     @property
     def light(self) -> list[Any]:

@@ -25,7 +25,7 @@ from evaluation.study.pairs import load_sweep
 from evaluation.study.sweep_csv import write_pairs_csv, write_points_csv
 from storage import RunStore, StorageError
 from ui.kit.address import ID
-from ui.kit.told import told
+from ui.kit.errors import error_message
 from ui.public.sharing import store_for
 from ui.services import Services
 from ui.tabs.study.reports import Measure, Reports
@@ -110,7 +110,9 @@ def _route(services: Services, name: str, parameter: str, file: Send) -> Route:
             if ID.fullmatch(asked):
                 return file(store, asked)
         except (ValueError, StorageError) as error:
-            return PlainTextResponse(f"{told(error, public=services.public)}\n".encode("utf-8", "replace"), 404)
+            return PlainTextResponse(
+                f"{error_message(error, public=services.public)}\n".encode("utf-8", "replace"), 404
+            )
         return PlainTextResponse(f"{parameter} must be an id of 32 hexadecimal digits.\n", 400)
 
     return Route(f"/downloads/{name}", send, methods=["GET"])

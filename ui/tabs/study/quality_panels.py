@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup, escape
 
+from evaluation.format import count, displayable, plural
 from evaluation.report.document.blocks import Section
 from evaluation.report.document.build import facts, plan_section, warning_section
 from evaluation.report.document.prompts import HEADS, Texts, opened, prompt_cells
@@ -18,7 +19,6 @@ from evaluation.report.document.tables import (
 )
 from evaluation.report.document.verdicts import verdict_section
 from evaluation.report.values import PromptRow, Report
-from ui.kit.format import count, displayable, plural
 from ui.kit.panel import render
 
 LISTED = 200  # prompts on the page; all are in the CSV

@@ -13,9 +13,9 @@ from evaluation.report.document.choose import EVERYTHING
 from evaluation.report.texts import texts_of
 from storage import Shared, StorageError
 from ui.kit.address import ID
-from ui.kit.components import words
+from ui.kit.components import message_strip
+from ui.kit.errors import error_message
 from ui.kit.events import event_data
-from ui.kit.told import told
 from ui.public.sharing import READ_ONLY, reading, share_html, wire_share
 from ui.services import Services
 from ui.tabs.study.quality_panels import find_prompt, texts_html
@@ -46,7 +46,7 @@ def build_quality_tab(services: Services, tab: gr.Tab) -> QualityView:
         return listed(request, study, share)
 
     def begin() -> str:
-        return words(MEASURING, "running").html()
+        return message_strip(MEASURING, "running").html()
 
     def choose(event: gr.EventData, request: gr.Request) -> Updates:
         asked = event_data(event)
@@ -55,7 +55,7 @@ def build_quality_tab(services: Services, tab: gr.Tab) -> QualityView:
             reports, share = readable(request, study, asked.get("share"))
             changed = opened(reports, view, study, public=public, share=share)
         except StorageError as error:
-            return view.say(words(told(error, public=public), "failed")) | listed(request, "", "")
+            return view.say(message_strip(error_message(error, public=public), "failed")) | listed(request, "", "")
         own = services.seen_by(request).store
         sharing = {view.sharing: share_html(own, Shared.STUDY, study, public=public)}
         return changed | (listed(request, changed[view.opened], share) | sharing if view.opened in changed else {})
@@ -64,13 +64,15 @@ def build_quality_tab(services: Services, tab: gr.Tab) -> QualityView:
         try:
             return filtered(readable(request, study, share)[0], view, study, filters, public=public)
         except StorageError as error:
-            return view.say(words(told(error, public=public), "failed"))
+            return view.say(message_strip(error_message(error, public=public), "failed"))
 
     def look(request: gr.Request, study: str, share: str, *filters: Any) -> Updates:
         try:
             changed = looked(readable(request, study, share)[0], view, study, filters, public=public)
         except StorageError as error:
-            return view.say(words(told(error, public=public), "failed")) | {view.timer: gr.update(active=False)}
+            return view.say(message_strip(error_message(error, public=public), "failed")) | {
+                view.timer: gr.update(active=False)
+            }
         return changed | (listed(request, study, share) if view.studies in changed else {})
 
     def read(study: str, share: str, event: gr.EventData, request: gr.Request) -> str:
@@ -92,12 +94,12 @@ def build_quality_tab(services: Services, tab: gr.Tab) -> QualityView:
 def opened(reports: Reports, view: QualityView, study_id: str, *, public: bool = False, share: str = "") -> Updates:
     """A study that was chosen in the list or by the address. ``share``: token of the link it is read through."""
     if not ID.fullmatch(study_id):
-        return view.say(words("study must be an id of 32 hexadecimal digits.", "failed"))
+        return view.say(message_strip("study must be an id of 32 hexadecimal digits.", "failed"))
     try:
         progress = reports.store.study_progress(study_id)
         report = reports.fresh(study_id)
     except (ValueError, StorageError) as error:
-        return view.say(words(told(error, public=public), "failed")) | {
+        return view.say(message_strip(error_message(error, public=public), "failed")) | {
             view.studies: studies_html(reports.store, "", public=public)
         }
     strip = progress_strip(report.plan.name, study_id, progress, len(report.plan.lanes))
@@ -119,7 +121,7 @@ def filtered(
     try:
         report = reports.known(study_id)
     except (ValueError, StorageError) as error:
-        return view.say(words(told(error, public=public), "failed"))
+        return view.say(message_strip(error_message(error, public=public), "failed"))
     return view.show(report, read_choice(report, *filters)) | {view.texts: texts_html(None, None, None)}
 
 
@@ -134,7 +136,9 @@ def looked(
         newer = reports.newer(study_id, progress.done)
         report = newer or reports.known(study_id)
     except (ValueError, StorageError) as error:
-        return view.say(words(told(error, public=public), "failed")) | {view.timer: gr.update(active=False)}
+        return view.say(message_strip(error_message(error, public=public), "failed")) | {
+            view.timer: gr.update(active=False)
+        }
     changed = view.say(progress_strip(report.plan.name, study_id, progress, len(report.plan.lanes)))
     changed |= {
         view.studies: studies_html(reports.store, study_id, public=public),

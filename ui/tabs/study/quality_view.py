@@ -7,14 +7,13 @@ from typing import Any
 
 import gradio as gr
 
+from evaluation.format import displayable
 from evaluation.report.document.chart import chart, chart_groups
 from evaluation.report.document.choose import Choice, drafts_of, known, narrowed
 from evaluation.report.values import ALL, Report
 from ui.figures.quality import parameter_plot, tradeoff_plot
-from ui.kit.components import Strip, strip_component, words
-from ui.kit.downloads import Group, downloads_component, downloads_html
+from ui.kit.components import Group, Strip, downloads_component, downloads_html, message_strip, strip_component
 from ui.kit.figure import figure_component, figure_json
-from ui.kit.format import displayable
 from ui.kit.panel import panel_component
 from ui.public.sharing import share_component
 from ui.tabs.study.quality_panels import first_html, prompts_html, rest_html, texts_html
@@ -121,7 +120,7 @@ def build_view() -> QualityView:
     """The components of the tab."""
     with gr.Column(elem_classes=["mars-panel"]):
         studies = list_component("study")
-    strip = strip_component(words(HINT), scope=SCOPE)
+    strip = strip_component(message_strip(HINT), scope=SCOPE)
     # "hidden", not False: Gradio loses the properties of a component that is updated before it was ever mounted
     with gr.Column(visible="hidden", elem_classes=["mars-details", "mars-quality"]) as result:
         with gr.Column(elem_classes=["mars-panel"]):

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 import gradio as gr
 
+from evaluation.format import about, count, displayable, number, plural
 from evaluation.study.pairs import latest_sweeps
 from evaluation.study.progress import rate
 from storage import RunStore, StorageError
 from storage.studies import StudyHead, StudyProgress
 from ui.kit.assets import asset, to_json
-from ui.kit.components import Strip, words
-from ui.kit.format import about, count, displayable, number, plural
+from ui.kit.components import Strip, message_strip
+from ui.kit.errors import error_message
 from ui.kit.panel import render
-from ui.kit.told import told
 
 LOOKED_AT = 5  # unfinished studies whose workers are looked up
 NO_STUDY = "No study has been planned yet. The command above plans one and runs it; its report appears here."
@@ -88,7 +88,7 @@ def _listed(
     try:
         found = rows()
     except StorageError as error:
-        return _list_html(title, (), told(error, public=public), command=command)
+        return _list_html(title, (), error_message(error, public=public), command=command)
     return _list_html(title, found, "" if found else nothing, selected, share, command)
 
 
@@ -112,19 +112,21 @@ def progress_strip(name: str, study_id: str, progress: StudyProgress, lanes: int
     """How far a study has come: done, at work with an estimate, or stopped with the command that goes on."""
     title = f"{displayable(name)}: " if name else ""
     if progress.done == progress.tasks:
-        return words(f"{title}all {plural(progress.tasks, 'task')} done, {plural(progress.results, 'result')}.", "done")
+        return message_strip(
+            f"{title}all {plural(progress.tasks, 'task')} done, {plural(progress.results, 'result')}.", "done"
+        )
     part = progress.done / progress.tasks
     done = f"{title}{count(progress.done)} of {plural(progress.tasks, 'task')} done"
     active = [worker for worker in progress.workers if worker.claimed]
     if not active:
         resume = f"python -m evaluation resume {study_id}"
-        return words(f"{done}; nobody works on it. Go on with: {resume}", "cancelled", progress=part)
+        return message_strip(f"{done}; nobody works on it. Go on with: {resume}", "cancelled", progress=part)
     rates = [rate(worker) for worker in active]
     pace = sum(each for each in rates if not math.isnan(each))
     each = ", ".join(number(one) for one in rates if not math.isnan(one))
     message = f"{done}, {plural(len(active), 'worker')}{f', {each} results/s' if each else ''}. The report below holds what has ended."
     left = f"{about((progress.tasks * lanes - progress.results) / pace)} to go" if pace > 0 else ""
-    return words(message, "running", side=left, progress=part)
+    return message_strip(message, "running", side=left, progress=part)
 
 
 def running(progress: StudyProgress) -> bool:

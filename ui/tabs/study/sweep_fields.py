@@ -12,7 +12,7 @@ from evaluation.study.plan import BASELINE
 from evaluation.study.sweep import runs_planned
 from mars_core.rules import RULES
 from ui.jobs.admission import check_own
-from ui.kit.components import text_component
+from ui.kit.components import text_panel
 from ui.kit.events import PRIVATE
 from ui.kit.labels import parameter_title, rule_title
 from ui.services import Services
@@ -80,7 +80,7 @@ def build_fields(services: Services) -> SweepFields:
         panel.advanced(
             "Advanced: other parameters, sampling, system prompt, draft mode", first=lambda: _other_parameters(by_name)
         )
-        note = text_component("mars-page mars-sweep-estimate")
+        note = text_panel("mars-page mars-sweep-estimate")
     return SweepFields(by_name, panel, run, stop, more, note)
 
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 
+from evaluation.format import count, plural
 from evaluation.study.plan import Models, Plan
 from evaluation.study.sweep import Case, Grid, ks_of, pairs_planned, runs_planned, sweep_name, sweep_plan, values_of
 from mars_core.demo.corpus import held_out
 from mars_core.models import PairSpec
 from mars_core.rules import RULES, Parameter
-from ui.kit.format import count, plural
 from ui.kit.labels import parameter_title
 from ui.settings.form import (
     TREE,

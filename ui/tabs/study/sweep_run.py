@@ -9,6 +9,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import chain
 
+from evaluation.format import about, count, number, plural, ratio, share
 from evaluation.study.check import check, every_prompt, every_setting
 from evaluation.study.engine import Accelerated
 from evaluation.study.pairs import Paired, Sweep, load_sweep, pairs_of
@@ -21,9 +22,8 @@ from mars_core.types import Status, StopReason
 from storage import RunStore, StorageError
 from ui.figures.tradeoff_data import group_label, value_label
 from ui.jobs.admission import BROKEN_OFF, REFUSALS, check_configs, check_own, refusal, ticket, turn, unbroken, waiting
-from ui.kit.components import Strip, words
-from ui.kit.format import about, count, number, plural, ratio, share
-from ui.kit.told import told
+from ui.kit.components import Strip, message_strip
+from ui.kit.errors import error_message
 from ui.services import Services
 from ui.settings.form import CUSTOM
 from ui.tabs.compare.handlers import load, start_session
@@ -54,7 +54,7 @@ def _sweep(services: Services, form: SweepForm, visitor: str) -> Iterator[SweepF
             yield SweepFrame(refusal(services, error))
             return
         try:
-            yield SweepFrame(words(WARMING, "running"), Sweep(worker.study_id, worker.plan))
+            yield SweepFrame(message_strip(WARMING, "running"), Sweep(worker.study_id, worker.plan))
             yield from _frames(services, worker)
         except BROKEN_OFF as error:
             yield SweepFrame(refusal(services, error))
@@ -124,7 +124,7 @@ def reopened(store: RunStore, sweep_id: str, *, public: bool = False) -> SweepFr
     try:
         sweep = load_sweep(store, sweep_id)
     except (ValueError, StorageError) as error:
-        return SweepFrame(words(told(error, public=public), "failed"))
+        return SweepFrame(message_strip(error_message(error, public=public), "failed"))
     return SweepFrame(closing_strip(sweep), sweep)
 
 
@@ -139,20 +139,20 @@ def _under_way(sweep: Sweep, event: Writing, elapsed_s: float, done: int) -> Str
     text = f"Run {count(min(done + 1, runs))} of {count(runs)}: {setting}, prompt {count(task.item + 1)} of {count(plan.items)}"
     left = f"{about(elapsed_s / done * (runs - done))} to go" if done else ""
     part = min(1.0, event.tokens / plan.max_new_tokens)
-    return words(text, "running", side=left, progress=min(1.0, (done + part) / runs))
+    return message_strip(text, "running", side=left, progress=min(1.0, (done + part) / runs))
 
 
 def closing_strip(sweep: Sweep) -> Strip:
     """What came of a sweep, in a sentence or two."""
     done, total, error = len(sweep.pairs), sweep.total, sweep.error.rstrip(".")
     if sweep.status is Status.COMPLETED:
-        return words(f"{_all(total)} {verdict(sweep)}", "done", side="Saved to History")
+        return message_strip(f"{_all(total)} {verdict(sweep)}", "done", side="Saved to History")
     stored = f"what ended is stored and shown below. {verdict(sweep)}" if done else "no comparison had ended yet."
     if sweep.status is Status.CANCELLED:
         why = f"{error}; stopped" if error else "Stopped"
-        return words(f"{why} after {count(done)} of {count(total)} comparisons; {stored}", "cancelled")
+        return message_strip(f"{why} after {count(done)} of {count(total)} comparisons; {stored}", "cancelled")
     reason = f": {error}" if error else ""
-    return words(f"Failed after {count(done)} of {count(total)} comparisons{reason}; {stored}", "failed")
+    return message_strip(f"Failed after {count(done)} of {count(total)} comparisons{reason}; {stored}", "failed")
 
 
 def _all(total: int) -> str:

@@ -14,9 +14,9 @@ from evaluation.study.pairs import Sweep, find_sweep, load_sweep
 from evaluation.study.points import Cost
 from storage import Shared, StorageError
 from ui.jobs.admission import unbroken
-from ui.kit.components import words
+from ui.kit.components import message_strip
+from ui.kit.errors import error_message
 from ui.kit.events import event_data
-from ui.kit.told import told
 from ui.public.sharing import READ_ONLY, reading, share_html, wire_share
 from ui.services import Services
 from ui.tabs.compare.running import COMPUTES
@@ -50,12 +50,12 @@ class SweepTab:
     def open(self, request: gr.Request, sweep_id: str, cost: str, token: object) -> Updates:
         """A stored sweep as it was shown when it ended; for the list and for the page's address."""
         public, own = self.services.public, self.services.seen_by(request).store
-        store, share, frame = own, "", SweepFrame(words("", "failed"))
+        store, share, frame = own, "", SweepFrame(message_strip("", "failed"))
         try:
             store, share = reading(self.services, request, token, lambda mine: find_sweep(mine, sweep_id))
             frame = reopened(store, sweep_id, public=public)
         except StorageError as error:
-            frame = SweepFrame(words(told(error, public=public), "failed"))
+            frame = SweepFrame(message_strip(error_message(error, public=public), "failed"))
         shown = self.view.show(frame.shown, _cost(cost), share=share) if frame.shown else {}
         opened = frame.shown.id if frame.shown else ""
         strip = replace(frame.strip, side=READ_ONLY) if share and frame.shown else frame.strip
@@ -89,7 +89,7 @@ def _wire_run(parts: SweepTab) -> None:
 
     def begin(request: gr.Request) -> Updates:
         services.stops.begin(_visitor(services.seen_by(request)))
-        starting = words("Starting; if something else is running, this sweep waits for it …", "running")
+        starting = message_strip("Starting; if something else is running, this sweep waits for it …", "running")
         return {
             fields.run: gr.update(visible=False),
             fields.stop: gr.update(visible=True, interactive=True, value="Stop"),
@@ -119,7 +119,7 @@ def _wire_run(parts: SweepTab) -> None:
 
     pressed = fields.run.click(begin, None, [*buttons, view.strip], queue=False, trigger_mode="once", **PRIVATE)
     running = pressed.then(sweep, [view.cost, *fields.inputs], parts.outputs, **COMPUTES, **PRIVATE)
-    running.failure(lambda: words(BROKE, "failed").html(), None, view.strip, queue=False, **PRIVATE)
+    running.failure(lambda: message_strip(BROKE, "failed").html(), None, view.strip, queue=False, **PRIVATE)
     running.then(end, [parts.opened, parts.share], [*buttons, view.earlier, view.sharing], queue=False, **PRIVATE)
     fields.stop.click(ask_stop, None, fields.stop, queue=False, **PRIVATE)
 

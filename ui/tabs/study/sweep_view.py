@@ -12,8 +12,7 @@ from evaluation.study.points import Cost, points
 from ui.figures.tradeoff import tradeoff_plot
 from ui.figures.tradeoff_data import COSTS
 from ui.kit.assets import asset
-from ui.kit.components import Strip, strip_component, words
-from ui.kit.downloads import Group, downloads_component, downloads_html
+from ui.kit.components import Group, Strip, downloads_component, downloads_html, message_strip, strip_component
 from ui.kit.figure import figure_component, figure_json
 from ui.kit.panel import panel_component
 from ui.public.sharing import share_component
@@ -61,7 +60,7 @@ class SweepView:
 
 def build_view() -> SweepView:
     """The components below the fields."""
-    strip = strip_component(words(HINT), scope=SCOPE)
+    strip = strip_component(message_strip(HINT), scope=SCOPE)
     with gr.Column(elem_classes=["mars-panel"]) as empty:
         gr.HTML(asset("sweep_empty.html"), apply_default_css=False)
     # "hidden", not False: Gradio loses the properties of a component that is updated before it was ever mounted

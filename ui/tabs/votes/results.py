@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TextIO
 
-from evaluation.statistics import wilson
+from evaluation.statistics import over, wilson
 from storage import Choice, RunStore, Search, Source, StoredVote
 from storage.export import cell
-from ui.kit.format import over
 
 PAGE = 400  # comparisons read at once
 BASELINES = ("none", "strict")  # a pair begins with one of these, where it has one

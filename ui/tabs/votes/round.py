@@ -14,14 +14,14 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from evaluation.format import about
 from mars_core.jobs import Wrote
 from mars_core.types import Status, StopReason, Trace
 from storage import Choice, Source, StorageError
 from ui.jobs.admission import admit, unbroken
 from ui.jobs.driver import Batch, Event, Loading, Ready, Saved, Started, Waiting, drive
 from ui.jobs.pending import Pending
-from ui.kit.components import Strip, words
-from ui.kit.format import about
+from ui.kit.components import Strip, message_strip
 from ui.kit.labels import lane_label
 from ui.services import Services
 from ui.settings.form import Form, read_configs
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 MOST_OPEN = 500  # rounds that wait for their vote; beyond that the oldest are forgotten
 PROGRESS_STEPS = 20
-WARMING = words("Warming up: a few tokens that do not count …", "running")
-QUESTION = words("Which answer is better? Keys 1 to 4 vote as well; the rules are shown afterwards.", "done")
+WARMING = message_strip("Warming up: a few tokens that do not count …", "running")
+QUESTION = message_strip("Which answer is better? Keys 1 to 4 vote as well; the rules are shown afterwards.", "done")
 NO_VOTE = "The round ends without a vote; what was written is in History."
 
 
@@ -92,7 +92,7 @@ class _Writing:
         """What ``event`` changes: while runs write, nothing but joint progress."""
         match event:
             case Waiting(message) | Loading(message):
-                return RoundFrame(words(message, "running"))
+                return RoundFrame(message_strip(message, "running"))
             case Ready(batch):
                 self.longest, self.began = batch.configs[0].max_new_tokens, time.monotonic()
                 return RoundFrame(WARMING, RoundView("writing"))
@@ -112,7 +112,7 @@ class _Writing:
         done, whole = sum(ended) + self.tokens, sum(ended) + self.longest * (2 - len(ended))
         left = (time.monotonic() - self.began) / max(1, done) * (whole - done)
         progress = math.floor(PROGRESS_STEPS * done / max(1, whole)) / PROGRESS_STEPS
-        return words(f"Writing both answers; {about(left)} left at most.", "running", progress=progress)
+        return message_strip(f"Writing both answers; {about(left)} left at most.", "running", progress=progress)
 
 
 def either_side() -> int:
@@ -157,7 +157,9 @@ def _answers(
 
 def _closing(services: Services, writing: _Writing, rounds: Rounds, side: Callable[[], int]) -> RoundFrame:
     if writing.unsaved:
-        return RoundFrame(words(f"Not saved: {writing.unsaved} The round ends without a vote.", "failed"), RoundView())
+        return RoundFrame(
+            message_strip(f"Not saved: {writing.unsaved} The round ends without a vote.", "failed"), RoundView()
+        )
     if len(writing.traces) < 2 or not writing.completed:
         return RoundFrame(_broken(writing), RoundView())
     round_ = Round(writing.comparison, (writing.traces[0], writing.traces[1]), side())
@@ -168,10 +170,10 @@ def _closing(services: Services, writing: _Writing, rounds: Rounds, side: Callab
 
 def _broken(writing: _Writing) -> Strip:
     if writing.failed:
-        return words(f"A run failed: {writing.failed.error} {NO_VOTE}", "failed")
+        return message_strip(f"A run failed: {writing.failed.error} {NO_VOTE}", "failed")
     if any(trace.stop_reason is StopReason.DEADLINE for trace in writing.traces.values()):
-        return words(f"The time for one request is up. {NO_VOTE}", "cancelled")
-    return words(f"Stopped. {NO_VOTE}" if writing.traces else "Stopped before the first token.", "cancelled")
+        return message_strip(f"The time for one request is up. {NO_VOTE}", "cancelled")
+    return message_strip(f"Stopped. {NO_VOTE}" if writing.traces else "Stopped before the first token.", "cancelled")
 
 
 @dataclass(frozen=True, slots=True)

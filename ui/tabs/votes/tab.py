@@ -12,10 +12,10 @@ import gradio as gr
 from storage import Choice, StorageError
 from ui.jobs.admission import unbroken
 from ui.jobs.queue import COMPUTES
-from ui.kit.components import Strip, strip_component, text_component, words
+from ui.kit.components import Strip, message_strip, strip_component, text_panel
+from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE, QUEUED, event_data
 from ui.kit.glossary import help_html
-from ui.kit.told import told
 from ui.services import Services
 from ui.settings.panel import FormFields, SettingsPanel
 from ui.settings.rules import compact_rule
@@ -83,7 +83,7 @@ def build_votes_tab(services: Services, tab: gr.Tab) -> None:
         with gr.Row(elem_classes=["mars-votes-action"]):
             write = gr.Button("Write two answers", variant="primary", elem_id="votes-write")
             stop = gr.Button("Stop", variant="stop", visible=False, elem_id="votes-stop")
-    strip = strip_component(words(HINT), scope="votes")
+    strip = strip_component(message_strip(HINT), scope="votes")
     round_ = round_component()
     with gr.Column(visible=False, elem_classes=["mars-panel", "mars-votes-after"]) as after:
         gr.HTML(_help(), apply_default_css=False)
@@ -93,7 +93,7 @@ def build_votes_tab(services: Services, tab: gr.Tab) -> None:
         with gr.Row(elem_classes=["mars-tools"]):
             keep = gr.Button("Save the comment", elem_id="votes-keep")
             again = gr.Button("Next round", variant="primary", elem_id="votes-next")
-            kept = text_component("mars-page")
+            kept = text_panel("mars-page")
     with gr.Column(elem_classes=["mars-panel"]):
         gr.HTML(HEADING, apply_default_css=False)
         tally = tally_component()
@@ -138,7 +138,7 @@ def _wire_round(services: Services, rounds: Rounds, parts: _Parts) -> None:
         return parts.closed() | {
             parts.write: gr.update(visible=False),
             parts.stop: gr.update(visible=True, interactive=True, value="Stop"),
-            parts.strip: words(STARTING, "running").html(),
+            parts.strip: message_strip(STARTING, "running").html(),
             parts.round: RoundView("writing").html(),
             seed: secrets.randbelow(SEEDS) if fresh else gr.update(),
         }
@@ -159,7 +159,7 @@ def _wire_round(services: Services, rounds: Rounds, parts: _Parts) -> None:
         return gr.update(value="Stopping …", interactive=False)
 
     def broke() -> Updates:
-        return {parts.strip: words(BROKE, "failed").html(), parts.round: RoundView().html()}
+        return {parts.strip: message_strip(BROKE, "failed").html(), parts.round: RoundView().html()}
 
     def end() -> Updates:
         return {parts.write: gr.update(visible=True), parts.stop: gr.update(visible=False)}
@@ -196,7 +196,7 @@ def _wire_vote(services: Services, rounds: Rounds, parts: _Parts) -> None:
         try:
             place.store.comment_vote(vote_id, comment or "")
         except StorageError as error:
-            return {parts.kept: told(error, public=place.public)}
+            return {parts.kept: error_message(error, public=place.public)}
         return {parts.kept: "Saved with the vote.", parts.tally: _tally(place)}
 
     outputs = [parts.strip, parts.round, parts.after, parts.name, parts.vote, parts.tally]
@@ -211,7 +211,10 @@ def _voted(place: Services, rounds: Rounds, parts: _Parts, name: str, choice: st
     try:
         cast = cast_vote(place, rounds, name, Choice(choice))
     except StorageError as error:
-        return {parts.strip: words(told(error, public=place.public), "failed").html(), parts.name: name}
+        return {
+            parts.strip: message_strip(error_message(error, public=place.public), "failed").html(),
+            parts.name: name,
+        }
     if cast is None:
         return {parts.name: ""}
     return {

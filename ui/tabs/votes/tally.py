@@ -10,12 +10,12 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from evaluation.format import MISSING, count, plural, share, shorten
 from storage import Choice, RunStore, StorageError, StoredVote
-from ui.kit.format import MISSING, count, plural, share, shorten
+from ui.kit.errors import error_message
 from ui.kit.labels import rule_label
 from ui.kit.palette import LANES, NEUTRAL
 from ui.kit.panel import panel_component, render
-from ui.kit.told import told
 from ui.services import Services
 from ui.tabs.votes.results import PairResult, Results, results, winner, write_vote_results_csv
 
@@ -42,7 +42,7 @@ def tally_now(store: RunStore, *, public: bool = False) -> str:
     try:
         return tally_html(results(store))
     except StorageError as error:
-        return tally_html(Results(), told(error, public=public))
+        return tally_html(Results(), error_message(error, public=public))
 
 
 def _pair(pair: PairResult) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def vote_routes(services: Services) -> list[Route]:
         try:
             write_vote_results_csv(results(services.seen_by(request).store).pairs, stream)
         except StorageError as error:
-            return PlainTextResponse(f"{told(error, public=services.public)}\n", 503)
+            return PlainTextResponse(f"{error_message(error, public=services.public)}\n", 503)
         headers = {"content-disposition": 'attachment; filename="vote_results.csv"'}
         return Response(stream.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
 

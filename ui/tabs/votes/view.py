@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 import gradio as gr
 
+from evaluation.format import count, displayable, number
 from mars_core.types import Trace
 from storage import Choice
 from ui.kit.components import Strip
-from ui.kit.format import count, displayable, number
 from ui.kit.labels import lane_label
 from ui.kit.panel import panel_component, render
 from ui.kit.values import Part, Sentence

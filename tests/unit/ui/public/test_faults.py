@@ -21,8 +21,7 @@ from starlette.testclient import TestClient
 
 from tests.unit.ui.public.asking import Stranger, defaults
 from tests.unit.ui.public.conftest import Served
-from ui.kit.fault_pages import Faults
-from ui.kit.told import told
+from ui.kit.errors import ErrorPages, error_message
 
 ID = re.compile(r"\(error ([0-9a-f]{8})\)")
 TRACES = ("Traceback", 'File "', "/site-packages/", "/ui/", "RuntimeError")
@@ -214,7 +213,7 @@ def test_a_long_body_is_refused_before_it_is_read(stranger: Stranger) -> None:
 
 
 def _app(send: Any) -> TestClient:
-    app = Starlette(routes=[Route("/x/{rest}", send)], middleware=[Middleware(Faults)])
+    app = Starlette(routes=[Route("/x/{rest}", send)], middleware=[Middleware(ErrorPages)])
     return TestClient(app, raise_server_exceptions=False)
 
 
@@ -259,5 +258,5 @@ def test_an_answer_that_breaks_half_way_is_broken_off_and_logged(caplog: pytest.
     ],
 )
 def test_strangers_are_told_no_path(said: str, public: str) -> None:
-    assert told(ValueError(said), public=True).rstrip(".") == public.rstrip(".")
-    assert told(ValueError(said), public=False) == said
+    assert error_message(ValueError(said), public=True).rstrip(".") == public.rstrip(".")
+    assert error_message(ValueError(said), public=False) == said

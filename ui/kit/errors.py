@@ -1,18 +1,42 @@
-"""Where errors of a request end: refused as malformed, or answered with one sentence that names an id, see faults.py."""
+"""Errors as visitors meet them: sentences without paths, faults of the program under an id, and where requests that fail end."""
 
 from __future__ import annotations
+
+import logging
+import re
+import secrets
 
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ui.kit.faults import fault
-
+LOG = logging.getLogger("mars.faults")
+_PATH = re.compile(
+    r"""(?<![\w.:/])(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\'"()<>,;:]+){2,}[/\\]?|sqlite:\S+|postgresql\S*://[^\s)]+"""
+)
+_UNKNOWN = re.compile(r"There is no (?:comparison|sweep|study|run|vote) with the id [^\n]{0,80}")
+SHAREABLE = ", or it is not yours; its owner can share it."
 CALLS = ("/gradio_api/call/", "/gradio_api/run/", "/gradio_api/api/", "/gradio_api/queue/join")
 NO_CALL = "There is no endpoint of this name or fn_index that takes these values; /gradio_api/info lists the endpoints."
 
 
-class Faults:
+def error_message(error: Exception | str, *, public: bool) -> str:
+    """The sentence of ``error`` for the page."""
+    message = str(error)
+    if not public:
+        return message
+    message = _PATH.sub("…", message)
+    return f"{message.rstrip('.')}{SHAREABLE}" if _UNKNOWN.fullmatch(message) else message
+
+
+def fault(error: BaseException, where: str) -> str:
+    """Log ``error`` with its stack under a new id; the sentence for whoever asked, which names the id."""
+    name = secrets.token_hex(4)
+    LOG.error("fault", exc_info=error, extra={"fault": name, "where": where})
+    return f"Something went wrong (error {name}). Completed runs were saved."
+
+
+class ErrorPages:
     """An ASGI layer around the whole page: a request that fails is answered with an id; one whose answer had begun is broken off."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -34,7 +58,7 @@ class Faults:
         except Exception as error:
             if begun and _refused(
                 error
-            ):  # Gradio ends the stream of an unknown session so, after a message that says it
+            ):  # so Gradio ends the stream of an unknown session, after a message that says it
                 await send({"type": "http.response.body", "body": b""})
             elif begun:
                 fault(error, _place(scope))
