@@ -107,15 +107,3 @@ def turn(place: Ticket, stopped: Callable[[], bool]) -> Iterator[str]:
         ready = place.ready(POLL_S, stopped)
     if stopped():
         raise JobError("Stopped while waiting; nothing was written.", "cancelled")
-
-
-# What the sweep tab still imports, until it calls ``drive``.
-REFUSALS, BROKEN_OFF = (*REFUSED, JobError), RUNNING
-
-
-def refusal(services: Services, error: Exception) -> Strip:
-    return message_strip(error_message(error, public=services.public), getattr(error, "state", "failed"))
-
-
-def waiting(text: str) -> Strip:
-    return message_strip(text, "running")

@@ -1,7 +1,8 @@
 """The one driver of jobs: a place in the queue, the models, the runs, the store.
 
-Compare, a continuation, an endpoint, a vote and a study iterate ``drive`` and turn its events into what they show. Iterate it inside
-``contextlib.closing``: closed, by a tab that goes away or by an error of whoever iterates, the run under way is saved and the slot is free.
+Compare, a continuation, an endpoint and a vote iterate ``drive``, a sweep ``with_models``, and turn the events into what they show.
+Iterate both inside ``contextlib.closing``: closed, by a tab that goes away or by an error of whoever iterates, the run under way is
+saved and the slot is free.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from mars_core.jobs import Began, Ended, Job, Stop, Wrote
 from mars_core.jobs import Event as RunEvent
@@ -83,6 +84,7 @@ class Saved(NamedTuple):
 
 
 Event = Waiting | Loading | Ready | Started | Wrote | Saved
+E = TypeVar("E")
 
 
 def drive(
@@ -96,11 +98,37 @@ def drive(
 ) -> Generator[Event, None, None]:
     """Run and save the batches that ``read`` makes once the models of ``spec`` are there, one after the other.
 
-    ``visitor``: who may stop them (``services.stops``). ``runs``, each of at most ``new_tokens``: for the place in the queue, which does
-    not count against the visitor's hour where no run began. All runs share ``services.limits.seconds``. ``read`` may raise ValueError.
-    Raises JobError where no run began, or the rest was given up.
+    All runs share ``services.limits.seconds``. ``read`` may raise ValueError. For the rest see ``with_models``.
     """
-    stop, started = services.stops.of(visitor), False
+    stop = services.stops.of(visitor)
+
+    def batches(session: Session) -> Generator[Event, None, None]:
+        ends = time.monotonic() + (services.limits.seconds or math.inf)
+        for batch in _checked(services, session, read):
+            yield Ready(batch)
+            job = Job(spec, batch.configs, batch.order, max(0.0, ends - time.monotonic()), INTERVAL_S)
+            yield from _runs(services, job, batch, stop)
+            if stop.requested():
+                return
+
+    return with_models(services, visitor, spec, batches, runs=runs, new_tokens=new_tokens)
+
+
+def with_models(
+    services: Services,
+    visitor: str,
+    spec: PairSpec,
+    work: Callable[[Session], Generator[E, None, None]],
+    *,
+    runs: int,
+    new_tokens: float | None,
+) -> Generator[Waiting | Loading | E, None, None]:
+    """Wait for a place in the queue, load the models of ``spec``, then do ``work`` with them, whose events follow.
+
+    ``visitor``: who may stop it (``services.stops``). ``runs``, each of at most ``new_tokens``: for the place in the queue, which does
+    not count against the visitor's hour where ``work`` reported nothing but Ready: no run began. Raises JobError, and what ``work`` raises.
+    """
+    stop, began = services.stops.of(visitor), False
     with job_errors(services):
         check_pair(services, spec)
         place = ticket(services, visitor, runs=runs, new_tokens=new_tokens)
@@ -108,19 +136,13 @@ def drive(
         try:
             yield from map(Waiting, turn(place, stop.requested))
             with job_errors(services):
-                pair = yield from load(services, spec)
-            ends = time.monotonic() + (services.limits.seconds or math.inf)
-            for batch in _checked(services, start_session(pair), read):
-                yield Ready(batch)
-                job = Job(spec, batch.configs, batch.order, max(0.0, ends - time.monotonic()), INTERVAL_S)
-                with closing(_runs(services, job, batch, stop)) as events:
-                    for event in events:
-                        started = True
-                        yield event
-                if stop.requested():
-                    return
+                pair = yield from _load(services, spec)
+            with closing(work(start_session(pair))) as events:
+                for event in events:
+                    began = began or not isinstance(event, Ready)
+                    yield event
         finally:
-            if not started:
+            if not began:
                 place.refund()
 
 
@@ -130,7 +152,7 @@ def start_session(pair: Pair) -> Session:
     return Session(pair)
 
 
-def load(services: Services, spec: PairSpec) -> Generator[Loading, None, Pair]:
+def _load(services: Services, spec: PairSpec) -> Generator[Loading, None, Pair]:
     """Reports how loading goes; returns the pair. Raises ModelError."""
     if spec not in services.pool.loaded():
         yield Loading(f"Waiting for the pair {spec.title!r} …")

@@ -11,6 +11,7 @@ import gradio as gr
 from evaluation.format import count, plural
 from mars_core.models import ModelError
 from mars_core.types import PromptConfig
+from ui.jobs.driver import start_session
 from ui.kit.components import text_panel
 from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE
@@ -21,7 +22,6 @@ from ui.settings.form import PairForm, read_pair, read_thinking
 from ui.settings.panel import SettingsPanel
 from ui.settings.presets import presets_for
 from ui.settings.rules import RuleFields
-from ui.tabs.compare.handlers import start_session
 
 NOT_LOADED = "The token count appears once the models are loaded."
 COUNTED = ("prompt", "system", "chat", "thinking", "pair", "own_target", "own_draft", "own_head")

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from mars_core.models import PairSpec
 from mars_core.types import RunConfig, Trace
-from ui.jobs import driver
 from ui.jobs.admission import JobError, admit, job_errors, unbroken
-from ui.jobs.driver import Batch, drive
-from ui.jobs.driver import start_session as start_session
-from ui.kit.components import Strip, message_strip
+from ui.jobs.driver import Batch, Event, drive
+from ui.kit.components import message_strip
 from ui.services import Services
 from ui.settings.form import MOST_LANES, Form, read_configs
 from ui.tabs.compare.frames import Frame, Lanes, Shown
 
 if TYPE_CHECKING:
-    from mars_core.models import Pair
     from mars_core.session import Session
-
-F = TypeVar("F")
 
 
 def run_comparison(services: Services, form: Form, visitor: str) -> Iterator[Frame]:
@@ -82,7 +76,7 @@ def continued(columns: Sequence[Trace | None], column: int, index: int, token: i
     return replace(trace.config, prefix=(*ids[:index], token), max_new_tokens=longest)
 
 
-def _frames(lanes: Lanes, jobs: Generator[driver.Event, None, None]) -> Iterator[Frame]:
+def _frames(lanes: Lanes, jobs: Generator[Event, None, None]) -> Iterator[Frame]:
     """The events as frames, and what came of them. Raises JobError where the lanes were not opened."""
     broken = None
     with closing(jobs) as events:
@@ -96,14 +90,3 @@ def _frames(lanes: Lanes, jobs: Generator[driver.Event, None, None]) -> Iterator
                 raise
             broken = message_strip(str(error), error.state)
     yield lanes.closing(broken)
-
-
-# What the sweep tab still imports, until it calls ``drive``.
-def load(services: Services, spec: PairSpec, frame: Callable[[Strip], F]) -> Generator[F, None, Pair]:
-    loading = driver.load(services, spec)
-    while True:
-        try:
-            event = next(loading)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
-        yield frame(message_strip(event.message, "running"))

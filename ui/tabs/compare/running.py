@@ -5,7 +5,7 @@ All wait for their turn in ``ui/jobs/queue.py``; gradio holds up none of them.""
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,8 +13,9 @@ import gradio as gr
 
 from ui.jobs.admission import unbroken
 from ui.jobs.pending import Pending
-from ui.jobs.queue import COMPUTES as COMPUTES
+from ui.jobs.queue import COMPUTES
 from ui.kit.components import message_strip
+from ui.kit.events import PRIVATE, QUEUED, event_data
 from ui.result.details import Details
 from ui.result.view import ResultView, Updates
 from ui.services import Services
@@ -25,8 +26,6 @@ from ui.tabs.compare.ask import Ask, count_prompt
 from ui.tabs.compare.frames import Frame, Shown
 from ui.tabs.compare.handlers import continue_run, run_comparison
 
-PRIVATE: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-AT_ONCE: Mapping[str, Any] = {**PRIVATE, "queue": False}
 LARGEST_NEW_SEED = 2**31 - 1
 Wish = tuple[int, int, int, float]  # continue: column, output position, token id, a number that makes it new
 MOST_ENDED = 32  # comparisons whose details wait to be shown
@@ -92,10 +91,10 @@ def wire_running(parts: Running) -> None:
     pressed = gr.on([ask.run.click, ask.by_name["prompt"].submit], trigger_mode="once", **_begin(parts))
     _run(parts, pressed, compare, fields.inputs)
     again = ask.again.click(
-        lambda: random.randint(0, LARGEST_NEW_SEED), None, ask.by_name["seed"], trigger_mode="once", **AT_ONCE
+        lambda: random.randint(0, LARGEST_NEW_SEED), None, ask.by_name["seed"], trigger_mode="once", **PRIVATE
     )
     _run(parts, again.then(**_begin(parts)), compare, fields.inputs)
-    ask.stop.click(ask_stop, None, ask.stop, **AT_ONCE)
+    ask.stop.click(ask_stop, None, ask.stop, **PRIVATE)
     _wire_theta(parts, compare)
     _wire_continue(parts)
 
@@ -112,7 +111,7 @@ def _begin(parts: Running) -> dict[str, Any]:
         }
         return shown | parts.lanes.lock() | parts.view.update(message_strip("Starting …", "running"), ())
 
-    return {"fn": begin, "inputs": None, "outputs": [*parts.buttons, parts.view.strip], **AT_ONCE}
+    return {"fn": begin, "inputs": None, "outputs": [*parts.buttons, parts.view.strip], **PRIVATE}
 
 
 def _run(parts: Running, begun: Any, handler: Callable[..., Iterator[Updates]], inputs: Sequence[Any]) -> None:
@@ -125,10 +124,10 @@ def _run(parts: Running, begun: Any, handler: Callable[..., Iterator[Updates]], 
         shown = {parts.ask.run: gr.update(visible=True), parts.ask.stop: gr.update(visible=False)}
         return shown | {parts.ask.again: gr.update(interactive=True)} | parts.lanes.unlock(count)
 
-    running = begun.then(handler, list(inputs), parts.streamed, **COMPUTES, **PRIVATE)
-    shown = running.then(show, None, parts.view.details.outputs, **AT_ONCE)
-    ended = shown.then(end, parts.lanes.count, parts.buttons, **AT_ONCE)
-    ended.then(count_prompt(parts.services), parts.ask.counted, parts.ask.tokens, **AT_ONCE)
+    running = begun.then(handler, list(inputs), parts.streamed, **COMPUTES, **QUEUED)
+    shown = running.then(show, None, parts.view.details.outputs, **PRIVATE)
+    ended = shown.then(end, parts.lanes.count, parts.buttons, **PRIVATE)
+    ended.then(count_prompt(parts.services), parts.ask.counted, parts.ask.tokens, **PRIVATE)
 
 
 def _wire_theta(parts: Running, compare: Callable[..., Iterator[Updates]]) -> None:
@@ -136,7 +135,7 @@ def _wire_theta(parts: Running, compare: Callable[..., Iterator[Updates]]) -> No
     heads = parts.lanes.heads
 
     def take(event: gr.EventData, count: int, *values: Any) -> Updates:
-        theta = event._data.get("theta")
+        theta = event_data(event).get("theta")
         rules = values[:: len(heads[0].inputs)][:count]
         if not isinstance(theta, int | float) or not 0 <= theta <= 1:
             return {heads[0].rule: gr.update()}
@@ -146,7 +145,7 @@ def _wire_theta(parts: Running, compare: Callable[..., Iterator[Updates]]) -> No
         return {heads[lane].parameters[rule, "theta"]: float(theta) for lane, rule in having.items()}
 
     taken = parts.view.reader.select(
-        take, [parts.lanes.count, *parts.lanes.head_fields], parts.lanes.head_fields, **AT_ONCE
+        take, [parts.lanes.count, *parts.lanes.head_fields], parts.lanes.head_fields, **PRIVATE
     )
     _run(parts, taken.then(**_begin(parts)), compare, parts.fields.inputs)
 
@@ -158,7 +157,7 @@ def _wire_continue(parts: Running) -> None:
 
     def wished(column: int) -> Any:
         def take(event: gr.EventData) -> Any:
-            index, token = event._data.get("index"), event._data.get("token")
+            index, token = event_data(event).get("index"), event_data(event).get("token")
             valid = isinstance(index, int) and isinstance(token, int)
             return (column, index, token, random.random()) if valid else gr.skip()
 
@@ -179,9 +178,9 @@ def _wire_continue(parts: Running) -> None:
         yield from parts.shown(request, lambda place: continue_run(place, shown, column, index, token, place.key))
 
     for column, component in enumerate(view.lanes):
-        component.select(wished(column), None, wish, **PRIVATE)  # queued: else gradio misses that a state changed
+        component.select(wished(column), None, wish, **QUEUED)  # queued: else gradio misses that a state changed
     opened = wish.change(
         open_lane, [wish, lanes.count, lanes.shown, *lanes.head_fields],
-        [lanes.count, *lanes.all_buttons, *view.cards, *lanes.head_fields], **AT_ONCE,
+        [lanes.count, *lanes.all_buttons, *view.cards, *lanes.head_fields], **PRIVATE,
     )  # fmt: skip
     _run(parts, opened.then(**_begin(parts)), go_on, [wish, lanes.shown])

@@ -9,25 +9,21 @@ from typing import Any
 import gradio as gr
 
 from evaluation.study.plan import BASELINE
-from evaluation.study.sweep import runs_planned
 from mars_core.rules import RULES
-from ui.jobs.admission import check_own
 from ui.kit.components import text_panel
 from ui.kit.events import PRIVATE
 from ui.kit.labels import parameter_title, rule_title
 from ui.services import Services
-from ui.settings.form import CUSTOM
 from ui.settings.panel import SettingsPanel
 from ui.tabs.study.sweep_form import (
     SweepForm,
     estimate,
     examples,
     other_parameters,
-    read_plan_of,
-    read_spec,
     suggestion,
     write_cases,
 )
+from ui.tabs.study.sweep_run import admitted
 
 FIRST_RULE = "mars"
 TEXTS = (
@@ -122,10 +118,7 @@ def wire_fields(services: Services, fields: SweepFields) -> None:
 def estimated(services: Services, form: SweepForm) -> str:
     """How much the sweep will run, or why it cannot."""
     try:
-        if form.pair == CUSTOM:
-            check_own(services)
-        plan = read_plan_of(form, read_spec(form, services.catalog))
-        services.limits.check_sweep(runs_planned(plan))
+        _, plan = admitted(services, form)
         return estimate(plan)
     except ValueError as error:
         return str(error)

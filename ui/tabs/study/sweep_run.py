@@ -5,29 +5,35 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from evaluation.format import about, count, number, plural, ratio, share
 from evaluation.study.check import check, every_prompt, every_setting
 from evaluation.study.engine import Accelerated
 from evaluation.study.pairs import Paired, Sweep, load_sweep, pairs_of
-from evaluation.study.plan import Models
+from evaluation.study.plan import Models, Plan
 from evaluation.study.points import Cost, optimal, points
 from evaluation.study.processes import own_name
 from evaluation.study.sweep import cell_of, runs_planned
 from evaluation.study.worker import Saved, Stopped, Worker, Writing
+from mars_core.jobs import Stop
+from mars_core.models import PairSpec
 from mars_core.types import Status, StopReason
 from storage import RunStore, StorageError
 from ui.figures.tradeoff_data import group_label, value_label
-from ui.jobs.admission import BROKEN_OFF, REFUSALS, check_configs, check_own, refusal, ticket, turn, unbroken, waiting
+from ui.jobs.admission import RUNNING, check_configs, check_own, job_errors, unbroken
+from ui.jobs.driver import with_models
 from ui.kit.components import Strip, message_strip
 from ui.kit.errors import error_message
 from ui.services import Services
 from ui.settings.form import CUSTOM
-from ui.tabs.compare.handlers import load, start_session
 from ui.tabs.study.sweep_form import SweepForm, read_plan_of, read_spec
+
+if TYPE_CHECKING:
+    from mars_core.session import Session
 
 WARMING = "Warming up: a few tokens that do not count …"
 TIME_IS_UP = "The time for one sweep is up"
@@ -47,46 +53,43 @@ def run(services: Services, form: SweepForm, visitor: str) -> Iterator[SweepFram
 
 
 def _sweep(services: Services, form: SweepForm, visitor: str) -> Iterator[SweepFrame]:
-    with ExitStack() as held:
-        try:
-            worker = yield from _begin(services, form, visitor, held)
-        except REFUSALS as error:
-            yield SweepFrame(refusal(services, error))
-            return
-        try:
-            yield SweepFrame(message_strip(WARMING, "running"), Sweep(worker.study_id, worker.plan))
+    with job_errors(services):
+        spec, plan = admitted(services, form)
+
+    def work(session: Session) -> Generator[SweepFrame, None, None]:
+        with job_errors(services):
+            worker = _worker(services, session, spec, plan, services.stops.of(visitor))
+        yield SweepFrame(message_strip(WARMING, "running"), Sweep(worker.study_id, worker.plan))
+        with job_errors(services, RUNNING):
             yield from _frames(services, worker)
-        except BROKEN_OFF as error:
-            yield SweepFrame(refusal(services, error))
+
+    jobs = with_models(services, visitor, spec, work, runs=runs_planned(plan), new_tokens=plan.max_new_tokens)
+    with closing(jobs) as events:
+        for event in events:
+            yield event if isinstance(event, SweepFrame) else SweepFrame(message_strip(event.message, "running"))
 
 
-def _begin(services: Services, form: SweepForm, visitor: str, held: ExitStack) -> Generator[SweepFrame, None, Worker]:
-    """The worker of a new study, once its turn has come; ``held`` keeps the turn. Raises one of REFUSALS."""
-    limits = services.limits
+def admitted(services: Services, form: SweepForm) -> tuple[PairSpec, Plan]:
+    """The pair and the plan of a form whose pair, size and prompts may be used here. Raises ValueError."""
     if form.pair == CUSTOM:
         check_own(services)
     spec = read_spec(form, services.catalog)
     plan = read_plan_of(form, spec)
-    runs = runs_planned(plan)
-    limits.check_sweep(runs)
+    services.limits.check_sweep(runs_planned(plan))
     for item in plan.suites[0].items:
-        limits.check_prompt(item.turns[0], plan.system, *plan.stop)
-    place = held.enter_context(ticket(services, visitor, runs=runs, new_tokens=plan.max_new_tokens))
-    stop = services.stops.of(visitor)
-    for text in turn(place, stop.requested):
-        yield SweepFrame(waiting(text))
-    pair = yield from load(services, spec, SweepFrame)
+        services.limits.check_prompt(item.turns[0], plan.system, *plan.stop)
+    return spec, plan
+
+
+def _worker(services: Services, session: Session, spec: PairSpec, plan: Plan, stop: Stop) -> Worker:
+    """Of a new study, all of whose runs these models can do. Raises ValueError."""
+    pair = session.pair
     plan = replace(plan, models=Models(spec.key, pair.target_ref, pair.draft_ref, pair.head_ref))
-    session = start_session(pair)
-    try:
-        check(plan, session)
-        for config in chain(every_setting(plan, session), every_prompt(plan, session)):
-            check_configs(services, session, (config,))
-    except ValueError:
-        place.refund()
-        raise
+    check(plan, session)
+    for config in chain(every_setting(plan, session), every_prompt(plan, session)):
+        check_configs(services, session, (config,))
     study_id = services.store.new_study(plan.name, plan.as_dict(), plan.tasks)
-    engine = Accelerated(spec, services.accelerator, stop, limits.seconds or math.inf)
+    engine = Accelerated(spec, services.accelerator, stop, services.limits.seconds or math.inf)
     return Worker(services.store, study_id, plan, session, engine, own_name(), order=services.order)
 
 

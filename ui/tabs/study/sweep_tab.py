@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,12 +14,12 @@ from evaluation.study.pairs import Sweep, find_sweep, load_sweep
 from evaluation.study.points import Cost
 from storage import Shared, StorageError
 from ui.jobs.admission import unbroken
+from ui.jobs.queue import COMPUTES
 from ui.kit.components import message_strip
 from ui.kit.errors import error_message
-from ui.kit.events import event_data
+from ui.kit.events import PRIVATE, QUEUED, event_data
 from ui.public.sharing import READ_ONLY, reading, share_html, wire_share
 from ui.services import Services
-from ui.tabs.compare.running import COMPUTES
 from ui.tabs.study.studies import sweeps_html
 from ui.tabs.study.sweep_fields import SweepFields, build_fields, estimated, wire_fields
 from ui.tabs.study.sweep_panels import pairs_html
@@ -27,7 +27,6 @@ from ui.tabs.study.sweep_run import SweepFrame, reopened, run
 from ui.tabs.study.sweep_view import FIRST, SweepView, Updates, build_view
 
 CHART_S = 3.0  # between two drawings of the chart while a sweep runs
-PRIVATE: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 BROKE = "The sweep could not begin; check the fields, then try again."
 
 
@@ -79,7 +78,7 @@ def build_sweep_tab(services: Services, tab: gr.Tab) -> SweepTab:
         store = services.seen_by(request).store
         return sweeps_html(store, opened, public=services.public, share=share), estimated(services, fields.form(values))
 
-    tab.select(enter, [parts.opened, parts.share, *fields.inputs], [view.earlier, fields.note], queue=False, **PRIVATE)
+    tab.select(enter, [parts.opened, parts.share, *fields.inputs], [view.earlier, fields.note], **PRIVATE)
     return parts
 
 
@@ -117,11 +116,11 @@ def _wire_run(parts: SweepTab) -> None:
             view.sharing: share_html(own, Shared.SWEEP, opened, public=services.public),
         }
 
-    pressed = fields.run.click(begin, None, [*buttons, view.strip], queue=False, trigger_mode="once", **PRIVATE)
-    running = pressed.then(sweep, [view.cost, *fields.inputs], parts.outputs, **COMPUTES, **PRIVATE)
-    running.failure(lambda: message_strip(BROKE, "failed").html(), None, view.strip, queue=False, **PRIVATE)
-    running.then(end, [parts.opened, parts.share], [*buttons, view.earlier, view.sharing], queue=False, **PRIVATE)
-    fields.stop.click(ask_stop, None, fields.stop, queue=False, **PRIVATE)
+    pressed = fields.run.click(begin, None, [*buttons, view.strip], trigger_mode="once", **PRIVATE)
+    running = pressed.then(sweep, [view.cost, *fields.inputs], parts.outputs, **COMPUTES, **QUEUED)
+    running.failure(lambda: message_strip(BROKE, "failed").html(), None, view.strip, **PRIVATE)
+    running.then(end, [parts.opened, parts.share], [*buttons, view.earlier, view.sharing], **PRIVATE)
+    fields.stop.click(ask_stop, None, fields.stop, **PRIVATE)
 
 
 def _updates(parts: SweepTab, frames: Iterator[SweepFrame], cost: Cost) -> Iterator[Updates]:
@@ -159,9 +158,9 @@ def _wire_view(parts: SweepTab) -> None:
         asked = event_data(event)
         return parts.open(request, str(asked.get("id", "")), cost, asked.get("share"))
 
-    view.cost.input(against, [parts.opened, parts.share, view.cost], view.outputs, queue=False, **PRIVATE)
-    view.table.select(choose, [parts.opened, parts.share], view.pairs, queue=False, **PRIVATE)
-    view.earlier.select(open_sweep, view.cost, parts.outputs, queue=False, **PRIVATE)
+    view.cost.input(against, [parts.opened, parts.share, view.cost], view.outputs, **PRIVATE)
+    view.table.select(choose, [parts.opened, parts.share], view.pairs, **PRIVATE)
+    view.earlier.select(open_sweep, view.cost, parts.outputs, **PRIVATE)
 
 
 def _cost(value: str) -> Cost:
