@@ -48,13 +48,10 @@ def build_app(services: Services) -> gr.Blocks:
     page: gr.Blocks
     with FaultyBlocks(title=TITLE, analytics_enabled=False, fill_width=True) as page:
         build_api(place)
-        gr.HTML(
-            value="",
-            html_template=asset("top.html"),
-            js_on_load=f"{plotly_script()}\n{asset('top.js')}",
-            apply_default_css=False,
-            device=f"{pool.device}, {str(pool.dtype).removeprefix('torch.')}",
-        )
+        top = gr.HTML(
+            value="", html_template=asset("top.html"), js_on_load=f"{plotly_script()}\n{asset('top.js')}", apply_default_css=False
+        )  # fmt: skip
+        gr.on(None, lambda: f"{pool.device}, {str(pool.dtype).removeprefix('torch.')}", None, top, **PRIVATE)
         if place.notice:
             text_panel("mars-page mars-notice", displayable(error_message(place.notice, public=place.public)))
         address = address_component()

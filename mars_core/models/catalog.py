@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-
+from mars_core.lazy import torch
 from mars_core.models.errors import ModelError
 from mars_core.models.memory import needed
 from mars_core.models.source import BUNDLED, count_parameters, folder_of, is_folder, is_local, label, parse_ref

@@ -9,10 +9,10 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import torch
 from huggingface_hub import errors as hub
 from safetensors import SafetensorError
 
+from mars_core.lazy import torch
 from mars_core.types import ModelRef
 
 _LONGEST = 240  # characters of a foreign message that are passed on

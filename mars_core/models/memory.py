@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-import torch
+
+from mars_core.lazy import torch
 
 OVERHEAD = 1.2  # weights to weights with cache, activations and buffers, for contexts of some thousand tokens
 _CGROUP = Path("/sys/fs/cgroup")

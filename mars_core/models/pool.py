@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import gc
 from collections import OrderedDict
+from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING
 
-import torch
-
+from mars_core.lazy import torch
 from mars_core.models.catalog import PairSpec
 from mars_core.models.errors import ModelError
 from mars_core.models.memory import Fit, elsewhere_bytes, free_bytes, gigabytes, pick_device, pick_dtype
@@ -39,14 +39,24 @@ class ModelPool:
     ) -> None:
         if max_pairs < 1:
             raise ValueError(f"max_pairs is {max_pairs}; it must be at least 1.")
-        self.device = pick_device(device)
-        self.dtype = pick_dtype(dtype, self.device)
+        if exact not in EXACT:
+            raise ValueError(f"exact is {exact!r}; it must be {', '.join(EXACT[:-1])} or {EXACT[-1]}.")
+        self._wanted = (device, dtype, exact)
         self._max_pairs = max_pairs
         self._graphs = graphs
-        self._exact = pick_exact(exact, self.device, self.dtype)
         self._pairs: OrderedDict[_Key, Pair] = OrderedDict()  # least recently used first
         self.ran: set[PairSpec] = set()  # pairs of which a run was completed in this process
         self._lock = Lock()
+        if (device, dtype) != ("auto", "auto"):  # else there is nothing to refuse, and torch is imported later
+            self.dtype  # noqa: B018
+
+    @cached_property
+    def device(self) -> torch.device:
+        return pick_device(self._wanted[0])
+
+    @cached_property
+    def dtype(self) -> torch.dtype:
+        return pick_dtype(self._wanted[1], self.device)
 
     def get(self, spec: PairSpec, progress: Progress = lambda _message: None) -> Pair:
         """The pair, loaded if it is not here yet; may free others. Raises ModelError."""
@@ -78,7 +88,11 @@ class ModelPool:
 
         plans = plan(spec, progress)
         self._make_room(plans.target.ref.name, sum(each.bytes(self.dtype) for each in plans if each), progress)
-        return load(spec, plans, self.device, self.dtype, self._graphs, self._exact, progress)
+        return load(spec, plans, self.device, self.dtype, self._graphs, self._exact(), progress)
+
+    def _exact(self) -> bool:
+        wanted = self._wanted[2]
+        return wanted == "on" or (wanted == "auto" and (self.device.type == "cuda" or self.dtype != torch.float32))
 
     def _make_room(self, name: str, needed: int, progress: Progress) -> None:
         """Frees pairs until this one fits and their number allows one more. Raises ModelError if it never fits."""
@@ -93,13 +107,6 @@ class ModelPool:
                 f"{name} needs about {gigabytes(needed)} with its drafters in {str(self.dtype).removeprefix('torch.')}, and "
                 f"{gigabytes(available)} are free here: choose a smaller pair or a smaller dtype."
             )
-
-
-def pick_exact(wanted: str, device: torch.device, dtype: torch.dtype) -> bool:
-    """``on``, ``off`` or ``auto``: on for CUDA and for every dtype but float32. Raises ValueError."""
-    if wanted not in EXACT:
-        raise ValueError(f"exact is {wanted!r}; it must be {', '.join(EXACT[:-1])} or {EXACT[-1]}.")
-    return wanted == "on" or (wanted == "auto" and (device.type == "cuda" or dtype != torch.float32))
 
 
 def _bytes(pair: Pair) -> int:

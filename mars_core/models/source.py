@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-import torch
 from huggingface_hub import snapshot_download
 from huggingface_hub.utils import validate_repo_id
 from tqdm.auto import tqdm
 
 import mars_core.demo
+from mars_core.lazy import torch
 from mars_core.models.errors import ModelError, explained
 from mars_core.models.memory import needed
 from mars_core.models.untrusted import shard_files

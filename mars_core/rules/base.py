@@ -10,9 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-import torch
-from torch import Tensor
-
+from mars_core.lazy import torch
 from mars_core.types import DraftMode
 
 
@@ -23,24 +21,24 @@ class Evidence:
     C = 1 candidate a row on greedy drafts (the drafted token), C = V on sampled ones (the whole vocabulary).
     """
 
-    logits: Tensor  # [P, V] z, the target's raw logits
-    law: Tensor  # [P, V] p, the target's law: one-hot at temperature 0
-    soft: Tensor  # [P, V] p; at temperature 0, where that says only which token is the best, softmax(z)
-    drafter: Tensor | None  # [P, V] the drafter's law at the place, where it has one and the draft is a chain
-    top_z: Tensor  # [P, ≥2] the largest logits, in falling order
-    top_ids: Tensor  # [P, ≥2] their ids
-    at: Tensor | None  # [E] the place of each row; None: row e is judged at place e
-    x: Tensor  # [E, C] candidate ids
-    q: Tensor  # [E, C] probability with which the candidate was drafted: 1 on greedy drafts
-    confidence: Tensor  # [E, C] the drafter's own probability of it, on greedy drafts too (1 where it has none)
-    tried: Tensor  # [E, 1] p of the siblings before this one, which were refused; 0 in a chain
+    logits: torch.Tensor  # [P, V] z, the target's raw logits
+    law: torch.Tensor  # [P, V] p, the target's law: one-hot at temperature 0
+    soft: torch.Tensor  # [P, V] p; at temperature 0, where that says only which token is the best, softmax(z)
+    drafter: torch.Tensor | None  # [P, V] the drafter's law at the place, where it has one and the draft is a chain
+    top_z: torch.Tensor  # [P, ≥2] the largest logits, in falling order
+    top_ids: torch.Tensor  # [P, ≥2] their ids
+    at: torch.Tensor | None  # [E] the place of each row; None: row e is judged at place e
+    x: torch.Tensor  # [E, C] candidate ids
+    q: torch.Tensor  # [E, C] probability with which the candidate was drafted: 1 on greedy drafts
+    confidence: torch.Tensor  # [E, C] the drafter's own probability of it, on greedy drafts too (1 where it has none)
+    tried: torch.Tensor  # [E, 1] p of the siblings before this one, which were refused; 0 in a chain
     greedy: bool  # temperature 0
 
-    def place(self, values: Tensor) -> Tensor:
+    def place(self, values: torch.Tensor) -> torch.Tensor:
         """Values at the place of each row, [P, …] → [E, …]."""
         return values[: len(self.x)] if self.at is None else values[self.at]
 
-    def of(self, values: Tensor) -> Tensor:
+    def of(self, values: torch.Tensor) -> torch.Tensor:
         """Values of the candidates, [E, C], from those of all tokens at all places, [P, V]."""
         if self.at is None or self.x.shape[-1] == values.shape[-1]:
             placed = self.place(values)
@@ -48,36 +46,36 @@ class Evidence:
         return values[self.at[:, None], self.x]
 
     @property
-    def p(self) -> Tensor:
+    def p(self) -> torch.Tensor:
         """p of the candidates, [E, C]."""
         return self.of(self.law)
 
-    def largest(self, law: Tensor) -> Tensor:
+    def largest(self, law: torch.Tensor) -> torch.Tensor:
         """The largest value of a law at the place of each row, [P, V] → [E, 1]."""
         return self.place(law.amax(-1, keepdim=True))
 
     @property
-    def ratio(self) -> Tensor:
+    def ratio(self) -> torch.Tensor:
         """p/q of the candidates, [E, C]; it may exceed 1."""
         return self.p / self.q.clamp(min=torch.finfo(self.q.dtype).tiny)
 
     @property
-    def strict(self) -> Tensor:
+    def strict(self) -> torch.Tensor:
         """The lossless acceptance probability min(1, p/q), [E, C]."""
         return self.ratio.clamp(max=1)
 
-    def z(self, rank: int) -> Tensor:
+    def z(self, rank: int) -> torch.Tensor:
         """The logit of that rank, 1 or 2, at the place of each row, [E, 1], float64."""
         return self.place(self.top_z)[:, rank - 1 : rank].double()
 
-    def is_top(self, rank: int) -> Tensor:
+    def is_top(self, rank: int) -> torch.Tensor:
         """Whether the candidate is the target's best token (1) or its second best (2), bool [E, C]."""
         return self.x == self.place(self.top_ids)[:, rank - 1 : rank]
 
 
 PLAIN = "none"  # name of the rule without drafts, and of its drafter: neither goes without the other
 Values = Mapping[str, float]
-Function = Callable[[Evidence, Values], Tensor]
+Function = Callable[[Evidence, Values], "torch.Tensor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +142,11 @@ class Rule:
         return {name: float(given.get(name, parameter.default)) for name, parameter in known.items()}
 
 
-def strict(evidence: Evidence, values: Values) -> Tensor:
+def strict(evidence: Evidence, values: Values) -> torch.Tensor:
     """min(1, p/q): keeps what the target itself would say, no more."""
     return evidence.strict
 
 
-def everywhere(evidence: Evidence, values: Values) -> Tensor:
+def everywhere(evidence: Evidence, values: Values) -> torch.Tensor:
     """A refused token is always replaced by a draw from p itself."""
     return torch.ones_like(evidence.tried, dtype=torch.bool)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-
+from mars_core.lazy import torch
 from mars_core.rules.base import Evidence, Parameter, Reach, Rule, Siblings, Values
 from mars_core.types import DraftMode
 
 
-def fly(evidence: Evidence, values: Values) -> Tensor:
+def fly(evidence: Evidence, values: Values) -> torch.Tensor:
     """1 where −Σ p·ln p over the three best is at least the bar (p of the full law, not renormalised) and p(x) > 0, else strict."""
     best = evidence.soft.topk(min(3, evidence.soft.shape[-1])).values
     unsure = evidence.place(-torch.xlogy(best, best).sum(-1, keepdim=True)) >= values["entropy"]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-
+from mars_core.lazy import torch
 from mars_core.rules.base import Evidence, Parameter, Rule, Siblings, Values
 from mars_core.types import DraftMode
 
@@ -12,38 +10,38 @@ _THETA = Parameter("theta", 0.9, 0.0, 1.0, "low margin means z₂/z₁ > θ; 1 n
 _GAP = Parameter("gap", 0.7, 0.0, 100.0, "low margin means z₁ − z₂ < g; 0 never forgives")
 
 
-def near_tie(evidence: Evidence, values: Values) -> Tensor:
+def near_tie(evidence: Evidence, values: Values) -> torch.Tensor:
     """bool [E, 1]: z₁ > 0 and z₂/z₁ > θ. A z₁ ≤ 0 counts as decisive: the ratio has no meaning there."""
     return (evidence.z(1) > 0) & (evidence.z(2) / evidence.z(1) > values["theta"])
 
 
-def small_gap(evidence: Evidence, values: Values) -> Tensor:
+def small_gap(evidence: Evidence, values: Values) -> torch.Tensor:
     """bool [E, 1]: z₁ − z₂ < g, that is p₂/p₁ > e^−g at temperature 1; invariant to a shift of the logits."""
     return evidence.z(1) - evidence.z(2) < values["gap"]
 
 
-def released_tie(evidence: Evidence, values: Values) -> Tensor:
+def released_tie(evidence: Evidence, values: Values) -> torch.Tensor:
     """bool [E, 1]: the released code's test: on warped logits, with 1e-10 added to z₁ and no look at its sign."""
     kept = evidence.place(evidence.law.gather(-1, evidence.top_ids[:, 1:2])) > 0
     return torch.where(kept, evidence.z(2), -torch.inf) / (evidence.z(1) + 1e-10) > values["theta"]
 
 
-def by_ratio(evidence: Evidence, values: Values) -> Tensor:
+def by_ratio(evidence: Evidence, values: Values) -> torch.Tensor:
     """At low margin 1 for the two best tokens and 0 for others, elsewhere strict (MARS, 2601.15498)."""
     return torch.where(near_tie(evidence, values), _one_of_two(evidence), evidence.strict)
 
 
-def by_gap(evidence: Evidence, values: Values) -> Tensor:
+def by_gap(evidence: Evidence, values: Values) -> torch.Tensor:
     """As ``by_ratio``, with the gap in place of the ratio."""
     return torch.where(small_gap(evidence, values), _one_of_two(evidence), evidence.strict)
 
 
-def algorithm_1(evidence: Evidence, values: Values) -> Tensor:
+def algorithm_1(evidence: Evidence, values: Values) -> torch.Tensor:
     """1 for top-1, and for top-2 at low margin; else 0."""
     return (evidence.is_top(1) | (near_tie(evidence, values) & evidence.is_top(2))).to(evidence.q.dtype)
 
 
-def released(evidence: Evidence, values: Values) -> Tensor:
+def released(evidence: Evidence, values: Values) -> torch.Tensor:
     """What the released code does: at low margin the two best and nothing else; elsewhere min(1, p/q), p without the siblings tried."""
     if evidence.greedy:
         return evidence.strict
@@ -52,7 +50,7 @@ def released(evidence: Evidence, values: Values) -> Tensor:
     return torch.where(released_tie(evidence, values), _one_of_two(evidence), elsewhere)
 
 
-def _one_of_two(evidence: Evidence) -> Tensor:
+def _one_of_two(evidence: Evidence) -> torch.Tensor:
     """1 for the two best tokens, else 0, [E, C]."""
     return (evidence.is_top(1) | evidence.is_top(2)).to(evidence.q.dtype)
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-
+from mars_core.lazy import torch
 from mars_core.rules.base import Evidence, Parameter, Rule, Siblings, Values
 
 
-def ensemble(evidence: Evidence, values: Values) -> Tensor:
+def ensemble(evidence: Evidence, values: Values) -> torch.Tensor:
     """(1 − w) + w·min(1, p/q); at temperature 0 whether x is the best token of the mixture."""
     if evidence.greedy and evidence.drafter is not None:
         best = ensemble_law(evidence, values).argmax(-1, keepdim=True)
@@ -16,7 +14,7 @@ def ensemble(evidence: Evidence, values: Values) -> Tensor:
     return 1 - values["weight"] + values["weight"] * evidence.strict
 
 
-def ensemble_law(evidence: Evidence, values: Values) -> Tensor:
+def ensemble_law(evidence: Evidence, values: Values) -> torch.Tensor:
     """w·p + (1 − w)·q over the vocabulary, [E, V]; at temperature 0 of both softmaxes."""
     mixed = values["weight"] * evidence.place(evidence.soft)
     if evidence.drafter is not None:
@@ -25,21 +23,21 @@ def ensemble_law(evidence: Evidence, values: Values) -> Tensor:
     return mixed
 
 
-def cascade_token(evidence: Evidence, values: Values) -> Tensor:
+def cascade_token(evidence: Evidence, values: Values) -> torch.Tensor:
     """min(1, π/q) with π = q·1_A + η·p: 1 for tokens of A."""
     deferred = 1 - (evidence.q * _good(evidence, values)).sum(-1, keepdim=True)
     elsewhere = (deferred * evidence.p / evidence.q.clamp(min=torch.finfo(evidence.q.dtype).tiny)).clamp(max=1)
     return torch.where(_good(evidence, values), 1.0, elsewhere)
 
 
-def cascade_law(evidence: Evidence, values: Values) -> Tensor:
+def cascade_law(evidence: Evidence, values: Values) -> torch.Tensor:
     """π = q·1_A + η·p over the vocabulary, [E, V]; η = 1 − q(A)."""
     trusted = evidence.q * _good(evidence, values)
     law = (1 - trusted.sum(-1, keepdim=True)) * evidence.place(evidence.law)
     return law.scatter_add(-1, evidence.x, trusted.to(law.dtype))
 
 
-def _good(evidence: Evidence, values: Values) -> Tensor:
+def _good(evidence: Evidence, values: Values) -> torch.Tensor:
     """bool [E, C]: whether the candidate is in A = {p ≥ (1 − α)·max p}; at temperature 0 p = softmax(z)."""
     return evidence.of(evidence.soft) >= (1 - values["alpha"]) * evidence.largest(evidence.soft)
 

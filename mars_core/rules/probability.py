@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-
+from mars_core.lazy import torch
 from mars_core.rules.base import Evidence, Parameter, Rule, Siblings, Values, everywhere
 
 
-def lenience(evidence: Evidence, values: Values) -> Tensor:
+def lenience(evidence: Evidence, values: Values) -> torch.Tensor:
     """min(1, p/(ℓ·q)); at temperature 0 whether p(x) ≥ ℓ·max p, p = softmax(z)."""
     if evidence.greedy:
         near = evidence.of(evidence.soft) >= values["lenience"] * evidence.largest(evidence.soft)
@@ -16,20 +14,20 @@ def lenience(evidence: Evidence, values: Values) -> Tensor:
     return (evidence.ratio / values["lenience"]).clamp(max=1)
 
 
-def ears(evidence: Evidence, values: Values) -> Tensor:
+def ears(evidence: Evidence, values: Values) -> torch.Tensor:
     """P(u ≤ p/q + τ₀·(1 − max p)); a token that p excludes is never kept."""
     raised = evidence.ratio + values["tolerance"] * (1 - evidence.largest(evidence.law))
     return torch.where(evidence.p > 0, raised.clamp(max=1), 0.0)
 
 
-def entropy(evidence: Evidence, values: Values) -> Tensor:
+def entropy(evidence: Evidence, values: Values) -> torch.Tensor:
     """P(u·min(e^(−αH), t) ≤ p/q), H the entropy of p in nats."""
     spread = evidence.place(-torch.xlogy(evidence.law, evidence.law).sum(-1, keepdim=True))
     bar = (-values["alpha"] * spread).exp().clamp(max=values["limit"])
     return (evidence.ratio / bar).clamp(max=1)
 
 
-def typical(evidence: Evidence, values: Values) -> Tensor:
+def typical(evidence: Evidence, values: Values) -> torch.Tensor:
     """1 where p(x) > min(ε, δ·e^(−H)), H = −Σ p·ln(p + 1e-5); at temperature 0 strict."""
     if evidence.greedy:
         return evidence.strict
@@ -38,20 +36,20 @@ def typical(evidence: Evidence, values: Values) -> Tensor:
     return (evidence.p > bar).to(evidence.q.dtype)
 
 
-def topk_delta(evidence: Evidence, values: Values) -> Tensor:
+def topk_delta(evidence: Evidence, values: Values) -> torch.Tensor:
     """1 for top-1, and for the N best with p₁ − p(x) ≤ δ; p = softmax(z) at every temperature."""
     p = evidence.logits.softmax(-1)
     near = evidence.largest(p) - evidence.of(p) <= values["delta"]
     return (evidence.is_top(1) | (near & _among(evidence, int(values["n"])))).to(evidence.q.dtype)
 
 
-def topk_ratio(evidence: Evidence, values: Values) -> Tensor:
+def topk_ratio(evidence: Evidence, values: Values) -> torch.Tensor:
     """1 for top-1, and for the K best with p(x) ≥ ρ·p₁; at temperature 0 p = softmax(z)."""
     near = evidence.of(evidence.soft) >= values["ratio"] * evidence.largest(evidence.soft)
     return (evidence.is_top(1) | (near & _among(evidence, int(values["n"])))).to(evidence.q.dtype)
 
 
-def threshold(evidence: Evidence, values: Values) -> Tensor:
+def threshold(evidence: Evidence, values: Values) -> torch.Tensor:
     """min(1, Σp/θ_acc) over the siblings up to x, less what those before it took; 1 where p(x) ≥ θ_single. Sampled drafts: p/q for p."""
     if evidence.greedy:
         return ((evidence.of(evidence.soft) >= values["single"]) | evidence.is_top(1)).to(evidence.q.dtype)
@@ -62,7 +60,7 @@ def threshold(evidence: Evidence, values: Values) -> Tensor:
     return torch.where(ratio >= values["single"], 1.0, share / left)
 
 
-def _among(evidence: Evidence, count: int) -> Tensor:
+def _among(evidence: Evidence, count: int) -> torch.Tensor:
     """bool [E, C]: fewer than ``count`` tokens have a larger logit than the candidate."""
     least = evidence.place(evidence.logits.topk(min(count, evidence.logits.shape[-1])).values[:, -1:])
     return evidence.of(evidence.logits) >= least

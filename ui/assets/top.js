@@ -1,6 +1,8 @@
-// The top of the page: device, and the switch between light and dark, kept by the browser. While the page is idle it loads Plotly, so that
+// The top of the page: device (once torch is imported), and the switch between light and dark, kept by the browser. While the page is idle it loads Plotly, so that
 // the first figure need not wait for it.
-element.querySelector(".mars-chip").textContent = props.device;
+const update = () => { element.querySelector(".mars-chip").textContent = props.value; };
+watch("value", update);
+update();
 const button = element.querySelector(".mars-theme");
 const isDark = () => document.body.classList.contains("dark");
 function keep(value) { try { localStorage.setItem("mars-theme", value); } catch { /* a private window keeps nothing */ } }

@@ -8,6 +8,7 @@ import gradio as gr
 
 from evaluation.format import memory, parameters
 from mars_core.models import ModelPool, PairSpec
+from ui.kit.events import PRIVATE
 from ui.kit.panel import render, static_component
 
 OWN = (
@@ -20,13 +21,15 @@ def sentence_html(text: str, state: str = "bad", facts: Sequence[str] = ()) -> s
     return render("settings/pair_note.html.jinja", text=text, state=state, facts=facts)
 
 
-def note_html(pool: ModelPool, spec: PairSpec | None, *, public: bool = False) -> str:
-    """The note of a pair; None: what can be given as one's own. In public without the machine's memory."""
+def note_html(pool: ModelPool | None, spec: PairSpec | None, *, public: bool = False) -> str:
+    """The note of a pair; None: what can be given as one's own. Without a pool, or in public, without the machine's memory."""
     if spec is None:
         return sentence_html(OWN, "ok")
-    fit = pool.fits(spec)
     sizes = " → ".join(parameters(size) for size in (spec.draft_parameters, spec.target_parameters) if size)
     facts = [f"{sizes} parameters"] if sizes else []
+    if pool is None:
+        return sentence_html(spec.note, "ok", facts)
+    fit = pool.fits(spec)
     if fit.needed_bytes and not public:
         verdict = "fits" if fit.fits else "does not fit"
         facts.append(f"needs {memory(fit.needed_bytes)}, {memory(fit.available_bytes)} free on {fit.device}: {verdict}")
@@ -34,4 +37,7 @@ def note_html(pool: ModelPool, spec: PairSpec | None, *, public: bool = False) -
 
 
 def pair_note(pool: ModelPool, spec: PairSpec, *, public: bool = False) -> gr.HTML:
-    return static_component(note_html(pool, spec, public=public), elem_id="pair-note")
+    """Whether it fits is said once the page is open: to look at a device takes torch, which is imported after the page."""
+    note = static_component(note_html(None, spec), elem_id="pair-note")
+    gr.on(None, lambda: note_html(pool, spec, public=public), None, note, **PRIVATE)
+    return note
