@@ -14,7 +14,7 @@ from ui.jobs.queue import Ticket
 from ui.kit.components import Strip, message_strip
 from ui.kit.errors import error_message, fault
 from ui.services import Services
-from ui.settings.form import Form, read_pair, read_prompt
+from ui.settings.form import LIST_ONLY, Form, PairForm, RunForm, read_pair, read_prompt
 
 if TYPE_CHECKING:
     from mars_core.session import Session
@@ -62,21 +62,15 @@ def admit(services: Services, form: Form) -> PairSpec:
         return chosen_pair(services, form)
 
 
-def chosen_pair(services: Services, form: Form) -> PairSpec:
+def chosen_pair(services: Services, form: PairForm | RunForm) -> PairSpec:
     """The pair of a form, from the list only where strangers choose. Raises ValueError."""
     return read_pair(form, services.catalog, own_models=services.own_models)
 
 
-def check_own(services: Services) -> None:
-    """Raises ValueError where models of the visitor's own are not run."""
-    if not services.own_models:
-        raise ValueError("This page runs the model pairs of its list only; choose one of them.")
-
-
 def check_pair(services: Services, spec: PairSpec) -> None:
     """Raises ValueError for a pair, from wherever it came, that is not offered here."""
-    if spec not in services.catalog:
-        check_own(services)
+    if spec not in services.catalog and not services.own_models:
+        raise ValueError(LIST_ONLY)
 
 
 def check_configs(services: Services, session: Session, configs: Sequence[RunConfig]) -> None:

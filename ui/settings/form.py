@@ -19,6 +19,7 @@ CUSTOM = "custom"
 THINKING: Mapping[str, bool | None] = {"default": None, "on": True, "off": False}
 TREE, CHAIN = "tree", "chain"  # what an EAGLE-3 head drafts
 LEAST_LANES, FIRST_LANES, MOST_LANES = 1, 2, 4  # that may be, that there are at first, that may be
+LIST_ONLY = "This page runs the model pairs of its list only; choose one of them."
 EXACT_INTEGER = 2**53  # the browser's numbers are doubles
 
 
@@ -46,15 +47,12 @@ class LaneForm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form(DraftForm):
-    """The fields as they are."""
+class RunForm(DraftForm):
+    """The fields that every form of runs has, as they are."""
 
-    prompt: str
     pair: str
-    temperature: float | None
     max_new_tokens: float | None
     seed: float | None
-    lanes: tuple[LaneForm, ...]
     system: str = ""
     chat: bool = True
     thinking: str = "default"  # a key of THINKING
@@ -66,8 +64,17 @@ class Form(DraftForm):
     own_head: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form(RunForm):
+    """A comparison of rules on one prompt."""
+
+    prompt: str
+    temperature: float | None
+    lanes: tuple[LaneForm, ...]
+
+
 class PairForm(NamedTuple):
-    """The fields from which a pair is read; every form has them."""
+    """The fields from which a pair is read."""
 
     pair: str
     own_target: str = ""
@@ -75,12 +82,12 @@ class PairForm(NamedTuple):
     own_head: str = ""
 
 
-def read_pair(form: PairForm | Form, catalog: Sequence[PairSpec], *, own_models: bool = True) -> PairSpec:
+def read_pair(form: PairForm | RunForm, catalog: Sequence[PairSpec], *, own_models: bool = True) -> PairSpec:
     """The pair that was chosen; ``own_models``: it need not be of the catalog. Raises ValueError."""
     if form.pair != CUSTOM:
         return catalog_pair(form.pair, catalog)
     if not own_models:
-        raise ValueError("This page runs the model pairs of its list only; choose one of them.")
+        raise ValueError(LIST_ONLY)
     if not form.own_target.strip():
         raise ValueError("The target model is empty; give a Hub id (owner/name) or the path of a folder.")
     return custom_pair(form.own_target.strip(), form.own_draft.strip() or None, form.own_head.strip() or None)
@@ -98,10 +105,12 @@ def read_prompt(form: Form) -> PromptConfig:
     """The prompt with its stop strings, one a line. Raises ValueError where it is empty."""
     if not form.prompt.strip():
         raise ValueError("The prompt is empty; type one, or take one of the examples under the box.")
-    stop = tuple(line for line in form.stop.splitlines() if line)
-    return PromptConfig(
-        form.prompt, system=form.system, chat=bool(form.chat), stop=stop, thinking=read_thinking(form.thinking)
-    )
+    thinking = read_thinking(form.thinking)
+    return PromptConfig(form.prompt, system=form.system, chat=bool(form.chat), stop=read_stop(form), thinking=thinking)
+
+
+def read_stop(form: RunForm) -> tuple[str, ...]:
+    return tuple(line for line in form.stop.splitlines() if line)
 
 
 def read_thinking(word: str) -> bool | None:
@@ -127,11 +136,8 @@ def read_configs(form: Form, pair: Pair) -> tuple[RunConfig, ...]:
         top_k=read_whole(form.top_k, "top-k"),
         top_p=read_number(form.top_p, "top-p"),
     )
-    prompt, longest, seed = (
-        read_prompt(form),
-        read_whole(form.max_new_tokens, "max new tokens"),
-        read_whole(form.seed, "seed"),
-    )
+    prompt, seed = read_prompt(form), read_whole(form.seed, "seed")
+    longest = read_whole(form.max_new_tokens, "max new tokens")
     return tuple(
         run_config(
             pair, prompt=prompt, rule=_rule(lane), drafter=_drafter(lane, form), sampling=sampling,
@@ -184,7 +190,7 @@ def _drafter(lane: LaneForm, form: Form) -> DrafterConfig:
 def read_number(value: float | None, name: str) -> float:
     """The number of a field. Raises ValueError with one sentence."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{name} is empty or no number; give a number.")
+        raise ValueError(f"{name} is empty or not a number; give a number.")
     return float(value)
 
 

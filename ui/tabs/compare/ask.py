@@ -11,6 +11,7 @@ import gradio as gr
 from evaluation.format import count, plural
 from mars_core.models import ModelError
 from mars_core.types import PromptConfig
+from ui.jobs.admission import chosen_pair
 from ui.jobs.driver import start_session
 from ui.kit.components import text_panel
 from ui.kit.errors import error_message
@@ -18,7 +19,7 @@ from ui.kit.events import PRIVATE
 from ui.public.consent import consent_line
 from ui.services import Services
 from ui.settings.drafter import lane_drafter_for_pair
-from ui.settings.form import PairForm, read_pair, read_thinking
+from ui.settings.form import PairForm, read_thinking
 from ui.settings.panel import SettingsPanel
 from ui.settings.presets import presets_for
 from ui.settings.rules import RuleFields
@@ -92,7 +93,7 @@ def prompt_length(
     """How long the prompt is in tokens and what is left of the context; the pair must be in memory for that."""
     try:
         form = PairForm(pair, *(text or "" for text in own))
-        spec = read_pair(form, services.catalog, own_models=services.own_models)
+        spec = chosen_pair(services, form)
         if not (prompt or "").strip():
             return "The prompt is empty."
         services.limits.check_prompt(prompt or "", system or "")

@@ -10,7 +10,6 @@ import gradio as gr
 
 from evaluation.format import displayable
 from storage import RunStore, StorageError, StoredComparison
-from ui.jobs.admission import check_own
 from ui.kit.address import Address
 from ui.kit.components import REPORT, RUN_FILES, Group, downloads_component, downloads_html, message_strip, text_panel
 from ui.kit.errors import error_message
@@ -19,7 +18,7 @@ from ui.result.reopened import few, reopened, shown_settings
 from ui.result.token_view import LaneView
 from ui.result.view import ResultView, Updates, build_result
 from ui.services import Services
-from ui.settings.form import CUSTOM, MOST_LANES, Form
+from ui.settings.form import CUSTOM, LIST_ONLY, MOST_LANES, Form
 from ui.settings.stored import stored_form
 
 
@@ -161,6 +160,6 @@ def open_form(services: Services, view: Address) -> Form:
     """The fields of Compare that ask for the open comparison again. Raises StorageError and ValueError."""
     store = services.store.through(view.share) if view.share else services.store
     form = stored_form(few(store.load(view.comparison), view.runs), services.catalog)
-    if form.pair == CUSTOM:
-        check_own(services)
+    if form.pair == CUSTOM and not services.own_models:
+        raise ValueError(LIST_ONLY)
     return form

@@ -14,16 +14,7 @@ from mars_core.demo.corpus import held_out
 from mars_core.models import PairSpec
 from mars_core.rules import RULES, Parameter
 from ui.kit.labels import parameter_title
-from ui.settings.form import (
-    TREE,
-    DraftForm,
-    Form,
-    read_drafter,
-    read_number,
-    read_pair,
-    read_thinking,
-    read_whole,
-)
+from ui.settings.form import TREE, RunForm, read_drafter, read_number, read_stop, read_thinking, read_whole
 from ui.settings.rules import is_whole
 
 BLOCK = "---"  # a line of its own: prompts of several lines stand between two
@@ -34,40 +25,17 @@ EXAMPLES = 8  # problems a press
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SweepForm(DraftForm):
+class SweepForm(RunForm):
     """The fields as they are; ``ks``, ``temperatures`` and ``values`` are lists as text."""
 
     prompts: str
-    pair: str
     rule: str
     parameter: str
     values: str
     temperatures: str
     ks: str
-    max_new_tokens: float | None
-    seed: float | None
     repeats: float | None = 1
     others: str = ""  # name = value, comma separated
-    system: str = ""
-    chat: bool = True
-    thinking: str = "default"
-    stop: str = ""
-    top_k: float | None = 0
-    top_p: float | None = 1
-    own_target: str = ""
-    own_draft: str = ""
-    own_head: str = ""
-
-
-def read_spec(form: SweepForm, catalog: Sequence[PairSpec]) -> PairSpec:
-    """The pair that was chosen. Raises ValueError."""
-    return read_pair(
-        Form(
-            prompt="", pair=form.pair, temperature=0, max_new_tokens=0, seed=0, lanes=(),
-            own_target=form.own_target, own_draft=form.own_draft, own_head=form.own_head,
-        ),
-        catalog,
-    )  # fmt: skip
 
 
 def read_plan_of(form: SweepForm, spec: PairSpec) -> Plan:
@@ -98,7 +66,7 @@ def read_plan_of(form: SweepForm, spec: PairSpec) -> Plan:
         system=form.system,
         chat=bool(form.chat),
         thinking=read_thinking(form.thinking),
-        stop=tuple(line for line in form.stop.splitlines() if line),
+        stop=read_stop(form),
     )
 
 
@@ -119,16 +87,8 @@ def estimate(plan: Plan) -> str:
 
 def read_cases(text: str) -> tuple[Case, ...]:
     """One prompt a line; or, where a line is ``---``, one between two such lines. ``prompt => answer`` gives a reference."""
-    lines = text.splitlines()
-    blocks = [lines] if BLOCK in map(str.strip, lines) else [[line] for line in lines]
-    if len(blocks) == 1:
-        blocks = [[]]
-        for line in lines:
-            if line.strip() == BLOCK:
-                blocks.append([])
-            else:
-                blocks[-1].append(line)
-    return tuple(_case("\n".join(block)) for block in blocks if "".join(block).strip())
+    blocks = re.split(rf"^\s*{BLOCK}\s*$", text, flags=re.MULTILINE)
+    return tuple(_case(block) for block in (blocks if len(blocks) > 1 else text.splitlines()) if block.strip())
 
 
 def _case(text: str) -> Case:

@@ -24,13 +24,12 @@ from mars_core.models import PairSpec
 from mars_core.types import Status, StopReason
 from storage import RunStore, StorageError
 from ui.figures.tradeoff_data import group_label, value_label
-from ui.jobs.admission import RUNNING, check_configs, check_own, job_errors, unbroken
+from ui.jobs.admission import RUNNING, check_configs, chosen_pair, job_errors, unbroken
 from ui.jobs.driver import with_models
 from ui.kit.components import Strip, message_strip
 from ui.kit.errors import error_message
 from ui.services import Services
-from ui.settings.form import CUSTOM
-from ui.tabs.study.sweep_form import SweepForm, read_plan_of, read_spec
+from ui.tabs.study.sweep_form import SweepForm, read_plan_of
 
 if TYPE_CHECKING:
     from mars_core.session import Session
@@ -71,9 +70,7 @@ def _sweep(services: Services, form: SweepForm, visitor: str) -> Iterator[SweepF
 
 def admitted(services: Services, form: SweepForm) -> tuple[PairSpec, Plan]:
     """The pair and the plan of a form whose pair, size and prompts may be used here. Raises ValueError."""
-    if form.pair == CUSTOM:
-        check_own(services)
-    spec = read_spec(form, services.catalog)
+    spec = chosen_pair(services, form)
     plan = read_plan_of(form, spec)
     services.limits.check_sweep(runs_planned(plan))
     for item in plan.suites[0].items:
