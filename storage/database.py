@@ -15,11 +15,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import URL, Connection, Engine, Transaction, create_engine, event, func, make_url, select, text
+from sqlalchemy import URL, Connection, Engine, Transaction, create_engine, event, func, inspect, make_url, select, text
 from sqlalchemy.exc import ArgumentError, OperationalError
 
 from storage.columns import UtcTime
@@ -101,15 +97,10 @@ def safe_journal_mode(version: tuple[int, ...]) -> str:
     return "WAL" if version >= WAL_SAFE else "DELETE"
 
 
-def known_schemas() -> frozenset[str]:
-    """The revisions that this version can read or bring up to date."""
-    return frozenset(script.revision for script in _scripts().walk_revisions())
-
-
 @cache
-def _scripts() -> ScriptDirectory:
-    """The migrations; reading them takes longer than looking whether one is needed."""
-    return ScriptDirectory(str(_MIGRATIONS))
+def known_schemas() -> tuple[str, ...]:
+    """The revisions that this version can read or bring up to date, the current one last: the numbers of the migrations' files."""
+    return tuple(sorted(path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py")))
 
 
 def _create(url: URL) -> Engine:
@@ -153,16 +144,20 @@ def _prepare(engine: Engine, location: str) -> None:
 
 def _is_current(connection: Connection, location: str) -> bool:
     """Whether nothing is to be migrated. Raises StorageError for a revision that is not known here."""
-    present = set(MigrationContext.configure(connection).get_current_heads())
-    if unknown := sorted(present - known_schemas()):
+    versioned = inspect(connection).has_table("alembic_version")
+    present = connection.scalars(text("SELECT version_num FROM alembic_version")).all() if versioned else []
+    if unknown := sorted(set(present) - set(known_schemas())):
         raise StorageError(
             f"The database has the schema {unknown[0]!r}, which this version of MARS Playground does not know; it was "
             f"made by a newer version ({location}). Update the app or choose another database; nothing was changed."
         )
-    return present == set(_scripts().get_heads())
+    return present == [known_schemas()[-1]]
 
 
 def _upgrade(connection: Connection) -> None:
+    from alembic import command  # here: at most starts there is nothing to migrate
+    from alembic.config import Config
+
     config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     command.upgrade(config, "head")

@@ -15,12 +15,13 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import JSON, URL, Column, ForeignKeyConstraint, Integer, MetaData, inspect
 
 from mars_core.types import PromptConfig
 from storage import RunStore, StorageError
 from storage import __file__ as package_file
-from storage.database import safe_journal_mode
+from storage.database import known_schemas, safe_journal_mode
 from storage.schema import Base
 from tests.traces import make_trace
 
@@ -236,3 +237,9 @@ def test_impossible_path_is_explained(tmp_path: Path, place: str) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(StorageError, match="The database could not be opened: "):
         RunStore(f"sqlite:///{tmp_path / place}")
+
+
+def test_the_known_schemas_are_those_of_the_migrations_the_current_one_last() -> None:
+    scripts = ScriptDirectory(str(Path(package_file).parent / "migrations"))
+    revisions = [script.revision for script in scripts.walk_revisions()]
+    assert list(known_schemas()) == revisions[::-1] and [known_schemas()[-1]] == list(scripts.get_heads())
