@@ -15,9 +15,9 @@ from mars_core.types import Status, TreeShape
 from storage import RunStore
 from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
-from ui.figures.tree import tree_data
+from ui.figures.tree import tree_plot
 from ui.kit.values import plain
-from ui.result.reopened import reopened
+from ui.result.result import reopened
 from ui.result.tree_panel import drafting, first_choice
 from ui.services import Services
 from ui.settings.form import Form, LaneForm
@@ -162,7 +162,7 @@ def test_a_tree_is_drafted_kept_and_shown_again(pool: ModelPool, head: PairSpec,
     trace = frame.details.traces[1]
     assert trace.config.drafter.tree == TreeShape(12, 4, 3)
     lane, step = first_choice(drafting(frame.details.traces))
-    live, again = tree_data(frame.details.traces[lane], step), tree_data(stored.runs[lane].trace, step)
+    live, again = tree_plot(frame.details.traces[lane], step), tree_plot(stored.runs[lane].trace, step)
     assert live == again and max(Counter(place.x for place in live.places).values()) > 1
 
 

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gradio as gr
 
-from evaluation.format import displayable
+from evaluation.format import count, displayable
 from storage import RunStore, StorageError, StoredComparison
 from ui.jobs.admission import check_own
 from ui.kit.address import Address
 from ui.kit.components import REPORT, RUN_FILES, Group, downloads_component, downloads_html, message_strip, text_panel
 from ui.kit.errors import error_message
+from ui.kit.labels import settings_line
 from ui.public.sharing import READ_ONLY, share_component
-from ui.result.reopened import few, reopened, shown_settings
+from ui.result.result import reopened
 from ui.result.token_view import LaneView
 from ui.result.view import ResultView, Updates, build_result
 from ui.services import Services
 from ui.settings.form import CUSTOM, MOST_LANES, Form
-from ui.settings.stored import stored_form
+from ui.settings.stored import richest, stored_form
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,24 @@ class Detail:
             self.delete: gr.update(visible=own),
             self.saved: "" if own else READ_ONLY,
             self.prompt: displayable(stored.prompt.text),
-            self.settings: shown_settings(stored, total),
+            self.settings: _settings(stored, total),
             self.downloads: downloads_html(group),
         }
+
+
+def few(stored: StoredComparison, wanted: Collection[str]) -> StoredComparison:
+    """At most as many runs as the page has lanes: a study compares more. Those that are wanted, by id, else the first ones."""
+    if len(stored.runs) <= MOST_LANES:
+        return stored
+    chosen = [run for run in stored.runs if run.id in wanted] or stored.runs
+    return replace(stored, runs=tuple(replace(run, lane=lane) for lane, run in enumerate(chosen[:MOST_LANES])))
+
+
+def _settings(stored: StoredComparison, total: int) -> str:
+    """The settings of the run that drafted, if one did: they say more. ``total``: how many runs the comparison has, shown or not."""
+    config, shown = richest(stored), len(stored.runs)
+    hidden = f"Shown are {count(shown)} of {count(total)} runs: choose others in the list, then open it again. "
+    return f"{hidden if total > shown else ''}{settings_line(config) if config else ''}"
 
 
 def _shown(name: str, shown: bool) -> Any:

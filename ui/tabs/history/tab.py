@@ -18,7 +18,7 @@ from ui.kit.components import RUN_FILES, VOTE_FILES, Group, downloads_component,
 from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE, event_data
 from ui.public.sharing import READ_ONLY, share_html, wire_share
-from ui.result.reopened import title_of
+from ui.result.result import title_of
 from ui.result.view import Updates
 from ui.services import Services
 from ui.tabs.history.detail import Detail, build_detail, open_updates, read_tags

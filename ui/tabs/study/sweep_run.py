@@ -20,7 +20,7 @@ from evaluation.study.sweep import cell_of, runs_planned
 from evaluation.study.worker import Saved, Stopped, Worker, Writing
 from mars_core.types import Status, StopReason
 from storage import RunStore, StorageError
-from ui.figures.tradeoff_data import group_label, value_label
+from ui.figures.tradeoff import group_label, value_label
 from ui.jobs.admission import BROKEN_OFF, REFUSALS, check_configs, check_own, refusal, ticket, turn, unbroken, waiting
 from ui.kit.components import Strip, message_strip
 from ui.kit.errors import error_message
