@@ -28,7 +28,7 @@ class Quantity:
     better: str = ""  # "more" or "less"
 
 
-def _whole(value: float) -> str:
+def whole(value: float) -> str:
     return count(int(value))
 
 
@@ -39,8 +39,8 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("τ, tokens per step", "mean acceptance length, with the recovered or bonus token", lambda s: s.tau, number, "more"),
     Quantity("Acceptance rate", "kept drafted tokens / drafted tokens", lambda s: s.acceptance_rate, share, "more"),
     Quantity("Relaxed share", "tokens kept only because they were forgiven / new tokens", lambda s: s.relaxed_share, share),
-    Quantity("Output length", "new tokens", lambda s: float(s.new_tokens), _whole),
-    Quantity("Target passes", "decoding steps, each one forward pass of the target", lambda s: float(s.steps), _whole),
+    Quantity("Output length", "new tokens", lambda s: float(s.new_tokens), whole),
+    Quantity("Target passes", "decoding steps, each one forward pass of the target", lambda s: float(s.steps), whole),
 )  # fmt: skip
 
 SHIFT_QUANTITIES: tuple[Quantity, ...] = (

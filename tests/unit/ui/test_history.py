@@ -108,8 +108,8 @@ def test_a_failing_store_is_one_sentence(history: History, monkeypatch: pytest.M
 def test_the_latest_comes_first_and_pages_follow(store: RunStore) -> None:
     kept = [keep(store, f"prompt {number}", rules=("strict",)) for number in range(PAGE + 2)]
     first = listing(store)
-    assert [row.id for row in first.rows] == kept[:1:-1] and first.position == f"Page 1 of 2, {PAGE + 2} comparisons"
-    assert [row.id for row in listing(store, Address(page=2)).rows] == kept[1::-1]
+    assert [row["id"] for row in first.rows] == kept[:1:-1] and first.position == f"Page 1 of 2, {PAGE + 2} comparisons"
+    assert [row["id"] for row in listing(store, Address(page=2)).rows] == kept[1::-1]
     assert listing(store, Address(page=99)).page == 2
 
 
@@ -130,7 +130,7 @@ def test_every_field_of_the_search_limits_the_list(store: RunStore) -> None:
         (Address(since="2001-01-01"), {one, two}),
         (Address(until="2001-01-01"), set()),
     ):
-        assert {row.id for row in listing(store, view).rows} == found, view
+        assert {row["id"] for row in listing(store, view).rows} == found, view
 
 
 def test_what_can_be_chosen_is_what_there_is(store: RunStore, history: History) -> None:

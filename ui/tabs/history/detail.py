@@ -9,11 +9,10 @@ from typing import Any
 import gradio as gr
 
 from evaluation.format import count, displayable
-from storage import RunStore, StorageError, StoredComparison
+from storage import StoredComparison
 from ui.jobs.admission import check_own
 from ui.kit.address import Address
 from ui.kit.components import REPORT, RUN_FILES, Group, downloads_component, downloads_html, message_strip, text_panel
-from ui.kit.errors import error_message
 from ui.kit.labels import settings_line
 from ui.public.sharing import READ_ONLY, share_component
 from ui.result.result import reopened
@@ -61,12 +60,8 @@ class Detail:
     def failed(self, error: str) -> Updates:
         """One sentence in place of the comparison."""
         shown = {self.box: _shown("mars-details", True), self.head: _shown("mars-panel", False)}
-        return (
-            shown
-            | self.view.update(message_strip(error, "failed"), ())
-            | self.view.show_lanes(0)
-            | self.view.show(None)
-        )
+        strip = self.view.update(message_strip(error, "failed"), ())
+        return shown | strip | self.view.show_lanes(0) | self.view.show(None)
 
     def opened(self, whole: StoredComparison, wanted: Collection[str] = (), share: str = "") -> Updates:
         """The comparison, from its traces alone. ``wanted``: ids of the runs to show where there are too many; ``share``: token of the
@@ -115,23 +110,6 @@ def _shown(name: str, shown: bool) -> Any:
     return gr.update(elem_classes=[name, *([] if shown else ["mars-away"])])
 
 
-def open_updates(
-    store: RunStore,
-    detail: Detail,
-    comparison: str,
-    wanted: Collection[str] = (),
-    *,
-    public: bool = False,
-    share: str = "",
-) -> tuple[Updates, bool]:
-    """The updates that open this one, and whether it is there. ``share``: token of the link that ``store`` reads through."""
-    try:
-        stored = store.load(comparison)
-    except StorageError as error:
-        return detail.failed(error_message(error, public=public)), False
-    return detail.opened(stored, wanted, share), True
-
-
 def read_tags(text: str) -> list[str]:
     """The tags between commas."""
     return [tag for part in text.split(",") if (tag := part.strip())]
@@ -143,7 +121,19 @@ def build_detail() -> Detail:
         with gr.Column(elem_classes=["mars-panel"]) as head:
             prompt = gr.Textbox(label="Prompt", interactive=False, lines=1, max_lines=6, elem_id="history-prompt")
             settings = text_panel("mars-page")
-            name, tags, comment = _note_fields()
+            with gr.Row(elem_classes=["mars-notes"]):
+                name = gr.Textbox(
+                    label="Name", placeholder="What you call it", max_length=200, elem_id="history-name", min_width=200
+                )
+                tags = gr.Textbox(
+                    label="Tags, separated by commas",
+                    placeholder="paper, greedy",
+                    elem_id="history-tags",
+                    min_width=200,
+                )
+            comment = gr.Textbox(
+                label="Comment", placeholder="Notes", lines=2, max_lines=8, max_length=10_000, elem_id="history-comment"
+            )
             with gr.Row(elem_classes=["mars-tools"]):
                 save = gr.Button("Save name, tags and comment", size="sm", elem_id="history-save")
                 again = gr.Button("Load into Compare", size="sm", elem_id="history-again")
@@ -157,20 +147,6 @@ def build_detail() -> Detail:
     return Detail(
         box, head, name, tags, comment, save, saved, again, delete, close, prompt, settings, downloads, sharing, view
     )
-
-
-def _note_fields() -> tuple[gr.Textbox, gr.Textbox, gr.Textbox]:
-    with gr.Row(elem_classes=["mars-notes"]):
-        name = gr.Textbox(
-            label="Name", placeholder="What you call it", max_length=200, elem_id="history-name", min_width=200
-        )
-        tags = gr.Textbox(
-            label="Tags, separated by commas", placeholder="paper, greedy", elem_id="history-tags", min_width=200
-        )
-    comment = gr.Textbox(
-        label="Comment", placeholder="Notes", lines=2, max_lines=8, max_length=10_000, elem_id="history-comment"
-    )
-    return name, tags, comment
 
 
 def open_form(services: Services, view: Address) -> Form:
