@@ -9,8 +9,7 @@ from playwright.sync_api import Browser, Page
 
 from ui.kit.assets import asset
 from ui.kit.theme import page_css
-from ui.result.reader import reader_script
-from ui.result.token_view import LaneView, lane_script, row_props
+from ui.result.token_view import LANE, READER, LaneView, row_props, script
 
 MOUNT = """([id, code, props]) => {
   const element = document.getElementById(id), seen = {};
@@ -31,8 +30,8 @@ GROUND = (
 def open_lanes(browser: Browser, views: Sequence[LaneView], *, width: int = 1280, continues: bool = False) -> Page:
     """A page with a lane for each view, column by column, and the bar above them; scope ``test``."""
     page = browser.new_page(viewport={"width": width, "height": 900}, reduced_motion="reduce")
-    cards = "".join(f'<div class="mars-card" id="lane-{i}">{asset("lane.html")}</div>' for i in range(len(views)))
-    body = f'<div id="reader">{asset("reader.html")}</div><div class="mars-lanes">{cards}</div>'
+    cards = "".join(f'<div class="mars-card" id="lane-{i}">{asset("lane/lane.html")}</div>' for i in range(len(views)))
+    body = f'<div id="reader">{asset("reader/reader.html")}</div><div class="mars-lanes">{cards}</div>'
     page.set_content(
         f'<html lang="en"><head><title>Lanes</title><style>{GROUND}{page_css()}</style></head><body>{body}</body></html>'
     )
@@ -43,8 +42,8 @@ def open_lanes(browser: Browser, views: Sequence[LaneView], *, width: int = 1280
             "value": view.json(),
             "continues": continues,
         }
-        page.evaluate(MOUNT, [f"lane-{lane}", lane_script(), props | row_props()])
-    page.evaluate(MOUNT, ["reader", reader_script(), {"scope": "test", "value": ""} | row_props()])
+        page.evaluate(MOUNT, [f"lane-{lane}", script(LANE), props | row_props()])
+    page.evaluate(MOUNT, ["reader", script(READER), {"scope": "test", "value": ""} | row_props()])
     return page
 
 

@@ -13,9 +13,8 @@ from evaluation.format import count, displayable
 from mars_core.types import Given, Outcome, Trace
 from tests.browser.lane_page import open_lanes, send, tell
 from tests.traces import make_trace, make_tree_trace
-from ui.result.quantities import QUANTITIES
-from ui.result.token_view import LaneView, ended_view, token_rows
-from ui.result.whatif import counts, judged
+from ui.result.token_view import QUANTITIES, LaneView, ended_view, token_rows
+from ui.result.whatif import judged
 
 pytestmark = pytest.mark.browser
 HOSTILE = (
@@ -100,10 +99,12 @@ def test_the_counts_at_another_theta_are_those_of_python(browser: Browser, pages
 
 
 def said(trace: Trace, theta: float) -> str:
-    found = counts(judged(trace), theta)
-    changed = f"(+{count(found.more)} −{count(found.fewer)})" if found.more or found.fewer else "(as it ran)"
-    title = ended_view(trace, "x").title
-    return f"{title} {count(found.kept)} of {count(found.judged)} drafts {changed}"
+    drafts = judged(trace)
+    more = sum(draft.kept_at(theta) and not draft.kept for draft in drafts)
+    fewer = sum(draft.kept and not draft.kept_at(theta) for draft in drafts)
+    kept = f"{count(sum(draft.kept_at(theta) for draft in drafts))} of {count(len(drafts))} drafts"
+    changed = f"(+{count(more)} −{count(fewer)})" if more or fewer else "(as it ran)"
+    return f"{ended_view(trace, 'x').title} {kept} {changed}"
 
 
 def test_the_slider_begins_at_the_theta_of_the_runs(browser: Browser, pages: list[Page]) -> None:

@@ -14,10 +14,10 @@ from typing import Any
 from evaluation.statistics import over
 from mars_core.models import ModelPool, PairSpec
 from mars_core.rules import RULES, Rule, Siblings
-from mars_core.telemetry import first_divergence
-from mars_core.types import Divergence, Given, Outcome, RunConfig, Status, Token, Trace
+from mars_core.types import Given, Outcome, RunConfig, Status, Token, Trace
 from storage import StoredComparison, StoredRun
 from ui.kit.labels import exact_text, lane_label, rule_title
+from ui.result.sentence import divergence, output
 from ui.settings.drafter import offered, tree_shape
 
 Document = dict[str, Any]
@@ -38,60 +38,60 @@ def finite(value: Any) -> Any:
     return value
 
 
+def _document(**fields: Any) -> Document:
+    return {name: finite(value) for name, value in fields.items()}
+
+
 def comparison_document(stored: StoredComparison) -> Document:
     """A saved comparison without its tokens; every run against the leftmost."""
-    runs = [_run(run, stored.runs[0].trace) for run in stored.runs]
-    states = {run["status"] for run in runs}
-    document: Document = finite({
-        "id": stored.id,
-        "state": next((s for s in (Status.FAILED, Status.CANCELLED, Status.COMPLETED) if s in states), Status.CANCELLED),
-        "created_at": stored.created_at.isoformat(),
-        "prompt": stored.prompt.text,
-        "system": stored.prompt.system,
-        "chat": stored.prompt.chat,
-        "stop": stored.prompt.stop,
-        "runs": runs,
-    })  # fmt: skip
-    return document
+    states = {run.trace.status for run in stored.runs}
+    return _document(
+        id=stored.id,
+        state=next((s for s in (Status.FAILED, Status.CANCELLED, Status.COMPLETED) if s in states), Status.CANCELLED),
+        created_at=stored.created_at.isoformat(),
+        prompt=stored.prompt.text,
+        system=stored.prompt.system,
+        chat=stored.prompt.chat,
+        stop=stored.prompt.stop,
+        runs=[_run(run, stored.runs[0].trace) for run in stored.runs],
+    )
 
 
 def _run(run: StoredRun, baseline: Trace) -> Document:
-    trace, (same_text, parted) = run.trace, _parting(baseline, run.trace)
-    return {
-        "lane": run.lane,
-        "order": run.order,
-        "label": lane_label(trace.config),
+    trace = run.trace
+    return _document(
+        lane=run.lane,
+        order=run.order,
+        label=lane_label(trace.config),
         **_settings(trace.config),
-        "status": trace.status,
-        "stop_reason": trace.stop_reason,
-        "error": trace.error,
-        "text": trace.text,
-        "token_ids": trace.token_ids,
+        status=trace.status,
+        stop_reason=trace.stop_reason,
+        error=trace.error,
+        text=trace.text,
+        token_ids=trace.token_ids,
         **asdict(trace.summary),
-        "speed_ratio": over(trace.summary.tokens_per_s, baseline.summary.tokens_per_s),
-        "same_text": same_text,
-        "divergence": asdict(parted) if parted else None,
-    }
+        speed_ratio=over(trace.summary.tokens_per_s, baseline.summary.tokens_per_s),
+        **_parting(baseline, trace),
+    )
 
 
-def _parting(baseline: Trace, trace: Trace) -> tuple[bool | None, Divergence | None]:
-    """Whether the texts are the same, and where they are not; None of a run that did not end."""
-    if baseline.status is trace.status is Status.COMPLETED:
-        parted = first_divergence(baseline, trace)
-        return parted is None, parted
-    return None, None
+def _parting(baseline: Trace, trace: Trace) -> Document:
+    """Whether the texts are the same, and where they are not; null of a run that did not end."""
+    parted, ended = divergence(baseline, trace), baseline.status is trace.status is Status.COMPLETED
+    return {"same_text": parted is None if ended else None, "divergence": asdict(parted) if parted else None}
 
 
 def _settings(config: RunConfig) -> Document:
-    drafter, models = config.drafter, {"target": config.target, "draft": config.drafter.model}
+    drafter, tree = config.drafter, config.drafter.tree
     return {
         "rule": config.rule.name,
         "parameters": dict(config.rule.parameters),
-        **{name: asdict(ref) if ref else None for name, ref in models.items()},
+        "target": asdict(config.target),
+        "draft": asdict(drafter.model) if drafter.model else None,
         "drafter": drafter.kind,
         "k": drafter.k,
         "draft_mode": drafter.mode,
-        "tree": asdict(drafter.tree) if drafter.tree else None,
+        "tree": asdict(tree) if tree else None,
         **asdict(config.sampling),
         "max_new_tokens": config.max_new_tokens,
         "seed": config.seed,
@@ -105,42 +105,37 @@ def _settings(config: RunConfig) -> Document:
 def divergence_documents(stored: StoredComparison, baseline: int) -> list[Document]:
     """Where every other run leaves the one in lane ``baseline``, with both tokens. Raises ValueError."""
     base = trace_of(stored, baseline)
-    return [finite(_against(base, run)) for run in stored.runs if run.lane != baseline]
+    return [_against(base, run) for run in stored.runs if run.lane != baseline]
 
 
 def _against(base: Trace, run: StoredRun) -> Document:
-    same_text, parted = _parting(base, run.trace)
-    document: Document = {"lane": run.lane, "label": lane_label(run.trace.config), "same_text": same_text}
+    found = _parting(base, run.trace)
+    parted, names = found.pop("divergence"), ("position", "cause", "gap", "baseline_token", "token")
+    document = dict.fromkeys(names) | {"lane": run.lane, "label": lane_label(run.trace.config), "before": ""} | found
     if parted is None:
-        nothing = dict.fromkeys(("position", "cause", "gap", "baseline_token", "token"))
-        return document | nothing | {"before": ""}
-    at, ours, theirs = parted.position, output(run.trace), output(base)
-    return document | asdict(parted) | {
-        "before": run.trace.text[: ours[at - 1].end if at else 0][-BEFORE:],
+        return document
+    at, ours, theirs = parted["position"], output(run.trace), output(base)
+    before = run.trace.text[: ours[at - 1].end if at else 0][-BEFORE:]
+    tokens = {
         "baseline_token": _token(theirs[at], base.text) if at < len(theirs) else None,
         "token": _token(ours[at], run.trace.text) if at < len(ours) else None,
-    }  # fmt: skip
-
-
-def output(trace: Trace) -> list[Given | Token]:
-    """What stands at every output position."""
-    return [*trace.given, *trace.tokens]
+    }
+    return _document(**document | parted | {"before": before} | tokens)
 
 
 def token_documents(stored: StoredComparison, lane: int) -> list[Document]:
     """Every token of a run, given ones first, refused ones before the one that replaced them. Raises ValueError."""
     trace = trace_of(stored, lane)
     given = [{"position": at, **_token(given, trace.text)} for at, given in enumerate(trace.given)]
-    return list(map(finite, [*given, *(_token(token, trace.text) for step in trace.steps for token in step.tokens)]))
+    return [*given, *(_token(token, trace.text) for step in trace.steps for token in step.tokens)]
 
 
 def _token(token: Given | Token, text: str) -> Document:
-    shown = {"text": text[token.start : token.end]}
+    shown = text[token.start : token.end]
     if isinstance(token, Given):
-        return {"outcome": "given", **token._asdict(), **shown}
-    if token.outcome is Outcome.REJECTED:
-        shown = {"text": ""}
-    return asdict(token) | shown | {"top": [alternative._asdict() for alternative in token.top]}
+        return {"outcome": "given", **token._asdict(), "text": shown}
+    top = [alternative._asdict() for alternative in token.top]
+    return _document(**asdict(token) | {"text": "" if token.outcome is Outcome.REJECTED else shown, "top": top})
 
 
 def trace_of(stored: StoredComparison, lane: int) -> Trace:
@@ -155,40 +150,36 @@ def trace_of(stored: StoredComparison, lane: int) -> Trace:
 def listed_document(row: Mapping[Any, Any]) -> Document:
     """A row of the list of comparisons."""
     columns = ("id", "prompt", "target", "rules", "status", "new_tokens", "tokens_per_s", "tau")
-    document: Document = finite({"created_at": row["created_at"].isoformat()} | {name: row[name] for name in columns})
-    return document
+    return _document(created_at=row["created_at"].isoformat(), **{name: row[name] for name in columns})
 
 
 def rule_documents() -> list[Document]:
-    return [finite(_rule(rule)) for rule in RULES.values()]
+    return list(map(_rule, RULES.values()))
 
 
 def _rule(rule: Rule) -> Document:
-    return {
-        "name": rule.name,
-        "title": rule_title(rule.name),
-        "summary": rule.summary,
-        "formula": rule.formula,
-        "source": rule.source,
-        "parameters": [asdict(parameter) for parameter in rule.parameters],
-        "draft_modes": rule.modes,
-        "trees": bool(rule.modes) and rule.siblings is not Siblings.REFUSED,
-        "needs_draft_probabilities": rule.needs_law,
-    }
+    return _document(
+        name=rule.name,
+        title=rule_title(rule.name),
+        summary=rule.summary,
+        formula=rule.formula,
+        source=rule.source,
+        parameters=[asdict(parameter) for parameter in rule.parameters],
+        draft_modes=rule.modes,
+        trees=bool(rule.modes) and rule.siblings is not Siblings.REFUSED,
+        needs_draft_probabilities=rule.needs_law,
+    )
 
 
 def pair_documents(catalog: Sequence[PairSpec], pool: ModelPool, *, public: bool = False) -> list[Document]:
     """Every pair that is offered, and whether it fits here; in public without the machine's memory and device."""
-    return [finite(_pair(spec, pool, public)) for spec in catalog]
+    return [_pair(spec, pool, public) for spec in catalog]
 
 
 def _pair(spec: PairSpec, pool: ModelPool, public: bool) -> Document:
-    fit = pool.fits(spec)
-    return {
-        **asdict(spec),
-        "drafters": offered(spec),
-        "tree": asdict(tree_shape(spec)),
-        "loaded": spec in pool.loaded(),
-        "fits": fit.fits,
-        **({} if public else asdict(fit)),
-    }
+    fit, loaded = pool.fits(spec), spec in pool.loaded()
+    own = {} if public else asdict(fit)
+    shape = asdict(tree_shape(spec))
+    return _document(
+        **asdict(spec) | {"drafters": offered(spec), "tree": shape, "loaded": loaded, "fits": fit.fits} | own
+    )

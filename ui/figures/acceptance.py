@@ -3,93 +3,52 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from html import escape
-from typing import Any
 
-import plotly.graph_objects as go
+from mars_core.types import Outcome
+from ui.figures.plot import Data, Part, Plot, Run, Value, axis, bars, drawn, filled
+from ui.kit.palette import OUTCOME_STYLES
 
-from mars_core.types import Outcome, Trace
-from ui.figures.plot import Data, Plot
-from ui.figures.style import axis, drawn
-from ui.kit.labels import lane_label
-from ui.kit.palette import LANES, OUTCOME_STYLES
+HEADS = ("lane", "rule", "depth", "steps", "accepted_share", "relaxed_share")
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptanceData:
-    """Share of steps that kept a token at each depth of the draft: ``accepted`` as by strict, ``relaxed`` by forgiveness.
-
-    ``offered``: how many steps drafted that deep.
-    """
-
-    label: str
-    accepted: tuple[float, ...]
-    relaxed: tuple[float, ...]
-    offered: tuple[int, ...]
-    lane: int = 0
-
-
-def acceptance_data(trace: Trace, lane: int = 0, label: str = "") -> AcceptanceData:
-    """Steps that kept a token at depth i / steps that drafted one there, split by why it was kept."""
-    offered = Counter(depth for step in trace.steps for depth in {node.depth for node in step.nodes})
-    kept = Counter((token.outcome, token.draft_position) for token in trace.tokens)
-    places = range(1, max(offered, default=0) + 1)
-    return AcceptanceData(
-        label or lane_label(trace.config),
-        tuple(kept[Outcome.ACCEPTED, place] / offered[place] for place in places),
-        tuple(kept[Outcome.RELAXED, place] / offered[place] for place in places),
-        tuple(offered[place] for place in places),
-        lane,
-    )
-
-
-def acceptance_plot(lanes: Sequence[AcceptanceData]) -> Plot:
-    rows = tuple(
-        (lane.lane + 1, lane.label, place, offered, accepted, relaxed)
-        for lane in lanes
-        for place, (offered, accepted, relaxed) in enumerate(
-            zip(lane.offered, lane.accepted, lane.relaxed, strict=True), start=1
-        )
-    )
-    data = Data(("lane", "rule", "depth", "steps", "accepted_share", "relaxed_share"), rows)
-    return Plot(acceptance_figure(lanes), data, "Share of steps that kept a token, by depth in the draft")
-
-
-def acceptance_figure(lanes: Sequence[AcceptanceData]) -> go.Figure:
-    """Bars per depth of the draft, the runs side by side; the forgiven part stacked and hatched."""
-    bars = [bar for index, lane in enumerate(lanes) for bar in _bars(lane, index)]
-    return drawn(
-        bars,
+def acceptance_plot(runs: Sequence[Run]) -> Plot:
+    """Bars per depth of the draft, the runs side by side; the relaxed part stacked on the accepted one and hatched."""
+    depths = list(map(_depths, runs))
+    figure = drawn(
+        [bar for index, run in enumerate(runs) for bar in _bars(run, depths[index], index)],
         height=360,
         barmode="group",
         bargap=0.35,
         bargroupgap=0.08,
-        xaxis=axis(title={"text": "depth in the draft"}, showgrid=False, type="category"),
-        yaxis=axis(title={"text": "kept"}, tickformat=".0%", range=[0, 1.02]),
+        xaxis=axis("depth in the draft", showgrid=False, type="category"),
+        yaxis=axis("kept", tickformat=".0%", range=[0, 1.02]),
     )
-
-
-_HATCHED = {"shape": "/", "fillmode": "overlay", "fgcolor": "#FFFFFF", "fgopacity": 0.55, "size": 7, "solidity": 0.2}
-
-
-def _bars(lane: AcceptanceData, index: int) -> list[dict[str, Any]]:
-    name = escape(lane.label)
-    common = {
-        "type": "bar", "x": [str(place) for place in range(1, len(lane.offered) + 1)], "offsetgroup": str(index),
-        "customdata": list(lane.offered),
-    }  # fmt: skip
-    bars = [
-        common
-        | {"y": list(lane.accepted), "name": f"{name}: accepted", "marker": {"color": LANES[lane.lane % len(LANES)]}}
-        | {"hovertemplate": f"{name}<br>accepted %{{y:.1%}} of %{{customdata}} steps<extra></extra>"}
+    rows: list[tuple[Value, ...]] = [
+        (run.lane + 1, run.label, *depth) for run, own in zip(runs, depths, strict=True) for depth in own
     ]
-    if any(lane.relaxed):
-        marker = {"color": OUTCOME_STYLES[Outcome.RELAXED].light, "pattern": _HATCHED}
-        bars.append(
-            common
-            | {"y": list(lane.relaxed), "base": list(lane.accepted), "name": f"{name}: relaxed", "marker": marker}
-            | {"hovertemplate": f"{name}<br>relaxed %{{y:.1%}} of %{{customdata}} steps<extra></extra>"}
-        )
-    return bars
+    return Plot(figure, Data(HEADS, rows), "Share of steps that kept a token, by depth in the draft")
+
+
+def _depths(run: Run) -> list[tuple[int, int, float, float]]:
+    """Depth, steps that drafted that deep, and in which share of them a token was kept there: accepted, relaxed."""
+    steps = Counter(depth for step in run.trace.steps for depth in {node.depth for node in step.nodes})
+    kept = Counter((token.outcome, token.draft_position) for token in run.trace.tokens)
+    return [
+        (depth, steps[depth], kept[Outcome.ACCEPTED, depth] / steps[depth], kept[Outcome.RELAXED, depth] / steps[depth])
+        for depth in range(1, max(steps, default=0) + 1)
+    ]
+
+
+def _bars(run: Run, depths: Sequence[tuple[int, int, float, float]], index: int) -> Iterator[Part]:
+    label, where = escape(run.label), [str(depth) for depth, *_ in depths]
+    steps, accepted, relaxed = ([depth[place] for depth in depths] for place in (1, 2, 3))
+    for name, y, base, marker in (
+        ("accepted", accepted, None, filled(run.colour)),
+        ("relaxed", relaxed, accepted, filled(OUTCOME_STYLES[Outcome.RELAXED].light, "/")),
+    ):
+        if name == "accepted" or any(y):
+            hover = f"{label}<br>{name} %{{y:.1%}} of %{{customdata}} steps<extra></extra>"
+            shown = {"name": f"{label}: {name}", "hovertemplate": hover, "customdata": steps, "offsetgroup": str(index)}
+            yield bars(where, y, marker, **shown, **({"base": base} if base else {}))

@@ -15,8 +15,7 @@ from evaluation.report.document.cells import between, percent
 from evaluation.report.document.chart import Chart, Point, Series
 from evaluation.report.document.drawing import COLOURS, SHAPES, Key, keys
 from evaluation.report.values import Interval
-from ui.figures.plot import Data, Plot
-from ui.figures.style import axis, drawn
+from ui.figures.plot import Data, Plot, axis, drawn
 from ui.kit.palette import NEUTRAL
 
 SYMBOLS = ("circle", "square", "diamond", "triangle-up")  # by drafter; open from the second temperature on
@@ -45,12 +44,12 @@ def parameter_plot(chart: Chart) -> Plot | None:
         "ticktext": [*(f"{value:g}" for value in values), "strict"],
         "zeroline": False,
     }
-    title = {"text": _text(varied[0].parameter)}
+    title = _text(varied[0].parameter)
     figure = drawn(
         traces, height=HEIGHT, hovermode="closest", shapes=[_margin(chart.margin, "y2", "x2 domain", across=False)],
-        xaxis=axis(domain=[0, 0.46], title=title, **across), xaxis2=axis(domain=[0.54, 1], title=title, anchor="y2", **across),
-        yaxis=axis(title={"text": chart.speed}, ticksuffix="×", tickformat=".3~g", zeroline=False),
-        yaxis2=axis(title={"text": "Recovery"}, tickformat=".0%", anchor="x2", zeroline=False),
+        xaxis=axis(title, domain=[0, 0.46], **across), xaxis2=axis(title, domain=[0.54, 1], anchor="y2", **across),
+        yaxis=axis(chart.speed, ticksuffix="×", tickformat=".3~g", zeroline=False),
+        yaxis2=axis("Recovery", tickformat=".0%", anchor="x2", zeroline=False),
     )  # fmt: skip
     return Plot(
         figure,
@@ -65,8 +64,8 @@ def tradeoff_plot(chart: Chart) -> Plot | None:
     traces = [*(_cloud(series, rules.index(series.rule)) for series in chart.series), *map(_key, keys(chart, rules))]
     figure = drawn(
         traces, height=HEIGHT + 40, hovermode="closest", shapes=[_margin(chart.margin, "x", "y domain", across=True)],
-        xaxis=axis(title={"text": "Recovery"}, tickformat=".0%", zeroline=False),
-        yaxis=axis(title={"text": chart.speed}, ticksuffix="×", tickformat=".3~g", zeroline=False),
+        xaxis=axis("Recovery", tickformat=".0%", zeroline=False),
+        yaxis=axis(chart.speed, ticksuffix="×", tickformat=".3~g", zeroline=False),
     )  # fmt: skip
     return Plot(figure, _numbers(chart, chart.series, strict=False), f"{chart.speed} against recovery. {chart.title}.")
 

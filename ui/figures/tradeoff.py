@@ -5,77 +5,194 @@ The paper gives no divergence and no TV, so its points stand in a strip of their
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import plotly.graph_objects as go
 
-from evaluation.format import number, ratio
+from evaluation.format import MISSING, count, number, plural, ratio, share
 from evaluation.study.plan import Plan
-from evaluation.study.points import Cost, Point
-from ui.figures.plot import Plot
-from ui.figures.style import axis, drawn, plotly_text
-from ui.figures.tradeoff_data import (
-    COSTS,
-    PUBLISHED,
-    PUBLISHED_SETTING,
-    Mark,
-    TradeoffData,
-    tradeoff_data,
-    tradeoff_numbers,
-    tradeoff_title,
-)
+from evaluation.study.points import Cost, Point, optimal
+from evaluation.study.sweep import Cell, first_lane, ks_of
+from ui.figures.plot import Data, Part, Plot, Value, axis, drawn, plotly_text
+from ui.kit.labels import parameter_title, rule_title
 from ui.kit.palette import LANES, NEUTRAL
 
+COSTS: Mapping[Cost, str] = {
+    Cost.DIFFER: "Share of texts that differ",
+    Cost.TV: "Mean TV a token",
+    Cost.SCORE_LOSS: "Task score loss",
+}
 SYMBOLS = ("circle", "square", "triangle-up", "cross", "pentagon", "hexagon2", "star-triangle-up", "hourglass")
 PAPER_SYMBOL = "diamond-open"
 LABELLED = 12  # points that carry their value as text; with more only those on the front do, hover tells the others
 COLOURS = (*LANES[1:], LANES[0])  # grey last: the paper's points are grey
 HEIGHT = 440
 STRIP = 0.84  # of the width: where the paper's strip begins
+PUBLISHED_SETTING = "T = 1, K = 7, arXiv 2601.15498"
+EVEN: Part = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1} | {
+    "line": {"color": NEUTRAL, "width": 1, "dash": "dash"}
+}  # strict's own speed
+GROUND: Part = {"type": "rect", "xref": "paper", "x0": STRIP, "x1": 1, "yref": "paper", "y0": 0, "y1": 1} | dict(
+    fillcolor=NEUTRAL, opacity=0.07, line={"width": 0}, layer="below"
+)  # of the paper's strip
+_HOVER = (
+    "<b>%{customdata[0]}</b><br>speed-up %{customdata[1]}, %{customdata[2]} pairs<br>"
+    "texts differ %{customdata[3]}   TV %{customdata[4]}<br>right %{customdata[5]}<br>%{customdata[6]}<extra></extra>"
+)
+_PAPER_HOVER = (
+    "<b>%{customdata[0]}</b>, published<br>MARS %{customdata[2]} / EAGLE-3 %{customdata[3]} = %{customdata[1]}<br>"
+    f"τ %{{customdata[4]}} against %{{customdata[5]}}<br>{PUBLISHED_SETTING}<br>no divergence published<extra></extra>"
+)
+
+
+class Published(NamedTuple):
+    """Speeds of the paper over plain decoding: EAGLE-3 as published, and with MARS; τ of both."""
+
+    target: str
+    strict: float
+    strict_tau: float
+    mars: float
+    mars_tau: float
+
+    @property
+    def speedup(self) -> float:
+        """Of MARS over EAGLE-3: what a sweep's speed-up over strict corresponds to."""
+        return self.mars / self.strict
+
+
+PUBLISHED: tuple[Published, ...] = (
+    Published("Vicuna-13B", 3.12, 5.64, 3.74, 7.20),
+    Published("Llama-3.1-8B", 3.24, 4.82, 4.00, 6.61),
+    Published("Llama-3.3-70B", 4.40, 5.66, 4.76, 6.39),
+    Published("Qwen3-8B", 2.96, 4.41, 3.23, 5.22),
+    Published("Qwen3-32B", 3.01, 4.21, 3.49, 5.23),
+    Published("Qwen3-235B-A22B", 2.95, 4.14, 3.42, 5.14),
+)
+
+
+class Mark(NamedTuple):
+    """One setting in the chart. ``row``: its place in the table; ``colour`` and ``shape`` count temperatures and drafts."""
+
+    row: int
+    x: float
+    y: float
+    low: float
+    high: float
+    label: str
+    group: str
+    colour: int
+    shape: int
+    best: bool
+    hover: tuple[str, ...]
+
+
+def value_label(plan: Plan, cell: Cell) -> str:
+    """``θ = 0.9``, or the rule's name where it has no parameter."""
+    if cell.value is None:
+        return rule_title(first_lane(plan).rule.name)
+    return f"{parameter_title(plan.varied or '')} = {cell.value:g}"
+
+
+def group_label(plan: Plan, cell: Cell) -> str:
+    """``T = 1, K = 5``; for a tree how many tokens it drafts."""
+    tree = first_lane(plan).drafter.tree
+    draft = f"tree of {tree.tokens}" if tree else f"K = {cell.k}"
+    return f"T = {cell.temperature:g}, {draft}"
+
+
+def against(cost: Cost) -> str:
+    """The cost within a sentence."""
+    return COSTS[cost][0].lower() + COSTS[cost][1:]
 
 
 def tradeoff_plot(plan: Plan, points: Sequence[Point], cost: Cost) -> Plot | None:
-    """The chart with its numbers; None where no setting has both."""
-    data = tradeoff_data(plan, points, cost)
-    return Plot(tradeoff_figure(data), tradeoff_numbers(data), tradeoff_title(data)) if data.marks else None
+    """Settings of which both speed-up and cost were measured; None where there is none."""
+    best = optimal(points, cost)
+    known = {row: point for row, point in enumerate(points) if math.isfinite(point.speedup.value + point.cost(cost))}
+    marks = {row: _mark(plan, row, point, cost, row in best) for row, point in known.items()}
+    if not marks:
+        return None
+    shown, front = list(marks.values()), [marks[row] for row in best]
+    return Plot(_figure(shown, front, cost), _numbers(shown, cost), _title(shown, front, cost))
 
 
-def tradeoff_figure(data: TradeoffData) -> go.Figure:
+def _mark(plan: Plan, row: int, point: Point, cost: Cost, best: bool) -> Mark:
+    cell, ks, speedup = point.cell, ks_of(plan), point.speedup
+    scores = f"{share(point.score.value)}, strict {share(point.strict_score.value)}" if point.scored else MISSING
+    value, group = value_label(plan, cell), group_label(plan, cell)
+    hover = (
+        f"{value}, {group}",
+        f"{ratio(speedup.value)} ({ratio(speedup.low)} to {ratio(speedup.high)})",
+        count(point.n),
+        share(point.differ.value),
+        number(point.tv),
+        scores,
+        "not beaten by any other setting" if best else "beaten by another setting",
+    )
+    label = value if cell.value is None else f"{cell.value:g}"
+    colour, shape = plan.temperatures.index(cell.temperature), ks.index(cell.k) if cell.k in ks else 0
+    place = (row, point.cost(cost), speedup.value, speedup.low, speedup.high)
+    return Mark(*place, label, group, colour, shape, best, hover)
+
+
+def _title(marks: Sequence[Mark], front: Sequence[Mark], cost: Cost) -> str:
+    """What is to be seen, in words."""
+    fastest = max(marks, key=lambda mark: mark.y)
+    several = len({mark.group for mark in marks}) > 1
+    names = [f"{mark.label} ({mark.group})" if several else mark.label for mark in front]
+    best = ", ".join(names[:6]) + (" …" if len(names) > 6 else "")
+    return (
+        f"Speed-up over strict against {against(cost)}: {plural(len(marks), 'setting')}, fastest "
+        f"{fastest.label} at {fastest.group} with {ratio(fastest.y)}; on the Pareto front: {best}. "
+        f"Right: MARS over EAGLE-3 as published ({PUBLISHED_SETTING}), which gives no such cost."
+    )
+
+
+def _numbers(marks: Sequence[Mark], cost: Cost) -> Data:
+    heads = ("source", "setting", "value", str(cost), "speedup", "speedup_q1", "speedup_q3", "pareto")
+    own: list[tuple[Value, ...]] = [
+        ("sweep", mark.group, mark.label, mark.x, mark.y, mark.low, mark.high, str(mark.best).lower()) for mark in marks
+    ]
+    paper = [
+        ("arXiv 2601.15498", "T = 1, K = 7", each.target, None, each.speedup, None, None, "") for each in PUBLISHED
+    ]
+    return Data(heads, [*own, *paper])
+
+
+def _figure(marks: Sequence[Mark], front: Sequence[Mark], cost: Cost) -> go.Figure:
     """Points with quartiles, the front as a line under them, the paper's points in a strip on the right."""
-    groups: dict[str, list[Mark]] = {}
-    for mark in data.marks:
-        groups.setdefault(mark.group, []).append(mark)
-    labelled = len(data.marks) <= LABELLED
-    traces = [_front(data.front), *(_group(name, marks, labelled) for name, marks in groups.items()), _paper()]
-    title = f"{COSTS[data.cost]}{_unit(data.cost)}"
-    across = axis(
-        title={"text": title}, domain=[0, STRIP - 0.03], tickformat=_ticks(data.cost), **_across(data), zeroline=False
-    )
-    strip = axis(
-        title={"text": "Paper"},
-        domain=[STRIP, 1],
-        range=[-0.7, 0.7],
-        tickvals=[],
-        showgrid=False,
-        zeroline=False,
-        anchor="y",
-    )
-    up = axis(
-        title={"text": "Speed-up over strict"}, ticksuffix="×", tickformat=".3~g", range=_up(data), zeroline=False
-    )
+    group = {
+        name: [mark for mark in marks if mark.group == name] for name in dict.fromkeys(mark.group for mark in marks)
+    }
+    unit = {Cost.SCORE_LOSS: ", percentage points", Cost.TV: ", 0 to 1"}.get(cost, "")
+    values = [0.0, *(mark.x for mark in marks)]
+    room = 0.07 * ((max(values) - min(values)) or 0.1)
+    across = {"domain": [0, STRIP - 0.03], "range": [min(values) - room, max(values) + room], "zeroline": False}
+    strip = {
+        "domain": [STRIP, 1],
+        "range": [-0.7, 0.7],
+        "tickvals": [],
+        "showgrid": False,
+        "zeroline": False,
+        "anchor": "y",
+    }
+    up = {"ticksuffix": "×", "tickformat": ".3~g", "range": _up(marks), "zeroline": False}
+    legend = {"orientation": "h", "x": 0, "y": 1.01, "yanchor": "bottom", "itemsizing": "constant"}
     return drawn(
-        traces, height=HEIGHT, xaxis=across, xaxis2=strip, yaxis=up, shapes=[_even(), _ground()],
-        hovermode="closest", legend=_legend(),
-    )  # fmt: skip
+        [_front(front), *(_group(name, own, len(marks) <= LABELLED) for name, own in group.items()), _paper()],
+        height=HEIGHT,
+        hovermode="closest",
+        xaxis=axis(f"{COSTS[cost]}{unit}", tickformat=".3~g" if cost is Cost.TV else ".0%", **across),
+        xaxis2=axis("Paper", **strip),
+        yaxis=axis("Speed-up over strict", **up),
+        shapes=[EVEN, GROUND],
+        legend=legend | {"itemclick": False, "itemdoubleclick": False},
+    )
 
 
-def _legend() -> dict[str, Any]:
-    fixed = {"itemclick": False, "itemdoubleclick": False, "itemsizing": "constant"}
-    return {"orientation": "h", "x": 0, "y": 1.01, "yanchor": "bottom", **fixed}
-
-
-def _front(marks: Sequence[Mark]) -> dict[str, Any]:
+def _front(marks: Sequence[Mark]) -> Part:
     return {
         "type": "scatter", "mode": "lines+markers", "name": "Pareto front",
         "x": [mark.x for mark in marks], "y": [mark.y for mark in marks],
@@ -84,11 +201,12 @@ def _front(marks: Sequence[Mark]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _group(name: str, marks: Sequence[Mark], labelled: bool) -> dict[str, Any]:
+def _group(name: str, marks: Sequence[Mark], labelled: bool) -> Part:
     """A click shows the row of the table: ``position`` of the shared figure script is the row here."""
     first = marks[0]
     colour = COLOURS[first.colour % len(COLOURS)]
     symbol = SYMBOLS[(first.shape + first.colour // len(COLOURS)) % len(SYMBOLS)]
+    faint = f"rgba({', '.join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))}, 0.45)"  # behind the points
     return {
         "type": "scatter", "mode": "markers+text", "name": name,
         "x": [mark.x for mark in marks], "y": [mark.y for mark in marks],
@@ -97,83 +215,36 @@ def _group(name: str, marks: Sequence[Mark], labelled: bool) -> dict[str, Any]:
         "customdata": [(*mark.hover, mark.row) for mark in marks], "meta": {"lane": 0, "position": 7},
         "marker": {"color": colour, "symbol": symbol, "size": 10},
         "error_y": {"type": "data", "symmetric": False, "array": [mark.high - mark.y for mark in marks],
-                    "arrayminus": [mark.y - mark.low for mark in marks], "color": _faint(colour), "thickness": 1.5, "width": 0},
+                    "arrayminus": [mark.y - mark.low for mark in marks], "color": faint, "thickness": 1.5, "width": 0},
         "hovertemplate": _HOVER,
     }  # fmt: skip
 
 
-def _faint(colour: str) -> str:
-    """The same colour behind the points."""
-    return f"rgba({', '.join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))}, 0.45)"
-
-
-_HOVER = (
-    "<b>%{customdata[0]}</b><br>speed-up %{customdata[1]}, %{customdata[2]} pairs<br>"
-    "texts differ %{customdata[3]}   TV %{customdata[4]}<br>right %{customdata[5]}<br>%{customdata[6]}<extra></extra>"
-)
-
-
-def _paper() -> dict[str, Any]:
+def _paper() -> Part:
     """Spread over the strip so that near ones stay apart; their places across mean nothing."""
-    spread = [0.5 * (place % 3 - 1) for place in range(len(PUBLISHED))]
     texts = [
         (
-            plotly_text(entry.target),
-            *map(ratio, (entry.speedup, entry.mars, entry.strict)),
-            *map(number, (entry.mars_tau, entry.strict_tau)),
+            plotly_text(each.target),
+            *map(ratio, (each.speedup, each.mars, each.strict)),
+            number(each.mars_tau),
+            number(each.strict_tau),
         )
-        for entry in PUBLISHED
+        for each in PUBLISHED
     ]
     return {
         "type": "scatter", "mode": "markers", "name": "Paper: MARS / EAGLE-3", "xaxis": "x2",
-        "x": spread, "y": [entry.speedup for entry in PUBLISHED], "customdata": texts,
+        "x": [0.5 * (place % 3 - 1) for place in range(len(PUBLISHED))], "y": [each.speedup for each in PUBLISHED],
+        "customdata": texts, "hovertemplate": _PAPER_HOVER,
         "marker": {"color": NEUTRAL, "symbol": PAPER_SYMBOL, "size": 10, "line": {"width": 1.5}},
-        "hovertemplate": _PAPER_HOVER,
     }  # fmt: skip
 
 
-_PAPER_HOVER = (
-    "<b>%{customdata[0]}</b>, published<br>MARS %{customdata[2]} / EAGLE-3 %{customdata[3]} = %{customdata[1]}<br>"
-    f"τ %{{customdata[4]}} against %{{customdata[5]}}<br>{PUBLISHED_SETTING}<br>no divergence published<extra></extra>"
-)
-
-
-def _up(data: TradeoffData) -> list[float]:
+def _up(marks: Sequence[Mark]) -> list[float]:
     """The range of speed-ups, the paper's and 1 × included, so that it is the same kind of picture for every sweep. Quartiles far
     off are cut by the border: hover and table have them."""
-    values = [1.0, *(entry.speedup for entry in PUBLISHED), *(mark.y for mark in data.marks)]
+    values = [1.0, *(entry.speedup for entry in PUBLISHED), *(mark.y for mark in marks)]
     low, high = min(values), max(values)
     room = 0.5 * (high - low)
-    ends = [end for mark in data.marks for end in (mark.low, mark.high)]
+    ends = [end for mark in marks for end in (mark.low, mark.high)]
     low, high = min(low, max(low - room, min(ends))), max(high, min(high + room, max(ends)))
     return [low - 0.06 * (high - low), high + 0.1 * (high - low)]
-
-
-def _across(data: TradeoffData) -> dict[str, Any]:
-    values = [0.0, *(mark.x for mark in data.marks)]
-    room = 0.07 * ((max(values) - min(values)) or 0.1)
-    return {"range": [min(values) - room, max(values) + room]}
-
-
-def _unit(cost: Cost) -> str:
-    return ", percentage points" if cost is Cost.SCORE_LOSS else ", 0 to 1" if cost is Cost.TV else ""
-
-
-def _ticks(cost: Cost) -> str:
-    return ".3~g" if cost is Cost.TV else ".0%"
-
-
-def _even() -> dict[str, Any]:
-    """The line of strict's own speed."""
-    return {
-        "type": "line", "xref": "paper", "x0": 0, "x1": 1, "yref": "y", "y0": 1, "y1": 1,
-        "line": {"color": NEUTRAL, "width": 1, "dash": "dash"},
-    }  # fmt: skip
-
-
-def _ground() -> dict[str, Any]:
-    """The ground of the paper's strip."""
-    return {
-        "type": "rect", "xref": "paper", "x0": STRIP, "x1": 1, "yref": "paper", "y0": 0, "y1": 1,
-        "fillcolor": NEUTRAL, "opacity": 0.07, "line": {"width": 0}, "layer": "below",
-    }  # fmt: skip

@@ -1,58 +1,34 @@
-"""The draft tree of one step as a figure: what was drafted, what was kept, and the target's own token at the end. No gradio, no store.
-
-Data half: nodes with places. Drawing half: values to figure. Node 0 is the root, the last token of the step before.
-"""
+"""The draft tree of one step as a figure: what was drafted, what was kept, and the target's own token at the end. No gradio, no store."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import plotly.graph_objects as go
 
 from evaluation.format import number, plural, shorten, visible
 from mars_core.types import Outcome, Step, Token, Trace
-from ui.figures.plot import Data, Plot
-from ui.figures.style import FAINT, TEXT, axis, drawn, plotly_text
+from ui.figures.plot import FAINT, TEXT, Data, Part, Plot, Value, axis, drawn, plotly_text
 from ui.kit.palette import NEUTRAL, OUTCOME_STYLES
 
 LEAF_PX = 21  # height of one branch
 TRUNK = 0.12  # columns between a node and the line that comes down to it
 LONGEST = 14  # characters of a piece beside its node
-KEPT = (Outcome.ACCEPTED, Outcome.RELAXED)
 OWN = (Outcome.RECOVERED, Outcome.BONUS)
+HEADS = ("step", "node", "parent", "depth", "outcome", "in_text", "token_id", "piece", "p", "q")
+_SIZES = {
+    Outcome.ACCEPTED: 10,
+    Outcome.RELAXED: 12,
+    Outcome.REJECTED: 7,
+    Outcome.RECOVERED: 10,
+    Outcome.BONUS: 11,
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """One node. ``outcome`` is None for the root; ``kept``: on the path that became text; ``x`` is the depth, ``y`` the branch."""
-
-    number: int
-    parent: int
-    outcome: Outcome | None
-    kept: bool
-    label: str
-    hover: str
-    x: int
-    y: float
-
-
-@dataclass(frozen=True, slots=True)
-class TreeData:
-    """A step's tree laid out, parents before children; ``title`` says in words what happened."""
-
-    places: tuple[Place, ...]
-    title: str
-
-    @property
-    def rows(self) -> float:
-        return max(place.y for place in self.places) + 1
-
-
-@dataclass(frozen=True, slots=True)
-class _Node:
-    """A node before it has a place."""
+class Node(NamedTuple):
+    """Node 0 is the root, the last token of the step before; its ``outcome`` is None. ``kept``: on the path that became text; ``x`` is
+    the depth, ``y`` the branch."""
 
     number: int
     parent: int
@@ -60,80 +36,64 @@ class _Node:
     kept: bool
     piece: str
     hover: str
-    depth: int
+    x: int
+    y: float = 0.0
 
 
-def tree_data(trace: Trace, step: int) -> TreeData:
+def tree_plot(trace: Trace, step: int) -> Plot:
     """The tree of step number ``step``, which must be one of the trace's."""
     chosen = trace.steps[step]
-    nodes = [_root(trace, step), *_drafted(chosen), *_own(chosen)]
+    return Plot(tree_figure(tree_nodes(trace, step)), Data(HEADS, _numbers(chosen)), _title(chosen))
+
+
+def tree_nodes(trace: Trace, step: int) -> list[Node]:
+    """The nodes with their places, parents before children: the root, what was drafted, then the recovered or bonus token."""
+    chosen = trace.steps[step]
+    nodes, kept = [_root(trace, step)], {token.node for token in chosen.emitted if token.node}
+    for index, node in enumerate(chosen.nodes, start=1):
+        facts = f"p {number(node.p)}   q {number(node.q)}<br>depth {node.depth}, node {index}"
+        hover = _hover(node.piece, f"  {node.outcome}<br>{facts}")
+        nodes.append(Node(index, node.parent, node.outcome, index in kept, node.piece, hover, node.depth))
+    for token in _own(chosen):
+        hover = _hover(token.piece, f"  {token.outcome}<br>p {number(token.p)}<br>the target's own token")
+        depth = nodes[token.parent].x + 1
+        nodes.append(Node(len(nodes), token.parent, token.outcome, True, token.piece, hover, depth))
     rows = _rows(nodes)
-    places = tuple(
-        Place(n.number, n.parent, n.outcome, n.kept, _label(n.piece), n.hover, n.depth, rows[n.number]) for n in nodes
-    )
-    return TreeData(places, _title(chosen))
+    return [node._replace(y=rows[node.number]) for node in nodes]
 
 
-def _label(piece: str) -> str:
-    """Without the one space that most words begin with: hover shows it."""
-    return plotly_text(shorten(visible(piece.removeprefix(" ") or piece), LONGEST))
-
-
-def _root(trace: Trace, step: int) -> _Node:
+def _root(trace: Trace, step: int) -> Node:
     before = next((s.emitted[-1] for s in reversed(trace.steps[:step]) if s.emitted), None)
     piece = before.piece if before else "prompt"
     words = "the last token before this step" if before else "the end of the prompt"
-    return _Node(0, -1, None, True, piece, f"<b>{plotly_text(piece)}</b><br>{words}", 0)
+    return Node(0, -1, None, True, piece, _hover(piece, f"<br>{words}"), 0)
 
 
-def _drafted(step: Step) -> list[_Node]:
-    kept = {token.node for token in step.emitted if token.node}
-    return [
-        _Node(
-            index, node.parent, node.outcome, index in kept, node.piece,
-            f"<b>{plotly_text(node.piece)}</b>  {node.outcome}<br>p {number(node.p)}   q {number(node.q)}<br>"
-            f"depth {node.depth}, node {index}",
-            node.depth,
-        )
-        for index, node in enumerate(step.nodes, start=1)
-    ]  # fmt: skip
+def _hover(piece: str, facts: str) -> str:
+    return f"<b>{plotly_text(piece)}</b>{facts}"
 
 
-def _own(step: Step) -> list[_Node]:
-    """The recovered or bonus token, as the last node."""
-    depth = {index: node.depth for index, node in enumerate(step.nodes, start=1)} | {0: 0}
-    return [
-        _Node(
-            len(step.nodes) + 1, token.parent, token.outcome, True, token.piece,
-            f"<b>{plotly_text(token.piece)}</b>  {token.outcome}<br>p {number(token.p)}<br>the target's own token",
-            depth[token.parent] + 1,
-        )
-        for token in step.emitted
-        if token.outcome in OWN
-    ]  # fmt: skip
+def _own(step: Step) -> list[Token]:
+    return [token for token in step.emitted if token.outcome in OWN]
 
 
-def _rows(nodes: Sequence[_Node]) -> dict[int, float]:
+def _rows(nodes: Sequence[Node]) -> dict[int, float]:
     """Node → row: leaves one below the other, the path that was kept on top, a parent in line with its first child."""
-    children: dict[int, list[_Node]] = {node.number: [] for node in nodes}
+    children: dict[int, list[Node]] = {node.number: [] for node in nodes}
     for node in nodes[1:]:
         children[node.parent].append(node)
-    for siblings in children.values():
-        siblings.sort(key=lambda node: not node.kept)
     rows: dict[int, float] = {}
-    used, stack = 0, [nodes[0]]
-    order: list[_Node] = []
+    order, stack = list[Node](), [nodes[0]]
     while stack:
         node = stack.pop()
         order.append(node)
-        stack.extend(reversed(children[node.number]))
-    for node in order:
+        stack += sorted(children[node.number], key=lambda child: child.kept)  # the last one is next
         if not children[node.number]:
-            rows[node.number] = float(used)
-            used += 1
+            rows[node.number] = float(len(rows))
     for node in reversed(order):
         if children[node.number]:
-            rows[node.number] = rows[children[node.number][0].number]
+            first = max(children[node.number], key=lambda child: child.kept)
+            rows[node.number] = rows[first.number]
     return rows
 
 
@@ -151,84 +111,74 @@ def _named(token: Token | None) -> str:
     return f"“{visible(token.piece.removeprefix(' ') or token.piece)}”" if token else "nothing"
 
 
-_SIZES: Mapping[Outcome, int] = {
-    Outcome.ACCEPTED: 10, Outcome.RELAXED: 12, Outcome.REJECTED: 7, Outcome.RECOVERED: 10, Outcome.BONUS: 11,
-}  # fmt: skip
-
-
-def tree_plot(trace: Trace, step: int) -> Plot:
-    data = tree_data(trace, step)
-    return Plot(tree_figure(data), _numbers(trace.steps[step]), data.title)
-
-
-def _numbers(step: Step) -> Data:
+def _numbers(step: Step) -> list[tuple[Value, ...]]:
     kept = {token.node for token in step.emitted if token.node}
     drafted = [
-        (step.index, number, node.parent, node.depth, node.outcome.value, number in kept, node.id, node.piece, node.p, node.q)
-        for number, node in enumerate(step.nodes, start=1)
-    ]  # fmt: skip
-    own = [
-        (step.index, 0, token.parent, token.draft_position, token.outcome.value, True, token.id, token.piece, token.p, token.q)
-        for token in step.emitted
-        if token.outcome in OWN
-    ]  # fmt: skip
-    return Data(
-        ("step", "node", "parent", "depth", "outcome", "in_text", "token_id", "piece", "p", "q"), (*drafted, *own)
+        (at, n.parent, n.depth, n.outcome, at in kept, n.id, n.piece, n.p, n.q)
+        for at, n in enumerate(step.nodes, start=1)
+    ]
+    own = [(0, t.parent, t.draft_position, t.outcome, True, t.id, t.piece, t.p, t.q) for t in _own(step)]
+    return [(step.index, *node[:3], node[3].value, *node[4:]) for node in (*drafted, *own)]
+
+
+def tree_figure(nodes: Sequence[Node]) -> go.Figure:
+    """Depth to the right, branches downwards; the kept path is thick, every outcome has its colour and its shape."""
+    present = {node.outcome for node in nodes}
+    depth, rows = max(node.x for node in nodes), max(5, *(node.y + 1 for node in nodes))
+    drafted = max((node.x for node in nodes if node.outcome not in (None, *OWN)), default=0)
+    outcomes = [outcome for outcome in Outcome if outcome in present]
+    ticks = {"tickvals": list(range(1, drafted + 1)), "showgrid": False, "zeroline": False}
+    return drawn(
+        [
+            _edges(nodes, kept=False),
+            _edges(nodes, kept=True),
+            *(_marks(nodes, outcome) for outcome in (None, *outcomes)),
+        ],
+        height=round(LEAF_PX * rows) + 84,
+        margin={"l": 14, "r": 10, "t": 40, "b": 42},
+        hovermode="closest",
+        xaxis=axis("depth in the draft", range=[-0.25, depth + 0.9], **ticks),
+        yaxis=axis(range=[rows - 0.4, -0.8], visible=False),
     )
 
 
-def tree_figure(data: TreeData) -> go.Figure:
-    """Depth to the right, branches downwards; the kept path is thick, every outcome has its colour and its shape."""
-    present = {place.outcome for place in data.places}
-    depth = max(place.x for place in data.places)
-    drafted = max((place.x for place in data.places if place.outcome not in (None, *OWN)), default=0)
-    return drawn(
-        [
-            _edges(data, kept=False),
-            _edges(data, kept=True),
-            _marks(data, None),
-            *(_marks(data, outcome) for outcome in Outcome if outcome in present),
-        ],
-        height=round(LEAF_PX * max(data.rows, 5)) + 84,
-        margin={"l": 14, "r": 10, "t": 40, "b": 42},
-        hovermode="closest",
-        xaxis=axis(
-            range=[-0.25, depth + 0.9], tickvals=list(range(1, drafted + 1)), title={"text": "depth in the draft"},
-            showgrid=False, zeroline=False,
-        ),
-        yaxis=axis(range=[max(data.rows, 5) - 0.4, -0.8], visible=False),
-    )  # fmt: skip
-
-
-def _edges(data: TreeData, *, kept: bool) -> dict[str, Any]:
+def _edges(nodes: Sequence[Node], *, kept: bool) -> Part:
     """Lines from parent to child: out along the parent's row, then down to the child's, left of every label there."""
-    by_number = {place.number: place for place in data.places}
     x: list[float | None] = []
     y: list[float | None] = []
-    for child in data.places[1:]:
+    for child in nodes[1:]:
         if child.kept is kept:
-            parent = by_number[child.parent]
+            parent = nodes[child.parent]
             x += [parent.x, child.x - TRUNK, child.x - TRUNK, child.x, None]
             y += [parent.y, parent.y, child.y, child.y, None]
     line = {"color": NEUTRAL, "width": 3.5} if kept else {"color": FAINT, "width": 1}
     return {"type": "scatter", "x": x, "y": y, "mode": "lines", "line": line, "hoverinfo": "skip", "showlegend": False}
 
 
-def _marks(data: TreeData, outcome: Outcome | None) -> dict[str, Any]:
-    chosen = [place for place in data.places if place.outcome is outcome]
+def _marks(nodes: Sequence[Node], outcome: Outcome | None) -> Part:
+    chosen = [node for node in nodes if node.outcome is outcome]
     emphasis = ("<b>", "</b>") if outcome is not Outcome.REJECTED else ("", "")
     return {
-        "type": "scatter", "x": [place.x for place in chosen], "y": [place.y for place in chosen], "mode": "markers+text",
-        "name": outcome.value if outcome else "root", "text": [place.label.join(emphasis) for place in chosen],
-        "textposition": "top right", "textfont": {"size": 11, "color": TEXT}, "customdata": [place.hover for place in chosen],
+        "type": "scatter", "x": [node.x for node in chosen], "y": [node.y for node in chosen], "mode": "markers+text",
+        "name": outcome.value if outcome else "root", "text": [_label(node.piece).join(emphasis) for node in chosen],
+        "textposition": "top right", "textfont": {"size": 11, "color": TEXT}, "customdata": [node.hover for node in chosen],
         "hovertemplate": "%{customdata}<extra></extra>", "marker": _marker(outcome), "showlegend": outcome is not None,
         "cliponaxis": False,
     }  # fmt: skip
 
 
-def _marker(outcome: Outcome | None) -> dict[str, Any]:
+def _label(piece: str) -> str:
+    """Without the one space that most words begin with: hover shows it."""
+    return plotly_text(shorten(visible(piece.removeprefix(" ") or piece), LONGEST))
+
+
+def _marker(outcome: Outcome | None) -> Part:
     if outcome is None:
         return {"symbol": "circle-open", "size": 10, "color": NEUTRAL, "line": {"width": 2}}
     look = OUTCOME_STYLES[outcome]
-    line = {"width": 1, "color": look.light}
-    return {"symbol": look.symbol, "size": _SIZES[outcome], "color": look.light, "line": line}
+    return {
+        "symbol": look.symbol,
+        "size": _SIZES[outcome],
+        "color": look.light,
+        "line": {"width": 1, "color": look.light},
+    }

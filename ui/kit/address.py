@@ -7,7 +7,7 @@ it what the page shows. Everything in an address is hostile: what cannot be a va
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from typing import Any
@@ -72,29 +72,47 @@ class Address:
         return any(getattr(self, name) for name in SEARCH)
 
 
+def _among(known: Iterable[str]) -> Callable[[str], str]:
+    return lambda text: text if text in known else ""
+
+
+def _matching(pattern: re.Pattern[str]) -> Callable[[str], str]:
+    return lambda text: text if pattern.fullmatch(text) else ""
+
+
+def _runs(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part for part in text.split(",") if ID.fullmatch(part)))[:MOST_NAMED]
+
+
+def _date(text: str) -> str:
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        return ""
+
+
+def _whole(text: str, default: int, low: int, high: int) -> int:
+    return min(high, max(low, int(text))) if re.fullmatch(r"-?[0-9]{1,6}", text) else default
+
+
+_READERS: Mapping[str, Callable[[str], Any]] = {
+    "tab": _among(TABS),
+    **dict.fromkeys(("sweep", "study", "comparison"), _matching(ID)),
+    "runs": _runs,
+    **dict.fromkeys(("text", "rule", "target", "tag"), lambda text: text[:LONGEST]),
+    "status": _among([status.value for status in Status]),
+    "source": _among(SOURCES),
+    **dict.fromkeys(("since", "until"), _date),
+    "sort": _among(SORTS),
+    "page": lambda text: _whole(text, 1, 1, 10**6),
+    "share": _matching(TOKEN),
+    "zone": lambda text: _whole(text, 0, -900, 900),
+}  # field of an address → how it is read
+
+
 def read_address(given: Mapping[str, object]) -> Address:
     """The address from strings, whatever they are."""
-    texts = {name: str(given.get(name) or "").strip()[:LONGEST] for name in NAMES if name != "runs"}
-    runs = dict.fromkeys(part for part in str(given.get("runs") or "").split(",") if ID.fullmatch(part))
-    return Address(
-        tab=_among(texts["tab"], TABS),
-        sweep=_id(texts["sweep"]),
-        study=_id(texts["study"]),
-        comparison=_id(texts["comparison"]),
-        runs=tuple(runs)[:MOST_NAMED],
-        text=texts["text"],
-        rule=texts["rule"],
-        target=texts["target"],
-        status=_among(texts["status"], tuple(status.value for status in Status)),
-        source=_among(texts["source"], SOURCES),
-        tag=texts["tag"],
-        since=_date(texts["since"]),
-        until=_date(texts["until"]),
-        sort=_among(texts["sort"], tuple(SORTS)),
-        page=max(1, _whole(texts["page"], 1)),
-        share=texts["share"] if TOKEN.fullmatch(texts["share"]) else "",
-        zone=min(900, max(-900, _whole(str(given.get("zone", 0)), 0))),
-    )
+    return Address(**{name: read(str(given.get(name) or "").strip()) for name, read in _READERS.items()})
 
 
 def without_search(address: Address) -> Address:
@@ -144,14 +162,8 @@ def history_parameters(address: Address) -> dict[str, str]:
 def search_query(address: Address) -> str:
     """The fields of the search alone, as a query of the downloads; empty where nothing is searched."""
     texts = {name: getattr(address, name) for name in SEARCH if getattr(address, name)}
-    return _query(texts | ({"zone": str(address.zone)} if address.since or address.until else {}))
-
-
-def build_address(address: Address) -> str:
-    """The query of an address that opens this view, ``?tab=history&…``; empty for the page as it comes."""
-    tab = "" if address.tab == TABS[0] else address.tab
-    texts = {"tab": tab, "sweep": address.sweep, "study": address.study, **history_parameters(address)}
-    return _query({name: value for name, value in texts.items() if value})
+    texts |= {"zone": str(address.zone)} if address.since or address.until else {}
+    return f"?{urlencode(texts, safe=',', errors='replace')}" if texts else ""
 
 
 def address_component() -> gr.HTML:
@@ -195,26 +207,3 @@ def chosen_tab(address: Address) -> str:
     if address.sweep or address.study:
         return "sweep" if address.sweep else "quality"
     return "history" if address.comparison or address.runs or address.searching else TABS[0]
-
-
-def _query(texts: Mapping[str, str]) -> str:
-    return f"?{urlencode(texts, safe=',', errors='replace')}" if texts else ""
-
-
-def _among(word: str, known: tuple[str, ...]) -> str:
-    return word if word in known else ""
-
-
-def _id(word: str) -> str:
-    return word if ID.fullmatch(word) else ""
-
-
-def _date(word: str) -> str:
-    try:
-        return date.fromisoformat(word).isoformat()
-    except ValueError:
-        return ""
-
-
-def _whole(word: str, default: int) -> int:
-    return int(word) if re.fullmatch(r"-?[0-9]{1,6}", word) else default

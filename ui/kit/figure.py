@@ -15,8 +15,7 @@ from starlette.responses import FileResponse
 from starlette.routing import Route
 
 from storage.export import cell
-from ui.figures.plot import Data, Plot
-from ui.figures.style import THEMED
+from ui.figures.plot import THEMED, Data, Plot
 from ui.kit.assets import asset, to_json
 
 LIBRARY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"

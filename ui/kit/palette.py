@@ -7,56 +7,34 @@ Every outcome also has a shape, so that no colour is ever needed to tell two apa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from typing import NamedTuple
 
 from mars_core.types import Outcome
 
 
-@dataclass(frozen=True, slots=True)
-class OutcomeStyle:
-    """How one outcome looks. ``line`` is a CSS underline style, ``symbol`` a Plotly marker, ``meaning`` one short sentence."""
+class OutcomeStyle(NamedTuple):
+    """How one outcome looks. ``symbol`` is a Plotly marker, ``meaning`` one short sentence."""
 
     light: str
     light_text: str
     dark: str
     dark_text: str
-    line: str
     symbol: str
     meaning: str
 
 
-OUTCOME_STYLES: Mapping[Outcome, OutcomeStyle] = MappingProxyType(
-    {
-        Outcome.ACCEPTED: OutcomeStyle(
-            "#6B7280", "#4B5563", "#9CA3AF", "#C3C9D2", "none", "circle", "drafted, and the target draws it too"
-        ),
-        Outcome.RELAXED: OutcomeStyle(
-            "#D55E00",
-            "#A84A00",
-            "#F2894A",
-            "#F5A06C",
-            "solid",
-            "diamond",
-            "drafted, forgiven by the rule: strict refuses it",
-        ),
-        Outcome.REJECTED: OutcomeStyle(
-            "#CC79A7", "#9C3F73", "#E29AC3", "#E8B0D0", "line-through", "x", "drafted, refused: not in the text"
-        ),
-        Outcome.RECOVERED: OutcomeStyle(
-            "#0072B2", "#00619A", "#62B6E7", "#7CC4EE", "dotted", "square", "the target's own token after a refusal"
-        ),
-        Outcome.BONUS: OutcomeStyle(
-            "#7A7F87",
-            "#5F646C",
-            "#8D949E",
-            "#B3B9C2",
-            "dashed",
-            "triangle-right",
-            "the target's own token after a full draft",
-        ),
-    }
-)
+_ACCEPTED = ("#6B7280", "#4B5563", "#9CA3AF", "#C3C9D2", "circle")
+_RELAXED = ("#D55E00", "#A84A00", "#F2894A", "#F5A06C", "diamond")
+_REJECTED = ("#CC79A7", "#9C3F73", "#E29AC3", "#E8B0D0", "x")
+_RECOVERED = ("#0072B2", "#00619A", "#62B6E7", "#7CC4EE", "square")
+_BONUS = ("#7A7F87", "#5F646C", "#8D949E", "#B3B9C2", "triangle-right")
+OUTCOME_STYLES: Mapping[Outcome, OutcomeStyle] = {
+    Outcome.ACCEPTED: OutcomeStyle(*_ACCEPTED, "drafted, and the target draws it too"),
+    Outcome.RELAXED: OutcomeStyle(*_RELAXED, "drafted, forgiven by the rule: strict refuses it"),
+    Outcome.REJECTED: OutcomeStyle(*_REJECTED, "drafted, refused: not in the text"),
+    Outcome.RECOVERED: OutcomeStyle(*_RECOVERED, "the target's own token after a refusal"),
+    Outcome.BONUS: OutcomeStyle(*_BONUS, "the target's own token after a full draft"),
+}
 
 # z₂/z₁ below θ is decisive (violet), above θ a near tie (orange); neutral at θ. PuOr of ColorBrewer: safe for every colour vision.
 DECISIVE: tuple[str, ...] = ("#2D1E5F", "#5E4A9C", "#A79FCB", "#E4E1EC")
@@ -68,12 +46,11 @@ GRID = "rgba(128, 136, 148, 0.22)"
 
 def css_variables() -> str:
     """The palette as CSS custom properties, ``--mars-<outcome>`` and ``--mars-<outcome>-text``, light and dark."""
-    light = "".join(
-        f"--mars-{outcome}:{style.light};--mars-{outcome}-text:{style.light_text};"
-        for outcome, style in OUTCOME_STYLES.items()
-    )
-    dark = "".join(
-        f"--mars-{outcome}:{style.dark};--mars-{outcome}-text:{style.dark_text};"
-        for outcome, style in OUTCOME_STYLES.items()
-    )
-    return f":root{{{light}}}\n.dark{{{dark}}}\n"
+    rules = ""
+    for where, name in ((":root", "light"), (".dark", "dark")):
+        looks = ((outcome, style._asdict()) for outcome, style in OUTCOME_STYLES.items())
+        pairs = (
+            f"--mars-{outcome}:{look[name]};--mars-{outcome}-text:{look[f'{name}_text']};" for outcome, look in looks
+        )
+        rules += f"{where}{{{''.join(pairs)}}}\n"
+    return rules

@@ -62,17 +62,11 @@ def render(template: str, /, **values: Any) -> str:
 
 def static_component(html: str = "", *, elem_id: str | None = None) -> gr.HTML:
     """A component whose value is escaped HTML in which nothing can be clicked."""
-    return gr.HTML(value=html, js_on_load=None, apply_default_css=False, elem_id=elem_id)
+    return gr.HTML(html, js_on_load=None, apply_default_css=False, elem_id=elem_id)
 
 
 def panel_component(html: str = "", *, elem_id: str, name: str = "", **props: Any) -> gr.HTML:
     """A component whose value is escaped HTML. ``name``: CSS class of the element around it; ``props``: ``scope`` goes into ``mars:``
     events."""
-    return gr.HTML(
-        value=html,
-        html_template=f'<div class="{name}"></div>',
-        js_on_load=asset("panel.js"),
-        apply_default_css=False,
-        elem_id=elem_id,
-        **props,
-    )
+    template, script = f'<div class="{name}"></div>', asset("panel.js")
+    return gr.HTML(html, html_template=template, js_on_load=script, apply_default_css=False, elem_id=elem_id, **props)

@@ -6,6 +6,7 @@ A link is shown once, when it is made; the store keeps its hash alone. Private p
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,12 +52,10 @@ def share_html(store: RunStore, kind: Shared, object_id: str, *, public: bool) -
 
 
 def opened(store: RunStore, kind: Shared, object_id: str, *, public: bool) -> Share:
-    if not public or store.read_only or not ID.fullmatch(object_id):
-        return HIDDEN
-    try:
-        return Share(str(kind), object_id, store.shared(kind, object_id))
-    except StorageError:
-        return HIDDEN
+    if public and not store.read_only and ID.fullmatch(object_id):
+        with suppress(StorageError):
+            return Share(str(kind), object_id, store.shared(kind, object_id))
+    return HIDDEN
 
 
 def act(services: Services, data: Mapping[str, Any]) -> Share:
@@ -116,10 +115,9 @@ def reading(
     ``there`` raises StorageError where it is not. Raises StorageError where the link shows nothing any more.
     """
     own = services.seen_by(request).store
-    if not isinstance(token, str) or not TOKEN.fullmatch(token):
-        return own, ""
-    try:
-        there(own)
-    except StorageError:
-        return own.through(token), token
+    if isinstance(token, str) and TOKEN.fullmatch(token):
+        try:
+            there(own)
+        except StorageError:
+            return own.through(token), token
     return own, ""

@@ -41,27 +41,27 @@ def visitor_of(request: Any, *, public: bool, sign_in: bool = False) -> Visitor:
     none of these owns what nobody will see again. ``sign_in``: only then is a session of gradio's believed, for only then is it signed
     with a secret.
     """
-    session = str(getattr(request, "session_hash", None) or "")[:_LONGEST_SESSION]
+    session = _session(request)
     if not public:
         return Visitor(None, session)
     raw = getattr(request, "request", None) or request  # Starlette's own, where it is gradio's around it
     account = _account(raw) if sign_in else None
     if account is not None:
         return Visitor(_owner("account", f"hf:{account[0]}"), session, account[1])
-    secret = secret_of(_mapping(raw, "cookies"), _mapping(raw, "headers"))
-    if secret:
-        return Visitor(browser_owner(secret), session)
     shared = _mapping(raw, "headers").get(_SHARED[0]) == _SHARED[1]
     page = session if session and not shared else secrets.token_hex(16)
-    return Visitor(_owner("page", page), session, lasting=False)
+    return browser_of(request) or Visitor(_owner("page", page), session, lasting=False)
 
 
 def browser_of(request: Any) -> Visitor | None:
     """Who the browser or program itself is, whether somebody signed in or not; None where it keeps no secret."""
     raw = getattr(request, "request", None) or request
     secret = secret_of(_mapping(raw, "cookies"), _mapping(raw, "headers"))
-    session = str(getattr(request, "session_hash", None) or "")[:_LONGEST_SESSION]
-    return Visitor(browser_owner(secret), session) if secret else None
+    return Visitor(browser_owner(secret), _session(request)) if secret else None
+
+
+def _session(request: Any) -> str:
+    return str(getattr(request, "session_hash", None) or "")[:_LONGEST_SESSION]
 
 
 def browser_owner(secret: str) -> str:

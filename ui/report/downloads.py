@@ -26,14 +26,18 @@ from storage import (
     write_votes_parquet,
 )
 from ui.kit.address import ID, Address, read_address, to_search
-from ui.kit.components import REPORT, RUN_FILES, VOTE_FILES
+from ui.kit.components import REPORT
 from ui.kit.errors import error_message
 from ui.public.sharing import store_for
 from ui.report.page import report_html
 from ui.services import Services
 
 Writer = Callable[[RunStore, Path, Sequence[str] | None], None]
-CSV, PARQUET, HTML = "text/csv; charset=utf-8", "application/vnd.apache.parquet", "text/html; charset=utf-8"
+TYPES = {
+    ".csv": "text/csv; charset=utf-8",
+    ".parquet": "application/vnd.apache.parquet",
+    ".html": "text/html; charset=utf-8",
+}
 MOST_FOUND = 100_000  # comparisons in the download of a search
 
 
@@ -45,27 +49,20 @@ def _csv(write: Callable[..., None]) -> Writer:
     return to_file
 
 
-def _votes_csv(store: RunStore, path: Path, _ids: Sequence[str] | None) -> None:
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        write_votes_csv(store, stream)
-
-
-def _votes_parquet(store: RunStore, path: Path, _ids: Sequence[str] | None) -> None:
-    write_votes_parquet(store, path)
-
-
 def _report(store: RunStore, path: Path, ids: Sequence[str] | None) -> None:
     path.write_text("".join(report_html(store.load(one)) for one in ids or ()), encoding="utf-8")
 
 
-_TABLES: tuple[tuple[Writer, str], ...] = (
-    *((_csv(write), CSV) for write in (write_runs_csv, write_tokens_csv, write_nodes_csv)),
-    *((write, PARQUET) for write in (write_runs_parquet, write_tokens_parquet, write_nodes_parquet)),
-)
-ALL_FILES: Mapping[str, tuple[Writer, str]] = {
-    **dict(zip(RUN_FILES, _TABLES, strict=True)),
-    **dict(zip(VOTE_FILES, ((_votes_csv, CSV), (_votes_parquet, PARQUET)), strict=True)),
-    REPORT: (_report, HTML),
+ALL_FILES: Mapping[str, Writer] = {
+    "runs.csv": _csv(write_runs_csv),
+    "tokens.csv": _csv(write_tokens_csv),
+    "nodes.csv": _csv(write_nodes_csv),
+    "runs.parquet": write_runs_parquet,
+    "tokens.parquet": write_tokens_parquet,
+    "nodes.parquet": write_nodes_parquet,
+    "votes.csv": _csv(lambda store, stream, _: write_votes_csv(store, stream)),
+    "votes.parquet": lambda store, path, _: write_votes_parquet(store, path),
+    REPORT: _report,
 }
 
 
@@ -94,18 +91,18 @@ def _file(store: RunStore, name: str, asked: Mapping[str, str]) -> Response:
     if name == REPORT and comparison is None:
         return PlainTextResponse("A report is of one comparison: name it with ?comparison=<id>.\n", 400)
     view = read_address(asked)
-    write, media_type = ALL_FILES[name]
     with tempfile.NamedTemporaryFile(prefix="mars-", suffix=f"-{name}", delete=False) as file:
         path = Path(file.name)
     try:
-        write(store, path, [comparison] if comparison else _wanted(store, view))
+        ALL_FILES[name](store, path, [comparison] if comparison else _wanted(store, view))
         if name == "runs.csv" and view.runs:
             _only_runs(path, view.runs)
     except BaseException:
         path.unlink()
         raise
     file_name = f"mars-{comparison[:8]}.html" if name == REPORT and comparison else name
-    return FileResponse(path, media_type=media_type, filename=file_name, background=BackgroundTask(path.unlink))
+    gone = BackgroundTask(path.unlink)
+    return FileResponse(path, media_type=TYPES[path.suffix], filename=file_name, background=gone)
 
 
 def _wanted(store: RunStore, view: Address) -> list[str] | None:

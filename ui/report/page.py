@@ -7,6 +7,7 @@ the only scripts that may run are those whose hashes the file names.
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,14 +25,13 @@ from ui.kit.assets import asset, to_json
 from ui.kit.components import strip_component
 from ui.kit.figure import LIBRARY, figure_component, figure_json
 from ui.kit.labels import run_names
+from ui.kit.theme import page_css, page_theme
 from ui.kit.values import Table as Numbers
-from ui.report.look import report_css
 from ui.result.details import FIGURES, Details
-from ui.result.reader import reader_component
-from ui.result.reopened import reopened, title_of
 from ui.result.repeat import repeat_text
+from ui.result.result import reopened, title_of
 from ui.result.run_settings import SETTINGS
-from ui.result.token_view import lane_component
+from ui.result.token_view import lane_component, reader_component
 from ui.result.view import legend_html
 
 SCOPE = "report"
@@ -40,6 +40,7 @@ _POLICY = (
     "base-uri 'none'; form-action 'none'"
 )
 _SHOWN_ABOVE = ("Prompt", "System prompt", "Versions")  # settings that have a section of their own
+_SYSTEM = {"font": "ui-sans-serif, system-ui, sans-serif", "font-mono": "ui-monospace, Consolas, monospace"}
 _MARKS = {"better": "good", "worse": "bad"}
 _CHECKS = {"ok": "good", "bad": "bad"}
 
@@ -53,18 +54,13 @@ class Components:
 
     def place(self, component: gr.HTML, value: str) -> Markup:
         """The template of a component, with the number of its values; the file's script draws it."""
-        drawn = (
-            component.js_on_load or "element.innerHTML = props.value;"
-        )  # a component without a script shows escaped HTML
+        drawn = component.js_on_load or "element.innerHTML = props.value;"  # without a script it shows escaped HTML
         template = component.html_template if component.js_on_load else ""
         script = self.scripts.setdefault(drawn, len(self.scripts))
         self.values.append({"script": script, "props": {**component.props, "value": value}})
-        return Markup('<div data-piece="{}" id="{}" class="{}">{}</div>').format(
-            len(self.values) - 1,
-            component.elem_id or "",
-            " ".join(component.elem_classes or []),
-            Markup(template),
-        )
+        number, classes = len(self.values) - 1, " ".join(component.elem_classes or [])
+        place = Markup('<div data-piece="{}" id="{}" class="{}">{}</div>')
+        return place.format(number, component.elem_id or "", classes, Markup(template))
 
 
 def report_html(stored: StoredComparison) -> str:
@@ -95,9 +91,10 @@ def report_html(stored: StoredComparison) -> str:
     functions = ",\n".join(f"(element, props, trigger, watch) => {{\n{script}\n}}" for script in components.scripts)
     library = [LIBRARY.read_text(encoding="utf-8")] if body["figures"] else []
     scripts = [*library, f"const SCRIPTS = [{functions}];\n{asset('report.js')}"]
+    hashes = (b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
     body |= {
         "title": "MARS Playground: report of a comparison",
-        "policy": _POLICY.format(scripts=" ".join(map(_hash, scripts))),
+        "policy": _POLICY.format(scripts=" ".join(f"'sha256-{each}'" for each in hashes)),
         "style": report_css(),
         "values": Markup(to_json(components.values)),
         "scripts": list(map(Markup, scripts)),
@@ -105,15 +102,30 @@ def report_html(stored: StoredComparison) -> str:
     return pages(("ui", "assets")).get_template("comparison.html.jinja").render(body)
 
 
-def _hash(script: str) -> str:
-    return f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'"
+def report_css() -> str:
+    """The page's style sheets and those variables of its theme that they use, light and dark; nothing in them is fetched."""
+    sheets, theme = page_css() + asset("styles/report.css"), page_theme()
+    used = sorted(set(re.findall(r"var\(--([a-z0-9-]+)", sheets)) - _SYSTEM.keys())
+    light = {name: _theme_value(theme, name.replace("-", "_")) for name in used} | _SYSTEM
+    dark = {name: _theme_value(theme, f"{name.replace('-', '_')}_dark") for name in used}
+    blocks = ((":root", light), (".dark", dark))
+    rules = [f"{where}{{{''.join(f'--{n}:{v};' for n, v in values.items() if v)}}}\n" for where, values in blocks]
+    return "".join([*rules, sheets])
+
+
+def _theme_value(theme: gr.themes.Base, name: str) -> str:
+    """A variable of the theme; one that names another has that one's value."""
+    value = getattr(theme, name, None)
+    if not isinstance(value, str) or not value.startswith("*"):
+        return value if isinstance(value, str) else ""
+    other = value[1:]
+    return _theme_value(theme, f"{other}_dark" if name.endswith("_dark") else other) or _theme_value(theme, other)
 
 
 def _numbers(details: Details) -> list[Section]:
     """The tables of a comparison, with the verdict of the self-check."""
-    check = Paragraph(
-        f"{'⚠' if details.check.state == 'bad' else '✓'} {details.check.text}", _CHECKS[details.check.state]
-    )
+    mark = "⚠" if details.check.state == "bad" else "✓"
+    check = Paragraph(f"{mark} {details.check.text}", _CHECKS[details.check.state])
     note = [Paragraph(details.shift_note, "note")] if details.shift_note else []
     lead = "How far the distribution of the emitted text is from the target’s own."
     return [
@@ -147,9 +159,6 @@ def _settings(stored: StoredComparison) -> list[Section]:
 
 def _by_run(label: str, configs: Sequence[RunConfig], settings: Sequence[tuple[str, str, Sequence[str]]]) -> Table:
     """Name, help and the value of every run; settings that no run has are left out."""
-    rows = [
-        (Cell(name, help=help_), *(Cell(value or "–") for value in values))
-        for name, help_, values in settings
-        if any(values)
-    ]
-    return Table(label, tuple(map(Head, ("", *run_names(configs)))), tuple(rows))
+    some = [(name, help_, values) for name, help_, values in settings if any(values)]
+    rows = tuple((Cell(name, help=help_), *(Cell(value or "–") for value in values)) for name, help_, values in some)
+    return Table(label, tuple(map(Head, ("", *run_names(configs)))), rows)

@@ -11,16 +11,17 @@ from functools import partial
 from typing import NamedTuple
 
 from mars_core.types import Status, Trace
-from ui.figures.acceptance import acceptance_data, acceptance_plot
-from ui.figures.margins import Scale, margin_plot, margin_scale
+from ui.figures.acceptance import acceptance_plot
+from ui.figures.margins import margin_plot
 from ui.figures.plot import Plot, Run
 from ui.figures.ratio import ratio_plot
 from ui.figures.ribbon import ribbon_plot
-from ui.figures.shift import cumulative_plot, shift_data, shift_plot
+from ui.figures.scale import Scale, margin_scale
+from ui.figures.shift import cumulative_plot, shift_plot
 from ui.figures.timeline import timeline_plot
 from ui.kit.labels import LANE_NAMES, run_names
 from ui.kit.values import Check, Table
-from ui.result.numbers import QUANTITIES, comparison_table, infinite_note, self_check, shift_table, summary_table
+from ui.result.numbers import QUANTITIES, SHIFT_QUANTITIES, comparison_table, infinite_note, self_check, summary_table
 
 UNDRAFTED = "No run drafted anything."
 TABS: Mapping[str, str] = {  # title → what the tab shows, in a sentence
@@ -79,7 +80,7 @@ def _margins(lane: int, shown: Comparison) -> Plot | None:
 
 
 def _acceptance(shown: Comparison) -> Plot | None:
-    return acceptance_plot([acceptance_data(*run) for run in shown.drafted]) if shown.drafted else None
+    return acceptance_plot(shown.drafted) if shown.drafted else None
 
 
 def _ratio(shown: Comparison) -> Plot | None:
@@ -95,8 +96,8 @@ FIGURES: tuple[Figure, ...] = (
     Figure("Steps", "timeline", "Drafting and verifying on one clock", lambda shown: timeline_plot(shown.runs)),
     Figure("Acceptance", "acceptance", "Acceptance by depth", _acceptance, UNDRAFTED),
     Figure("Ratio", "ratio", "r of the drafted tokens", _ratio, UNDRAFTED),
-    Figure("Shift", "tv-cumulative", "Cumulative TV", lambda shown: cumulative_plot([shift_data(*run) for run in shown.runs])),
-    Figure("Shift", "tv", "TV at every position", lambda shown: shift_plot(shown.runs, [shift_data(*run) for run in shown.runs])),
+    Figure("Shift", "tv-cumulative", "Cumulative TV", lambda shown: cumulative_plot(shown.runs)),
+    Figure("Shift", "tv", "TV at every position", lambda shown: shift_plot(shown.runs)),
 )  # fmt: skip
 
 
@@ -126,7 +127,7 @@ def details_of(traces: Mapping[int, Trace], labels: Sequence[str], partings: Map
     return Details(
         comparison_table(ended) if whole else summary_table(ended, QUANTITIES),
         self_check(ended),
-        shift_table(ended),
+        summary_table(ended, SHIFT_QUANTITIES),
         infinite_note(ended),
         {figure.name: figure.draw(shown) for figure in FIGURES},
         written,

@@ -28,7 +28,7 @@ class Quantity:
     better: str = ""  # "more" or "less"
 
 
-def _whole(value: float) -> str:
+def whole(value: float) -> str:
     return count(int(value))
 
 
@@ -39,8 +39,8 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("τ, tokens per step", "mean acceptance length, with the recovered or bonus token", lambda s: s.tau, number, "more"),
     Quantity("Acceptance rate", "kept drafted tokens / drafted tokens", lambda s: s.acceptance_rate, share, "more"),
     Quantity("Relaxed share", "tokens kept only because they were forgiven / new tokens", lambda s: s.relaxed_share, share),
-    Quantity("Output length", "new tokens", lambda s: float(s.new_tokens), _whole),
-    Quantity("Target passes", "decoding steps, each one forward pass of the target", lambda s: float(s.steps), _whole),
+    Quantity("Output length", "new tokens", lambda s: float(s.new_tokens), whole),
+    Quantity("Target passes", "decoding steps, each one forward pass of the target", lambda s: float(s.steps), whole),
 )  # fmt: skip
 
 SHIFT_QUANTITIES: tuple[Quantity, ...] = (
@@ -94,19 +94,11 @@ def self_check(traces: Sequence[Trace]) -> Check:
     return Check(said[0].state, " ".join(dict.fromkeys(check.text for check in said)))
 
 
-def shift_table(traces: Sequence[Trace]) -> Table:
-    """One column a run; no ratios, for the yardstick is 0."""
-    return summary_table(traces, SHIFT_QUANTITIES)
-
-
 def summary_table(traces: Sequence[Trace], quantities: Sequence[Quantity]) -> Table:
-    """One row a quantity, one column a run, and no ratios."""
+    """One row a quantity, one column a run, and no ratios: of a shift the yardstick is 0."""
     names = run_names([trace.config for trace in traces])
-    rows = tuple(
-        (quantity.name, quantity.help, tuple(Cell(quantity.write(quantity.read(t.summary))) for t in traces))
-        for quantity in quantities
-    )
-    return Table(("", *names), rows)
+    rows = [(q.name, q.help, tuple(Cell(q.write(q.read(trace.summary))) for trace in traces)) for q in quantities]
+    return Table(("", *names), tuple(rows))
 
 
 def infinite_note(traces: Sequence[Trace]) -> str:

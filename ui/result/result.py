@@ -6,21 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from evaluation.format import shorten
 from mars_core.types import Status, Trace
+from storage import StoredComparison
 from ui.kit.components import Strip, message_strip
-from ui.kit.labels import run_names
+from ui.kit.labels import lane_labels, run_names
 from ui.result.details import Details, details_of
 from ui.result.sentence import broken_sentence, divergence, parting_words, verdict
 from ui.result.tiles import Counts, stat_tiles
 from ui.result.token_view import LaneView, Row, ended_view
 
 NO_ROWS: Mapping[int, tuple[Row, ...]] = MappingProxyType({})
+OTHER = "The other run"
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
     strip: Strip
-    lanes: tuple[LaneView | None, ...]
+    lanes: tuple[LaneView, ...]
     details: Details | None
 
 
@@ -34,24 +37,33 @@ def ended_result(
 ) -> Result:
     """A comparison by lane. ``labels``: of all lanes, also those that never ran; ``name``: unique to it; ``side``: beside its line;
     ``rows``: token rows of the lanes for which they were built already."""
-    views: list[LaneView | None] = []
     partings = _partings(traces)
-    for lane, label in enumerate(labels):
-        if lane in traces:
-            view = ended_view(
-                traces[lane], f"{name}/{lane}", diverges=partings.get(lane), cause=_cause(traces, lane, partings), rows=rows.get(lane)
-            )  # fmt: skip
-            views.append(replace(view, title=label))
-        else:
-            views.append(_never(label))
+
+    def view(lane: int, label: str) -> LaneView:
+        if lane not in traces:
+            tiles = stat_tiles(Counts())
+            return LaneView(label, "cancelled", "not started", tiles=tiles, empty="This run was not started.")
+        cause = _cause(traces, lane, partings)
+        shown = ended_view(
+            traces[lane], f"{name}/{lane}", diverges=partings.get(lane), cause=cause, rows=rows.get(lane)
+        )
+        return replace(shown, title=label)
+
     strip = replace(_strip(traces, labels), side=side if traces else "")
-    return Result(strip, tuple(views), details_of(traces, labels, partings))
+    views = tuple(view(lane, label) for lane, label in enumerate(labels))
+    return Result(strip, views, details_of(traces, labels, partings))
 
 
-def _never(label: str) -> LaneView:
-    return LaneView(
-        label, state="cancelled", chip="not started", tiles=stat_tiles(Counts()), empty="This run was not started."
-    )
+def reopened(stored: StoredComparison) -> Result:
+    """The result view of a stored comparison, from its traces alone."""
+    traces = {run.lane: run.trace for run in stored.runs}
+    labels = dict(zip(traces, lane_labels([trace.config for trace in traces.values()]), strict=True))
+    return ended_result(traces, stored.id, [labels.get(lane, OTHER) for lane in range(max(traces, default=0) + 1)])
+
+
+def title_of(stored: StoredComparison) -> str:
+    """What a comparison is called: its name, or how its prompt begins."""
+    return shorten(stored.name or stored.prompt.text or "a comparison without a prompt", 80)
 
 
 def _partings(traces: Mapping[int, Trace]) -> dict[int, int]:

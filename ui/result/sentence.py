@@ -103,25 +103,28 @@ def _parting(names: tuple[str, ...], left: Trace, right: Trace) -> Sentence:
     link = Part(f"position {parting.position}", "strong", 1, parting.position)
     if parting.cause is Cause.LENGTH:
         longer, shorter = (1, 0) if right.summary.new_tokens > left.summary.new_tokens else (0, 1)
-        return (Part(f"; {names[longer]} goes on where {names[shorter]} ends, at "), _at(link, longer), Part("."))
+        return (
+            Part(f"; {names[longer]} goes on where {names[shorter]} ends, at "),
+            replace(link, lane=longer),
+            Part("."),
+        )
     if parting.cause is Cause.CHOSEN:
         return (Part(", and differs from "), link, Part(" on, where "), *_chosen(parting.position, left, right))
     mine, theirs = _token(right, parting.position), _token(left, parting.position)
     greedy = right.config.sampling.temperature == 0
     if parting.cause is Cause.RELAXED and mine.outcome is not Outcome.RELAXED:
-        kept, link = Part(f": {names[0]} "), _at(link, 0)
+        kept, link = Part(f": {names[0]} "), replace(link, lane=0)
         return (Part(", and first differs at "), link, kept, *_cause(parting, theirs, mine, greedy))
     return (Part(", and first differs at "), link, Part(": "), *_cause(parting, mine, theirs, greedy))
 
 
 def _chosen(position: int, left: Trace, right: Trace) -> Sentence:
     by_hand, other = (right, left) if position < len(right.given) else (left, right)
-    return (
-        _piece(_output(by_hand)[position].piece), Part(" was chosen instead of "), _piece(_output(other)[position].piece), Part("."),
-    )  # fmt: skip
+    mine, theirs = (_piece(output(trace)[position].piece) for trace in (by_hand, other))
+    return mine, Part(" was chosen instead of "), theirs, Part(".")
 
 
-def _output(trace: Trace) -> tuple[Given | Token, ...]:
+def output(trace: Trace) -> tuple[Given | Token, ...]:
     """What stands at every output position."""
     return (*trace.given, *trace.tokens)
 
@@ -136,39 +139,23 @@ def parting_words(left: Trace, right: Trace) -> str:
     return plain(_parting(names, left, right)).lstrip(",; ").removeprefix("and ") if divergence(left, right) else ""
 
 
-def _at(link: Part, lane: int) -> Part:
-    return Part(link.text, link.kind, lane, link.position)
-
-
 def _cause(parting: Divergence, mine: Token, theirs: Token, greedy: bool) -> Sentence:
-    pieces = _piece(mine.piece), _piece(theirs.piece)
+    ours, other = _piece(mine.piece), _piece(theirs.piece)
     chances = _chances(mine, theirs, greedy)
     if parting.cause is Cause.RELAXED:
-        drew = _piece(mine.own_piece) if mine.own != mine.id else pieces[1]
-        return (
-            Part("kept "),
-            pieces[0],
-            Part(" where the target drew "),
-            drew,
-            Part(f" (r = {number(mine.r)}, {chances})."),
-        )
+        drew = _piece(mine.own_piece) if mine.own != mine.id else other
+        return Part("kept "), ours, Part(" where the target drew "), drew, Part(f" (r = {number(mine.r)}, {chances}).")
     if parting.cause is Cause.NUMERIC:
-        return (
-            Part("a numeric tie, "), pieces[0], Part(" for "), pieces[1],
-            Part(f" (gap {number(parting.gap)}): rounding of the logits, not the rule."),
-        )  # fmt: skip
-    verb = (
-        "refused a token that strict keeps and wrote "
-        if parting.cause is Cause.TIGHTENED
-        else "corrected a refusal to "
-    )
-    return (Part(verb), pieces[0], Part(" where the other has "), pieces[1], Part(f" ({chances})."))
+        why = f" (gap {number(parting.gap)}): rounding of the logits, not the rule."
+        return Part("a numeric tie, "), ours, Part(" for "), other, Part(why)
+    tightened = parting.cause is Cause.TIGHTENED
+    verb = "refused a token that strict keeps and wrote " if tightened else "corrected a refusal to "
+    return Part(verb), ours, Part(" where the other has "), other, Part(f" ({chances}).")
 
 
 def _piece(text: str) -> Part:
     """A token as a word: the one space that most words begin with is not shown."""
-    word = text.removeprefix(" ")
-    return Part(visible(word or text), "piece")
+    return Part(visible(text.removeprefix(" ") or text), "piece")
 
 
 def _chances(mine: Token, theirs: Token, greedy: bool) -> str:

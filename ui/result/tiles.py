@@ -54,35 +54,26 @@ def stat_tiles(counts: Counts) -> tuple[Tile, ...]:
     began = counts.steps > 0
     speed, tau = over(counts.tokens, counts.elapsed_s), over(counts.tokens, counts.steps)
     relaxed = count(counts.relaxed) if began else number(math.nan)
-    latency = duration(counts.elapsed_s if began else math.nan)
-    shift = number(_without_rounding(counts)) if began else number(math.nan)
+    tv_sum = counts.tv_sum if counts.tv_max > FLOAT_ERROR else 0.0  # without rounding
+    shift_help = f"total variation between emitted law and p, summed; largest {number(counts.tv_max)}"
     return (
         ("Speed", number(speed), "tok/s" if began else "", "new tokens / wall time of the run"),
         ("τ", number(tau), "/ step" if began else "", "mean acceptance length: emitted tokens per decoding step"),
-        ("First token", *_split(duration(counts.ttft_s)), "TTFT: from the prompt to the first new token"),
-        ("Latency", *_split(latency), "wall time of the run so far, or in all"),
+        ("First token", *_time(counts.ttft_s), "TTFT: from the prompt to the first new token"),
+        ("Latency", *_time(counts.elapsed_s if began else math.nan), "wall time of the run so far, or in all"),
         ("Relaxed", relaxed, f"of {count(counts.tokens)}" if began else "", "tokens kept only because the rule forgave them"),
-        ("Shift", shift, "TV" if began else "", f"total variation between emitted law and p, summed; largest {number(counts.tv_max)}"),
+        ("Shift", number(tv_sum if began else math.nan), "TV" if began else "", shift_help),
     )  # fmt: skip
 
 
-def _without_rounding(counts: Counts) -> float:
-    """The summed TV, 0 where no single one is more than float error."""
-    return counts.tv_sum if counts.tv_max > FLOAT_ERROR else 0.0
-
-
-def _split(text: str) -> tuple[str, str]:
-    value, _, unit = text.partition(" ")
+def _time(seconds: float) -> tuple[str, str]:
+    value, _, unit = duration(seconds).partition(" ")
     return value, unit
-
-
-def lossless(config: RunConfig) -> bool:
-    return config.rule.name in LOSSLESS
 
 
 def lane_check(config: RunConfig, tv_max: float, tokens: int) -> Check:
     """The self-check of one run, while it goes and after: a lossless rule must shift nothing."""
-    if not lossless(config) or not tokens:
+    if config.rule.name not in LOSSLESS or not tokens:
         return UNCHECKED
     title = rule_title(config.rule.name)
     if tv_max > FLOAT_ERROR:

@@ -1,4 +1,4 @@
-"""What a lane of the page shows, as plain values: token rows, stat tiles, state; and the component that draws them.
+"""What a lane of the page shows, as plain values: token rows, stat tiles, state; the component that draws them, and the bar above.
 
 The value of the component is one ASCII JSON string: lone surrogates and ``<`` are escaped in it, so no text can break the transport or
 become markup. Token rows are sent as deltas with their start; each delta repeats the one before, so that a lost update heals.
@@ -18,9 +18,8 @@ from evaluation.format import count, displayable, visible
 from mars_core.types import DraftMode, Given, Outcome, Status, Token, Trace
 from ui.kit.assets import asset, to_json
 from ui.kit.labels import lane_label, stop_title
-from ui.kit.palette import OUTCOME_STYLES
+from ui.kit.palette import DECISIVE, LANES, NEAR_TIE, OUTCOME_STYLES
 from ui.kit.values import UNCHECKED, Check
-from ui.result.quantities import HUES, MOST, QUANTITIES
 from ui.result.tiles import Tile, counts_of, lane_check, stat_tiles
 from ui.result.whatif import codes, samples_drafts
 
@@ -50,12 +49,48 @@ FIELDS: tuple[tuple[str, str], ...] = (
 NUMBERS = ",".join(
     ["%.9g"] * 6 + ["%d"] + ["%.9g"] * 7 + ["%d"] * 5
 )  # by FIELDS; nine digits tell any two float32 apart
+MOST = 0.55  # of a hue over the ground: text on it stays readable, light and dark
 GIVEN = len(OUTCOMES)  # the place of what is no outcome: a token that this run was given
 GIVEN_MEANING = "given: this run goes on after it and did not write it"
 GREEDY, SAMPLED = 1, 2  # flags of a row: temperature 0; a sampled draft
 # [text, outcome, piece, numbers, own, refused siblings, top, flags], as lane.js takes them. numbers: one string, by FIELDS; own:
 # [piece, id] or nothing; each refused sibling: [piece, "id,p,q"]; top: [pieces, "id,p,id,p,…"].
 Row = list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """What tokens can be coloured by, with fixed ends, so that a colour means the same in every run. ``field`` is one of ``FIELDS``.
+    ``pale`` is the end of the scale without colour, ``strong`` the other."""
+
+    key: str
+    title: str
+    field: str = ""
+    pale: float = 0.0
+    strong: float = 1.0
+    open: float | None = None  # the end that stands for everything beyond it too
+    logarithmic: bool = False
+    most: str = ""  # which value of a word decides
+
+
+QUANTITIES: tuple[Quantity, ...] = (
+    Quantity("outcome", "outcome"),
+    Quantity("r", "r, margin ratio", "r", most="largest"),  # parts at θ; see the hues
+    Quantity("gap", "gap, z₁ − z₂", "gap", 8.0, 0.0, 8.0, most="smallest"),
+    Quantity("p", "p, target", "p", 1.0, 0.0, most="smallest"),
+    Quantity("q", "q, drafter", "q", 1.0, 0.0, most="smallest"),
+    Quantity("rank", "rank in p", "rank", 1.0, 100.0, 100.0, logarithmic=True, most="largest"),
+    Quantity("entropy", "entropy of p", "entropy", 0.0, 4.0, 4.0, most="largest"),
+    Quantity("tv", "TV, shift", "TV", 0.0, 1.0, most="largest"),
+    Quantity("whatif", "kept or rejected at θ"),
+)
+HUES = {  # on either ground
+    "near": NEAR_TIE[-1],  # r above θ
+    "sure": DECISIVE[1],  # r below θ
+    "amount": LANES[2],
+    "kept": LANES[2],
+    "refused": OUTCOME_STYLES[Outcome.REJECTED].light,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +151,11 @@ def _row(token: Token, text: str, refused: Sequence[Token], flags: int) -> Row:
     own = [_visible(token.own_piece), token.own] if token.own != token.id and flags != SAMPLED else []
     struck = [[_visible(s.piece), f"{s.id},{s.p:.9g},{s.q:.9g}"] for s in refused]
     top = [[_visible(piece) for _, piece, _ in token.top], ",".join([f"{id_},{p:.9g}" for id_, _, p in token.top])]
-    return [displayable(text), PLACES[token.outcome], _visible(token.piece), _numbers(token), own, struck, top, flags]
-
-
-def _numbers(token: Token) -> str:
-    """The numbers of FIELDS, in their order."""
-    return NUMBERS % (
+    numbers = NUMBERS % (
         token.r, token.z1, token.z2, token.gap, token.p, token.q, token.rank, token.logprob, token.u, token.coin, token.tv,
         token.kl, token.entropy, token.forgiveness, token.position, token.step, token.draft_position, token.node, token.id,
     )  # fmt: skip
+    return [displayable(text), PLACES[token.outcome], _visible(token.piece), numbers, own, struck, top, flags]
 
 
 def ended_view(
@@ -162,42 +193,43 @@ _PLACE = re.compile(r"^(first differs at|differs from) position \d+(:| on, where
 
 def _all_rows(trace: Trace, built: Sequence[Row] | None) -> tuple[Row, ...]:
     """Those of the given tokens first; ``built`` may hold them already."""
-    drafts = DraftMode.SAMPLED if samples_drafts(trace.config) else DraftMode.GREEDY
     if built is None:
+        drafts = DraftMode.SAMPLED if samples_drafts(trace.config) else DraftMode.GREEDY
         tokens = (token for step in trace.steps for token in step.tokens)
         built = token_rows(tokens, trace.text, greedy=trace.config.sampling.temperature == 0, drafts=drafts)
     first = given_rows(trace.given, trace.text) if len(built) <= trace.summary.new_tokens else []
     return (*first, *built)
 
 
-SCRIPTS = (
-    "format",
-    "lane/rows",
-    "lane/parts",
-    "lane/text",
-    "lane/paint",
-    "lane/popover",
-    "lane/reach",
-    "lane/clock",
-    "lane/draw",
-)
+ROWS = ("lane/format", "lane/rows", "lane/page")
+LANE = (*ROWS, "lane/parts", "lane/text", "lane/paint", "lane/popover", "lane/reach", "lane/clock", "lane/draw")
+READER = (*ROWS, "reader/parts", "reader/view", "reader/replay")
 
 
-def lane_script() -> str:
-    """The script of a lane: one function body, in parts."""
-    return "\n".join(asset(f"{name}.js") for name in SCRIPTS)
+def script(parts: Sequence[str]) -> str:
+    """One function body of all these files."""
+    return "\n".join(asset(f"{name}.js") for name in parts)
 
 
 def row_props() -> dict[str, Any]:
     """What any script needs to read rows."""
     outcomes = [{"name": outcome.value, "meaning": OUTCOME_STYLES[outcome].meaning} for outcome in OUTCOMES]
-    return {
-        "outcomes": [*outcomes, {"name": "given", "meaning": GIVEN_MEANING}],
-        "fields": FIELDS,
-        "quantities": [asdict(quantity) for quantity in QUANTITIES],
-        "hues": dict(HUES),
-        "most": 100 * MOST,
-    }
+    given = {"name": "given", "meaning": GIVEN_MEANING}
+    quantities = [asdict(quantity) for quantity in QUANTITIES]
+    return dict(outcomes=[*outcomes, given], fields=FIELDS, quantities=quantities, hues=HUES, most=100 * MOST)
+
+
+def _component(name: str, parts: Sequence[str], value: str, elem_id: str, **props: Any) -> gr.HTML:
+    return gr.HTML(
+        value=value,
+        html_template=asset(f"{name}/{name}.html"),
+        js_on_load=script(parts),
+        apply_default_css=False,
+        elem_id=elem_id,
+        elem_classes=[f"mars-{name}-block"],
+        **props,
+        **row_props(),
+    )
 
 
 def lane_component(view: LaneView, *, scope: str, lane: int, continues: bool = False) -> gr.HTML:
@@ -206,15 +238,11 @@ def lane_component(view: LaneView, *, scope: str, lane: int, continues: bool = F
     Its event ``select`` carries ``index``, the output position of a chosen token, and, where ``continues``, ``token``: the id to
     continue with in its place.
     """
-    return gr.HTML(
-        value=view.json(),
-        html_template=asset("lane.html"),
-        js_on_load=lane_script(),
-        apply_default_css=False,
-        elem_id=f"{scope}-lane-{lane}",
-        elem_classes=["mars-lane-block"],
-        scope=scope,
-        lane=lane,
-        continues=continues,
-        **row_props(),
-    )
+    name = f"{scope}-lane-{lane}"
+    return _component("lane", LANE, view.json(), name, scope=scope, lane=lane, continues=continues)
+
+
+def reader_component(*, scope: str, runs: bool = True) -> gr.HTML:
+    """The bar above the lanes of ``scope``: what the text is coloured by, what another θ would change, and the replay on one clock. It
+    works in the browser alone; its event ``select`` carries ``theta``, the θ to run with; not ``runs``: no such button."""
+    return _component("reader", READER, "", f"{scope}-reader", scope=scope, runs=runs)

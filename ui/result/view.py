@@ -21,8 +21,7 @@ from ui.kit.components import (
 from ui.kit.figure import figure_component, figure_json
 from ui.kit.palette import OUTCOME_STYLES
 from ui.result.details import FIGURES, TABS, Details, Figure
-from ui.result.reader import reader_component
-from ui.result.token_view import GIVEN_MEANING, LaneView, lane_component
+from ui.result.token_view import GIVEN_MEANING, LaneView, lane_component, reader_component
 from ui.result.tree_panel import TreePanel, build_tree_panel, wire_tokens
 from ui.settings.form import FIRST_LANES
 

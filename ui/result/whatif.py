@@ -7,7 +7,7 @@ first changed decision on, a real run at that θ would read another text. ``ui/a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from mars_core.types import DraftMode, Outcome, RunConfig, Step, Token, Trace
@@ -28,20 +28,6 @@ class Judged(NamedTuple):
     def kept_at(self, theta: float) -> bool:
         return self.low if self.r > theta else self.high
 
-    @property
-    def code(self) -> str:
-        """Both answers as one digit."""
-        return str(LOW * self.low + HIGH * self.high)
-
-
-class Counts(NamedTuple):
-    """What MARS at one θ would do with the drafts of a run."""
-
-    judged: int
-    kept: int
-    more: int  # kept, though the run refused them
-    fewer: int  # refused, though the run kept them
-
 
 def samples_drafts(config: RunConfig) -> bool:
     """Whether the run's drafts were sampled: at temperature 0 every draft is judged as a greedy one."""
@@ -57,21 +43,15 @@ def judged(trace: Trace) -> tuple[Judged, ...]:
     return tuple(draft for step in trace.steps for draft in _by_draw(step))
 
 
-def counts(drafts: Sequence[Judged], theta: float) -> Counts:
-    """The counts that the page shows at ``theta``."""
-    kept = [draft.kept_at(theta) for draft in drafts]
-    more = sum(now and not draft.kept for draft, now in zip(drafts, kept, strict=True))
-    fewer = sum(draft.kept and not now for draft, now in zip(drafts, kept, strict=True))
-    return Counts(len(drafts), sum(kept), more, fewer)
-
-
 def codes(trace: Trace) -> str:
     """For lane.js: the codes of the drafts judged at each emitted token, refused siblings in order; one entry a token."""
     entries: list[str] = []
     entry = ""
     drafts = iter(judged(trace))
     for token in (token for step in trace.steps for token in step.tokens):
-        entry += next(drafts).code if token.node else ""
+        if token.node:
+            draft = next(drafts)
+            entry += str(LOW * draft.low + HIGH * draft.high)
         if token.outcome is not Outcome.REJECTED:
             entries.append(entry)
             entry = ""
@@ -88,7 +68,7 @@ def _by_draw(step: Step) -> Iterator[Judged]:
     """Greedy drafts: what the target draws itself, else at low margin the better drafted one of the two best."""
     children: defaultdict[int, dict[int, int]] = defaultdict(
         dict
-    )  # node → drafted id after it → the first node that has it
+    )  # node → drafted id after it → the first node with it
     for number, node in enumerate(step.nodes, start=1):
         children[node.parent].setdefault(node.id, number)
     for token in step.tokens:

@@ -143,7 +143,9 @@ def test_a_link_is_made_listed_and_ended_by_its_owner_alone(place: Services) -> 
     )
     (row,) = look(place, Asking()).shares
     assert (
-        (row.kind, row.id) == ("comparison", kept) and row.title.isprintable() and look(place, Asking(TWO)).shares == ()
+        (row["kind"], row["id"]) == ("comparison", kept)
+        and row["title"].isprintable()
+        and look(place, Asking(TWO)).shares == ()
     )
     assert act(place, Asking(TWO), {"action": "unshare", "kind": "comparison", "id": kept}).state == "failed"
     assert place.store.through(made.token).count() == 1

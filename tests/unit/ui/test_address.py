@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qsl
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +11,6 @@ from ui.kit.address import (
     MOST_NAMED,
     NAMES,
     Address,
-    build_address,
     chosen_tab,
     history_parameters,
     read_address,
@@ -27,12 +26,7 @@ FULL = Address(
 
 
 def test_an_address_comes_back_as_it_was_written() -> None:
-    query = build_address(FULL)
-    assert query.startswith("?tab=history&") and read_address(dict(parse_qsl(query[1:]))) == FULL
-
-
-def test_the_page_as_it_comes_has_no_query() -> None:
-    assert build_address(Address()) == "" == build_address(Address(tab="compare"))
+    assert read_address(history_parameters(FULL)) == replace(FULL, tab="")
     assert read_address({}) == Address()
 
 

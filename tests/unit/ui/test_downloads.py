@@ -15,7 +15,7 @@ from mars_core.types import PromptConfig
 from storage import Choice, RunStore
 from tests.traces import make_trace
 from tests.unit.ui.places import place_of
-from ui.kit.components import REPORT, VOTE_FILES
+from ui.kit.components import REPORT, RUN_FILES, VOTE_FILES
 from ui.report.downloads import ALL_FILES, download_routes
 
 
@@ -61,7 +61,7 @@ def test_runs_come_in_the_order_asked_and_alone(store: RunStore, client: TestCli
 def test_votes_are_downloaded_too(store: RunStore, client: TestClient) -> None:
     store.add_vote(keep(store, "a"), left_lane=0, right_lane=1, choice=Choice.LEFT)
     assert len(rows(client, "", "votes.csv")) == 1
-    assert set(VOTE_FILES) < set(ALL_FILES)
+    assert {*RUN_FILES, *VOTE_FILES, REPORT} == set(ALL_FILES)  # what the page offers is there
 
 
 def test_the_report_is_named_after_its_comparison(store: RunStore, client: TestClient) -> None:

@@ -13,9 +13,9 @@ from starlette.testclient import TestClient
 
 from storage.export import guarded
 from tests.traces import make_trace
-from ui.figures.margins import margin_plot, margin_scale
-from ui.figures.plot import Data, Plot, Run
-from ui.figures.style import THEMED
+from ui.figures.margins import margin_plot
+from ui.figures.plot import THEMED, Data, Plot, Run
+from ui.figures.scale import margin_scale
 from ui.kit.figure import SOURCE, csv_text, figure_component, figure_json, plotly_route
 from ui.kit.theme import page_css
 

@@ -15,9 +15,9 @@ from mars_core.types import Status, TreeShape
 from storage import RunStore
 from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
-from ui.figures.tree import tree_data
+from ui.figures.tree import tree_nodes
 from ui.kit.values import plain
-from ui.result.reopened import reopened
+from ui.result.result import reopened
 from ui.result.tree_panel import drafting, first_choice
 from ui.services import Services
 from ui.settings.form import Form, LaneForm
@@ -78,11 +78,11 @@ def test_both_lanes_run_in_the_drawn_order_and_are_saved(services: Services) -> 
 def test_history_shows_what_was_shown_live(services: Services) -> None:
     frame = last(services, FORM)
     row = listing(services.store).rows[0]
-    result = reopened(services.store.load(row.id))
+    result = reopened(services.store.load(row["id"]))
     assert result.lanes == frame.lanes and frame.strip is not None
     assert result.strip == replace(frame.strip, side="")
     assert frame.details is not None and result.details is not None and result.details.table == frame.details.table
-    assert [lane.label for lane in row.lanes] == ["Strict", "MARS θ = 0.9"] and row.status == "completed"
+    assert [lane["label"] for lane in row["lanes"]] == ["Strict", "MARS θ = 0.9"] and row["status"] == "completed"
 
 
 def test_streamed_deltas_spell_the_whole_text(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,11 +117,11 @@ def test_three_rules_run_in_one_go_and_history_shows_them_as_they_were(services:
         and len(frame.details.traces) == 3
     )
     row = listing(services.store).rows[0]
-    result = reopened(services.store.load(row.id))
+    result = reopened(services.store.load(row["id"]))
     assert result.lanes == frame.lanes and result.strip == replace(frame.strip, side="")  # type: ignore[type-var]
     assert result.details is not None and result.details.table == frame.details.table
     assert result.details.shift == frame.details.shift
-    assert len(row.lanes) == 3 and row.ratio == ""
+    assert len(row["lanes"]) == 3 and row["ratio"] == ""
 
 
 def test_lanes_say_in_which_turn_they_run(services: Services) -> None:
@@ -157,13 +157,13 @@ def test_a_tree_is_drafted_kept_and_shown_again(pool: ModelPool, head: PairSpec,
         place = Services(pool, store, (head,))
         frame = last(place, form)
         assert said(frame)[0] == "done", said(frame)[1]
-        stored = store.load(listing(store).rows[0].id)
+        stored = store.load(listing(store).rows[0]["id"])
     assert frame.details is not None
     trace = frame.details.traces[1]
     assert trace.config.drafter.tree == TreeShape(12, 4, 3)
     lane, step = first_choice(drafting(frame.details.traces))
-    live, again = tree_data(frame.details.traces[lane], step), tree_data(stored.runs[lane].trace, step)
-    assert live == again and max(Counter(place.x for place in live.places).values()) > 1
+    live, again = tree_nodes(frame.details.traces[lane], step), tree_nodes(stored.runs[lane].trace, step)
+    assert live == again and max(Counter(place.x for place in live).values()) > 1
 
 
 def test_stop_ends_the_run_keeps_it_as_cancelled_and_starts_no_other(services: Services) -> None:

@@ -20,10 +20,10 @@ from tests.panels import Element, assert_inert, read_panel
 from tests.traces import make_trace
 from ui.api.documents import comparison_document
 from ui.kit.address import Address, address_component
-from ui.result.reopened import few
 from ui.result.run_settings import SETTINGS
 from ui.settings.form import LaneForm, read_prompt
 from ui.settings.stored import stored_form
+from ui.tabs.history.detail import few
 from ui.tabs.history.list import NOT_FOUND, NOTHING, PAGE, listing
 from ui.tabs.history.runs import MOST_RUNS, TOO_MANY
 from ui.tabs.history.tab import History, history_parts
@@ -108,8 +108,8 @@ def test_a_failing_store_is_one_sentence(history: History, monkeypatch: pytest.M
 def test_the_latest_comes_first_and_pages_follow(store: RunStore) -> None:
     kept = [keep(store, f"prompt {number}", rules=("strict",)) for number in range(PAGE + 2)]
     first = listing(store)
-    assert [row.id for row in first.rows] == kept[:1:-1] and first.position == f"Page 1 of 2, {PAGE + 2} comparisons"
-    assert [row.id for row in listing(store, Address(page=2)).rows] == kept[1::-1]
+    assert [row["id"] for row in first.rows] == kept[:1:-1] and first.position == f"Page 1 of 2, {PAGE + 2} comparisons"
+    assert [row["id"] for row in listing(store, Address(page=2)).rows] == kept[1::-1]
     assert listing(store, Address(page=99)).page == 2
 
 
@@ -130,7 +130,7 @@ def test_every_field_of_the_search_limits_the_list(store: RunStore) -> None:
         (Address(since="2001-01-01"), {one, two}),
         (Address(until="2001-01-01"), set()),
     ):
-        assert {row.id for row in listing(store, view).rows} == found, view
+        assert {row["id"] for row in listing(store, view).rows} == found, view
 
 
 def test_what_can_be_chosen_is_what_there_is(store: RunStore, history: History) -> None:

@@ -36,7 +36,7 @@ def test_the_page_needs_no_host_but_its_own(store: RunStore) -> None:
 def test_the_colours_and_shapes_of_outcomes_differ() -> None:
     styles = OUTCOME_STYLES.values()
     assert set(OUTCOME_STYLES) == set(OUTCOMES)
-    for attribute in ("light", "dark", "line", "symbol", "meaning"):
+    for attribute in ("light", "dark", "symbol", "meaning"):
         assert len({getattr(style, attribute) for style in styles}) == len(OUTCOME_STYLES)
     assert all(outcome.value in legend_html() for outcome in OUTCOMES)
 

@@ -9,9 +9,10 @@ import pytest
 
 from mars_core.types import RuleConfig, Trace
 from tests.traces import make_trace, make_tree_trace
-from ui.figures.shift import shift_data, shift_figure
+from ui.figures.plot import Run
+from ui.figures.shift import shift_plot
 from ui.result.numbers import SHIFT_QUANTITIES as QUANTITIES
-from ui.result.numbers import infinite_note, self_check, shift_table
+from ui.result.numbers import infinite_note, self_check, summary_table
 from ui.result.tiles import FLOAT_ERROR, lane_check
 
 STRICT, MARS, PLAIN = (make_trace(rule=rule, new_tokens=80) for rule in ("strict", "mars", "none"))
@@ -48,7 +49,7 @@ def test_without_a_lossless_rule_the_page_says_which_would_be_one() -> None:
 
 
 def test_the_table_has_a_column_a_run_and_no_ratio() -> None:
-    table = shift_table([STRICT, MARS, PLAIN])
+    table = summary_table([STRICT, MARS, PLAIN], QUANTITIES)
     assert table.heads == ("", "Strict", "MARS", "Target alone")
     assert [row[0] for row in table.rows] == [quantity.name for quantity in QUANTITIES]
     assert all(len(cells) == 3 and not any(cell.ratio for cell in cells) for _, _, cells in table.rows)
@@ -58,13 +59,13 @@ def test_the_table_has_a_column_a_run_and_no_ratio() -> None:
 def test_an_infinite_divergence_is_written_and_explained() -> None:
     greedy = make_tree_trace(new_tokens=60)
     assert greedy.summary.kl_sum == float("inf")
-    assert "∞" in next(row for row in shift_table([greedy]).rows if row[0] == "KL, summed")[2][0].text
+    assert "∞" in next(row for row in summary_table([greedy], QUANTITIES).rows if row[0] == "KL, summed")[2][0].text
     assert "temperature 0" in infinite_note([greedy]) and "temperature 0" in infinite_note([STRICT, greedy])
     assert infinite_note([STRICT]) == ""
 
 
 def test_the_figure_has_a_row_of_bars_a_run_on_one_scale() -> None:
-    figure = shift_figure([shift_data(STRICT, 0), shift_data(MARS, 2)])
+    figure = shift_plot([Run(STRICT, 0, "a"), Run(MARS, 2, "b")]).figure
     shifted = [token for token in MARS.tokens if round(token.tv, 6)]
     assert list(figure.data[0].y) == []
     assert list(figure.data[1].y) == pytest.approx([token.tv for token in shifted], abs=1e-6)
@@ -76,7 +77,8 @@ def test_the_figure_has_a_row_of_bars_a_run_on_one_scale() -> None:
 
 def test_hostile_pieces_and_infinities_do_not_break_the_figure() -> None:
     words = ("<b>x</b>", "%{x}", "\ud800", "\u202e", "&lt;")
-    text = shift_figure([shift_data(make_trace(words=words, rule="mars", temperature=0.0), 0)]).to_json()
+    run = Run(make_trace(words=words, rule="mars", temperature=0.0), 0, "a")
+    text = shift_plot([run]).figure.to_json()
     text.encode("utf-8")
     json.loads(text)
     assert "<b>x</b>" not in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from itertools import pairwise
 
@@ -11,12 +12,13 @@ import pytest
 
 from mars_core.types import Outcome, Status, Step, Trace
 from tests.traces import make_trace, make_tree_trace
-from ui.figures.margins import ROW, margin_data, margin_figure, margin_scale
+from ui.figures.margins import margin_plot
 from ui.figures.plot import Plot, Run
-from ui.figures.ratio import JUDGED, ratio_data, ratio_plot
-from ui.figures.ribbon import ribbon_data, ribbon_plot
-from ui.figures.shift import cumulative_plot, shift_data
-from ui.figures.timeline import timeline_data, timeline_plot
+from ui.figures.ratio import ratio_plot
+from ui.figures.ribbon import ribbon_plot
+from ui.figures.scale import ROW, margin_scale
+from ui.figures.shift import cumulative_plot, shift_plot
+from ui.figures.timeline import timeline_plot
 from ui.figures.tree import tree_plot
 from ui.result.details import Details
 from ui.result.result import ended_result
@@ -81,12 +83,18 @@ def test_ratios_are_only_where_every_lane_ended() -> None:
 
 @pytest.mark.parametrize("trace", [STRICT, MARS, PLAIN, TREE])
 def test_the_ribbon_holds_every_token_once_in_order(trace: Trace) -> None:
-    data = ribbon_data(trace, 0)
-    assert [token for stretch in data.stretches for token in stretch.tokens] == list(trace.tokens)
+    *bars, reach = (part for part in ribbon_plot([Run(trace, 0, "a")]).figure.data if part.x[0] is not None)
+    stacked = sorted(
+        (step, below, texts[2], length)
+        for bar in bars
+        for step, below, length, texts in zip(bar.x, bar.base, bar.y, bar.customdata, strict=True)
+    )
+    first = [position for _, _, position, _ in stacked]
+    assert sum(length for *_, length in stacked) == len(trace.tokens) and first == sorted(first)
     for step in trace.steps:
-        own = [stretch for stretch in data.stretches if stretch.step == step.index]
-        assert [stretch.below for stretch in own] == [sum(len(s.tokens) for s in own[:i]) for i in range(len(own))]
-        assert len(step.emitted) <= data.reach[step.index]
+        own = [(below, length) for index, below, _, length in stacked if index == step.index]
+        assert [below for below, _ in own] == [sum(length for _, length in own[:i]) for i in range(len(own))]
+        assert len(step.emitted) == sum(length for _, length in own) <= reach.y[step.index]
 
 
 def test_rows_of_the_ribbon_share_their_scale() -> None:
@@ -100,12 +108,13 @@ def test_the_timeline_is_the_whole_run_without_gap_or_overlap(trace: Trace) -> N
         trace,
         steps=tuple(replace(step, elapsed_s=step.elapsed_s + 0.004 * (step.index + 1)) for step in trace.steps),
     )
-    data = timeline_data(trace, 0)
-    assert data.segments[0].start == 0 and data.whole == pytest.approx(trace.steps[-1].elapsed_s)
-    assert all(right.start == pytest.approx(left.end) for left, right in pairwise(data.segments))
-    assert data.seconds("verify") == pytest.approx(math.fsum(step.verify_s for step in trace.steps))
-    assert data.seconds("draft") == pytest.approx(math.fsum(step.draft_s for step in trace.steps))
-    assert data.seconds("rest") == pytest.approx(0.004 * len(trace.steps))
+    segments = [(kind, start, end) for *_, kind, start, end in timeline_plot([Run(trace, 0, "a")]).data.rows]
+    assert segments[0][1] == 0 and segments[-1][2] == pytest.approx(trace.steps[-1].elapsed_s)
+    assert all(right[1] == pytest.approx(left[2]) for left, right in pairwise(segments))
+    seconds = {kind: math.fsum(e - s for k, s, e in segments if k == kind) for kind in ("verify", "draft", "rest")}
+    assert seconds["verify"] == pytest.approx(math.fsum(step.verify_s for step in trace.steps))
+    assert seconds["draft"] == pytest.approx(math.fsum(step.draft_s for step in trace.steps))
+    assert seconds["rest"] == pytest.approx(0.004 * len(trace.steps))
 
 
 def test_all_runs_stand_on_one_clock() -> None:
@@ -117,34 +126,35 @@ def test_all_runs_stand_on_one_clock() -> None:
 
 @pytest.mark.parametrize("trace", [STRICT, MARS, TREE])
 def test_the_histogram_counts_every_judged_place_once(trace: Trace) -> None:
-    data = ratio_data(trace, 0, margin_scale([trace]))
-    kept = [sum(token.outcome is outcome for token in trace.tokens) for outcome in JUDGED[:2]]
+    plot = ratio_plot([Run(trace, 0, "a")], margin_scale([trace]))
+    without = re.search(r"; (\d+) places? without", plot.title)
+    kept = sum(token.outcome in (Outcome.ACCEPTED, Outcome.RELAXED) for token in trace.tokens)
     refused = sum(token.outcome is Outcome.RECOVERED for token in trace.tokens)
-    assert sum(map(sum, data.counts)) + data.without == sum(kept) + refused
+    counted = sum(sum(row[5:]) for row in plot.data.rows)
+    assert counted + (int(without[1]) if without else 0) == kept + refused
 
 
 def test_relaxed_tokens_lie_above_theta_and_theta_is_marked() -> None:
     scale = margin_scale([STRICT, MARS])
-    relaxed = ratio_data(MARS, 0, scale).counts[1]
-    border = int((scale.border - scale.low) / 0.02 + 1e-9)
-    assert sum(relaxed) and not sum(relaxed[:border])
-    lines = ratio_plot([Run(STRICT, 0, "a"), Run(MARS, 1, "b")], scale).figure.layout.shapes
-    assert [(line.x0, line.line.dash) for line in lines] == [(0.9, "dot"), (0.9, "solid")]
+    plot = ratio_plot([Run(STRICT, 0, "a"), Run(MARS, 1, "b")], scale)
+    relaxed = {row[3]: row[6] for row in plot.data.rows if row[0] == 2}
+    assert sum(relaxed.values()) and not any(count for low, count in relaxed.items() if low < scale.border - 1e-6)
+    assert [(line.x0, line.line.dash) for line in plot.figure.layout.shapes] == [(0.9, "dot"), (0.9, "solid")]
 
 
 def test_the_cumulative_shift_ends_at_the_summarys() -> None:
-    plot = cumulative_plot([shift_data(MARS, 1)])
+    plot = cumulative_plot([Run(MARS, 1, "b")])
     assert plot.data.rows[-1][-1] == pytest.approx(MARS.summary.tv_sum, abs=1e-4)
 
 
 def test_after_a_prefix_positions_go_on_and_cells_stand_under_those_of_the_other_run() -> None:
     late = moved(MARS, 40)
     scale = margin_scale([STRICT, late])
-    heat = margin_figure(margin_data(late, scale)).data[0]
+    heat = margin_plot(Run(late, 1, "b"), scale).figure.data[0]
     assert heat.z[0] == [None] * ROW and heat.z[1][7] is None and heat.z[1][8] is not None
     assert margin_scale([late]).first == 1
     assert step_of({0: late}, 0, 40) == 0 and step_of({0: late}, 0, 39) is None
-    assert shift_data(late, 0).first == 40
+    assert shift_plot([Run(late, 0, "b")]).figure.layout.xaxis.range[0] == 39.4
     shown = details({0: moved(STRICT, 40), 1: late})
     margins = shown.plots["margins-2"]
     assert margins and [row[0] for row in margins.data.rows] == list(range(40, 130))

@@ -25,8 +25,7 @@ from mars_core.types import DrafterConfig, ModelRef, PromptConfig, Status
 from storage import RunStore
 from tests.old_sweeps import add_old_sweep
 from tests.unit.ui.places import place_of
-from ui.figures.tradeoff import LABELLED, tradeoff_plot
-from ui.figures.tradeoff_data import PUBLISHED, tradeoff_data
+from ui.figures.tradeoff import LABELLED, PUBLISHED, tradeoff_plot
 from ui.report.downloads import download_routes
 from ui.tabs.study.downloads import study_routes
 from ui.tabs.study.studies import sweeps_html
@@ -99,17 +98,19 @@ def test_a_click_on_a_point_names_its_row() -> None:
 def test_the_front_in_the_chart_is_the_front_of_the_points() -> None:
     found = points(PLAN, RESULTS)
     for cost in Cost:
-        data = tradeoff_data(PLAN, found, cost)
-        assert tuple(mark.row for mark in data.front) == optimal(found, cost)
-        assert {mark.row for mark in data.marks if mark.best} == set(optimal(found, cost))
+        plot = tradeoff_plot(PLAN, found, cost)
+        assert plot is not None
+        best = optimal(found, cost)
+        assert list(plot.figure.data[0].x) == [found[row].cost(cost) for row in best]
+        assert [row for row, values in enumerate(plot.data.rows[: len(found)]) if values[-1] == "true"] == sorted(best)
 
 
 def test_settings_without_the_cost_are_not_drawn_and_none_leaves_no_chart() -> None:
     bare = [replace(result, right=None, strict_right=None) for result in RESULTS]
     assert tradeoff_plot(PLAN, points(PLAN, bare), Cost.SCORE_LOSS) is None
     assert tradeoff_plot(PLAN, points(PLAN, ()), Cost.TV) is None
-    some = tradeoff_data(PLAN, points(PLAN, RESULTS[:3]), Cost.TV)
-    assert [mark.row for mark in some.marks] == [0, 1, 2]
+    some = tradeoff_plot(PLAN, points(PLAN, RESULTS[:3]), Cost.TV)
+    assert some is not None and [row[0] for row in some.data.rows].count("sweep") == 3
 
 
 def test_many_points_carry_no_text_but_on_the_front() -> None:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from mars_core.types import Outcome, Trace
 from tests.traces import make_trace, make_tree_trace
-from ui.figures.tree import KEPT, OWN, Place, tree_data, tree_figure
+from ui.figures.tree import OWN, Node, tree_figure, tree_nodes, tree_plot
 from ui.kit.palette import OUTCOME_STYLES
 from ui.result.tree_panel import drafting, first_choice, step_of
 
+KEPT = (Outcome.ACCEPTED, Outcome.RELAXED)
 TREE, CHAIN = make_tree_trace(new_tokens=60), make_trace(rule="mars", new_tokens=60)
 
 
 @pytest.mark.parametrize("trace", [TREE, CHAIN])
 def test_every_node_has_a_place_of_its_own_beside_its_parent(trace: Trace) -> None:
     for step in trace.steps:
-        places = tree_data(trace, step.index).places
+        places = tree_nodes(trace, step.index)
         own = [token for token in step.emitted if token.outcome in OWN]
         assert len(places) == 1 + len(step.nodes) + len(own)
         assert len({(place.x, place.y) for place in places}) == len(places)
@@ -27,19 +30,19 @@ def test_every_node_has_a_place_of_its_own_beside_its_parent(trace: Trace) -> No
 @pytest.mark.parametrize("trace", [TREE, CHAIN])
 def test_the_kept_path_spells_the_emitted_tokens_in_one_straight_line(trace: Trace) -> None:
     for step in trace.steps:
-        path = sorted((place for place in tree_data(trace, step.index).places if place.kept), key=lambda place: place.x)
+        path = sorted((place for place in tree_nodes(trace, step.index) if place.kept), key=lambda place: place.x)
         assert [place.outcome for place in path[1:]] == [token.outcome for token in step.emitted]
         assert {place.y for place in path} == {0.0}
 
 
 def test_branches_never_cross() -> None:
     for step in TREE.steps:
-        places = tree_data(TREE, step.index).places
+        places = tree_nodes(TREE, step.index)
         spans = [_rows_under(places, place) for place in places]
         assert all(max(span) - min(span) == len({*span}) - 1 for span in spans)
 
 
-def _rows_under(places: tuple[Place, ...], root: Place) -> list[float]:
+def _rows_under(places: list[Node], root: Node) -> list[float]:
     rows = [root.y]
     for child in places:
         if child.parent == root.number:
@@ -49,30 +52,29 @@ def _rows_under(places: tuple[Place, ...], root: Place) -> list[float]:
 
 def test_the_figure_has_every_outcome_in_its_own_colour_and_shape() -> None:
     lane, step = first_choice({0: TREE})
-    data = tree_data((TREE, TREE)[lane], step)
-    figure = tree_figure(data)
+    nodes = tree_nodes((TREE, TREE)[lane], step)
+    figure = tree_figure(nodes)
     named = {mark.name: mark for mark in figure.data if mark.name}
-    for outcome in {place.outcome for place in data.places} - {None}:
+    for outcome in {node.outcome for node in nodes} - {None}:
         assert outcome is not None
         look = OUTCOME_STYLES[outcome]
         assert (named[outcome].marker.symbol, named[outcome].marker.color) == (look.symbol, look.light)
     drawn = sum(len(mark.x) for mark in figure.data if mark.mode != "lines")
-    assert drawn == len(data.places)
+    assert drawn == len(nodes)
     assert figure.data[1].line.width > figure.data[0].line.width
 
 
 def test_the_words_count_what_was_drafted_and_kept() -> None:
     step = next(step for step in TREE.steps if step.kept and any(t.outcome is Outcome.RECOVERED for t in step.emitted))
-    title = tree_data(TREE, step.index).title
+    title = tree_plot(TREE, step.index).title
     assert title.startswith(f"Step {step.index}: {len(step.nodes)} tokens drafted, {step.kept} kept")
     assert title.endswith("recovered.")
 
 
 def test_a_step_without_a_draft_is_the_targets_own_token() -> None:
     plain = make_trace(rule="none", new_tokens=8)
-    data = tree_data(plain, 3)
-    assert len(data.places) == 2 and "nothing was drafted" in data.title
-    tree_figure(data)
+    plot = tree_plot(plain, 3)
+    assert len(tree_nodes(plain, 3)) == 2 and "nothing was drafted" in plot.title
     assert drafting({0: plain}) == {}
 
 
@@ -94,14 +96,15 @@ def test_hostile_pieces_are_escaped() -> None:
     words = ("<b>x</b>", "%{x}", "\ud800", "\u202e", "<a href='javascript:1'>y</a>")
     trace = make_tree_trace(words=words, new_tokens=20)
     for step in trace.steps:
-        data = tree_data(trace, step.index)
-        tree_figure(data).to_json().encode("utf-8")
-        assert not any("<" in place.label or "%{" in place.label for place in data.places)
-        assert not any("<a" in place.hover or "%{" in place.hover for place in data.places)
-        data.title.encode("utf-8")
+        plot = tree_plot(trace, step.index)
+        plot.figure.to_json().encode("utf-8")
+        labels = [re.sub(r"^<b>|</b>$", "", text) for mark in plot.figure.data[2:] for text in mark.text]
+        assert not any("<" in label or "%{" in label for label in labels)
+        assert not any("<a" in node.hover or "%{" in node.hover for node in tree_nodes(trace, step.index))
+        plot.title.encode("utf-8")
 
 
 def test_kept_nodes_are_the_accepted_and_relaxed_ones() -> None:
     for step in TREE.steps:
-        drafted = [place for place in tree_data(TREE, step.index).places if place.outcome in (*KEPT, Outcome.REJECTED)]
+        drafted = [place for place in tree_nodes(TREE, step.index) if place.outcome in (*KEPT, Outcome.REJECTED)]
         assert all((place.outcome in KEPT) is place.kept for place in drafted)

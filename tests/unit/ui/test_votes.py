@@ -28,9 +28,18 @@ from ui.kit.values import plain
 from ui.public.visitors import Visitor
 from ui.services import Services
 from ui.settings.form import Form, LaneForm
-from ui.tabs.votes.results import COLUMNS, ordered, results, tally, write_vote_results_csv
 from ui.tabs.votes.round import MOST_OPEN, RoundFrame, Rounds, cast_vote, write_answers
-from ui.tabs.votes.tally import NONE_YET, tally_html, tally_now, vote_routes
+from ui.tabs.votes.tally import (
+    COLUMNS,
+    NONE_YET,
+    ordered,
+    results,
+    tally,
+    tally_html,
+    tally_now,
+    vote_routes,
+    write_vote_results_csv,
+)
 from ui.tabs.votes.view import NOTHING, Round, asking, reveal_strip, revealed, same_strip
 
 FORM = Form(
@@ -144,8 +153,8 @@ def test_the_vote_is_kept_for_the_run_behind_the_side(
     rules = ["strict", "mars(theta=0.5)"]
     assert [vote.left_rule, vote.right_rule] == [rules[left], rules[1 - left]]
     assert [vote.left_run, vote.right_run] == [stored.runs[left].id, stored.runs[1 - left].id]
-    assert vote.choice is choice and vote.id == cast.id
-    view = revealed(cast.round, choice)
+    assert vote.choice is choice and vote.id == cast[0]
+    view = revealed(cast[1], choice)
     assert [answer.rule for answer in view.answers] == [rule_label(vote.left_rule), rule_label(vote.right_rule)]
     assert [answer.chosen for answer in view.answers] == [choice is Choice.LEFT, choice is Choice.RIGHT]
 
@@ -186,7 +195,7 @@ def test_the_same_text_asks_no_vote_and_is_counted(services: Services, rounds: R
     assert last.view.comparison and last.strip.state == "done"
     words = plain(last.strip.parts)
     assert words.startswith("Nothing to vote on.") and words.endswith("the same, token for token.")
-    (pair,) = results(services.store).pairs
+    (pair,) = results(services.store)[0]
     assert (pair.first, pair.second, pair.votes, pair.same_text) == ("none", "strict", 0, 1)
     assert math.isnan(pair.win_rate) and all(map(math.isnan, pair.interval))
 
@@ -200,7 +209,7 @@ def test_stop_keeps_the_run_and_asks_no_vote(services: Services, rounds: Rounds)
     assert shown[-1].strip.state == "cancelled" and shown[-1].round == ""
     assert shown[-1].view is not None and not shown[-1].view.answers
     assert saved(services) == [(1, 0, Status.CANCELLED)]
-    assert results(services.store).pairs == ()
+    assert results(services.store)[0] == ()
 
 
 def test_a_closed_tab_keeps_the_run_and_asks_no_vote(services: Services, rounds: Rounds) -> None:
@@ -361,16 +370,14 @@ def test_the_csv_holds_what_the_table_shows(services: Services, rounds: Rounds) 
 def test_a_deleted_round_counts_no_more(services: Services, rounds: Rounds) -> None:
     name = waiting_round(services, rounds)
     cast = cast_vote(services, rounds, name, Choice.LEFT)
-    assert cast is not None and len(results(services.store).pairs) == 1
-    services.store.delete(cast.round.comparison)
-    assert results(services.store).pairs == () and NONE_YET in tally_now(services.store)
+    assert cast is not None and len(results(services.store)[0]) == 1
+    services.store.delete(cast[1].comparison)
+    assert results(services.store)[0] == () and NONE_YET in tally_now(services.store)
 
 
 def test_comments_and_prompts_of_votes_are_data() -> None:
-    from ui.tabs.votes.results import Results
-
     hostile = replace(vote("strict", "mars", Choice.TIE), prompt="</script>\u202e", comment="<b>\ud800")
-    shown = tally_html(Results(tally([hostile], []), (hostile,)))
+    shown = tally_html(tally([hostile], []), (hostile,))
     assert_inert(shown)
     assert read_panel(shown).one(".mars-tally-comment").text.startswith("<b>")
 

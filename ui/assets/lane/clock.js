@@ -8,7 +8,7 @@ function reached(t) {
 
 function clock({ t }) {
   const before = length();
-  shown = t === null || !ended() ? Infinity : reached(t);
+  shown = t === null || !ended(state) ? Infinity : reached(t);
   const now = length();
   for (let i = Math.min(before, now); i < Math.max(before, now); i += 1) text.children[i].classList.toggle("later", i >= now);
   lane.classList.toggle("replays", shown < Infinity);

@@ -56,7 +56,7 @@ function draw(value) {
   if (!changed) return;
   if (active >= 0) fill(active);  // what can be chosen has changed with the state
   if (view.quantity === "whatif" || view.quantity === "outcome") paint();
-  tell("mars:lane", { scope: props.scope, lane: props.lane });
+  tell("mars:lane", { lane: props.lane });
 }
 
 function update() {

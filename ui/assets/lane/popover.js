@@ -2,7 +2,7 @@
 const pieceNode = (piece, name) => make("code", name || "piece", piece);
 
 function choice(piece, id, name, index) {
-  if (!pinned || !props.continues || !ended()) return pieceNode(piece, name);
+  if (!pinned || !props.continues || !ended(state)) return pieceNode(piece, name);
   const button = make("button", "mars-continue");
   button.type = "button";
   button.title = "Continue from it: write on with this token in its place";

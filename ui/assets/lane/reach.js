@@ -32,7 +32,7 @@ function hide(force) {
 function pin(index) {
   pinned = true;
   show(index);
-  if (ended()) trigger("select", { index });
+  if (ended(state)) trigger("select", { index });
 }
 
 function line(direction) {
@@ -76,7 +76,7 @@ function jump({ lane: side, position }) {
   hide(true);
   const target = text.children[position];
   if (!target || !state.rows.length) return;
-  if (position >= length()) tell("mars:clock", { scope: props.scope, t: null });
+  if (position >= length()) tell("mars:clock", { t: null });
   target.scrollIntoView({ block: "center", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
   if (side !== props.lane) return;
   text.focus({ preventScroll: true });

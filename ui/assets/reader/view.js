@@ -1,5 +1,5 @@
 // How the text is coloured: choosers, the legend with the ends of the scale, and the counts at another θ.
-let chosen = { ...(views[props.scope] || PLAIN) };
+let chosen = { ...(views[props.scope] || PLAIN_VIEW) };
 let runs = chosen.runs;  // whose θ the slider began with
 const label = (value) => number(value).replace(/\.0+$/, "");
 
@@ -21,7 +21,7 @@ function draw() {
   theta.value = chosen.theta;
   output.textContent = "θ = " + chosen.theta;
   theta.setAttribute("aria-valuetext", output.textContent);
-  bar.style.setProperty("--mars-strength", chosen.intensity);
+  box.style.setProperty("--mars-strength", chosen.intensity);
   legend.replaceChildren(...key());
 }
 
@@ -74,7 +74,7 @@ function adopt() {
 
 function reset() {
   const own = readable().map((lane) => lane.latest.theta).find((value) => typeof value === "number");
-  choose({ ...PLAIN, theta: own ?? PLAIN.theta, runs });
+  choose({ ...PLAIN_VIEW, theta: own ?? PLAIN_VIEW.theta, runs });
 }
 
 for (const { key: name, title } of props.quantities) {

@@ -1,4 +1,4 @@
-"""What a visitor does with their data: read it, stop sharing, delete all, move it to an account.
+"""The panel "Your data" as plain values, and what a visitor does there: read it, stop sharing, delete all, move it to an account.
 
 Whose things they are is said by the request alone; nothing that the page sends can name another visitor.
 """
@@ -6,26 +6,68 @@ Whose things they are is said by the request alone; nothing that the page sends 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from evaluation.format import shorten
-from storage import Counts, RunStore, StorageError
+from evaluation.format import count, plural, shorten
+from storage import Counts, RunStore, Share, StorageError
 from ui.kit.errors import error_message
+from ui.kit.panel import render
 from ui.public.sharing import read_kind
 from ui.public.visitors import Visitor, browser_of
 from ui.services import Services
-from ui.tabs.account.values import DONE, FAILED, WORD, Account, SharedRow, account_of, amounts, signed_in, who
+
+WORD = "delete"  # what must be typed before everything goes
+DONE, FAILED = "done", "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The panel. ``state``: of ``message``, done or failed; ``lasting``: the visitor is known beyond this page."""
+
+    who: str
+    counts: str = ""
+    retention: str = ""
+    movable: str = ""  # what the browser made before its visitor signed in
+    consequence: str = ""  # of deleting everything
+    shares: tuple[dict[str, str], ...] = ()  # the links that work
+    lasting: bool = False
+    anything: bool = False
+    message: str = ""
+    state: str = ""
+
+    def html(self) -> str:
+        return render("tabs/account/panel.html.jinja", account=self, word=WORD)
+
+
+NOBODY = Account("")  # until it was asked for
 
 
 def look(services: Services, request: Any) -> Account:
     """What there is of whoever sends ``request``. ``services``: everybody's."""
     seen = services.seen_by(request)
     try:
-        counts, shares = seen.store.counts(), shared_rows(seen.store)
-        return account_of(seen.visitor, services.retention_days, counts, shares, left(services, seen.visitor, request))
+        counts, links = seen.store.counts(), seen.store.shares()
+        browser = _before(seen.visitor, request)
+        before = None if browser is None else services.store.of(browser).counts()
     except StorageError as error:
-        return Account(who(seen.visitor), message=error_message(error, public=services.public), state=FAILED)
+        return Account(_who(seen.visitor), message=error_message(error, public=services.public), state=FAILED)
+    moves = before is not None and _anything(before)
+    return Account(
+        who=_who(seen.visitor),
+        counts=f"Kept: {amounts(counts)}." if _anything(counts) else "Nothing of yours is kept here.",
+        retention=_retention(services.retention_days),
+        movable=f"Before you signed in, this browser made {amounts(before, deleted=True)}." if before and moves else "",
+        consequence=_consequence(counts),
+        shares=tuple(map(_share, links)),
+        lasting=seen.visitor.lasting,
+        anything=_anything(counts),
+    )
+
+
+def _share(link: Share) -> dict[str, str]:
+    title = shorten(link.title or link.object_id[:8], 80)
+    return {"kind": str(link.kind), "id": link.object_id, "title": title, "created": link.created_at.isoformat()}
 
 
 def act(services: Services, request: Any, data: Mapping[str, Any]) -> Account:
@@ -45,13 +87,13 @@ def _act(services: Services, request: Any, data: Mapping[str, Any]) -> str:
             seen.store.unshare(read_kind(data.get("kind")), str(data.get("id", "")))
             return "The link does not work any more."
         case "delete":
-            return delete_all(seen.store, data.get("word"))
+            return _delete_all(seen.store, data.get("word"))
         case "move":
-            return move_to_account(services, seen.visitor, request)
+            return _move_to_account(services, seen.visitor, request)
     return ""
 
 
-def delete_all(store: RunStore, word: object) -> str:
+def _delete_all(store: RunStore, word: object) -> str:
     """Everything of the store's owner goes for good. Raises StorageError, and where the word is missing."""
     if store.owner is None:
         raise StorageError("On a private page everything is everybody's: delete comparisons one by one in History.")
@@ -62,7 +104,7 @@ def delete_all(store: RunStore, word: object) -> str:
     return f"Deleted for good: {amounts(before, deleted=True)}. What still stands on this page goes when you close or reload it."
 
 
-def move_to_account(services: Services, visitor: Visitor, request: Any) -> str:
+def _move_to_account(services: Services, visitor: Visitor, request: Any) -> str:
     """What the browser made becomes the account's. Raises StorageError."""
     browser = _before(visitor, request)
     if browser is None or visitor.owner is None:
@@ -73,23 +115,51 @@ def move_to_account(services: Services, visitor: Visitor, request: Any) -> str:
     return f"Moved to your account: {amounts(before, deleted=True)}."
 
 
-def left(services: Services, visitor: Visitor, request: Any) -> Counts | None:
-    """What the browser of somebody who signed in made before."""
-    browser = _before(visitor, request)
-    return None if browser is None else services.store.of(browser).counts()
-
-
 def _before(visitor: Visitor, request: Any) -> str | None:
     """The owner that the browser of somebody who signed in is by itself. It has shown its cookie, so it may give."""
-    browser = browser_of(request) if signed_in(visitor) else None
+    browser = browser_of(request) if _signed_in(visitor) else None
     return browser.owner if browser is not None and browser.owner != visitor.owner else None
 
 
-def shared_rows(store: RunStore) -> tuple[SharedRow, ...]:
-    """The links that work, as they come."""
-    return tuple(
-        SharedRow(
-            str(each.kind), each.object_id, shorten(each.title or each.object_id[:8], 80), each.created_at.isoformat()
-        )
-        for each in store.shares()
+def _signed_in(visitor: Visitor) -> bool:
+    return (visitor.owner or "").startswith("account:")
+
+
+def _anything(counts: Counts) -> bool:
+    return any((counts.comparisons, counts.deleted, counts.sweeps, counts.votes, counts.studies, counts.shares))
+
+
+def amounts(counts: Counts, *, deleted: bool = False) -> str:
+    """``12 comparisons with 24 runs, 1 sweep``; what there is none of is left out. ``deleted``: those that can be brought back too."""
+    runs = f" with {plural(counts.runs, 'run')}" if counts.runs else ""
+    more = ((counts.deleted if deleted else 0, "deleted comparison"), (counts.sweeps, "sweep"), (counts.votes, "vote"))
+    parts = [f"{plural(counts.comparisons, 'comparison')}{runs}", *(plural(many, noun) for many, noun in more if many)]
+    if counts.studies:
+        parts.append("1 study" if counts.studies == 1 else f"{count(counts.studies)} studies")
+    return ", ".join(parts)
+
+
+def _who(visitor: Visitor) -> str:
+    if _signed_in(visitor):
+        return f"Signed in as {shorten(visitor.name, 80) or 'an account without a name'}."
+    if visitor.lasting:
+        return "This browser is known by a random number in a cookie; without that cookie you cannot get at what is yours any more."
+    return (
+        "Your browser keeps no cookie of this page, so what is yours is lost when you close it, and nothing can be downloaded; "
+        "open the page in a tab of its own to keep it."
+    )
+
+
+def _retention(days: int | None) -> str:
+    removed = f"Everything is removed for good {plural(days or 0, 'day')} after it was made."
+    time = removed if days else "It is kept until you delete it."
+    return f"{time} You and whoever runs this page can read it; others only what you share."
+
+
+def _consequence(counts: Counts) -> str:
+    """What deletion means, before it is done."""
+    links = f" {plural(counts.shares, 'shared link')} will stop working." if counts.shares else ""
+    return (
+        f"This removes {amounts(counts, deleted=True)} for good: nobody can bring them back, and backups forget them with "
+        f"time.{links} What is running now is kept when it ends: stop it first."
     )

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gradio as gr
 
-from evaluation.format import displayable
-from storage import RunStore, StorageError, StoredComparison
+from evaluation.format import count, displayable
+from storage import StoredComparison
 from ui.kit.address import Address
 from ui.kit.components import REPORT, RUN_FILES, Group, downloads_component, downloads_html, message_strip, text_panel
-from ui.kit.errors import error_message
+from ui.kit.labels import settings_line
 from ui.public.sharing import READ_ONLY, share_component
-from ui.result.reopened import few, reopened, shown_settings
+from ui.result.result import reopened
 from ui.result.token_view import LaneView
 from ui.result.view import ResultView, Updates, build_result
 from ui.services import Services
 from ui.settings.form import CUSTOM, LIST_ONLY, MOST_LANES, Form
-from ui.settings.stored import stored_form
+from ui.settings.stored import richest, stored_form
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,8 @@ class Detail:
     def failed(self, error: str) -> Updates:
         """One sentence in place of the comparison."""
         shown = {self.box: _shown("mars-details", True), self.head: _shown("mars-panel", False)}
-        return (
-            shown
-            | self.view.update(message_strip(error, "failed"), ())
-            | self.view.show_lanes(0)
-            | self.view.show(None)
-        )
+        strip = self.view.update(message_strip(error, "failed"), ())
+        return shown | strip | self.view.show_lanes(0) | self.view.show(None)
 
     def opened(self, whole: StoredComparison, wanted: Collection[str] = (), share: str = "") -> Updates:
         """The comparison, from its traces alone. ``wanted``: ids of the runs to show where there are too many; ``share``: token of the
@@ -88,31 +84,29 @@ class Detail:
             self.delete: gr.update(visible=own),
             self.saved: "" if own else READ_ONLY,
             self.prompt: displayable(stored.prompt.text),
-            self.settings: shown_settings(stored, total),
+            self.settings: _settings(stored, total),
             self.downloads: downloads_html(group),
         }
+
+
+def few(stored: StoredComparison, wanted: Collection[str]) -> StoredComparison:
+    """At most as many runs as the page has lanes: a study compares more. Those that are wanted, by id, else the first ones."""
+    if len(stored.runs) <= MOST_LANES:
+        return stored
+    chosen = [run for run in stored.runs if run.id in wanted] or stored.runs
+    return replace(stored, runs=tuple(replace(run, lane=lane) for lane, run in enumerate(chosen[:MOST_LANES])))
+
+
+def _settings(stored: StoredComparison, total: int) -> str:
+    """The settings of the run that drafted, if one did: they say more. ``total``: how many runs the comparison has, shown or not."""
+    config, shown = richest(stored), len(stored.runs)
+    hidden = f"Shown are {count(shown)} of {count(total)} runs: choose others in the list, then open it again. "
+    return f"{hidden if total > shown else ''}{settings_line(config) if config else ''}"
 
 
 def _shown(name: str, shown: bool) -> Any:
     """A column that is not shown is there all the same: a component that appears late starts its script without its props."""
     return gr.update(elem_classes=[name, *([] if shown else ["mars-away"])])
-
-
-def open_updates(
-    store: RunStore,
-    detail: Detail,
-    comparison: str,
-    wanted: Collection[str] = (),
-    *,
-    public: bool = False,
-    share: str = "",
-) -> tuple[Updates, bool]:
-    """The updates that open this one, and whether it is there. ``share``: token of the link that ``store`` reads through."""
-    try:
-        stored = store.load(comparison)
-    except StorageError as error:
-        return detail.failed(error_message(error, public=public)), False
-    return detail.opened(stored, wanted, share), True
 
 
 def read_tags(text: str) -> list[str]:
@@ -126,7 +120,19 @@ def build_detail() -> Detail:
         with gr.Column(elem_classes=["mars-panel"]) as head:
             prompt = gr.Textbox(label="Prompt", interactive=False, lines=1, max_lines=6, elem_id="history-prompt")
             settings = text_panel("mars-page")
-            name, tags, comment = _note_fields()
+            with gr.Row(elem_classes=["mars-notes"]):
+                name = gr.Textbox(
+                    label="Name", placeholder="What you call it", max_length=200, elem_id="history-name", min_width=200
+                )
+                tags = gr.Textbox(
+                    label="Tags, separated by commas",
+                    placeholder="paper, greedy",
+                    elem_id="history-tags",
+                    min_width=200,
+                )
+            comment = gr.Textbox(
+                label="Comment", placeholder="Notes", lines=2, max_lines=8, max_length=10_000, elem_id="history-comment"
+            )
             with gr.Row(elem_classes=["mars-tools"]):
                 save = gr.Button("Save name, tags and comment", size="sm", elem_id="history-save")
                 again = gr.Button("Load into Compare", size="sm", elem_id="history-again")
@@ -140,20 +146,6 @@ def build_detail() -> Detail:
     return Detail(
         box, head, name, tags, comment, save, saved, again, delete, close, prompt, settings, downloads, sharing, view
     )
-
-
-def _note_fields() -> tuple[gr.Textbox, gr.Textbox, gr.Textbox]:
-    with gr.Row(elem_classes=["mars-notes"]):
-        name = gr.Textbox(
-            label="Name", placeholder="What you call it", max_length=200, elem_id="history-name", min_width=200
-        )
-        tags = gr.Textbox(
-            label="Tags, separated by commas", placeholder="paper, greedy", elem_id="history-tags", min_width=200
-        )
-    comment = gr.Textbox(
-        label="Comment", placeholder="Notes", lines=2, max_lines=8, max_length=10_000, elem_id="history-comment"
-    )
-    return name, tags, comment
 
 
 def open_form(services: Services, view: Address) -> Form:

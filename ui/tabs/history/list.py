@@ -1,50 +1,35 @@
-"""The list of History: one page of saved comparisons, and the component that shows it."""
+"""The list of History: one page of saved comparisons, and the search bar above it, whose rules, models and tags come from the store."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gradio as gr
-import pandas as pd
 
 from evaluation.format import count, number, plural, ratio, shorten
 from evaluation.statistics import over
-from storage import RunStore
-from ui.kit.address import Address, to_search
+from mars_core.types import Status
+from storage import Choices, RunStore
+from ui.kit.address import EVERYTHING, SEARCH, SORTS, Address, read_address, to_search
 from ui.kit.labels import rule_label
 from ui.kit.panel import panel_component, render
 
 PAGE = 20  # comparisons on one page of the list
 NOTHING = "No comparison is saved yet. Press Compare on the first tab; what it writes is kept here."
 NOT_FOUND = "No saved comparison fits the search."
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryLane:
-    """One run of a comparison. ``chosen``: it stands in the table of compared runs."""
-
-    id: str
-    label: str
-    numbers: str
-    chosen: bool
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryRow:
-    """One saved comparison in the list. ``created`` is ISO 8601 in UTC; the browser writes it in its own time."""
-
-    id: str
-    created: str
-    name: str
-    prompt: str
-    tags: tuple[str, ...]
-    source: str
-    lanes: tuple[HistoryLane, ...]
-    ratio: str
-    status: str
+NO_CHOICES = Choices((), (), ())
+_SOURCES = [
+    ("", "All but sweeps and studies"),
+    (EVERYTHING, "Everything"),
+    ("compare", "Compare"),
+    ("sweep", "Sweeps"),
+    ("vote", "Votes"),
+    ("study", "Studies"),
+]
+Options = list[tuple[str, str]]  # value and text
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +47,10 @@ SILENT = Notice()
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """One page of the list. ``page`` from 1; ``message`` says why there is no row, ``searching`` that a search may be why;
-    ``selected``: the comparison that is open, on this page or not."""
+    """One page of the list, its rows as list.html.jinja takes them. ``page`` from 1; ``message`` says why there is no row,
+    ``searching`` that a search may be why; ``selected``: the comparison that is open, on this page or not."""
 
-    rows: tuple[HistoryRow, ...] = ()
+    rows: tuple[dict[str, Any], ...] = ()
     page: int = 1
     pages: int = 1
     total: int = 0
@@ -90,33 +75,66 @@ def listing(store: RunStore, address: Address = Address()) -> Listing:  # noqa: 
     found = store.find(to_search(address, limit=PAGE, offset=(page - 1) * PAGE))
     pages = max(1, math.ceil(found.total / PAGE))
     if page > pages:
-        page = pages
-        found = store.find(to_search(address, limit=PAGE, offset=(page - 1) * PAGE))
-    rows = tuple(_row(record, address.runs) for _, record in found.frame.iterrows())
+        return listing(store, replace(address, page=pages))
+    rows = tuple(_row(record, address.runs) for record in found.frame.to_dict("records"))
     message = "" if rows else NOT_FOUND if address.searching else NOTHING
     return Listing(rows, page, pages, found.total, message, address.searching, address.comparison)
 
 
-def _row(record: pd.Series[Any], chosen: Collection[str]) -> HistoryRow:
-    speeds, taus, tokens = record["tokens_per_s"], record["tau"], record["new_tokens"]
-    lanes = tuple(
-        HistoryLane(run, rule_label(rule), f"{number(speed)} tok/s, τ {number(tau)}, {count(amount)} tokens", run in chosen)
-        for run, rule, speed, tau, amount in zip(record["run_ids"], record["rules"], speeds, taus, tokens, strict=True)
-    )  # fmt: skip
-    states = [str(status) for status in record["status"]]
+def _row(record: Mapping[Any, Any], chosen: Collection[str]) -> dict[str, Any]:
+    """``created`` is ISO 8601 in UTC; the browser writes it in its own time. A lane is ``chosen`` that stands among the compared runs."""
+    speeds, states = record["tokens_per_s"], [str(status) for status in record["status"]]
     status = next((state for state in states if state != "completed"), "completed" if states else "cancelled")
-    return HistoryRow(
-        id=record["id"],
-        created=record["created_at"].isoformat(),
-        name=record["name"],
-        prompt=shorten(record["prompt"]),
-        tags=tuple(record["tags"]),
-        source="" if record["source"] == "compare" else str(record["source"]),
-        lanes=lanes,
-        ratio=ratio(over(speeds[1], speeds[0])) if len(speeds) == 2 and status == "completed" else "",
-        status=status,
-    )
+    numbers = zip(record["run_ids"], record["rules"], speeds, record["tau"], record["new_tokens"], strict=True)
+    return {
+        "id": record["id"],
+        "created": record["created_at"].isoformat(),
+        "name": record["name"],
+        "prompt": shorten(record["prompt"]),
+        "tags": tuple(record["tags"]),
+        "source": "" if record["source"] == "compare" else str(record["source"]),
+        "lanes": [
+            {
+                "id": run,
+                "label": rule_label(rule),
+                "numbers": f"{number(speed)} tok/s, τ {number(tau)}, {count(tokens)} tokens",
+                "chosen": run in chosen,
+            }
+            for run, rule, speed, tau, tokens in numbers
+        ],
+        "ratio": ratio(over(speeds[1], speeds[0])) if len(speeds) == 2 and status == "completed" else "",
+        "status": status,
+    }
 
 
 def list_component() -> gr.HTML:
     return panel_component(Listing(message=NOTHING).html(), elem_id="history-list")
+
+
+def searched(address: Address, fields: Mapping[str, Any]) -> Address:
+    """The address after the visitor changed the search; its list begins at the first page again."""
+    asked = read_address(fields)
+    return replace(address, page=1, zone=asked.zone, **{name: getattr(asked, name) for name in (*SEARCH, "sort")})
+
+
+def search_html(address: Address, choices: Choices) -> str:
+    """The fields with their values, and what each of the choosers offers."""
+    choosers: list[tuple[str, str, Options]] = [
+        ("rule", "Rule", _options("Any rule", choices.rules, address.rule, rule_label)),
+        ("target", "Target", _options("Any model", choices.targets, address.target)),
+        ("status", "Status", _options("Any status", [status.value for status in Status], address.status)),
+        ("source", "From", _SOURCES),
+        ("tag", "Tag", _options("Any tag", choices.tags, address.tag)),
+    ]
+    sorts = [(name, title) for name, (_, _, title) in SORTS.items()]
+    return render("tabs/history/search.html.jinja", address=address, choosers=choosers, sorts=sorts)
+
+
+def _options(every: str, known: Iterable[str], chosen: str, title: Any = str) -> Options:
+    """What is chosen is offered even where nothing has it any more."""
+    missing = [chosen] if chosen and chosen not in known else []
+    return [("", every), *((value, title(value)) for value in (*missing, *known))]
+
+
+def search_component() -> gr.HTML:
+    return panel_component(search_html(Address(), NO_CHOICES), elem_id="history-search")

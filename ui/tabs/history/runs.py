@@ -7,41 +7,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import gradio as gr
 
-from evaluation.format import MISSING, count, displayable, memory, number, plural, ratio, share, shorten
+from evaluation.format import MISSING, displayable, duration, memory, number, plural, ratio, share, shorten
 from evaluation.statistics import over
 from mars_core.types import Summary
 from storage import RunRecord, RunStore, StorageError
 from ui.kit.address import ID, Address, without_search
 from ui.kit.labels import lane_label, stop_title
 from ui.kit.panel import panel_component, render
-from ui.result.numbers import QUANTITIES, Quantity
-from ui.result.numbers import SHIFT_QUANTITIES as SHIFTS
+from ui.result.numbers import QUANTITIES, SHIFT_QUANTITIES, Quantity, whole
 from ui.result.run_settings import SETTINGS
 
 MOST_RUNS = 10
 TOO_MANY = f"{MOST_RUNS} runs stand in the table already, the most that it holds; remove one before you add another."
 RATIOS = ("Total latency", "Time to first token", "Tokens per second")  # of which a ratio says more than a difference
 _MORE = (
-    Quantity("Prefill", "wall time of the prompt's pass", lambda s: s.prefill_s, QUANTITIES[0].write),
-    Quantity("Drafting", "wall time of the drafter, in all", lambda s: s.draft_s, QUANTITIES[0].write),
-    Quantity("Verifying", "wall time of the target's passes, in all", lambda s: s.verify_s, QUANTITIES[0].write),
-    Quantity("Drafted", "tokens", lambda s: s.drafted, lambda value: count(int(value))),
-    Quantity("Relaxed", "tokens kept only because they were forgiven", lambda s: s.relaxed, lambda value: count(int(value))),
-    Quantity("Recovered", "tokens drawn after a refusal", lambda s: s.recovered, lambda value: count(int(value))),
-    Quantity("Bonus", "tokens drawn after a full draft", lambda s: s.bonus, lambda value: count(int(value))),
+    Quantity("Prefill", "wall time of the prompt's pass", lambda s: s.prefill_s, duration),
+    Quantity("Drafting", "wall time of the drafter, in all", lambda s: s.draft_s, duration),
+    Quantity("Verifying", "wall time of the target's passes, in all", lambda s: s.verify_s, duration),
+    Quantity("Drafted", "tokens", lambda s: s.drafted, whole),
+    Quantity("Relaxed", "tokens kept only because they were forgiven", lambda s: s.relaxed, whole),
+    Quantity("Recovered", "tokens drawn after a refusal", lambda s: s.recovered, whole),
+    Quantity("Bonus", "tokens drawn after a full draft", lambda s: s.bonus, whole),
     Quantity("Peak memory", "of the device, while this run went", lambda s: s.peak_memory_bytes, memory),
 )  # fmt: skip
 _GROUPS = {"setting": "Settings", "measure": "Measures", "text": "Output"}
-MEASURES: tuple[Quantity, ...] = (*QUANTITIES, *_MORE, *SHIFTS)
+MEASURES: tuple[Quantity, ...] = (*QUANTITIES, *_MORE, *SHIFT_QUANTITIES)
 
 
-@dataclass(frozen=True, slots=True)
-class RunColumn:
+class RunColumn(NamedTuple):
     """The head of a column. ``created``: ISO 8601 in UTC; ``comparison``: the one it belongs to."""
 
     id: str
@@ -51,8 +49,7 @@ class RunColumn:
     created: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunCell:
+class RunCell(NamedTuple):
     """A value; its signed difference from the leftmost, and its ratio to it, where there are such."""
 
     text: str
@@ -60,8 +57,7 @@ class RunCell:
     ratio: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RunRow:
+class RunRow(NamedTuple):
     """``kind``: setting, measure or text; ``same``: all runs agree."""
 
     kind: str
@@ -71,8 +67,7 @@ class RunRow:
     cells: tuple[RunCell, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RunTable:
+class RunTable(NamedTuple):
     """As many cells a row as there are columns; the leftmost is the baseline."""
 
     columns: tuple[RunColumn, ...] = ()
@@ -84,10 +79,10 @@ def run_table(records: Sequence[RunRecord]) -> RunTable:
     if not records:
         return RunTable()
     columns = tuple(_column(record) for record in records)
-    rows = [_setting(name, help_, [read(record) for record in records]) for name, help_, read in SETTINGS]
-    rows += [_setting("Ended", "how the run ended", [_ending(record) for record in records])]
+    rows = [_words("setting", name, help_, [read(record) for record in records]) for name, help_, read in SETTINGS]
+    rows += [_words("setting", "Ended", "how the run ended", [_ending(record) for record in records])]
     rows += [_measure(quantity, [record.summary for record in records]) for quantity in MEASURES]
-    rows += [_text([record.text for record in records])]
+    rows += [_words("text", "Text", "what the run wrote", [record.text for record in records])]
     return RunTable(columns, tuple(row for row in rows if any(cell.text not in ("", MISSING) for cell in row.cells)))
 
 
@@ -99,25 +94,17 @@ def _column(record: RunRecord) -> RunColumn:
 
 def _ending(record: RunRecord) -> str:
     error = f": {record.error}" if record.error else ""
-    return displayable(f"{record.status.value}, {stop_title(record.stop_reason)}{error}")
+    return f"{record.status.value}, {stop_title(record.stop_reason)}{error}"
 
 
-def _setting(name: str, help_: str, values: Sequence[str]) -> RunRow:
-    cells = tuple(RunCell(displayable(value)) for value in values)
-    return RunRow("setting", name, help_, len(set(values)) == 1, cells)
-
-
-def _text(texts: Sequence[str]) -> RunRow:
-    return RunRow(
-        "text", "Text", "what the run wrote", len(set(texts)) == 1, tuple(RunCell(displayable(t)) for t in texts)
-    )
+def _words(kind: str, name: str, help_: str, values: Sequence[str]) -> RunRow:
+    return RunRow(kind, name, help_, len(set(values)) == 1, tuple(RunCell(displayable(value)) for value in values))
 
 
 def _measure(quantity: Quantity, summaries: Sequence[Summary]) -> RunRow:
-    values = [float(quantity.read(summary)) for summary in summaries]
-    base = values[0]
+    base, *others = values = [float(quantity.read(summary)) for summary in summaries]
     cells = [RunCell(quantity.write(base))]
-    for value in values[1:]:
+    for value in others:
         factor = ratio(over(value, base)) if quantity.name in RATIOS and math.isfinite(over(value, base)) else ""
         cells.append(RunCell(quantity.write(value), signed(quantity.write, value - base), factor))
     same = all(value == base or (math.isnan(value) and math.isnan(base)) for value in values)

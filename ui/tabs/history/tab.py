@@ -18,13 +18,22 @@ from ui.kit.components import RUN_FILES, VOTE_FILES, Group, downloads_component,
 from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE, event_data
 from ui.public.sharing import READ_ONLY, share_html, wire_share
-from ui.result.reopened import title_of
+from ui.result.result import title_of
 from ui.result.view import Updates
 from ui.services import Services
-from ui.tabs.history.detail import Detail, build_detail, open_updates, read_tags
-from ui.tabs.history.list import SILENT, Listing, Notice, list_component, listing
+from ui.tabs.history.detail import Detail, build_detail, read_tags
+from ui.tabs.history.list import (
+    NO_CHOICES,
+    SILENT,
+    Listing,
+    Notice,
+    list_component,
+    listing,
+    search_component,
+    search_html,
+    searched,
+)
 from ui.tabs.history.runs import acted, chosen_runs, run_table, runs_component, runs_html
-from ui.tabs.history.search import NO_CHOICES, search_component, search_html, searched
 
 
 class Session:
@@ -111,17 +120,17 @@ class History:
         """The view's comparison: one's own, else what its link shows, or none."""
         if not view.comparison:
             return view, self.detail.closed()
-        updates, there = open_updates(self.store, self.detail, view.comparison, view.runs, public=self.public)
-        if there or not view.share:
-            return (replace(view, share="") if there else replace(view, comparison="")), updates
         try:
-            store = self.store.through(view.share)
+            return replace(view, share=""), self.detail.opened(self.store.load(view.comparison), view.runs)
         except StorageError as error:
-            return replace(view, comparison="", share=""), self.detail.failed(self.message(error))
-        updates, there = open_updates(
-            store, self.detail, view.comparison, view.runs, public=self.public, share=view.share
-        )
-        return (view if there else replace(view, comparison="")), updates
+            message, share = self.message(error), ""
+        if view.share:
+            try:
+                store, share = self.store.through(view.share), view.share
+                return view, self.detail.opened(store.load(view.comparison), view.runs, share)
+            except StorageError as error:
+                message = self.message(error)
+        return replace(view, comparison="", share=share), self.detail.failed(message)
 
     def go(self, view: Address) -> Updates:
         """All of the tab as an address says."""
@@ -200,11 +209,6 @@ def history_parts(store: RunStore, address: gr.HTML) -> History:
 def build_history_tab(services: Services, tab: gr.Tab, address: gr.HTML) -> History:
     """The tab's components and events; its list is read whenever the tab is chosen. ``address``: of ui.kit.address."""
     history = history_parts(services.store, address)
-    _wire(services, history, tab)
-    return history
-
-
-def _wire(services: Services, history: History, tab: gr.Tab) -> None:
     session, detail, outputs = history.session, history.detail, history.outputs
 
     def own(request: gr.Request) -> History:
@@ -216,35 +220,29 @@ def _wire(services: Services, history: History, tab: gr.Tab) -> None:
             session.view = updates.pop(history.session, session.view)
         return updates
 
+    def handler(change: Callable[[History, Address, Mapping[str, Any]], Updates]) -> Callable[..., Updates]:
+        def handle(session: Session, event: gr.EventData, request: gr.Request) -> Updates:
+            return within(session, lambda view: change(own(request), view, event_data(event)))
+
+        return handle
+
     def show(session: Session, request: gr.Request) -> Updates:
         updates = within(session, own(request).listed)
         return {component: updates[component] for component in history.light}
 
-    def go(session: Session, event: gr.EventData, request: gr.Request) -> Updates:
-        return within(session, lambda _: own(request).go(read_address(event_data(event))))
-
-    def act(session: Session, event: gr.EventData, request: gr.Request) -> Updates:
-        return within(session, lambda view: own(request).act(view, event_data(event)))
-
-    def search(session: Session, event: gr.EventData, request: gr.Request) -> Updates:
-        return within(session, lambda view: own(request).searched(view, event_data(event)))
-
     def save(session: Session, name: str, tags: str, comment: str, request: gr.Request) -> Updates:
         return within(session, lambda view: own(request).saved(view, name or "", tags or "", comment or ""))
 
-    def delete(session: Session, request: gr.Request) -> Updates:
-        return within(session, own(request).deleted)
-
-    def close(session: Session, request: gr.Request) -> Updates:
-        return within(session, own(request).closed)
-
+    go = handler(lambda visited, _, data: visited.go(read_address(data)))
+    delete = handler(lambda visited, view, _: visited.deleted(view))
+    close = handler(lambda visited, view, _: visited.closed(view))
     tab.select(show, session, history.light, **PRIVATE)
     history.address.input(go, session, outputs, **PRIVATE)
-    history.search.select(search, session, outputs, **PRIVATE)
-    gr.on([history.rows.select, history.runs.select], act, session, outputs, **PRIVATE)
-    gr.on(
-        [detail.save.click, detail.name.submit, detail.tags.submit], save, [session, *detail.notes], outputs, **PRIVATE
-    )
+    history.search.select(handler(History.searched), session, outputs, **PRIVATE)
+    gr.on([history.rows.select, history.runs.select], handler(History.act), session, outputs, **PRIVATE)
+    noted = [detail.save.click, detail.name.submit, detail.tags.submit]
+    gr.on(noted, save, [session, *detail.notes], outputs, **PRIVATE)
     detail.delete.click(delete, session, outputs, **PRIVATE)
     detail.close.click(close, session, outputs, **PRIVATE)
     wire_share(services, detail.sharing)
+    return history

@@ -11,7 +11,7 @@ from evaluation.study.pairs import Paired, Sweep
 from evaluation.study.plan import Plan
 from evaluation.study.points import Cost, Interval, Point, optimal, points
 from evaluation.study.sweep import case_of, cells, first_lane, is_scored
-from ui.figures.tradeoff_data import against, group_label, value_label
+from ui.figures.tradeoff import against, group_label, value_label
 from ui.kit.labels import parameter_title, rule_title
 from ui.kit.panel import render
 

@@ -23,7 +23,7 @@ from mars_core.jobs import Stop
 from mars_core.models import PairSpec
 from mars_core.types import Status, StopReason
 from storage import RunStore, StorageError
-from ui.figures.tradeoff_data import group_label, value_label
+from ui.figures.tradeoff import group_label, value_label
 from ui.jobs.admission import RUNNING, check_configs, chosen_pair, job_errors, unbroken
 from ui.jobs.driver import with_models
 from ui.kit.components import Strip, message_strip

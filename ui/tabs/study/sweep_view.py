@@ -9,8 +9,7 @@ import gradio as gr
 
 from evaluation.study.pairs import Sweep
 from evaluation.study.points import Cost, points
-from ui.figures.tradeoff import tradeoff_plot
-from ui.figures.tradeoff_data import COSTS
+from ui.figures.tradeoff import COSTS, tradeoff_plot
 from ui.kit.assets import asset
 from ui.kit.components import Group, Strip, downloads_component, downloads_html, message_strip, strip_component
 from ui.kit.figure import figure_component, figure_json

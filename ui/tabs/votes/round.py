@@ -81,10 +81,6 @@ class _Writing:
     strip: Strip | None = None  # as it was shown last
 
     @property
-    def completed(self) -> bool:
-        return all(trace.status is Status.COMPLETED for trace in self.traces.values())
-
-    @property
     def failed(self) -> Trace | None:
         return next((trace for trace in self.traces.values() if trace.status is Status.FAILED), None)
 
@@ -114,21 +110,32 @@ class _Writing:
         progress = math.floor(PROGRESS_STEPS * done / max(1, whole)) / PROGRESS_STEPS
         return message_strip(f"Writing both answers; {about(left)} left at most.", "running", progress=progress)
 
+    def broken(self) -> Strip | None:
+        """Why the round that has ended gets no vote; None where it gets one."""
+        traces = self.traces.values()
+        if self.unsaved:
+            return message_strip(f"Not saved: {self.unsaved} The round ends without a vote.", "failed")
+        if self.failed:
+            return message_strip(f"A run failed: {self.failed.error} {NO_VOTE}", "failed")
+        if len(traces) == 2 and all(trace.status is Status.COMPLETED for trace in traces):
+            return None
+        if any(trace.stop_reason is StopReason.DEADLINE for trace in traces):
+            return message_strip(f"The time for one request is up. {NO_VOTE}", "cancelled")
+        return message_strip(f"Stopped. {NO_VOTE}" if traces else "Stopped before the first token.", "cancelled")
 
-def either_side() -> int:
-    """The lane that becomes Answer A; from the system's randomness, which no seed repeats."""
+
+def _either_side() -> int:
+    """From the system's randomness, which no seed repeats."""
     return secrets.randbelow(2)
 
 
 def write_answers(
-    services: Services, rounds: Rounds, form: Form, visitor: str, *, side: Callable[[], int] = either_side
+    services: Services, rounds: Rounds, form: Form, visitor: str, *, side: Callable[[], int] = _either_side
 ) -> Iterator[RoundFrame]:
-    """Write both answers, then show them at once. Never raises: the strip says what was wrong."""
-
-    def broken(strip: Strip) -> RoundFrame:
-        return RoundFrame(strip, RoundView())
-
-    return unbroken(_answers(services, rounds, form, visitor, side), broken, "vote")
+    """Write both answers, then show them at once; ``side`` gives the lane that becomes Answer A. Never raises: the strip says what was
+    wrong."""
+    answers = _answers(services, rounds, form, visitor, side)
+    return unbroken(answers, lambda strip: RoundFrame(strip, RoundView()), "vote")
 
 
 def _answers(
@@ -156,45 +163,25 @@ def _answers(
 
 
 def _closing(services: Services, writing: _Writing, rounds: Rounds, side: Callable[[], int]) -> RoundFrame:
-    if writing.unsaved:
-        return RoundFrame(
-            message_strip(f"Not saved: {writing.unsaved} The round ends without a vote.", "failed"), RoundView()
-        )
-    if len(writing.traces) < 2 or not writing.completed:
-        return RoundFrame(_broken(writing), RoundView())
+    broken = writing.broken()
+    if broken:
+        return RoundFrame(broken, RoundView())
     round_ = Round(writing.comparison, (writing.traces[0], writing.traces[1]), side())
     if round_.same_text:
         return RoundFrame(same_strip(round_), revealed(round_, None))
     return RoundFrame(QUESTION, asking(round_), rounds.open(services.key, round_))
 
 
-def _broken(writing: _Writing) -> Strip:
-    if writing.failed:
-        return message_strip(f"A run failed: {writing.failed.error} {NO_VOTE}", "failed")
-    if any(trace.stop_reason is StopReason.DEADLINE for trace in writing.traces.values()):
-        return message_strip(f"The time for one request is up. {NO_VOTE}", "cancelled")
-    return message_strip(f"Stopped. {NO_VOTE}" if writing.traces else "Stopped before the first token.", "cancelled")
-
-
-@dataclass(frozen=True, slots=True)
-class Cast:
-    """A vote that was saved. ``id`` is the vote's, for its comment."""
-
-    id: str
-    round: Round
-    choice: Choice
-
-
-def cast_vote(services: Services, rounds: Rounds, name: str, choice: Choice) -> Cast | None:
-    """Save the vote on the round of that name; None where it has one already. Raises StorageError, and then it may be tried again."""
+def cast_vote(services: Services, rounds: Rounds, name: str, choice: Choice) -> tuple[str, Round] | None:
+    """Save the vote on the round of that name: its id, for its comment, and the round; None where it has one already. Raises
+    StorageError, and then it may be tried again."""
     round_ = rounds.take(services.key, name)
     if round_ is None:
         return None
+    left, right = round_.left_lane, round_.right_lane
     try:
-        vote = services.store.add_vote(
-            round_.comparison, left_lane=round_.left_lane, right_lane=round_.right_lane, choice=choice
-        )
+        vote = services.store.add_vote(round_.comparison, left_lane=left, right_lane=right, choice=choice)
     except StorageError:
         rounds.open(services.key, round_, name)
         raise
-    return Cast(vote, round_, choice)
+    return vote, round_

@@ -19,26 +19,26 @@ from ui.kit.glossary import help_html
 from ui.services import Services
 from ui.settings.panel import FormFields, SettingsPanel
 from ui.settings.rules import compact_rule
-from ui.tabs.votes.round import RoundFrame, Rounds, cast_vote, write_answers
+from ui.tabs.votes.round import Rounds, cast_vote, write_answers
 from ui.tabs.votes.tally import tally_component, tally_now
 from ui.tabs.votes.view import RoundView, reveal_strip, revealed, round_component
 
 HINT = "Two rules answer one prompt. You see both texts without names, vote, and then learn which rule wrote which."
 STARTING = "Starting; it waits for its turn …"
-BROKE = "The round broke off before it began; look at what the fields say, then try again."
+BROKE = message_strip("The round broke off before it began; look at what the fields say, then try again.", "failed")
 SEEDS = 2**31
 RULES = (("First rule", "strict"), ("Second rule", "mars"))
 HEADING = (
     '<div class="mars-heading"><h2>Results</h2><p>By pair of rules. The win rate is of the second rule against the first, among '
     "votes for either, with Wilson’s 95 % interval.</p></div>"
 )
-_TERMS = (
-    ("tokens/s", "tokens_per_s"),
-    ("τ", "tau"),
-    ("relaxed", "relaxed_share"),
-    ("r", "r"),
-    ("first difference", "divergence"),
-)
+_TERMS = {
+    "tokens/s": "tokens_per_s",
+    "τ": "tau",
+    "relaxed": "relaxed_share",
+    "r": "r",
+    "first difference": "divergence",
+}
 Updates = dict[Any, Any]  # component → new value or gr.update
 
 
@@ -61,10 +61,6 @@ class _Parts:
     name: gr.State
     vote: gr.State
 
-    @property
-    def buttons(self) -> list[Any]:
-        return [self.write, self.stop, self.after]
-
     def closed(self) -> Updates:
         """Nothing to vote on and nothing to comment."""
         return {self.after: gr.update(visible=False), self.comment: "", self.kept: "", self.name: "", self.vote: ""}
@@ -72,7 +68,7 @@ class _Parts:
 
 def _help() -> str:
     """What the numbers of the reveal mean; constant text of ours."""
-    terms = "".join(f"<span>{name} {help_html(key)}</span>" for name, key in _TERMS)
+    terms = "".join(f"<span>{name} {help_html(key)}</span>" for name, key in _TERMS.items())
     return f'<p class="mars-vote-help"><span>What the numbers mean:</span>{terms}</p>'
 
 
@@ -145,33 +141,45 @@ def _wire_round(services: Services, rounds: Rounds, parts: _Parts) -> None:
 
     def updates(place: Services, values: tuple[Any, ...]) -> Iterator[Updates]:
         for frame in write_answers(place, rounds, parts.fields.form(values), _visitor(place)):
-            counted = frame.view is not None and frame.view.state == "revealed"  # both texts were the same
-            yield _frame_updates(parts, frame) | ({parts.tally: _tally(place)} if counted else {})
+            changed: Updates = {parts.strip: frame.strip.html()}
+            if frame.view:
+                changed |= {parts.round: frame.view.html(), parts.name: frame.round}
+                if frame.view.state == "revealed":  # both texts were the same, which counts
+                    changed[parts.tally] = _tally(place)
+            yield changed
+
+    def broken(strip: Strip) -> Updates:
+        return {parts.strip: strip.html(), parts.round: RoundView().html()}
 
     def write(request: gr.Request, *values: Any) -> Iterator[Updates]:
-        def broken(strip: Strip) -> Updates:
-            return {parts.strip: strip.html(), parts.round: RoundView().html()}
-
         yield from unbroken(updates(services.seen_by(request), values), broken, "votes")
 
     def ask_stop(request: gr.Request) -> Any:
         services.stops.request(_visitor(services.seen_by(request)))
         return gr.update(value="Stopping …", interactive=False)
 
-    def broke() -> Updates:
-        return {parts.strip: message_strip(BROKE, "failed").html(), parts.round: RoundView().html()}
-
     def end() -> Updates:
         return {parts.write: gr.update(visible=True), parts.stop: gr.update(visible=False)}
 
-    cleared = [*parts.buttons, parts.comment, parts.kept, parts.name, parts.vote, parts.strip, parts.round, seed]
+    cleared = [
+        parts.write,
+        parts.stop,
+        parts.after,
+        parts.comment,
+        parts.kept,
+        parts.name,
+        parts.vote,
+        parts.strip,
+        parts.round,
+        seed,
+    ]
     pressed = gr.on(
         [parts.write.click, parts.again.click, parts.fields.by_name["prompt"].submit], begin,
         parts.fresh, cleared, trigger_mode="once", **PRIVATE,
     )  # fmt: skip
     shown = [parts.strip, parts.round, parts.name, parts.tally]
     running = pressed.then(write, parts.fields.inputs, shown, **COMPUTES, **QUEUED)
-    running.failure(broke, None, [parts.strip, parts.round], **PRIVATE)
+    running.failure(lambda: broken(BROKE), None, [parts.strip, parts.round], **PRIVATE)
     running.then(end, None, [parts.write, parts.stop], **PRIVATE)
     parts.stop.click(ask_stop, None, parts.stop, **PRIVATE)
 
@@ -180,16 +188,29 @@ def _tally(place: Services) -> str:
     return tally_now(place.store, public=place.public)
 
 
-def _frame_updates(parts: _Parts, frame: RoundFrame) -> Updates:
-    changed: Updates = {parts.strip: frame.strip.html()}
-    if frame.view:
-        changed |= {parts.round: frame.view.html(), parts.name: frame.round}
-    return changed
-
-
 def _wire_vote(services: Services, rounds: Rounds, parts: _Parts) -> None:
     def vote(name: str, event: gr.EventData, request: gr.Request) -> Updates:
-        return _voted(services.seen_by(request), rounds, parts, name, str(event_data(event).get("choice", "")))
+        """A second vote on the same round, or one that is none, changes nothing."""
+        place, data = services.seen_by(request), event_data(event)
+        if data.get("choice") not in list(Choice):
+            return {parts.name: name}
+        choice = Choice(data["choice"])
+        try:
+            cast = cast_vote(place, rounds, name, choice)
+        except StorageError as error:
+            sentence = error_message(error, public=place.public)
+            return {parts.strip: message_strip(sentence, "failed").html(), parts.name: name}
+        if cast is None:
+            return {parts.name: ""}
+        vote_id, round_ = cast
+        return {
+            parts.strip: reveal_strip(round_, choice).html(),
+            parts.round: revealed(round_, choice).html(),
+            parts.after: gr.update(visible=True),
+            parts.name: "",
+            parts.vote: vote_id,
+            parts.tally: _tally(place),
+        }
 
     def keep(vote_id: str, comment: str | None, request: gr.Request) -> Updates:
         place = services.seen_by(request)
@@ -202,26 +223,3 @@ def _wire_vote(services: Services, rounds: Rounds, parts: _Parts) -> None:
     outputs = [parts.strip, parts.round, parts.after, parts.name, parts.vote, parts.tally]
     parts.round.select(vote, parts.name, outputs, **PRIVATE)
     parts.keep.click(keep, [parts.vote, parts.comment], [parts.kept, parts.tally], **PRIVATE)
-
-
-def _voted(place: Services, rounds: Rounds, parts: _Parts, name: str, choice: str) -> Updates:
-    """What a vote changes; a second one on the same round, or one that is none, changes nothing."""
-    if choice not in {each.value for each in Choice}:
-        return {parts.name: name}
-    try:
-        cast = cast_vote(place, rounds, name, Choice(choice))
-    except StorageError as error:
-        return {
-            parts.strip: message_strip(error_message(error, public=place.public), "failed").html(),
-            parts.name: name,
-        }
-    if cast is None:
-        return {parts.name: ""}
-    return {
-        parts.strip: reveal_strip(cast.round, cast.choice).html(),
-        parts.round: revealed(cast.round, cast.choice).html(),
-        parts.after: gr.update(visible=True),
-        parts.name: "",
-        parts.vote: cast.id,
-        parts.tally: _tally(place),
-    }

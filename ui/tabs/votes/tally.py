@@ -1,9 +1,15 @@
-"""The results of the votes on the page: one row a pair of rules, the latest votes, and the downloads."""
+"""What the votes say: counts, win rate and Wilson's interval of every pair of rules, on the page and as a CSV; and the latest votes.
+
+A pair is unordered: which of its rules was Answer A is of no account. Rules carry the labels of the store, with their parameters.
+"""
 
 from __future__ import annotations
 
+import csv
 import io
-from typing import Any
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import Any, NamedTuple, TextIO
 
 import gradio as gr
 from starlette.requests import Request
@@ -11,26 +17,116 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from evaluation.format import MISSING, count, plural, share, shorten
-from storage import Choice, RunStore, StorageError, StoredVote
+from evaluation.statistics import over, wilson
+from storage import Choice, RunStore, Search, Source, StorageError, StoredVote
+from storage.export import cell
 from ui.kit.errors import error_message
 from ui.kit.labels import rule_label
 from ui.kit.palette import LANES, NEUTRAL
 from ui.kit.panel import panel_component, render
 from ui.services import Services
-from ui.tabs.votes.results import PairResult, Results, results, winner, write_vote_results_csv
 
+PAGE = 400  # comparisons read at once
 RECENT = 20  # votes in the list
+BASELINES = ("none", "strict")  # a pair begins with one of these, where it has one
 NONE_YET = "No vote is cast yet. Write two answers above, read both, and say which is better."
+COLUMNS = (
+    "first_rule", "second_rule", "votes", "first_wins", "second_wins", "ties", "both_bad", "decided",
+    "second_win_rate", "wilson95_low", "wilson95_high", "same_text",
+)  # fmt: skip
 _CHOICES = {Choice.TIE: "Tie", Choice.BOTH_BAD: "Both bad"}
+Pair = tuple[str, str]
 
 
-def tally_html(found: Results, message: str = NONE_YET) -> str:
+class PairResult(NamedTuple):
+    """The votes on two rules. ``same_text``: rounds in which both wrote the same, so that nothing was asked."""
+
+    first: str
+    second: str
+    first_wins: int = 0
+    second_wins: int = 0
+    ties: int = 0
+    both_bad: int = 0
+    same_text: int = 0
+
+    @property
+    def votes(self) -> int:
+        return self.decided + self.ties + self.both_bad
+
+    @property
+    def decided(self) -> int:
+        return self.first_wins + self.second_wins
+
+    @property
+    def win_rate(self) -> float:
+        """Of the second against the first, among decided votes; nan without any."""
+        return over(self.second_wins, self.decided)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's 95 % interval of the win rate; nan without a decided vote."""
+        return wilson(self.second_wins, self.decided)
+
+
+def results(store: RunStore) -> tuple[tuple[PairResult, ...], tuple[StoredVote, ...]]:
+    """Pairs, those with the most votes first, and all votes, latest first. Raises StorageError."""
+    votes = store.votes()
+    return tally(votes, _same_texts(store, {vote.comparison_id for vote in votes})), votes
+
+
+def tally(votes: Iterable[StoredVote], same: Iterable[Pair]) -> tuple[PairResult, ...]:
+    """``same``: the rules of every round whose texts were the same."""
+    counts: defaultdict[Pair, Counter[str]] = defaultdict(Counter)
+    names = {Choice.TIE: "ties", Choice.BOTH_BAD: "both_bad"}
+    for vote in votes:
+        pair = ordered(vote.left_rule, vote.right_rule)
+        counts[pair][names.get(vote.choice, "first_wins" if _winner(vote) == pair[0] else "second_wins")] += 1
+    for rules in same:
+        counts[ordered(*rules)]["same_text"] += 1
+    pairs = [PairResult(*pair, *(found[name] for name in PairResult._fields[2:])) for pair, found in counts.items()]
+    return tuple(sorted(pairs, key=lambda pair: (-pair.votes, -pair.same_text, pair.first, pair.second)))
+
+
+def _winner(vote: StoredVote) -> str:
+    """The label of the rule that won; empty where none did."""
+    return {Choice.LEFT: vote.left_rule, Choice.RIGHT: vote.right_rule}.get(vote.choice, "")
+
+
+def ordered(one: str, other: str) -> Pair:
+    """Baselines first, then by name."""
+    place = {rule: index for index, rule in enumerate(BASELINES)}
+    first, second = sorted((one, other), key=lambda rule: (place.get(rule, len(place)), rule))
+    return first, second
+
+
+def _same_texts(store: RunStore, voted: set[str]) -> list[Pair]:
+    """The rules of every round that ended without a vote because both texts were the same."""
+    found: list[Pair] = []
+    for offset in range(0, store.find(Search(source=Source.VOTE, limit=1)).total, PAGE):
+        rows = store.find(Search(source=Source.VOTE, limit=PAGE, offset=offset)).frame.to_dict("records")
+        ended = [row for row in rows if row["id"] not in voted and tuple(row["status"]) == ("completed", "completed")]
+        runs = iter(store.records([run for row in ended for run in row["run_ids"]]) if ended else ())
+        found += [tuple(row["rules"]) for row in ended if next(runs).text == next(runs).text]
+    return found
+
+
+def write_vote_results_csv(pairs: Iterable[PairResult], stream: TextIO) -> None:
+    """One row a pair; nan is an empty cell. ``stream`` was opened with ``encoding="utf-8", newline=""``."""
+    rows = csv.writer(stream)
+    rows.writerow(COLUMNS)
+    for pair in pairs:
+        counts = (pair.votes, pair.first_wins, pair.second_wins, pair.ties, pair.both_bad, pair.decided)
+        shares = (pair.win_rate, *pair.interval)
+        rows.writerow(map(cell, (pair.first, pair.second, *counts, *shares, pair.same_text)))
+
+
+def tally_html(pairs: Iterable[PairResult] = (), votes: tuple[StoredVote, ...] = (), message: str = NONE_YET) -> str:
     """The value of the component; ``message`` is shown where there is nothing."""
     return render(
         "tabs/votes/tally.html.jinja",
-        pairs=[_pair(pair) for pair in found.pairs],
-        votes=[_vote(vote) for vote in found.votes[:RECENT]],
-        head=f"The last {RECENT} of {plural(len(found.votes), 'vote')}" if len(found.votes) > RECENT else "All votes",
+        pairs=list(map(_pair, pairs)),
+        votes=list(map(_vote, votes[:RECENT])),
+        head=f"The last {RECENT} of {plural(len(votes), 'vote')}" if len(votes) > RECENT else "All votes",
         message=message,
         kinds=("first", "second", "tie", "bad"),
         colours=(LANES[0], LANES[1], NEUTRAL),
@@ -40,9 +136,9 @@ def tally_html(found: Results, message: str = NONE_YET) -> str:
 def tally_now(store: RunStore, *, public: bool = False) -> str:
     """The results as they are; what went wrong where they cannot be read."""
     try:
-        return tally_html(results(store))
+        return tally_html(*results(store))
     except StorageError as error:
-        return tally_html(Results(), error_message(error, public=public))
+        return tally_html(message=error_message(error, public=public))
 
 
 def _pair(pair: PairResult) -> dict[str, Any]:
@@ -61,7 +157,7 @@ def _pair(pair: PairResult) -> dict[str, Any]:
 
 
 def _vote(vote: StoredVote) -> dict[str, str]:
-    won = winner(vote)
+    won = _winner(vote)
     return {
         "id": vote.id,
         "created": vote.created_at.isoformat(),
@@ -74,7 +170,7 @@ def _vote(vote: StoredVote) -> dict[str, str]:
 
 
 def tally_component() -> gr.HTML:
-    return panel_component(tally_html(Results()), elem_id="votes-tally")
+    return panel_component(tally_html(), elem_id="votes-tally")
 
 
 def vote_routes(services: Services) -> list[Route]:
@@ -83,7 +179,7 @@ def vote_routes(services: Services) -> list[Route]:
     def send(request: Request) -> Response:
         stream = io.StringIO(newline="")
         try:
-            write_vote_results_csv(results(services.seen_by(request).store).pairs, stream)
+            write_vote_results_csv(results(services.seen_by(request).store)[0], stream)
         except StorageError as error:
             return PlainTextResponse(f"{error_message(error, public=services.public)}\n", 503)
         headers = {"content-disposition": 'attachment; filename="vote_results.csv"'}

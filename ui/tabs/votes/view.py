@@ -19,9 +19,12 @@ from ui.kit.values import Part, Sentence
 from ui.result.sentence import compare_sentence, divergence
 
 NOTHING = "(This answer is empty.)"
-EMPTY = "An answer appears here once both are written."
-WRITING = "Being written. Both answers appear at once."
+_HINTS = {
+    "empty": "An answer appears here once both are written.",
+    "writing": "Being written. Both answers appear at once.",
+}
 _CHOICES = {Choice.LEFT: "A is better", Choice.RIGHT: "B is better", Choice.TIE: "Tie", Choice.BOTH_BAD: "Both bad"}
+_SIDES = {Choice.LEFT: 0, Choice.RIGHT: 1}
 Fact = tuple[str, str, str, str]  # name, value, unit, help
 
 
@@ -67,27 +70,28 @@ class RoundView:
     comparison: str = ""
 
     def html(self) -> str:
-        answers = self.answers or (None, None)
-        hint = {"empty": EMPTY, "writing": WRITING}.get(self.state, "")
+        answers, hint = self.answers or (None, None), _HINTS.get(self.state, "")
         return render("tabs/votes/round.html.jinja", round=self, answers=answers, hint=hint, choices=_CHOICES)
 
 
 def asking(round_: Round) -> RoundView:
     """Both texts, side by side, and the question."""
-    return RoundView("asking", tuple(Answer(_whole(trace)) for trace in round_.sides))
+    return RoundView("asking", tuple(Answer(displayable(trace.text) or NOTHING) for trace in round_.sides))
 
 
 def revealed(round_: Round, choice: Choice | None) -> RoundView:
     """The texts with their rules and numbers; ``choice`` is None where the texts were the same."""
-    chosen = {Choice.LEFT: (True, False), Choice.RIGHT: (False, True)}.get(choice or Choice.TIE, (False, False))
-    position = _parting(round_)
-    answers = (_named(trace, position, won) for trace, won in zip(round_.sides, chosen, strict=True))
+    parting = divergence(*round_.traces)
+    position, chosen = parting.position if parting else None, _SIDES.get(choice) if choice else None
+    answers = (_named(trace, position, side == chosen) for side, trace in enumerate(round_.sides))
     return RoundView("revealed", tuple(answers), round_.comparison)
 
 
 def reveal_strip(round_: Round, choice: Choice) -> Strip:
     """The vote in words, then how the two runs compare."""
-    return Strip((Part(_vote_words(round_, choice), "strong"), Part(" "), *_comparison(round_)), "done")
+    words = {Choice.TIE: "You called it a tie.", Choice.BOTH_BAD: "You found both bad."}.get(choice)
+    words = words or f"You preferred {lane_label(round_.sides[_SIDES[choice]].config)}."
+    return Strip((Part(words, "strong"), Part(" "), *_comparison(round_)), "done")
 
 
 def same_strip(round_: Round) -> Strip:
@@ -104,40 +108,18 @@ def _comparison(round_: Round) -> Sentence:
     return tuple(replace(part, lane=None, position=None) for part in compare_sentence(*round_.traces))
 
 
-def _vote_words(round_: Round, choice: Choice) -> str:
-    if choice is Choice.TIE:
-        return "You called it a tie."
-    if choice is Choice.BOTH_BAD:
-        return "You found both bad."
-    side = 0 if choice is Choice.LEFT else 1
-    return f"You preferred {lane_label(round_.sides[side].config)}."
-
-
-def _parting(round_: Round) -> int | None:
-    """Output position of the first difference."""
-    found = divergence(*round_.traces)
-    return found.position if found else None
-
-
 def _named(trace: Trace, position: int | None, chosen: bool) -> Answer:
-    text, rest = _whole(trace), ""
+    """``position``: of the first difference."""
+    text, rest, s = displayable(trace.text) or NOTHING, "", trace.summary
     if position is not None and trace.text:
         start = trace.tokens[position].start if position < len(trace.tokens) else len(trace.text)
         text, rest = displayable(trace.text[:start]), displayable(trace.text[start:])
-    return Answer(text, rest, lane_label(trace.config), _facts(trace), chosen)
-
-
-def _whole(trace: Trace) -> str:
-    return displayable(trace.text) or NOTHING
-
-
-def _facts(trace: Trace) -> tuple[Fact, ...]:
-    s = trace.summary
-    return (
+    facts = (
         ("Speed", number(s.tokens_per_s), "tok/s", "new tokens / wall time of the run"),
         ("τ", number(s.tau), "/ step", "mean acceptance length: emitted tokens per decoding step"),
         ("Relaxed", count(s.relaxed), f"of {count(s.new_tokens)}", "tokens kept only because the rule forgave them"),
     )
+    return Answer(text, rest, lane_label(trace.config), facts, chosen)
 
 
 def round_component() -> gr.HTML:

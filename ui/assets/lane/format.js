@@ -1,4 +1,4 @@
-// Numbers as ui/kit/format.py writes them: three significant digits, a typographic minus, a dash for nan. A test holds both together.
+// Numbers as evaluation/format.py writes them: three significant digits, a typographic minus, a dash for nan. A test holds both together.
 const signless = (text) => text.replaceAll("-", "−");
 const thousands = (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ",");
 
