@@ -105,8 +105,8 @@ def _list(_: Namespace, store: RunStore) -> int:
 
 
 def _report(options: Namespace, store: RunStore) -> int:
+    from evaluation.report.files import markdown_of, write_markdown, write_report
     from evaluation.report.measure import measure
-    from evaluation.report.write import markdown_of, write_markdown, write_report
 
     report = measure(store, _find(store, options.study))
     if options.markdown:

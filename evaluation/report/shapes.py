@@ -1,19 +1,31 @@
 """A study as JSON in the field's shapes, so that other tools read it: lm-eval's results and samples, Spec-Bench's and EAGLE's answers.
 
 A lane at one temperature is what these tools call a model. The seeds of a study are lm-eval's repeats, and Spec-Bench's choices.
+lm-eval's files are those of 0.4.13 (its result_schema.py), without needing it: a score of a document is the mean over its seeds; the
+standard error is that of the mean over documents, as lm-eval computes it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
-from evaluation.report import lm_eval_files
+from evaluation.commands import model_args
+from evaluation.harness.telemetry import pooled
 from evaluation.report.answered import Answer, Answered, file_name, read_answered
+from evaluation.suites.item import Item
 from storage import RunStore
+
+Sample = dict[str, Any]
+VERSION = 1.0  # of our tasks
+POOLED = ("new_tokens", "steps", "wall_s", "drafted", "accepted", "relaxed", "tv_sum", "log_likelihood")
+TELEMETRY = ("new_tokens", "steps", "wall_s", "relaxed", "tv_sum", "log_likelihood")
 
 
 def write_lm_eval(store: RunStore, study_id: str, folder: Path) -> tuple[Path, ...]:
@@ -24,9 +36,8 @@ def write_lm_eval(store: RunStore, study_id: str, folder: Path) -> tuple[Path, .
     """
     written: list[Path] = []
     for answered in read_answered(store, study_id, steps=False):
-        suites = enumerate(answered.plan.suites)
-        samples = {suite.name: lm_eval_files.samples(answered, number) for number, suite in suites}
-        results = lm_eval_files.results(answered, samples) | {"mars_study": study_id}
+        samples = {suite.name: _samples(answered, number) for number, suite in enumerate(answered.plan.suites)}
+        results = _results(answered, samples) | {"mars_study": study_id}
         saved_at = answered.saved_at.astimezone(UTC).replace(tzinfo=None)
         time = saved_at.isoformat(timespec="microseconds").replace(":", "-")
         written.append(_write(folder / answered.name / f"results_{time}.json", [results], indent=2))
@@ -34,6 +45,136 @@ def write_lm_eval(store: RunStore, study_id: str, folder: Path) -> tuple[Path, .
             if rows:
                 written.append(_write(folder / answered.name / f"samples_{file_name(suite)}_{time}.jsonl", rows))
     return tuple(written)
+
+
+def _samples(answered: Answered, suite: int) -> list[Sample]:
+    """One for every document and filter; a document without a score has filter ``none`` and no metric."""
+    found = []
+    for number, item, answers in answered.items(suite):
+        filters = dict.fromkeys(name.partition(",")[2] for answer in answers for name in answer.result.scores)
+        found += [_sample(answered, number, item, answers, each) for each in filters or ("none",)]
+    return found
+
+
+def _sample(answered: Answered, number: int, item: Item, answers: Sequence[Answer], filter_name: str) -> Sample:
+    document = {"id": item.id, "turns": [*item.turns], "references": [*item.references], "category": item.category}
+    turns = range(max(len(answer.texts) for answer in answers))
+    responses = [[answer.texts[turn] for answer in answers if turn < len(answer.texts)] for turn in turns]
+    target = item.references[0] if len(item.references) == 1 else json.dumps(item.references, ensure_ascii=False)
+    values = _values(answers, filter_name)
+    return {
+        "doc_id": number,
+        "doc": document,
+        "target": target,
+        "arguments": {f"gen_args_{n}": {"arg_0": item.turns[n], "arg_1": _generation(answered)} for n in turns},
+        "resps": responses,
+        "filtered_resps": [each[0] for each in responses],
+        "filter": filter_name,
+        "metrics": list(values),
+        "doc_hash": _hash(json.dumps(document, indent=2, ensure_ascii=False)),
+        "prompt_hash": _hash(item.turns[0]),
+        "target_hash": _hash(target),
+        "mars": [_telemetry(answer) for answer in answers],
+    } | values
+
+
+def _values(answers: Sequence[Answer], filter_name: str) -> dict[str, float]:
+    """Metric → mean over the seeds that have it."""
+    found: dict[str, list[float]] = {}
+    for answer in answers:
+        for name, value in answer.result.scores.items():
+            metric, _, filtered = name.partition(",")
+            if filtered == filter_name:
+                found.setdefault(metric, []).append(value)
+    return {metric: fmean(values) for metric, values in found.items()}
+
+
+def _telemetry(answer: Answer) -> dict[str, Any]:
+    """Of one seed; ``run_ids`` are those of the database, one a turn."""
+    numbers = {name: getattr(answer.result, name) for name in TELEMETRY}
+    ids = {"repeat": answer.task.repeat, "run_ids": [run.id for run in answer.runs], "ended": answer.result.ended}
+    return ids | {name: value if math.isfinite(value) else None for name, value in numbers.items()}
+
+
+def _results(answered: Answered, samples_by_task: Mapping[str, Sequence[Sample]]) -> dict[str, Any]:
+    """The one object of ``results_TIME.json``; ``config["mars"]`` holds the numbers that lm-eval has no place for."""
+    plan = answered.plan
+    tasks = {name: found for name, found in samples_by_task.items() if found}
+    counts = {name: len({sample["doc_id"] for sample in found}) for name, found in tasks.items()}
+    sizes = {suite.name: len(suite.items) for suite in plan.suites}
+    metrics = {name: {metric for sample in found for metric in sample["metrics"]} for name, found in tasks.items()}
+    hashes = ("doc_hash", "prompt_hash", "target_hash")
+    return {
+        "results": {name: _task(name, found, counts[name]) for name, found in tasks.items()},
+        "group_subtasks": {name: [] for name in tasks},
+        "configs": {name: _task_config(answered, name) for name in tasks},
+        "versions": dict.fromkeys(tasks, VERSION),
+        "n-shot": dict.fromkeys(tasks, 0),
+        "higher_is_better": {name: dict.fromkeys(sorted(found), True) for name, found in metrics.items()},
+        "n-samples": {name: {"original": sizes[name], "effective": counts[name]} for name in tasks},
+        "config": _config(answered),
+        "date": answered.saved_at.timestamp(),
+        "transformers_version": answered.environment.get("transformers", ""),
+        "task_hashes": {
+            name: _hash("".join(each[part] for each in found for part in hashes)) for name, found in tasks.items()
+        },
+        "model_source": "mars",
+        "model_name": answered.name,
+        "model_name_sanitized": answered.name,
+        "system_instruction": plan.system or None,
+        "system_instruction_sha": _hash(plan.system) if plan.system else None,
+        "fewshot_as_multiturn": None,
+        "chat_template": None,
+        "chat_template_sha": None,
+    }
+
+
+def _task_config(answered: Answered, name: str) -> dict[str, Any]:
+    fixed = {"task": name, "output_type": "generate_until", "repeats": answered.plan.repeats, "num_fewshot": 0}
+    return fixed | {"generation_kwargs": _generation(answered)}
+
+
+def _config(answered: Answered) -> dict[str, Any]:
+    plan, lane, environment = answered.plan, answered.plan.lanes[answered.lane], answered.environment
+    revision = answered.answers[0].runs[0].config.target.revision if answered.answers else None
+    mars = {"lane": lane.name, "drafts": lane.drafts, "seeds": plan.repeats}
+    mars |= {"failed": answered.failed, "gone": answered.gone, "environment": environment}
+    numbers = [{name: getattr(answer.result, name) for name in POOLED} for answer in answered.answers]
+    finite = [{name: value if math.isfinite(value) else 0 for name, value in row.items()} for row in numbers]
+    return {
+        "model": "mars",
+        "model_args": model_args(plan.models, lane),
+        "model_dtype": environment.get("dtype", ""),
+        "model_revision": revision or "",
+        "batch_size": "1",
+        "batch_sizes": [],
+        "device": environment.get("device"),
+        "limit": None,
+        "gen_kwargs": _generation(answered),
+        "random_seed": plan.seed,
+        "mars": mars | pooled(finite),
+    }
+
+
+def _task(name: str, found: Sequence[Sample], documents: int) -> dict[str, Any]:
+    task: dict[str, Any] = {"name": name, "alias": name, "sample_len": documents}
+    keys = dict.fromkeys((metric, sample["filter"]) for sample in found for metric in sample["metrics"])
+    for metric, filter_name in keys:
+        values = [sample[metric] for sample in found if sample["filter"] == filter_name and metric in sample["metrics"]]
+        error = stdev(values) / math.sqrt(len(values)) if len(values) > 1 else "N/A"
+        task |= {f"{metric},{filter_name}": fmean(values), f"{metric}_stderr,{filter_name}": error}
+    return task
+
+
+def _generation(answered: Answered) -> dict[str, Any]:
+    """lm-eval's ``generation_kwargs``."""
+    plan, temperature = answered.plan, answered.temperature
+    sampling = {"do_sample": temperature > 0, "temperature": temperature, "top_k": plan.top_k, "top_p": plan.top_p}
+    return {"until": list(plan.stop), "max_gen_toks": plan.max_new_tokens, **sampling}
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def write_answers(store: RunStore, study_id: str, folder: Path) -> tuple[Path, ...]:

@@ -110,6 +110,15 @@ class Measured:
     log_likelihood_difference: Interval  # over the baseline's
     scores: Mapping[str, Score] = field(default_factory=dict)
 
+    @property
+    def main_score(self) -> Score | None:
+        """The first metric of its suite, if there is something to score."""
+        return next(iter(self.scores.values()), None)
+
+    def speedup_over(self, plan: Plan) -> Interval:
+        """Over none; over strict where the plan has no lane none."""
+        return self.speedup_strict if plan.none is None else self.speedup
+
 
 @dataclass(frozen=True, slots=True)
 class PromptRow:
@@ -159,3 +168,14 @@ class Report:
     warnings: tuple[str, ...]  # one sentence each
     votes: tuple[VoteRow, ...] = ()
     judged: tuple[VoteRow, ...] = ()  # by a language model, both orders
+
+    @property
+    def drafts(self) -> tuple[str, ...]:
+        """The drafters of the study by name, in the order of the plan."""
+        return tuple(dict.fromkeys(lane.drafts for lane in self.plan.lanes if lane.drafts))
+
+    @property
+    def whole_groups(self) -> tuple[str, ...]:
+        """Suites, and all of them together: no categories."""
+        names = {suite.name for suite in self.plan.suites} | {ALL}
+        return tuple(group for group in dict.fromkeys(row.group for row in self.measured) if group in names)

@@ -1,17 +1,15 @@
-"""A sweep as CSV: one row a setting, or one row a pair. RFC 4180, numbers raw and unrounded, cells as in the other downloads."""
+"""The tables of a sweep's downloads: one row a setting, or one row a pair."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TextIO
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-from evaluation.study.pairs import Paired, Sweep
+from evaluation.study.pairs import Sweep
 from evaluation.study.plan import Plan
 from evaluation.study.points import Cost, Point, optimal, points
 from evaluation.study.sweep import case_of, first_lane, other_parameters
 from mars_core.models import CATALOG
-from storage.export import cell
 
 _PLAN: dict[str, Callable[[Plan], Any]] = {
     "pair": lambda plan: next((spec.title for spec in CATALOG if spec.key == plan.models.key), plan.models.key),
@@ -64,30 +62,20 @@ POINT_HEADS = ("sweep", *_PLAN, *_POINT, *(f"pareto_{cost}" for cost in Cost))
 PAIR_HEADS = ("sweep", "rule", "parameter", *_PAIR, "seed", "prompt", "reference")
 
 
-def write_points_csv(stream: TextIO, sweep: Sweep) -> None:
-    """One row a setting, in the order of the table on the page. ``stream`` must be opened with ``newline=""``."""
+def points_table(sweep: Sweep) -> Iterator[Sequence[Any]]:
+    """Heads, and one row a setting, in the order of the table on the page."""
     found = points(sweep.plan, sweep.pairs)
     best = [frozenset(optimal(found, cost)) for cost in Cost]
     shared = [read(sweep.plan) for read in _PLAN.values()]
-    rows = (
-        [sweep.id, *shared, *(read(point) for read in _POINT.values()), *(index in chosen for chosen in best)]
-        for index, point in enumerate(found)
-    )
-    _write(stream, POINT_HEADS, rows)
+    yield POINT_HEADS
+    for index, point in enumerate(found):
+        yield [sweep.id, *shared, *(read(point) for read in _POINT.values()), *(index in chosen for chosen in best)]
 
 
-def write_pairs_csv(stream: TextIO, sweep: Sweep) -> None:
-    """One row a pair, in the order of ``sweep.pairs``. ``stream`` must be opened with ``newline=""``."""
-    _write(stream, PAIR_HEADS, (_pair_row(sweep, pair) for pair in sweep.pairs))
-
-
-def _pair_row(sweep: Sweep, pair: Paired) -> list[Any]:
-    plan, case = sweep.plan, case_of(sweep.plan, pair.case)
-    numbers = (getattr(pair, name) for name in _PAIR)
-    return [sweep.id, first_lane(plan).rule.name, plan.varied, *numbers, pair.seed(plan), case.prompt, case.reference]
-
-
-def _write(stream: TextIO, heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    writer = csv.writer(stream)
-    writer.writerow(heads)
-    writer.writerows([cell(value) for value in row] for row in rows)
+def pairs_table(sweep: Sweep) -> Iterator[Sequence[Any]]:
+    """Heads, and one row a pair, in the order of ``sweep.pairs``."""
+    plan, rule = sweep.plan, first_lane(sweep.plan).rule.name
+    yield PAIR_HEADS
+    for pair in sweep.pairs:
+        numbers, case = (getattr(pair, name) for name in _PAIR), case_of(plan, pair.case)
+        yield [sweep.id, rule, plan.varied, *numbers, pair.seed(plan), case.prompt, case.reference]

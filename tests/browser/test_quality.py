@@ -29,7 +29,13 @@ def test_a_study_is_read_filtered_and_opened_in_history(window: Window, study: s
     page.locator(f'.mars-study-entry[data-key="{study}"]').click()
     expect(page.locator("#quality-first h2").first).to_have_text("Verdict")
     expect(page).to_have_url(re.compile(f"tab=quality&study={study}"))
-    expect(page.locator("#quality-tradeoff .mars-figure[data-state=drawn]")).to_be_visible()
+    chart = page.locator("#quality-charts [data-name=tradeoff]")
+    expect(chart.get_by_role("img", name=re.compile("Speed-up over none against recovery"))).to_be_visible()
+    for format, beginning in (("png", b"\x89PNG"), ("svg", b"<svg"), ("csv", b"group,rule")):
+        with page.expect_download() as download:
+            chart.get_by_role("button", name=format.upper(), exact=True).click()
+        assert download.value.suggested_filename == f"mars-tradeoff.{format}"
+        assert download.value.path().read_bytes().startswith(beginning)
     page.locator("#quality-prompts tbody tr", has_text="<script>").first.get_by_role("button").click()
     expect(page.locator("#quality-texts .mq-side mark")).to_have_count(2)
     assert page.locator("#quality-texts script, #quality-prompts script, #quality-texts img").count() == 0
@@ -54,4 +60,6 @@ def test_a_study_comes_back_by_its_address_in_a_narrow_dark_window(window: Windo
     expect(page.locator("#quality-first table").first).to_be_visible()
     expect(page.locator("#quality-strip .mars-strip")).to_have_attribute("data-state", "done")
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    widths = page.locator("#quality-charts figure").first.evaluate("node => [node.clientWidth, node.scrollWidth]")
+    assert widths[0] < 360 < widths[1]  # the chart scrolls within its box
     window.shot("quality-narrow")

@@ -17,6 +17,7 @@ from typing import Any
 import gradio as gr
 from markupsafe import Markup
 
+from evaluation.commands import comparison_commands
 from evaluation.report.document.blocks import Cell, Head, Paragraph, Section, Table
 from evaluation.report.document.render import pages
 from mars_core.types import RunConfig
@@ -28,7 +29,6 @@ from ui.kit.labels import run_names
 from ui.kit.theme import page_css, page_theme
 from ui.kit.values import Table as Numbers
 from ui.result.details import FIGURES, Details
-from ui.result.repeat import repeat_text
 from ui.result.result import reopened, title_of
 from ui.result.run_settings import SETTINGS
 from ui.result.token_view import lane_component, reader_component
@@ -152,7 +152,7 @@ def _settings(stored: StoredComparison) -> list[Section]:
     lead = "The same settings on the command line; a comparison there runs strict in any case."
     return [
         Section("settings", "Settings", (_by_run("Settings", configs, shown),)),
-        Section("repeat", "How to repeat it", (Paragraph(repeat_text(configs), "code"),), lead),
+        Section("repeat", "How to repeat it", (Paragraph(comparison_commands(configs), "code"),), lead),
         Section("versions", "Versions and machine", (_by_run("Versions and machine", configs, versions),)),
     ]
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from evaluation.commands import model_name, pair_key
 from mars_core.models import PairSpec
 from mars_core.rules import PLAIN
-from mars_core.types import DrafterConfig, ModelRef, RunConfig, TreeShape
+from mars_core.types import DrafterConfig, RunConfig, TreeShape
 from storage import StoredComparison
 from ui.settings.form import CHAIN, CUSTOM, TREE, DraftForm, Form, LaneForm, thinking_word
 
@@ -25,7 +26,7 @@ def stored_form(stored: StoredComparison, catalog: Sequence[PairSpec]) -> Form:
         raise ValueError(
             f"This is turn {len(config.prompt.history) + 1} of a conversation; Compare has no field for the turns before."
         )
-    sampling, pair, draft = config.sampling, pair_key(config, catalog), _draft(config.drafter)
+    sampling, pair, draft = config.sampling, pair_key(config, catalog) or CUSTOM, _draft(config.drafter)
     return Form(
         prompt=stored.prompt.text,
         pair=pair,
@@ -44,24 +45,9 @@ def stored_form(stored: StoredComparison, catalog: Sequence[PairSpec]) -> Form:
     )
 
 
-def pair_key(config: RunConfig, catalog: Sequence[PairSpec]) -> str:
-    """The pair of the catalog whose models the run had; ``custom`` where there is none."""
-    for spec in catalog:
-        offered = {"model": spec.draft, "eagle3": spec.head}.get(config.drafter.kind)
-        drafter_fits = config.drafter.model is None or _same(offered, config.drafter.model)
-        if _same(spec.target, config.target) and drafter_fits:
-            return spec.key
-    return CUSTOM
-
-
 def richest(stored: StoredComparison) -> RunConfig | None:
     configs = sorted((run.trace.config for run in stored.runs), key=lambda config: config.drafter.kind == "none")
     return configs[0] if configs else None
-
-
-def _same(offered: ModelRef | None, used: ModelRef) -> bool:
-    """A pair without a pinned revision offers whichever was resolved."""
-    return offered is not None and offered.name == used.name and offered.revision in (None, used.revision)
 
 
 def _draft(drafter: DrafterConfig) -> DraftForm:
@@ -81,14 +67,8 @@ def _lane(config: RunConfig, shared: DraftForm) -> LaneForm:
 
 def _own(configs: Sequence[RunConfig]) -> dict[str, Any]:
     """The fields of a pair of the user's own."""
-    own: dict[str, Any] = {"own_target": named(configs[0].target)}
+    own: dict[str, Any] = {"own_target": model_name(configs[0].target)}
     for drafter in (config.drafter for config in configs):
         if drafter.model is not None:
-            own["own_head" if drafter.kind == "eagle3" else "own_draft"] = named(drafter.model)
+            own["own_head" if drafter.kind == "eagle3" else "own_draft"] = model_name(drafter.model)
     return own
-
-
-def named(ref: ModelRef) -> str:
-    """A model as the fields and the command line take it: a folder has no revision to ask for."""
-    pinned = ref.revision and not ref.revision.startswith("local:")
-    return f"{ref.name}@{ref.revision}" if pinned else ref.name

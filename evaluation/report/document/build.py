@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from evaluation.commands import study_command
 from evaluation.format import count, plural
 from evaluation.report.document import tables
 from evaluation.report.document.blocks import Document, Listing, Paragraph, Picture, Section
 from evaluation.report.document.cells import margin
-from evaluation.report.document.chart import chart, chart_groups
-from evaluation.report.document.command import again
-from evaluation.report.document.drawing import parameter_drawing, tradeoff_drawing
+from evaluation.report.document.chart import charts, drawings
 from evaluation.report.document.prompts import Texts, prompt_section
 from evaluation.report.document.verdicts import verdict_section
 from evaluation.report.values import Report
 from evaluation.study.plan import Plan
 from evaluation.suites.item import Suite
 
+CHARTS = "What speed costs"
+CHARTS_LEAD = (
+    "Shape says the drafter, filled or hollow the temperature; bars are 95 % intervals. "
+    "In the second chart, upper right is better."
+)
 NO_COMMAND = "The lanes of this study are not every rule with every drafter, so no one command plans it; the database keeps its plan."
 
 
@@ -69,20 +73,17 @@ def warning_section(report: Report) -> Section | None:
 
 def picture_section(report: Report) -> Section | None:
     """The charts of every whole group that has them."""
-    charts = [found for group in chart_groups(report) if (found := chart(report, group))]
-    drawings = [
-        (f"chart-{number}-{kind}", drawing, one.title)
-        for number, one in enumerate(charts, start=1)
-        for kind, drawing in (("parameter", parameter_drawing(one)), ("tradeoff", tradeoff_drawing(one)))
-    ]
-    pictures = tuple(Picture(name, drawing, title) for name, drawing, title in drawings if drawing)
-    lead = "Shape says the drafter, filled or hollow the temperature; bars are 95 % intervals. In the second chart, upper right is better."
-    return Section("charts", "What speed costs", pictures, lead) if pictures else None
+    pictures = tuple(
+        Picture(f"chart-{number}-{kind}", drawing, chart.title)
+        for number, chart in enumerate(charts(report), start=1)
+        for kind, drawing in drawings(chart).items()
+    )
+    return Section("charts", CHARTS, pictures, CHARTS_LEAD) if pictures else None
 
 
 def plan_section(report: Report) -> Section:
     """How to run the study again, and where it was run."""
-    command = again(report.plan)
+    command = study_command(report.plan)
     blocks = (
         Paragraph(command, "code") if command else Paragraph(NO_COMMAND, "note"),
         Listing(tuple(map(_source, report.plan.suites)), "facts"),

@@ -22,6 +22,16 @@ def percent(value: float) -> str:
     return MISSING if math.isnan(value) else f"{100 * value:,.1f} %".replace("-", MINUS)
 
 
+def short_percent(value: float) -> str:
+    """As an axis has it."""
+    return f"{100 * value:.4g} %".replace("-", MINUS)
+
+
+def times(value: float) -> str:
+    """A ratio as an axis has it."""
+    return f"{value:.3g}×"
+
+
 def margin(value: float) -> str:
     """A margin as it was stated: ``98 %``."""
     return f"{100 * value:g} %"

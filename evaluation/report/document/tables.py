@@ -9,7 +9,6 @@ from evaluation.format import MISSING, count, number, plural, ratio
 from evaluation.report.document import cells
 from evaluation.report.document.blocks import Block, Cell, Head, Paragraph, Section, Table
 from evaluation.report.document.cells import Write, percent, signed, spread
-from evaluation.report.document.choose import main_score, rows_of, whole_groups
 from evaluation.report.values import Interval, Measured, Report, Score, VoteRow
 from evaluation.study.plan import Lane
 
@@ -190,7 +189,8 @@ def _overview(report: Report, temperature: float) -> Table:
     heads: list[Head] = [RULE[0], DRAFTER[0]]
     by_lane: dict[int, list[Cell]] = {}
     notes: list[str] = []
-    lanes, groups = report.plan.lanes, [rows_of(report, group, temperature) for group in whole_groups(report)]
+    lanes, here = report.plan.lanes, [row for row in report.measured if row.temperature == temperature]
+    groups = [[row for row in here if row.group == group] for group in report.whole_groups]
     for row in (row for rows in groups for row in rows):
         by_lane[row.lane] = [column[1](Row(row, lanes[row.lane])) for column in (RULE, DRAFTER)]
     for rows in filter(None, groups):
@@ -210,9 +210,8 @@ def _overview(report: Report, temperature: float) -> Table:
 def _overview_cells(report: Report, row: Measured | None, scored: bool) -> list[Cell]:
     if row is None:
         return [Cell(MISSING)] * (3 if scored else 2)
-    speedup = row.speedup if report.plan.none is not None else row.speedup_strict
-    recovery = [cells.recovery_cell(main_score(row))] if scored else []
-    return [spread(speedup, ratio), spread(row.tau), *recovery]
+    recovery = [cells.recovery_cell(row.main_score)] if scored else []
+    return [spread(row.speedup_over(report.plan), ratio), spread(row.tau), *recovery]
 
 
 def _less(lane: Lane, row: Measured) -> str:

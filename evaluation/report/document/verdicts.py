@@ -10,7 +10,6 @@ from evaluation.format import count, plural
 from evaluation.report.document import tables
 from evaluation.report.document.blocks import Block, Head, Listing, Paragraph, Section
 from evaluation.report.document.cells import beside, margin, percent, probability
-from evaluation.report.document.choose import main_score, whole_groups
 from evaluation.report.document.tables import Row, group_column, make_table
 from evaluation.report.values import ALL, McNemar, Outcome, Report, Score, Verdict
 from evaluation.study.plan import Plan
@@ -43,8 +42,8 @@ def verdict_section(report: Report) -> Section:
 
 def _judged(report: Report) -> list[Row]:
     """Every setting of whole suites that has a verdict by its main metric, worst first."""
-    whole, lanes = whole_groups(report), report.plan.lanes
-    rows = [Row(one, lanes[one.lane], main_score(one)) for one in report.measured if one.group in whole]
+    whole, lanes = report.whole_groups, report.plan.lanes
+    rows = [Row(one, lanes[one.lane], one.main_score) for one in report.measured if one.group in whole]
     return sorted((row for row in rows if row.score and row.score.verdict), key=_badness)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
+import json
 import re
 import zipfile
 from collections.abc import Iterator
@@ -15,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
-import plotly.graph_objects as go
 import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from evaluation.report.document.chart import chart
+from evaluation.report.document.build import document
+from evaluation.report.document.chart import charts, drawings
+from evaluation.report.document.render import html, svg
 from evaluation.report.values import Report
 from evaluation.study.progress import rate
 from storage import RunStore, StorageError
@@ -29,12 +31,18 @@ from tests.panels import read_panel
 from tests.reports import HOSTILE, bare, make_report
 from tests.unit.evaluation.report.studies import stored_study
 from tests.unit.ui.places import place_of
-from ui.figures.quality import parameter_plot, tradeoff_plot
 from ui.kit.values import plain
-from ui.tabs.study.downloads import WRITERS, study_routes
-from ui.tabs.study.quality_panels import first_html, prompts_html, rest_html
+from ui.tabs.study.downloads import FILES, study_routes
+from ui.tabs.study.quality_panels import charts_html, first_html, prompts_html, rest_html
 from ui.tabs.study.quality_tab import chosen_texts, filtered, looked, opened
-from ui.tabs.study.quality_view import QualityView, build_view, draft_choices, suite_choices, temperature_choices
+from ui.tabs.study.quality_view import (
+    QualityView,
+    build_view,
+    draft_choices,
+    narrowed,
+    suite_choices,
+    temperature_choices,
+)
 from ui.tabs.study.reports import PAUSE_S, Reports
 from ui.tabs.study.studies import progress_strip, studies_html
 
@@ -134,7 +142,7 @@ def test_progress_is_told_in_words() -> None:
 
 def test_a_study_that_is_opened_shows_everything(reports: Reports, view: QualityView, study: str) -> None:
     changed = opened(reports, view, study)
-    assert changed.keys() == set(view.outputs) - {view.sharing}  # that depends on who looks
+    assert changed.keys() == set(view.outputs) - {view.sharing, view.studies}  # these depend on who looks
     assert changed[view.opened] == study and changed[view.timer]["active"] is False
     assert [value for _, value in changed[view.suite]["choices"]] == ["", "gsm8k", "news", "all"]
     links = read_panel(changed[view.downloads]).all("a")
@@ -144,15 +152,16 @@ def test_a_study_that_is_opened_shows_everything(reports: Reports, view: Quality
 
 @pytest.mark.parametrize("asked", [ABSENT, "../x", ""])
 def test_what_is_no_study_is_refused_in_a_sentence(reports: Reports, view: QualityView, asked: str) -> None:
-    strip = read_panel(opened(reports, view, asked)[view.strip])
-    assert strip.one(".mars-strip").attributes["data-state"] == "failed" and strip.one("p").text.endswith(".")
+    with pytest.raises((ValueError, StorageError), match=r"^(There is no study|study must be an id) .*\.$"):
+        opened(reports, view, asked)
 
 
 def test_a_study_of_another_version_is_refused_in_a_sentence(store: RunStore, view: QualityView, study: str) -> None:
     def fail(_store: RunStore, _study_id: str) -> Report:
         raise ValueError("The study was saved by another version of this program; 'x' does not fit.")
 
-    assert 'data-state="failed"' in opened(Reports(store, fail), view, study)[view.strip]
+    with pytest.raises(ValueError, match="another version"):
+        opened(Reports(store, fail), view, study)
 
 
 def test_filters_show_a_part_and_measure_nothing(reports: Reports, clock: Clock, view: QualityView, study: str) -> None:
@@ -181,8 +190,8 @@ def test_a_study_that_runs_is_measured_again_when_enough_is_new(
     changed = looked(reports, view, study_id, ("", "", ""))
     assert view.first in changed and view.suite not in changed and clock.measured == 2
     store.delete_study(study_id)
-    gone = looked(reports, view, study_id, ("", "", ""))
-    assert 'data-state="failed"' in gone[view.strip] and gone[view.timer]["active"] is False
+    with pytest.raises(StorageError):
+        looked(reports, view, study_id, ("", "", ""))
 
 
 def test_only_a_few_reports_are_kept(reports: Reports, clock: Clock, study: str, open_study: str) -> None:
@@ -215,6 +224,8 @@ def test_panels_are_escaped_and_hold_nothing_hidden() -> None:
             first_html(report),
             rest_html(report),
             prompts_html(report),
+            charts_html(report),
+            charts_html(bare(report)),
             rest_html(bare(report)),
             first_html(bare(report)),
         ),
@@ -227,7 +238,6 @@ def test_panels_are_escaped_and_hold_nothing_hidden() -> None:
         == rest_html(report).count("<summary>")
         > 3
     )
-    assert first_html(None) == rest_html(None) == prompts_html(None) == ""
 
 
 def test_choices_name_what_was_measured() -> None:
@@ -238,17 +248,43 @@ def test_choices_name_what_was_measured() -> None:
     assert [value for _, value in suite_choices(alone)] == ["", "gsm8k"]
 
 
-def test_charts_are_valid_and_show_every_lane() -> None:
-    drawn = chart(make_report(), "gsm8k")
-    assert drawn is not None
-    over, against = parameter_plot(drawn), tradeoff_plot(drawn)
-    assert over is not None and against is not None
-    for plot in (over, against):
-        go.Figure(plot.figure.to_plotly_json())  # validates
-        assert all(len(row) == len(plot.data.heads) for row in plot.data.rows)
-    assert (len(over.data.rows), len(against.data.rows)) == (16, 20)
-    names = [trace["name"] for trace in against.figure.to_plotly_json()["data"] if trace.get("showlegend", True)]
-    assert names == ["strict", "mars", "typical", "model K=5", "eagle3 12/6/2", "T = 0", "T = 1"]
+def test_filters_leave_what_was_chosen_and_none() -> None:
+    report = make_report()
+    part = narrowed(report, "news", "1", "eagle3 12/6/2")
+    assert {row.group for row in part.measured} == {"news", "news/de-en", "news/zh-en"}
+    assert {row.temperature for row in part.measured} == {1.0}
+    assert {report.plan.lanes[row.lane].drafts for row in part.measured} == {"", "eagle3 12/6/2"}
+    assert {row.suite for row in narrowed(report, "news").prompts} == {"news"}
+    assert narrowed(report, "all").prompts == report.prompts
+    assert narrowed(report, ["absent"], 7.0, None) == report
+
+
+def test_the_charts_are_the_report_s_own_with_their_numbers() -> None:
+    report = make_report()
+    shown = read_panel(charts_html(report))
+    found = shown.all(".mars-quality-chart")
+    assert [each.attributes["data-name"] for each in found] == ["parameter", "tradeoff"] * 2  # gsm8k and news
+    page = html(document(report, None))
+    for kind, drawing in drawings(charts(report)[0]).items():
+        assert svg(drawing) in page and svg(drawing) in charts_html(report), kind
+    rows = list(csv.DictReader(io.StringIO(json.loads(found[0].attributes["data-csv"] or ""), newline="")))
+    mars = next(row for row in rows if (row["rule"], row["series"]) == ("mars(theta=0.9)", "mars, model K=5, T = 0"))
+    measured = next(row for row in report.measured if (row.group, row.temperature, row.lane) == ("gsm8k", 0.0, 3))
+    assert (mars["group"], mars["parameter"], mars["value"]) == ("gsm8k", "theta", "0.9")
+    assert [float(mars[f"speedup{end}"]) for end in ("", "_low", "_high")] == list(measured.speedup)
+    assert {row["rule"] for row in rows} >= {"strict", "mars(theta=0.84)", "typical(epsilon=0.3, delta=0.09)"}
+    assert [button.attributes["data-format"] for button in shown.all("button")] == ["png", "svg", "csv"] * 4
+
+
+def test_where_there_is_no_chart_a_sentence_says_why() -> None:
+    report = make_report()
+    assert "There is nothing to draw" in charts_html(bare(report))
+    lanes = [
+        number for number, lane in enumerate(report.plan.lanes) if "theta=0.9)" in lane.name or lane.rule.name != "mars"
+    ]
+    fewer = replace(report, measured=tuple(row for row in report.measured if row.lane in lanes))
+    assert "No rule of this part has several values" in charts_html(fewer)
+    assert "mq-note" not in charts_html(report)
 
 
 def _sent(reports: Reports, name: str, study: str) -> Any:
@@ -256,7 +292,7 @@ def _sent(reports: Reports, name: str, study: str) -> Any:
     return TestClient(Starlette(routes=routes)).get(f"/downloads/{name}?study={study}")
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", FILES)
 def test_every_download_comes_whole_or_says_why_not(reports: Reports, study: str, name: str) -> None:
     answer = _sent(reports, name, study)
     assert answer.status_code == 200 and answer.headers["content-disposition"] == f'attachment; filename="{name}"'

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -17,12 +18,11 @@ from starlette.routing import Route
 
 from evaluation.report.document.build import document
 from evaluation.report.document.render import html
-from evaluation.report.table_csv import write_measured_csv, write_prompts_csv, write_results_csv
+from evaluation.report.files import TABLES, csv_text, write_report
 from evaluation.report.texts import worst_texts
 from evaluation.report.values import Report
-from evaluation.report.write import write_report
-from evaluation.study.pairs import load_sweep
-from evaluation.study.sweep_csv import write_pairs_csv, write_points_csv
+from evaluation.study.pairs import Sweep, load_sweep
+from evaluation.study.sweep_csv import pairs_table, points_table
 from storage import RunStore, StorageError
 from ui.kit.address import ID
 from ui.kit.errors import error_message
@@ -30,35 +30,21 @@ from ui.public.sharing import store_for
 from ui.services import Services
 from ui.tabs.study.reports import Measure, Reports
 
-Writer = Callable[[RunStore, Report], bytes]
 Send = Callable[[RunStore, str], Response]
-CSV, HTML, ZIP = "text/csv; charset=utf-8", "text/html; charset=utf-8", "application/zip"
+MEDIA = {"csv": "text/csv; charset=utf-8", "html": "text/html; charset=utf-8", "zip": "application/zip"}
+FILES = ("study-report.html", "study.zip", *(f"study-{name}" for name in TABLES))
+SWEEP_TABLES: dict[str, Callable[[Sweep], Iterable[Sequence[Any]]]] = {
+    "sweep.csv": points_table,
+    "sweep-comparisons.csv": pairs_table,
+}
 
 
-def _page(store: RunStore, report: Report) -> bytes:
-    return html(document(report, worst_texts(store, report))).encode()
-
-
-def _results(store: RunStore, report: Report) -> bytes:
-    stream = io.StringIO(newline="")
-    write_results_csv(store, report.id, stream)
-    return stream.getvalue().encode()
-
-
-def _measured(_: RunStore, report: Report) -> bytes:
-    stream = io.StringIO(newline="")
-    write_measured_csv(report, stream)
-    return stream.getvalue().encode()
-
-
-def _prompts(_: RunStore, report: Report) -> bytes:
-    stream = io.StringIO(newline="")
-    write_prompts_csv(report, stream)
-    return stream.getvalue().encode()
-
-
-def _whole(store: RunStore, report: Report) -> bytes:
-    """Every file of ``write_report``."""
+def _content(name: str, store: RunStore, report: Report) -> bytes:
+    """One of FILES."""
+    if name == "study-report.html":
+        return html(document(report, worst_texts(store, report))).encode()
+    if name != "study.zip":
+        return csv_text(TABLES[name.removeprefix("study-")](store, report)).encode()
     stream = io.BytesIO()
     with (
         TemporaryDirectory(prefix="mars-study-") as folder,
@@ -69,34 +55,19 @@ def _whole(store: RunStore, report: Report) -> bytes:
     return stream.getvalue()
 
 
-WRITERS: dict[str, tuple[Writer, str]] = {
-    "study-report.html": (_page, HTML),
-    "study-results.csv": (_results, CSV),
-    "study-measured.csv": (_measured, CSV),
-    "study-prompts.csv": (_prompts, CSV),
-    "study.zip": (_whole, ZIP),
-}
-
-
-SWEEP_WRITERS: dict[str, Callable[..., None]] = {
-    "sweep.csv": write_points_csv, "sweep-comparisons.csv": write_pairs_csv
-}  # fmt: skip
-
-
 def study_routes(services: Services, measure: Measure | None = None) -> list[Route]:
     """To be mounted before the routes of the other downloads, which take every name."""
     reports = Reports(services.store, measure)
 
     def study_file(name: str) -> Send:
-        write, media_type = WRITERS[name]
-        return lambda store, study_id: _file(name, write(store, reports.of(store).fresh(study_id)), media_type)
+        return lambda store, study: _file(name, _content(name, store, reports.of(store).fresh(study)))
 
     def sweep_file(name: str) -> Send:
-        return lambda store, sweep_id: _file(name, _sweep_csv(store, name, sweep_id), CSV)
+        return lambda store, sweep: _file(name, csv_text(SWEEP_TABLES[name](load_sweep(store, sweep))).encode())
 
     return [
-        *(_route(services, name, "study", study_file(name)) for name in WRITERS),
-        *(_route(services, name, "sweep", sweep_file(name)) for name in SWEEP_WRITERS),
+        *(_route(services, name, "study", study_file(name)) for name in FILES),
+        *(_route(services, name, "sweep", sweep_file(name)) for name in SWEEP_TABLES),
     ]
 
 
@@ -104,11 +75,11 @@ def _route(services: Services, name: str, parameter: str, file: Send) -> Route:
     """``file`` raises StorageError, and ValueError for what another version saved."""
 
     def send(request: Request) -> Response:
-        asked = request.query_params.get(parameter, "")
+        wanted = request.query_params.get(parameter, "")
         try:
             store = store_for(services, request)
-            if ID.fullmatch(asked):
-                return file(store, asked)
+            if ID.fullmatch(wanted):
+                return file(store, wanted)
         except (ValueError, StorageError) as error:
             return PlainTextResponse(
                 f"{error_message(error, public=services.public)}\n".encode("utf-8", "replace"), 404
@@ -118,11 +89,6 @@ def _route(services: Services, name: str, parameter: str, file: Send) -> Route:
     return Route(f"/downloads/{name}", send, methods=["GET"])
 
 
-def _sweep_csv(store: RunStore, name: str, sweep_id: str) -> bytes:
-    stream = io.StringIO(newline="")
-    SWEEP_WRITERS[name](stream, load_sweep(store, sweep_id))
-    return stream.getvalue().encode()
-
-
-def _file(name: str, content: bytes, media_type: str) -> Response:
-    return Response(content, media_type=media_type, headers={"Content-Disposition": f'attachment; filename="{name}"'})
+def _file(name: str, content: bytes) -> Response:
+    disposition = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(content, media_type=MEDIA[name.rpartition(".")[2]], headers=disposition)

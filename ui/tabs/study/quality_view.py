@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gradio as gr
 
 from evaluation.format import displayable
-from evaluation.report.document.chart import chart, chart_groups
-from evaluation.report.document.choose import Choice, drafts_of, known, narrowed
-from evaluation.report.values import ALL, Report
-from ui.figures.quality import parameter_plot, tradeoff_plot
-from ui.kit.components import Group, Strip, downloads_component, downloads_html, message_strip, strip_component
-from ui.kit.figure import figure_component, figure_json
+from evaluation.report.values import ALL, Measured, PromptRow, Report
+from ui.kit.assets import asset
+from ui.kit.components import Group, downloads_component, downloads_html, message_strip, strip_component
 from ui.kit.panel import panel_component
 from ui.public.sharing import share_component
-from ui.tabs.study.quality_panels import first_html, prompts_html, rest_html, texts_html
+from ui.tabs.study.downloads import FILES
+from ui.tabs.study.quality_panels import charts_html, first_html, prompts_html, rest_html
 from ui.tabs.study.studies import list_component, study_panel
 
 SCOPE = "quality"
 HINT = "Choose a study: its report says whether a rule keeps the answers right, and what it gains."
-FILES = ("study-report.html", "study.zip", "study-results.csv", "study-measured.csv", "study-prompts.csv")
-NO_LINE = "No rule of this part has several values of one parameter, or nothing was scored."
-NO_CHART = "There is nothing to draw: no lane has both a speed-up and a recovery."
 EVERY = ""  # the choice of everything
 Updates = dict[Any, Any]
 
@@ -42,8 +37,7 @@ class QualityView:
     downloads: gr.HTML
     sharing: gr.HTML
     first: gr.HTML
-    parameter: gr.HTML
-    tradeoff: gr.HTML
+    charts: gr.HTML
     prompts: gr.HTML
     texts: gr.HTML
     rest: gr.HTML
@@ -57,38 +51,31 @@ class QualityView:
 
     @property
     def outputs(self) -> list[Any]:
-        """What ``opened`` changes."""
-        shown = [self.first, self.parameter, self.tradeoff, self.prompts, self.texts, self.rest]
-        around = [self.studies, self.strip, self.result, *self.filters, self.downloads, self.sharing]
-        return [*around, *shown, self.timer, self.opened, self.share]
+        """All of them."""
+        return [getattr(self, name) for name in self.__slots__]
 
-    def say(self, strip: Strip) -> Updates:
-        return {self.strip: strip.html()}
-
-    def show(self, report: Report, choice: Choice, *, study: str = "", share: str = "") -> Updates:
-        """The chosen part of a report. ``study``: its id where it was just opened, so that filters and downloads are its own."""
-        part = narrowed(report, choice)
-        groups = chart_groups(part)
-        drawn = chart(part, groups[0]) if groups else None
-        changed: Updates = {
+    def show(self, report: Report, *filters: object) -> Updates:
+        """The part of a report that ``filters`` ask for."""
+        part = narrowed(report, *filters)
+        return {
             self.first: first_html(part),
-            self.parameter: figure_json(parameter_plot(drawn) if drawn else None),
-            self.tradeoff: figure_json(tradeoff_plot(drawn) if drawn else None),
+            self.charts: charts_html(part),
             self.prompts: prompts_html(part),
             self.rest: rest_html(part),
         }
-        return changed | (self._opened(report, study, share) if study else {})
 
-    def _opened(self, report: Report, study: str, share: str) -> Updates:
-        return {
+    def open(self, report: Report, study: str, share: str) -> Updates:
+        """A report that was just chosen, whole: filters and downloads are its own."""
+        query = f"?study={study}{f'&share={share}' if share else ''}"
+        return self.show(report) | {
             self.result: gr.update(visible=True),
             self.suite: gr.update(choices=suite_choices(report), value=EVERY),
             self.temperature: gr.update(choices=temperature_choices(report), value=EVERY),
             self.drafts: gr.update(choices=draft_choices(report), value=EVERY),
-            self.downloads: downloads_html(
-                Group("This study:", FILES, f"?study={study}{f'&share={share}' if share else ''}")
-            ),
-            self.texts: texts_html(None, None, None),
+            self.downloads: downloads_html(Group("This study:", FILES, query)),
+            self.texts: "",
+            self.opened: study,
+            self.share: share,
         }
 
 
@@ -103,17 +90,31 @@ def temperature_choices(report: Report) -> list[tuple[str, str]]:
 
 
 def draft_choices(report: Report) -> list[tuple[str, str]]:
-    return [("all", EVERY), *((displayable(name), name) for name in drafts_of(report))]
+    return [("all", EVERY), *((displayable(name), name) for name in report.drafts)]
 
 
-def read_choice(report: Report, suite: object, temperature: object, drafts: object) -> Choice:
-    """The values of the filters, whatever they are."""
-    temperatures = {f"{each:g}": each for each in report.plan.temperatures}
-    return known(report, Choice(_word(suite), temperatures.get(_word(temperature) or ""), _word(drafts)))
+def narrowed(report: Report, suite: object = EVERY, temperature: object = EVERY, drafts: object = EVERY) -> Report:
+    """The report with only what the filters ask for, whatever they hold: what it does not have is ignored. The lane ``none`` stays, since
+    speed-ups are over it; a suite shows its categories too."""
+    plan = report.plan
+    suites = [each.name for each in plan.suites]
+    group = suite if suite in (*suites, ALL) else None
+    degrees = next((each for each in plan.temperatures if f"{each:g}" == temperature), None)
+    drafter = drafts if drafts in report.drafts else None
 
+    def shows(row: Measured | PromptRow, groups: list[str], *also: str) -> bool:
+        here = plan.lanes[row.lane].drafts
+        return group in (None, *groups) and degrees in (None, row.temperature) and here in (drafter or here, *also)
 
-def _word(value: object) -> str | None:
-    return str(value) if isinstance(value, str) and value != EVERY else None
+    def groups_of(row: Measured) -> list[str]:
+        """The suites that a group belongs to; the name of one may have a slash."""
+        return [name for name in suites if f"{row.group}/".startswith(f"{name}/")] or [row.group]
+
+    return replace(
+        report,
+        measured=tuple(row for row in report.measured if shows(row, groups_of(row), "")),
+        prompts=tuple(row for row in report.prompts if shows(row, [ALL, row.suite])),
+    )
 
 
 def build_view() -> QualityView:
@@ -133,23 +134,13 @@ def build_view() -> QualityView:
             downloads = downloads_component("quality-downloads")
             sharing = share_component(SCOPE)
         first = panel_component(elem_id="quality-first", name="")
-        with gr.Column(elem_classes=["mars-panel", "mars-quality-charts"]):
-            gr.HTML(_CHARTS, apply_default_css=False)
-            parameter = figure_component(
-                scope=SCOPE, name="parameter", label="Over the parameter", empty=NO_LINE, wide=True
-            )
-            tradeoff = figure_component(
-                scope=SCOPE, name="tradeoff", label="Speed-up against recovery", empty=NO_CHART, wide=True
-            )
+        charts = gr.HTML(
+            value="", html_template="<div></div>", js_on_load=f"{asset('panel.js')}\n{asset('chart.js')}",
+            apply_default_css=False, elem_id="quality-charts",
+        )  # fmt: skip
         with gr.Column(elem_classes=["mars-panel"]):
             prompts = study_panel("", "quality-prompts")
             texts = panel_component(elem_id="quality-texts", name="")
         rest = panel_component(elem_id="quality-rest", name="")
-    view = (suite, temperature, drafts, downloads, sharing, first, parameter, tradeoff, prompts, texts, rest)
+    view = (suite, temperature, drafts, downloads, sharing, first, charts, prompts, texts, rest)
     return QualityView(studies, strip, result, *view, gr.Timer(5.0, active=False), gr.State(""), gr.State(""))
-
-
-_CHARTS = (
-    '<div class="mars-heading"><h2>What speed costs</h2><p>Bars are 95 % intervals; shape says the drafter, filled or hollow the '
-    "temperature. In the second chart, upper right is better.</p></div>"
-)

@@ -9,8 +9,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass
 from threading import Lock
+from typing import NamedTuple
 
 from evaluation.report.values import Report
 from storage import RunStore
@@ -20,8 +20,7 @@ PAUSE_S = 20.0  # between two measurings of a study that runs
 Measure = Callable[[RunStore, str], Report]
 
 
-@dataclass(frozen=True, slots=True)
-class Cached:
+class Cached(NamedTuple):
     """A report and when it was measured. ``at``: by the clock of ``Reports``."""
 
     report: Report
@@ -65,13 +64,8 @@ class Reports:
         self.store.study(study_id)
         with self._lock_of(study_id):
             cached = self._cached.get(study_id)
-            if cached and (cached.report.tasks_done == done or self._clock() < cached.at + self._pause(cached, done)):
-                return None
-            return self._remember(study_id)
-
-    def _pause(self, cached: Cached, done: int) -> float:
-        """A study that has just ended is shown at once."""
-        return 0.0 if done == cached.report.plan.tasks else PAUSE_S
+            early = cached and done < cached.report.plan.tasks and self._clock() < cached.at + PAUSE_S
+            return None if cached and (early or cached.report.tasks_done == done) else self._remember(study_id)
 
     def _remember(self, study_id: str) -> Report:
         report = self._measure(self.store, study_id)

@@ -11,8 +11,8 @@ import pytest
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import bootstrap, norm, t
 
+from evaluation.report.files import csv_text, results_table
 from evaluation.report.measure import measure
-from evaluation.report.table_csv import write_results_csv
 from evaluation.report.values import Measured, Outcome
 from tests.unit.evaluation.report.drawn import HARM, MARS, NUMBERS, FakeStore, drawn_results, study_plan
 
@@ -22,9 +22,7 @@ STORE = FakeStore(PLAN, drawn_results(PLAN))
 
 @pytest.fixture(scope="module")
 def table() -> pd.DataFrame:
-    stream = io.StringIO(newline="")
-    write_results_csv(STORE, "study", stream)  # type: ignore[arg-type]
-    found = pd.read_csv(io.StringIO(stream.getvalue()))
+    found = pd.read_csv(io.StringIO(csv_text(results_table(STORE, "study"))))  # type: ignore[arg-type]
     return found[found.suite == "sums"]
 
 

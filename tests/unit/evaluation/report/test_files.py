@@ -16,9 +16,16 @@ import pytest
 from markdown_it import MarkdownIt
 
 from evaluation.arguments import parser
-from evaluation.report.document.command import again
-from evaluation.report.table_csv import write_measured_csv, write_prompts_csv, write_results_csv
-from evaluation.report.write import markdown_of, write_markdown, write_report
+from evaluation.commands import study_command
+from evaluation.report.files import (
+    csv_text,
+    markdown_of,
+    measured_table,
+    prompts_table,
+    results_table,
+    write_markdown,
+    write_report,
+)
 from evaluation.study.result import read_result
 from mars_core.types import DrafterConfig
 from storage import RunStore
@@ -42,9 +49,7 @@ def _rows(text: str) -> list[dict[str, str]]:
 
 
 def test_results_csv_has_every_result_with_all_its_numbers(store: RunStore, study: str) -> None:
-    stream = io.StringIO(newline="")
-    write_results_csv(store, study, stream)
-    rows, plan = _rows(stream.getvalue()), small_plan()
+    rows, plan = _rows(csv_text(results_table(store, study))), small_plan()
     assert [(int(row["task"]), int(row["lane"])) for row in rows] == [
         (task, lane) for task in range(4) for lane in range(3)
     ]
@@ -64,9 +69,7 @@ def test_results_csv_has_every_result_with_all_its_numbers(store: RunStore, stud
 
 def test_measured_csv_has_every_score_with_its_interval() -> None:
     report = make_report()
-    stream = io.StringIO(newline="")
-    write_measured_csv(report, stream)
-    rows = _rows(stream.getvalue())
+    rows = _rows(csv_text(measured_table(report)))
     assert len(rows) == sum(max(1, len(row.scores)) for row in report.measured)
     found = next(
         row for row in rows if (row["group"], row["name"], row["metric"]) == ("gsm8k", "mars(theta=0.84)", EXACT)
@@ -123,9 +126,8 @@ def test_the_name_of_a_file_is_no_markup_of_the_pictures(tmp_path: Path) -> None
 def test_prompts_csv_has_the_runs_of_every_turn() -> None:
     report = make_report()
     turns = (("a" * 32, "b" * 32), ("c" * 32, "d" * 32))
-    stream = io.StringIO(newline="")
-    write_prompts_csv(replace(report, prompts=(replace(report.prompts[0], turns=turns), report.prompts[1])), stream)
-    first, second = _rows(stream.getvalue())
+    part = replace(report, prompts=(replace(report.prompts[0], turns=turns), report.prompts[1]))
+    first, second = _rows(csv_text(prompts_table(part)))
     assert json.loads(first["turns"]) == [list(pair) for pair in turns] and json.loads(second["turns"]) == []
     assert (first["baseline_run"], first["run"]) == report.prompts[0].worst
 
@@ -133,7 +135,7 @@ def test_prompts_csv_has_the_runs_of_every_turn() -> None:
 def test_the_command_plans_the_same_study() -> None:
     """As far as the command line's own reader says it; suites and models are named."""
     plan = make_plan()
-    command = again(plan)
+    command = study_command(plan)
     assert command is not None
     options = parser().parse_args(shlex.split(command)[3:])
     assert (
@@ -146,13 +148,13 @@ def test_the_command_plans_the_same_study() -> None:
 
 @pytest.mark.parametrize(("thinking", "word"), [(None, None), (True, "on"), (False, "off")])
 def test_the_command_says_whether_the_models_think(thinking: bool | None, word: str | None) -> None:
-    command = again(replace(make_plan(), thinking=thinking))
+    command = study_command(replace(make_plan(), thinking=thinking))
     assert command is not None
     assert parser().parse_args(shlex.split(command)[3:]).thinking == word
 
 
 def test_what_one_command_cannot_say_is_not_said() -> None:
     plan = make_plan()
-    assert again(replace(plan, lanes=plan.lanes[:-1])) is None
+    assert study_command(replace(plan, lanes=plan.lanes[:-1])) is None
     other = replace(plan.lanes[1], drafter=DrafterConfig("model", None, 3))
-    assert again(replace(plan, lanes=(*plan.lanes, other))) is None
+    assert study_command(replace(plan, lanes=(*plan.lanes, other))) is None

@@ -12,7 +12,6 @@ from markdown_it import MarkdownIt
 
 from evaluation.report.document.blocks import Document, Paragraph, Section, Table
 from evaluation.report.document.build import document
-from evaluation.report.document.choose import Choice, narrowed
 from evaluation.report.document.prompts import GONE, Texts
 from evaluation.report.document.render import escaped, fenced, html, markdown, svg
 from evaluation.report.values import Report
@@ -194,6 +193,8 @@ def test_charts_are_well_formed_and_show_every_lane(whole: Document) -> None:
         root = ElementTree.fromstring(written)
         titles = [node.text for node in root.iter("{http://www.w3.org/2000/svg}title")]
         assert len(titles) == (2 * 4 * 4 if "parameter" in picture.name else 20)
+        assert root.attrib["role"] == "img" and root.attrib["aria-label"] == picture.drawing.title
+        assert all(re.search(r": speed-up \S+× \[.*\], recovery \S+ % \[.*\]$", title or "") for title in titles)
         assert "nan" not in written
 
 
@@ -208,14 +209,6 @@ def test_the_facts_name_only_drafters_that_draft(report: Report) -> None:
     assert document(report, {}).facts[1].startswith("demo/target, drafts by demo/draft and demo/eagle3; 11 lanes;")
     assert drafters("model").startswith("demo/target, drafts by demo/draft; 6 lanes;")
     assert drafters("eagle3").startswith("demo/target, drafts by demo/eagle3; 6 lanes;")
-
-
-def test_a_choice_leaves_what_was_chosen_and_none(report: Report) -> None:
-    part = narrowed(report, Choice("news", 1.0, "eagle3 12/6/2"))
-    assert {row.group for row in part.measured} == {"news", "news/de-en", "news/zh-en"}
-    assert {row.temperature for row in part.measured} == {1.0}
-    assert {report.plan.lanes[row.lane].drafts for row in part.measured} == {"", "eagle3 12/6/2"}
-    assert narrowed(report, Choice("absent", 7.0, "")).measured == report.measured
 
 
 def test_without_none_the_speed_up_is_over_strict(report: Report) -> None:

@@ -18,8 +18,8 @@ from tests.unit.ui.public.asking import Asked, Stranger, defaults
 from tests.unit.ui.public.conftest import MARK, A, B, Kept, Served
 from ui.public.visitors import HEADER, browser_owner
 from ui.report.downloads import ALL_FILES
-from ui.tabs.study.downloads import SWEEP_WRITERS as SWEEP_FILES
-from ui.tabs.study.downloads import WRITERS as STUDY_FILES
+from ui.tabs.study.downloads import FILES as STUDY_FILES
+from ui.tabs.study.downloads import SWEEP_TABLES as SWEEP_FILES
 
 # Every event by the name of its function. A new one is tried below by itself; that it was thought of, only a person can say here.
 EVENTS = frozenset((

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from evaluation.commands import PROGRAM, compare_command, comparison_commands, run_command
 from mars_core.arguments import parser, read_configs, read_spec
 from mars_core.models import CATALOG, ModelPool, Pair
 from mars_core.session import run_config
@@ -24,7 +25,6 @@ from mars_core.types import (
 )
 from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
-from ui.result.repeat import PROGRAM, compare_command, repeat_text, run_command
 
 PROMPT = PromptConfig('-it\'s "5" $HOME\n`x` \\ ünï', system="Be brief.", chat=False, stop=("###", "-x y"))
 MODEL = DrafterConfig("model", k=3, mode=DraftMode.SAMPLED)
@@ -63,7 +63,7 @@ def same(found: Sequence[RunConfig], wanted: Sequence[RunConfig]) -> bool:
 
 def test_one_command_repeats_runs_that_differ_in_their_rule(pair: Pair) -> None:
     configs = [config(pair, "strict"), config(pair, theta=0.84), config(pair, "lenience", lenience=0.1)]
-    command = repeat_text(configs)
+    command = comparison_commands(configs)
     assert command.startswith(f"{PROGRAM} compare ") and same(asked(command, pair), configs)
 
 
@@ -82,7 +82,7 @@ def test_runs_that_one_command_cannot_tell_apart_have_one_each(pair: Pair) -> No
         [config(pair, "strict"), replace(config(pair, "block"), seed=3)],
         [config(pair, "strict"), config(pair, "block", replace(MODEL, k=7))],
     ):
-        commands = _commands(repeat_text(configs))
+        commands = _commands(comparison_commands(configs))
         assert [asked(command, pair) for command in commands] == [[each] for each in configs]
 
 
@@ -138,7 +138,7 @@ def test_what_no_command_can_say_is_a_comment(pair: Pair) -> None:
         replace(config(pair), prompt=PromptConfig("a\ud800")),
         replace(config(pair), prefix=(1, 2)),
     ):
-        assert repeat_text([odd]).startswith("# ")
+        assert comparison_commands([odd]).startswith("# ")
 
 
 def _commands(text: str) -> list[str]:

@@ -1,0 +1,220 @@
+"""Settings written as the command that asks for them again: of a study, of the runs of a comparison, and as lm-eval's ``--model_args``."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from evaluation.study.plan import BASELINE, Lane, Models, Plan
+from mars_core.models import CATALOG, PairSpec
+from mars_core.rules import PLAIN
+from mars_core.types import DrafterConfig, DraftMode, ModelRef, PromptConfig, RunConfig
+
+PROGRAM = "python -m mars_core"
+_UNPRINTABLE = "The prompt has characters that a command line cannot carry, so that no command repeats this run."
+_CONTINUED = "This run continues from a token that was chosen by hand; no command repeats that."
+Options = dict[str, Any]
+
+
+def study_command(plan: Plan) -> str | None:
+    """Plans and runs a study again; None where its lanes are not every rule with every drafter, which no one command asks for."""
+    lanes = [(replace(lane.drafter, model=None), lane.rule) for lane in plan.lanes if lane.rule.name != PLAIN]
+    drafters = list(dict.fromkeys(drafter for drafter, _ in lanes))
+    values: dict[str, dict[str, dict[float, None]]] = {}  # rule → parameter → its values in the order of the plan
+    for _, rule in lanes:
+        parameters = values.setdefault(rule.name, {})
+        for name, value in rule.parameters.items():
+            parameters.setdefault(name, {})[value] = None
+    planned = {(drafter, rule.name, tuple(rule.parameters.values())) for drafter, rule in lanes}
+    expressible = {
+        (drafter, rule, chosen)
+        for drafter, (rule, parameters) in product(drafters, values.items())
+        for chosen in product(*parameters.values())
+    }
+    drafting = _drafters(drafters)
+    if planned != expressible or BASELINE not in values or drafting is None:
+        return None
+    options = _study_models(plan.models) | {
+        "suite": [suite.source or suite.name for suite in plan.suites],
+        "rules": ",".join([PLAIN] * (plan.none is not None) + list(values)),
+        "set": [f"{rule}.{name}={_listed(each)}" for rule, found in values.items() for name, each in found.items()],
+    }
+    return f"python -m evaluation run {shlex.join(_words(options | drafting | _study_settings(plan)))}"
+
+
+def _drafters(drafters: Sequence[DrafterConfig]) -> Options | None:
+    """None where one K, one tree and one mode cannot express them all."""
+    kinds = [drafter.kind for drafter in drafters]
+    lengths = {drafter.k for drafter in drafters if not drafter.tree}
+    trees = {drafter.tree for drafter in drafters if drafter.kind == "eagle3"}
+    modes = {drafter.mode for drafter in drafters if drafter.kind == "model"}
+    if len(set(kinds)) < len(kinds) or max(len(lengths), len(trees), len(modes)) > 1:
+        return None
+    shapes = [f"{tree.tokens}/{tree.depth}/{tree.top_k}" for tree in trees if tree]
+    sampled = [mode.value for mode in modes if mode is not DraftMode.GREEDY]
+    return {"drafter": ",".join(kinds), "k": [*lengths], "tree": shapes, "draft_mode": sampled}
+
+
+def _study_models(models: Models) -> Options:
+    if models.key in {spec.key for spec in CATALOG}:
+        return {"pair": models.key}
+    named = {"target": models.target, "draft": models.draft, "head": models.head}
+    return {option: model_name(ref) for option, ref in named.items() if ref}
+
+
+def _study_settings(plan: Plan) -> Options:
+    return {
+        "temperature": _listed(plan.temperatures),
+        "seeds": plan.repeats,
+        "seed": plan.seed,
+        "max_new_tokens": plan.max_new_tokens,
+        "margin": f"{plan.margin:g}",
+        "top_k": plan.top_k or None,
+        "top_p": f"{plan.top_p:g}" if plan.top_p < 1 else None,
+        **_prompt(plan),
+        "limit": plan.limit,
+        "skip_long": plan.skip_long,
+        "execute_code": plan.execute_code,
+        "name": plan.name,
+    }
+
+
+def comparison_commands(configs: Sequence[RunConfig]) -> str:
+    """The commands that repeat runs, one a line; a comment where a run cannot be repeated so. ``configs`` by lane."""
+    if len(configs) > 1 and not any(map(_obstacle, configs)) and _one_command(configs):
+        return compare_command(configs)
+    lines = [f"# {_obstacle(config)}" if _obstacle(config) else run_command(config) for config in configs]
+    return "\n".join(dict.fromkeys(lines))
+
+
+def _obstacle(config: RunConfig) -> str:
+    """Why no command line can ask for this run; empty where one can. It carries neither NUL nor half a surrogate pair, and ``-`` means
+    standard input."""
+    texts = (config.prompt.text, config.prompt.system, *config.prompt.stop)
+    whole = all("\0" not in text and not any("\ud800" <= c <= "\udfff" for c in text) for text in texts)
+    return _CONTINUED if config.prefix else "" if whole and config.prompt.text != "-" else _UNPRINTABLE
+
+
+def _one_command(configs: Sequence[RunConfig]) -> bool:
+    """Whether all runs differ in their rules alone, each rule once and with parameters that do not contradict."""
+    base = _richest(configs)
+    names = [config.rule.name for config in configs]
+    alike = all(
+        replace(config, rule=base.rule, drafter=base.drafter, environment=base.environment, passes=base.passes) == base
+        and (config.drafter == base.drafter or config.drafter.kind == PLAIN)
+        and _machine(config) == _machine(base)
+        for config in configs
+    )
+    given = [item for config in configs for item in config.rule.parameters.items()]
+    return alike and len(dict(given)) == len(set(given)) and len(set(names)) == len(names)
+
+
+def compare_command(configs: Sequence[RunConfig]) -> str:
+    """One command for all of them; strict runs in any case."""
+    rules = [config.rule.name for config in configs if config.rule.name != BASELINE]
+    given = {name: value for config in configs for name, value in config.rule.parameters.items()}
+    return _command("compare", _richest(configs), rules, given)
+
+
+def run_command(config: RunConfig) -> str:
+    """The command for one run."""
+    return _command("run", config, [config.rule.name], config.rule.parameters)
+
+
+def _richest(configs: Sequence[RunConfig]) -> RunConfig:
+    """A run that drafted, if there is one: only it names the drafter."""
+    return next((config for config in configs if config.drafter.kind != PLAIN), configs[0])
+
+
+def _command(name: str, config: RunConfig, rules: Sequence[str], parameters: Mapping[str, float]) -> str:
+    sampling, drafter, key = config.sampling, config.drafter, pair_key(config)
+    draft = _drafter(drafter, "" if key or drafter.model is None else model_name(drafter.model))
+    options = {
+        "prompt": config.prompt.text,
+        "rule": rules,
+        "set": [f"{parameter}={float(value)}" for parameter, value in parameters.items()],
+        **_prompt(config.prompt),
+        **({"pair": key} if key else {"target": model_name(config.target)}),
+        **(draft if drafter.mode is not DraftMode.GREEDY else draft | {"draft_mode": None}),
+        "temperature": sampling.temperature,
+        "top_k": sampling.top_k,
+        "top_p": sampling.top_p,
+        "max_new_tokens": config.max_new_tokens,
+        "seed": config.seed,
+        **_machine(config),
+    }
+    return f"{PROGRAM} {name} {shlex.join(_words(options))}"
+
+
+def _machine(config: RunConfig) -> Options:
+    """``exact`` is named where the machine alone would choose otherwise."""
+    device, dtype = config.environment.get("device", "").partition(" ")[0], config.environment.get("dtype", "")
+    exact, automatic = config.passes is not None, device.startswith("cuda") or dtype != "float32"
+    named = device and dtype and exact is not automatic
+    return {"device": device or None, "dtype": dtype or None, "exact": _switch(exact) if named else None}
+
+
+def pair_key(config: RunConfig, catalog: Iterable[PairSpec] = CATALOG) -> str | None:
+    """The pair of the catalog whose models the run had."""
+    for spec in catalog:
+        offered = {"model": spec.draft, "eagle3": spec.head}.get(config.drafter.kind)
+        drafter_fits = config.drafter.model is None or _offers(offered, config.drafter.model)
+        if _offers(spec.target, config.target) and drafter_fits:
+            return spec.key
+    return None
+
+
+def _offers(offered: ModelRef | None, used: ModelRef) -> bool:
+    """A pair without a pinned revision offers whichever was resolved."""
+    return offered is not None and offered.name == used.name and offered.revision in (None, used.revision)
+
+
+def model_args(models: Models, lane: Lane) -> dict[str, Any]:
+    """A lane as ``--model_args`` of the model mars takes it."""
+    model = {"model": models.draft, "eagle3": models.head}.get(lane.drafter.kind)
+    rule = {"target": models.target.name, "rule": lane.rule.name, **lane.rule.parameters}
+    return {**rule, **_drafter(lane.drafter, model.name if model else "")}
+
+
+def model_name(ref: ModelRef) -> str:
+    """A model as a field and an option take it: the revision of a folder is a hash of its content, which cannot be asked for."""
+    pinned = ref.revision and not ref.revision.startswith("local:")
+    return f"{ref.name}@{ref.revision}" if pinned else ref.name
+
+
+def _drafter(drafter: DrafterConfig, model: str) -> Options:
+    """``model``: empty for the pair's own."""
+    kind, tree = drafter.kind, drafter.tree
+    if kind == PLAIN:
+        return {}
+    name = f"eagle3:{model}" if model and kind == "eagle3" else model or ("" if kind == "model" else kind)
+    found: dict[str, object] = {"drafter": name} if name else {}
+    if tree:
+        return found | {"tree_tokens": tree.tokens, "tree_depth": tree.depth, "tree_top_k": tree.top_k}
+    return found | ({"chain": True} if kind == "eagle3" else {}) | {"k": drafter.k, "draft_mode": drafter.mode.value}
+
+
+def _prompt(given: PromptConfig | Plan) -> Options:
+    thinking = None if given.thinking is None else _switch(given.thinking)
+    return {"system": given.system or None, "no_chat": not given.chat, "thinking": thinking, "stop": given.stop}
+
+
+def _switch(on: bool) -> str:
+    return "on" if on else "off"
+
+
+def _listed(values: Iterable[float]) -> str:
+    return ",".join(f"{value:g}" for value in values)
+
+
+def _words(options: Options) -> list[str]:
+    """``--name=value``: once for each value of a list, without one for a switch that is on; None and False are left out."""
+    found = []
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        values = value if isinstance(value, list | tuple) else [] if value is None or value is False else [value]
+        found += [option if each is True else f"{option}={each}" for each in values]
+    return found

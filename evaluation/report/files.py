@@ -1,0 +1,164 @@
+"""A report as files: HTML, Markdown with its charts, and CSV: every result with all that its statistics rest on, every measured number,
+every prompt. RFC 4180, cells as elsewhere.
+
+``results.csv`` alone is enough to compute the report again: one row a lane of a finished task.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from evaluation.report.document.blocks import Document
+from evaluation.report.document.build import document
+from evaluation.report.document.render import html, markdown, svg
+from evaluation.report.texts import worst_texts
+from evaluation.report.values import Interval, McNemar, Measured, PromptRow, Report, Score, Verdict
+from evaluation.study.plan import Plan, read_plan
+from evaluation.study.result import Relative, Result, read_relative, read_result
+from storage import RunStore
+from storage.export import cell
+from storage.results import StoredResult
+
+TASK = ("study", "task", "suite", "category", "item", "repeat", "seed", "temperature")
+LANE = (
+    "lane", "name", "rule", "rule_parameters", "drafter", "drafter_model", "k", "draft_mode", "tree_tokens", "tree_depth", "tree_top_k",
+    "baseline_lane",
+)  # fmt: skip
+END = ("worker", "created_at", "run_ids")
+
+
+def _names(kind: type, *without: str) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if field.name not in without)
+
+
+RESULT, RELATIVE = _names(Result, "scores"), _names(Relative)
+_MEASURED, _SCORE = _names(Measured, "scores"), _names(Score, "mcnemar", "verdict")
+_TEST, _VERDICT, _PROMPT = _names(McNemar), _names(Verdict, "sentence"), _names(PromptRow, "worst")
+_INTERVALS = {each.name for kind in (Measured, Score) for each in fields(kind) if each.type in ("Interval", Interval)}
+
+
+def csv_text(table: Iterable[Sequence[Any]]) -> str:
+    """Rows of values as RFC 4180; cells as in the other downloads: numbers raw and unrounded, no formula."""
+    stream = io.StringIO(newline="")
+    csv.writer(stream).writerows([cell(_plain(value)) for value in row] for row in table)
+    return stream.getvalue()
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else list(value) if isinstance(value, tuple) else value
+
+
+def results_table(store: RunStore, study_id: str) -> Iterator[Sequence[Any]]:
+    """Heads, and one row a result of the finished tasks, by task and lane.
+
+    Raises StorageError for an unknown study, ValueError for one of another version of this program.
+    """
+    plan = read_plan(store.study(study_id).plan)
+    metrics = tuple(dict.fromkeys(metric for suite in plan.suites for metric in suite.metrics))
+    lanes = [_lane(plan, number) for number in range(len(plan.lanes))]
+    yield (*TASK, *LANE, *RESULT, *(f"score:{metric}" for metric in metrics), *RELATIVE, *END)
+    for one in store.results(study_id):
+        yield [study_id, *_task(plan, one.task), *lanes[one.lane], *_result(one, metrics)]
+
+
+def _task(plan: Plan, number: int) -> list[Any]:
+    task = plan.task(number)
+    item, suite = plan.item(task), plan.suites[task.suite].name
+    return [number, suite, item.category, item.id, task.repeat, plan.seed_of(task), task.temperature]
+
+
+def _lane(plan: Plan, number: int) -> list[Any]:
+    lane = plan.lanes[number]
+    drafter, tree = lane.drafter, lane.drafter.tree
+    shape = [tree.tokens, tree.depth, tree.top_k] if tree else [None] * 3
+    chain = [None, None] if tree or not lane.drafts else [drafter.k, drafter.mode.value]
+    drafts = [drafter.kind, drafter.model.name if drafter.model else None, *chain, *shape]
+    return [number, lane.name, lane.rule.name, dict(lane.rule.parameters), *drafts, plan.baseline(number)]
+
+
+def _result(stored: StoredResult, metrics: Sequence[str]) -> Iterator[Any]:
+    result = read_result(stored.data)
+    yield from _values(result, RESULT)
+    yield from map(result.scores.get, metrics)
+    yield from _values(None if stored.relative is None else read_relative(stored.relative), RELATIVE)
+    yield from (stored.worker, stored.created_at, stored.run_ids)
+
+
+def measured_table(report: Report) -> Iterator[Sequence[Any]]:
+    """Heads, and one row a group, temperature, lane and metric: every number of the report with its interval."""
+    yield ["study", *_spread(_MEASURED), "name", "drafts", *_spread(_SCORE), *_TEST, *_VERDICT]
+    for measured in report.measured:
+        lane = report.plan.lanes[measured.lane]
+        values = [report.id, *_values(measured, _MEASURED), lane.name, lane.drafts]
+        if not measured.scores:
+            yield values + [None] * (len(_spread(_SCORE)) + len(_TEST) + len(_VERDICT))
+        for score in measured.scores.values():
+            yield [*values, *_values(score, _SCORE), *_values(score.mcnemar, _TEST), *_values(score.verdict, _VERDICT)]
+
+
+def _spread(names: Iterable[str]) -> list[str]:
+    """An interval has three columns."""
+    ends = {name: (name, f"{name}_low", f"{name}_high") for name in _INTERVALS}
+    return [column for name in names for column in ends.get(name, (name,))]
+
+
+def _values(record: object, names: Sequence[str]) -> list[Any]:
+    """Fields of a record, intervals in three cells; empty cells where there is no record."""
+    values = [None if record is None else getattr(record, name) for name in names]
+    return [each for value in values for each in (value if isinstance(value, Interval) else (value,))]
+
+
+def prompts_table(report: Report) -> Iterator[Sequence[Any]]:
+    """Heads, and one row a prompt, lane and temperature, worst first."""
+    yield ("study", "name", "drafts", *_PROMPT, "baseline_run", "run")
+    for row in report.prompts:
+        lane = report.plan.lanes[row.lane]
+        yield [report.id, lane.name, lane.drafts, *_values(row, _PROMPT), *row.worst]
+
+
+TABLES: dict[str, Callable[[RunStore, Report], Iterator[Sequence[Any]]]] = {
+    "results.csv": lambda store, report: results_table(store, report.id),
+    "measured.csv": lambda _, report: measured_table(report),
+    "prompts.csv": lambda _, report: prompts_table(report),
+}
+
+
+def write_report(store: RunStore, report: Report, folder: Path) -> tuple[Path, ...]:
+    """``report.html``, ``report.md`` with its charts, ``results.csv``, ``measured.csv`` and ``prompts.csv``; their paths.
+
+    Raises OSError where they cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    whole = document(report, worst_texts(store, report))
+    page = folder / "report.html"
+    page.write_text(html(whole), encoding="utf-8")
+    for name, table in TABLES.items():
+        (folder / name).write_text(csv_text(table(store, report)), encoding="utf-8", newline="")
+    return page, *_write_markdown(whole, folder / "report.md"), *(folder / name for name in TABLES)
+
+
+def write_markdown(report: Report, path: Path, store: RunStore | None = None) -> tuple[Path, ...]:
+    """Markdown, its charts beside it as ``<stem>-chart-….svg``; their paths. With a store the worst prompts have their texts."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return _write_markdown(document(report, worst_texts(store, report) if store else None), path)
+
+
+def markdown_of(report: Report) -> str:
+    """Markdown alone, without texts and charts, for a terminal."""
+    return markdown(document(report, None, pictures=False))
+
+
+def _write_markdown(whole: Document, path: Path) -> tuple[Path, ...]:
+    """Charts that an earlier report left under the same name are removed: it may have had more of them."""
+    for old in path.parent.glob(f"{path.stem}-chart-*.svg"):
+        old.unlink()
+    path.write_text(markdown(whole, f"{path.stem}-"), encoding="utf-8")
+    pictures = {path.with_name(f"{path.stem}-{picture.name}.svg"): picture for picture in whole.pictures}
+    for place, picture in pictures.items():
+        place.write_text(svg(picture.drawing), encoding="utf-8")
+    return path, *pictures
