@@ -102,6 +102,11 @@ def group_label(plan: Plan, cell: Cell) -> str:
     return f"T = {cell.temperature:g}, {draft}"
 
 
+def setting_label(plan: Plan, cell: Cell) -> str:
+    """``θ = 0.9, T = 1, K = 5``."""
+    return f"{value_label(plan, cell)}, {group_label(plan, cell)}"
+
+
 def against(cost: Cost) -> str:
     """The cost within a sentence."""
     return COSTS[cost][0].lower() + COSTS[cost][1:]

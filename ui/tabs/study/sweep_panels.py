@@ -4,62 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from evaluation.format import MINUS, MISSING, count, number, plural, ratio, share, shorten
 from evaluation.study.pairs import Paired, Sweep
 from evaluation.study.plan import Plan
 from evaluation.study.points import Cost, Interval, Point, optimal, points
 from evaluation.study.sweep import case_of, cells, first_lane, is_scored
-from ui.figures.tradeoff import against, group_label, value_label
+from ui.figures.tradeoff import against, setting_label
 from ui.kit.labels import parameter_title, rule_title
 from ui.kit.panel import render
 
 MOST_PAIRS = 200  # of one setting on the page; all are in the CSV
+TEMPLATE = "tabs/study/sweep.html.jinja"
 INTERVAL = "small: 95 % Wilson interval"
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """``small`` stands beside the value: an interval."""
 
     head: str
     help: str
     write: Callable[[Point], str]
     small: Callable[[Point], str] = lambda _: ""
-
-
-@dataclass(frozen=True, slots=True)
-class TableRow:
-    """One setting. ``cells``: (text, small text); ``best``: nothing beats it in the chosen trade-off."""
-
-    name: str
-    cells: tuple[tuple[str, str], ...]
-    best: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SweepTable:
-    """``heads``: (text, help); ``against``: the cost in the trade-off of which the marked rows are best."""
-
-    sweep: str
-    heads: tuple[tuple[str, str], ...]
-    rows: tuple[TableRow, ...]
-    against: str
-
-
-@dataclass(frozen=True, slots=True)
-class PairRow:
-    """One pair of a setting. ``runs``: those of the comparison to be opened; none: all."""
-
-    comparison: str
-    runs: tuple[str, ...]
-    prompt: str
-    seed: str
-    speedup: str
-    differs: str
-    strict: str  # right, wrong or a dash
-    rule: str
 
 
 def _signed(value: float) -> str:
@@ -98,58 +65,58 @@ _SCORED: tuple[Column, ...] = (
 
 
 def settings_html(sweep: Sweep | None, cost: Cost) -> str:
-    """The table; a click on a row is the event ``select`` with ``row``, its number."""
-    table = sweep_table(sweep, points(sweep.plan, sweep.pairs), cost) if sweep else None
-    return render("tabs/study/sweep.html.jinja", part="settings", table=table)
-
-
-def sweep_table(sweep: Sweep, found: Sequence[Point], cost: Cost) -> SweepTable:
+    """The table; a click on a row is the event ``select`` with ``row``, its number. Marked rows are best in speed and ``cost``."""
+    if sweep is None:
+        return render(TEMPLATE, part="settings", heads=())
     plan = sweep.plan
+    found, tree = points(plan, sweep.pairs), first_lane(plan).drafter.tree
     columns = _MEASURED + (_SCORED if is_scored(plan) else ())
     value = (parameter_title(plan.varied), "the value of the rule's parameter") if plan.varied else ("Rule", "")
-    draft = ("Draft", "the draft tree") if first_lane(plan).drafter.tree else ("K", "drafted tokens a step")
-    heads = (value, ("T", "temperature"), draft, *((column.head, column.help) for column in columns))
+    draft = ("Draft", "the draft tree") if tree else ("K", "drafted tokens a step")
+    heads = (value, ("T", "temperature"), draft, *(column[:2] for column in columns))
     best = optimal(found, cost)
-    rows = tuple(_row(plan, point, columns, index in best) for index, point in enumerate(found))
-    return SweepTable(sweep.id, heads, rows, against(cost))
+    rows = [
+        {"name": setting_label(plan, point.cell), "best": at in best, "cells": _cells(plan, point, columns)}
+        for at, point in enumerate(found)
+    ]
+    return render(TEMPLATE, part="settings", sweep=sweep.id, heads=heads, rows=rows, against=against(cost))
 
 
-def _row(plan: Plan, point: Point, columns: Sequence[Column], best: bool) -> TableRow:
+def _cells(plan: Plan, point: Point, columns: Sequence[Column]) -> list[tuple[str, str]]:
+    """(text, small text) of each column."""
     cell, lane = point.cell, first_lane(plan)
     value = rule_title(lane.rule.name) if cell.value is None else f"{cell.value:g}"
     draft = f"tree of {lane.drafter.tree.tokens}" if lane.drafter.tree else str(cell.k)
-    setting = ((value, ""), (f"{cell.temperature:g}", ""), (draft, ""))
-    measured = tuple((column.write(point), column.small(point)) for column in columns)
-    return TableRow(f"{value_label(plan, cell)}, {group_label(plan, cell)}", (*setting, *measured), best)
+    setting = [(value, ""), (f"{cell.temperature:g}", ""), (draft, "")]
+    return setting + [(column.write(point), column.small(point)) for column in columns]
 
 
 def pairs_html(sweep: Sweep | None, row: int) -> str:
     """The pairs of the setting in that row of the table; each opens in History. Nothing for a row that is not there."""
     if sweep is None or not 0 <= row < len(cells(sweep.plan)):
-        return render("tabs/study/sweep.html.jinja", part="pairs", title="", note="", scored=False, rows=())
+        return render(TEMPLATE, part="pairs", title="")
     plan, cell = sweep.plan, cells(sweep.plan)[row]
     found = [pair for pair in sweep.pairs if pair.cell == cell]
     note = "" if found else "No pair of this setting has ended yet."
     if len(found) > MOST_PAIRS:
         note = f"The first {count(MOST_PAIRS)} of {count(len(found))}; all are in sweep-comparisons.csv."
-    title = f"{value_label(plan, cell)}, {group_label(plan, cell)}: {plural(len(found), 'pair')}"
+    title = f"{setting_label(plan, cell)}: {plural(len(found), 'pair')}"
     rows = [_pair(plan, pair) for pair in found[:MOST_PAIRS]]
-    return render(
-        "tabs/study/sweep.html.jinja", part="pairs", title=title, note=note, scored=is_scored(plan), rows=rows
-    )
+    return render(TEMPLATE, part="pairs", title=title, note=note, scored=is_scored(plan), rows=rows)
 
 
-def _pair(plan: Plan, pair: Paired) -> PairRow:
-    return PairRow(
-        comparison=pair.comparison,
-        runs=pair.runs,
-        prompt=shorten(case_of(plan, pair.case).prompt, 90),
-        seed=str(pair.seed(plan)),
-        speedup=ratio(pair.speedup),
-        differs="the same text" if pair.divergence is None else f"at {count(pair.divergence)}, {pair.cause}",
-        strict=_verdict(pair.strict_right),
-        rule=_verdict(pair.right),
-    )
+def _pair(plan: Plan, pair: Paired) -> dict[str, object]:
+    """``runs``: those of the comparison to be opened; none: all."""
+    return {
+        "comparison": pair.comparison,
+        "runs": pair.runs,
+        "prompt": shorten(case_of(plan, pair.case).prompt, 90),
+        "seed": pair.seed(plan),
+        "speedup": ratio(pair.speedup),
+        "differs": "the same text" if pair.divergence is None else f"at {count(pair.divergence)}, {pair.cause}",
+        "strict": _verdict(pair.strict_right),
+        "rule": _verdict(pair.right),
+    }
 
 
 def _verdict(right: bool | None) -> str:

@@ -23,7 +23,7 @@ from mars_core.jobs import Stop
 from mars_core.models import PairSpec
 from mars_core.types import Status, StopReason
 from storage import RunStore, StorageError
-from ui.figures.tradeoff import group_label, value_label
+from ui.figures.tradeoff import group_label, setting_label, value_label
 from ui.jobs.admission import RUNNING, check_configs, chosen_pair, job_errors, unbroken
 from ui.jobs.driver import with_models
 from ui.kit.components import Strip, message_strip
@@ -132,10 +132,8 @@ def _under_way(sweep: Sweep, event: Writing, elapsed_s: float, done: int) -> Str
     """``done``: runs that ended, at whose pace the others are expected to go on."""
     plan, runs = sweep.plan, runs_planned(sweep.plan)
     task, lane = plan.task(event.task), plan.lanes[event.lane]
-    rule = (
-        value_label(plan, cell_of(plan, task.temperature, lane)) if plan.baseline(event.lane) is not None else "strict"
-    )
-    setting = f"{rule}, {group_label(plan, cell_of(plan, task.temperature, lane))}"
+    cell = cell_of(plan, task.temperature, lane)
+    setting = f"strict, {group_label(plan, cell)}" if plan.baseline(event.lane) is None else setting_label(plan, cell)
     text = f"Run {count(min(done + 1, runs))} of {count(runs)}: {setting}, prompt {count(task.item + 1)} of {count(plan.items)}"
     left = f"{about(elapsed_s / done * (runs - done))} to go" if done else ""
     part = min(1.0, event.tokens / plan.max_new_tokens)
