@@ -31,7 +31,7 @@ from ui.tabs.study.downloads import study_routes
 from ui.tabs.study.studies import sweeps_html
 from ui.tabs.study.sweep_panels import pairs_html, settings_html
 from ui.tabs.study.sweep_run import reopened
-from ui.tabs.study.sweep_view import chart_json
+from ui.tabs.study.sweep_tab import chart_json
 
 HOSTILE = "<img onerror=alert(1)> {{7*7}} </script> \u202eabc"
 CASES = (Case("=cmd()", "1"), Case(HOSTILE))
