@@ -7,7 +7,6 @@ from typing import Any
 
 import gradio as gr
 from starlette.middleware import Middleware
-from starlette.routing import BaseRoute
 
 from evaluation.format import displayable
 from storage import StorageError
@@ -17,25 +16,22 @@ from ui.kit.assets import asset
 from ui.kit.components import text_panel
 from ui.kit.errors import ErrorPages, error_message
 from ui.kit.events import PRIVATE
-from ui.kit.figure import plotly_route, plotly_script
+from ui.kit.figure import plotly_script
 from ui.kit.gradio_compat import FaultyBlocks, report_progress_on
 from ui.kit.theme import page_css, page_theme
 from ui.public.access import Access
 from ui.public.origin import OwnPages
 from ui.public.visitor_cookie import VisitorCookie
-from ui.report.downloads import download_routes
+from ui.routes import page_routes
 from ui.services import Services
 from ui.tabs.about import build_about_tab
-from ui.tabs.account.export import account_routes
 from ui.tabs.account.panel import build_account
 from ui.tabs.compare.tab import CompareTab, build_compare_tab
 from ui.tabs.history.detail import open_form
 from ui.tabs.history.tab import History, Session, build_history_tab
-from ui.tabs.study.downloads import study_routes
 from ui.tabs.study.quality_tab import build_quality_tab
 from ui.tabs.study.sweep_tab import build_sweep_tab
 from ui.tabs.votes.tab import build_votes_tab
-from ui.tabs.votes.tally import vote_routes
 
 TITLE = "MARS Playground"
 MOST_SESSIONS = 2_000  # whose values Gradio keeps; then those unused for longest go, with what they had selected
@@ -89,18 +85,6 @@ def _wire_reopening(services: Services, history: History, compare: CompareTab, t
         return compare.fill(form) | {tabs: gr.update(selected="compare")}
 
     history.detail.again.click(load, history.session, [*compare.outputs, tabs, history.detail.saved], **PRIVATE)
-
-
-def page_routes(services: Services) -> list[BaseRoute]:
-    """What the page serves beside itself; the first that fits answers. Each reads what its asker may read."""
-    place = services
-    return [
-        *account_routes(place),
-        *study_routes(place),
-        *vote_routes(place),
-        *download_routes(place),
-        plotly_route(),
-    ]
 
 
 def page_layers(services: Services, *, trust_proxy: bool = False) -> list[Middleware]:

@@ -1,9 +1,7 @@
-"""A figure on the page: the component that draws it, its value as a string, and the route that serves Plotly from this machine."""
+"""A figure on the page: the component that draws it, its value as a string, and the file of Plotly on this machine."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from pathlib import Path
 from typing import Any
@@ -12,10 +10,9 @@ import gradio as gr
 import plotly
 from starlette.requests import Request
 from starlette.responses import FileResponse
-from starlette.routing import Route
 
-from storage.export import cell
-from ui.figures.plot import THEMED, Data, Plot
+from evaluation.report.files import csv_text
+from ui.figures.plot import THEMED, Plot
 from ui.kit.assets import asset, to_json
 
 LIBRARY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
@@ -23,13 +20,9 @@ SOURCE = "assets/plotly.min.js"  # relative, so that it is found wherever the pa
 FOREVER = "public, max-age=31536000, immutable"  # the page asks for it by version
 
 
-def plotly_route() -> Route:
-    """``/assets/plotly.min.js``: the library of the installed plotly package, to be kept by the browser."""
-
-    def send(_: Request) -> FileResponse:
-        return FileResponse(LIBRARY, media_type="text/javascript", headers={"Cache-Control": FOREVER})
-
-    return Route(f"/{SOURCE}", send, methods=["GET"])
+def plotly_file(_services: object, _request: Request) -> FileResponse:
+    """The library of the installed plotly package, to be kept by the browser."""
+    return FileResponse(LIBRARY, media_type="text/javascript", headers={"Cache-Control": FOREVER})
 
 
 def plotly_script() -> str:
@@ -60,20 +53,15 @@ def figure_json(plot: Plot | None) -> str:
     """ASCII JSON without ``<``; figures have no value for nan and infinities, their CSV has."""
     if plot is None:
         return "null"
-    content = {"figure": plot.figure.to_plotly_json(), "csv": csv_text(plot.data), "title": plot.title}
+    content = {
+        "figure": plot.figure.to_plotly_json(),
+        "csv": csv_text([plot.data.heads, *plot.data.rows]),
+        "title": plot.title,
+    }
     try:
         return to_json(content)
     except (TypeError, ValueError):
         return to_json(_plain(content))
-
-
-def csv_text(data: Data) -> str:
-    """RFC 4180 as the other downloads: cells of ``storage.export``, guarded where a spreadsheet would see a formula."""
-    stream = io.StringIO(newline="")
-    writer = csv.writer(stream)
-    writer.writerow(data.heads)
-    writer.writerows([cell(value) for value in row] for row in data.rows)
-    return stream.getvalue()
 
 
 def _plain(value: Any) -> Any:

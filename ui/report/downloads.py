@@ -1,21 +1,17 @@
-"""Downloads of saved runs: plain links to routes that write a file in constant memory, send it and remove it."""
+"""Downloads of saved runs, written in constant memory."""
 
 from __future__ import annotations
 
 import csv
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from starlette.background import BackgroundTask
 from starlette.requests import Request
-from starlette.responses import FileResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.responses import PlainTextResponse, Response
 
 from storage import (
     RunStore,
-    StorageError,
     write_nodes_csv,
     write_nodes_parquet,
     write_runs_csv,
@@ -27,17 +23,12 @@ from storage import (
 )
 from ui.kit.address import ID, Address, read_address, to_search
 from ui.kit.components import REPORT
-from ui.kit.errors import error_message
+from ui.kit.responses import written
 from ui.public.sharing import store_for
 from ui.report.page import report_html
 from ui.services import Services
 
 Writer = Callable[[RunStore, Path, Sequence[str] | None], None]
-TYPES = {
-    ".csv": "text/csv; charset=utf-8",
-    ".parquet": "application/vnd.apache.parquet",
-    ".html": "text/html; charset=utf-8",
-}
 MOST_FOUND = 100_000  # comparisons in the download of a search
 
 
@@ -66,43 +57,25 @@ ALL_FILES: Mapping[str, Writer] = {
 }
 
 
-def download_routes(services: Services) -> list[Route]:
+def run_file(services: Services, request: Request) -> Response:
     """``/downloads/<file>``: all comparisons of whoever asks; ``?comparison=<id>`` one; ``?text=…&rule=…`` those that the search finds;
-    ``runs.csv?runs=<id>,<id>`` these runs, in this order."""
-
-    def send(request: Request) -> Response:
-        try:
-            return _file(store_for(services, request), request.path_params["name"], dict(request.query_params))
-        except StorageError as error:
-            return PlainTextResponse(
-                f"{error_message(error, public=services.public)}\n".encode("utf-8", "replace"), 404
-            )
-
-    return [Route("/downloads/{name}", send, methods=["GET"])]
-
-
-def _file(store: RunStore, name: str, asked: Mapping[str, str]) -> Response:
-    """Raises StorageError."""
+    ``runs.csv?runs=<id>,<id>`` these runs, in this order. Raises StorageError."""
+    store, name, wanted = store_for(services, request), request.path_params["name"], dict(request.query_params)
     if name not in ALL_FILES:
         return PlainTextResponse(f"There is no download {name[:80]!a}; there are {', '.join(ALL_FILES)}.\n", 404)
-    comparison = asked.get("comparison")
+    comparison = wanted.get("comparison")
     if comparison is not None and not ID.fullmatch(comparison):
         return PlainTextResponse("comparison must be an id of 32 hexadecimal digits.\n", 400)
     if name == REPORT and comparison is None:
         return PlainTextResponse("A report is of one comparison: name it with ?comparison=<id>.\n", 400)
-    view = read_address(asked)
-    with tempfile.NamedTemporaryFile(prefix="mars-", suffix=f"-{name}", delete=False) as file:
-        path = Path(file.name)
-    try:
+    view = read_address(wanted)
+
+    def write(path: Path) -> None:
         ALL_FILES[name](store, path, [comparison] if comparison else _wanted(store, view))
         if name == "runs.csv" and view.runs:
             _only_runs(path, view.runs)
-    except BaseException:
-        path.unlink()
-        raise
-    file_name = f"mars-{comparison[:8]}.html" if name == REPORT and comparison else name
-    gone = BackgroundTask(path.unlink)
-    return FileResponse(path, media_type=TYPES[path.suffix], filename=file_name, background=gone)
+
+    return written(f"mars-{comparison[:8]}.html" if name == REPORT and comparison else name, write)
 
 
 def _wanted(store: RunStore, view: Address) -> list[str] | None:

@@ -16,7 +16,8 @@ from storage import Choice, RunStore
 from tests.traces import make_trace
 from tests.unit.ui.places import place_of
 from ui.kit.components import REPORT, RUN_FILES, VOTE_FILES
-from ui.report.downloads import ALL_FILES, download_routes
+from ui.report.downloads import ALL_FILES
+from ui.routes import page_routes
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
 
 @pytest.fixture
 def client(store: RunStore) -> TestClient:
-    return TestClient(Starlette(routes=download_routes(place_of(store))))
+    return TestClient(Starlette(routes=page_routes(place_of(store))))
 
 
 def keep(store: RunStore, prompt: str) -> str:

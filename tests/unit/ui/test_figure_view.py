@@ -5,18 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import json
+from functools import partial
 
 import numpy as np
 import plotly.graph_objects as go
 from starlette.applications import Starlette
+from starlette.routing import Route
 from starlette.testclient import TestClient
 
+from evaluation.report.files import csv_text
 from storage.export import guarded
 from tests.traces import make_trace
 from ui.figures.margins import margin_plot
 from ui.figures.plot import THEMED, Data, Plot, Run
 from ui.figures.scale import margin_scale
-from ui.kit.figure import SOURCE, csv_text, figure_component, figure_json, plotly_route
+from ui.kit.figure import SOURCE, figure_component, figure_json, plotly_file
 from ui.kit.theme import page_css
 
 NAN, INFINITY = float("nan"), float("inf")
@@ -39,7 +42,7 @@ def test_what_json_has_not_becomes_a_gap() -> None:
 
 def test_the_csv_is_rfc_4180_and_guards_formulas() -> None:
     rows = (("=1+1", 1, 0.1, None), ('a "b", c\nd', -3, NAN, INFINITY), ("@x", 0, -0.5, True))
-    text = csv_text(Data(("piece", "n", "+x", "y"), rows))
+    text = csv_text([("piece", "n", "+x", "y"), *rows])
     read = list(csv.reader(io.StringIO(text, newline="")))
     assert read[1:] == [["'=1+1", "1", "0.1", ""], ['a "b", c\nd', "-3", "", "inf"], ["'@x", "0", "-0.5", "true"]]
     assert text.endswith("\r\n") and '"a ""b"", c\nd"' in text
@@ -52,7 +55,7 @@ def test_every_colour_of_a_theme_is_a_variable_of_the_page() -> None:
 
 
 def test_the_library_is_served_from_the_installed_package_and_kept() -> None:
-    answer = TestClient(Starlette(routes=[plotly_route()])).get(f"/{SOURCE}")
+    answer = TestClient(Starlette(routes=[Route(f"/{SOURCE}", partial(plotly_file, None))])).get(f"/{SOURCE}")
     assert answer.status_code == 200 and "plotly.js" in answer.text[:200]
     assert "immutable" in answer.headers["cache-control"] and answer.headers["content-type"].startswith(
         "text/javascript"

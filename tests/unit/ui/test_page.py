@@ -16,9 +16,9 @@ from ui.app import launch_options
 from ui.kit.components import RUN_FILES
 from ui.kit.palette import OUTCOME_STYLES
 from ui.kit.theme import page_css, page_theme
-from ui.report.downloads import download_routes
 from ui.result.token_view import OUTCOMES
 from ui.result.view import legend_html
+from ui.routes import page_routes
 from ui.tabs.about import about_text
 
 
@@ -74,7 +74,7 @@ def test_downloads_are_whole_files_and_leave_nothing_behind(
     trace = make_trace()
     comparison = store.new_comparison(trace.config.prompt)
     store.save_run(comparison, trace, lane=0, order=0)
-    client = TestClient(Starlette(routes=download_routes(place_of(store))))
+    client = TestClient(Starlette(routes=page_routes(place_of(store))))
     before = set(tmp_path.iterdir())
     answer = client.get(f"/downloads/{name}", params={"comparison": comparison})
     assert answer.status_code == 200 and len(answer.content) > 100
@@ -84,4 +84,4 @@ def test_downloads_are_whole_files_and_leave_nothing_behind(
 
 @pytest.mark.parametrize(("path", "status"), [("/downloads/x", 404), ("/downloads/runs.csv?comparison=../x", 400)])
 def test_downloads_refuse_what_does_not_exist(store: RunStore, path: str, status: int) -> None:
-    assert TestClient(Starlette(routes=download_routes(place_of(store)))).get(path).status_code == status
+    assert TestClient(Starlette(routes=page_routes(place_of(store)))).get(path).status_code == status

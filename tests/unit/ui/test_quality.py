@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from html import escape, unescape
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import gradio as gr
 import pytest
@@ -32,7 +33,8 @@ from tests.reports import HOSTILE, bare, make_report
 from tests.unit.evaluation.report.studies import stored_study
 from tests.unit.ui.places import place_of
 from ui.kit.values import plain
-from ui.tabs.study.downloads import FILES, study_routes
+from ui.routes import page_routes
+from ui.tabs.study.downloads import FILES
 from ui.tabs.study.quality_panels import charts_html, first_html, prompts_html, rest_html
 from ui.tabs.study.quality_tab import chosen_texts, filtered, looked, opened
 from ui.tabs.study.quality_view import (
@@ -288,7 +290,8 @@ def test_where_there_is_no_chart_a_sentence_says_why() -> None:
 
 
 def _sent(reports: Reports, name: str, study: str) -> Any:
-    routes = study_routes(place_of(reports.store), reports._measure)
+    with patch("ui.routes.Reports", return_value=reports):
+        routes = page_routes(place_of(reports.store))
     return TestClient(Starlette(routes=routes)).get(f"/downloads/{name}?study={study}")
 
 

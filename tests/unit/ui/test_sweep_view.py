@@ -26,8 +26,7 @@ from storage import RunStore
 from tests.old_sweeps import add_old_sweep
 from tests.unit.ui.places import place_of
 from ui.figures.tradeoff import LABELLED, PUBLISHED, tradeoff_plot
-from ui.report.downloads import download_routes
-from ui.tabs.study.downloads import study_routes
+from ui.routes import page_routes
 from ui.tabs.study.studies import sweeps_html
 from ui.tabs.study.sweep_panels import pairs_html, settings_html
 from ui.tabs.study.sweep_run import reopened
@@ -200,7 +199,7 @@ def test_a_sweep_of_another_version_does_not_hide_the_others(store: RunStore) ->
 
 @pytest.fixture
 def client(store: RunStore) -> TestClient:
-    return TestClient(Starlette(routes=[*study_routes(place_of(store)), *download_routes(place_of(store))]))
+    return TestClient(Starlette(routes=page_routes(place_of(store))))
 
 
 def test_the_csv_has_what_the_table_shows(store: RunStore, client: TestClient) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
 
 from evaluation.report.document.build import document
 from evaluation.report.document.render import html
@@ -23,15 +22,13 @@ from evaluation.report.texts import worst_texts
 from evaluation.report.values import Report
 from evaluation.study.pairs import Sweep, load_sweep
 from evaluation.study.sweep_csv import pairs_table, points_table
-from storage import RunStore, StorageError
+from storage import RunStore
 from ui.kit.address import ID
-from ui.kit.errors import error_message
+from ui.kit.responses import attachment
 from ui.public.sharing import store_for
 from ui.services import Services
-from ui.tabs.study.reports import Measure, Reports
+from ui.tabs.study.reports import Reports
 
-Send = Callable[[RunStore, str], Response]
-MEDIA = {"csv": "text/csv; charset=utf-8", "html": "text/html; charset=utf-8", "zip": "application/zip"}
 FILES = ("study-report.html", "study.zip", *(f"study-{name}" for name in TABLES))
 SWEEP_TABLES: dict[str, Callable[[Sweep], Iterable[Sequence[Any]]]] = {
     "sweep.csv": points_table,
@@ -55,40 +52,23 @@ def _content(name: str, store: RunStore, report: Report) -> bytes:
     return stream.getvalue()
 
 
-def study_routes(services: Services, measure: Measure | None = None) -> list[Route]:
-    """To be mounted before the routes of the other downloads, which take every name."""
-    reports = Reports(services.store, measure)
-
-    def study_file(name: str) -> Send:
-        return lambda store, study: _file(name, _content(name, store, reports.of(store).fresh(study)))
-
-    def sweep_file(name: str) -> Send:
-        return lambda store, sweep: _file(name, csv_text(SWEEP_TABLES[name](load_sweep(store, sweep))).encode())
-
-    return [
-        *(_route(services, name, "study", study_file(name)) for name in FILES),
-        *(_route(services, name, "sweep", sweep_file(name)) for name in SWEEP_TABLES),
-    ]
+def study_file(reports: Reports, name: str, services: Services, request: Request) -> Response:
+    """Raises StorageError, and ValueError for what another version saved."""
+    return _file(services, request, "study", lambda store, study: attachment(
+        name, _content(name, store, reports.of(store).fresh(study))
+    ))  # fmt: skip
 
 
-def _route(services: Services, name: str, parameter: str, file: Send) -> Route:
-    """``file`` raises StorageError, and ValueError for what another version saved."""
+def sweep_file(name: str, services: Services, request: Request) -> Response:
+    """Raises as ``study_file``."""
+    return _file(services, request, "sweep", lambda store, sweep: attachment(
+        name, csv_text(SWEEP_TABLES[name](load_sweep(store, sweep)))
+    ))  # fmt: skip
 
-    def send(request: Request) -> Response:
-        wanted = request.query_params.get(parameter, "")
-        try:
-            store = store_for(services, request)
-            if ID.fullmatch(wanted):
-                return file(store, wanted)
-        except (ValueError, StorageError) as error:
-            return PlainTextResponse(
-                f"{error_message(error, public=services.public)}\n".encode("utf-8", "replace"), 404
-            )
+
+def _file(services: Services, request: Request, parameter: str, send: Callable[[RunStore, str], Response]) -> Response:
+    wanted = request.query_params.get(parameter, "")
+    store = store_for(services, request)
+    if not ID.fullmatch(wanted):
         return PlainTextResponse(f"{parameter} must be an id of 32 hexadecimal digits.\n", 400)
-
-    return Route(f"/downloads/{name}", send, methods=["GET"])
-
-
-def _file(name: str, content: bytes) -> Response:
-    disposition = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(content, media_type=MEDIA[name.rpartition(".")[2]], headers=disposition)
+    return send(store, wanted)

@@ -5,25 +5,23 @@ A pair is unordered: which of its rules was Answer A is of no account. Rules car
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from typing import Any, NamedTuple, TextIO
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import gradio as gr
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.responses import Response
 
 from evaluation.format import MISSING, count, plural, share, shorten
+from evaluation.report.files import csv_text
 from evaluation.statistics import over, wilson
 from storage import Choice, RunStore, Search, Source, StorageError, StoredVote
-from storage.export import cell
 from ui.kit.errors import error_message
 from ui.kit.labels import rule_label
 from ui.kit.palette import LANES, NEUTRAL
 from ui.kit.panel import panel_component, render
+from ui.kit.responses import attachment
 from ui.services import Services
 
 PAGE = 400  # comparisons read at once
@@ -110,14 +108,12 @@ def _same_texts(store: RunStore, voted: set[str]) -> list[Pair]:
     return found
 
 
-def write_vote_results_csv(pairs: Iterable[PairResult], stream: TextIO) -> None:
-    """One row a pair; nan is an empty cell. ``stream`` was opened with ``encoding="utf-8", newline=""``."""
-    rows = csv.writer(stream)
-    rows.writerow(COLUMNS)
+def results_table(pairs: Iterable[PairResult]) -> Iterator[Sequence[Any]]:
+    """Heads, and one row a pair; nan is an empty cell."""
+    yield COLUMNS
     for pair in pairs:
         counts = (pair.votes, pair.first_wins, pair.second_wins, pair.ties, pair.both_bad, pair.decided)
-        shares = (pair.win_rate, *pair.interval)
-        rows.writerow(map(cell, (pair.first, pair.second, *counts, *shares, pair.same_text)))
+        yield pair.first, pair.second, *counts, pair.win_rate, *pair.interval, pair.same_text
 
 
 def tally_html(pairs: Iterable[PairResult] = (), votes: tuple[StoredVote, ...] = (), message: str = NONE_YET) -> str:
@@ -173,16 +169,7 @@ def tally_component() -> gr.HTML:
     return panel_component(tally_html(), elem_id="votes-tally")
 
 
-def vote_routes(services: Services) -> list[Route]:
-    """``/votes/vote_results.csv``: what the table of results shows."""
-
-    def send(request: Request) -> Response:
-        stream = io.StringIO(newline="")
-        try:
-            write_vote_results_csv(results(services.seen_by(request).store)[0], stream)
-        except StorageError as error:
-            return PlainTextResponse(f"{error_message(error, public=services.public)}\n", 503)
-        headers = {"content-disposition": 'attachment; filename="vote_results.csv"'}
-        return Response(stream.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
-
-    return [Route("/votes/vote_results.csv", send, methods=["GET"])]
+def results_file(services: Services, request: Request) -> Response:
+    """What the table of results shows, as CSV."""
+    pairs = results(services.seen_by(request).store)[0]
+    return attachment("vote_results.csv", csv_text(results_table(pairs)))
