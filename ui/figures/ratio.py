@@ -19,8 +19,10 @@ MARKERS = {outcome: filled(OUTCOME_STYLES[outcome].light, hatch) for outcome, ha
 Counts = dict[Outcome, list[int]]  # places at which drafted tokens were judged: outcome → a count for each bin
 
 
-def ratio_plot(runs: Sequence[Run], scale: Scale) -> Plot:
+def ratio_plot(runs: Sequence[Run], scale: Scale) -> Plot | None:
     """Runs that drafted, all on one scale."""
+    if not runs:
+        return None
     edges = [(scale.low + BIN * place, scale.low + BIN * (place + 1)) for place in range(_bins(scale))]
     places = [_places(run.trace, scale) for run in runs]
     counts = [_counts(values, scale) for values in places]

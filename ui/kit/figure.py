@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import math
+import json
 from pathlib import Path
-from typing import Any
 
 import gradio as gr
 import plotly
+import pydantic_core
 from starlette.requests import Request
 from starlette.responses import FileResponse
 from starlette.routing import Route
@@ -63,8 +63,9 @@ def figure_json(plot: Plot | None) -> str:
     content = {"figure": plot.figure.to_plotly_json(), "csv": csv_text(plot.data), "title": plot.title}
     try:
         return to_json(content)
-    except (TypeError, ValueError):
-        return to_json(_plain(content))
+    except (TypeError, ValueError):  # arrays, and numbers that JSON has not
+        plain = pydantic_core.to_json(content, inf_nan_mode="null", fallback=lambda array: array.tolist())
+        return to_json(json.loads(plain))
 
 
 def csv_text(data: Data) -> str:
@@ -74,14 +75,3 @@ def csv_text(data: Data) -> str:
     writer.writerow(data.heads)
     writer.writerows([cell(value) for value in row] for row in data.rows)
     return stream.getvalue()
-
-
-def _plain(value: Any) -> Any:
-    """Without arrays and numbers that JSON has not."""
-    if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if hasattr(value, "tolist"):
-        return _plain(value.tolist())
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -26,7 +26,7 @@ class VisitorCookie:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not _asks_for_the_page(scope) or _is_known(scope) or foreign(scope):
+        if not _asks_for_the_page(scope) or secret_of(HTTPConnection(scope).cookies, {}) or foreign(scope):
             await self._app(scope, receive, send)
             return
         seen = own_origin(scope)
@@ -57,12 +57,5 @@ def root_path(scope: Scope) -> str:
 
 
 def _asks_for_the_page(scope: Scope) -> bool:
-    if scope["type"] != "http" or scope["method"] != "GET":
-        return False
     root = str(scope.get("root_path") or "")
-    return scope["path"].removeprefix(root) in ("", "/")
-
-
-def _is_known(scope: Scope) -> bool:
-    connection = HTTPConnection(scope)
-    return bool(secret_of(connection.cookies, {}))
+    return scope["type"] == "http" and scope["method"] == "GET" and scope["path"].removeprefix(root) in ("", "/")

@@ -21,7 +21,7 @@ from ui.public.sharing import READ_ONLY, share_html, wire_share
 from ui.result.result import title_of
 from ui.result.view import Updates
 from ui.services import Services
-from ui.tabs.history.detail import Detail, build_detail, read_tags
+from ui.tabs.history.detail import Detail, read_tags
 from ui.tabs.history.list import (
     NO_CHOICES,
     SILENT,
@@ -203,7 +203,7 @@ def history_parts(store: RunStore, address: gr.HTML) -> History:
         search = search_component()
         rows = list_component()
         downloads = downloads_component("downloads")
-    return History(store, address, session, search, rows, downloads, runs_component(), build_detail())
+    return History(store, address, session, search, rows, downloads, runs_component(), Detail())
 
 
 def build_history_tab(services: Services, tab: gr.Tab, address: gr.HTML) -> History:
