@@ -16,7 +16,7 @@ from storage import RunStore
 from tests.unit.ui.test_account import ONE, TWO, Asking, keep
 from ui.public.visitors import COOKIE
 from ui.services import Services
-from ui.tabs.account.export import NAME, PATH, Exports, account_routes
+from ui.tabs.account.export import NAME, PATH, account_routes
 
 
 @pytest.fixture
@@ -59,11 +59,19 @@ def test_a_full_disk_ends_the_export_in_a_sentence(
     assert answer.text.startswith("The export was not written") and set(tmp_path.iterdir()) == before
 
 
-def test_one_export_of_an_owner_is_written_at_a_time() -> None:
-    exports = Exports()
-    with exports.one("a") as first, exports.one("a") as second, exports.one("b") as other:
-        assert (first, second, other) == (True, False, True)
-        with exports.one("a") as third:
-            assert not third  # a refused one gives nothing free
-    with exports.one("a") as again:
-        assert again
+def test_one_export_of_an_owner_is_written_at_a_time(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = TestClient(Starlette(routes=account_routes(place)))
+    entered, meanwhile = list[bool](), list[int]()
+
+    def ask(visitor: str) -> int:
+        return client.get(PATH, headers={"cookie": f"{COOKIE}={visitor}"}).status_code
+
+    def write(_: RunStore, path: Path) -> None:
+        path.write_bytes(b"")
+        if not entered:
+            entered.append(True)
+            meanwhile.extend([ask(ONE), ask(TWO), ask(ONE)])
+
+    monkeypatch.setattr("ui.tabs.account.export.write_everything", write)
+    assert ask(ONE) == 200 and meanwhile == [429, 200, 429]  # a refused one gives nothing free
+    assert ask(ONE) == 200

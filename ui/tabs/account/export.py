@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 
@@ -27,41 +25,28 @@ NO_COOKIE = (
 BUSY = "All of your data is being exported already; wait until that has ended.\n"
 
 
-class Exports:
-    """Whose export is being written: one an owner at a time, for writing is work. Safe between threads."""
-
-    def __init__(self) -> None:
-        self._owners: set[str] = set()
-        self._lock = Lock()
-
-    @contextmanager
-    def one(self, owner: str) -> Iterator[bool]:
-        """Whether it is this one's turn; False while another of the owner's is written."""
-        with self._lock:
-            free = owner not in self._owners
-            self._owners.add(owner)
-        try:
-            yield free
-        finally:
-            if free:
-                self._owners.discard(owner)
-
-
 def account_routes(services: Services) -> list[Route]:
-    """The export of whoever asks; on a private page, of everything."""
-    exports = Exports()
+    """The export of whoever asks; on a private page, of everything. One an owner at a time, for writing is work."""
+    writing, lock = set[str](), Lock()
 
     def send(request: Request) -> Response:
         seen = services.seen_by(request)
+        owner = seen.visitor.owner or ""
         if not seen.visitor.lasting:
             return PlainTextResponse(NO_COOKIE, 403)
-        with exports.one(seen.visitor.owner or "") as free:
-            return export(seen.store, public=services.public) if free else PlainTextResponse(BUSY, 429)
+        with lock:
+            if owner in writing:
+                return PlainTextResponse(BUSY, 429)
+            writing.add(owner)
+        try:
+            return _export(seen.store, public=services.public)
+        finally:
+            writing.discard(owner)
 
     return [Route(PATH, send, methods=["GET"])]
 
 
-def export(store: RunStore, *, public: bool) -> Response:
+def _export(store: RunStore, *, public: bool) -> Response:
     """The ZIP of what ``store`` has, or one sentence on why there is none."""
     with tempfile.NamedTemporaryFile(prefix="mars-", suffix=".zip", delete=False) as file:
         path = Path(file.name)

@@ -79,7 +79,9 @@ def run_table(records: Sequence[RunRecord]) -> RunTable:
     if not records:
         return RunTable()
     columns = tuple(_column(record) for record in records)
-    rows = [_words("setting", name, help_, [read(record) for record in records]) for name, help_, read in SETTINGS]
+    rows = [
+        _words("setting", name, help_, [read(record.config) for record in records]) for name, help_, read in SETTINGS
+    ]
     rows += [_words("setting", "Ended", "how the run ended", [_ending(record) for record in records])]
     rows += [_measure(quantity, [record.summary for record in records]) for quantity in MEASURES]
     rows += [_words("text", "Text", "what the run wrote", [record.text for record in records])]
@@ -147,12 +149,10 @@ def acted(store: RunStore, view: Address, data: Mapping[str, Any]) -> tuple[Addr
         case "choose" if data.get("checked", True):
             runs, message = choose_run(store, view.runs, run)
             return replace(view, runs=runs), message
-        case "choose" | "drop":
-            return replace(view, runs=tuple(other for other in view.runs if other != run)), ""
-        case "left":
-            return replace(view, runs=moved_left(view.runs, run)), ""
-        case "none":
-            return replace(view, runs=()), ""
+        case "choose" | "drop" | "left" | "none":
+            others = tuple(other for other in view.runs if other != run)
+            left = (run, *others) if run in view.runs else view.runs  # the new baseline
+            return replace(view, runs={"left": left, "none": ()}.get(str(action), others)), ""
         case _:
             return view, ""
 
@@ -194,11 +194,6 @@ def _there(store: RunStore, runs: Sequence[str]) -> tuple[RunRecord, ...]:
         if len(runs) == 1:
             return ()
         return tuple(record for run in runs for record in _there(store, (run,)))
-
-
-def moved_left(runs: tuple[str, ...], run: str) -> tuple[str, ...]:
-    """The ids with this one leftmost: the new baseline."""
-    return (run, *(other for other in runs if other != run)) if run in runs else runs
 
 
 def runs_html(table: RunTable, message: str = "", share: str = "") -> str:
