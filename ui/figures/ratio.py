@@ -45,16 +45,9 @@ def ratio_plot(runs: Sequence[Run], scale: Scale) -> Plot | None:
         bargap=0.06,
     )
     rows: list[tuple[Value, ...]] = [
-        (
-            run.lane + 1,
-            run.label,
-            scale.column,
-            round(low, 6),
-            round(high, 6),
-            *(count[outcome][at] for outcome in MARKERS),
-        )
+        (run.lane + 1, run.label, scale.column, round(low, 6), round(high, 6), *judged)
         for run, count in zip(runs, counts, strict=True)
-        for at, (low, high) in enumerate(edges)
+        for (low, high), judged in zip(edges, zip(*count.values(), strict=True), strict=True)
     ]
     data = Data(("lane", "rule", "quantity", "from", "to", *(outcome.value for outcome in MARKERS)), rows)
     without = sum(math.isnan(value) for values in places for _, value in values)

@@ -173,12 +173,11 @@ def address_component() -> gr.HTML:
     It stands outside of the tabs, so that it runs from the start.
     """
     return gr.HTML(
-        value=address_json({}),
+        address_json({}),
         html_template="<span hidden></span>",
         js_on_load=asset("address.js"),
         apply_default_css=False,
         elem_id="address",
-        elem_classes=["mars-address"],
         names=NAMES,
         first=TABS[0],
     )

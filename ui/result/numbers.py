@@ -16,16 +16,19 @@ from ui.result.tiles import LOSSLESS, lane_check
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """One row: how it is called, read from a summary and written. ``better``: which direction is good, if any.
+    """One row: how it is called, the field of a summary that it is, and how it is written. ``better``: which direction is good, if any.
 
     Latency and passes have none: they also fall where the output is only shorter.
     """
 
     name: str
     help: str
-    read: Callable[[Summary], float]
+    field: str
     write: Callable[[float], str]
     better: str = ""  # "more" or "less"
+
+    def read(self, summary: Summary) -> float:
+        return float(getattr(summary, self.field))
 
 
 def whole(value: float) -> str:
@@ -33,31 +36,28 @@ def whole(value: float) -> str:
 
 
 QUANTITIES: tuple[Quantity, ...] = (
-    Quantity("Total latency", "wall time from the prompt to the last token", lambda s: s.wall_s, duration),
-    Quantity("Time to first token", "prefill and the first step", lambda s: s.ttft_s, duration, "less"),
-    Quantity("Tokens per second", "new tokens / total latency", lambda s: s.tokens_per_s, number, "more"),
-    Quantity("τ, tokens per step", "mean acceptance length, with the recovered or bonus token", lambda s: s.tau, number, "more"),
-    Quantity("Acceptance rate", "kept drafted tokens / drafted tokens", lambda s: s.acceptance_rate, share, "more"),
-    Quantity("Relaxed share", "tokens kept only because they were forgiven / new tokens", lambda s: s.relaxed_share, share),
-    Quantity("Output length", "new tokens", lambda s: float(s.new_tokens), whole),
-    Quantity("Target passes", "decoding steps, each one forward pass of the target", lambda s: float(s.steps), whole),
+    Quantity("Total latency", "wall time from the prompt to the last token", "wall_s", duration),
+    Quantity("Time to first token", "prefill and the first step", "ttft_s", duration, "less"),
+    Quantity("Tokens per second", "new tokens / total latency", "tokens_per_s", number, "more"),
+    Quantity("τ, tokens per step", "mean acceptance length, with the recovered or bonus token", "tau", number, "more"),
+    Quantity("Acceptance rate", "kept drafted tokens / drafted tokens", "acceptance_rate", share, "more"),
+    Quantity("Relaxed share", "tokens kept only because they were forgiven / new tokens", "relaxed_share", share),
+    Quantity("Output length", "new tokens", "new_tokens", whole),
+    Quantity("Target passes", "decoding steps, each one forward pass of the target", "steps", whole),
 )  # fmt: skip
 
 SHIFT_QUANTITIES: tuple[Quantity, ...] = (
-    Quantity("TV, summed", "total variation between the law of the emitted token and p, over all positions; 0 is lossless", lambda
-    s: s.tv_sum, number),
-    Quantity("TV, mean", "per emitted token", lambda s: s.tv_mean, number),
-    Quantity("TV, largest", "at any one position; at most 1", lambda s: s.tv_max, number),
-    Quantity("KL, summed", "KL(P‖p) in nats, P the law of the emitted token; ∞ where P may emit what p excludes", lambda
-    s: s.kl_sum, number),
-    Quantity("KL, mean", "nats per emitted token", lambda s: s.kl_mean, number),
-    Quantity("KL, largest", "nats, at any one position", lambda s: s.kl_max, number),
-    Quantity("Shifted steps", "decoding steps in which any emitted token's law differs from p", lambda
-    s: s.shifted_share, share),
-    Quantity("Log-likelihood", "ln of the target's probability of the whole text, at temperature 1 and unfiltered", lambda
-    s: s.log_likelihood, number),
-    Quantity("Perplexity", "exp(−log-likelihood / tokens): how surprising the text is to the target", lambda
-    s: s.perplexity, number),
+    Quantity("TV, summed", "total variation between the law of the emitted token and p, over all positions; 0 is lossless",
+             "tv_sum", number),
+    Quantity("TV, mean", "per emitted token", "tv_mean", number),
+    Quantity("TV, largest", "at any one position; at most 1", "tv_max", number),
+    Quantity("KL, summed", "KL(P‖p) in nats, P the law of the emitted token; ∞ where P may emit what p excludes", "kl_sum", number),
+    Quantity("KL, mean", "nats per emitted token", "kl_mean", number),
+    Quantity("KL, largest", "nats, at any one position", "kl_max", number),
+    Quantity("Shifted steps", "decoding steps in which any emitted token's law differs from p", "shifted_share", share),
+    Quantity("Log-likelihood", "ln of the target's probability of the whole text, at temperature 1 and unfiltered",
+             "log_likelihood", number),
+    Quantity("Perplexity", "exp(−log-likelihood / tokens): how surprising the text is to the target", "perplexity", number),
 )  # fmt: skip
 
 

@@ -26,14 +26,14 @@ MOST_RUNS = 10
 TOO_MANY = f"{MOST_RUNS} runs stand in the table already, the most that it holds; remove one before you add another."
 RATIOS = ("Total latency", "Time to first token", "Tokens per second")  # of which a ratio says more than a difference
 _MORE = (
-    Quantity("Prefill", "wall time of the prompt's pass", lambda s: s.prefill_s, duration),
-    Quantity("Drafting", "wall time of the drafter, in all", lambda s: s.draft_s, duration),
-    Quantity("Verifying", "wall time of the target's passes, in all", lambda s: s.verify_s, duration),
-    Quantity("Drafted", "tokens", lambda s: s.drafted, whole),
-    Quantity("Relaxed", "tokens kept only because they were forgiven", lambda s: s.relaxed, whole),
-    Quantity("Recovered", "tokens drawn after a refusal", lambda s: s.recovered, whole),
-    Quantity("Bonus", "tokens drawn after a full draft", lambda s: s.bonus, whole),
-    Quantity("Peak memory", "of the device, while this run went", lambda s: s.peak_memory_bytes, memory),
+    Quantity("Prefill", "wall time of the prompt's pass", "prefill_s", duration),
+    Quantity("Drafting", "wall time of the drafter, in all", "draft_s", duration),
+    Quantity("Verifying", "wall time of the target's passes, in all", "verify_s", duration),
+    Quantity("Drafted", "tokens", "drafted", whole),
+    Quantity("Relaxed", "tokens kept only because they were forgiven", "relaxed", whole),
+    Quantity("Recovered", "tokens drawn after a refusal", "recovered", whole),
+    Quantity("Bonus", "tokens drawn after a full draft", "bonus", whole),
+    Quantity("Peak memory", "of the device, while this run went", "peak_memory_bytes", memory),
 )  # fmt: skip
 _GROUPS = {"setting": "Settings", "measure": "Measures", "text": "Output"}
 MEASURES: tuple[Quantity, ...] = (*QUANTITIES, *_MORE, *SHIFT_QUANTITIES)
@@ -104,7 +104,7 @@ def _words(kind: str, name: str, help_: str, values: Sequence[str]) -> RunRow:
 
 
 def _measure(quantity: Quantity, summaries: Sequence[Summary]) -> RunRow:
-    base, *others = values = [float(quantity.read(summary)) for summary in summaries]
+    base, *others = values = [quantity.read(summary) for summary in summaries]
     cells = [RunCell(quantity.write(base))]
     for value in others:
         factor = ratio(over(value, base)) if quantity.name in RATIOS and math.isfinite(over(value, base)) else ""
