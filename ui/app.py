@@ -21,12 +21,11 @@ from ui.kit.figure import plotly_route, plotly_script
 from ui.kit.gradio_compat import FaultyBlocks, report_progress_on
 from ui.kit.theme import page_css, page_theme
 from ui.public.access import Access
-from ui.public.origin import OwnPages
-from ui.public.visitor_cookie import VisitorCookie
+from ui.public.origin import OwnPages, VisitorCookie
 from ui.report.downloads import download_routes
 from ui.services import Services
 from ui.tabs.about import build_about_tab
-from ui.tabs.account.export import account_routes
+from ui.tabs.account.actions import account_routes
 from ui.tabs.account.panel import build_account
 from ui.tabs.compare.tab import CompareTab, build_compare_tab
 from ui.tabs.history.detail import open_form

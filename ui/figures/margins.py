@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from evaluation.format import number, plural, share
 from mars_core.types import Outcome, Token
-from ui.figures.plot import INK, Data, Part, Plot, Run, axis, drawn, plotly_text
-from ui.figures.scale import ROW, Scale, margin
+from ui.figures.plot import INK, ROW, Data, Part, Plot, Run, Scale, axis, drawn, margin, plotly_text
 from ui.kit.palette import DECISIVE, NEAR_TIE, NEUTRAL
 
 CELL_PX = 24

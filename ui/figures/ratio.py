@@ -8,8 +8,22 @@ from html import escape
 
 from evaluation.format import plural
 from mars_core.types import Outcome, Trace
-from ui.figures.plot import TEXT, Data, Part, Plot, Row, Run, Value, bars, drawn_rows, filled, legend
-from ui.figures.scale import Scale, margin, own_border
+from ui.figures.plot import (
+    TEXT,
+    Data,
+    Part,
+    Plot,
+    Row,
+    Run,
+    Scale,
+    Value,
+    bars,
+    drawn_rows,
+    filled,
+    legend,
+    margin,
+    own_border,
+)
 from ui.kit.palette import OUTCOME_STYLES
 
 ROW_PX = 128

@@ -28,9 +28,9 @@ from ui.kit.labels import run_names
 from ui.kit.theme import page_css, page_theme
 from ui.kit.values import Table as Numbers
 from ui.result.details import FIGURES, Details
+from ui.result.numbers import SETTINGS
 from ui.result.repeat import repeat_text
 from ui.result.result import reopened, title_of
-from ui.result.run_settings import SETTINGS
 from ui.result.token_view import lane_component, reader_component
 from ui.result.view import legend_html
 

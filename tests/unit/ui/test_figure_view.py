@@ -14,8 +14,7 @@ from starlette.testclient import TestClient
 from storage.export import guarded
 from tests.traces import make_trace
 from ui.figures.margins import margin_plot
-from ui.figures.plot import THEMED, Data, Plot, Run
-from ui.figures.scale import margin_scale
+from ui.figures.plot import THEMED, Data, Plot, Run, margin_scale
 from ui.kit.figure import SOURCE, csv_text, figure_component, figure_json, plotly_route
 from ui.kit.theme import page_css
 

@@ -20,7 +20,7 @@ from tests.panels import Element, assert_inert, read_panel
 from tests.traces import make_trace
 from ui.api.documents import comparison_document
 from ui.kit.address import Address, address_component
-from ui.result.run_settings import SETTINGS
+from ui.result.numbers import SETTINGS
 from ui.settings.form import LaneForm, read_prompt
 from ui.settings.stored import stored_form
 from ui.tabs.history.detail import few

@@ -1,16 +1,26 @@
-"""The panel "Your data" as plain values, and what a visitor does there: read it, stop sharing, delete all, move it to an account.
+"""The panel "Your data" as plain values, and what a visitor does there: read it, stop sharing, delete all, move it to an account, and
+export it: ``/mine/export.zip`` is all of it as one file, written in constant memory, sent and removed.
 
 Whose things they are is said by the request alone; nothing that the page sends can name another visitor.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Lock
 from typing import Any
+
+from starlette.background import BackgroundTask
+from starlette.requests import Request
+from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.routing import Route
 
 from evaluation.format import count, plural, shorten
 from storage import Counts, RunStore, Share, StorageError
+from storage.everything import write_everything
 from ui.kit.errors import error_message
 from ui.kit.panel import render
 from ui.public.sharing import read_kind
@@ -19,6 +29,13 @@ from ui.services import Services
 
 WORD = "delete"  # what must be typed before everything goes
 DONE, FAILED = "done", "failed"
+PATH = "/mine/export.zip"
+NAME = "mars-playground-my-data.zip"
+NO_COOKIE = (
+    "Your browser sent no cookie of this page, so your data cannot be identified; open the page in a tab of its own, "
+    "or send a header x-mars-visitor.\n"
+)
+BUSY = "All of your data is being exported already; wait until that has ended.\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,3 +180,37 @@ def _consequence(counts: Counts) -> str:
         f"This removes {amounts(counts, deleted=True)} for good: nobody can bring them back, and backups forget them with "
         f"time.{links} What is running now is kept when it ends: stop it first."
     )
+
+
+def account_routes(services: Services) -> list[Route]:
+    """The export of whoever asks; on a private page, of everything. One an owner at a time, for writing is work."""
+    writing, lock = set[str](), Lock()
+
+    def send(request: Request) -> Response:
+        seen = services.seen_by(request)
+        owner = seen.visitor.owner or ""
+        if not seen.visitor.lasting:
+            return PlainTextResponse(NO_COOKIE, 403)
+        with lock:
+            if owner in writing:
+                return PlainTextResponse(BUSY, 429)
+            writing.add(owner)
+        try:
+            return _export(seen.store, public=services.public)
+        finally:
+            writing.discard(owner)
+
+    return [Route(PATH, send, methods=["GET"])]
+
+
+def _export(store: RunStore, *, public: bool) -> Response:
+    """The ZIP of what ``store`` has, or one sentence on why there is none."""
+    with tempfile.NamedTemporaryFile(prefix="mars-", suffix=".zip", delete=False) as file:
+        path = Path(file.name)
+    try:
+        write_everything(store, path)
+    except StorageError as error:
+        path.unlink(missing_ok=True)
+        return PlainTextResponse(f"{error_message(error, public=public)}\n".encode("utf-8", "replace"), 500)
+    headers, gone = {"Cache-Control": "private, no-store"}, BackgroundTask(path.unlink, missing_ok=True)
+    return FileResponse(path, media_type="application/zip", filename=NAME, headers=headers, background=gone)

@@ -19,8 +19,7 @@ from storage import RunRecord, RunStore, StorageError
 from ui.kit.address import ID, Address, without_search
 from ui.kit.labels import lane_label, stop_title
 from ui.kit.panel import panel_component, render
-from ui.result.numbers import QUANTITIES, SHIFT_QUANTITIES, Quantity, whole
-from ui.result.run_settings import SETTINGS
+from ui.result.numbers import QUANTITIES, SETTINGS, SHIFT_QUANTITIES, Quantity, whole
 
 MOST_RUNS = 10
 TOO_MANY = f"{MOST_RUNS} runs stand in the table already, the most that it holds; remove one before you add another."
