@@ -20,8 +20,7 @@ from ui.kit.figure import plotly_script
 from ui.kit.gradio_compat import FaultyBlocks, report_progress_on
 from ui.kit.theme import page_css, page_theme
 from ui.public.access import Access
-from ui.public.origin import OwnPages
-from ui.public.visitor_cookie import VisitorCookie
+from ui.public.origin import OwnPages, VisitorCookie
 from ui.routes import page_routes
 from ui.services import Services
 from ui.tabs.about import build_about_tab

@@ -14,7 +14,7 @@ from ui.kit.errors import error_message
 from ui.kit.figure import SOURCE, plotly_file
 from ui.report.downloads import run_file
 from ui.services import Services
-from ui.tabs.account.export import Exports
+from ui.tabs.account.actions import Exports
 from ui.tabs.study.downloads import FILES, SWEEP_TABLES, study_file, sweep_file
 from ui.tabs.study.reports import Reports
 from ui.tabs.votes.tally import results_file

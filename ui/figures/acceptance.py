@@ -13,8 +13,10 @@ from ui.kit.palette import OUTCOME_STYLES
 HEADS = ("lane", "rule", "depth", "steps", "accepted_share", "relaxed_share")
 
 
-def acceptance_plot(runs: Sequence[Run]) -> Plot:
-    """Bars per depth of the draft, the runs side by side; the relaxed part stacked on the accepted one and hatched."""
+def acceptance_plot(runs: Sequence[Run]) -> Plot | None:
+    """Bars per depth of the draft, the runs that drafted side by side; the relaxed part stacked on the accepted one and hatched."""
+    if not runs:
+        return None
     depths = list(map(_depths, runs))
     figure = drawn(
         [bar for index, run in enumerate(runs) for bar in _bars(run, depths[index], index)],

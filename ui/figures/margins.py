@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from evaluation.format import number, plural, share
 from mars_core.types import Outcome, Token
-from ui.figures.plot import INK, Data, Part, Plot, Run, axis, drawn, plotly_text
-from ui.figures.scale import ROW, Scale, margin
+from ui.figures.plot import INK, ROW, Data, Part, Plot, Run, Scale, axis, drawn, margin, plotly_text
 from ui.kit.palette import DECISIVE, NEAR_TIE, NEUTRAL
 
 CELL_PX = 24
@@ -93,14 +91,8 @@ def _colours(scale: Scale) -> list[tuple[float, str]]:
 
 def _marks(tokens: Sequence[Token], scale: Scale, outcome: Outcome) -> Part:
     chosen = [scale.place(token.position) for token in tokens if token.outcome is outcome]
-    where: dict[str, Any] = {"x": [x for x, _ in chosen], "y": [y for _, y in chosen], "name": outcome.value}
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "marker": _MARKS[outcome],
-        "hoverinfo": "skip",
-        "showlegend": True,
-    } | where
+    where = {"x": [x for x, _ in chosen], "y": [y for _, y in chosen], "hoverinfo": "skip"}
+    return {"type": "scatter", "mode": "markers", "marker": _MARKS[outcome], "name": outcome.value} | where
 
 
 def _frame(x: int, y: int) -> list[Part]:

@@ -1,4 +1,4 @@
-"""What a figure is to the page, and what all figures share: fonts, axes, rows, legends, and text that cannot become markup.
+"""What a figure is to the page, and what figures share: fonts, axes, rows, legends, the scale of margins, text that cannot become markup.
 
 A figure is drawn in the colours of the light page; the page puts those of the theme in their place (``THEMED``) and sets captions,
 grid and ground itself.
@@ -6,6 +6,7 @@ grid and ground itself.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 import plotly.graph_objects as go
 
 from evaluation.format import visible
-from mars_core.types import Trace
+from mars_core.types import Token, Trace
 from ui.kit.palette import GRID, LANES, NEUTRAL, OUTCOME_STYLES
 
 Value = str | float | int | None  # None and nan: an empty cell
@@ -22,6 +23,9 @@ Part = dict[str, Any]  # of a Plotly figure: a trace, a marker, a shape, an anno
 INK = "#15171C"  # marks on coloured cells: the same in both themes
 TEXT = "#1B1E24"  # labels on the ground
 FAINT = "#A9AEB8"  # opaque lines that may lie on each other
+ROW = 32  # tokens in a row of a heatmap
+DEFAULT_THETA = 0.9
+GAP = "e^−gap"
 THEMED: Mapping[str, str] = (
     {NEUTRAL: "--body-text-color-subdued", GRID: "--border-color-primary"}
     | {TEXT: "--body-text-color", FAINT: "--border-color-accent"}
@@ -135,3 +139,52 @@ def legend(markers: Mapping[str, Part]) -> list[Part]:
 def plotly_text(piece: str) -> str:
     """Plotly reads a subset of HTML in its texts: nothing of a piece may be markup, or a ``%{`` of a template."""
     return escape(visible(piece)).replace("%{", "% {")
+
+
+class Scale(NamedTuple):
+    """What the heatmaps of all runs share. ``border``: the margin from which a rule may relax; ``first``: their upper row."""
+
+    name: str  # "r" or GAP
+    border: float
+    caption: str
+    low: float
+    high: float
+    first: int = 0
+
+    @property
+    def title(self) -> str:
+        return "r = z₂/z₁" if self.name == "r" else GAP
+
+    @property
+    def column(self) -> str:
+        """The quantity as a CSV names it."""
+        return "r" if self.name == "r" else "exp_minus_gap"
+
+    def place(self, position: int) -> tuple[int, int]:
+        """Column and row of an output position: the same in every run."""
+        return position % ROW, position // ROW - self.first
+
+
+def own_border(trace: Trace, name: str) -> float | None:
+    """θ of a run on a scale, if its rule has one there."""
+    given = trace.config.rule.parameters if trace.config.rule.name.startswith("mars") else {}
+    if name == "r":
+        return given.get("theta")
+    return math.exp(-given["gap"]) if "gap" in given else None
+
+
+def margin_scale(traces: Sequence[Trace]) -> Scale:
+    """One scale for all runs: r with its θ; e^−gap where the only relaxed rule judges the gap."""
+    thetas, gaps = ([b for trace in traces if (b := own_border(trace, name)) is not None] for name in ("r", GAP))
+    name = GAP if gaps and not thetas else "r"
+    border = [DEFAULT_THETA, *(gaps if name == GAP else thetas)][-1]
+    caption = f"g = {-math.log(border):g}" if name == GAP else f"θ = {border:g}"
+    margins = [value for trace in traces for token in trace.tokens if not math.isnan(value := margin(token, name))]
+    low = max(0.0, math.floor(10 * min([*margins, border - 0.1])) / 10)
+    first = min((trace.tokens[0].position // ROW for trace in traces if trace.tokens), default=0)
+    return Scale(name, border, caption, low, 1.0, first)
+
+
+def margin(token: Token, name: str) -> float:
+    """On the quantity of a scale, 0 to 1, near 1 a near tie; nan where the ratio has no value."""
+    return token.r if name == "r" else math.exp(-token.gap)

@@ -8,8 +8,22 @@ from html import escape
 
 from evaluation.format import plural
 from mars_core.types import Outcome, Trace
-from ui.figures.plot import TEXT, Data, Part, Plot, Row, Run, Value, bars, drawn_rows, filled, legend
-from ui.figures.scale import Scale, margin, own_border
+from ui.figures.plot import (
+    TEXT,
+    Data,
+    Part,
+    Plot,
+    Row,
+    Run,
+    Scale,
+    Value,
+    bars,
+    drawn_rows,
+    filled,
+    legend,
+    margin,
+    own_border,
+)
 from ui.kit.palette import OUTCOME_STYLES
 
 ROW_PX = 128
@@ -19,8 +33,10 @@ MARKERS = {outcome: filled(OUTCOME_STYLES[outcome].light, hatch) for outcome, ha
 Counts = dict[Outcome, list[int]]  # places at which drafted tokens were judged: outcome → a count for each bin
 
 
-def ratio_plot(runs: Sequence[Run], scale: Scale) -> Plot:
+def ratio_plot(runs: Sequence[Run], scale: Scale) -> Plot | None:
     """Runs that drafted, all on one scale."""
+    if not runs:
+        return None
     edges = [(scale.low + BIN * place, scale.low + BIN * (place + 1)) for place in range(_bins(scale))]
     places = [_places(run.trace, scale) for run in runs]
     counts = [_counts(values, scale) for values in places]
@@ -43,16 +59,9 @@ def ratio_plot(runs: Sequence[Run], scale: Scale) -> Plot:
         bargap=0.06,
     )
     rows: list[tuple[Value, ...]] = [
-        (
-            run.lane + 1,
-            run.label,
-            scale.column,
-            round(low, 6),
-            round(high, 6),
-            *(count[outcome][at] for outcome in MARKERS),
-        )
+        (run.lane + 1, run.label, scale.column, round(low, 6), round(high, 6), *judged)
         for run, count in zip(runs, counts, strict=True)
-        for at, (low, high) in enumerate(edges)
+        for (low, high), judged in zip(edges, zip(*count.values(), strict=True), strict=True)
     ]
     data = Data(("lane", "rule", "quantity", "from", "to", *(outcome.value for outcome in MARKERS)), rows)
     without = sum(math.isnan(value) for values in places for _, value in values)

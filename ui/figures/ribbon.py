@@ -14,16 +14,8 @@ ROW_PX = 118
 LONGEST = 60  # characters of a stretch in hover
 HATCHES = {Outcome.ACCEPTED: "", Outcome.RELAXED: "/", Outcome.RECOVERED: ".", Outcome.BONUS: "-"}
 MARKERS = {outcome: filled(OUTCOME_STYLES[outcome].light, hatch) for outcome, hatch in HATCHES.items()}
-HEADS = (
-    "lane",
-    "rule",
-    "step",
-    "first_position",
-    "drafted",
-    "depth",
-    *(outcome.value for outcome in HATCHES),
-    "emitted",
-)
+COUNTS = tuple(outcome.value for outcome in HATCHES)
+HEADS = ("lane", "rule", "step", "first_position", "drafted", "depth", *COUNTS, "emitted")
 _HOVER = "<b>%{customdata[0]}</b><br>%{customdata[1]}, step %{x}, from position %{customdata[2]}<extra></extra>"
 
 
@@ -68,19 +60,11 @@ def _bars(run: Run) -> Iterator[Part]:
     for outcome, marker in MARKERS.items():
         own = [stretch for stretch in stretches if stretch[2][0].outcome is outcome]
         if own:
-            where, below, length = (
-                [step for step, _, _ in own],
-                [base for _, base, _ in own],
-                [len(t) for _, _, t in own],
-            )
-            hover = [_hover(tokens) for _, _, tokens in own]
-            shown = {
-                "name": outcome.value,
-                "showlegend": False,
-                "meta": {"lane": run.lane, "position": 2},
-                "width": 0.9,
-            }
-            yield bars(where, length, marker, base=below, customdata=hover, hovertemplate=_HOVER, **shown)
+            where, below = [step for step, _, _ in own], [below for _, below, _ in own]
+            hover, length = [_hover(tokens) for _, _, tokens in own], [len(tokens) for _, _, tokens in own]
+            shown = {"name": outcome.value, "showlegend": False, "meta": {"lane": run.lane, "position": 2}}
+            template = {"customdata": hover, "hovertemplate": _HOVER}
+            yield bars(where, length, marker, base=below, width=0.9, **shown, **template)
 
 
 def _hover(tokens: Sequence[Token]) -> tuple[str, str, int]:

@@ -175,14 +175,7 @@ def _figure(marks: Sequence[Mark], front: Sequence[Mark], cost: Cost) -> go.Figu
     values = [0.0, *(mark.x for mark in marks)]
     room = 0.07 * ((max(values) - min(values)) or 0.1)
     across = {"domain": [0, STRIP - 0.03], "range": [min(values) - room, max(values) + room], "zeroline": False}
-    strip = {
-        "domain": [STRIP, 1],
-        "range": [-0.7, 0.7],
-        "tickvals": [],
-        "showgrid": False,
-        "zeroline": False,
-        "anchor": "y",
-    }
+    strip = {"domain": [STRIP, 1], "range": [-0.7, 0.7], "tickvals": [], "anchor": "y"}
     up = {"ticksuffix": "×", "tickformat": ".3~g", "range": _up(marks), "zeroline": False}
     legend = {"orientation": "h", "x": 0, "y": 1.01, "yanchor": "bottom", "itemsizing": "constant"}
     return drawn(
@@ -190,7 +183,7 @@ def _figure(marks: Sequence[Mark], front: Sequence[Mark], cost: Cost) -> go.Figu
         height=HEIGHT,
         hovermode="closest",
         xaxis=axis(f"{COSTS[cost]}{unit}", tickformat=".3~g" if cost is Cost.TV else ".0%", **across),
-        xaxis2=axis("Paper", **strip),
+        xaxis2=axis("Paper", showgrid=False, zeroline=False, **strip),
         yaxis=axis("Speed-up over strict", **up),
         shapes=[EVEN, GROUND],
         legend=legend | {"itemclick": False, "itemdoubleclick": False},

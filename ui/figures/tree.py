@@ -17,13 +17,7 @@ TRUNK = 0.12  # columns between a node and the line that comes down to it
 LONGEST = 14  # characters of a piece beside its node
 OWN = (Outcome.RECOVERED, Outcome.BONUS)
 HEADS = ("step", "node", "parent", "depth", "outcome", "in_text", "token_id", "piece", "p", "q")
-_SIZES = {
-    Outcome.ACCEPTED: 10,
-    Outcome.RELAXED: 12,
-    Outcome.REJECTED: 7,
-    Outcome.RECOVERED: 10,
-    Outcome.BONUS: 11,
-}
+_SIZES = dict(zip(Outcome, (10, 12, 7, 10, 11), strict=True))
 
 
 class Node(NamedTuple):
@@ -126,14 +120,11 @@ def tree_figure(nodes: Sequence[Node]) -> go.Figure:
     present = {node.outcome for node in nodes}
     depth, rows = max(node.x for node in nodes), max(5, *(node.y + 1 for node in nodes))
     drafted = max((node.x for node in nodes if node.outcome not in (None, *OWN)), default=0)
-    outcomes = [outcome for outcome in Outcome if outcome in present]
+    edges = [_edges(nodes, kept=kept) for kept in (False, True)]
+    marks = [_marks(nodes, outcome) for outcome in (None, *Outcome) if outcome in present]
     ticks = {"tickvals": list(range(1, drafted + 1)), "showgrid": False, "zeroline": False}
     return drawn(
-        [
-            _edges(nodes, kept=False),
-            _edges(nodes, kept=True),
-            *(_marks(nodes, outcome) for outcome in (None, *outcomes)),
-        ],
+        [*edges, *marks],
         height=round(LEAF_PX * rows) + 84,
         margin={"l": 14, "r": 10, "t": 40, "b": 42},
         hovermode="closest",
@@ -175,10 +166,5 @@ def _label(piece: str) -> str:
 def _marker(outcome: Outcome | None) -> Part:
     if outcome is None:
         return {"symbol": "circle-open", "size": 10, "color": NEUTRAL, "line": {"width": 2}}
-    look = OUTCOME_STYLES[outcome]
-    return {
-        "symbol": look.symbol,
-        "size": _SIZES[outcome],
-        "color": look.light,
-        "line": {"width": 1, "color": look.light},
-    }
+    look, line = OUTCOME_STYLES[outcome], {"width": 1, "color": OUTCOME_STYLES[outcome].light}
+    return {"symbol": look.symbol, "size": _SIZES[outcome], "color": look.light, "line": line}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from typing import Any
 from urllib.parse import urlencode
@@ -40,44 +40,16 @@ _HISTORY = ("comparison", "runs", *SEARCH, "sort", "page", "share")
 NAMES = ("tab", "sweep", "study", *_HISTORY)
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """A view of the page. ``since`` and ``until`` are ISO dates in the visitor's zone; ``page`` counts from 1.
-
-    ``share``: the token of a link, through which what is named here is read. ``zone``: minutes by which the visitor's clock is behind
-    UTC, as a browser gives them; never part of the address.
-    """
-
-    tab: str = ""
-    sweep: str = ""
-    study: str = ""
-    comparison: str = ""
-    runs: tuple[str, ...] = ()
-    text: str = ""
-    rule: str = ""
-    target: str = ""
-    status: str = ""
-    source: str = ""
-    tag: str = ""
-    since: str = ""
-    until: str = ""
-    sort: str = ""
-    page: int = 1
-    share: str = ""
-    zone: int = 0
-
-    @property
-    def searching(self) -> bool:
-        """Whether a search limits the list."""
-        return any(getattr(self, name) for name in SEARCH)
-
-
 def _among(known: Iterable[str]) -> Callable[[str], str]:
     return lambda text: text if text in known else ""
 
 
 def _matching(pattern: re.Pattern[str]) -> Callable[[str], str]:
     return lambda text: text if pattern.fullmatch(text) else ""
+
+
+def _cut(text: str) -> str:
+    return text[:LONGEST]
 
 
 def _runs(text: str) -> tuple[str, ...]:
@@ -95,24 +67,46 @@ def _whole(text: str, default: int, low: int, high: int) -> int:
     return min(high, max(low, int(text))) if re.fullmatch(r"-?[0-9]{1,6}", text) else default
 
 
-_READERS: Mapping[str, Callable[[str], Any]] = {
-    "tab": _among(TABS),
-    **dict.fromkeys(("sweep", "study", "comparison"), _matching(ID)),
-    "runs": _runs,
-    **dict.fromkeys(("text", "rule", "target", "tag"), lambda text: text[:LONGEST]),
-    "status": _among([status.value for status in Status]),
-    "source": _among(SOURCES),
-    **dict.fromkeys(("since", "until"), _date),
-    "sort": _among(SORTS),
-    "page": lambda text: _whole(text, 1, 1, 10**6),
-    "share": _matching(TOKEN),
-    "zone": lambda text: _whole(text, 0, -900, 900),
-}  # field of an address → how it is read
+def _read_by(read: Callable[[str], Any], default: Any = "") -> Any:
+    """A field of an address, and how it is read from text."""
+    return field(default=default, metadata={"read": read})
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A view of the page. ``since`` and ``until`` are ISO dates in the visitor's zone; ``page`` counts from 1.
+
+    ``share``: the token of a link, through which what is named here is read. ``zone``: minutes by which the visitor's clock is behind
+    UTC, as a browser gives them; never part of the address.
+    """
+
+    tab: str = _read_by(_among(TABS))
+    sweep: str = _read_by(_matching(ID))
+    study: str = _read_by(_matching(ID))
+    comparison: str = _read_by(_matching(ID))
+    runs: tuple[str, ...] = _read_by(_runs, ())
+    text: str = _read_by(_cut)
+    rule: str = _read_by(_cut)
+    target: str = _read_by(_cut)
+    status: str = _read_by(_among([status.value for status in Status]))
+    source: str = _read_by(_among(SOURCES))
+    tag: str = _read_by(_cut)
+    since: str = _read_by(_date)
+    until: str = _read_by(_date)
+    sort: str = _read_by(_among(SORTS))
+    page: int = _read_by(lambda text: _whole(text, 1, 1, 10**6), 1)
+    share: str = _read_by(_matching(TOKEN))
+    zone: int = _read_by(lambda text: _whole(text, 0, -900, 900), 0)
+
+    @property
+    def searching(self) -> bool:
+        """Whether a search limits the list."""
+        return any(getattr(self, name) for name in SEARCH)
 
 
 def read_address(given: Mapping[str, object]) -> Address:
     """The address from strings, whatever they are."""
-    return Address(**{name: read(str(given.get(name) or "").strip()) for name, read in _READERS.items()})
+    return Address(**{f.name: f.metadata["read"](str(given.get(f.name) or "").strip()) for f in fields(Address)})
 
 
 def without_search(address: Address) -> Address:
@@ -173,12 +167,11 @@ def address_component() -> gr.HTML:
     It stands outside of the tabs, so that it runs from the start.
     """
     return gr.HTML(
-        value=address_json({}),
+        address_json({}),
         html_template="<span hidden></span>",
         js_on_load=asset("address.js"),
         apply_default_css=False,
         elem_id="address",
-        elem_classes=["mars-address"],
         names=NAMES,
         first=TABS[0],
     )

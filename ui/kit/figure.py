@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
+import json
 from pathlib import Path
-from typing import Any
 
 import gradio as gr
 import plotly
+import pydantic_core
 from starlette.requests import Request
 from starlette.responses import FileResponse
 
@@ -60,16 +60,6 @@ def figure_json(plot: Plot | None) -> str:
     }
     try:
         return to_json(content)
-    except (TypeError, ValueError):
-        return to_json(_plain(content))
-
-
-def _plain(value: Any) -> Any:
-    """Without arrays and numbers that JSON has not."""
-    if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if hasattr(value, "tolist"):
-        return _plain(value.tolist())
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    except (TypeError, ValueError):  # arrays, and numbers that JSON has not
+        plain = pydantic_core.to_json(content, inf_nan_mode="null", fallback=lambda array: array.tolist())
+        return to_json(json.loads(plain))

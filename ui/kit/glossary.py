@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from html import escape
 from itertools import count
-from types import MappingProxyType
 from typing import NamedTuple
 
 _numbers = count(1)  # for ids: a term may be explained at several places of one page
@@ -19,87 +18,85 @@ class Term(NamedTuple):
     text: str
 
 
-TERMS: Mapping[str, Term] = MappingProxyType(
-    {
-        "step": Term("step", "one draft, one check", "One draft and one target pass over all of it. The prefill is no step."),
-        "tau": Term(
-            "τ", "mean acceptance length",
-            "Emitted tokens per step, with the recovered or bonus token. Plain decoding has τ = 1; more means fewer target passes.",
-        ),
-        "r": Term(
-            "r", "margin ratio",
-            "z₂/z₁, the ratio of the target's two best raw logits; near 1 they nearly tie. Where z₁ ≤ 0 there is no ratio, and the place "
-            "counts as decisive.",
-        ),
-        "theta": Term(
-            "θ", "margin threshold",
-            "The border: MARS may forgive where r > θ. θ = 0.9 is the paper's default; a smaller θ forgives more, θ = 1 never forgives.",
-        ),
-        "gap": Term("gap", "logit gap", "z₁ − z₂, the difference of the target's two best raw logits; near 0 they nearly tie."),
-        "p": Term("p, q", "probabilities", "The token's probability under the target (p) and under the drafter (q)."),
-        "own": Term(
-            "own token", "the target's draw",
-            "The token that the target itself draws at a place, with the uniform that belongs to it. Strict writes exactly these.",
-        ),
-        "u": Term(
-            "u", "drawing uniform",
-            "A random number from 0 to 1 that belongs to the output position and the seed, so that all runs draw alike.",
-        ),
-        "tv": Term(
-            "TV", "total variation",
-            "Distance between the law P of the emitted token and p, 0 to 1; exact at every place. Strict and block verification: 0, which "
-            "every run of theirs checks live.",
-        ),
-        "kl": Term(
-            "KL", "Kullback–Leibler divergence",
-            "KL(P‖p) in nats. ∞ where P may emit what p excludes: at temperature 0, p excludes every token but one.",
-        ),
-        "likelihood": Term(
-            "log-likelihood, perplexity", "the target's opinion",
-            "What the target thinks of the text that was written: the sum of ln p over its tokens at temperature 1 and unfiltered, and "
-            "exp(−mean) of it.",
-        ),
-        "entropy": Term("entropy", "of p", "How undecided the target is at a place, in nats; 0 where one token has all the probability."),
-        "rank": Term("rank", "place in p", "Place of the token among all, by the target's probability; 1 is the likeliest."),
-        "k": Term("K", "drafted tokens", "How many tokens the drafter proposes in a step. A draft tree has its own size in place of K."),
-        "draft_tree": Term(
-            "draft tree", "several drafts at once",
-            "With an EAGLE-3 head, a step drafts several continuations: the likeliest nodes of every depth are extended, and the best of "
-            "all are checked in one pass. Depth counts from 1; one path at most becomes text.",
-        ),
-        "draft_mode": Term(
-            "draft mode", "how drafts are picked",
-            "Greedy drafts are the drafter's likeliest tokens, the paper's setting; sampled drafts are drawn from q, and strict then keeps "
-            "most of them already.",
-        ),
-        "acceptance_rate": Term("acceptance rate", "kept share of drafts", "Kept drafted tokens / drafted tokens."),
-        "relaxed_share": Term(
-            "relaxed share", "forgiven share of the text", "Tokens kept only because the rule forgave them / new tokens."
-        ),
-        "ttft": Term("TTFT", "time to first token", "Prefill and the first step."),
-        "tokens_per_s": Term("tokens/s", "speed", "New tokens / total latency, from the prompt's first token to the last new one."),
-        "divergence": Term(
-            "first divergence", "where texts part",
-            "The first output position at which two runs have different tokens. Its cause is named: relaxed, tightened, redrawn, numeric, "
-            "chosen, or length.",
-        ),
-        "seed": Term(
-            "seed", "start of the randomness",
-            "One uniform for every output position follows from it. The same seed, models and settings give the same text again.",
-        ),
-        "temperature": Term(
-            "temperature", "of the target", "0 always takes the likeliest token (greedy); 1 samples from the target's own probabilities."
-        ),
-        "rule": Term(
-            "rule", "verification rule", "Decides which drafted tokens are kept. Strict keeps what the target itself would have written."
-        ),
-        "drafter": Term(
-            "drafter", "who proposes tokens",
-            "A small model, an EAGLE-3 head that reads the target's hidden states, n-grams of the text so far, or none.",
-        ),
-        "target": Term("target", "the large model", "The model whose text is wanted. It checks every draft in one forward pass."),
-    }
-)  # fmt: skip
+TERMS: Mapping[str, Term] = {
+    "step": Term("step", "one draft, one check", "One draft and one target pass over all of it. The prefill is no step."),
+    "tau": Term(
+        "τ", "mean acceptance length",
+        "Emitted tokens per step, with the recovered or bonus token. Plain decoding has τ = 1; more means fewer target passes.",
+    ),
+    "r": Term(
+        "r", "margin ratio",
+        "z₂/z₁, the ratio of the target's two best raw logits; near 1 they nearly tie. Where z₁ ≤ 0 there is no ratio, and the place "
+        "counts as decisive.",
+    ),
+    "theta": Term(
+        "θ", "margin threshold",
+        "The border: MARS may forgive where r > θ. θ = 0.9 is the paper's default; a smaller θ forgives more, θ = 1 never forgives.",
+    ),
+    "gap": Term("gap", "logit gap", "z₁ − z₂, the difference of the target's two best raw logits; near 0 they nearly tie."),
+    "p": Term("p, q", "probabilities", "The token's probability under the target (p) and under the drafter (q)."),
+    "own": Term(
+        "own token", "the target's draw",
+        "The token that the target itself draws at a place, with the uniform that belongs to it. Strict writes exactly these.",
+    ),
+    "u": Term(
+        "u", "drawing uniform",
+        "A random number from 0 to 1 that belongs to the output position and the seed, so that all runs draw alike.",
+    ),
+    "tv": Term(
+        "TV", "total variation",
+        "Distance between the law P of the emitted token and p, 0 to 1; exact at every place. Strict and block verification: 0, which "
+        "every run of theirs checks live.",
+    ),
+    "kl": Term(
+        "KL", "Kullback–Leibler divergence",
+        "KL(P‖p) in nats. ∞ where P may emit what p excludes: at temperature 0, p excludes every token but one.",
+    ),
+    "likelihood": Term(
+        "log-likelihood, perplexity", "the target's opinion",
+        "What the target thinks of the text that was written: the sum of ln p over its tokens at temperature 1 and unfiltered, and "
+        "exp(−mean) of it.",
+    ),
+    "entropy": Term("entropy", "of p", "How undecided the target is at a place, in nats; 0 where one token has all the probability."),
+    "rank": Term("rank", "place in p", "Place of the token among all, by the target's probability; 1 is the likeliest."),
+    "k": Term("K", "drafted tokens", "How many tokens the drafter proposes in a step. A draft tree has its own size in place of K."),
+    "draft_tree": Term(
+        "draft tree", "several drafts at once",
+        "With an EAGLE-3 head, a step drafts several continuations: the likeliest nodes of every depth are extended, and the best of "
+        "all are checked in one pass. Depth counts from 1; one path at most becomes text.",
+    ),
+    "draft_mode": Term(
+        "draft mode", "how drafts are picked",
+        "Greedy drafts are the drafter's likeliest tokens, the paper's setting; sampled drafts are drawn from q, and strict then keeps "
+        "most of them already.",
+    ),
+    "acceptance_rate": Term("acceptance rate", "kept share of drafts", "Kept drafted tokens / drafted tokens."),
+    "relaxed_share": Term(
+        "relaxed share", "forgiven share of the text", "Tokens kept only because the rule forgave them / new tokens."
+    ),
+    "ttft": Term("TTFT", "time to first token", "Prefill and the first step."),
+    "tokens_per_s": Term("tokens/s", "speed", "New tokens / total latency, from the prompt's first token to the last new one."),
+    "divergence": Term(
+        "first divergence", "where texts part",
+        "The first output position at which two runs have different tokens. Its cause is named: relaxed, tightened, redrawn, numeric, "
+        "chosen, or length.",
+    ),
+    "seed": Term(
+        "seed", "start of the randomness",
+        "One uniform for every output position follows from it. The same seed, models and settings give the same text again.",
+    ),
+    "temperature": Term(
+        "temperature", "of the target", "0 always takes the likeliest token (greedy); 1 samples from the target's own probabilities."
+    ),
+    "rule": Term(
+        "rule", "verification rule", "Decides which drafted tokens are kept. Strict keeps what the target itself would have written."
+    ),
+    "drafter": Term(
+        "drafter", "who proposes tokens",
+        "A small model, an EAGLE-3 head that reads the target's hidden states, n-grams of the text so far, or none.",
+    ),
+    "target": Term("target", "the large model", "The model whose text is wanted. It checks every draft in one forward pass."),
+}  # fmt: skip
 
 
 def help_html(key: str) -> str:

@@ -10,10 +10,11 @@ import json
 from collections import OrderedDict
 from collections.abc import Mapping
 from threading import Lock
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -65,37 +66,37 @@ class Access:
         self._sessions = Sessions()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        path = scope["path"].removeprefix(str(scope.get("root_path") or ""))
+        if scope["type"] == "http":
+            path = scope["path"].removeprefix(str(scope.get("root_path") or ""))
+            try:
+                receive = await self._checked(path, scope, receive)
+            except HTTPException as error:
+                await JSONResponse({"detail": error.detail}, error.status_code)(scope, receive, send)
+                return
+            send = _private(path, send) if self._public else send
+        await self._app(scope, receive, send)
+
+    async def _checked(self, path: str, scope: Scope, receive: Receive) -> Receive:
+        """Where the body comes from once it was read. Raises HTTPException for a request that may not pass."""
         if self._public and not is_open(path):
-            await _refuse(404, CLOSED, scope, receive, send)
-            return
+            raise HTTPException(404, CLOSED)
         body: Any = None
         if scope["method"] == "POST" and (_takes_json(path) or (self._public and not path.startswith(f"{API}mcp"))):
             read = await _read(scope, receive, LONGEST_BODY if self._public else None)
-            if read is None:
-                await _refuse(413, TOO_LONG, scope, receive, send)
-                return
             receive = _again(read, receive)
             try:
                 body = parse(read) if _takes_json(path) else None
             except ValueError:
-                await _refuse(400, NOT_JSON, scope, receive, send)
-                return
+                raise HTTPException(400, NOT_JSON) from None
         if self._public:
             names = sessions_of(path, scope, body)
             if len(names) > MOST_NAMED or any(len(name) > LONGEST_SESSION for name in names):
-                await _refuse(400, TOO_MANY, scope, receive, send)
-                return
+                raise HTTPException(400, TOO_MANY)
             connection = HTTPConnection(scope)
             key = session_key(connection.cookies, connection.headers)
             if not all([self._sessions.belongs(session, key) for session in names]):
-                await _refuse(403, OTHERS, scope, receive, send)
-                return
-            send = _private(path, send)
-        await self._app(scope, receive, send)
+                raise HTTPException(403, OTHERS)
+        return receive
 
 
 def is_open(path: str) -> bool:
@@ -108,16 +109,20 @@ def is_open(path: str) -> bool:
 def parse(body: bytes) -> Any:
     """The value of a JSON text; None for an empty one. Raises ValueError for what is not JSON, not finite or nested too deep."""
     try:
-        value = json.loads(body.decode("utf-8") or "null", parse_constant=_not_finite, parse_float=_finite)
+        value = json.loads(body.decode("utf-8") or "null")
     except RecursionError as error:
         raise ValueError("nested too deep") from error
-    level, depth = [value], 0
-    while level:
-        depth += 1
-        if depth > DEEPEST + 1:
-            raise ValueError("nested too deep")
-        level = [inner for each in level for inner in _inner(each)]
+    _check_depth(value, DEEPEST)
+    json.dumps(value, allow_nan=False)
     return value
+
+
+def _check_depth(value: Any, levels: int) -> None:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if levels < 0:
+        raise ValueError("nested too deep")
+    for each in inner:
+        _check_depth(each, levels - 1)
 
 
 def sessions_of(path: str, scope: Scope, body: Any) -> set[str]:
@@ -135,40 +140,19 @@ def _takes_json(path: str) -> bool:
     return path.startswith(API) and path[len(API) :].split("/")[0] in JSON_ROUTES
 
 
-def _inner(value: Any) -> Any:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    return value if abs(value) != float("inf") else _not_finite(text)
-
-
-def _not_finite(text: str) -> NoReturn:
-    raise ValueError(f"{text[:20]} is not a finite number")
-
-
-async def _refuse(status: int, sentence: str, scope: Scope, receive: Receive, send: Send) -> None:
-    await JSONResponse({"detail": sentence}, status)(scope, receive, send)
-
-
-async def _read(scope: Scope, receive: Receive, longest: int | None) -> bytes | None:
-    """The whole body; None where it is longer than ``longest`` bytes."""
+async def _read(scope: Scope, receive: Receive, longest: int | None) -> bytes:
+    """The whole body. Raises HTTPException where it is longer than ``longest`` bytes."""
     length = HTTPConnection(scope).headers.get("content-length", "0")
     if longest is not None and (not length.isdecimal() or int(length) > longest):
-        return None
-    parts, size = [], 0
-    while True:
+        raise HTTPException(413, TOO_LONG)
+    body, more = bytearray(), True
+    while more:
         message = await receive()
-        part = message.get("body", b"")
-        size += len(part)
-        if longest is not None and size > longest:
-            return None
-        parts.append(part)
-        if message["type"] != "http.request" or not message.get("more_body"):
-            return b"".join(parts)
+        body += message.get("body", b"")
+        if longest is not None and len(body) > longest:
+            raise HTTPException(413, TOO_LONG)
+        more = message["type"] == "http.request" and message.get("more_body", False)
+    return bytes(body)
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

@@ -1,4 +1,5 @@
-"""Requests from pages of other origins carry no identity of the visitor, and forwarding headers count only behind a declared proxy.
+"""Requests from pages of other origins carry no identity of the visitor, and forwarding headers count only behind a declared proxy;
+and the cookie by which a browser is known, set once, with the page itself. ASGI layers around the whole page.
 
 Gradio answers every origin and allows credentials, and a page in a Space's frame needs cookies that browsers send from everywhere.
 Without this layer, any site that a visitor has open could read and delete the visitor's runs. Browsers name the site of the sender in
@@ -7,13 +8,19 @@ Without this layer, any site that a visitor has open could read and delete the v
 
 from __future__ import annotations
 
+import secrets
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ui.public.visitors import COOKIE, secret_of
+
+YEAR_S = 365 * 24 * 3600
 OWN = ("same-origin", "none")  # none: typed, a bookmark
 SAFE = ("GET", "HEAD")
+_FORWARDED = (b"forwarded", b"x-forwarded-")
 _PORTS = {"http": 80, "https": 443}
 _SCHEMES = {"ws": "http", "wss": "https"}
 Origin = tuple[str, str, int | None]  # scheme, host, port
@@ -31,7 +38,7 @@ class OwnPages:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket"):
-            headers = [each for each in scope["headers"] if self._trust_proxy or not _forwarded(each[0])]
+            headers = [each for each in scope["headers"] if self._trust_proxy or not each[0].startswith(_FORWARDED)]
             scope = {**scope, "headers": headers}
             if foreign(scope):
                 scope["headers"] = [each for each in headers if each[0] != b"cookie"]
@@ -54,8 +61,8 @@ def foreign(scope: Scope) -> bool:
 def own_origin(scope: Scope) -> Origin | None:
     """The origin under which the visitor sees the page; None where the request does not say. Forwarding headers, if any, are trusted."""
     headers, scheme = Headers(scope=scope), str(scope.get("scheme", "http"))
-    scheme = _first(headers.get("x-forwarded-proto", "")) or _SCHEMES.get(scheme, scheme)
-    host = _first(headers.get("x-forwarded-host", "")) or headers.get("host", "")
+    proto, host = (headers.get(f"x-forwarded-{name}", "").split(",")[0].strip() for name in ("proto", "host"))
+    scheme, host = proto or _SCHEMES.get(scheme, scheme), host or headers.get("host", "")
     return _origin(f"{scheme.lower()}://{host}")
 
 
@@ -68,9 +75,47 @@ def _origin(text: str) -> Origin | None:
     return (parts.scheme, parts.hostname, port) if parts.hostname else None
 
 
-def _first(values: str) -> str:
-    return values.split(",")[0].strip()
+class VisitorCookie:
+    """Stands within ``OwnPages``, which removes forwarding headers that no proxy has set.
+
+    The cookie comes with the page alone: were it set by any answer, requests that run side by side would each make another visitor.
+    Pages of other origins get none: it would take the place of the visitor's own.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not _asks_for_the_page(scope) or secret_of(HTTPConnection(scope).cookies, {}) or foreign(scope):
+            await self._app(scope, receive, send)
+            return
+        seen = own_origin(scope)
+        cookie = new_cookie(root_path(scope), secure=seen is not None and seen[0] == "https")
+
+        async def sender(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] == 200:
+                headers = MutableHeaders(scope=message)
+                headers.append("set-cookie", cookie)
+                headers["cache-control"] = "private, no-store"  # else a cache on the way would make one visitor of many
+            await send(message)
+
+        await self._app(scope, receive, sender)
 
 
-def _forwarded(name: bytes) -> bool:
-    return name == b"forwarded" or name.startswith(b"x-forwarded-")
+def new_cookie(path: str, *, secure: bool) -> str:
+    """The value of a Set-Cookie header with a new secret. A Space is shown in a frame of another site: there a cookie must be
+    partitioned, which asks for https."""
+    site = "SameSite=None; Secure; Partitioned" if secure else "SameSite=Lax"
+    return f"{COOKIE}={secrets.token_urlsafe(32)}; Path={path}; Max-Age={YEAR_S}; HttpOnly; {site}"
+
+
+def root_path(scope: Scope) -> str:
+    """The path under which a proxy shows the page; ``/`` where it is shown at the root."""
+    path = urlsplit(str(scope.get("root_path") or "")).path.rstrip("/")
+    plain = all(c.isascii() and (c.isalnum() or c in "/-_.~") for c in path)
+    return path if path.startswith("/") and plain else "/"
+
+
+def _asks_for_the_page(scope: Scope) -> bool:
+    root = str(scope.get("root_path") or "")
+    return scope["type"] == "http" and scope["method"] == "GET" and scope["path"].removeprefix(root) in ("", "/")

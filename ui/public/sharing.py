@@ -1,4 +1,5 @@
-"""Sharing: the panel with which a comparison, a sweep or a study is shared, and what a request may read through a link.
+"""Sharing: the panel with which a comparison, a sweep or a study is shared, what a request may read through a link, and the line beside
+Compare that says what is stored of what is typed.
 
 A link is shown once, when it is made; the store keeps its hash alone. Private pages share nothing: there every address is everybody's.
 """
@@ -13,6 +14,7 @@ from typing import Any
 import gradio as gr
 from starlette.requests import Request
 
+from evaluation.format import plural
 from storage import RunStore, Shared, StorageError
 from ui.kit.address import ID, TOKEN
 from ui.kit.errors import error_message
@@ -121,3 +123,21 @@ def reading(
         except StorageError:
             return own.through(token), token
     return own, ""
+
+
+def consent_text(days: int | None) -> str:
+    """What leads to the button. ``days``: after which everything is removed; None: never by itself."""
+    time = f"for {plural(days, 'day')}" if days else "until you delete them"
+    return (
+        f"Prompts and outputs are stored {time} and can be read by you, by whoever runs this page, and by those with whom you "
+        "share a link: enter no personal data. You can delete them at any time under"
+    )
+
+
+def consent_line(services: Services) -> gr.HTML | None:
+    """The line, with a button that opens "Your data"; None on a private page, which has no such line."""
+    if not services.public:
+        return None
+    text = consent_text(services.retention_days)
+    html = render("public/consent.html.jinja", text=text)
+    return panel_component(html, elem_id="consent", elem_classes=["mars-consent-block"])

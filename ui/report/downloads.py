@@ -10,17 +10,8 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from storage import (
-    RunStore,
-    write_nodes_csv,
-    write_nodes_parquet,
-    write_runs_csv,
-    write_runs_parquet,
-    write_tokens_csv,
-    write_tokens_parquet,
-    write_votes_csv,
-    write_votes_parquet,
-)
+import storage
+from storage import RunStore
 from ui.kit.address import ID, Address, read_address, to_search
 from ui.kit.components import REPORT
 from ui.kit.responses import written
@@ -45,14 +36,14 @@ def _report(store: RunStore, path: Path, ids: Sequence[str] | None) -> None:
 
 
 ALL_FILES: Mapping[str, Writer] = {
-    "runs.csv": _csv(write_runs_csv),
-    "tokens.csv": _csv(write_tokens_csv),
-    "nodes.csv": _csv(write_nodes_csv),
-    "runs.parquet": write_runs_parquet,
-    "tokens.parquet": write_tokens_parquet,
-    "nodes.parquet": write_nodes_parquet,
-    "votes.csv": _csv(lambda store, stream, _: write_votes_csv(store, stream)),
-    "votes.parquet": lambda store, path, _: write_votes_parquet(store, path),
+    "runs.csv": _csv(storage.write_runs_csv),
+    "tokens.csv": _csv(storage.write_tokens_csv),
+    "nodes.csv": _csv(storage.write_nodes_csv),
+    "runs.parquet": storage.write_runs_parquet,
+    "tokens.parquet": storage.write_tokens_parquet,
+    "nodes.parquet": storage.write_nodes_parquet,
+    "votes.csv": _csv(lambda store, stream, _: storage.write_votes_csv(store, stream)),
+    "votes.parquet": lambda store, path, _: storage.write_votes_parquet(store, path),
     REPORT: _report,
 }
 

@@ -29,8 +29,8 @@ from ui.kit.labels import run_names
 from ui.kit.theme import page_css, page_theme
 from ui.kit.values import Table as Numbers
 from ui.result.details import FIGURES, Details
+from ui.result.numbers import SETTINGS
 from ui.result.result import reopened, title_of
-from ui.result.run_settings import SETTINGS
 from ui.result.token_view import lane_component, reader_component
 from ui.result.view import legend_html
 
@@ -144,9 +144,8 @@ def _table(label: str, content: Numbers) -> Table:
 
 def _settings(stored: StoredComparison) -> list[Section]:
     """How the runs were made, how to make them again, and on what."""
-    runs = [run.trace for run in stored.runs]
-    configs = [run.config for run in runs]
-    shown = [(name, help_, list(map(read, runs))) for name, help_, read in SETTINGS if name not in _SHOWN_ABOVE]
+    configs = [run.trace.config for run in stored.runs]
+    shown = [(name, help_, list(map(read, configs))) for name, help_, read in SETTINGS if name not in _SHOWN_ABOVE]
     names = dict.fromkeys(name for config in configs for name in config.environment)
     versions = [(name, "", [str(config.environment.get(name, "")) for config in configs]) for name in names]
     lead = "The same settings on the command line; a comparison there runs strict in any case."

@@ -13,10 +13,9 @@ from typing import NamedTuple
 from mars_core.types import Status, Trace
 from ui.figures.acceptance import acceptance_plot
 from ui.figures.margins import margin_plot
-from ui.figures.plot import Plot, Run
+from ui.figures.plot import Plot, Run, Scale, margin_scale
 from ui.figures.ratio import ratio_plot
 from ui.figures.ribbon import ribbon_plot
-from ui.figures.scale import Scale, margin_scale
 from ui.figures.shift import cumulative_plot, shift_plot
 from ui.figures.timeline import timeline_plot
 from ui.kit.labels import LANE_NAMES, run_names
@@ -74,17 +73,8 @@ class Figure(NamedTuple):
 
 
 def _margins(lane: int, shown: Comparison) -> Plot | None:
-    return next(
-        (margin_plot(run, shown.scale, shown.partings.get(lane)) for run in shown.runs if run.lane == lane), None
-    )
-
-
-def _acceptance(shown: Comparison) -> Plot | None:
-    return acceptance_plot(shown.drafted) if shown.drafted else None
-
-
-def _ratio(shown: Comparison) -> Plot | None:
-    return ratio_plot(shown.drafted, shown.scale) if shown.drafted else None
+    run = next((run for run in shown.runs if run.lane == lane), None)
+    return margin_plot(run, shown.scale, shown.partings.get(lane)) if run else None
 
 
 FIGURES: tuple[Figure, ...] = (
@@ -94,8 +84,8 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure("Steps", "ribbon", "Accepted length of every step", lambda shown: ribbon_plot(shown.runs)),
     Figure("Steps", "timeline", "Drafting and verifying on one clock", lambda shown: timeline_plot(shown.runs)),
-    Figure("Acceptance", "acceptance", "Acceptance by depth", _acceptance, UNDRAFTED),
-    Figure("Ratio", "ratio", "r of the drafted tokens", _ratio, UNDRAFTED),
+    Figure("Acceptance", "acceptance", "Acceptance by depth", lambda shown: acceptance_plot(shown.drafted), UNDRAFTED),
+    Figure("Ratio", "ratio", "r of the drafted tokens", lambda shown: ratio_plot(shown.drafted, shown.scale), UNDRAFTED),
     Figure("Shift", "tv-cumulative", "Cumulative TV", lambda shown: cumulative_plot(shown.runs)),
     Figure("Shift", "tv", "TV at every position", lambda shown: shift_plot(shown.runs)),
 )  # fmt: skip

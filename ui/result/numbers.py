@@ -1,4 +1,5 @@
-"""The tables of a comparison: one row a quantity, one column a run; and the self-check of lossless rules. Plain values."""
+"""The tables of a comparison: one row a quantity, one column a run; the settings of a run as such rows; and the self-check of lossless
+rules. Plain values."""
 
 from __future__ import annotations
 
@@ -8,24 +9,28 @@ from dataclasses import dataclass
 
 from evaluation.format import count, duration, number, plural, ratio, share
 from evaluation.statistics import over
-from mars_core.types import Summary, Trace
-from ui.kit.labels import lane_label, rule_title, run_names
+from mars_core.types import ModelRef, RunConfig, Summary, Trace
+from ui.kit.labels import exact_text, lane_label, lane_title, parameter_title, rule_title, run_names
 from ui.kit.values import Cell, Check, Row, Table
 from ui.result.tiles import LOSSLESS, lane_check
+from ui.settings.form import thinking_word
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """One row: how it is called, read from a summary and written. ``better``: which direction is good, if any.
+    """One row: how it is called, the field of a summary that it is, and how it is written. ``better``: which direction is good, if any.
 
     Latency and passes have none: they also fall where the output is only shorter.
     """
 
     name: str
     help: str
-    read: Callable[[Summary], float]
+    field: str
     write: Callable[[float], str]
     better: str = ""  # "more" or "less"
+
+    def read(self, summary: Summary) -> float:
+        return float(getattr(summary, self.field))
 
 
 def whole(value: float) -> str:
@@ -33,31 +38,28 @@ def whole(value: float) -> str:
 
 
 QUANTITIES: tuple[Quantity, ...] = (
-    Quantity("Total latency", "wall time from the prompt to the last token", lambda s: s.wall_s, duration),
-    Quantity("Time to first token", "prefill and the first step", lambda s: s.ttft_s, duration, "less"),
-    Quantity("Tokens per second", "new tokens / total latency", lambda s: s.tokens_per_s, number, "more"),
-    Quantity("τ, tokens per step", "mean acceptance length, with the recovered or bonus token", lambda s: s.tau, number, "more"),
-    Quantity("Acceptance rate", "kept drafted tokens / drafted tokens", lambda s: s.acceptance_rate, share, "more"),
-    Quantity("Relaxed share", "tokens kept only because they were forgiven / new tokens", lambda s: s.relaxed_share, share),
-    Quantity("Output length", "new tokens", lambda s: float(s.new_tokens), whole),
-    Quantity("Target passes", "decoding steps, each one forward pass of the target", lambda s: float(s.steps), whole),
+    Quantity("Total latency", "wall time from the prompt to the last token", "wall_s", duration),
+    Quantity("Time to first token", "prefill and the first step", "ttft_s", duration, "less"),
+    Quantity("Tokens per second", "new tokens / total latency", "tokens_per_s", number, "more"),
+    Quantity("τ, tokens per step", "mean acceptance length, with the recovered or bonus token", "tau", number, "more"),
+    Quantity("Acceptance rate", "kept drafted tokens / drafted tokens", "acceptance_rate", share, "more"),
+    Quantity("Relaxed share", "tokens kept only because they were forgiven / new tokens", "relaxed_share", share),
+    Quantity("Output length", "new tokens", "new_tokens", whole),
+    Quantity("Target passes", "decoding steps, each one forward pass of the target", "steps", whole),
 )  # fmt: skip
 
 SHIFT_QUANTITIES: tuple[Quantity, ...] = (
-    Quantity("TV, summed", "total variation between the law of the emitted token and p, over all positions; 0 is lossless", lambda
-    s: s.tv_sum, number),
-    Quantity("TV, mean", "per emitted token", lambda s: s.tv_mean, number),
-    Quantity("TV, largest", "at any one position; at most 1", lambda s: s.tv_max, number),
-    Quantity("KL, summed", "KL(P‖p) in nats, P the law of the emitted token; ∞ where P may emit what p excludes", lambda
-    s: s.kl_sum, number),
-    Quantity("KL, mean", "nats per emitted token", lambda s: s.kl_mean, number),
-    Quantity("KL, largest", "nats, at any one position", lambda s: s.kl_max, number),
-    Quantity("Shifted steps", "decoding steps in which any emitted token's law differs from p", lambda
-    s: s.shifted_share, share),
-    Quantity("Log-likelihood", "ln of the target's probability of the whole text, at temperature 1 and unfiltered", lambda
-    s: s.log_likelihood, number),
-    Quantity("Perplexity", "exp(−log-likelihood / tokens): how surprising the text is to the target", lambda
-    s: s.perplexity, number),
+    Quantity("TV, summed", "total variation between the law of the emitted token and p, over all positions; 0 is lossless",
+             "tv_sum", number),
+    Quantity("TV, mean", "per emitted token", "tv_mean", number),
+    Quantity("TV, largest", "at any one position; at most 1", "tv_max", number),
+    Quantity("KL, summed", "KL(P‖p) in nats, P the law of the emitted token; ∞ where P may emit what p excludes", "kl_sum", number),
+    Quantity("KL, mean", "nats per emitted token", "kl_mean", number),
+    Quantity("KL, largest", "nats, at any one position", "kl_max", number),
+    Quantity("Shifted steps", "decoding steps in which any emitted token's law differs from p", "shifted_share", share),
+    Quantity("Log-likelihood", "ln of the target's probability of the whole text, at temperature 1 and unfiltered",
+             "log_likelihood", number),
+    Quantity("Perplexity", "exp(−log-likelihood / tokens): how surprising the text is to the target", "perplexity", number),
 )  # fmt: skip
 
 
@@ -109,3 +111,58 @@ def infinite_note(traces: Sequence[Trace]) -> str:
         return "∞: at temperature 0, p excludes every token but one, so that any other that a rule may emit is infinitely far."
     shifted = sum(trace.summary.kl_sum == float("inf") for trace in traces)
     return f"∞: {plural(shifted, 'run')} could emit a token that p excludes (temperature 0, top-k or top-p)."
+
+
+_DRAFTERS = {"model": "draft model", "eagle3": "EAGLE-3 head", "ngram": "n-grams of the text", "none": "none"}
+Setting = tuple[str, str, Callable[[RunConfig], str]]  # name, help, how it is read
+
+
+def _model(ref: ModelRef | None) -> str:
+    if ref is None:
+        return ""
+    return f"{ref.name}@{ref.revision}" if ref.revision else ref.name
+
+
+def _draft_length(config: RunConfig) -> str:
+    k, tree = config.drafter.k, config.drafter.tree
+    if config.drafter.kind == "none":
+        return ""
+    return f"tree of {tree.tokens}, depth {tree.depth}, top-k {tree.top_k}" if tree else str(k)
+
+
+def _off(value: float, off: float) -> str:
+    return "off" if value == off else f"{value:g}"
+
+
+def _parameters(config: RunConfig) -> str:
+    return ", ".join(f"{parameter_title(name)} = {value:g}" for name, value in config.rule.parameters.items())
+
+
+def _versions(config: RunConfig) -> str:
+    return ", ".join(f"{name} {text}" for name, text in config.environment.items() if name not in ("device", "dtype"))
+
+
+SETTINGS: tuple[Setting, ...] = (
+    ("Rule", "the verification rule", lane_title),
+    ("Parameters", "of the rule", _parameters),
+    ("Drafts from", "where drafted tokens come from", lambda c: _DRAFTERS.get(c.drafter.kind, c.drafter.kind)),
+    ("Drafter", "model or head, with its revision", lambda c: _model(c.drafter.model)),
+    ("K", "drafted tokens a step, or the shape of the draft tree", _draft_length),
+    ("Draft mode", "how the drafter picks its tokens", lambda c: c.drafter.mode.value if c.drafter.kind == "model" else ""),
+    ("Target", "with its revision", lambda c: _model(c.target)),
+    ("Temperature", "0 is greedy", lambda c: f"{c.sampling.temperature:g}"),
+    ("Top-k", "likeliest tokens that may be drawn", lambda c: _off(c.sampling.top_k, 0)),
+    ("Top-p", "probability that may be drawn", lambda c: _off(c.sampling.top_p, 1)),
+    ("Max new tokens", "at most so many are written", lambda c: str(c.max_new_tokens)),
+    ("Seed", "of all uniforms", lambda c: str(c.seed)),
+    ("Continued", "from a chosen token", lambda c: f"after {count(len(c.prefix))} given tokens" if c.prefix else ""),
+    ("Prompt", "what was asked", lambda c: c.prompt.text),
+    ("System prompt", "said before it", lambda c: c.prompt.system),
+    ("Chat template", "where the tokenizer has one", lambda c: "used" if c.prompt.chat else "not used"),
+    ("Thinking", "of chat templates that have such a switch", lambda c: thinking_word(c.prompt.thinking)),
+    ("Stop strings", "at which a text ends", lambda c: ", ".join(map(repr, c.prompt.stop))),
+    ("Device", "on which it ran", lambda c: c.environment.get("device", "")),
+    ("Number format", "of weights and activations", lambda c: c.environment.get("dtype", "")),
+    ("Exact", "whether all passes of the target had one shape", exact_text),
+    ("Versions", "of program and libraries", _versions),
+)  # fmt: skip

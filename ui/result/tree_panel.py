@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -42,22 +42,40 @@ def step_of(traces: Traces, lane: int, index: int) -> int | None:
     return tokens[place].step if 0 <= place < len(tokens) else None
 
 
-@dataclass(frozen=True, slots=True)
 class TreePanel:
-    """The components; ``traces`` holds the runs that are shown, by visitor."""
+    """The components and their events; ``traces`` holds the runs that are shown, by visitor."""
 
-    box: gr.Column
-    empty: gr.HTML
-    traces: gr.State
-    lane: gr.Radio
-    step: gr.Slider
-    previous: gr.Button
-    next: gr.Button
-    plot: gr.HTML
+    def __init__(self, scope: str, lanes: Sequence[gr.HTML]) -> None:
+        """``lanes``: a click on a token of one chooses its step."""
+        self.empty, self.traces = text_panel("mars-footnote"), gr.State(None)
+        with gr.Column(visible=False, elem_classes=["mars-tree"], elem_id=f"{scope}-tree") as self.box:
+            with gr.Row(elem_classes=["mars-tree-tools"]):
+                columns = [(str(column + 1), column) for column in range(4)]
+                self.lane = gr.Radio(columns, value=0, label="Run", min_width=200)
+                self.step = gr.Slider(0, 1, 0, step=1, label="Step", min_width=200)
+                previous = gr.Button("Previous", size="sm")
+                following = gr.Button("Next", size="sm")
+            with gr.Column(elem_classes=["mars-tree-plot"]):
+                label = "Draft tree of the chosen step"
+                self.plot = figure_component(scope=scope, name="draft-tree", label=label, wide=True)
+        self.outputs: list[Any] = [self.box, self.empty, self.traces, self.lane, self.step, self.plot]
+        chosen = [self.traces, self.lane, self.step]
+        self.lane.input(self.draw, chosen, self.outputs, **PRIVATE)
+        self.step.input(self.draw, chosen, self.outputs, trigger_mode="always_last", **PRIVATE)
+        for button, by in ((previous, -1), (following, 1)):
+            button.click(partial(self._move, by), chosen, self.outputs, **PRIVATE)
+        for column, component in enumerate(lanes):
+            component.select(self._chooser(column), self.traces, self.outputs, **PRIVATE)
 
-    @property
-    def outputs(self) -> list[Any]:
-        return [self.box, self.empty, self.traces, self.lane, self.step, self.plot]
+    def _move(self, by: int, traces: Traces | None, lane: Any, step: Any) -> Updates:
+        return self.draw(traces, lane, step + by)
+
+    def _chooser(self, lane: int) -> Any:
+        def choose(traces: Traces | None, event: gr.EventData) -> Updates:
+            index = event_data(event).get("index")
+            return self.draw(traces, lane, step_of(traces or {}, lane, index) if isinstance(index, int) else None)
+
+        return choose
 
     def show(self, traces: Traces | None) -> Updates:
         """The runs of a comparison that ended; None, or runs without drafts, hide the panel."""
@@ -66,14 +84,9 @@ class TreePanel:
             return {self.box: gr.update(visible=False), self.empty: NOTHING, self.traces: None}
         lane, step = first_choice(drafted)
         names = run_names([trace.config for trace in drafted.values()])
-        choices = [(name, column) for name, column in zip(names, drafted, strict=True)]
-        return {
-            self.box: gr.update(visible=True),
-            self.empty: "",
-            self.traces: drafted,
-            **self.draw(drafted, lane, step),
-            self.lane: gr.update(choices=choices, value=lane),
-        }
+        choices = list(zip(names, drafted, strict=True))
+        shown = {self.box: gr.update(visible=True), self.empty: "", self.traces: drafted}
+        return shown | self.draw(drafted, lane, step) | {self.lane: gr.update(choices=choices, value=lane)}
 
     def draw(self, traces: Traces | None, lane: Any, step: Any) -> Updates:
         """One step of one lane; what does not exist changes nothing, a step beyond the last is the last."""
@@ -86,46 +99,3 @@ class TreePanel:
             self.step: gr.update(value=chosen, maximum=max(1, last)),
             self.plot: figure_json(tree_plot(traces[lane], chosen)),
         }
-
-
-def build_tree_panel(scope: str) -> TreePanel:
-    """The components and their events."""
-    empty = text_panel("mars-footnote")
-    with gr.Column(visible=False, elem_classes=["mars-tree"], elem_id=f"{scope}-tree") as box:
-        with gr.Row(elem_classes=["mars-tree-tools"]):
-            lane = gr.Radio([(str(column + 1), column) for column in range(4)], value=0, label="Run", min_width=200)
-            step = gr.Slider(0, 1, 0, step=1, label="Step", min_width=200)
-            previous = gr.Button("Previous", size="sm")
-            following = gr.Button("Next", size="sm")
-        with gr.Column(elem_classes=["mars-tree-plot"]):
-            plot = figure_component(scope=scope, name="draft-tree", label="Draft tree of the chosen step", wide=True)
-    panel = TreePanel(box, empty, gr.State(None), lane, step, previous, following, plot)
-    _wire(panel)
-    return panel
-
-
-def _wire(panel: TreePanel) -> None:
-    chosen = [panel.traces, panel.lane, panel.step]
-
-    def move(by: int) -> Any:
-        return lambda traces, lane, step: panel.draw(traces, lane, step + by)
-
-    panel.lane.input(panel.draw, chosen, panel.outputs, **PRIVATE)
-    panel.step.input(panel.draw, chosen, panel.outputs, trigger_mode="always_last", **PRIVATE)
-    panel.previous.click(move(-1), chosen, panel.outputs, **PRIVATE)
-    panel.next.click(move(1), chosen, panel.outputs, **PRIVATE)
-
-
-def wire_tokens(panel: TreePanel, lanes: tuple[gr.HTML, ...]) -> None:
-    """A click on a token chooses its step."""
-
-    def choose_in(lane: int) -> Any:
-        def choose(traces: Traces | None, event: gr.EventData) -> Updates:
-            index = event_data(event).get("index")
-            step = step_of(traces or {}, lane, index) if isinstance(index, int) else None
-            return panel.draw(traces, lane, step)
-
-        return choose
-
-    for column, component in enumerate(lanes):
-        component.select(choose_in(column), panel.traces, panel.outputs, **PRIVATE)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gradio as gr
 
 from ui.kit.components import (
-    EMPTY_TABLE,
     Strip,
     check_component,
     check_html,
@@ -22,28 +20,51 @@ from ui.kit.figure import figure_component, figure_json
 from ui.kit.palette import OUTCOME_STYLES
 from ui.result.details import FIGURES, TABS, Details, Figure
 from ui.result.token_view import GIVEN_MEANING, LaneView, lane_component, reader_component
-from ui.result.tree_panel import TreePanel, build_tree_panel, wire_tokens
+from ui.result.tree_panel import TreePanel
 from ui.settings.form import FIRST_LANES
 
 Updates = dict[Any, Any]  # component → new value or gr.update
 
 
-@dataclass(frozen=True, slots=True)
 class DetailsView:
     """What stands below the lanes, in inner tabs, and how details become updates of it."""
 
-    box: gr.Column
-    table: gr.HTML
-    check: gr.HTML
-    shift: gr.HTML
-    shift_note: gr.HTML
-    figures: dict[str, gr.HTML]
-    tree: TreePanel
-
-    @property
-    def outputs(self) -> list[Any]:
+    def __init__(self, scope: str, lanes: Sequence[gr.HTML]) -> None:
+        """Hidden; the tabs' contents are there from the beginning, for a script that starts late misses its value."""
+        self.figures: dict[str, gr.HTML] = {}
+        hidden = gr.Column(visible=False, elem_classes=["mars-details", "mars-panel"])
+        with hidden as self.box, gr.Tabs(elem_id=f"{scope}-details"):
+            for title, lead in TABS.items():
+                with gr.Tab(title, id=title.lower(), render_children=True):
+                    gr.HTML(f'<p class="mars-lead">{lead}</p>', apply_default_css=False)  # a text of ours
+                    self._fill(title, scope, lanes)
         fixed = [self.box, self.table, self.check, self.shift, self.shift_note]
-        return [*fixed, *self.figures.values(), *self.tree.outputs]
+        self.outputs: list[Any] = [*fixed, *self.figures.values(), *self.tree.outputs]
+
+    def _fill(self, title: str, scope: str, lanes: Sequence[gr.HTML]) -> None:
+        of = [figure for figure in FIGURES if figure.tab == title]
+        if title == "Numbers":
+            self.table = table_component(scope=scope)
+        elif title == "Shift":
+            with gr.Column(elem_id=f"{scope}-shift"):
+                self.check = check_component()
+                with gr.Row(elem_classes=["mars-pair"]):
+                    with gr.Column(min_width=280):
+                        self.shift = table_component(scope=f"{scope}-shift")
+                        self.shift_note = text_panel("mars-footnote")
+                    self._draw(scope, of[:1])
+                self._draw(scope, of[1:])
+        elif title == "Tree":
+            self.tree = TreePanel(scope, lanes)
+        elif title == "Margins":
+            with gr.Row(elem_classes=["mars-maps"]):
+                self._draw(scope, of)
+        else:
+            self._draw(scope, of)
+
+    def _draw(self, scope: str, figures: Sequence[Figure]) -> None:
+        for _, name, title, _, empty, wide in figures:
+            self.figures[name] = figure_component(scope=scope, name=name, label=title, empty=empty, wide=wide)
 
     def show(self, details: Details | None) -> Updates:
         """None hides all of it."""
@@ -51,7 +72,7 @@ class DetailsView:
             return {self.box: gr.update(visible=False)} | self.tree.show(None)
         return {
             self.box: gr.update(visible=True),
-            self.table: table_html(details.table or EMPTY_TABLE),
+            self.table: table_html(details.table),
             self.check: check_html(details.check),
             self.shift: table_html(details.shift),
             self.shift_note: details.shift_note,
@@ -60,59 +81,37 @@ class DetailsView:
         }
 
 
-def build_details(scope: str) -> DetailsView:
-    """The components, hidden; the tabs' contents are there from the beginning, for a script that starts late misses its value."""
-    built: dict[str, gr.HTML] = {}
-    parts: dict[str, Any] = {}
-
-    def figures(of: list[Figure]) -> None:
-        for figure in of:
-            built[figure.name] = figure_component(
-                scope=scope, name=figure.name, label=figure.title, empty=figure.empty, wide=figure.wide
-            )
-
-    with (
-        gr.Column(visible=False, elem_classes=["mars-details", "mars-panel"]) as box,
-        gr.Tabs(elem_id=f"{scope}-details"),
-    ):
-        for title, lead in TABS.items():
-            of = [figure for figure in FIGURES if figure.tab == title]
-            with gr.Tab(title, id=title.lower(), render_children=True):
-                gr.HTML(f'<p class="mars-lead">{lead}</p>', apply_default_css=False)  # a text of ours
-                if title == "Numbers":
-                    parts["table"] = table_component(scope=scope)
-                elif title == "Shift":
-                    with gr.Column(elem_id=f"{scope}-shift"):
-                        parts["check"] = check_component()
-                        with gr.Row(elem_classes=["mars-pair"]):
-                            with gr.Column(min_width=280):
-                                parts["shift"] = table_component(scope=f"{scope}-shift")
-                                parts["shift_note"] = text_panel("mars-footnote")
-                            figures(of[:1])
-                        figures(of[1:])
-                elif title == "Tree":
-                    parts["tree"] = build_tree_panel(scope)
-                elif title == "Margins":
-                    with gr.Row(elem_classes=["mars-maps"]):
-                        figures(of)
-                else:
-                    figures(of)
-    return DetailsView(box=box, figures=built, **parts)
-
-
-@dataclass(frozen=True, slots=True)
 class ResultView:
-    """The components, and how values become updates of them."""
+    """The components of one result, laid out, and how values become updates of them."""
 
-    strip: gr.HTML
-    reader: gr.HTML
-    cards: tuple[gr.Column, ...]
-    lanes: tuple[gr.HTML, ...]
-    details: DetailsView
-
-    @property
-    def outputs(self) -> list[Any]:
-        return [self.strip, *self.lanes, *self.details.outputs]
+    def __init__(
+        self,
+        scope: str,
+        strip: Strip,
+        lane_views: tuple[LaneView, ...],
+        *,
+        head: Callable[[int], None] | None = None,
+        tools: Callable[[], None] | None = None,
+        continues: bool = False,
+    ) -> None:
+        """``head`` fills the head of each lane's card, ``tools`` the row above the lanes. ``continues``: new runs can be asked for from
+        within the result."""
+        self.strip = strip_component(strip, scope=scope)
+        if tools:
+            tools()
+        self.reader = reader_component(scope=scope, runs=continues)
+        self.cards: list[gr.Column] = []
+        self.lanes: list[gr.HTML] = []
+        with gr.Row(equal_height=False, elem_classes=["mars-lanes"]):
+            for index, view in enumerate(lane_views):
+                with gr.Column(elem_classes=card_classes(index, shown=index < FIRST_LANES), min_width=300) as card:
+                    if head:
+                        head(index)
+                    self.lanes.append(lane_component(view, scope=scope, lane=index, continues=continues))
+                self.cards.append(card)
+        gr.HTML(legend_html(), apply_default_css=False, elem_classes=["mars-legend-block"])
+        self.details = DetailsView(scope, self.lanes)
+        self.outputs: list[Any] = [self.strip, *self.lanes, *self.details.outputs]
 
     def update(self, strip: Strip | None, lanes: tuple[LaneView | None, ...]) -> Updates:
         """Line and lanes; None leaves a component as it is."""
@@ -135,40 +134,9 @@ def card_classes(lane: int, *, shown: bool) -> list[str]:
     return ["mars-card", f"mars-card-{lane}", *([] if shown else ["mars-away"])]
 
 
-def build_result(
-    scope: str,
-    strip: Strip,
-    lane_views: tuple[LaneView, ...],
-    *,
-    head: Callable[[int], None] | None = None,
-    tools: Callable[[], None] | None = None,
-    continues: bool = False,
-) -> ResultView:
-    """The components of one result, laid out; ``head`` fills the head of each lane's card, ``tools`` the row above the lanes.
-    ``continues``: new runs can be asked for from within the result."""
-    line = strip_component(strip, scope=scope)
-    if tools:
-        tools()
-    reader = reader_component(scope=scope, runs=continues)
-    cards, lanes = [], []
-    with gr.Row(equal_height=False, elem_classes=["mars-lanes"]):
-        for index, view in enumerate(lane_views):
-            with gr.Column(elem_classes=card_classes(index, shown=index < FIRST_LANES), min_width=300) as card:
-                if head:
-                    head(index)
-                lanes.append(lane_component(view, scope=scope, lane=index, continues=continues))
-            cards.append(card)
-    gr.HTML(legend_html(), apply_default_css=False, elem_classes=["mars-legend-block"])
-    details = build_details(scope)
-    wire_tokens(details.tree, tuple(lanes))
-    return ResultView(line, reader, tuple(cards), tuple(lanes), details)
-
-
 def legend_html() -> str:
     """How to read the token view; constant text of ours."""
-    marks = "".join(
-        f'<li><span class="tok w {outcome}">{outcome}</span> {style.meaning}</li>'
-        for outcome, style in OUTCOME_STYLES.items()
-    )
-    given = f'<li><span class="tok w given">given</span> {GIVEN_MEANING.removeprefix("given: ")}</li>'
-    return f'<ul class="mars-legend" aria-label="How to read the text">{marks}{given}</ul>'
+    meanings = {str(outcome): style.meaning for outcome, style in OUTCOME_STYLES.items()}
+    meanings |= {"given": GIVEN_MEANING.removeprefix("given: ")}
+    marks = "".join(f'<li><span class="tok w {name}">{name}</span> {text}</li>' for name, text in meanings.items())
+    return f'<ul class="mars-legend" aria-label="How to read the text">{marks}</ul>'

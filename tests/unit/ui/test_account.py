@@ -19,8 +19,7 @@ from mars_core.types import PromptConfig
 from storage import RunStore, Shared, StorageError
 from tests.panels import assert_inert, read_panel
 from tests.traces import make_trace
-from ui.public.consent import consent_line, consent_text
-from ui.public.sharing import HIDDEN, opened, share_component, wire_share
+from ui.public.sharing import HIDDEN, consent_line, consent_text, opened, share_component, wire_share
 from ui.public.sharing import act as act_share
 from ui.public.visitors import COOKIE
 from ui.services import Services

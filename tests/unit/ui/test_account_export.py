@@ -17,7 +17,7 @@ from tests.unit.ui.test_account import ONE, TWO, Asking, keep
 from ui.public.visitors import COOKIE
 from ui.routes import page_routes
 from ui.services import Services
-from ui.tabs.account.export import NAME
+from ui.tabs.account.actions import NAME
 
 PATH = "/mine/export.zip"
 
@@ -75,6 +75,6 @@ def test_one_export_of_an_owner_is_written_at_a_time(place: Services, monkeypatc
             entered.append(True)
             meanwhile.extend([ask(ONE), ask(TWO), ask(ONE)])
 
-    monkeypatch.setattr("ui.tabs.account.export.write_everything", write)
+    monkeypatch.setattr("ui.tabs.account.actions.write_everything", write)
     assert ask(ONE) == 200 and meanwhile == [429, 200, 429]  # a refused one gives nothing free
     assert ask(ONE) == 200

@@ -17,8 +17,7 @@ from evaluation.report.files import csv_text
 from storage.export import guarded
 from tests.traces import make_trace
 from ui.figures.margins import margin_plot
-from ui.figures.plot import THEMED, Data, Plot, Run
-from ui.figures.scale import margin_scale
+from ui.figures.plot import THEMED, Data, Plot, Run, margin_scale
 from ui.kit.figure import SOURCE, figure_component, figure_json, plotly_file
 from ui.kit.theme import page_css
 

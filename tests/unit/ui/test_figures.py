@@ -12,8 +12,7 @@ from mars_core.types import Outcome, RuleConfig, Trace
 from tests.traces import make_trace, make_tree_trace
 from ui.figures.acceptance import acceptance_plot
 from ui.figures.margins import margin_plot
-from ui.figures.plot import Run
-from ui.figures.scale import ROW, Scale, margin_scale
+from ui.figures.plot import ROW, Run, Scale, margin_scale
 
 LEFT, RIGHT = make_trace(rule="strict", new_tokens=150), make_trace(rule="mars", new_tokens=150, theta=0.85)
 

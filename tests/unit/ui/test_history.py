@@ -20,13 +20,13 @@ from tests.panels import Element, assert_inert, read_panel
 from tests.traces import make_trace
 from ui.api.documents import comparison_document
 from ui.kit.address import Address, address_component
-from ui.result.run_settings import SETTINGS
+from ui.result.numbers import SETTINGS
 from ui.settings.form import LaneForm, read_prompt
 from ui.settings.stored import stored_form
 from ui.tabs.history.detail import few
 from ui.tabs.history.list import NOT_FOUND, NOTHING, PAGE, listing
 from ui.tabs.history.runs import MOST_RUNS, TOO_MANY
-from ui.tabs.history.tab import History, history_parts
+from ui.tabs.history.tab import History
 
 HOSTILE = "<img src=x onerror=alert(1)></script>{{7*7}}\u202e\x1b[31m"
 
@@ -51,7 +51,7 @@ def page() -> Iterator[gr.Blocks]:
 @pytest.fixture
 def history(store: RunStore, page: gr.Blocks, monkeypatch: pytest.MonkeyPatch) -> History:
     monkeypatch.setattr(Context, "root_block", page)
-    return history_parts(store, address_component())
+    return History(store, address_component())
 
 
 def keep(store: RunStore, prompt: str = "Tell me.", rules: tuple[str, ...] = ("strict", "mars"), **more: Any) -> str:
@@ -299,7 +299,7 @@ def test_the_form_and_the_settings_say_whether_the_model_thought_and_was_exact(
         changed = replace(stored, runs=(replace(run, trace=trace),))
         form = stored_form(changed, ())
         assert read_prompt(form).thinking is thinking and form.thinking == word
-        facts = {name: read(trace) for name, _, read in SETTINGS}
+        facts = {name: read(trace.config) for name, _, read in SETTINGS}
         assert (facts["Thinking"], facts["Exact"]) == (word, said)
         (document,) = comparison_document(changed)["runs"]
         assert (document["thinking"], document["exact"]) == (thinking, said)

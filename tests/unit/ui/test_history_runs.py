@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from evaluation.format import duration, number, share
-from storage import RunRecord
+from storage import RunRecord, RunStore
 from tests.traces import make_trace, make_tree_trace
-from ui.tabs.history.runs import MEASURES, RATIOS, RunRow, RunTable, moved_left, run_table, signed, with_run
+from ui.kit.address import Address
+from ui.tabs.history.runs import MEASURES, RATIOS, RunRow, RunTable, acted, run_table, signed, with_run
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m"
@@ -88,9 +90,11 @@ def test_the_latest_comes_first_until_somebody_moves_a_run() -> None:
     assert with_run([one, three], two) == (one.id, three.id, two.id)
 
 
-def test_moved_left_is_the_baseline_and_nothing_is_lost() -> None:
-    assert moved_left(("a", "b", "c"), "c") == ("c", "a", "b")
-    assert moved_left(("a", "b"), "x") == ("a", "b")
+def test_moved_left_is_the_baseline_and_nothing_is_lost(tmp_path: Path) -> None:
+    a, b, c = (letter * 32 for letter in "abc")
+    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
+        moved = [acted(store, Address(runs=(a, b)), {"action": "left", "run": run})[0].runs for run in (b, c, "x")]
+    assert moved == [(b, a), (a, b), (a, b)]
 
 
 def test_hostile_text_is_spelt_out() -> None:

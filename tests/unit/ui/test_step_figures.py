@@ -13,10 +13,9 @@ import pytest
 from mars_core.types import Outcome, Status, Step, Trace
 from tests.traces import make_trace, make_tree_trace
 from ui.figures.margins import margin_plot
-from ui.figures.plot import Plot, Run
+from ui.figures.plot import ROW, Plot, Run, margin_scale
 from ui.figures.ratio import ratio_plot
 from ui.figures.ribbon import ribbon_plot
-from ui.figures.scale import ROW, margin_scale
 from ui.figures.shift import cumulative_plot, shift_plot
 from ui.figures.timeline import timeline_plot
 from ui.figures.tree import tree_plot

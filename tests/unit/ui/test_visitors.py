@@ -15,8 +15,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from ui.public.origin import OwnPages
-from ui.public.visitor_cookie import VisitorCookie, new_cookie, root_path
+from ui.public.origin import OwnPages, VisitorCookie, new_cookie, root_path
 from ui.public.visitors import ANYBODY, COOKIE, HEADER, browser_owner, session_key, visitor_of
 
 SECRET, OTHER = "a" * 22, "b" * 43

@@ -1,20 +1,12 @@
 // A value of the component becomes what is on the page.
+const TILE = '<div class="mars-tile"><dt></dt><dd><b></b><small></small></dd></div>';
+
 function drawTiles(list) {
-  if (tiles.childElementCount !== list.length) {
-    tiles.replaceChildren(...list.map(() => {
-      const tile = make("div", "mars-tile");
-      const value = make("dd");
-      value.append(make("b"), make("small"));
-      tile.append(make("dt"), value);
-      return tile;
-    }));
-  }
+  if (tiles.childElementCount !== list.length) tiles.innerHTML = TILE.repeat(list.length);
   list.forEach(([name, value, unit, help], index) => {
-    const tile = tiles.children[index], [figure, small] = tile.lastElementChild.children;
+    const tile = tiles.children[index], parts = tile.querySelectorAll("dt, b, small");
     tile.title = help;
-    tile.firstElementChild.textContent = name;
-    if (figure.textContent !== value) figure.textContent = value;
-    small.textContent = unit;
+    [name, value, unit].forEach((words, part) => { if (parts[part].textContent !== words) parts[part].textContent = words; });
   });
 }
 

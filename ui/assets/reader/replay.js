@@ -29,15 +29,11 @@ function start() {
   requestAnimationFrame(tick);
 }
 
-function stop() {
+function halt(at) {
   playing = false;
-  seek(null);
+  seek(at);
 }
-
-function pause() {
-  playing = false;
-  seek(t);
-}
+const stop = () => halt(null);
 
 // Only what has ended can be foreseen and replayed; its place is kept meanwhile, so that nothing moves.
 function offer() {
@@ -49,7 +45,7 @@ function offer() {
   adopt();
 }
 
-play.addEventListener("click", () => (playing ? pause() : start()));
+play.addEventListener("click", () => (playing ? halt(t) : start()));
 scrub.addEventListener("input", () => {
   const to = Number(scrub.value);
   if (to >= whole()) return stop();

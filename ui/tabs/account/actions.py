@@ -1,4 +1,5 @@
-"""The panel "Your data" as plain values, and what a visitor does there: read it, stop sharing, delete all, move it to an account.
+"""The panel "Your data" as plain values, and what a visitor does there: read it, stop sharing, delete all, move it to an account, and
+export it: all of it as one file, written in constant memory.
 
 Whose things they are is said by the request alone; nothing that the page sends can name another visitor.
 """
@@ -7,18 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 
 from evaluation.format import count, plural, shorten
 from storage import Counts, RunStore, Share, StorageError
+from storage.everything import write_everything
 from ui.kit.errors import error_message
 from ui.kit.panel import render
+from ui.kit.responses import written
 from ui.public.sharing import read_kind
 from ui.public.visitors import Visitor, browser_of
 from ui.services import Services
 
 WORD = "delete"  # what must be typed before everything goes
 DONE, FAILED = "done", "failed"
+NAME = "mars-playground-my-data.zip"
+NO_COOKIE = (
+    "Your browser sent no cookie of this page, so your data cannot be identified; open the page in a tab of its own, "
+    "or send a header x-mars-visitor.\n"
+)
+BUSY = "All of your data is being exported already; wait until that has ended.\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,3 +176,28 @@ def _consequence(counts: Counts) -> str:
         f"This removes {amounts(counts, deleted=True)} for good: nobody can bring them back, and backups forget them with "
         f"time.{links} What is running now is kept when it ends: stop it first."
     )
+
+
+class Exports:
+    """One an owner at a time, for writing is work. Safe between threads."""
+
+    def __init__(self) -> None:
+        self._owners: set[str] = set()
+        self._lock = Lock()
+
+    def send(self, services: Services, request: Request) -> Response:
+        """The export of whoever asks; on a private page, of everything. Raises StorageError."""
+        seen = services.seen_by(request)
+        owner = seen.visitor.owner or ""
+        if not seen.visitor.lasting:
+            return PlainTextResponse(NO_COOKIE, 403)
+        with self._lock:
+            if owner in self._owners:
+                return PlainTextResponse(BUSY, 429)
+            self._owners.add(owner)
+        try:
+            answer = written(NAME, lambda path: write_everything(seen.store, path))
+        finally:
+            self._owners.discard(owner)
+        answer.headers["Cache-Control"] = "private, no-store"
+        return answer

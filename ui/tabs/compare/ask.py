@@ -16,7 +16,7 @@ from ui.jobs.driver import start_session
 from ui.kit.components import text_panel
 from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE
-from ui.public.consent import consent_line
+from ui.public.sharing import consent_line
 from ui.services import Services
 from ui.settings.drafter import lane_drafter_for_pair
 from ui.settings.form import PairForm, read_thinking

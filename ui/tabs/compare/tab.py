@@ -9,7 +9,7 @@ import gradio as gr
 
 from ui.kit.components import message_strip
 from ui.kit.events import PRIVATE
-from ui.result.view import ResultView, Updates, build_result
+from ui.result.view import ResultView, Updates
 from ui.services import Services
 from ui.settings.form import MOST_LANES, Form
 from ui.settings.panel import FormFields
@@ -61,7 +61,7 @@ def build_compare_tab(services: Services) -> CompareTab:
         heads.append(lane_head(lane, services.catalog[0]))
 
     views = tuple(map(empty_lane, range(MOST_LANES)))
-    view = build_result(
+    view = ResultView(
         "compare", message_strip(HINT), views, head=head, continues=True,
         tools=lambda: tools.append(lane_tools(services.catalog[0])),
     )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import gradio as gr
@@ -16,42 +16,40 @@ from ui.kit.labels import settings_line
 from ui.public.sharing import READ_ONLY, share_component
 from ui.result.result import reopened
 from ui.result.token_view import LaneView
-from ui.result.view import ResultView, Updates, build_result
+from ui.result.view import ResultView, Updates
 from ui.services import Services
 from ui.settings.form import CUSTOM, LIST_ONLY, MOST_LANES, Form
 from ui.settings.stored import richest, stored_form
 
 
-@dataclass(frozen=True, slots=True)
 class Detail:
-    """The components of the open comparison."""
+    """The components of the open comparison, hidden until one is opened."""
 
-    box: gr.Column
-    head: gr.Column
-    name: gr.Textbox
-    tags: gr.Textbox
-    comment: gr.Textbox
-    save: gr.Button
-    saved: gr.HTML
-    again: gr.Button
-    delete: gr.Button
-    close: gr.Button
-    prompt: gr.Textbox
-    settings: gr.HTML
-    downloads: gr.HTML
-    sharing: gr.HTML
-    view: ResultView
-
-    @property
-    def notes(self) -> list[Any]:
-        """The fields that can be changed."""
-        return [self.name, self.tags, self.comment]
-
-    @property
-    def outputs(self) -> list[Any]:
+    def __init__(self) -> None:
+        with gr.Column(elem_classes=["mars-details", "mars-away"], elem_id="history-open") as self.box:
+            with gr.Column(elem_classes=["mars-panel"]) as self.head:
+                self.prompt = gr.Textbox(
+                    label="Prompt", interactive=False, lines=1, max_lines=6, elem_id="history-prompt"
+                )
+                self.settings = text_panel("mars-page")
+                with gr.Row(elem_classes=["mars-notes"]):
+                    self.name = _note("Name", "What you call it", "history-name", max_length=200)
+                    self.tags = _note("Tags, separated by commas", "paper, greedy", "history-tags")
+                self.comment = _note("Comment", "Notes", "history-comment", lines=2, max_lines=8, max_length=10_000)
+                with gr.Row(elem_classes=["mars-tools"]):
+                    self.save = gr.Button("Save name, tags and comment", size="sm", elem_id="history-save")
+                    self.again = gr.Button("Load into Compare", size="sm", elem_id="history-again")
+                    self.close = gr.Button("Close", size="sm", elem_id="history-close")
+                    self.delete = gr.Button("Delete", size="sm", variant="stop", elem_id="history-delete")
+                    self.saved = text_panel("mars-page")
+                self.downloads = downloads_component("history-open-downloads")
+                self.sharing = share_component("history")
+            empty = tuple(LaneView("") for _ in range(MOST_LANES))
+            self.view = ResultView("history", message_strip("Choose a comparison from the list."), empty)
+        self.notes: list[Any] = [self.name, self.tags, self.comment]  # the fields that can be changed
         head = [self.box, self.head, *self.notes, self.save, self.delete, self.saved]
         shown = [self.prompt, self.settings, self.downloads, self.sharing]
-        return [*head, *shown, *self.view.outputs, *self.view.cards]
+        self.outputs: list[Any] = [*head, *shown, *self.view.outputs, *self.view.cards]
 
     def closed(self) -> Updates:
         return {self.box: _shown("mars-details", False)}
@@ -114,38 +112,8 @@ def read_tags(text: str) -> list[str]:
     return [tag for part in text.split(",") if (tag := part.strip())]
 
 
-def build_detail() -> Detail:
-    """The components, hidden until a comparison is opened."""
-    with gr.Column(elem_classes=["mars-details", "mars-away"], elem_id="history-open") as box:
-        with gr.Column(elem_classes=["mars-panel"]) as head:
-            prompt = gr.Textbox(label="Prompt", interactive=False, lines=1, max_lines=6, elem_id="history-prompt")
-            settings = text_panel("mars-page")
-            with gr.Row(elem_classes=["mars-notes"]):
-                name = gr.Textbox(
-                    label="Name", placeholder="What you call it", max_length=200, elem_id="history-name", min_width=200
-                )
-                tags = gr.Textbox(
-                    label="Tags, separated by commas",
-                    placeholder="paper, greedy",
-                    elem_id="history-tags",
-                    min_width=200,
-                )
-            comment = gr.Textbox(
-                label="Comment", placeholder="Notes", lines=2, max_lines=8, max_length=10_000, elem_id="history-comment"
-            )
-            with gr.Row(elem_classes=["mars-tools"]):
-                save = gr.Button("Save name, tags and comment", size="sm", elem_id="history-save")
-                again = gr.Button("Load into Compare", size="sm", elem_id="history-again")
-                close = gr.Button("Close", size="sm", elem_id="history-close")
-                delete = gr.Button("Delete", size="sm", variant="stop", elem_id="history-delete")
-                saved = text_panel("mars-page")
-            downloads = downloads_component("history-open-downloads")
-            sharing = share_component("history")
-        empty = tuple(LaneView("") for _ in range(MOST_LANES))
-        view = build_result("history", message_strip("Choose a comparison from the list."), empty)
-    return Detail(
-        box, head, name, tags, comment, save, saved, again, delete, close, prompt, settings, downloads, sharing, view
-    )
+def _note(label: str, placeholder: str, elem_id: str, **more: Any) -> gr.Textbox:
+    return gr.Textbox(label=label, placeholder=placeholder, elem_id=elem_id, min_width=200, **more)
 
 
 def open_form(services: Services, view: Address) -> Form:

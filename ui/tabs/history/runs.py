@@ -19,21 +19,20 @@ from storage import RunRecord, RunStore, StorageError
 from ui.kit.address import ID, Address, without_search
 from ui.kit.labels import lane_label, stop_title
 from ui.kit.panel import panel_component, render
-from ui.result.numbers import QUANTITIES, SHIFT_QUANTITIES, Quantity, whole
-from ui.result.run_settings import SETTINGS
+from ui.result.numbers import QUANTITIES, SETTINGS, SHIFT_QUANTITIES, Quantity, whole
 
 MOST_RUNS = 10
 TOO_MANY = f"{MOST_RUNS} runs stand in the table already, the most that it holds; remove one before you add another."
 RATIOS = ("Total latency", "Time to first token", "Tokens per second")  # of which a ratio says more than a difference
 _MORE = (
-    Quantity("Prefill", "wall time of the prompt's pass", lambda s: s.prefill_s, duration),
-    Quantity("Drafting", "wall time of the drafter, in all", lambda s: s.draft_s, duration),
-    Quantity("Verifying", "wall time of the target's passes, in all", lambda s: s.verify_s, duration),
-    Quantity("Drafted", "tokens", lambda s: s.drafted, whole),
-    Quantity("Relaxed", "tokens kept only because they were forgiven", lambda s: s.relaxed, whole),
-    Quantity("Recovered", "tokens drawn after a refusal", lambda s: s.recovered, whole),
-    Quantity("Bonus", "tokens drawn after a full draft", lambda s: s.bonus, whole),
-    Quantity("Peak memory", "of the device, while this run went", lambda s: s.peak_memory_bytes, memory),
+    Quantity("Prefill", "wall time of the prompt's pass", "prefill_s", duration),
+    Quantity("Drafting", "wall time of the drafter, in all", "draft_s", duration),
+    Quantity("Verifying", "wall time of the target's passes, in all", "verify_s", duration),
+    Quantity("Drafted", "tokens", "drafted", whole),
+    Quantity("Relaxed", "tokens kept only because they were forgiven", "relaxed", whole),
+    Quantity("Recovered", "tokens drawn after a refusal", "recovered", whole),
+    Quantity("Bonus", "tokens drawn after a full draft", "bonus", whole),
+    Quantity("Peak memory", "of the device, while this run went", "peak_memory_bytes", memory),
 )  # fmt: skip
 _GROUPS = {"setting": "Settings", "measure": "Measures", "text": "Output"}
 MEASURES: tuple[Quantity, ...] = (*QUANTITIES, *_MORE, *SHIFT_QUANTITIES)
@@ -79,7 +78,9 @@ def run_table(records: Sequence[RunRecord]) -> RunTable:
     if not records:
         return RunTable()
     columns = tuple(_column(record) for record in records)
-    rows = [_words("setting", name, help_, [read(record) for record in records]) for name, help_, read in SETTINGS]
+    rows = [
+        _words("setting", name, help_, [read(record.config) for record in records]) for name, help_, read in SETTINGS
+    ]
     rows += [_words("setting", "Ended", "how the run ended", [_ending(record) for record in records])]
     rows += [_measure(quantity, [record.summary for record in records]) for quantity in MEASURES]
     rows += [_words("text", "Text", "what the run wrote", [record.text for record in records])]
@@ -102,7 +103,7 @@ def _words(kind: str, name: str, help_: str, values: Sequence[str]) -> RunRow:
 
 
 def _measure(quantity: Quantity, summaries: Sequence[Summary]) -> RunRow:
-    base, *others = values = [float(quantity.read(summary)) for summary in summaries]
+    base, *others = values = [quantity.read(summary) for summary in summaries]
     cells = [RunCell(quantity.write(base))]
     for value in others:
         factor = ratio(over(value, base)) if quantity.name in RATIOS and math.isfinite(over(value, base)) else ""
@@ -147,12 +148,10 @@ def acted(store: RunStore, view: Address, data: Mapping[str, Any]) -> tuple[Addr
         case "choose" if data.get("checked", True):
             runs, message = choose_run(store, view.runs, run)
             return replace(view, runs=runs), message
-        case "choose" | "drop":
-            return replace(view, runs=tuple(other for other in view.runs if other != run)), ""
-        case "left":
-            return replace(view, runs=moved_left(view.runs, run)), ""
-        case "none":
-            return replace(view, runs=()), ""
+        case "choose" | "drop" | "left" | "none":
+            others = tuple(other for other in view.runs if other != run)
+            left = (run, *others) if run in view.runs else view.runs  # the new baseline
+            return replace(view, runs={"left": left, "none": ()}.get(str(action), others)), ""
         case _:
             return view, ""
 
@@ -194,11 +193,6 @@ def _there(store: RunStore, runs: Sequence[str]) -> tuple[RunRecord, ...]:
         if len(runs) == 1:
             return ()
         return tuple(record for run in runs for record in _there(store, (run,)))
-
-
-def moved_left(runs: tuple[str, ...], run: str) -> tuple[str, ...]:
-    """The ids with this one leftmost: the new baseline."""
-    return (run, *(other for other in runs if other != run)) if run in runs else runs
 
 
 def runs_html(table: RunTable, message: str = "", share: str = "") -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import replace
 from secrets import token_hex
 from threading import Lock
 from typing import Any
@@ -21,7 +22,7 @@ from ui.public.sharing import READ_ONLY, share_html, wire_share
 from ui.result.result import title_of
 from ui.result.view import Updates
 from ui.services import Services
-from ui.tabs.history.detail import Detail, build_detail, read_tags
+from ui.tabs.history.detail import Detail, read_tags
 from ui.tabs.history.list import (
     NO_CHOICES,
     SILENT,
@@ -48,24 +49,23 @@ class Session:
         return Session()
 
 
-@dataclass(frozen=True, slots=True)
 class History:
     """The components of the tab, and what they become. The updates of every method hold the view at ``session``; ``address`` is the
     page's keeper of the view, ``store`` what the visitor may see."""
 
-    store: RunStore
-    address: gr.HTML
-    session: gr.State
-    search: gr.HTML
-    rows: gr.HTML
-    downloads: gr.HTML
-    runs: gr.HTML
-    detail: Detail
-    public: bool = False
+    def __init__(self, store: RunStore, address: gr.HTML) -> None:
+        self.store, self.address, self.public = store, address, False
+        self.session = gr.State(Session())
+        with gr.Column(elem_classes=["mars-panel"]):
+            self.search, self.rows = search_component(), list_component()
+            self.downloads = downloads_component("downloads")
+        self.runs, self.detail = runs_component(), Detail()
 
     def of(self, services: Services) -> History:
         """The same components for the visitor of ``services``."""
-        return replace(self, store=services.store, public=services.public)
+        visited = copy(self)
+        visited.store, visited.public = services.store, services.public
+        return visited
 
     def message(self, error: StorageError) -> str:
         return error_message(error, public=self.public)
@@ -196,19 +196,9 @@ def _groups(view: Address) -> list[Group]:
     return groups + ([Group("Found:", RUN_FILES, search_query(view))] if view.searching else [])
 
 
-def history_parts(store: RunStore, address: gr.HTML) -> History:
-    """The components alone."""
-    session = gr.State(Session())
-    with gr.Column(elem_classes=["mars-panel"]):
-        search = search_component()
-        rows = list_component()
-        downloads = downloads_component("downloads")
-    return History(store, address, session, search, rows, downloads, runs_component(), build_detail())
-
-
 def build_history_tab(services: Services, tab: gr.Tab, address: gr.HTML) -> History:
     """The tab's components and events; its list is read whenever the tab is chosen. ``address``: of ui.kit.address."""
-    history = history_parts(services.store, address)
+    history = History(services.store, address)
     session, detail, outputs = history.session, history.detail, history.outputs
 
     def own(request: gr.Request) -> History:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
@@ -42,28 +41,120 @@ _TERMS = {
 Updates = dict[Any, Any]  # component → new value or gr.update
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """The components that events change. ``name``: of the round that waits for a vote; ``vote``: id of the one just cast."""
+class VotesTab:
+    """The tab's components and its events. ``name``: of the round that waits for a vote; ``vote``: id of the one just cast."""
 
-    fields: FormFields
-    fresh: gr.Checkbox
-    write: gr.Button
-    stop: gr.Button
-    strip: gr.HTML
-    round: gr.HTML
-    after: gr.Column
-    comment: gr.Textbox
-    keep: gr.Button
-    again: gr.Button
-    kept: gr.HTML
-    tally: gr.HTML
-    name: gr.State
-    vote: gr.State
+    def __init__(self, services: Services) -> None:
+        self.services, self.rounds = services, Rounds()
+        with gr.Column(elem_classes=["mars-panel", "mars-ask", "mars-votes-ask"]):
+            self.fields, self.fresh = _settings(services)
+            with gr.Row(elem_classes=["mars-votes-action"]):
+                self.write = gr.Button("Write two answers", variant="primary", elem_id="votes-write")
+                self.stop = gr.Button("Stop", variant="stop", visible=False, elem_id="votes-stop")
+        self.seed = self.fields.by_name["seed"]
+        self.strip = strip_component(message_strip(HINT), scope="votes")
+        self.round = round_component()
+        with gr.Column(visible=False, elem_classes=["mars-panel", "mars-votes-after"]) as self.after:
+            gr.HTML(_help(), apply_default_css=False)
+            label = "Comment on this vote (optional)"
+            self.comment = gr.Textbox(label=label, lines=2, max_lines=8, elem_id="votes-comment", max_length=10_000)
+            with gr.Row(elem_classes=["mars-tools"]):
+                self.keep = gr.Button("Save the comment", elem_id="votes-keep")
+                self.again = gr.Button("Next round", variant="primary", elem_id="votes-next")
+                self.kept = text_panel("mars-page")
+        with gr.Column(elem_classes=["mars-panel"]):
+            gr.HTML(HEADING, apply_default_css=False)
+            self.tally = tally_component()
+        self.name, self.vote = gr.State(""), gr.State("")
 
-    def closed(self) -> Updates:
+    def wire(self, tab: gr.Tab) -> None:
+        """The results are read whenever ``tab`` is chosen."""
+        buttons = [self.write, self.stop, self.after]
+        cleared = [*buttons, self.comment, self.kept, self.name, self.vote, self.strip, self.round, self.seed]
+        asked = [self.write.click, self.again.click, self.fields.by_name["prompt"].submit]
+        pressed = gr.on(asked, self.on_begin, self.fresh, cleared, trigger_mode="once", **PRIVATE)
+        shown = [self.strip, self.round, self.name, self.tally]
+        running = pressed.then(self.on_write, self.fields.inputs, shown, **COMPUTES, **QUEUED)
+        running.failure(lambda: self.broken(BROKE), None, [self.strip, self.round], **PRIVATE)
+        running.then(self.on_end, None, [self.write, self.stop], **PRIVATE)
+        self.stop.click(self.on_stop, None, self.stop, **PRIVATE)
+        voted = [self.strip, self.round, self.after, self.name, self.vote, self.tally]
+        self.round.select(self.on_vote, self.name, voted, **PRIVATE)
+        self.keep.click(self.on_keep, [self.vote, self.comment], [self.kept, self.tally], **PRIVATE)
+        tab.select(self.on_enter, None, self.tally, **PRIVATE)
+
+    def on_begin(self, fresh: bool, request: gr.Request) -> Updates:
         """Nothing to vote on and nothing to comment."""
-        return {self.after: gr.update(visible=False), self.comment: "", self.kept: "", self.name: "", self.vote: ""}
+        self.services.stops.begin(_visitor(self.services.seen_by(request)))
+        return {
+            **dict.fromkeys((self.comment, self.kept, self.name, self.vote), ""),
+            self.after: gr.update(visible=False),
+            self.write: gr.update(visible=False),
+            self.stop: gr.update(visible=True, interactive=True, value="Stop"),
+            self.strip: message_strip(STARTING, "running").html(),
+            self.round: RoundView("writing").html(),
+            self.seed: secrets.randbelow(SEEDS) if fresh else gr.update(),
+        }
+
+    def on_write(self, request: gr.Request, *values: Any) -> Iterator[Updates]:
+        yield from unbroken(self._updates(self.services.seen_by(request), values), self.broken, "votes")
+
+    def _updates(self, place: Services, values: tuple[Any, ...]) -> Iterator[Updates]:
+        for frame in write_answers(place, self.rounds, self.fields.form(values), _visitor(place)):
+            changed: Updates = {self.strip: frame.strip.html()}
+            if frame.view:
+                changed |= {self.round: frame.view.html(), self.name: frame.round}
+                if frame.view.state == "revealed":  # both texts were the same, which counts
+                    changed[self.tally] = _tally(place)
+            yield changed
+
+    def broken(self, strip: Strip) -> Updates:
+        return {self.strip: strip.html(), self.round: RoundView().html()}
+
+    def on_stop(self, request: gr.Request) -> Any:
+        self.services.stops.request(_visitor(self.services.seen_by(request)))
+        return gr.update(value="Stopping …", interactive=False)
+
+    def on_end(self) -> Updates:
+        return {self.write: gr.update(visible=True), self.stop: gr.update(visible=False)}
+
+    def on_vote(self, name: str, event: gr.EventData, request: gr.Request) -> Updates:
+        """A second vote on the same round, or one that is none, changes nothing."""
+        place, data = self.services.seen_by(request), event_data(event)
+        if data.get("choice") not in list(Choice):
+            return {self.name: name}
+        choice = Choice(data["choice"])
+        try:
+            cast = cast_vote(place, self.rounds, name, choice)
+        except StorageError as error:
+            sentence = error_message(error, public=place.public)
+            return {self.strip: message_strip(sentence, "failed").html(), self.name: name}
+        if cast is None:
+            return {self.name: ""}
+        vote_id, round_ = cast
+        return {
+            self.strip: reveal_strip(round_, choice).html(),
+            self.round: revealed(round_, choice).html(),
+            self.after: gr.update(visible=True),
+            self.name: "",
+            self.vote: vote_id,
+            self.tally: _tally(place),
+        }
+
+    def on_keep(self, vote_id: str, comment: str | None, request: gr.Request) -> Updates:
+        place = self.services.seen_by(request)
+        try:
+            place.store.comment_vote(vote_id, comment or "")
+        except StorageError as error:
+            return {self.kept: error_message(error, public=place.public)}
+        return {self.kept: "Saved with the vote.", self.tally: _tally(place)}
+
+    def on_enter(self, request: gr.Request) -> str:
+        return _tally(self.services.seen_by(request))
+
+
+def build_votes_tab(services: Services, tab: gr.Tab) -> None:
+    VotesTab(services).wire(tab)
 
 
 def _help() -> str:
@@ -72,53 +163,18 @@ def _help() -> str:
     return f'<p class="mars-vote-help"><span>What the numbers mean:</span>{terms}</p>'
 
 
-def build_votes_tab(services: Services, tab: gr.Tab) -> None:
-    """The tab's components and events; the results are read whenever the tab is chosen."""
-    with gr.Column(elem_classes=["mars-panel", "mars-ask", "mars-votes-ask"]):
-        fields, fresh = _settings(services)
-        with gr.Row(elem_classes=["mars-votes-action"]):
-            write = gr.Button("Write two answers", variant="primary", elem_id="votes-write")
-            stop = gr.Button("Stop", variant="stop", visible=False, elem_id="votes-stop")
-    strip = strip_component(message_strip(HINT), scope="votes")
-    round_ = round_component()
-    with gr.Column(visible=False, elem_classes=["mars-panel", "mars-votes-after"]) as after:
-        gr.HTML(_help(), apply_default_css=False)
-        comment = gr.Textbox(
-            label="Comment on this vote (optional)", lines=2, max_lines=8, elem_id="votes-comment", max_length=10_000
-        )
-        with gr.Row(elem_classes=["mars-tools"]):
-            keep = gr.Button("Save the comment", elem_id="votes-keep")
-            again = gr.Button("Next round", variant="primary", elem_id="votes-next")
-            kept = text_panel("mars-page")
-    with gr.Column(elem_classes=["mars-panel"]):
-        gr.HTML(HEADING, apply_default_css=False)
-        tally = tally_component()
-    name, vote = gr.State(""), gr.State("")
-    parts = _Parts(fields, fresh, write, stop, strip, round_, after, comment, keep, again, kept, tally, name, vote)
-    rounds = Rounds()
-    _wire_round(services, rounds, parts)
-    _wire_vote(services, rounds, parts)
-
-    def enter(request: gr.Request) -> str:
-        return _tally(services.seen_by(request))
-
-    tab.select(enter, None, tally, **PRIVATE)
-
-
 def _settings(services: Services) -> tuple[FormFields, gr.Checkbox]:
     """The fields, and whether every round gets a new seed."""
     panel = SettingsPanel(services, "votes")
     panel.prompt("What should both answers be about?")
     with gr.Row(elem_classes=["mars-votes-rules"]):
-        rules = tuple(
-            compact_rule(label, default, f"votes-rule-{place}") for place, (label, default) in enumerate(RULES)
-        )
+        rules = [compact_rule(*rule, f"votes-rule-{place}") for place, rule in enumerate(RULES)]
     panel.bar()
     panel.own_pair()
     fresh = gr.Checkbox(True, label="A new seed each round", elem_id="votes-fresh", container=False)
     panel.advanced("Advanced: system prompt, chat template, sampling, draft mode")
     panel.wire()
-    return FormFields(panel.by_name, rules), fresh
+    return FormFields(panel.by_name, tuple(rules)), fresh
 
 
 def _visitor(place: Services) -> str:
@@ -126,100 +182,5 @@ def _visitor(place: Services) -> str:
     return f"{place.key}/votes"
 
 
-def _wire_round(services: Services, rounds: Rounds, parts: _Parts) -> None:
-    seed = parts.fields.by_name["seed"]
-
-    def begin(fresh: bool, request: gr.Request) -> Updates:
-        services.stops.begin(_visitor(services.seen_by(request)))
-        return parts.closed() | {
-            parts.write: gr.update(visible=False),
-            parts.stop: gr.update(visible=True, interactive=True, value="Stop"),
-            parts.strip: message_strip(STARTING, "running").html(),
-            parts.round: RoundView("writing").html(),
-            seed: secrets.randbelow(SEEDS) if fresh else gr.update(),
-        }
-
-    def updates(place: Services, values: tuple[Any, ...]) -> Iterator[Updates]:
-        for frame in write_answers(place, rounds, parts.fields.form(values), _visitor(place)):
-            changed: Updates = {parts.strip: frame.strip.html()}
-            if frame.view:
-                changed |= {parts.round: frame.view.html(), parts.name: frame.round}
-                if frame.view.state == "revealed":  # both texts were the same, which counts
-                    changed[parts.tally] = _tally(place)
-            yield changed
-
-    def broken(strip: Strip) -> Updates:
-        return {parts.strip: strip.html(), parts.round: RoundView().html()}
-
-    def write(request: gr.Request, *values: Any) -> Iterator[Updates]:
-        yield from unbroken(updates(services.seen_by(request), values), broken, "votes")
-
-    def ask_stop(request: gr.Request) -> Any:
-        services.stops.request(_visitor(services.seen_by(request)))
-        return gr.update(value="Stopping …", interactive=False)
-
-    def end() -> Updates:
-        return {parts.write: gr.update(visible=True), parts.stop: gr.update(visible=False)}
-
-    cleared = [
-        parts.write,
-        parts.stop,
-        parts.after,
-        parts.comment,
-        parts.kept,
-        parts.name,
-        parts.vote,
-        parts.strip,
-        parts.round,
-        seed,
-    ]
-    pressed = gr.on(
-        [parts.write.click, parts.again.click, parts.fields.by_name["prompt"].submit], begin,
-        parts.fresh, cleared, trigger_mode="once", **PRIVATE,
-    )  # fmt: skip
-    shown = [parts.strip, parts.round, parts.name, parts.tally]
-    running = pressed.then(write, parts.fields.inputs, shown, **COMPUTES, **QUEUED)
-    running.failure(lambda: broken(BROKE), None, [parts.strip, parts.round], **PRIVATE)
-    running.then(end, None, [parts.write, parts.stop], **PRIVATE)
-    parts.stop.click(ask_stop, None, parts.stop, **PRIVATE)
-
-
 def _tally(place: Services) -> str:
     return tally_now(place.store, public=place.public)
-
-
-def _wire_vote(services: Services, rounds: Rounds, parts: _Parts) -> None:
-    def vote(name: str, event: gr.EventData, request: gr.Request) -> Updates:
-        """A second vote on the same round, or one that is none, changes nothing."""
-        place, data = services.seen_by(request), event_data(event)
-        if data.get("choice") not in list(Choice):
-            return {parts.name: name}
-        choice = Choice(data["choice"])
-        try:
-            cast = cast_vote(place, rounds, name, choice)
-        except StorageError as error:
-            sentence = error_message(error, public=place.public)
-            return {parts.strip: message_strip(sentence, "failed").html(), parts.name: name}
-        if cast is None:
-            return {parts.name: ""}
-        vote_id, round_ = cast
-        return {
-            parts.strip: reveal_strip(round_, choice).html(),
-            parts.round: revealed(round_, choice).html(),
-            parts.after: gr.update(visible=True),
-            parts.name: "",
-            parts.vote: vote_id,
-            parts.tally: _tally(place),
-        }
-
-    def keep(vote_id: str, comment: str | None, request: gr.Request) -> Updates:
-        place = services.seen_by(request)
-        try:
-            place.store.comment_vote(vote_id, comment or "")
-        except StorageError as error:
-            return {parts.kept: error_message(error, public=place.public)}
-        return {parts.kept: "Saved with the vote.", parts.tally: _tally(place)}
-
-    outputs = [parts.strip, parts.round, parts.after, parts.name, parts.vote, parts.tally]
-    parts.round.select(vote, parts.name, outputs, **PRIVATE)
-    parts.keep.click(keep, [parts.vote, parts.comment], [parts.kept, parts.tally], **PRIVATE)
