@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from evaluation.judge.endpoint import Endpoint, JudgeError
-from evaluation.report.texts import records_of, text_of
+from evaluation.report.texts import records_of
 from evaluation.study.plan import Plan, read_plan
-from evaluation.study.result import read_result
+from evaluation.study.result import answer, read_result
 from evaluation.suites.item import Item
 from mars_core.types import Status
 from storage import RunRecord, RunStore
@@ -178,4 +178,4 @@ def _baseline(plan: Plan, lane: int) -> int | None:
 
 
 def _texts(result: StoredResult, records: dict[str, RunRecord]) -> tuple[str, ...]:
-    return tuple(text_of(records[run_id]) for run_id in result.run_ids)
+    return tuple(answer(records[run_id]) for run_id in result.run_ids)

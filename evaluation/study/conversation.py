@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from evaluation.study.engine import Engine
 from evaluation.study.plan import Plan, Task
-from mars_core.types import Exchange, RunConfig, Status, StopReason, Trace
+from evaluation.study.result import answer
+from mars_core.types import Exchange, RunConfig, Status, Trace
 
 if TYPE_CHECKING:
     from mars_core.session import Session
@@ -46,11 +47,3 @@ def converse(engine: Engine, first: RunConfig, turns: tuple[str, ...]) -> Genera
             break
         history = (*history, Exchange(turn, answer(trace)))
     return tuple(traces)
-
-
-def answer(trace: Trace) -> str:
-    """The text of a run without the stop string that ended it; one that is a special token is not in the text."""
-    if trace.stop_reason is not StopReason.STOP_STRING:
-        return trace.text
-    ends = [trace.text.find(stop) for stop in trace.config.prompt.stop]
-    return trace.text[: min((end for end in ends if end >= 0), default=None)]
