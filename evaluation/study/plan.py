@@ -196,7 +196,7 @@ def _check_lanes(plan: Plan) -> None:
     _check_range("lanes", len(plan.lanes), 2, MOST_LANES if plan.varied is None else MOST_SWEEP_LANES)
     strict = [lane.drafter for lane in plan.lanes if lane.rule.name == BASELINE]
     if not strict:
-        raise ValueError(f"{BASELINE} is not among the rules; every other rule is held against it.")
+        raise ValueError(f"{BASELINE} is not among the rules; every other rule is compared with it.")
     for lane in plan.lanes:
         if lane.rule.name not in RULES:
             raise ValueError(f"The rule is {lane.rule.name!r}; it must be one of {', '.join(RULES)}.")

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from evaluation.scoring.metrics import scores
-from evaluation.study.conversation import config_of, converse
-from evaluation.study.engine import Engine
+from evaluation.study.engine import Engine, config_of, converse
 from evaluation.study.plan import Plan, Task
 from evaluation.study.result import Result, answer, refused, relative_of, result_of
 from mars_core.jobs.comparison import execution_order

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.study.conversation import config_of
-from evaluation.study.engine import InProcess
+from evaluation.study.engine import InProcess, config_of
 from evaluation.study.plan import Plan
 from evaluation.study.processes import free_dead, own_name
 from evaluation.study.result import read_relative, read_result
