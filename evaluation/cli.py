@@ -79,11 +79,11 @@ def _resume(options: Namespace, store: RunStore) -> int:
 
 
 def _work(options: Namespace, store: RunStore, study_id: str, session: Session) -> int:
-    from evaluation.study.launch import INTERRUPTED, Work, further_workers
+    from evaluation.study.launch import INTERRUPTED, further_workers, work
     from evaluation.study.processes import place
 
     with further_workers(options, study_id):
-        done = Work(store, study_id, session, place(), options.quiet).run()
+        done = work(store, study_id, session, place(), quiet=options.quiet)
     if not done:
         _note(f"Stopped; completed runs were saved. Go on with: python -m evaluation resume {study_id}")
         return INTERRUPTED

@@ -114,17 +114,16 @@ def _bisect(above: Callable[[float], bool], low: float, high: float) -> float:
 
 def verdict(recovery: Interval, pairs: Paired, margin: float) -> Verdict:
     """Supported where the whole 95 % interval is at ``margin`` or above, not supported where all of it is below: each errs in 2.5 %."""
+    outcome, needed, sentence = Outcome.TOO_FEW, None, "cannot be computed, the baseline scored nothing"
     if recovery.low >= margin:
-        return Verdict(margin, Outcome.SUPPORTED, None, _sentence(margin, "supported"))
-    if recovery.high < margin:
-        return Verdict(margin, Outcome.NOT_SUPPORTED, None, _sentence(margin, "not supported"))
-    if not pairs.baseline.sum():
-        return Verdict(
-            margin, Outcome.TOO_FEW, None, _sentence(margin, "cannot be computed, the baseline scored nothing")
-        )
-    needed = prompts_needed(pairs, margin)
-    about = f"need about {needed:,}" if needed else "and so near the margin that no number would do"
-    return Verdict(margin, Outcome.TOO_FEW, needed, _sentence(margin, f"too few prompts, {about}"))
+        outcome = sentence = Outcome.SUPPORTED
+    elif recovery.high < margin:
+        outcome = sentence = Outcome.NOT_SUPPORTED
+    elif pairs.baseline.sum():
+        needed = prompts_needed(pairs, margin)
+        about = f"need about {needed:,}" if needed else "and so near the margin that no number would do"
+        sentence = f"too few prompts, {about}"
+    return Verdict(margin, outcome, needed, f"recovery ≥ {100 * margin:g} %: {sentence}")
 
 
 def prompts_needed(pairs: Paired, margin: float) -> int | None:
@@ -144,7 +143,3 @@ def prompts_needed(pairs: Paired, margin: float) -> int | None:
     number = prompts * (reach / distance) ** 2
     unit = 10 ** max(0, math.floor(math.log10(number)) - 1) if number > 1 else 1
     return max(prompts + 1, math.ceil(math.nextafter(number, 0) / unit) * int(unit))
-
-
-def _sentence(margin: float, what: str) -> str:
-    return f"recovery ≥ {100 * margin:g} %: {what}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
@@ -13,7 +12,11 @@ if TYPE_CHECKING:
 
 URL, MODEL, KEY = "MARS_JUDGE_URL", "MARS_JUDGE_MODEL", "MARS_JUDGE_KEY"
 PATH = "/chat/completions"
-LONGEST_PAUSE_S = 60.0
+TIMEOUT_S = 120.0
+PAUSE_S, LONGEST_PAUSE_S = (
+    1.0,
+    60.0,
+)  # before the second try; doubled for each further one, unless the server says how long
 _MOST_SHOWN = 200  # characters of a server's message
 _AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))  # statuses that may pass
 
@@ -24,23 +27,16 @@ class JudgeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``url``: up to ``/v1``. ``temperature`` None leaves it to the server. ``tries``: requests for one answer at most."""
+    """``url``: up to ``/v1``. ``tries``: requests for one answer at most."""
 
     url: str
     model: str
     key: str = field(repr=False)
-    temperature: float | None = 0.0
-    timeout_s: float = 120.0
     tries: int = 5
-    pause_s: float = 1.0  # before the second try; doubled for each further one, unless the server says how long
 
     def __post_init__(self) -> None:
         if not self.url.startswith(("http://", "https://")):
             raise ValueError(f"The judge's URL is {self.url!r}; it must begin with http:// or https://.")
-        if not self.tries >= 1 or not self.timeout_s > 0:
-            raise ValueError(
-                f"tries is {self.tries} and timeout_s {self.timeout_s:g}; they must be at least 1 and above 0."
-            )
 
 
 def read_settings(
@@ -72,24 +68,20 @@ class Endpoint:
         self._sleep = sleep
         self._failures: tuple[type[Exception], ...] = (httpx.TransportError,)  # time-outs are among them
         self._client = httpx.Client(
-            timeout=settings.timeout_s, headers={"Authorization": f"Bearer {settings.key}"}, follow_redirects=False
+            timeout=TIMEOUT_S, headers={"Authorization": f"Bearer {settings.key}"}, follow_redirects=False
         )
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._client.close()
 
     def ask(self, messages: list[dict[str, str]]) -> str:
         """The answer to a conversation. Raises JudgeError once nothing more can be tried."""
-        body: dict[str, Any] = {"model": self.settings.model, "messages": messages}
-        if self.settings.temperature is not None:
-            body["temperature"] = self.settings.temperature
+        body: dict[str, Any] = {"model": self.settings.model, "messages": messages, "temperature": 0.0}
         for number in range(1, self.settings.tries + 1):
-            pause = self.settings.pause_s * 2 ** (number - 1)
+            pause = PAUSE_S * 2 ** (number - 1)
             try:
                 answer = self._client.post(self._address, json=body)
             except self._failures as error:
@@ -98,12 +90,9 @@ class Endpoint:
                 if answer.status_code == 200:
                     return _content(answer)
                 trouble = f"answered {answer.status_code}: {self._shown(answer)}"
-                if (
-                    answer.status_code == 400
-                    and "temperature" in answer.text
-                    and body.pop("temperature", None) is not None
-                ):
-                    continue  # some models take none
+                if answer.status_code == 400 and "temperature" in answer.text and "temperature" in body:
+                    del body["temperature"]  # some models take none
+                    continue
                 if answer.status_code not in _AGAIN:
                     break
                 pause = _pause_of(answer, pause)

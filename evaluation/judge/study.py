@@ -11,13 +11,12 @@ import re
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from evaluation.judge.endpoint import Endpoint, JudgeError
-from evaluation.report.texts import records_of, text_of
-from evaluation.study.plan import Plan, read_plan
-from evaluation.study.result import read_result
+from evaluation.report.texts import records_of
+from evaluation.study.plan import read_plan
+from evaluation.study.result import answer, read_result
 from evaluation.suites.item import Item
 from mars_core.types import Status
 from storage import RunRecord, RunStore
@@ -48,16 +47,13 @@ class Pair(NamedTuple):
     baseline: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Questions, two a pair. ``same``: pairs of equal answers, which are ties; ``unclear``: answers without a verdict, not stored."""
+class Progress(NamedTuple):
+    """Questions, two a pair. ``unclear``: answers without a verdict, not stored."""
 
     total: int
     judged: int = 0
-    same: int = 0
     unclear: int = 0
     failed: int = 0
-    error: str = ""  # of the last one that failed
 
 
 class _Job(NamedTuple):
@@ -88,8 +84,7 @@ def judge_study(
 
     for job in same:
         save(job, Preferred.TIE, SAME)
-    judged = len(jobs) - len(missing) + len(same)
-    progress = Progress(len(jobs), judged=judged, same=sum(not job.swapped for job in same))
+    progress = Progress(len(jobs), judged=len(jobs) - len(missing) + len(same))
     yield progress
     failures = 0
     questions = [job for job in missing if job.pair.rule != job.pair.baseline]
@@ -99,12 +94,12 @@ def judge_study(
             if isinstance(answer, JudgeError):
                 if failures >= MOST_FAILURES:
                     raise answer
-                progress = replace(progress, failed=progress.failed + 1, error=str(answer))
+                progress = progress._replace(failed=progress.failed + 1)
             elif choice := preferred(answer, swapped=job.swapped):
                 save(job, choice, answer)
-                progress = replace(progress, judged=progress.judged + 1)
+                progress = progress._replace(judged=progress.judged + 1)
             else:
-                progress = replace(progress, unclear=progress.unclear + 1)
+                progress = progress._replace(unclear=progress.unclear + 1)
             yield progress
 
 
@@ -135,11 +130,9 @@ def preferred(answer: str, *, swapped: bool) -> Preferred | None:
     found = _VERDICT.findall(answer)
     if not found:
         return None
-    return {"A": _side(not swapped), "B": _side(swapped), "C": Preferred.TIE}[found[-1]]
-
-
-def _side(rule: bool) -> Preferred:
-    return Preferred.RULE if rule else Preferred.BASELINE
+    if found[-1] == "C":
+        return Preferred.TIE
+    return Preferred.RULE if (found[-1] == "A") is not swapped else Preferred.BASELINE
 
 
 def _conversation(item: Item, answers: Sequence[str]) -> str:
@@ -162,7 +155,7 @@ def _pairs(store: RunStore, study_id: str) -> list[Pair]:
     wanted = [
         (result, completed[task, baseline])
         for (task, lane), result in completed.items()
-        if (baseline := _baseline(plan, lane)) is not None and (task, baseline) in completed
+        if lane != plan.none and (baseline := plan.baseline(lane)) is not None and (task, baseline) in completed
     ]
     run_ids = dict.fromkeys(run_id for results in wanted for result in results for run_id in result.run_ids)
     records = records_of(store, list(run_ids))
@@ -173,9 +166,5 @@ def _pairs(store: RunStore, study_id: str) -> list[Pair]:
     ]
 
 
-def _baseline(plan: Plan, lane: int) -> int | None:
-    return None if lane == plan.none else plan.baseline(lane)
-
-
 def _texts(result: StoredResult, records: dict[str, RunRecord]) -> tuple[str, ...]:
-    return tuple(text_of(records[run_id]) for run_id in result.run_ids)
+    return tuple(answer(records[run_id]) for run_id in result.run_ids)

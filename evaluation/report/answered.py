@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from evaluation.report.texts import records_of, text_of
+from evaluation.report.texts import records_of
 from evaluation.study.plan import Plan, Task, read_plan
-from evaluation.study.result import Result, read_result
+from evaluation.study.result import Result, answer, read_result
 from evaluation.suites.item import Item
 from mars_core.types import Status
 from storage import RunRecord, RunStore, StoredResult
@@ -53,9 +53,9 @@ class Answered:
     def items(self, suite: int) -> Iterator[tuple[int, Item, tuple[Answer, ...]]]:
         """Number, item and answers, by seed, of every item of a suite that was answered."""
         by_item: dict[int, list[Answer]] = {}
-        for answer in sorted(self.answers, key=lambda answer: (answer.task.item, answer.task.repeat)):
-            if answer.task.suite == suite:
-                by_item.setdefault(answer.task.item, []).append(answer)
+        for one in sorted(self.answers, key=lambda one: (one.task.item, one.task.repeat)):
+            if one.task.suite == suite:
+                by_item.setdefault(one.task.item, []).append(one)
         for number, answers in by_item.items():
             yield number, self.plan.suites[suite].items[number], tuple(answers)
 
@@ -77,7 +77,7 @@ def read_answered(store: RunStore, study_id: str, *, steps: bool) -> Iterator[An
             runs = tuple(records[run_id] for run_id in one.run_ids if run_id in records)
             if len(runs) == len(one.run_ids):
                 lengths = tuple(_lengths(kept.get(run.id, ()), run.summary.new_tokens) for run in runs)
-                texts = tuple(map(text_of, runs))
+                texts = tuple(map(answer, runs))
                 answers.append(Answer(plan.task(one.task), result, runs, texts, lengths, one.created_at))
         name = f"{_model(plan, lane)}-temperature-{temperature:g}"
         names.append(f"{name}-lane-{lane}" if name in names else name)

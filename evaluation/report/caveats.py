@@ -17,14 +17,8 @@ FEW_PROMPTS = 30
 MANY_UNENDED = 0.1
 ALPHA = 0.05
 NAMED = 5  # settings in one sentence
-ONE_VALUE = (
-    "device",
-    "dtype",
-    "threads",
-    "torch",
-    "transformers",
-    "app",
-)  # of an environment, in numbers that are compared
+# Of an environment, in numbers that are compared.
+ONE_VALUE = ("device", "dtype", "threads", "torch", "transformers", "app")
 
 
 def warnings(

@@ -13,7 +13,7 @@ import numpy as np
 from evaluation.recovery import paired, ratio_interval, verdict
 from evaluation.report.grid import Array, Grid, Group, Mask, Places
 from evaluation.report.values import Interval, Measured, Score
-from evaluation.scoring.names import METRICS
+from evaluation.scoring.metrics import METRICS
 from evaluation.statistics import mcnemar, over, percentile_intervals, quartiles, resampled_totals, share_interval
 
 MAIN = "main"  # every item by its own main metric, where these differ

@@ -91,9 +91,13 @@ def _values(answers: Sequence[Answer], filter_name: str) -> dict[str, float]:
 
 def _telemetry(answer: Answer) -> dict[str, Any]:
     """Of one seed; ``run_ids`` are those of the database, one a turn."""
-    numbers = {name: getattr(answer.result, name) for name in TELEMETRY}
     ids = {"repeat": answer.task.repeat, "run_ids": [run.id for run in answer.runs], "ended": answer.result.ended}
-    return ids | {name: value if math.isfinite(value) else None for name, value in numbers.items()}
+    return ids | _finite(answer, TELEMETRY)
+
+
+def _finite(answer: Answer, names: Sequence[str]) -> dict[str, Any]:
+    values = {name: getattr(answer.result, name) for name in names}
+    return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
 def _results(answered: Answered, samples_by_task: Mapping[str, Sequence[Sample]]) -> dict[str, Any]:
@@ -130,8 +134,8 @@ def _results(answered: Answered, samples_by_task: Mapping[str, Sequence[Sample]]
 
 
 def _task_config(answered: Answered, name: str) -> dict[str, Any]:
-    fixed = {"task": name, "output_type": "generate_until", "repeats": answered.plan.repeats, "num_fewshot": 0}
-    return fixed | {"generation_kwargs": _generation(answered)}
+    config = {"task": name, "output_type": "generate_until", "repeats": answered.plan.repeats, "num_fewshot": 0}
+    return config | {"generation_kwargs": _generation(answered)}
 
 
 def _config(answered: Answered) -> dict[str, Any]:
@@ -139,8 +143,6 @@ def _config(answered: Answered) -> dict[str, Any]:
     revision = answered.answers[0].runs[0].config.target.revision if answered.answers else None
     mars = {"lane": lane.name, "drafts": lane.drafts, "seeds": plan.repeats}
     mars |= {"failed": answered.failed, "gone": answered.gone, "environment": environment}
-    numbers = [{name: getattr(answer.result, name) for name in POOLED} for answer in answered.answers]
-    finite = [{name: value if math.isfinite(value) else 0 for name, value in row.items()} for row in numbers]
     return {
         "model": "mars",
         "model_args": model_args(plan.models, lane),
@@ -152,7 +154,7 @@ def _config(answered: Answered) -> dict[str, Any]:
         "limit": None,
         "gen_kwargs": _generation(answered),
         "random_seed": plan.seed,
-        "mars": mars | pooled(finite),
+        "mars": mars | pooled([_finite(answer, POOLED) for answer in answered.answers]),
     }
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from evaluation.report.document.prompts import OPENED, Texts
 from evaluation.report.values import PromptRow, Report
-from mars_core.types import StopReason
 from storage import RunRecord, RunStore, StorageError
 
 RUNS_A_READ = 500
@@ -29,12 +28,6 @@ def _existing(store: RunStore, run_ids: Sequence[str]) -> tuple[RunRecord, ...]:
             return ()
     middle = len(run_ids) // 2
     return _existing(store, run_ids[:middle]) + _existing(store, run_ids[middle:])
-
-
-def text_of(run: RunRecord) -> str:
-    """The answer: the text without the stop string that ended it."""
-    ends = [run.text.find(stop) for stop in run.config.prompt.stop] if run.stop_reason is StopReason.STOP_STRING else []
-    return run.text[: min((end for end in ends if end >= 0), default=None)]
 
 
 def worst_texts(store: RunStore, report: Report) -> dict[tuple[str, str], Texts]:

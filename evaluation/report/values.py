@@ -137,10 +137,9 @@ class PromptRow:
     divergence: int | None  # earliest
     tv_sum: float  # mean over runs
     length_ratio: float
-    worst: tuple[
-        str, str
-    ]  # run ids, baseline's and lane's, of the run that lost most, else parted earliest: first turn
-    turns: tuple[tuple[str, str], ...] = ()  # the same of every turn, in order; ``worst`` is the first of them
+    # Ids of the baseline's and the lane's run that lost most, else parted earliest: of the first turn, and of every turn in order.
+    worst: tuple[str, str]
+    turns: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,8 @@ from evaluation.suites.item import Item
 
 LONGEST = 100_000  # characters of an answer or a prompt that may be code
 _MOST_TRIES = 60  # beginnings or ends that are tried to find code in prose
-_STOPS = re.compile(
-    r"\n(?:class|def|#|if|print)"
-)  # lm-eval's task humaneval: what follows the function is not part of it
+# lm-eval's task humaneval: what follows the function is not part of it.
+_STOPS = re.compile(r"\n(?:class|def|#|if|print)")
 _BLOCK = re.compile(r"```[^\n`]*\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTALL)
 _BEGINS = re.compile(r"(?:from|import|def|async|class|@|#)(?=\W|\w)|\w+\s*=")
 _CHECKED = re.compile(r"^check\((\w+)\)\s*\Z", re.MULTILINE)

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from evaluation.scoring import names, overlap
 from evaluation.scoring.answer import contains, score
 from evaluation.scoring.code import passes
 from evaluation.scoring.graders import boxed, exact_match, library
-from evaluation.scoring.names import METRICS
 from evaluation.scoring.sandbox import check_sandbox
 from evaluation.suites.item import Item, Suite
 
 Scorer = Callable[[str, Sequence[str]], float]  # of a text and its references
+
+
+class Metric(NamedTuple):
+    """A score of one answer, 0 to 1. ``binary``: only 0 or 1. ``scorer``: None runs code. ``needs``: the module of the library that
+    computes it, or empty."""
+
+    binary: bool
+    scorer: Scorer | None
+    needs: str = ""
 
 
 def metrics_of(suite: Suite, item: Item) -> tuple[str, ...]:
@@ -29,13 +38,14 @@ def scores(suite: Suite, item: Item, texts: Sequence[str], *, execute_code: bool
     """
     found: dict[str, float] = {}
     for name in metrics_of(suite, item):
-        if name == names.PASS:
+        binary, scorer, _ = METRICS[name]
+        if scorer is None:
             passed = passes(item, texts[-1] if texts else "") if execute_code else None
             if passed is not None:
                 found[name] = float(passed)
         elif pairs := _pairs(item, texts):
-            values = [_SCORERS[name](text, references) for text, references in pairs]
-            found[name] = min(values) if METRICS[name].binary else sum(values) / len(values)
+            values = [scorer(text, references) for text, references in pairs]
+            found[name] = min(values) if binary else sum(values) / len(values)
     return found
 
 
@@ -73,15 +83,24 @@ def _lm_eval(name: str) -> Scorer:
     return _any(lambda text, reference: exact_match(text, reference, name.partition(",")[2]))
 
 
-_SCORERS: dict[str, Scorer] = {
-    names.STRICT: _lm_eval(names.STRICT),
-    names.FLEXIBLE: _lm_eval(names.FLEXIBLE),
-    names.CHOICE: _lm_eval(names.CHOICE),
-    names.BOXED: _any(boxed),
-    names.CONTAINS: _any(contains),
-    names.ANSWER: _any(score),
-    names.CONTAINS_ALL: lambda text, references: float(all(contains(text, reference) for reference in references)),
-    names.BLEU: overlap.bleu,
-    names.CHRF: overlap.chrf,
-    names.ROUGE: overlap.rouge_l,
+METRICS = {
+    # The number after ####, or the last number, is the reference's: filters and comparison of lm-eval's gsm8k.
+    names.STRICT: Metric(True, _lm_eval(names.STRICT), "lm_eval"),
+    names.FLEXIBLE: Metric(True, _lm_eval(names.FLEXIBLE), "lm_eval"),
+    # The letter in “answer is (X)” is the reference's: filter and comparison of lm-eval's mmlu_pro.
+    names.CHOICE: Metric(True, _lm_eval(names.CHOICE), "lm_eval"),
+    # The last \boxed answer is the reference's, as lm-eval's hendrycks_math compares LaTeX; without a box what it takes: the text between
+    # the first and the last $, or all.
+    names.BOXED: Metric(True, _any(boxed), "lm_eval"),
+    # A reference, or every reference, stands in the answer as whole words, or is its final number; case, width, punctuation aside.
+    names.CONTAINS: Metric(True, _any(contains)),
+    names.CONTAINS_ALL: Metric(True, lambda text, references: float(all(contains(text, each) for each in references))),
+    # The last number, or what follows the last ####, is the reference's; words stand in it as whole words.
+    names.ANSWER: Metric(True, _any(score)),
+    # Of sentences: a mean of them is not that of a corpus. ROUGE-L is F1, the best of several references.
+    names.BLEU: Metric(False, overlap.bleu, "sacrebleu"),
+    names.CHRF: Metric(False, overlap.chrf, "sacrebleu"),
+    names.ROUGE: Metric(False, overlap.rouge_l, "rouge_score"),
+    # The code passes the item's tests, else the examples in the prompt's docstring; run in a sandbox, once.
+    names.PASS: Metric(True, None),
 }

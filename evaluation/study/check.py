@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from evaluation.scoring.metrics import check_libraries
-from evaluation.study.conversation import config_of
+from evaluation.study.engine import config_of
 from evaluation.study.plan import Plan, Task
 from evaluation.suites.item import Item, Suite
 from mars_core.types import ModelRef, RunConfig

@@ -1,4 +1,4 @@
-"""What runs one configuration for a worker: a session of this process, or the page's accelerator.
+"""Runs one lane on one item: each turn with the lane's own answers before it, in a session of this process or on the page's accelerator.
 
 ``run`` yields how many tokens were written since it yielded last and returns the trace; closed, the run ends before its next step.
 It raises ValueError for a configuration that cannot be started.
@@ -10,14 +10,16 @@ import math
 import time
 from collections.abc import Generator
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
+from evaluation.study.plan import Plan, Task
+from evaluation.study.result import answer
 from mars_core.jobs import Accelerator, Began, Job, Stop, Wrote
 from mars_core.jobs.comparison import RUN_FAILURES, warm_up
 from mars_core.jobs.record import Record
 from mars_core.models import PairSpec
-from mars_core.types import RunConfig, Trace
+from mars_core.types import Exchange, RunConfig, Status, Trace
 
 if TYPE_CHECKING:
     from mars_core.session import Session
@@ -84,3 +86,37 @@ class Accelerated:
                 if isinstance(event, Wrote):
                     yield sum(len(step.emitted) for step in event.steps)
         return record.trace() if record else None
+
+
+def config_of(plan: Plan, session: Session, task: Task, lane: int) -> RunConfig:
+    """The first turn of a task in a lane."""
+    from mars_core.session import run_config  # here: it needs the models' libraries
+
+    chosen = plan.lanes[lane]
+    return run_config(
+        session.pair,
+        prompt=plan.prompt(plan.item(task)),
+        rule=chosen.rule,
+        drafter=chosen.drafter,
+        sampling=plan.sampling(task),
+        max_new_tokens=plan.max_new_tokens,
+        seed=plan.seed_of(task),
+    )
+
+
+def converse(engine: Engine, first: RunConfig, turns: tuple[str, ...]) -> Generator[int, None, tuple[Trace, ...]]:
+    """Yields as ``Engine.run`` and returns the traces of the turns that began; after one that is not completed no turn follows.
+
+    Raises ValueError where a turn cannot be started.
+    """
+    traces: list[Trace] = []
+    history: tuple[Exchange, ...] = ()
+    for turn in turns:
+        trace = yield from engine.run(replace(first, prompt=replace(first.prompt, text=turn, history=history)))
+        if trace is None:
+            break
+        traces.append(trace)
+        if trace.status is not Status.COMPLETED:
+            break
+        history = (*history, Exchange(turn, answer(trace)))
+    return tuple(traces)

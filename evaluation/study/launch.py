@@ -13,19 +13,19 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from functools import partial
+from threading import Event
 
+from evaluation.commands import model_name
 from evaluation.scoring.metrics import check_libraries
 from evaluation.study.check import check_models
 from evaluation.study.engine import InProcess
-from evaluation.study.plan import Models, Plan, read_plan
+from evaluation.study.plan import Models, read_plan
 from evaluation.study.processes import Place, device_of, free_dead, own_name
 from evaluation.study.progress import Pace
 from evaluation.study.worker import Saved, Worker
 from mars_core.models import CATALOG, ModelPool, PairSpec, custom_pair
-from mars_core.models.source import is_local
 from mars_core.session import Session
-from mars_core.types import ModelRef
 from storage import RunStore
 
 INTERRUPTED = 130  # exit status of a worker that was asked to end
@@ -49,81 +49,48 @@ def open_session(options: argparse.Namespace, spec: PairSpec, place: Place) -> S
 def spec_of_models(models: Models) -> PairSpec:
     """The pair that a study was planned with. Raises ModelError."""
     found = next((spec for spec in CATALOG if spec.key == models.key), None)
-    if found is not None:
-        return found
-    draft, head = (ref and _ref(ref) for ref in (models.draft, models.head))
-    return custom_pair(_ref(models.target), draft, head)
+    target, draft, head = (ref and model_name(ref) for ref in (models.target, models.draft, models.head))
+    return found or custom_pair(target or "", draft, head)
 
 
-def _ref(ref: ModelRef) -> ModelRef:
-    """Without the content hash that stands for the revision of a folder."""
-    return ModelRef(ref.name) if is_local(ref) else ref
+def work(store: RunStore, study_id: str, session: Session, place: Place, *, quiet: bool = False) -> bool:
+    """One process's part in a study, until it is done; False where the process was asked to end before. Raises StorageError, ValueError."""
+    plan = read_plan(store.study(study_id).plan)
+    check_models(plan, session.pair)
+    check_libraries(plan.suites, execute_code=plan.execute_code)
+    free = partial(free_dead, store, study_id)
+    worker = Worker(store, study_id, plan, session, InProcess(session), own_name(), free_dead=free)
+    terminal, pace, shown_at = sys.stderr.isatty(), Pace(), 0.0
 
-
-@dataclass(slots=True)
-class Work:
-    """One process's part in a study, and the processes that it starts itself."""
-
-    store: RunStore
-    study_id: str
-    session: Session
-    place: Place
-    quiet: bool = False
-    asked_to_stop: bool = False
-    _pace: Pace = field(default_factory=Pace, init=False)
-    _shown_at: float = field(default=0.0, init=False)
-
-    def run(self) -> bool:
-        """Work until the study is done; False where the process was asked to end before. Raises StorageError, ValueError."""
-        plan = read_plan(self.store.study(self.study_id).plan)
-        check_models(plan, self.session.pair)
-        check_libraries(plan.suites, execute_code=plan.execute_code)
-        worker = Worker(
-            self.store,
-            self.study_id,
-            plan,
-            self.session,
-            InProcess(self.session),
-            own_name(),
-            free_dead=lambda: free_dead(self.store, self.study_id),
-        )
-        with self._signals(), closing(worker.events()) as events:
-            for event in events:
-                if isinstance(event, Saved):
-                    self._show(plan)
-                if self.asked_to_stop:
-                    return False
-        self._show(plan, last=True)
-        return True
-
-    def _show(self, plan: Plan, *, last: bool = False) -> None:
+    def show(end: str = "") -> None:
         """A line of progress on standard error, by the first process only."""
-        terminal = sys.stderr.isatty()
-        now = time.monotonic()
-        if (
-            self.quiet
-            or not self.place.first
-            or (not last and now - self._shown_at < (EVERY_S if terminal else SELDOM_S))
-        ):
-            return
-        self._shown_at = now
-        line = self._pace.line(self.store.study_progress(self.study_id), len(plan.lanes))
-        sys.stderr.write(f"\r\x1b[K{line}" + "\n" * last if terminal else f"{line}\n")
-        sys.stderr.flush()
+        if not quiet and place.first:
+            line = pace.line(store.study_progress(study_id), len(plan.lanes))
+            sys.stderr.write(f"\r\x1b[K{line}{end}" if terminal else f"{line}\n")
+            sys.stderr.flush()
 
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """Ctrl-C and SIGTERM end the run under way; what was committed stays, the task is given back."""
+    with _stop_requested() as requested, closing(worker.events()) as events:
+        for event in events:
+            if isinstance(event, Saved) and time.monotonic() - shown_at >= (EVERY_S if terminal else SELDOM_S):
+                shown_at = time.monotonic()
+                show()
+            if requested.is_set():
+                return False
+    show("\n")
+    return True
 
-        def stop(*_: object) -> None:
-            self.asked_to_stop = True
 
-        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+@contextmanager
+def _stop_requested() -> Iterator[Event]:
+    """Set by Ctrl-C and SIGTERM, which end the run under way; what was committed stays, the task is given back."""
+    requested = Event()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda *_: requested.set()) for number in numbers}
+    try:
+        yield requested
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

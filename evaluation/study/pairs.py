@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 from evaluation.scoring.names import ANSWER
 from evaluation.statistics import over
-from evaluation.study.plan import Models, Plan, Task, read_drafter, read_plan
+from evaluation.study.plan import Models, Plan, Task, read_plan
 from evaluation.study.result import read_relative, read_result
+from evaluation.study.stored import read
 from evaluation.study.sweep import Case, Cell, Grid, cell_of, pairs_planned, sweep_name, sweep_plan
 from mars_core.types import ModelRef, Status
 from storage import RunStore, StorageError, StoredStudy, StoredSweep
@@ -162,14 +163,9 @@ def _read_old(stored: StoredSweep) -> Sweep:
 def _old_plan(stored: Mapping[str, Any]) -> Plan:
     given = dict(stored)
     cases = [Case(**case) for case in given.pop("cases")]
-    lists = {name: tuple(given.pop(name)) for name in ("values", "temperatures", "ks", "stop")}
-    grid = Grid(
-        given.pop("rule"), given.pop("parameter"), lists["values"], lists["ks"], read_drafter(given.pop("drafter")),
-        given.pop("others"),
-    )  # fmt: skip
-    pair = given.pop("pair")
-    models = Models(pair, ModelRef(pair))
-    given |= {"temperatures": lists["temperatures"], "stop": lists["stop"]}
+    grid = read(Grid, {name: given.pop(name) for name in ("rule", "parameter", "values", "ks", "drafter", "others")})
+    models = Models(given["pair"], ModelRef(given.pop("pair")))
+    given |= {name: tuple(given[name]) for name in ("temperatures", "stop")}
     return sweep_plan(models, cases, grid, sweep_name(grid, cases), **given)
 
 

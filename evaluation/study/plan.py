@@ -7,12 +7,13 @@ same prompt and seed, so every number of a lane is paired with its baseline's. A
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from evaluation.study.stored import plain, read
 from evaluation.suites.item import Item, Suite
 from mars_core.rules import PLAIN, RULES
-from mars_core.types import DrafterConfig, DraftMode, ModelRef, PromptConfig, RuleConfig, Sampling, TreeShape
+from mars_core.types import DrafterConfig, DraftMode, ModelRef, PromptConfig, RuleConfig, Sampling
 
 BASELINE = "strict"
 LARGEST_SEED = 2**53 - 1  # exact in every table that a study is read into
@@ -150,48 +151,12 @@ class Plan:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for the store; ``read_plan`` is the way back."""
-        return asdict(self)
+        return plain(self)
 
 
 def read_plan(stored: Mapping[str, Any]) -> Plan:
     """The plan of ``as_dict``, also after a journey through JSON. Raises ValueError for one that this version cannot read."""
-    try:
-        given = dict(stored)
-        given["models"] = _models(given["models"])
-        given["suites"] = tuple(_suite(suite) for suite in given["suites"])
-        given["lanes"] = tuple(_lane(lane) for lane in given["lanes"])
-        for name in ("temperatures", "stop"):
-            given[name] = tuple(given[name])
-        return Plan(**given)
-    except (TypeError, KeyError) as error:
-        raise ValueError(f"The study was saved by another version of this program; {error} does not fit.") from None
-
-
-def _models(stored: Mapping[str, Any]) -> Models:
-    refs = {name: ModelRef(**stored[name]) if stored[name] else None for name in ("draft", "head")}
-    return Models(stored["key"], ModelRef(**stored["target"]), **refs)
-
-
-def _suite(stored: Mapping[str, Any]) -> Suite:
-    items = (Item(**{name: _tuple(value) for name, value in item.items()}) for item in stored["items"])
-    return Suite(**{name: _tuple(value) for name, value in stored.items()} | {"items": tuple(items)})
-
-
-def _tuple(value: Any) -> Any:
-    """A list of JSON as what it was."""
-    return tuple(value) if isinstance(value, list | tuple) else value
-
-
-def _lane(stored: Mapping[str, Any]) -> Lane:
-    return Lane(RuleConfig(**stored["rule"]), read_drafter(stored["drafter"]))
-
-
-def read_drafter(stored: Mapping[str, Any]) -> DrafterConfig:
-    """The drafter from plain values. Raises TypeError or KeyError for those of another version."""
-    drafter = dict(stored)
-    drafter["model"] = ModelRef(**drafter["model"]) if drafter["model"] else None
-    drafter["tree"] = TreeShape(**drafter["tree"]) if drafter["tree"] else None
-    return DrafterConfig(**drafter | {"mode": DraftMode(drafter["mode"])})
+    return read(Plan, stored)
 
 
 def _check(plan: Plan) -> None:
@@ -231,7 +196,7 @@ def _check_lanes(plan: Plan) -> None:
     _check_range("lanes", len(plan.lanes), 2, MOST_LANES if plan.varied is None else MOST_SWEEP_LANES)
     strict = [lane.drafter for lane in plan.lanes if lane.rule.name == BASELINE]
     if not strict:
-        raise ValueError(f"{BASELINE} is not among the rules; every other rule is held against it.")
+        raise ValueError(f"{BASELINE} is not among the rules; every other rule is compared with it.")
     for lane in plan.lanes:
         if lane.rule.name not in RULES:
             raise ValueError(f"The rule is {lane.rule.name!r}; it must be one of {', '.join(RULES)}.")

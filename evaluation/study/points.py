@@ -7,21 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from evaluation.report.values import Interval as Interval
 from evaluation.statistics import over, quartiles, wilson
 from evaluation.study.pairs import Paired
 from evaluation.study.plan import Plan
 from evaluation.study.sweep import Cell, cells
-
-NAN = math.nan
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A value with the ends of its interval; all nan where nothing was measured."""
-
-    value: float = NAN
-    low: float = NAN
-    high: float = NAN
 
 
 class Cost(StrEnum):

@@ -1,15 +1,24 @@
-"""What one lane of a task came to: alone (Result) and beside its baseline (Relative). Values in, values out; knows no store."""
+"""What one lane of a task came to: alone (Result) and beside its baseline (Relative), from the traces of its runs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
 
-from mars_core.types import Status
+from evaluation.scoring.overlap import Overlap, overlap
+from evaluation.study.stored import plain, read
+from mars_core.telemetry import first_divergence
+from mars_core.types import Cause, Divergence, Status, StopReason, Trace
+
+if TYPE_CHECKING:
+    from storage import RunRecord
 
 NAN = math.nan
+_COUNTS = ("prompt_tokens", "new_tokens", "drafted", "accepted", "relaxed")
+_SUMS = ("wall_s", "prefill_s", "draft_s", "verify_s", "tv_sum", "kl_sum", "log_likelihood")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +54,7 @@ class Result:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for the store; what is no finite number is a word there."""
-        return {name: _plain(value) for name, value in asdict(self).items()}
+        return plain(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,36 +70,87 @@ class Relative:
     rouge_l: float = NAN
 
     def as_dict(self) -> dict[str, Any]:
-        return {name: _plain(value) for name, value in asdict(self).items()}
+        return plain(self)
 
 
 def read_result(stored: Mapping[str, Any]) -> Result:
     """The result of ``as_dict``. Raises ValueError for one that this version cannot read."""
-    try:
-        given = {name: _number(value) for name, value in stored.items()}
-        given |= {name: tuple(stored[name]) for name in ("drafted_at", "kept_at")}
-        given |= {"status": Status(stored["status"]), "error": stored["error"]}
-        given["scores"] = {name: _number(value) for name, value in stored["scores"].items()}
-        return Result(**given)
-    except (TypeError, KeyError) as error:
-        raise ValueError(f"The study was saved by another version of this program; {error} does not fit.") from None
+    return read(Result, stored, "error", "drafted_at", "kept_at", "scores")
 
 
 def read_relative(stored: Mapping[str, Any]) -> Relative:
-    """The value of ``as_dict``. Raises ValueError for one that this version cannot read."""
-    try:
-        return Relative(**{name: _number(value) for name, value in stored.items()} | {"cause": stored["cause"]})
-    except (TypeError, KeyError) as error:
-        raise ValueError(f"The study was saved by another version of this program; {error} does not fit.") from None
+    """The value of ``as_dict``. Raises as ``read_result``."""
+    return read(Relative, stored, "cause")
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    return list(value) if isinstance(value, tuple) else value
+def answer(run: Trace | RunRecord) -> str:
+    """The text of a run without the stop string that ended it; one that is a special token is not in the text."""
+    ends = [run.text.find(stop) for stop in run.config.prompt.stop] if run.stop_reason is StopReason.STOP_STRING else []
+    return run.text[: min((end for end in ends if end >= 0), default=None)]
 
 
-def _number(value: Any) -> Any:
-    return float(value) if isinstance(value, str) and value in ("nan", "inf", "-inf") else value
+def result_of(traces: Sequence[Trace], scores: Mapping[str, float]) -> Result:
+    """What a lane came to; ``traces``: one a turn, at least one."""
+    last, summaries = traces[-1], [trace.summary for trace in traces]
+    steps = [step for trace in traces for step in trace.steps]
+    depths = [max((node.depth for node in step.nodes), default=0) for step in steps]
+    places = range(1, max(depths, default=0) + 1)
+    sums: dict[str, Any] = {name: sum(getattr(summary, name) for summary in summaries) for name in _COUNTS}
+    sums |= {name: math.fsum(getattr(summary, name) for summary in summaries) for name in _SUMS}
+    return Result(
+        status=last.status,
+        error=last.error,
+        turns=len(traces),
+        ended=all(trace.stop_reason in (StopReason.EOS, StopReason.STOP_STRING) for trace in traces),
+        characters=sum(len(trace.text) for trace in traces),
+        steps=len(steps),
+        drafted_at=tuple(sum(depth >= place for depth in depths) for place in places),
+        kept_at=tuple(sum(step.kept >= place for step in steps) for place in places),
+        scores=dict(scores),
+        tv_max=max((summary.tv_max for summary in summaries), default=math.nan),
+        **sums,
+    )
+
+
+def refused(error: ValueError) -> Result:
+    """What a lane came to that could not be started."""
+    return Result(Status.FAILED, error=str(error), turns=0)
+
+
+def relative_of(
+    traces: Sequence[Trace], baseline: Sequence[Trace], none: Sequence[Trace] | None, *, likeness: bool = True
+) -> Relative:
+    """One lane beside its baseline; a baseline beside itself is the same. ``likeness``: BLEU, chrF and ROUGE-L too."""
+    position, found = _parted(traces, baseline)
+    close = overlap(_text(traces), _text(baseline)) if likeness else Overlap(math.nan, math.nan, math.nan)
+    return Relative(
+        same=found is None,
+        same_as_none=None if none is None else _parted(traces, none)[1] is None,
+        divergence=None if found is None else position,
+        cause="" if found is None else str(found.cause),
+        bleu=close.bleu,
+        chrf=close.chrf,
+        rouge_l=close.rouge_l,
+    )
+
+
+def _parted(traces: Sequence[Trace], others: Sequence[Trace]) -> tuple[int, Divergence | None]:
+    """Where two conversations part, counted over the tokens of all turns. Up to there the prompts of a turn are the same too."""
+    before = 0
+    for mine, theirs in zip_longest(traces, others):
+        if mine is None or theirs is None:
+            return before, _ended_early(mine or theirs)
+        found = first_divergence(theirs, mine)
+        if found is not None:
+            return before + found.position, found
+        before += mine.summary.new_tokens
+    return before, None
+
+
+def _ended_early(more: Trace) -> Divergence | None:
+    """One conversation has a turn that the other lacks, since it failed."""
+    return Divergence(0, Cause.LENGTH, math.nan) if more.tokens else None
+
+
+def _text(traces: Sequence[Trace]) -> str:
+    return "\n".join(answer(trace) for trace in traces)

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from evaluation.scoring.metrics import scores
-from evaluation.study.conversation import answer, config_of, converse
-from evaluation.study.engine import Engine
+from evaluation.study.engine import Engine, config_of, converse
 from evaluation.study.plan import Plan, Task
-from evaluation.study.reckon import refused, relative_of, result_of
-from evaluation.study.result import Result
+from evaluation.study.result import Result, answer, refused, relative_of, result_of
 from mars_core.jobs.comparison import execution_order
 from mars_core.types import Status, StopReason, Trace
 from storage import Claim, ClaimLost, RunStore, Source
@@ -77,12 +74,8 @@ class Worker:
     lease_s: float = LEASE_S
     _beaten: float = field(default=0.0, init=False)
 
-    def work(self) -> None:
-        """Work until every task of the study is done, by whomever. Raises as ``events``."""
-        deque(self.events(), maxlen=0)
-
     def events(self) -> Generator[Event, None, None]:
-        """The same, reporting. Closed, it gives its task back; the lane under way is lost.
+        """Work until every task of the study is done, by whomever. Closed, it gives its task back; the lane under way is lost.
 
         Raises Stopped, and StorageError where the store fails.
         """

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib import resources
+from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -16,9 +17,8 @@ from evaluation.report.document.blocks import Block, Document, Drawing, Table
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _SPECIAL = re.compile(r"[&<>]|[\\`*_\[|~$]|:(?=//)|(?<=www)\.|@")
-_FIRST = re.compile(
-    r"^([-+](?=\s|$)|[-=]+(?=\s*$)|#{1,6}(?=\s|$)|\d{1,9}(?=[.)](?:\s|$)))"
-)  # markup only at the start of a line
+# Markup only at the start of a line.
+_FIRST = re.compile(r"^([-+](?=\s|$)|[-=]+(?=\s*$)|#{1,6}(?=\s|$)|\d{1,9}(?=[.)](?:\s|$)))")
 
 
 class Ready(str):
@@ -50,22 +50,21 @@ def sheet(name: str) -> str:
 def pages(*packages: tuple[str, str]) -> Environment:
     """Templates of HTML, autoescaped, without controls and without what turns the direction of text. ``packages``: package and folder
     of further templates, which may extend and import those of this folder."""
-    loaders = [PackageLoader(*place) for place in (("evaluation", "report/document/templates"), *packages)]
-    environment = Environment(
-        loader=ChoiceLoader(loaders), autoescape=True, finalize=_shown, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )  # fmt: skip
-    environment.filters["block"] = block_name
-    return environment
+    return _environment(*packages, autoescape=True, finalize=_shown)
 
 
 @cache
 def _markdown() -> Environment:
     """The same for Markdown: everything that is written is escaped by ``finalize``."""
-    environment = Environment(
-        loader=PackageLoader("evaluation", "report/document/templates"), autoescape=False, finalize=_escaped, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
-    )  # fmt: skip
-    environment.filters |= {"block": block_name, "fenced": fenced, "rule": _rule}
+    environment = _environment(autoescape=False, finalize=_escaped, keep_trailing_newline=True)
+    environment.filters |= {"fenced": fenced, "rule": _rule}
+    return environment
+
+
+def _environment(*packages: tuple[str, str], **options: Any) -> Environment:
+    loader = ChoiceLoader([PackageLoader(*place) for place in (("evaluation", "report/document/templates"), *packages)])
+    environment = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, **options)
+    environment.filters["block"] = block_name
     return environment
 
 

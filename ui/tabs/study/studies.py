@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import NamedTuple
 
 import gradio as gr
 
@@ -26,8 +26,7 @@ COMMAND = "python -m evaluation run --suite demo_arithmetic --limit 60 --rules n
 BADGES = {"done": "done", "stopped": "unfinished"}
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One entry. ``created``: ISO time; ``state``: done, running or stopped; ``share``: of its tasks, 0 to 1."""
 
     id: str
@@ -41,7 +40,7 @@ class Row:
 
 def list_component(name: str) -> gr.HTML:
     """``name``: sweep or study, as the address of the page has it. Its event ``select`` carries an id, and the token of a link."""
-    return study_panel(_list_html("", (), ""), f"{name}-list", address=name)
+    return study_panel("", f"{name}-list", address=name)
 
 
 def study_panel(html: str, element: str, *, address: str = "", scope: str = "") -> gr.HTML:
@@ -87,16 +86,11 @@ def _listed(
 ) -> str:
     try:
         found = rows()
+        message = "" if found else nothing
     except StorageError as error:
-        return _list_html(title, (), error_message(error, public=public), command=command)
-    return _list_html(title, found, "" if found else nothing, selected, share, command)
-
-
-def _list_html(
-    title: str, rows: Sequence[Row], message: str, selected: str = "", share: str = "", command: str = ""
-) -> str:
+        found, message, selected = [], error_message(error, public=public), ""
     return render(
-        "tabs/study/studies.html.jinja", title=title, rows=rows, message=message, selected=selected, share=share, command=command
+        "tabs/study/studies.html.jinja", title=title, rows=found, message=message, selected=selected, share=share, command=command
     )  # fmt: skip
 
 

@@ -74,7 +74,7 @@ def first(_body: dict[str, Any], _number: int) -> Reply:
 def test_both_orders_are_asked_and_equal_answers_are_ties(study: tuple[RunStore, str]) -> None:
     progress, asked = judged(study, first)
     kept = {(each.task, each.lane, each.swapped): each for each in study[0].judgements(study[1])}
-    assert len(asked) == 6 and progress[-1] == Progress(12, judged=12, same=3)
+    assert len(asked) == 6 and progress[-1] == Progress(12, judged=12)
     assert set(kept) == {
         (task, lane, swapped) for task in range(3) for lane in (MARS, LENIENCE) for swapped in (False, True)
     }
@@ -103,7 +103,7 @@ def test_a_limit_takes_the_same_pairs_every_time(study: tuple[RunStore, str]) ->
 
 def test_single_failures_are_counted(study: tuple[RunStore, str]) -> None:
     progress, _ = judged(study, lambda _body, number: Reply("no", 400) if number == 1 else Reply("[[A]]"), parallel=1)
-    assert (progress[-1].judged, progress[-1].failed) == (11, 1) and "400" in progress[-1].error
+    assert (progress[-1].judged, progress[-1].failed) == (11, 1)
 
 
 def test_an_endpoint_that_is_gone_ends_the_judging(study: tuple[RunStore, str]) -> None:

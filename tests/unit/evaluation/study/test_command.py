@@ -130,7 +130,7 @@ def test_a_study_is_reported_and_exported(
     assert main(["report", "latest", "--db", url]) == 0
     said = capsys.readouterr().out
     assert "mars(theta=0.9)" in said and "too few prompts" in said
-    assert "--limit 1" in said  # the command that makes it again
+    assert "--limit=1" in said  # the command that makes it again
     assert (
         main(
             [

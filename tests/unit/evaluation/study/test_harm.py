@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from evaluation.report.measure import measure
 from evaluation.report.values import Outcome
 from evaluation.study.engine import InProcess
@@ -29,7 +31,7 @@ def test_a_rule_that_keeps_everything_is_not_supported(store: RunStore) -> None:
         max_new_tokens=120,
     )
     study = store.new_study(plan.name, plan.as_dict(), plan.tasks)
-    Worker(store, study, plan, session, InProcess(session), own_name()).work()
+    deque(Worker(store, study, plan, session, InProcess(session), own_name()).events())
     strict, harmed = measure(store, study).measured
     (score, *_) = harmed.scores.values()
     assert score.verdict is not None

@@ -14,8 +14,7 @@ from evaluation.statistics import quartiles, wilson
 from evaluation.study.pairs import Paired, pairs_of
 from evaluation.study.plan import Models
 from evaluation.study.points import points
-from evaluation.study.reckon import relative_of, result_of
-from evaluation.study.result import Relative
+from evaluation.study.result import Relative, relative_of, result_of
 from evaluation.study.sweep import Case, Cell, Grid, sweep_plan
 from mars_core.types import ModelRef, Status, Trace
 from storage.results import StoredResult

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 import time
+from collections import deque
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from evaluation.study.conversation import config_of
-from evaluation.study.engine import InProcess
+from evaluation.study.engine import InProcess, config_of
 from evaluation.study.plan import Plan
 from evaluation.study.processes import free_dead, own_name
 from evaluation.study.result import read_relative, read_result
@@ -34,7 +34,7 @@ def _worker(store: RunStore, study_id: str, plan: Plan, session: Session, **chan
 def test_a_study_runs_to_its_end_and_says_what_single_runs_say(store: RunStore, session: Session) -> None:
     plan = small_plan(session, temperatures=(0.0, 1.0))
     study = _new(store, plan)
-    _worker(store, study, plan, session).work()
+    deque(_worker(store, study, plan, session).events())
     check_whole(store, study, plan)
     for stored in store.results(study):
         task = plan.task(stored.task)
@@ -58,7 +58,7 @@ def test_a_second_turn_knows_the_lanes_own_first_answer(store: RunStore, session
     plan = small_plan(session)
     plan = replace(plan, suites=plan.suites[1:])
     study = _new(store, plan)
-    _worker(store, study, plan, session).work()
+    deque(_worker(store, study, plan, session).events())
     for stored in store.results(study):
         first, second = store.records(stored.run_ids)
         loaded = next(run for run in store.load(second.comparison_id).runs if run.id == second.id)
@@ -131,7 +131,7 @@ def test_what_cannot_be_started_fails_with_its_reason_and_the_rest_goes_on(store
     long = Suite("long", (Item("x", ("word " * 5000,)), Item("y", ("short",))))
     plan = replace(small_plan(session), suites=(long,))
     study = _new(store, plan)
-    _worker(store, study, plan, session).work()
+    deque(_worker(store, study, plan, session).events())
     by_task = {(stored.task, stored.lane): read_result(stored.data) for stored in store.results(study)}
     assert all(by_task[0, lane].status is Status.FAILED and "context" in by_task[0, lane].error for lane in range(3))
     assert all(by_task[1, lane].status is Status.COMPLETED for lane in range(3))

@@ -53,7 +53,7 @@ def start_worker(url: str, study_id: str, pair: Path) -> BaseProcess:
 def _work(url: str, study_id: str, folder: Path) -> None:
     import torch
 
-    from evaluation.study.launch import Work
+    from evaluation.study.launch import work
     from evaluation.study.processes import Place
     from mars_core.models import ModelPool
     from mars_core.session import Session
@@ -62,7 +62,7 @@ def _work(url: str, study_id: str, folder: Path) -> None:
     torch.set_num_threads(1)
     session = Session(ModelPool(device="cpu", dtype="float32").get(tiny_pair(folder)))
     with RunStore(url) as store:
-        Work(store, study_id, session, Place(), quiet=True).run()
+        work(store, study_id, session, Place(), quiet=True)
 
 
 def check_whole(store: RunStore, study_id: str, plan: Plan) -> None:

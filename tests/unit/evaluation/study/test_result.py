@@ -8,10 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from evaluation.study.conversation import answer
 from evaluation.study.processes import free_dead, own_name
-from evaluation.study.reckon import refused, relative_of, result_of
-from evaluation.study.result import read_relative, read_result
+from evaluation.study.result import answer, read_relative, read_result, refused, relative_of, result_of
 from mars_core.telemetry import first_divergence
 from mars_core.types import Outcome, PromptConfig, Status, StopReason
 from storage import RunStore

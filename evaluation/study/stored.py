@@ -1,0 +1,64 @@
+"""Plans and results as plain values, as the store keeps them, and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from enum import Enum
+from functools import cache
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+
+
+def plain(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass; what is not a finite number is a word."""
+    return {name: _plain(each) for name, each in asdict(value).items()}
+
+
+def read(kind: type[T], stored: Mapping[str, Any], *needed: str) -> T:
+    """The dataclass of ``plain``, also after a journey through JSON. ``needed``: fields that must be there though they have a default.
+
+    Raises ValueError for one that this version cannot read.
+    """
+    try:
+        for name in needed:
+            stored[name]
+        found: T = _read(kind, stored)
+        return found
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"The study was saved by another version of this program; {error} does not fit.") from None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _read(kind: Any, value: Any) -> Any:
+    """``value`` as ``kind``: a dataclass, a tuple or mapping of one kind, None or a kind, an enum, a number, a text."""
+    arguments = get_args(kind)
+    if get_origin(kind) is UnionType:
+        return None if value is None else _read(arguments[0], value)
+    if get_origin(kind) is tuple:
+        return tuple(_read(arguments[0], each) for each in value)
+    if get_origin(kind) is Mapping:
+        return {name: _read(arguments[1], each) for name, each in value.items()}
+    if is_dataclass(kind):
+        return _dataclass(kind, value)
+    return kind(value) if issubclass(kind, Enum) or (kind is float and isinstance(value, str)) else value
+
+
+def _dataclass(kind: Any, value: Mapping[str, Any]) -> Any:
+    kinds = _fields(kind)
+    return kind(**{name: _read(kinds[name], each) for name, each in value.items()})
+
+
+@cache
+def _fields(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
