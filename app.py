@@ -12,10 +12,8 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from functools import partial
-from threading import Thread
+from dataclasses import dataclass, field
+from threading import Event, Thread
 from types import FrameType
 from typing import Any
 
@@ -31,12 +29,12 @@ import httpx
 from starlette.middleware import Middleware
 
 from hosting.backup import Backup, backup_of
-from hosting.health import Ending, PairProbe, Probe, database_probe, health_routes
+from hosting.health import ENDING, PairProbe, Probe, database_probe, health_routes
 from hosting.logs import set_up
-from hosting.metrics import FaultCounter, Metrics, labels_of, metrics_routes
+from hosting.metrics import Metrics, labels_of
 from hosting.middleware import OWN, Guard
-from hosting.retention import Daily, clean
-from hosting.settings import Settings, check, json_log, offered, read_settings
+from hosting.retention import Retention, tidy
+from hosting.settings import Settings, json_log, offered, read_settings
 from mars_core.jobs import Accelerator
 from mars_core.jobs.accelerators import Local, ZeroGpu
 from mars_core.models import CATALOG, ModelError, ModelPool, PairSpec
@@ -48,8 +46,6 @@ from ui.public.limits import PRIVATE_LIMITS, PUBLIC_LIMITS, read_limits
 from ui.services import Services
 
 LOG = logging.getLogger("mars")
-DELETED_FOR = timedelta(days=30)  # how long what was deleted can be brought back
-UNFINISHED_FOR = timedelta(days=1)  # a comparison that has no run after so long lost its process
 THREADS = 200  # of handlers: every request that waits for its turn holds one
 # When the page ends, seconds for: what runs to be saved, clients to hear of it, the last push of the backup, connections to close.
 END_S, STREAMS_S, PUSH_S, CLOSE_S = 4.0, 2.0, 4.0, 1.0
@@ -57,14 +53,14 @@ END_S, STREAMS_S, PUSH_S, CLOSE_S = 4.0, 2.0, 4.0, 1.0
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """What lives as long as the page. ``backup``, ``retention``: None where they are off."""
+    """What lives as long as the page. ``backup``, ``retention``: None where they are off; ``ending``: a proxy sends nobody any more."""
 
     services: Services
     metrics: Metrics
     loaded: PairProbe
-    ending: Ending
     backup: Backup | None
-    retention: Daily | None
+    retention: Retention | None
+    ending: Event = field(default_factory=Event)
 
     @classmethod
     def open(cls, chosen: Settings, catalog: Sequence[PairSpec]) -> Application:
@@ -80,26 +76,28 @@ class Application:
         if chosen.zero_gpu:
             accelerator, pairs = _zero_gpu(pool, pairs)
         store, notice, backup = _storage(chosen)
-        metrics = Metrics(labels_of((pair.target, pair.key) for pair in pairs), RULES)
+        metrics = Metrics(labels_of(pairs), RULES, lambda: (services.queue.running, services.queue.waiting))
         services = Services(
             pool, store, pairs, engine=engine, accelerator=accelerator, public=chosen.public, limits=limits,
             sign_in=chosen.sign_in and chosen.public, retention_days=chosen.retention_days, notice=notice,
             observers=(metrics.observe,),
         )  # fmt: skip
-        retention = Daily(partial(clean, store.expire, days)) if (days := chosen.retention_days) else None
-        return cls(services, metrics, PairProbe(pool), Ending(), backup, retention)
+        retention = Retention(store.expire, chosen.retention_days) if chosen.retention_days else None
+        return cls(services, metrics, PairProbe(pool.loaded), backup, retention)
 
     def launch(self, chosen: Settings) -> Any:
         """Serve the page from now on, in threads of its own. Raises OSError."""
         options = launch_options(self.services, trust_proxy=chosen.proxy)
         more = options["app_kwargs"]
-        database = database_probe(self.services.store)
-        needed: dict[str, Probe] = {"database": database, "pair": self.loaded, "end": self.ending}
+        needed: dict[str, Probe] = {
+            "database": database_probe(self.services.store),
+            "pair": self.loaded,
+            "end": lambda: ENDING if self.ending.is_set() else "",
+        }
         more["middleware"].insert(0, Middleware(Guard, frames=OWN if chosen.public else ()))
         more["routes"] += health_routes(needed, {"backup": self._backed_up})
         if chosen.metrics:
-            queue = self.services.queue
-            more["routes"] += metrics_routes(self.metrics, lambda: (queue.running, queue.waiting))
+            more["routes"].append(self.metrics.route)
         page = build_app(self.services).queue(default_concurrency_limit=4, api_open=not chosen.public)
         page.launch(
             server_name=chosen.host, server_port=chosen.port, root_path=chosen.root_path or None, quiet=True,
@@ -119,11 +117,11 @@ class Application:
 
     def close(self, page: Any = None) -> None:
         """Save what runs, push what is saved, and let go of everything, in about ten seconds. Until then the server answers."""
-        self.ending.begin()
+        self.ending.set()
         if self.retention:
             self.retention.stop()
-        place = self.services
-        if not place.shutdown(END_S) and place.queue.running and place.pool.loaded():
+        services = self.services
+        if not services.shutdown(END_S) and services.queue.running and services.pool.loaded():
             LOG.warning("A run did not end in time; it is not saved.")
         if page:
             wait_for_streams(page, STREAMS_S)
@@ -133,8 +131,8 @@ class Application:
             closing = Thread(target=page.close, args=[False], daemon=True)  # it waits for open connections
             closing.start()
             closing.join(CLOSE_S)
-        place.engine.shutdown(wait=False, cancel_futures=True)
-        place.store.close()
+        services.engine.shutdown(wait=False, cancel_futures=True)
+        services.store.close()
 
     def _backed_up(self) -> str:
         """Public: names neither the place nor a path."""
@@ -183,8 +181,7 @@ def _stop(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _prepare(services: Services, failed: Callable[[], None] = lambda: None) -> None:
-    """Load the default pair, without which the page works all the same and says what is missing. Then remove for good what was deleted
-    long ago, and comparisons whose process was killed before their first run was saved.
+    """Load the default pair, without which the page works all the same and says what is missing. Then tidy the database.
 
     What exists by now stays: the garbage collector need not look through it again. A pair may be removed, so it is loaded afterwards.
     """
@@ -197,11 +194,7 @@ def _prepare(services: Services, failed: Callable[[], None] = lambda: None) -> N
     except ModelError as error:
         failed()
         LOG.warning("The pair %r is not available: %s", services.catalog[0].title, error)
-    try:
-        services.store.purge(datetime.now(UTC) - DELETED_FOR)
-        services.store.remove_unfinished(datetime.now(UTC) - UNFINISHED_FOR)
-    except StorageError as error:
-        LOG.warning(str(error))
+    tidy(services.store)
 
 
 def serve(chosen: Settings, catalog: Sequence[PairSpec] = CATALOG) -> int:
@@ -210,14 +203,13 @@ def serve(chosen: Settings, catalog: Sequence[PairSpec] = CATALOG) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
     try:
-        check(chosen)
         application = Application.open(chosen, catalog)
     except (ValueError, StorageError) as error:
         LOG.error(str(error))
         return 2
     except KeyboardInterrupt:
         return 0
-    logging.getLogger("mars.faults").addHandler(FaultCounter(application.metrics))
+    logging.getLogger("mars.faults").addHandler(application.metrics)
     page = None
     try:
         page = application.launch(chosen)

@@ -8,12 +8,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoModelForCausalLM
 
-from bench.common.command import Command, machine, stem
+from bench.common.command import Command, machine
 from bench.common.decoding import DRAFTERS, TREE, Ours, bundled, mixed_prompts
 from bench.common.measure import Method, Samples, interleaved, median_speed, overall_tau, ratio, same_outputs
 from bench.common.peers import assisted, greedy, prompted
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     found = document(samples, command.line, options, prompts, pair.device)
     sys.stdout.write(text_of(found))
-    store(stem(options.out, "bundled", pair.device.type), dump(found), text_of(found))
+    store(command.path("bundled", pair.device), dump(found), text_of(found))
     return 0 if all(each.same == each.count for each in found.equalities) else 1
 
 
@@ -65,7 +66,7 @@ def methods(pair: Pair, temperature: float, k: int, max_new_tokens: int) -> Mapp
     def ours(rule: str, drafter: DrafterConfig, *, meter: bool = True) -> Method:
         return Ours(pair, RuleConfig(rule), drafter, temperature, max_new_tokens, meter)
 
-    chain, tree = DrafterConfig("model", k=k), DRAFTERS["EAGLE-3 tree"]
+    chain = DrafterConfig("model", k=k)
     found = {
         "none": ours("none", DrafterConfig("none")),
         "strict": ours("strict", chain),
@@ -73,24 +74,17 @@ def methods(pair: Pair, temperature: float, k: int, max_new_tokens: int) -> Mapp
         "mars": ours("mars", chain),
         "mars, meter off": ours("mars", chain, meter=False),
         "eagle3 chain": ours("strict", DrafterConfig("eagle3", k=k)),
-        "eagle3 tree": ours("strict", tree),
-        "eagle3 tree, meter off": ours("strict", tree, meter=False),
+        "eagle3 tree": ours("strict", DRAFTERS["EAGLE-3 tree"]),
+        "eagle3 tree, meter off": ours("strict", DRAFTERS["EAGLE-3 tree"], meter=False),
         "ngram": ours("strict", DrafterConfig("ngram", k=k)),
     }
     if temperature:
-        return {**found, "strict, sampled": ours("strict", DrafterConfig("model", k=k, mode=DraftMode.SAMPLED))}
-    target, draft = _unprepared("target", pair), _unprepared("draft", pair)
-    assert target.generation_config is not None
+        return {**found, "strict, sampled": ours("strict", replace(chain, mode=DraftMode.SAMPLED))}
+    load: Any = AutoModelForCausalLM.from_pretrained  # as transformers loads them, unprepared
+    target, draft = (load(WEIGHTS / name, dtype=pair.dtype).to(pair.device).eval() for name in ("target", "draft"))
     eos = target.generation_config.eos_token_id
     peers = {"generate": greedy(target, eos), "assisted": assisted(target, draft, k, eos)}
     return {name: prompted(each, pair.tokenizer, max_new_tokens) for name, each in peers.items()} | found
-
-
-def _unprepared(name: str, pair: Pair) -> PreTrainedModel:
-    """A model as transformers loads it."""
-    loaded: Any = AutoModelForCausalLM.from_pretrained(WEIGHTS / name, dtype=pair.dtype)
-    model: PreTrainedModel = loaded.to(pair.device).eval()
-    return model
 
 
 def document(
@@ -103,7 +97,11 @@ def document(
         format=FORMAT,
         command=line,
         machine=machine(device),
-        options=_work(options),
+        options={
+            **{name: str(getattr(options, name)) for name in ("prompts", "rounds", "k", "max_new_tokens")},
+            "tree": f"{TREE.tokens} nodes, depth {TREE.depth}, top-k {TREE.top_k}",
+            "theta": f"{RULES['mars'].values({})['theta']:g}",
+        },
         prompts=tuple(prompt.text for prompt in prompts),
         tables=tuple(_table(temperature, each) for temperature, each in samples.items()),
         goals=tuple(
@@ -118,20 +116,19 @@ def document(
     )
 
 
-def _work(options: argparse.Namespace) -> dict[str, str]:
-    return {
-        **{name: str(getattr(options, name)) for name in ("prompts", "rounds", "k", "max_new_tokens")},
-        "tree": f"{TREE.tokens} nodes, depth {TREE.depth}, top-k {TREE.top_k}",
-        "theta": f"{RULES['mars'].values({})['theta']:g}",
-    }
-
-
 def _table(temperature: float, samples: Samples) -> Methods:
     baseline = next(iter(samples))
-    rows = []
-    for name, own in samples.items():
-        tokens = sum(sample.tokens for sample in own)
-        rows.append(Row(name, median_speed(own), ratio(samples, name, baseline), overall_tau(own), tokens, tuple(own)))
+    rows = (
+        Row(
+            name,
+            median_speed(own),
+            ratio(samples, name, baseline),
+            overall_tau(own),
+            sum(s.tokens for s in own),
+            tuple(own),
+        )
+        for name, own in samples.items()
+    )
     return Methods(temperature, baseline, tuple(rows))
 
 

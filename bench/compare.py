@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -59,8 +58,7 @@ class Key(NamedTuple):
         return f"{f'telemetry of {self.method}' if self.share else ratio}, temperature {self.temperature:g}"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """Medians of the ratio in both runs, and the interval of their difference."""
 
     key: Key
@@ -101,9 +99,13 @@ def change(key: Key, old: Ratios, new: Ratios, alpha: float, *, same_prompts: bo
     places = draw.integers(len(before), size=(DRAWS, len(before)))
     others = places if same_prompts else draw.integers(len(after), size=(DRAWS, len(after)))
     low, high = np.quantile(_medians(after, others) - _medians(before, places), (alpha / 2, 1 - alpha / 2))
-    found = Change(key, first, second, float(low), float(high), Verdict.UNKNOWN)
-    few = 2 * 0.5 ** min(len(before), len(after)) > alpha  # the chance that all prompts lie on one side of the median
-    return found if few else replace(found, verdict=_verdict(found))
+    if 2 * 0.5 ** min(len(before), len(after)) > alpha:  # the chance that all prompts lie on one side of the median
+        verdict = Verdict.UNKNOWN
+    elif low <= 0 <= high or abs(second - first) < (0 if key.share else LEAST * first):
+        verdict = Verdict.NOISE
+    else:
+        verdict = Verdict.REGRESSION if second < first else Verdict.IMPROVEMENT
+    return Change(key, first, second, float(low), float(high), verdict)
 
 
 def _grid(found: Ratios) -> NDArray[np.float64]:  # [prompts, rounds]
@@ -114,13 +116,6 @@ def _medians(grid: NDArray[np.float64], places: NDArray[np.int64]) -> NDArray[np
     """Of every draw; ``grid``: [prompts, rounds], ``places``: [DRAWS, prompts], the result: [DRAWS]."""
     medians: NDArray[np.float64] = np.median(grid[places].reshape(len(places), -1), axis=1)
     return medians
-
-
-def _verdict(found: Change) -> Verdict:
-    least = 0 if found.key.share else LEAST * found.old
-    if found.low <= 0 <= found.high or abs(found.new - found.old) < least:
-        return Verdict.NOISE
-    return Verdict.REGRESSION if found.new < found.old else Verdict.IMPROVEMENT
 
 
 def report(old: Document, new: Document) -> tuple[str, bool]:
@@ -134,7 +129,7 @@ def report(old: Document, new: Document) -> tuple[str, bool]:
     rows += [(str(key), *(None,) * 4, "in the old file only") for key in before if key not in after]
     rows += [(str(key), *(None,) * 4, "in the new file only") for key in after if key not in before]
     table = Table(("ratio", "old", "new", "change", "interval of the change", "result"), rows)
-    text = markdown(Report("Changes between two runs", facts, tables=[table]))
+    text = markdown(Report("Changes between two runs", tables=[table], facts=facts))
     return text, any(each.verdict is Verdict.REGRESSION for each in found)
 
 

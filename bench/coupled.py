@@ -45,10 +45,11 @@ class Codes(NamedTuple):
     outputs: Tensor
 
 
-def codes(vocabulary: int, rank: int, closed: int, seed: int) -> Codes:
-    """The rings go through the first ``closed`` ids only: no other token is likely anywhere, and a text stays in them."""
-    source = torch.Generator().manual_seed(seed)
-    inputs = torch.randn(vocabulary, rank, generator=source)
+def _shared(trio: Trio, seed: int) -> Codes:
+    """The rings go through the first ids only: no other token is likely anywhere, and a text stays in them."""
+    source, closed = torch.Generator().manual_seed(seed), _closed(trio)
+    rank = min(CODE, *(min(shape.hidden, shape.kv_heads * shape.head_dim) for shape in trio if shape is not None))
+    inputs = torch.randn(trio.target.vocabulary, rank, generator=source)
     inputs /= inputs.norm(dim=-1, keepdim=True)
     rival = torch.empty(closed, 1).uniform_(*RIVAL, generator=source)
     outputs = FAINT * inputs.roll(1, 0)
@@ -108,12 +109,6 @@ def random_prompt(tokens: int, seed: int, words: int = WORDS) -> PromptConfig:
 
 def prompts(count: int) -> list[PromptConfig]:
     return [random_prompt(PROMPT, seed) for seed in range(count)]
-
-
-def _shared(trio: Trio, seed: int) -> Codes:
-    shapes = [shape for shape in trio if shape is not None]
-    rank = min(CODE, *(min(shape.hidden, shape.kv_heads * shape.head_dim) for shape in shapes))
-    return codes(trio.target.vocabulary, rank, _closed(trio), seed)
 
 
 def _closed(trio: Trio) -> int:

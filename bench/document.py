@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from bench.common.measure import Sample
 from bench.common.report import Report, Spread, Table, markdown
 
-FORMAT = 2
+FORMAT: Literal[2] = 2
 Measure = Literal["speed", "tau", "pace"]
 LABELS: Mapping[str, str] = {
     "generate": "transformers `generate`",
@@ -94,7 +94,7 @@ class Equality:
 class Document:
     """All that was measured in one run. ``options`` holds what decides the work: prompts, rounds, K, tokens, tree, θ."""
 
-    format: int
+    format: Literal[2]
     command: str
     machine: dict[str, str]
     options: dict[str, str]
@@ -119,25 +119,14 @@ def dump(document: Document) -> str:
 def read(path: Path) -> Document:
     """Raises ValueError with one sentence that names the file and what is missing."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        return TypeAdapter(Document).validate_json(path.read_bytes())
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}.") from error
-    except ValueError as error:
-        raise ValueError(f"{path} is not JSON: {error}.") from error
-    if isinstance(data, dict) and data.get("format") != FORMAT:
-        found = f"'format' is {data['format']!r}" if "format" in data else "'format' is missing"
-        raise OtherFormatError(
-            f"{path} is not a result of this bench in its present format: {found}, {FORMAT} is read."
-        )
-    try:
-        return TypeAdapter(Document).validate_python(data)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        found = (
-            f"{place!r} is missing" if first["type"] == "missing" else f"{place!r} has a wrong value ({first['msg']})"
-        )
-        raise ValueError(f"{path} is not a result of this bench: {found}.") from error
+        place, kind = ".".join(map(str, first["loc"])), OtherFormatError if first["loc"] == ("format",) else ValueError
+        found = f"{place!r} is missing" if first["type"] == "missing" else f"{place!r} has a wrong value"
+        raise kind(f"{path} is not a result of this bench: {found} ({first['msg']}).") from error
 
 
 def text_of(document: Document) -> str:
@@ -147,24 +136,22 @@ def text_of(document: Document) -> str:
         "ratios: medians over prompts and rounds (quartiles); drafts are greedy where not stated otherwise",
     ]
     facts = {"command": f"`{document.command}`", **document.machine}
-    tables = [_methods(each, document.options["k"]) for each in document.tables]
-    summary = Table((), (), "Goals", [f"- {each}" for each in sentences(document)])
-    return markdown(Report("Bundled pair, side by side", facts, notes, tables=[*tables, summary]))
-
-
-def _methods(table: Methods, k: str) -> Table:
-    rows = [(row.name, f"{row.tokens_per_s:.0f}", *speed_and_tau(row), row.tokens) for row in table.rows]
-    heads = ("method", "tokens/s (median)", f"× {table.baseline}", "τ", "tokens")
-    return Table(heads, rows, f"Temperature {table.temperature:g}, K = {k}")
+    tables = [
+        Table(
+            ("method", "tokens/s (median)", f"× {table.baseline}", "τ", "tokens"),
+            [(row.name, f"{row.tokens_per_s:.0f}", *speed_and_tau(row), row.tokens) for row in table.rows],
+            f"Temperature {table.temperature:g}, K = {document.options['k']}",
+        )
+        for table in document.tables
+    ]
+    tables.append(Table((), (), "Goals", [f"- {each}" for each in sentences(document)]))
+    return markdown(Report("Bundled pair, side by side", notes, tables=tables, facts=facts))
 
 
 def sentences(document: Document) -> list[str]:
-    """The goals, the shares and the equalities, in one sentence each."""
-    return [
-        *_equalities(document.equalities),
-        *_goals(document.goals),
-        _shares(document.shares, document.share_goal),
-    ]
+    """The equalities, the goals and the shares, in one sentence each."""
+    goals, shares = _goals(document.goals), _shares(document.shares, document.share_goal)
+    return [*_equalities(document.equalities), *goals, shares]
 
 
 def label(name: str) -> str:

@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from bench.common.command import Command, stem
-from bench.common.decoding import TREE, Ours, bundled, lossless
-from bench.common.report import Report, Table, save
-from bench.common.texts import Differences
+from bench.common.command import Command
+from bench.common.decoding import TREE, Differences, Ours, bundled, lossless
+from bench.common.report import Report, Table
 from mars_core.demo.corpus import held_out, held_out_requests
 from mars_core.types import DrafterConfig, PromptConfig
 
@@ -30,14 +29,12 @@ CONTINUED = "draft model, K = 5"
 
 
 def report(found: Differences, facts: Mapping[str, str]) -> Report:
-    rows: list[tuple[str, int, str | None]] = [
-        (name, found.strict[name], f"{found.cpu_s[name] / found.texts:.2f}") for name in DRAFTERS
-    ]
-    rows.append((f"{CONTINUED}, continued with its own tokens", found.continued[CONTINUED], None))
-    table = Table(("strict with", "texts that differ from `none`", "processor s a run"), rows)
+    rows = [(name, found.strict[name], f"{found.cpu_s[name] / found.texts:.2f}") for name in DRAFTERS]
+    continued = (f"{CONTINUED}, continued with its own tokens", found.continued[CONTINUED], None)
+    table = Table(("strict with", "texts that differ from `none`", "processor s a run"), [*rows, continued])
     data = {"runs": found.texts, "differing": found.strict, "continued": found.continued, "cpu_s": found.cpu_s}
     notes = [f"prompts: {found.texts // 2}", f"runs: {found.texts}"]
-    return Report("Strict against the target alone", facts, notes, tables=[table], data=data)
+    return Report("Strict against the target alone", notes, tables=[table], data=data, facts=facts)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,8 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     pair = bundled(device="cpu", dtype=options.dtype, exact=options.exact)
     stories, problems = held_out_requests(options.stories), [item.question for item in held_out()[: options.problems]]
     mixed = [text for both in zip(problems, stories, strict=False) for text in both]
-    facts = {**command.facts(pair.device), "dtype": options.dtype, "exact": options.exact}
-    found, path = Differences(), stem(options.out, f"exact-{options.exact}", "cpu")
+    facts, found = {"dtype": options.dtype, "exact": options.exact}, Differences()
     prompts = [*mixed, *problems[len(stories) :], *stories[len(problems) :]]
     for seed, text in enumerate(prompts[options.first :], start=options.first):
         for temperature in (0.0, 1.0):
@@ -60,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 for name, drafter in DRAFTERS.items()
             }
             found.add(methods, PromptConfig(text), seed, continued=(CONTINUED,))
-        save(report(found, facts), path)
+        command.save(report(found, facts), f"exact-{options.exact}", pair.device)
     return 0
 
 

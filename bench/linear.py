@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from bench.common.bounds import bandwidth
-from bench.common.command import Command, publish, stem
+from bench.common.command import Command
 from bench.common.report import Report, Table
 from mars_core.decoder.linear import PackedLinear
 
@@ -49,14 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rows.append((f"{out} × {width}", count, plain, packed, f"{plain / packed:.2f}×", bound))
     table = Table(("out × in", "rows", "torch, µs", "packed, µs", "ratio", "lower bound, µs"), rows)
     notes = [f"lower bound: the bytes of the weight over {bytes_a_s / 1e9:.0f} GB/s"]
-    report = Report(
-        "Linear layers on a CPU, float32",
-        command.facts(CPU),
-        notes,
-        tables=[table],
-        data={"heads": table.heads, "rows": rows},
-    )
-    return publish(report, stem(options.out, "linear", "cpu"))
+    data = {"heads": table.heads, "rows": rows}
+    return command.publish(Report("Linear layers on a CPU, float32", notes, tables=[table], data=data), "linear", CPU)
 
 
 if __name__ == "__main__":

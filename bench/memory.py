@@ -7,19 +7,21 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from statistics import median
 
 import psutil
 import torch
 
-from bench.common.command import Command, publish, stem
+from bench.common.command import Command
 from bench.common.decoding import DRAFTERS, bundled, complete, config_of
 from bench.common.report import Figure, Report, Table
 from mars_core.models import Pair
 from mars_core.types import DrafterConfig, PromptConfig
 
 FIRST, LAST = slice(20, 40), slice(-20, None)  # runs that are compared: every drafter as often in both
+LEAST = 60  # runs: so many that the two slices do not overlap
 MOST = 2.0  # per cent, either way
 
 
@@ -28,7 +30,7 @@ class Usage:
     """Memory of the process after a run and a garbage collection, in bytes; on a device allocated and reserved, 0 without CUDA."""
 
     resident: int
-    device: int
+    device: int = 0
     reserved: int = 0
 
 
@@ -54,43 +56,31 @@ def _high_water() -> int:
 
 
 def drift(samples: Sequence[float]) -> float:
-    """How much larger the median of the last 20 is than that of the runs 20 to 40, as a share. Raises ValueError for fewer than 60."""
-    if len(samples) < 60:
-        raise ValueError(f"There are {len(samples)} samples; the drift needs at least 60.")
+    """How much larger the median of the last 20 is than that of the runs 20 to 40, as a share; of ``LEAST`` samples or more."""
     first, last = median(samples[FIRST]), median(samples[LAST])
     return last / first - 1 if first else 0.0
 
 
 def usage_by_run(pair: Pair, runs: int, tokens: int, drafters: Mapping[str, DrafterConfig] = DRAFTERS) -> list[Usage]:
     """Memory after each of consecutive runs, the drafters and prompts taking turns; no run is stored."""
-    found = []
-    prompts, each = pair.spec.prompts, list(drafters.values())
-    for number in range(runs):
-        prompt = PromptConfig(prompts[number % len(prompts)])
-        complete(pair, config_of(pair, prompt, each[number % len(each)], 1.0, tokens, number))
-        found.append(usage(pair.device))
+    found, device = [], pair.device
+    for number, text, drafter in zip(range(runs), cycle(pair.spec.prompts), cycle(drafters.values()), strict=False):
+        complete(pair, config_of(pair, PromptConfig(text), drafter, 1.0, tokens, number))
+        gc.collect()
+        held = (torch.cuda.memory_allocated, torch.cuda.memory_reserved) if device.type == "cuda" else ()
+        found.append(Usage(int(psutil.Process().memory_info().rss), *(bytes_of(device) for bytes_of in held)))
     return found
 
 
-def usage(device: torch.device) -> Usage:
-    gc.collect()
-    resident = int(psutil.Process().memory_info().rss)
-    if device.type != "cuda":
-        return Usage(resident, 0)
-    return Usage(resident, torch.cuda.memory_allocated(device), torch.cuda.memory_reserved(device))
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    command = Command("bench.memory", __doc__, runs=200, max_new_tokens=32)
+    command = Command("bench.memory", __doc__, runs=(200, LEAST), max_new_tokens=32)
     options = command.read(arguments)
-    if options.runs < 60:
-        command.error(f"argument --runs: {options.runs}; it must be 60 or more, for the drift")
     pair = bundled()
     found = usage_by_run(pair, options.runs, options.max_new_tokens)
-    return publish(report(found, command.facts(pair.device)), stem(options.out, "memory", pair.device.type))
+    return command.publish(report(found), "memory", pair.device)
 
 
-def report(found: Sequence[Usage], facts: Mapping[str, str]) -> Report:
+def report(found: Sequence[Usage]) -> Report:
     """The drift, and the memory after every tenth run."""
     kinds = {"resident set": [each.resident for each in found]}
     if any(each.device for each in found):
@@ -106,7 +96,7 @@ def report(found: Sequence[Usage], facts: Mapping[str, str]) -> Report:
     rows = [(str(at + 1), *(f"{values[at] / 1e6:.1f}" for values in kinds.values())) for at in places]
     notes = [f"{', '.join(DRAFTERS)} in turn, one process; sampled after every run and a garbage collection"]
     table = Table(("after run", *(f"{name}, MB" for name in kinds)), rows, "Memory by run")
-    return Report(f"Memory over {len(found)} runs", facts, notes, figures, [table], data=kinds)
+    return Report(f"Memory over {len(found)} runs", notes, figures, [table], data=kinds)
 
 
 if __name__ == "__main__":

@@ -7,15 +7,14 @@ task counts from 50 ms on). The stream is one lane of a random pair with a long 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from playwright.sync_api import Browser, Page
 
-from bench.common.command import Command, publish, stem
+from bench.common.command import Command
 from bench.common.decoding import bundled, complete, config_of
 from bench.common.page import chromium, opened, served
 from bench.common.report import Figure, Report
@@ -55,13 +54,6 @@ class Streamed:
     map_ms: float
 
 
-@contextmanager
-def observed(browser: Browser, url: str) -> Iterator[Page]:
-    with opened(browser, url) as page:
-        page.evaluate(OBSERVE)
-        yield page
-
-
 def blocked(page: Page, *, wait: bool = True) -> float:
     """Milliseconds of long tasks since the last call, by default once the page is at rest."""
     if wait:
@@ -72,7 +64,8 @@ def blocked(page: Page, *, wait: bool = True) -> float:
 def stream(browser: Browser, folder: Path, tokens: int) -> Streamed:
     """One strict lane of ``tokens`` tokens at temperature 1."""
     pair = save_models(small(VOCABULARY), folder / "pair", NOISE)
-    with served(folder) as app, observed(browser, app.url) as page:
+    with served(folder) as app, opened(browser, app.url) as page:
+        page.evaluate(OBSERVE)
         page.get_by_label("Model pair").click()
         page.get_by_role("option", name="Own folders or Hub ids").click()
         page.fill("#own-target textarea, #own-target input", pair.target.name)
@@ -118,15 +111,13 @@ def history(browser: Browser, folder: Path, comparisons: int, visits: int) -> li
     found = []
     with served(folder) as app:
         for _ in range(visits):
-            with observed(browser, app.url) as page:
+            with opened(browser, app.url) as page:
                 page.wait_for_timeout(1500)
                 found.append(float(page.evaluate(OPEN, "History")))
     return found
 
 
-def report(
-    streams: Sequence[Streamed], opened_ms: Sequence[float], comparisons: int, facts: Mapping[str, str]
-) -> Report:
+def report(streams: Sequence[Streamed], opened_ms: Sequence[float], comparisons: int) -> Report:
     tokens = streams[0].stored
     lost = ", ".join(str(one.stored - one.shown) for one in streams)
     figures = [
@@ -137,7 +128,7 @@ def report(
     ]
     notes = [f"tokens lost between engine and page, by stream: {lost}"]
     data = {"streams": [asdict(one) for one in streams], "history_ms": opened_ms}
-    return Report("The page's views in Chromium", facts, notes, figures, data=data)
+    return Report("The page's views in Chromium", notes, figures, data=data)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -150,9 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 streams.append(stream(browser, Path(folder), options.tokens))
         with TemporaryDirectory(prefix="mars-views-") as folder:
             opened_ms = history(browser, Path(folder), options.comparisons, options.rounds)
-    device = ModelPool().device
-    found = report(streams, opened_ms, options.comparisons, command.facts(device))
-    return publish(found, stem(options.out, "page-views", device.type))
+    return command.publish(report(streams, opened_ms, options.comparisons), "page-views", ModelPool().device)
 
 
 if __name__ == "__main__":

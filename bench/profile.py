@@ -11,7 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import wraps
 from typing import Any
 from unittest.mock import patch
@@ -19,7 +19,7 @@ from unittest.mock import patch
 import torch
 
 from bench.common.bounds import bandwidth, weight_bytes
-from bench.common.command import Command, publish, stem
+from bench.common.command import Command
 from bench.common.decoding import DRAFTERS, bundled, complete, config_of, mixed_prompts
 from bench.common.report import Report, Table
 from mars_core.decoder import synchronise
@@ -34,19 +34,34 @@ from mars_core.models import Pair
 from mars_core.text.assembly import Assembler
 from mars_core.types import DrafterConfig, PromptConfig, Summary
 
-PREFILL = "prefill"
-KINDS = (ModelDrafter, Eagle3Drafter, NgramDrafter, NoDrafter)
+PREFILL, TARGET, DRAFT, COMMIT = "prefill", "target pass", "draft passes", "commit"
+PARTS: Sequence[tuple[Any, str, str]] = (  # owner and name of a function, and what its time is spent on
+    (FastCache, "_pass", TARGET),
+    (FastCache, "move", COMMIT),
+    (HeadCache, "_through_layer", DRAFT),
+    (verifier, "judge", "rule and telemetry"),
+    (engine, "_walked", "walk on the host"),
+    (engine, "step_uniforms", "uniforms"),
+    (Assembler, "step", "text and tokens"),
+    *(
+        (drafter, name, COMMIT if name == "commit" else "drafter, around its passes")
+        for drafter in (ModelDrafter, Eagle3Drafter, NgramDrafter, NoDrafter)
+        for name in ("draft", "inputs", "commit")
+    ),
+)
 
 
 @dataclass
 class Clock:
-    """Seconds by part, nested parts counted once (with the inner one)."""
+    """Seconds by part, nested parts counted once (with the inner one). ``phase``: what the engine does; a model's pass belongs to the
+    target while it verifies, else to the drafter, and to no step during the prefill."""
 
     device: torch.device
-    seconds: defaultdict[str, float]
-    inside: list[float]
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    inside: list[float] = field(default_factory=list)
+    phase: str = ""
 
-    def timed(self, part: Callable[[Any], str], function: Callable[..., Any]) -> Callable[..., Any]:
+    def timed(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             synchronise(self.device)
@@ -57,53 +72,35 @@ class Clock:
             finally:
                 synchronise(self.device)
                 spent = time.perf_counter() - started
-                self.seconds[part(args[0])] += spent - self.inside.pop()
+                self.seconds[self._of_phase(part)] += spent - self.inside.pop()
                 if self.inside:
                     self.inside[-1] += spent
 
         return wrapper
 
+    def _of_phase(self, part: str) -> str:
+        if part not in (TARGET, DRAFT):
+            return part
+        return PREFILL if self.phase == PREFILL else part if self.phase == TARGET else DRAFT
 
-@contextmanager
-def profiled(clock: Clock) -> Iterator[None]:
-    """Wraps the parts of a step. A model's pass belongs to the target while the engine verifies, else to the drafter, and to no step
-    during the prefill."""
-    reading: list[bool] = []
-    prefilling: list[bool] = []
-
-    def marking(active: list[bool], function: Callable[..., Any]) -> Callable[..., Any]:
-        def marked(*arguments: Any) -> Any:
-            active.append(True)
+    def during(self, phase: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(*args: Any) -> Any:
+            self.phase = phase
             try:
-                return function(*arguments)
+                return function(*args)
             finally:
-                active.pop()
+                self.phase = ""
 
-        return marked
+        return wrapper
 
-    def forward(_self: object) -> str:
-        return PREFILL if prefilling else "target pass" if reading else "draft passes"
-
-    with ExitStack() as patches:
-
-        def wrap(owner: Any, name: str, part: str | Callable[[Any], str]) -> None:
-            named = part if callable(part) else lambda _self: part
-            patches.enter_context(patch.object(owner, name, clock.timed(named, getattr(owner, name))))
-
-        patches.enter_context(patch.object(verifier.Verifier, "verify", marking(reading, verifier.Verifier.verify)))
-        patches.enter_context(patch.object(engine.Engine, "prefill", marking(prefilling, engine.Engine.prefill)))
-        wrap(FastCache, "_pass", forward)
-        wrap(FastCache, "move", "commit")
-        wrap(HeadCache, "_through_layer", lambda _self: PREFILL if prefilling else "draft passes")
-        wrap(verifier, "judge", "rule and telemetry")
-        wrap(engine, "_walked", "walk on the host")
-        wrap(engine, "step_uniforms", "uniforms")
-        for drafter in KINDS:
-            wrap(drafter, "draft", "drafter, around its passes")
-            wrap(drafter, "inputs", "drafter, around its passes")
-            wrap(drafter, "commit", "commit")
-        wrap(Assembler, "step", "text and tokens")
-        yield
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        with ExitStack() as patches:
+            for owner, name, part in PARTS:
+                patches.enter_context(patch.object(owner, name, self.timed(part, getattr(owner, name))))
+            for kind, name, phase in ((verifier.Verifier, "verify", TARGET), (engine.Engine, "prefill", PREFILL)):
+                patches.enter_context(patch.object(kind, name, self.during(phase, getattr(kind, name))))
+            yield
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +118,11 @@ def profile(
     pair: Pair, drafter: DrafterConfig, prompts: Sequence[PromptConfig], tokens: int, temperature: float
 ) -> Profile:
     """Two decodings of every prompt: with wrappers, and without."""
-    clock = Clock(pair.device, defaultdict(float), [])
+    clock = Clock(pair.device)
     timed, plain = list[Summary](), list[Summary]()
     for prompt in prompts:
         config = config_of(pair, prompt, drafter, temperature, tokens, 0)
-        with profiled(clock):
+        with clock.running():
             timed.append(complete(pair, config).summary)
         plain.append(complete(pair, config).summary)
     steps, step_ms = sum(each.steps for each in timed), _step_ms(timed)
@@ -158,11 +155,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         name: profile(pair, drafter, prompts, options.max_new_tokens, options.temperature)
         for name, drafter in DRAFTERS.items()
     }
-    path = stem(options.out, options.name, pair.device.type)
-    return publish(report(pair, found, command.facts(pair.device)), path)
+    return command.publish(report(pair, found), options.name, pair.device)
 
 
-def report(pair: Pair, found: Mapping[str, Profile], facts: Mapping[str, str]) -> Report:
+def report(pair: Pair, found: Mapping[str, Profile]) -> Report:
     """One column a drafter."""
     bytes_a_s = bandwidth(pair.device, weight_bytes(pair.target))
     read = [bytes_read(pair, DRAFTERS[name]) for name in found]
@@ -180,7 +176,7 @@ def report(pair: Pair, found: Mapping[str, Profile], facts: Mapping[str, str]) -
         " large as the target"
     ]
     data = {"profiles": {name: asdict(each) for name, each in found.items()}}
-    return Report("Where a step's time goes", facts, notes, tables=[Table(("part", *found), rows)], data=data)
+    return Report("Where a step's time goes", notes, tables=[Table(("part", *found), rows)], data=data)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ Everything between the markers follows from that one file; ``--check`` writes no
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,37 +15,34 @@ from os.path import relpath
 from pathlib import Path
 
 from bench.common.command import RESULTS, ROOT
-from bench.document import Document, Methods, OtherFormatError, Row, label, read, sentences, speed_and_tau
+from bench.document import Document, Methods, OtherFormatError, label, read, sentences, speed_and_tau
 
 START, END = "<!-- performance -->\n", "<!-- /performance -->\n"
 
 
 def part(document: Document, link: str) -> str:
     """The text between the markers; ``link`` leads from the README to the Markdown of the same result."""
-    lines = [
-        *_introduction(document, link),
-        "",
-        *_tables(document.tables),
-        "",
-        *(f"- {each}" for each in sentences(document)),
-    ]
-    return "\n".join([*lines, ""])
-
-
-def _introduction(document: Document, link: str) -> list[str]:
     options = document.options
-    return [
+    lines = [
         f"Bundled pair, {document.machine['hardware']}, K = {options['k']}, `mars` with θ = {options['theta']}, EAGLE-3 trees of"
         f" {options['tree']},",
         f"{options['prompts']} prompts (half held-out problems, half story requests) × {options['rounds']} rounds of at most"
         f" {options['max_new_tokens']} tokens,",
         f"interleaved in one process; median (quartiles) of the speed ratios, prompt by prompt (`make bench`, [full result]({link})):",
     ]
+    return "\n".join([*lines, "", *_tables(document.tables), "", *(f"- {each}" for each in sentences(document)), ""])
 
 
 def _tables(tables: Sequence[Methods]) -> list[str]:
     """Side by side, without the runs with the meter off."""
-    columns = [[_cells(row) for row in table.rows if not row.name.endswith(", meter off")] for table in tables]
+    columns = [
+        [
+            " | ".join((label(row.name), *speed_and_tau(row)))
+            for row in table.rows
+            if not row.name.endswith(", meter off")
+        ]
+        for table in tables
+    ]
     heads = [f"temperature {table.temperature:g} | × `{table.baseline}` | τ" for table in tables]
     return [
         f"| {' | | '.join(heads)} |",
@@ -53,28 +51,22 @@ def _tables(tables: Sequence[Methods]) -> list[str]:
     ]
 
 
-def _cells(row: Row) -> str:
-    return " | ".join((label(row.name), *speed_and_tau(row)))
-
-
 def replaced(text: str, new: str) -> str:
     """``text`` with ``new`` between the markers. Raises ValueError if they are not there, once each and in order."""
-    before, start, rest = text.partition(START)
-    old, end, after = rest.partition(END)
-    if not (start and end) or START in old or START in after or END in before or END in after:
+    if re.findall(f"{START}|{END}", text) != [START, END]:
         raise ValueError(f"The README needs the lines {START.strip()} and {END.strip()}, once each and in this order.")
-    return f"{before}{START}{new}{END}{after}"
+    return f"{text.partition(START)[0]}{START}{new}{END}{text.partition(END)[2]}"
 
 
 def newest(folder: Path) -> Path:
     """The latest result by its date. Raises ValueError if there is none of the present format, or one is broken."""
-    dates: dict[Path, str] = {}
-    for path in sorted(folder.glob("*-bundled-*.json")):
+    found = list[tuple[str, Path]]()
+    for path in folder.glob("*-bundled-*.json"):
         with suppress(OtherFormatError):
-            dates[path] = read(path).machine["date"]
-    if not dates:
+            found.append((read(path).machine["date"], path))
+    if not found:
         raise ValueError(f"{folder} holds no result of the present format; make bench writes one.")
-    return max(dates, key=lambda path: dates[path])
+    return max(found)[1]
 
 
 def generated(readme: Path, result: Path | None, results: Path = RESULTS) -> str:

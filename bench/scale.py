@@ -19,7 +19,8 @@ import torch
 from sqlalchemy import Connection, insert, literal, select, update
 from sqlalchemy.orm import DeclarativeBase
 
-from bench.common.command import Command, publish, stem
+from bench.common.bounds import seconds
+from bench.common.command import Command
 from bench.common.report import Figure, Report
 from bench.common.shapes import small
 from bench.coupled import coupled_pair
@@ -63,9 +64,7 @@ def plan_of(pair: PairSpec, tasks: int, tokens: int) -> Plan:
         metrics=(CONTAINS,),
     )
     models = Models(pair.key, pair.target, pair.draft, pair.head)
-    return Plan(
-        "scale", models, (suite,), LANES, TEMPERATURES, REPEATS, max_new_tokens=tokens, chat=False
-    )  # fmt: skip
+    return Plan("scale", models, (suite,), LANES, TEMPERATURES, REPEATS, max_new_tokens=tokens, chat=False)
 
 
 def run_tasks(store: RunStore, study_id: str, plan: Plan, session: Session, tasks: int) -> None:
@@ -146,9 +145,9 @@ def examine(url: str, study_id: str, folder: Path, rounds: int) -> Iterator[Figu
             write_tokens_csv(store, stream, ids)
 
     with RunStore(url) as store:
-        results = [seconds(lambda: store.results(study_id)) for _ in range(rounds)]
+        results = [seconds(lambda: store.results(study_id), CPU) for _ in range(rounds)]
         yield Figure.of("results read", results, "s")
-        reports = [seconds(lambda: measure(store, study_id)) for _ in range(rounds)]
+        reports = [seconds(lambda: measure(store, study_id), CPU) for _ in range(rounds)]
         yield Figure.of("report measured", reports, "s", most=REPORT_S)
         yield from exported(store, "tokens, CSV", write_csv, folder / "csv")
         write_parquet = lambda path, ids: write_tokens_parquet(store, path, ids)  # noqa: E731
@@ -177,12 +176,6 @@ def rows_of(store: RunStore) -> int:
         return int(connection.exec_driver_sql("SELECT count(*) FROM tokens").scalar_one())
 
 
-def seconds(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """``base``: tasks that are run and not copied."""
     command = Command("bench.scale", __doc__, runs=10_000, max_new_tokens=512, rounds=3, base=4)
@@ -194,7 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         notes = [f"SQLite, {path.stat().st_size / 1e9:.2f} GB; built in {time.perf_counter() - started:.0f} s"]
         figures = list(examine(url, study_id, path.parent, options.rounds))
     title = f"A study of {options.runs:,} runs of {options.max_new_tokens} tokens"
-    return publish(Report(title, command.facts(CPU), notes, figures), stem(options.out, "scale", CPU.type))
+    return command.publish(Report(title, notes, figures), "scale", CPU)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import torch
 
-from bench.common.command import Command, publish, stem
+from bench.common.command import Command
 from bench.common.decoding import DRAFTERS, Ours, bundled, mixed_prompts
 from bench.common.measure import interleaved, paired
 from bench.common.report import Figure, Report
@@ -49,8 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     notes = [
         f"medians of pairs of runs with the meter on and off; {sum(bool(one.reached) for one in figures)} of {len(figures)} goals reached"
     ]
-    report = Report("Processor time of telemetry", command.facts(pair.device), notes, figures, data={"shares": shares})
-    return publish(report, stem(options.out, "telemetry", "cpu"))
+    report = Report("Processor time of telemetry", notes, figures, data={"shares": shares})
+    return command.publish(report, "telemetry", pair.device)
 
 
 if __name__ == "__main__":

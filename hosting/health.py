@@ -13,12 +13,10 @@ import shutil
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -38,70 +36,56 @@ FULL = "The disk of the database is full."
 TEMPORARY = "The database cannot be used; runs are stored in a temporary file and are lost when the page stops."
 LOADING = "The models are being loaded."
 NO_PAIR = "No pair of models could be loaded."
+ENDING = "The page is shutting down."
+NO_STORE = {"Cache-Control": "no-store"}
 Probe = Callable[[], str]
 
 
-def health_routes(
-    needed: Mapping[str, Probe],
-    information: Mapping[str, Probe] | None = None,
-    *,
-    patience_s: float = PATIENCE_S,
-    fresh_s: float = FRESH_S,
-) -> list[BaseRoute]:
+def health_routes(needed: Mapping[str, Probe], information: Mapping[str, Probe] | None = None) -> list[BaseRoute]:
     """Probes by the name of what they look at. ``needed``: any sentence makes the page unready; ``information``: shown beside."""
-    probes = {name: _CachedProbe(name, probe, fresh_s) for name, probe in {**needed, **(information or {})}.items()}
-    ready = _Ready(probes, tuple(needed), patience_s)
-    return [Route("/health", _alive, name="health"), Route("/ready", ready.answer, name="ready")]
+    probes = {name: _CachedProbe(name, probe) for name, probe in {**needed, **(information or {})}.items()}
+    was_ready = True
+
+    async def ready(_request: Request) -> JSONResponse:
+        nonlocal was_ready
+        futures = {name: asyncio.wrap_future(probe.call()) for name, probe in probes.items()}
+        if futures:
+            await asyncio.wait(futures.values(), timeout=PATIENCE_S)
+        results = {
+            name: future.result() if future.done() else f"The {name} gave no answer within {PATIENCE_S:g} s."
+            for name, future in futures.items()
+        }
+        shown = {name: results.pop(name) for name in information or {}}
+        reasons = [result for result in results.values() if result]
+        if was_ready is bool(reasons):  # only changes are logged
+            LOG.log(logging.WARNING if reasons else logging.INFO, " ".join(reasons) or "Ready.")
+        was_ready = not reasons
+        return JSONResponse({"ready": was_ready, "reasons": reasons, **shown}, 200 if was_ready else 503, NO_STORE)
+
+    return [Route("/health", _alive, name="health"), Route("/ready", ready, name="ready")]
 
 
 async def _alive(_request: Request) -> JSONResponse:
     """Waits for nothing, so it answers as long as the server's loop does."""
-    return _json({"alive": True}, 200)
-
-
-class _Ready:
-    """Calls all probes at once, and logs when the answer changes."""
-
-    def __init__(self, probes: Mapping[str, _CachedProbe], needed: tuple[str, ...], patience_s: float) -> None:
-        self._probes, self._needed, self._patience_s = probes, needed, patience_s
-        self._was: bool | None = None
-
-    async def answer(self, _request: Request) -> JSONResponse:
-        futures = {name: asyncio.wrap_future(probe.call()) for name, probe in self._probes.items()}
-        if futures:
-            await asyncio.wait(futures.values(), timeout=self._patience_s)
-        results = {
-            name: future.result() if future.done() else f"The {name} gave no answer within {self._patience_s:g} s."
-            for name, future in futures.items()
-        }
-        reasons = [results[name] for name in self._needed if results[name]]
-        self._log_change(reasons)
-        information = {name: text for name, text in results.items() if name not in self._needed}
-        return _json({"ready": not reasons, "reasons": reasons, **information}, 503 if reasons else 200)
-
-    def _log_change(self, reasons: list[str]) -> None:
-        if self._was is not (not reasons) and (reasons or self._was is not None):
-            LOG.log(logging.WARNING if reasons else logging.INFO, " ".join(reasons) or "Ready.")
-        self._was = not reasons
+    return JSONResponse({"alive": True}, headers=NO_STORE)
 
 
 class _CachedProbe:
     """A probe in a thread of its own, never twice at once: requests meanwhile and shortly after get the same answer."""
 
-    def __init__(self, name: str, probe: Probe, fresh_s: float) -> None:
-        self._name, self._probe, self._fresh_s = name, probe, fresh_s
+    def __init__(self, name: str, probe: Probe) -> None:
+        self._name, self._probe = name, probe
         self._ended = -math.inf  # seconds of the monotonic clock
-        self._lock = threading.Lock()
         self._running: Future[str] | None = None
 
     def call(self) -> Future[str]:
-        with self._lock:
-            old = time.monotonic() - self._ended > self._fresh_s
-            if self._running is None or (self._running.done() and old):
-                self._running = Future()
-                name = f"probe {self._name}"
-                threading.Thread(target=self._run, args=[self._running], name=name, daemon=True).start()
-            return self._running
+        """To be called from one thread, that of the server's loop."""
+        old = time.monotonic() - self._ended > FRESH_S
+        if self._running is None or (self._running.done() and old):
+            self._running = Future()
+            name = f"probe {self._name}"
+            threading.Thread(target=self._run, args=[self._running], name=name, daemon=True).start()
+        return self._running
 
     def _run(self, future: Future[str]) -> None:
         try:
@@ -113,11 +97,7 @@ class _CachedProbe:
         future.set_result(result)
 
 
-def _json(value: Mapping[str, object], status: int) -> JSONResponse:
-    return JSONResponse(dict(value), status_code=status, headers={"Cache-Control": "no-store"})
-
-
-def database_probe(store: RunStore) -> Callable[[], str]:
+def database_probe(store: RunStore) -> Probe:
     """Reads, and begins to write to the file; nothing is changed. A server (PostgreSQL) is only read from."""
 
     def probe() -> str:
@@ -137,9 +117,8 @@ def _file(path: Path) -> str:
     if shutil.disk_usage(path.parent).free < ROOM:
         return FULL
     try:
-        with closing(
-            sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", LOCKED_S, uri=True, isolation_level=None)
-        ) as file:
+        address = f"{path.absolute().as_uri()}?mode=rw"
+        with closing(sqlite3.connect(address, LOCKED_S, uri=True, isolation_level=None)) as file:
             file.execute("BEGIN IMMEDIATE")
             file.execute("ROLLBACK")
     except sqlite3.Error as error:
@@ -148,36 +127,15 @@ def _file(path: Path) -> str:
     return ""
 
 
-class Pool(Protocol):
-    """What is asked of the models in memory."""
-
-    def loaded(self) -> tuple[object, ...]: ...
-
-
-@dataclass(slots=True)
 class PairProbe:
-    """Ready once a pair was loaded. Whoever loads the first pair reports where it failed."""
+    """Ready once a pair was loaded. Whoever loads the first pair calls ``fail`` where that failed. ``loaded``: the pairs in memory."""
 
-    pool: Pool
-    failed: bool = False
-    ready: bool = False
+    def __init__(self, loaded: Callable[[], Sequence[object]]) -> None:
+        self._loaded, self._ready, self._reason = loaded, False, LOADING
 
     def fail(self) -> None:
-        self.failed = True
+        self._reason = NO_PAIR
 
     def __call__(self) -> str:
-        self.ready = self.ready or bool(self.pool.loaded())
-        return "" if self.ready else NO_PAIR if self.failed else LOADING
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """Set once the page is about to end, so that a proxy sends nobody any more."""
-
-    event: threading.Event = field(default_factory=threading.Event)
-
-    def begin(self) -> None:
-        self.event.set()
-
-    def __call__(self) -> str:
-        return "The page is shutting down." if self.event.is_set() else ""
+        self._ready = self._ready or bool(self._loaded())
+        return "" if self._ready else self._reason

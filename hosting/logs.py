@@ -3,6 +3,8 @@
 What is written of a record is a fixed set of fields, so what a caller adds besides is not. In public mode records are cleaned where they
 are made: no handler of any library gets to see the message of an exception, or of a library, both of which may quote what a visitor
 typed. Tracebacks that are printed (Gradio prints those of its handlers) become records too, and in JSON every line that is printed.
+Of an exception a record has file, line and function: a source line, a local value or a message could quote a prompt, and SQLAlchemy's
+repeats the statement with all that was stored.
 """
 
 from __future__ import annotations
@@ -10,17 +12,15 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
-from types import TracebackType
-from typing import Any, TextIO
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
 
 import uvicorn.config
-
-from hosting.trail import Link, readable, trail
 
 LOG = logging.getLogger("mars")
 UNCAUGHT = logging.getLogger("mars.uncaught")
@@ -29,78 +29,58 @@ PRINTED = logging.getLogger("printed")
 TEXTS = ("fault", "where", "method", "route", "state")
 NUMBERS = ("status", "ms", "seconds", "count", "bytes")
 LONGEST_WORD = 80  # characters
+ROOT = Path(__file__).parents[1]
+LONGEST_CHAIN = 5  # exceptions
+LONGEST_STACK = 30  # frames, the innermost
+LONGEST_MESSAGE = 300  # characters
+# Of the path of a file, what stands before the root of the project or of the installed package: it differs from machine to machine.
+_IN_PACKAGE = re.compile(rf"(?s).*((site|dist)-packages|{re.escape(ROOT.as_posix())})/")
 KEPT_BACK = "(a message of a library; it may quote a visitor and is not kept)"
-Undo = Callable[[], None]
 
 
-def set_up(*, json: bool, public: bool, stream: TextIO | None = None) -> Undo:
-    """Log to ``stream``, the standard error where None, from now on. The returned function brings back what was.
+def set_up(*, json: bool, public: bool, stream: TextIO | None = None) -> None:
+    """Log to ``stream``, the standard error where None, from now on, in this whole process.
 
     To be called before the server is launched: uvicorn reads what it logs with when it starts.
     """
-    printed = sys.stdout, sys.stderr
     handler = _Handler(stream or sys.stderr)
     handler.setFormatter(JsonLines() if json else TextLines())
     if json:
-        _replace_streams(_Printed(sys.stdout), _Printed(sys.stderr))
-    root = logging.getLogger()
-    before = (root.handlers[:], root.level, LOG.level, logging.getLogRecordFactory(), dict(_uvicorn()["loggers"]))
+        _replace_streams()
+    root, make = logging.getLogger(), logging.getLogRecordFactory()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     LOG.setLevel(logging.INFO)
-    logging.setLogRecordFactory(_Records(before[3], public))
-    _uvicorn()["loggers"] = {
+    logging.setLogRecordFactory(lambda *values, **named: _cleaned(make(*values, **named), public))
+    uvicorn.config.LOGGING_CONFIG["loggers"] = {
         "uvicorn": {"handlers": [], "propagate": True},
         "uvicorn.access": {"handlers": [], "propagate": False},
     }
-    hooks = _catch()
-
-    def undo() -> None:
-        root.handlers[:] = before[0]
-        root.setLevel(before[1])
-        LOG.setLevel(before[2])
-        logging.setLogRecordFactory(before[3])
-        _uvicorn()["loggers"] = before[4]
-        _replace_streams(*printed)
-        hooks()
-
-    return undo
+    _catch()
 
 
-def _uvicorn() -> dict[str, Any]:
-    """What every server of uvicorn's in this process sets its logs up with."""
-    return uvicorn.config.LOGGING_CONFIG
-
-
-def _replace_streams(out: Any, err: Any) -> None:
+def _replace_streams() -> None:
     """Also where handlers of libraries hold the standard streams since they were imported."""
-    replaced = {id(sys.stdout): out, id(sys.stderr): err}
-    sys.stdout, sys.stderr = out, err
+    replaced = {id(stream): _Printed(stream) for stream in (sys.stdout, sys.stderr)}
+    sys.stdout, sys.stderr = replaced[id(sys.stdout)], replaced[id(sys.stderr)]
     for logger in list(logging.root.manager.loggerDict.values()):
         for handler in getattr(logger, "handlers", ()):
             if isinstance(handler, logging.StreamHandler) and id(handler.stream) in replaced:
                 handler.setStream(replaced[id(handler.stream)])
 
 
-class _Records:
-    """Makes records; those of a public page without what may quote a visitor."""
-
-    def __init__(self, make: Callable[..., logging.LogRecord], public: bool) -> None:
-        self._make, self._public = make, public
-
-    def __call__(self, *values: Any, **named: Any) -> logging.LogRecord:
-        record = self._make(*values, **named)
-        error = record.exc_info[1] if record.exc_info else None
-        record.trail = trail(error, messages=not self._public)
-        if self._public:
-            record.exc_info = record.exc_text = record.stack_info = None
-            if record.name != LOG.name and not record.name.startswith(f"{LOG.name}."):
-                record.msg, record.args = KEPT_BACK, None
-        return record
+def _cleaned(record: logging.LogRecord, public: bool) -> logging.LogRecord:
+    """With its exception as plain values; on a public page without what may quote a visitor."""
+    record.trail = trail(record.exc_info[1] if record.exc_info else None, messages=not public)
+    if public:
+        record.exc_info = record.exc_text = record.stack_info = None
+        if record.name.partition(".")[0] != LOG.name:
+            record.msg, record.args = KEPT_BACK, None
+    return record
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """Whatever cannot be written is not told either: Python would print the record's values."""
+    """Whatever cannot be written is not reported either: Python would print the record's values."""
 
     def handleError(self, record: logging.LogRecord) -> None:
         del record
@@ -143,6 +123,46 @@ def fields(record: logging.LogRecord) -> dict[str, Any]:
     return written
 
 
+class Link(NamedTuple):
+    """One exception of a chain. ``frames``: ``file:line function``, the innermost last. ``message`` is empty where it is not told."""
+
+    type: str
+    message: str
+    frames: tuple[str, ...]
+
+
+def trail(error: BaseException | None, *, messages: bool) -> tuple[Link, ...]:
+    """``error`` and what it came of, the latest first. Raises nothing, whatever the exception does."""
+    chain: list[BaseException] = []
+    while error is not None and all(error is not each for each in chain) and len(chain) < LONGEST_CHAIN:
+        chain.append(error)
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return tuple(_link(each, messages) for each in chain)
+
+
+def readable(text: str, most: int = 2000) -> str:
+    """``text`` on one line, without anything that a terminal would obey, ``most`` characters at most."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text[:most])
+
+
+def _link(error: BaseException, messages: bool) -> Link:
+    kind = type(error)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    frames = [
+        readable(f"{_IN_PACKAGE.sub('', frame.f_code.co_filename)}:{line} {frame.f_code.co_name}", LONGEST_MESSAGE)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
+    return Link(name, _message(error) if messages else "", tuple(frames[-LONGEST_STACK:]))
+
+
+def _message(error: BaseException) -> str:
+    try:
+        first, *_ = str(error).strip().splitlines() or [""]
+    except Exception:  # noqa: BLE001 - an exception that cannot be told must not break the log
+        return ""
+    return readable(first, LONGEST_MESSAGE)
+
+
 def _links(record: logging.LogRecord) -> tuple[Link, ...]:
     found: tuple[Link, ...] = getattr(record, "trail", ())
     return found
@@ -152,65 +172,49 @@ class JsonLines(logging.Formatter):
     """One JSON object a record, in ASCII; ``error`` is the exception and what it came of."""
 
     def format(self, record: logging.LogRecord) -> str:
-        said = fields(record)
+        written = fields(record)
         if links := _links(record):
-            said["error"] = [{name: value for name, value in link._asdict().items() if value} for link in links]
-        return json.dumps(said)
+            written["error"] = [{name: value for name, value in link._asdict().items() if value} for link in links]
+        return json.dumps(written)
 
 
 class TextLines(logging.Formatter):
     """Time, level, logger, message and ``name=value``; of an exception its types and frames on lines of their own, indented."""
 
     def format(self, record: logging.LogRecord) -> str:
-        said = fields(record)
-        head = f"{said.pop('time')} {said.pop('level').upper()} {said.pop('logger')}: {said.pop('message')}"
-        lines = [" ".join([head, *(f"{name}={value}" for name, value in said.items())])]
+        written = fields(record)
+        head = f"{written.pop('time')} {written.pop('level').upper()} {written.pop('logger')}: {written.pop('message')}"
+        lines = [" ".join([head, *(f"{name}={value}" for name, value in written.items())])]
         for link in _links(record):
             lines.append(f"    {link.type}" + (f": {link.message}" if link.message else ""))
             lines += [f"        {frame}" for frame in link.frames]
         return "\n".join(lines)
 
 
-def _catch() -> Undo:
+def _catch() -> None:
     """What would be printed with a traceback becomes a record: of the main thread, of others, of destructors, of ``print_exc``."""
-    printed, main, thread, destructor = (
-        traceback.print_exception,
-        sys.excepthook,
-        threading.excepthook,
-        sys.unraisablehook,
-    )
+    printed, of_main = traceback.print_exception, sys.excepthook
+
+    def record(error: BaseException | None, where: str) -> None:
+        if error is not None:
+            UNCAUGHT.error("uncaught", exc_info=error, extra={"where": where})
 
     def print_exception(
         error: Any, /, value: Any = None, tb: Any = None, limit: Any = None, file: Any = None, chain: bool = True
     ) -> None:
         found = value if tb is not None or isinstance(value, BaseException) else error
         if file is not None:
-            return printed(found, limit=limit, file=file, chain=chain)
-        if isinstance(found, BaseException):
-            _uncaught(found, "printed")
+            printed(found, limit=limit, file=file, chain=chain)
+        elif isinstance(found, BaseException):
+            record(found, "printed")
 
-    def of_main(kind: type[BaseException], error: BaseException, tb: TracebackType | None) -> None:
-        if issubclass(kind, Exception):
-            _uncaught(error, "main")
+    def excepthook(kind: type[BaseException], error: BaseException, tb: Any) -> None:
+        if isinstance(error, Exception):
+            record(error, "main")
         else:
-            main(kind, error, tb)
-
-    def of_thread(what: threading.ExceptHookArgs, /) -> None:
-        if what.exc_value is not None and not issubclass(what.exc_type, SystemExit):
-            _uncaught(what.exc_value, "thread")
-
-    def of_destructor(what: sys.UnraisableHookArgs, /) -> None:
-        if what.exc_value is not None:
-            _uncaught(what.exc_value, "destructor")
-
-    def undo() -> None:
-        traceback.print_exception = printed
-        sys.excepthook, threading.excepthook, sys.unraisablehook = main, thread, destructor
+            of_main(kind, error, tb)
 
     traceback.print_exception = print_exception
-    sys.excepthook, threading.excepthook, sys.unraisablehook = of_main, of_thread, of_destructor
-    return undo
-
-
-def _uncaught(error: BaseException, where: str) -> None:
-    UNCAUGHT.error("uncaught", exc_info=error, extra={"where": where})
+    sys.excepthook = excepthook
+    threading.excepthook = lambda what: record(None if what.exc_type is SystemExit else what.exc_value, "thread")
+    sys.unraisablehook = lambda what: record(what.exc_value, "destructor")

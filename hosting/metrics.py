@@ -16,7 +16,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from mars_core.types import ModelRef, StopReason, Trace
+from mars_core.models import PairSpec
+from mars_core.types import StopReason, Trace
 
 OTHER = "other"
 POSITIONS = 64  # of a draft, each with its own count; deeper ones are in the totals alone
@@ -32,9 +33,6 @@ _REASONS: Mapping[StopReason, str] = {  # in the words of vLLM's label
     StopReason.DEADLINE: "abort",
     StopReason.ERROR: "error",
 }
-Line = Callable[[], tuple[int, int]]  # running, waiting
-
-
 Value = Callable[[Trace], float]
 
 # Name → help, value of one run.
@@ -83,16 +81,22 @@ _TIMES: Mapping[str, tuple[str, tuple[float, ...], Value]] = {
 }
 
 
-class Metrics:
-    """Safe between threads. ``models``: name of a target as runs have it → label; ``rules``: the names that may be labels."""
+class Metrics(logging.Handler):
+    """Safe between threads. ``models``: name of a target as runs have it → label; ``rules``: the names that may be labels; ``line``: how
+    many requests compute and how many wait, asked at each scrape. As a handler of the log ``mars.faults`` it counts the errors there."""
 
-    def __init__(self, models: Mapping[str, str], rules: Iterable[str]) -> None:
+    def __init__(
+        self, models: Mapping[str, str], rules: Iterable[str], line: Callable[[], tuple[int, int]] = lambda: (0, 0)
+    ) -> None:
+        super().__init__(logging.ERROR)
         prometheus.disable_created_metrics()  # type: ignore[no-untyped-call]  # a time beside every counter, which Prometheus keeps
         self._models, self._rules = dict(models), frozenset(rules)
         self.registry = here = prometheus.CollectorRegistry()
         prometheus.ProcessCollector(registry=here)
-        self._running = Gauge("vllm:num_requests_running", "Visitors whose request computes now.", registry=here)
-        self._waiting = Gauge("vllm:num_requests_waiting", "Visitors who wait for their turn.", registry=here)
+        running = Gauge("vllm:num_requests_running", "Visitors whose request computes now.", registry=here)
+        waiting = Gauge("vllm:num_requests_waiting", "Visitors who wait for their turn.", registry=here)
+        running.set_function(lambda: line()[0])
+        waiting.set_function(lambda: line()[1])
         ended, accepted = (
             "Runs that ended, whichever way.",
             "Drafts of which the token at this position, from 0, was accepted.",
@@ -107,29 +111,31 @@ class Metrics:
         ]
         self._faults = Counter("mars:faults", "Errors of this program, each with an id in the log.", registry=here)
 
-    def line(self, running: int, waiting: int) -> None:
-        """How many compute now, and how many wait."""
-        self._running.set(running)
-        self._waiting.set(waiting)
-
-    def fault(self) -> None:
-        """One more error of this program."""
+    def emit(self, record: logging.LogRecord) -> None:
+        del record
         self._faults.inc()
 
     def observe(self, trace: Trace) -> None:
         """Count a run that ended, however it did; to be called once for each. A run without a token has no times."""
-        by = (self._models.get(trace.config.target.name, OTHER), self._rule(trace))
+        rule = trace.config.rule.name
+        by = (self._models.get(trace.config.target.name, OTHER), rule if rule in self._rules else OTHER)
         self._ended.labels(*by, _REASONS[trace.stop_reason]).inc()
         for counter, of in self._counts:
-            counter.labels(*by).inc(_growth(of(trace)))
+            value = of(trace)  # a counter never falls, and stays a number
+            counter.labels(*by).inc(value if math.isfinite(value) and value > 0 else 0.0)
         for position, count in enumerate(_accepted_at(trace)):
             self._accepted_at.labels(*by, str(position)).inc(count)
         for histogram, of in self._times if trace.summary.new_tokens else ():
             if math.isfinite(seconds := of(trace)):
                 histogram.labels(*by).observe(seconds)
 
-    def _rule(self, trace: Trace) -> str:
-        return trace.config.rule.name if trace.config.rule.name in self._rules else OTHER
+    async def answer(self, _request: Request) -> Response:
+        text = prometheus.generate_latest(self.registry)
+        return Response(text, media_type=prometheus.CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"})
+
+    @property
+    def route(self) -> BaseRoute:
+        return Route("/metrics", self.answer, name="metrics")
 
 
 def _accepted_at(trace: Trace) -> list[int]:
@@ -138,35 +144,7 @@ def _accepted_at(trace: Trace) -> list[int]:
     return [sum(step.kept > position for step in trace.steps) for position in range(deepest)]
 
 
-def _growth(value: float) -> float:
-    """What a counter can take: it never falls, and stays a number."""
-    return value if math.isfinite(value) and value > 0 else 0.0
-
-
-class FaultCounter(logging.Handler):
-    """Hears the log ``mars.faults``: ``logging.getLogger("mars.faults").addHandler(FaultCounter(metrics))``."""
-
-    def __init__(self, metrics: Metrics) -> None:
-        super().__init__(logging.ERROR)
-        self._metrics = metrics
-
-    def emit(self, record: logging.LogRecord) -> None:
-        del record
-        self._metrics.fault()
-
-
-def metrics_routes(metrics: Metrics, line: Line | None = None) -> list[BaseRoute]:
-    """The one route. ``line`` is asked at each scrape."""
-
-    async def answer(_request: Request) -> Response:
-        if line is not None:
-            metrics.line(*line())
-        text = prometheus.generate_latest(metrics.registry)
-        return Response(text, media_type=prometheus.CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"})
-
-    return [Route("/metrics", answer, name="metrics")]
-
-
-def labels_of(targets: Iterable[tuple[ModelRef, str]]) -> dict[str, str]:
-    """Targets of the catalog, each with the key of its pair → labels: the name, for a folder the key."""
-    return {ref.name: key if ref.name.startswith(("/", ".", "~")) else ref.name for ref, key in targets}
+def labels_of(pairs: Iterable[PairSpec]) -> dict[str, str]:
+    """Names of the targets → labels: the name, for a folder the key of the pair."""
+    names = {pair.target.name: pair.key for pair in pairs}
+    return {name: key if name.startswith(("/", ".", "~")) else name for name, key in names.items()}

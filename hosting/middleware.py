@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOG = logging.getLogger("mars.requests")
 OWN = ("'self'", "https://huggingface.co", "https://*.hf.space")  # who may show a Space in a frame
-_UNWANTED = "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
+METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS")  # others are logged as such
 
 
 class Guard:
@@ -27,7 +27,7 @@ class Guard:
         self._headers = {
             "X-Content-Type-Options": "nosniff",
             "Referrer-Policy": "same-origin",  # the address may hold the token of what is shared
-            "Permissions-Policy": _UNWANTED,
+            "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
         } | ({"Content-Security-Policy": f"frame-ancestors {' '.join(frames)}"} if frames else {})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -50,12 +50,9 @@ class Guard:
         finally:
             if self._requests or (status >= 500 and status != 503):
                 ms = round((time.monotonic() - begun) * 1000)
-                extra = {"method": _method(scope), "route": _pattern(scope), "status": status, "ms": ms}
+                method = scope["method"] if scope["method"] in METHODS else "other"
+                extra = {"method": method, "route": _pattern(scope), "status": status, "ms": ms}
                 LOG.info("answered", extra=extra)
-
-
-def _method(scope: Scope) -> str:
-    return scope["method"] if scope["method"] in ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS") else "other"
 
 
 def _pattern(scope: Scope) -> str:

@@ -1,4 +1,4 @@
-"""What is too old is removed for good: at the start and once a day, in a thread of its own. Knows dates, and whom to tell; no tables."""
+"""What is too old is removed for good: at the start, and once a day in a thread of its own. Knows dates, and no tables."""
 
 from __future__ import annotations
 
@@ -7,27 +7,32 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from storage import RunStore, StorageError
+
 LOG = logging.getLogger("mars.retention")
 DAY_S = 24 * 3600.0
 AGAIN_S = 3600.0  # after a failure
-Remove = Callable[[datetime], int]  # everything from before; how many comparisons that were
+DELETED_FOR = timedelta(days=30)  # how long what was deleted can be brought back
+UNFINISHED_FOR = timedelta(days=1)  # a comparison that has no run after so long lost its process
 
 
-def clean(remove: Remove, days: int, now: datetime | None = None) -> int:
-    """Remove what is more than ``days`` old. Raises ValueError, and whatever ``remove`` raises."""
-    if days < 1:
-        raise ValueError(f"days is {days}; it must be at least 1.")
-    count = remove((now or datetime.now(UTC)) - timedelta(days=days))
-    if count:
-        LOG.info("removed", extra={"count": count, "where": f"older than {days} days"})
-    return count
+def tidy(store: RunStore) -> None:
+    """Remove what was deleted long ago, and comparisons whose process was killed before their first run was saved."""
+    try:
+        store.purge(datetime.now(UTC) - DELETED_FOR)
+        store.remove_unfinished(datetime.now(UTC) - UNFINISHED_FOR)
+    except StorageError as error:
+        LOG.warning(str(error))
 
 
-class Daily:
-    """Runs ``work`` at the start and once a day until stopped; after a failure, which goes to the log, again in an hour."""
+class Retention:
+    """Removes what is more than ``days`` old until stopped; after a failure, which goes to the log, again in an hour.
 
-    def __init__(self, work: Callable[[], object], *, every_s: float = DAY_S, again_s: float = AGAIN_S) -> None:
-        self._work, self._every_s, self._again_s = work, every_s, again_s
+    ``remove``: everything from before a moment; returns how many comparisons that were.
+    """
+
+    def __init__(self, remove: Callable[[datetime], int], days: int) -> None:
+        self._remove, self._days = remove, days
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
 
@@ -42,12 +47,13 @@ class Daily:
 
     def _run(self) -> None:
         while not self._ended.is_set():
-            self._ended.wait(self._every_s if self._worked() else self._again_s)
+            try:
+                self._clean()
+                self._ended.wait(DAY_S)
+            except Exception as error:  # tomorrow is another day
+                LOG.error("not removed", exc_info=error)
+                self._ended.wait(AGAIN_S)
 
-    def _worked(self) -> bool:
-        try:
-            self._work()
-        except Exception as error:  # tomorrow is another day
-            LOG.error("not removed", exc_info=error)
-            return False
-        return True
+    def _clean(self) -> None:
+        if count := self._remove(datetime.now(UTC) - timedelta(days=self._days)):
+            LOG.info("removed", extra={"count": count, "where": f"older than {self._days} days"})

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from mars_core.models import PairSpec
 
-PUBLIC_PAIRS = ("bundled",)
+PUBLIC_PAIR = "bundled"
 ON, OFF, AUTO = "on", "off", "auto"
+_SWITCH: Mapping[str, bool] = {ON: True, "1": True, "true": True, OFF: False, "0": False, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,10 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     public = _switch("MARS_PUBLIC", get("MARS_PUBLIC", AUTO), space)
     days = _whole("MARS_RETENTION_DAYS", get("MARS_RETENTION_DAYS", "0"), 0, 36_500)
     root_path = _path(get("MARS_ROOT_PATH", ""))
+    mcp = _switch("MARS_MCP", get("MARS_MCP", OFF), False)
+    if mcp and importlib.util.find_spec("mcp") is None:  # Gradio would ignore it without a word
+        message = "MARS_MCP is on and the package mcp is missing; install it with pip install -r requirements-mcp.txt."
+        raise ValueError(message)
     return Settings(
         host=get("HOST", "0.0.0.0" if space else "127.0.0.1"),
         port=_whole("PORT", get("PORT", "7860"), 1, 65_535),
@@ -61,7 +66,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         dtype=get("MARS_DTYPE", AUTO),
         graphs=_switch("MARS_GRAPHS", get("MARS_GRAPHS", AUTO), not zero_gpu),
         exact=get("MARS_EXACT", AUTO),
-        mcp=_switch("MARS_MCP", get("MARS_MCP", OFF), False),
+        mcp=mcp,
         public=public,
         pairs=tuple(filter(None, map(str.strip, get("MARS_PAIRS", "").split(",")))),
         limits=get("MARS_LIMITS", ""),
@@ -88,24 +93,12 @@ def json_log(environment: Mapping[str, str]) -> bool:
 def offered(chosen: Settings, catalog: Sequence[PairSpec]) -> tuple[PairSpec, ...]:
     """The pairs that may be chosen, the default first. Raises ValueError."""
     by_key = {pair.key: pair for pair in catalog}
-    keys = (
-        chosen.pairs or (tuple(key for key in PUBLIC_PAIRS if key in by_key) if chosen.public else ()) or tuple(by_key)
-    )
+    public = PUBLIC_PAIR in by_key and chosen.public
+    keys = dict.fromkeys(chosen.pairs or ((PUBLIC_PAIR,) if public else by_key))
     for key in keys:
         if key not in by_key:
             raise ValueError(f"MARS_PAIRS names {key[:80]!r}; it can name {', '.join(by_key)}.")
-    return tuple(by_key[key] for key in dict.fromkeys(keys))
-
-
-def check(chosen: Settings) -> None:
-    """Without its package Gradio would ignore MARS_MCP without a word. Raises ValueError."""
-    if chosen.mcp and importlib.util.find_spec("mcp") is None:
-        raise ValueError(
-            "MARS_MCP is on and the package mcp is missing; install it with pip install -r requirements-mcp.txt."
-        )
-
-
-_SWITCH: Mapping[str, bool] = {ON: True, "1": True, "true": True, OFF: False, "0": False, "false": False}
+    return tuple(by_key[key] for key in keys)
 
 
 def _switch(name: str, value: str, automatic: bool) -> bool:

@@ -62,21 +62,15 @@ def compiled(requirements: Iterable[str], *options: str) -> str:
         return target.read_text(encoding="utf-8")
 
 
-def held(upgrade: bool) -> tuple[str, ...]:
-    """The locked versions as a wish; torch's belongs to the requirements alone."""
-    if upgrade or not CONSTRAINTS.is_file():
-        return ()
-    return ("--constraints", str(CONSTRAINTS))
-
-
 def main(arguments: list[str]) -> int:
-    everything = list(LEVELS.values())
-    constraints = compiled(everything, *held("--upgrade" in arguments))
+    stay = "--upgrade" not in arguments and CONSTRAINTS.is_file()  # versions that are locked
+    constraints = compiled(LEVELS.values(), *["--constraints", str(CONSTRAINTS)] * stay)
     CONSTRAINTS.write_text(HEADER.format("The versions of all lock files.") + constraints, encoding="utf-8")
     done: set[str] = set()
     for level, name in LEVELS.items():
-        names = [LEVELS["run"], name] if level != "run" else [name]
-        new = entries(compiled(names, "--generate-hashes", "--constraints", str(CONSTRAINTS)))
+        new = entries(
+            compiled(dict.fromkeys((LEVELS["run"], name)), "--generate-hashes", "--constraints", str(CONSTRAINTS))
+        )
         write(level, {package: lines for package, lines in new.items() if package not in done})
         done |= new.keys()
     return 0
@@ -90,7 +84,7 @@ def write(level: str, new: Mapping[str, str]) -> None:
     if level != "run":
         return
     _file("torch-cuda", cuda, "torch from PyPI: with CUDA on Linux.")
-    version = next(line for line in cuda[TORCH].splitlines()).split(" ")[0]
+    version = cuda[TORCH].split()[0]
     if not all(wheel.startswith(f"torch-{version.partition('==')[2]}+cpu-") for wheel in CPU_WHEELS):
         raise SystemExit(f"CPU_WHEELS of {Path(__file__).name} are not those of {version}: look them up.")
     hashes = " \\\n".join(f"    --hash=sha256:{digest}" for digest in CPU_WHEELS.values())

@@ -9,16 +9,19 @@ import argparse
 import logging
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
+
+from jinja2 import StrictUndefined, Template
 
 from mars_core.demo.corpus import documents, held_out, held_out_requests
 from mars_core.models import Pair, custom_pair
 from mars_core.models.pool import ModelPool
+from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
 from mars_core.session import Session, run_config
 from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, Sampling, Trace, TreeShape
 from training.tokenizer import split_document
-from training.train import Recipe, Stage
+from training.train import Recipe
 from training.train_head import HeadRecipe
 
 log = logging.getLogger(__name__)
@@ -36,8 +39,7 @@ DRAFTERS = {
 _EQUATION = re.compile(r"\d+ [-+*/] \d+ = \d+")
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(NamedTuple):
     """One rule on all problems. ``low_margin``: share of emitted positions with r > θ."""
 
     rule: str
@@ -57,9 +59,9 @@ def measure(pair: Pair, rule: str, temperature: float, drafts: str, count: int) 
     tokens = [token for trace in traces for token in trace.tokens]
     right = [trace.text.rstrip().endswith(f"#### {item.answer}") for trace, item in zip(traces, problems, strict=True)]
     result = Measured(
-        rule=rule,
-        temperature=temperature,
-        drafts=drafts,
+        rule,
+        temperature,
+        drafts,
         accuracy=sum(right) / len(right),
         tau=len(tokens) / sum(trace.summary.steps for trace in traces),
         low_margin=sum(token.r > THETA for token in tokens) / len(tokens),
@@ -71,14 +73,9 @@ def measure(pair: Pair, rule: str, temperature: float, drafts: str, count: int) 
 
 def _run(session: Session, text: str, rule: str, temperature: float, drafts: str, seed: int) -> Trace:
     config = run_config(
-        session.pair,
-        prompt=PromptConfig(text),
-        rule=RuleConfig(rule),
-        drafter=DRAFTERS[drafts],
-        sampling=Sampling(temperature),
-        max_new_tokens=NEW_TOKENS,
-        seed=seed,
-    )
+        session.pair, prompt=PromptConfig(text), rule=RuleConfig(rule), drafter=DRAFTERS[drafts],
+        sampling=Sampling(temperature), max_new_tokens=NEW_TOKENS, seed=seed,
+    )  # fmt: skip
     run = session.start(config)
     for _ in run:
         pass
@@ -92,90 +89,20 @@ def card(
 
     ``seen``: equations that were trained on, of how many; ``provenance``: how these weights differ from the recipe.
     """
-    lines = [
-        "---",
-        "license: mit",
-        "language: en",
-        "library_name: transformers",
-        "pipeline_tag: text-generation",
-        "---",
-        "",
-        "# The bundled pair",
-        "",
-        *_about(pair),
-        "## Data",
-        "",
-        "Text made by `mars_core/demo/corpus.py` (seeded; nothing is collected): stories of five plots, and word problems of one "
-        "to three steps with numbers from 0 to 100, solved in free wording around decisive digits. The problems below never "
-        f"occur in it as questions, but their arithmetic does: {seen[0]} of their {seen[1]} equations stand somewhere in the training text "
-        "(there are only about ten thousand within these bounds). The accuracy below therefore shows that the pair reads a problem, "
-        "chooses the steps and recalls the sums; it says nothing about sums it never saw.",
-        "",
-        *_recipe(),
-        *([provenance, ""] if provenance else []),
-        *_results(rows, count),
-        "## Two outputs at temperature 1 (strict)",
-        "",
-        *(
-            f"> **{trace.config.prompt.text}**\n>\n> {trace.text.replace(chr(10), chr(10) + '> ')}\n"
-            for trace in examples
-        ),
-        "## Licence",
-        "",
-        "MIT, as the program.",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _about(pair: Pair) -> list[str]:
     assert pair.draft is not None and pair.head is not None
-    recipe = Recipe()
-    sizes = [model.num_parameters() / 1e6 for model in (pair.target, pair.draft)]
-    weights = (value for name, value in pair.head.named_parameters() if not name.startswith("embed_tokens."))
-    own = sum(value.numel() for value in weights) / 1e6
-    return [
-        f"A target of {sizes[0]:.1f} M parameters ({recipe.target_layers} layers × {recipe.hidden}), a draft of {sizes[1]:.1f} M "
-        f"({recipe.draft_layers} layer) with the same tokenizer ({recipe.vocabulary} entries, single digits), and an EAGLE-3 head of "
-        f"{own:.1f} M that reads what enters the target's layers {', '.join(map(str, pair.head.config.taps))}. They exist to show "
-        "speculative decoding at once, offline, on a CPU. They write short stories and solve grade-school word problems in the "
-        "words of their own training text, and know nothing else: no facts, no other language, no conversation.",
-        "",
+    models = (pair.target, pair.draft, pair.head)
+    shared = ("lm_head.", "lm_head.", "embed_tokens.")  # tables that are stored once: a pair in memory has copies
+    sizes = [
+        sum(value.numel() for name, value in model.named_parameters() if not name.startswith(table)) / 1e6
+        for model, table in zip(models, shared, strict=True)
     ]
-
-
-def _recipe() -> list[str]:
-    recipe, head = Recipe(), HeadRecipe()
-    return [
-        "## Recipe",
-        "",
-        f"`python -m training.train`: target {_millions(recipe.target_stages)} M tokens (the last "
-        f"{_millions(recipe.target_stages[1:])} M with sheets of bare equations among the texts), draft {_millions(recipe.draft_stages)} M "
-        "tokens of distillation (forward KL), Muon for the matrices and AdamW for the rest, bf16 autocast on a CPU; stored in bf16.",
-        "",
-        f"`python -m training.train_head`: the head drafts chains of {head.steps} from one look at the target, with the target's own "
-        f"hidden states and its own outputs fed back, {_millions(head.stages)} M tokens of forward KL; in the last "
-        f"{_millions(head.stages[1:])} M the target has answered half of the requests itself (greedily).",
-        "",
-    ]
-
-
-def _results(rows: Sequence[Measured], count: int) -> list[str]:
-    return [
-        f"## Measured on {count} held-out problems",
-        "",
-        f"K = {K}, EAGLE-3 trees of {TREE.tokens} nodes (depth {TREE.depth}, top-k {TREE.top_k}), θ = {THETA}, chat template, float32; "
-        f"`python -m training.measure --count {count}`. "
-        "One seed a problem; no intervals.",
-        "",
-        "| rule | temperature | drafts | accuracy | τ | positions with r > 0.9 | relaxed |",
-        "|---|---:|---|---:|---:|---:|---:|",
-        *(
-            f"| {row.rule} | {row.temperature:g} | {row.drafts} | {row.accuracy:.1%} | {row.tau:.2f} | {row.low_margin:.1%} "
-            f"| {row.relaxed_share:.1%} |"
-            for row in rows
-        ),
-        "",
-    ]
+    options: dict[str, Any] = {"trim_blocks": True, "undefined": StrictUndefined, "keep_trailing_newline": True}
+    template = Template((Path(__file__).parent / "card.md.jinja").read_text(encoding="utf-8"), **options)
+    text: str = template.render(
+        sizes=sizes, taps=pair.head.config.taps, recipe=Recipe(), head=HeadRecipe(), rows=rows,
+        examples=examples, count=count, seen=seen, provenance=provenance, k=K, theta=THETA, tree=TREE,
+    )  # fmt: skip
+    return text
 
 
 def equations_seen(pair: Pair, count: int) -> tuple[int, int]:
@@ -192,15 +119,9 @@ def equations_seen(pair: Pair, count: int) -> tuple[int, int]:
     return sum(equation in seen for equation in wanted), len(wanted)
 
 
-def _millions(stages: Sequence[Stage]) -> str:
-    return f"{sum(stage.tokens for stage in stages) / 1e6:.1f}"
-
-
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m training.measure", description=__doc__)
-    parser.add_argument(
-        "--folder", type=Path, default=Path(__file__).parent / "weights", help="holds target/, draft/ and eagle3/"
-    )
+    parser.add_argument("--folder", type=Path, default=WEIGHTS, help="holds target/, draft/ and eagle3/")
     parser.add_argument("--count", type=int, default=300, help="problems")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s")

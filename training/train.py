@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -67,15 +67,14 @@ QUICK = Recipe(
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
-def batches(
-    recipe: Recipe, tokenizer: PreTrainedTokenizerFast, seed: int, practice_share: float
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """The corpus, packed."""
-    return pack(recipe, (encoded(tokenizer, item) for item in documents(seed, practice_share)))
+def texts(
+    tokenizer: PreTrainedTokenizerFast, seed: int, practice_share: float = 0.0
+) -> Iterator[tuple[list[int], list[int]]]:
+    """The corpus, as token ids of what is given and of what is to be written."""
+    return (encoded(tokenizer, item) for item in documents(seed, practice_share))
 
 
 def encoded(tokenizer: PreTrainedTokenizerFast, item: Document) -> tuple[list[int], list[int]]:
-    """Token ids of what is given and of what is to be written."""
     given, written = (tokenizer.encode(part, add_special_tokens=False) for part in split_document(item))
     return given, written
 
@@ -114,13 +113,9 @@ def build(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, layers: int) -> Ll
 
 
 def optimise(
-    model: nn.Module,
-    loss: Loss,
-    data: Iterator[tuple[Tensor, Tensor]],
-    recipe: Recipe,
-    stage: Stage,
-    keep: Callable[[], None] | None = None,
-) -> None:
+    model: nn.Module, loss: Loss, data: Iterator[tuple[Tensor, Tensor]], recipe: Recipe, stage: Stage,
+    keep: Callable[[], None] = lambda: None,
+) -> None:  # fmt: skip
     """One stage, after a warm-up of 40 steps. ``keep`` is called every 200 steps, to save what there is."""
     trained = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
     tables = [n for n, p in trained if p.ndim == 2 and ("embed" in n or "lm_head" in n)]
@@ -145,8 +140,19 @@ def optimise(
             optimiser.zero_grad()
         if step % 20 == 0 or step == steps - 1:
             log.info("step %d of %d: loss %.4f", step + 1, steps, float(value.detach()))
-        if keep is not None and (step + 1) % _KEEP_EVERY == 0:
+        if (step + 1) % _KEEP_EVERY == 0:
             keep()
+
+
+def train(
+    model: nn.Module, loss: Loss, recipe: Recipe, stages: Sequence[Stage], tokenizer: PreTrainedTokenizerFast, seed: int,
+    compiled: bool,
+) -> None:  # fmt: skip
+    """All stages, each on documents of its own."""
+    step = torch.compile(loss) if compiled else loss
+    for number, stage in enumerate(stages):
+        data = pack(recipe, texts(tokenizer, seed + 10 * number, stage.practice_share))
+        optimise(model, step, data, recipe, stage)
 
 
 def _weighted(losses: Tensor, weights: Tensor) -> Tensor:
@@ -160,11 +166,7 @@ def train_target(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, compiled: b
         logits = model(ids[:, :-1], use_cache=False).logits.flatten(0, 1).float()
         return _weighted(nn.functional.cross_entropy(logits, ids[:, 1:].flatten(), reduction="none"), weights)
 
-    step = torch.compile(loss) if compiled else loss
-    for number, stage in enumerate(recipe.target_stages):
-        optimise(
-            model, step, batches(recipe, tokenizer, recipe.seed + 10 * number, stage.practice_share), recipe, stage
-        )
+    train(model, loss, recipe, recipe.target_stages, tokenizer, recipe.seed, compiled)
     return model
 
 
@@ -181,11 +183,7 @@ def distil_draft(
         given = draft(ids[:, :-1], use_cache=False).logits.flatten(0, 1).float().log_softmax(-1)
         return _weighted((wanted.exp() * (wanted - given)).sum(-1), weights)
 
-    step = torch.compile(loss) if compiled else loss
-    for number, stage in enumerate(recipe.draft_stages):
-        optimise(
-            draft, step, batches(recipe, tokenizer, recipe.seed + 1 + 10 * number, stage.practice_share), recipe, stage
-        )
+    train(draft, loss, recipe, recipe.draft_stages, tokenizer, recipe.seed + 1, compiled)
     return draft
 
 

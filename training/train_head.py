@@ -13,6 +13,7 @@ import logging
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
 from training.head_chain import unroll
 from training.tokenizer import split_document
-from training.train import Recipe, Stage, encoded, optimise, pack
+from training.train import Recipe, Stage, encoded, optimise, pack, texts
 
 log = logging.getLogger(__name__)
 _TEXT = replace(Recipe(), window=192, batch=32)
@@ -106,14 +107,11 @@ def chain_loss(
     """
     total, scale = torch.zeros(()), 1.0
     for step, logits in enumerate(unroll(head, ids, features, anchors, recipe.steps)):
+        aim, weight = wanted, weights
         if step > 0:
             places = anchors + step
-            aim, weight = (
-                wanted.gather(1, places[..., None].expand(-1, -1, wanted.shape[-1])),
-                weights.gather(1, places),
-            )
-        else:
-            aim, weight = wanted, weights
+            aim = wanted.gather(1, places[..., None].expand(-1, -1, wanted.shape[-1]))
+            weight = weights.gather(1, places)
         divergence = (aim.exp() * (aim - logits.float().log_softmax(-1))).sum(-1)
         total = total + scale * (divergence * weight).sum() / weight.sum()
         scale *= recipe.step_decay
@@ -140,9 +138,7 @@ def train_head(
         anchors = torch.multinomial(starts, recipe.anchors, generator=generator)
         return judge(head, recipe, ids[:, 1:-1], features[:, :-1], wanted, ahead, anchors)
 
-    def keep() -> None:
-        save_head(head, target, out)
-
+    keep = partial(save_head, head, target, out)
     seed = recipe.text.seed
     sources = texts(tokenizer, seed + 2), answers(recipe, tokenizer, writer, seed + 12)
     for source, stage in zip(sources, recipe.stages, strict=True):
@@ -155,11 +151,6 @@ def study(target: LlamaForCausalLM, ids: Tensor, taps: tuple[int, ...]) -> tuple
     """What the target tells of ids [B, T]: the inputs of its tapped layers [B, T, taps · H] and its logits [B, T, V]."""
     output = target(ids, use_cache=False, output_hidden_states=True)
     return torch.cat([output.hidden_states[tap] for tap in taps], -1), output.logits
-
-
-def texts(tokenizer: PreTrainedTokenizerFast, seed: int) -> Iterator[tuple[list[int], list[int]]]:
-    """The corpus, as token ids given and written."""
-    return (encoded(tokenizer, item) for item in documents(seed))
 
 
 def answers(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from statistics import median
 from typing import Any
 
 import torch
 
 from mars_core.decoder import synchronise
-
-REPEATS = 50
 
 
 def weight_bytes(model: Any) -> int:
@@ -24,17 +23,23 @@ def weight_bytes(model: Any) -> int:
 
 
 def bandwidth(device: torch.device, size: int) -> float:
-    """Bytes a second, the median of many: on a CPU a buffer of ``size`` bytes is read, on CUDA it is copied (read and written)."""
+    """Bytes a second: on a CPU a buffer of ``size`` bytes is read, on CUDA it is copied (read and written)."""
     source = torch.ones(max(1, size // 4), device=device)
-    target = torch.empty_like(source) if device.type == "cuda" else None
-    times = []
-    for _ in range(REPEATS):
-        synchronise(device)
-        started = time.perf_counter()
-        if target is None:
-            source.sum()
-        else:
-            target.copy_(source)
-        synchronise(device)
-        times.append(time.perf_counter() - started)
-    return source.nbytes * (1 if target is None else 2) / median(times)
+    if device.type != "cuda":
+        return source.nbytes / timed(source.sum, device)
+    target = torch.empty_like(source)
+    return 2 * source.nbytes / timed(lambda: target.copy_(source), device)
+
+
+def timed(work: Callable[[], object], device: torch.device, repeats: int = 50) -> float:
+    """Seconds, the median of ``repeats`` calls."""
+    return median(seconds(work, device) for _ in range(repeats))
+
+
+def seconds(work: Callable[[], object], device: torch.device) -> float:
+    """Of one call, until the device has done it."""
+    synchronise(device)
+    started = time.perf_counter()
+    work()
+    synchronise(device)
+    return time.perf_counter() - started

@@ -8,47 +8,67 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache, partial
 from pathlib import Path
 
 import torch
 import transformers
 
-from bench.common.report import Report, markdown, save
+from bench.common.report import Report, save
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "bench" / "results"
+STARTED = datetime.now(UTC)
 
 
 class Command(argparse.ArgumentParser):
-    """``counts``: options that take a number of at least 1, with their defaults."""
+    """``counts``: options that take a number of at least 1, with their defaults; or the default and the least number."""
 
-    def __init__(self, module: str, description: str | None, **counts: int) -> None:
+    def __init__(self, module: str, description: str | None, **counts: int | tuple[int, int]) -> None:
         super().__init__(prog=f"python -m {module}", description=description)
-        for name, default in counts.items():
-            self.add_argument(f"--{name.replace('_', '-')}", type=positive, default=default, help=f"default: {default}")
+        for name, count in counts.items():
+            default, least = count if isinstance(count, tuple) else (count, 1)
+            kind = partial(at_least, least)
+            self.add_argument(f"--{name.replace('_', '-')}", type=kind, default=default, help=f"default: {default}")
         self.add_argument("--out", type=Path, default=RESULTS, help="folder of the result")
         self._given: Sequence[str] = ()
+        self._out = RESULTS
 
     def read(self, arguments: Sequence[str] | None) -> argparse.Namespace:
         self._given = sys.argv[1:] if arguments is None else arguments
-        return self.parse_args(arguments)
+        options = self.parse_args(arguments)
+        self._out = options.out
+        return options
 
     @property
     def line(self) -> str:
         """The command as it was given."""
         return " ".join([self.prog, *self._given])
 
-    def facts(self, device: torch.device) -> dict[str, str]:
-        return {"command": f"`{self.line}`", **machine(device)}
+    def path(self, name: str, device: torch.device) -> Path:
+        """The path of a result without its ending."""
+        return self._out / f"{STARTED:%Y-%m-%d}-{name}-{device.type}"
+
+    def save(self, report: Report, name: str, device: torch.device) -> str:
+        """Writes the result as JSON and Markdown. Returns the Markdown."""
+        facts = {"command": f"`{self.line}`", **machine(device), **report.facts}
+        return save(replace(report, facts=facts), self.path(name, device))
+
+    def publish(self, report: Report, name: str, device: torch.device) -> int:
+        """Writes the result, also to standard output. Returns the exit status 0."""
+        sys.stdout.write(self.save(report, name, device))
+        return 0
 
 
-def positive(text: str) -> int:
-    if int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text}; it must be 1 or more")
+def at_least(least: int, text: str) -> int:
+    if int(text) < least:
+        raise argparse.ArgumentTypeError(f"{text}; it must be {least} or more")
     return int(text)
 
 
+@cache
 def machine(device: torch.device) -> dict[str, str]:
     """Date, commit, hardware and versions."""
     name, cuda = _processor(), ""
@@ -56,34 +76,22 @@ def machine(device: torch.device) -> dict[str, str]:
         found = torch.cuda.get_device_properties(device)
         name, cuda = f"{found.name}, {found.total_memory / 2**30:.0f} GiB", f", CUDA {torch.version.cuda}"
     return {
-        "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        "date": f"{STARTED:%Y-%m-%d %H:%M} UTC",
         "commit": _commit(),
         "hardware": f"{name}, {torch.get_num_threads()} threads, device {device}",
         "versions": f"python {platform.python_version()}, torch {torch.__version__}{cuda}, transformers {transformers.__version__}",
     }
 
 
-def stem(folder: Path, name: str, device: str) -> Path:
-    """The path of a result without its ending."""
-    return folder / f"{datetime.now(UTC):%Y-%m-%d}-{name}-{device}"
-
-
-def publish(report: Report, path: Path) -> int:
-    """Writes the result beside ``path`` and to standard output. Returns the exit status 0."""
-    save(report, path)
-    sys.stdout.write(markdown(report))
-    return 0
-
-
 def _commit() -> str:
-    git = ["git", "-C", str(ROOT)]
-    commit = _output([*git, "rev-parse", "--short", "HEAD"])
-    return (commit or "unknown") + (" with changes" if _output([*git, "status", "--porcelain"]) else "")
+    commit = _git("rev-parse", "--short", "HEAD")
+    return (commit or "unknown") + (" with changes" if _git("status", "--porcelain") else "")
 
 
-def _output(command: list[str]) -> str:
-    if shutil.which(command[0]) is None:
+def _git(*arguments: str) -> str:
+    if shutil.which("git") is None:
         return ""
+    command = ["git", "-C", str(ROOT), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 

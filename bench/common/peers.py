@@ -31,24 +31,8 @@ def prompted(decoder: Decoder, tokenizer: PreTrainedTokenizerBase, new: int) -> 
     return decode
 
 
-def greedy(target: PreTrainedModel, eos: Ends = None) -> Decoder:
-    """transformers' ``generate`` without a draft."""
-    return _generating(target, eos, {})
-
-
-def assisted(target: PreTrainedModel, draft: PreTrainedModel, k: int, eos: Ends = None) -> Decoder:
-    """transformers' assisted generation: always K drafted tokens, whatever the draft's confidence. Configures ``draft``."""
-    draft.generation_config = GenerationConfig(
-        num_assistant_tokens=k,
-        num_assistant_tokens_schedule="constant",
-        assistant_confidence_threshold=0.0,
-        eos_token_id=eos,
-        pad_token_id=0,
-    )
-    return _generating(target, eos, {"assistant_model": draft})
-
-
-def _generating(target: PreTrainedModel, eos: Ends, options: dict[str, Any]) -> Decoder:
+def greedy(target: PreTrainedModel, eos: Ends = None, **options: Any) -> Decoder:
+    """transformers' ``generate``, by default without a draft."""
     model: Any = target
 
     @torch.inference_mode()
@@ -59,6 +43,13 @@ def _generating(target: PreTrainedModel, eos: Ends, options: dict[str, Any]) -> 
         return Decoded(tuple(output[0, len(prompt) :].tolist()), 0)
 
     return decode
+
+
+def assisted(target: PreTrainedModel, draft: PreTrainedModel, k: int, eos: Ends = None) -> Decoder:
+    """transformers' assisted generation: always K drafted tokens, whatever the draft's confidence. Configures ``draft``."""
+    always: dict[str, Any] = {"num_assistant_tokens_schedule": "constant", "assistant_confidence_threshold": 0.0}
+    draft.generation_config = GenerationConfig(num_assistant_tokens=k, eos_token_id=eos, pad_token_id=0, **always)
+    return greedy(target, eos, assistant_model=draft)
 
 
 def looped(target: PreTrainedModel, draft: PreTrainedModel, k: int) -> Decoder:

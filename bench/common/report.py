@@ -52,13 +52,7 @@ class Figure:
 
     @classmethod
     def of(
-        cls,
-        name: str,
-        values: Iterable[float],
-        unit: str = "",
-        *,
-        least: float | None = None,
-        most: float | None = None,
+        cls, name: str, values: Iterable[float], unit: str = "", least: float | None = None, most: float | None = None
     ) -> Figure:
         """The median of ``values``; their quartiles and number are the note."""
         samples = tuple(values)
@@ -89,34 +83,35 @@ class Table(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``facts``: command, date, machine, by name; ``data``: what the numbers follow from, for the JSON file alone."""
+    """``facts``: by name; ``Command`` adds command, date and machine; ``data``: what the numbers follow from, for the JSON file alone."""
 
     title: str
-    facts: Mapping[str, str]
     notes: Sequence[str] = ()
     figures: Sequence[Figure] = ()
     tables: Sequence[Table] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
 
 
 def figure_table(figures: Sequence[Figure], title: str = "", text: Sequence[str] = ()) -> Table:
     """Goals have columns where there are any."""
-    if not any(one.goal for one in figures):
-        return Table(
-            ("figure", "measured", "note"), [(one.name, _measured(one), one.note) for one in figures], title, text
-        )
     answers = {None: "–", True: "yes", False: "no"}
-    rows = [(one.name, _measured(one), one.goal or "–", answers[one.reached], one.note) for one in figures]
-    return Table(("figure", "measured", "goal", "reached", "note"), rows, title, text)
+    goals = any(one.goal for one in figures)
+    rows = [
+        (
+            one.name,
+            f"{number(one.value)} {one.unit}".strip(),
+            *[one.goal or "–", answers[one.reached]] * goals,
+            one.note,
+        )
+        for one in figures
+    ]
+    return Table(("figure", "measured", *["goal", "reached"] * goals, "note"), rows, title, text)
 
 
 def spread_table(rows: Mapping[str, Iterable[float]], title: str) -> Table:
     """Median and quartiles of each part."""
     return Table(("part", "measured"), [(name, str(spread(values))) for name, values in rows.items()], title)
-
-
-def _measured(figure: Figure) -> str:
-    return f"{number(figure.value)} {figure.unit}".strip()
 
 
 def number(value: float) -> str:
@@ -151,13 +146,14 @@ def figure_values(figures: Iterable[Figure]) -> list[dict[str, Any]]:
     return [asdict(one) | {"reached": one.reached} for one in figures]
 
 
-def save(report: Report, path: Path) -> None:
-    """Writes ``path``.json and ``path``.md."""
+def save(report: Report, path: Path) -> str:
+    """Writes ``path``.json and ``path``.md. Returns the latter's text."""
     data = {"machine": report.facts, "figures": figure_values(report.figures), **report.data}
-    store(path, json.dumps(data, indent=1, ensure_ascii=False) + "\n", markdown(report))
+    return store(path, json.dumps(data, indent=1, ensure_ascii=False) + "\n", markdown(report))
 
 
-def store(path: Path, data: str, text: str) -> None:
+def store(path: Path, data: str, text: str) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.with_suffix(".json").write_text(data, encoding="utf-8")
     path.with_suffix(".md").write_text(text, encoding="utf-8")
+    return text

@@ -5,16 +5,14 @@ Ends with 2 where there is no CUDA device. ``--tiny`` rehearses all of it on the
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -22,11 +20,10 @@ from pathlib import Path
 import torch
 from transformers.utils import logging as transformers_logging
 
-from bench.common.command import RESULTS, ROOT, Command, stem
-from bench.common.report import Figure, Report, Table, figure_table, figure_values, markdown, save
+from bench.common.command import RESULTS, ROOT, Command
+from bench.common.report import Figure, Report, Table, figure_table, figure_values
 from bench.cuda.parts import PARTS
-from bench.cuda.rehearsal import without_graphs
-from bench.cuda.trial import Trial
+from bench.cuda.trial import Trial, without_graphs
 
 TOTAL = 500.0  # seconds of all parts; a part that could not have LEAST of them is not begun
 LEAST = 15.0
@@ -48,70 +45,58 @@ class Outcome:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    command, options = _options(arguments)
-    if not options.tiny and not torch.cuda.is_available():
-        sys.stderr.write("No CUDA device was found; --tiny (make cuda TINY=1) rehearses this measurement on the CPU.\n")
-        return 2
-    if options.part:
-        _measure(options)
-        return 0
-    device = torch.device("cpu" if options.tiny else "cuda")
-    path = stem(options.out, f"cuda{'-tiny' * options.tiny}", device.type)
-    facts, outcomes = command.facts(device), list[Outcome]()
-    for outcome in measured(options):
-        outcomes.append(outcome)
-        sys.stdout.write(f"{outcome.title}: {outcome.status}, {outcome.seconds:.0f} s\n")
-        sys.stdout.flush()
-        save(report(options.tiny, facts, outcomes), path)
-    sys.stdout.write("\n" + markdown(report(options.tiny, facts, outcomes)))
-    return 0 if all(outcome.status == "done" for outcome in outcomes) else 1
-
-
-def _options(arguments: Sequence[str] | None) -> tuple[Command, argparse.Namespace]:
     command = Command("bench.cuda", __doc__)
     command.set_defaults(out=Path(os.environ.get("OUT") or RESULTS))
     command.add_argument("--tiny", action="store_true", help="tiny shapes on the CPU: a rehearsal")
     command.add_argument("--only", nargs="*", choices=tuple(PARTS), default=tuple(PARTS), help="these parts alone")
     command.add_argument("--part", choices=tuple(PARTS), help="measure this part here: a line of JSON for each figure")
     command.add_argument("--until", type=float, default=math.inf, help="end of this part, in seconds since 1970")
-    return command, command.read(arguments)
+    options = command.read(arguments)
+    if not options.tiny and not torch.cuda.is_available():
+        sys.stderr.write("No CUDA device was found; --tiny (make cuda TINY=1) rehearses this measurement on the CPU.\n")
+        return 2
+    device = torch.device("cpu") if options.tiny else torch.device("cuda", torch.cuda.current_device())
+    if options.part:
+        return _measure(options.part, Trial(device, options.tiny, time.perf_counter() + options.until - time.time()))
+    outcomes, text = list[Outcome](), ""
+    for outcome in measured(options.only, options.tiny):
+        outcomes.append(outcome)
+        sys.stdout.write(f"{outcome.title}: {outcome.status}, {outcome.seconds:.0f} s\n")
+        sys.stdout.flush()
+        text = command.save(report(options.tiny, outcomes), f"cuda{'-tiny' * options.tiny}", device)
+    sys.stdout.write(f"\n{text}")
+    return 0 if all(outcome.status == "done" for outcome in outcomes) else 1
 
 
-def measured(options: argparse.Namespace) -> Iterator[Outcome]:
+def measured(names: Sequence[str], tiny: bool) -> Iterator[Outcome]:
     """Every part in turn."""
-    patience = PATIENCE if options.tiny else 1
+    patience = PATIENCE if tiny else 1
     end = time.perf_counter() + TOTAL * patience
-    for name in options.only:
+    for name in names:
         seconds = min(PARTS[name].limit_s * patience, end - time.perf_counter())
         if seconds < LEAST:
             yield Outcome(name, PARTS[name].title, "not begun: no time was left", 0.0)
             continue
         until = f"{time.time() + seconds - GRACE:.1f}"
         command = [sys.executable, "-m", "bench.cuda", "--part", name, "--until", until]
-        yield attempted(name, PARTS[name].title, [*command, *(["--tiny"] if options.tiny else [])], seconds)
+        yield attempted(name, PARTS[name].title, [*command, *["--tiny"] * tiny], seconds)
 
 
 def attempted(name: str, title: str, command: Sequence[str], seconds: float) -> Outcome:
     """The outcome of ``command`` in its own group of processes, which is killed when its time is up."""
     started = time.perf_counter()
-    with tempfile.TemporaryFile("w+") as answer, tempfile.TemporaryFile("w+") as log:
-        process = subprocess.Popen(
-            command, cwd=ROOT, stdout=answer, stderr=log, start_new_session=True,
-            env={**os.environ, "HF_HUB_OFFLINE": "1"},
-        )  # fmt: skip
-        try:
-            code = process.wait(seconds)
-            status = "done" if code == 0 else f"failed: it ended with {code}"
-        except subprocess.TimeoutExpired:
-            status = f"stopped after {seconds:.0f} s"
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        answer.seek(0)
-        log.seek(0)
-        figures = tuple(_figures(answer.read()))
-        return Outcome(name, title, status, time.perf_counter() - started, figures, log.read()[-LOG:])
+    process = subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, "HF_HUB_OFFLINE": "1"}, start_new_session=True, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        answer, log = process.communicate(timeout=seconds)
+        status = "done" if process.returncode == 0 else f"failed: it ended with {process.returncode}"
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        answer, log = process.communicate()
+        status = f"stopped after {seconds:.0f} s"
+    return Outcome(name, title, status, time.perf_counter() - started, tuple(_figures(answer)), log[-LOG:])
 
 
 def _figures(answer: str) -> Iterator[Figure]:
@@ -122,21 +107,20 @@ def _figures(answer: str) -> Iterator[Figure]:
             yield Figure(**read | {"samples": tuple(read.get("samples", ()))})
 
 
-def _measure(options: argparse.Namespace) -> None:
+def _measure(name: str, trial: Trial) -> int:
     """One part, in this process."""
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
-    if options.tiny:
+    if trial.tiny:
         torch.set_num_threads(1)
         without_graphs()
-    device = torch.device("cpu") if options.tiny else torch.device("cuda", torch.cuda.current_device())
-    trial = Trial(device, options.tiny, time.perf_counter() + options.until - time.time())
-    for figure in PARTS[options.part].measure(trial):
+    for figure in PARTS[name].measure(trial):
         sys.stdout.write(json.dumps(asdict(figure)) + "\n")
         sys.stdout.flush()
+    return 0
 
 
-def report(tiny: bool, facts: Mapping[str, str], outcomes: Sequence[Outcome]) -> Report:
+def report(tiny: bool, outcomes: Sequence[Outcome]) -> Report:
     """Goals first, then every part; the log of one that failed."""
     where = "a CPU: tiny shapes, no number means anything" if tiny else "a GPU"
     goals = [replace(one, name=f"{each.title}: {one.name}") for each in outcomes for one in each.figures if one.goal]
@@ -147,7 +131,7 @@ def report(tiny: bool, facts: Mapping[str, str], outcomes: Sequence[Outcome]) ->
     rows = [(each.title, f"{each.seconds:.0f}", each.status) for each in outcomes]
     parts = [asdict(each) | {"figures": figure_values(each.figures)} for each in outcomes]
     tables = [Table(("part", "took, s", "status"), rows, "Parts"), *map(_part, outcomes)]
-    return Report(f"Random models on {where}", facts, notes, goals, tables, {"tiny": tiny, "parts": parts})
+    return Report(f"Random models on {where}", notes, goals, tables, {"tiny": tiny, "parts": parts})
 
 
 def _part(outcome: Outcome) -> Table:

@@ -2,18 +2,122 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from bench.common.command import ROOT
+from bench.common.decoding import Differences
 from bench.common.report import Figure
-from bench.cuda.attention import attention
-from bench.cuda.speed import speed
-from bench.cuda.suite import tests
-from bench.cuda.switches import exactness, graphs, meter
-from bench.cuda.texts import texts
-from bench.cuda.trial import Trial
-from bench.cuda.upkeep import loading, memory
+from bench.common.shapes import Trio
+from bench.coupled import prompts, save_models
+from bench.cuda.speed import attention, exactness, graphs, meter, speed
+from bench.cuda.trial import NOISE, Trial, switched
+from bench.memory import usage_by_run
+from mars_core.models import ModelPool, Pair
+
+RUNS, SETTLED = 50, 20  # runs, and those after which memory must not grow: every prompt with every drafter
+# Warnings of other versions are no errors here; a file that cannot be imported stops no other.
+COMMAND = (
+    "-m", "pytest", "-v", "-m", "cuda", "-p", "no:cacheprovider", "-o", "filterwarnings=default",
+    "--continue-on-collection-errors", "--tb=short",
+)  # fmt: skip
+_LINE = re.compile(r"^(tests/.*?) (PASSED|FAILED|ERROR|SKIPPED)\b", re.MULTILINE)
+_UNREAD = re.compile(r"^ERROR (tests/\S+\.py)$", re.MULTILINE)
+
+
+def tests(trial: Trial) -> Iterator[Figure]:
+    """Those that need a CUDA device, without what such a machine may lack: counted line by line, so that a test counts that ended
+    before the time was up. The output of pytest goes to stderr. Raises SystemExit where pytest does not end with 0."""
+    process = subprocess.Popen(
+        [sys.executable, *COMMAND, *marked()], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        output, _ = process.communicate(timeout=max(1.0, trial.until - time.perf_counter()))
+    except subprocess.TimeoutExpired:
+        process.kill()
+        output, _ = process.communicate()
+        yield Figure("the tests' time is up", 1, "", most=0)
+    sys.stderr.write(output)
+    yield from outcomes(output)
+    if process.returncode:
+        raise SystemExit(1)
+
+
+def marked() -> list[str]:
+    """The files with such tests: to read all others takes longer than to run these."""
+    files = sorted((ROOT / "tests" / "unit" / "mars_core").glob("test_*.py"))
+    return [str(file.relative_to(ROOT)) for file in files if "pytest.mark.cuda" in file.read_text(encoding="utf-8")]
+
+
+def outcomes(output: str) -> Iterator[Figure]:
+    """``output``: of pytest."""
+    found = Counter(outcome for _, outcome in _LINE.findall(output))
+    failed = [name for name, outcome in _LINE.findall(output) if outcome in ("FAILED", "ERROR")]
+    names = "; ".join(name.rpartition("::")[2] for name in failed[:5]) + ("; …" if len(failed) > 5 else "")
+    yield Figure("tests failed", found["FAILED"] + found["ERROR"], "", names, most=0)
+    yield Figure("tests passed", found["PASSED"], "", least=1)
+    yield Figure("tests skipped", found["SKIPPED"])
+    unread = sorted(set(_UNREAD.findall(output)))
+    yield Figure("files of tests that cannot be read", len(unread), "", ", ".join(unread), most=0)
+
+
+def texts(trial: Trial) -> Iterator[Figure]:
+    """How often strict writes another text than the target alone, and a continued run another than the whole one: with exact passes,
+    where chains must never differ, then with free ones."""
+    pair, cases = trial.pair("qwen"), list(product((True, False), (0.0, 1.0)))
+    for at, (exact, temperature) in enumerate(cases):
+        yield from _counted(trial, switched(pair, exact=exact), temperature, trial.share(1 / (len(cases) - at)))
+
+
+def _counted(trial: Trial, pair: Pair, temperature: float, until: float) -> Iterator[Figure]:
+    methods, found = {name: trial.ours(pair, name, temperature) for name in trial.drafters}, Differences()
+    for seed, prompt in enumerate(prompts(trial.size.texts)):
+        found.add(methods, prompt, seed, continued=methods, repeated="n-grams")
+        if time.perf_counter() > until:
+            break
+    where, count = f"T = {temperature:g}, {'exact' if pair.exact else 'free'} passes", f"of {found.texts} texts"
+    for name, drafter in trial.drafters.items():
+        most = 0.0 if pair.exact and drafter.tree is None else None
+        if name != "none":
+            yield Figure(f"strict is not none: {name}, {where}", found.strict[name], count, most=most)
+        yield Figure(f"continued is not whole: {name}, {where}", found.continued[name], count, most=most)
+
+
+def memory(trial: Trial) -> Iterator[Figure]:
+    """Growth after the first runs, the drafters taking turns."""
+    found = usage_by_run(trial.pair("qwen"), RUNS, trial.size.tokens, trial.drafters)
+    first, last = found[SETTLED - 1], found[-1]
+    kinds = (("allocated", first.device, last.device), ("reserved", first.reserved, last.reserved))
+    for kind, before, after in kinds:
+        note = f"{before / 1e6:.1f} MB after {SETTLED} runs, {after / 1e6:.1f} MB after {RUNS}"
+        yield Figure(f"growth of what is {kind} on the device", (after - before) / 1e6, "MB", note, most=0.0)
+    grown = (last.resident - first.resident) / 1e6
+    yield Figure("growth of the resident set", grown, "MB", f"{last.resident / 1e6:.0f} MB after {RUNS} runs")
+
+
+def loading(trial: Trial) -> Iterator[Figure]:
+    """A small pair: what is tried of it is what is tried of a large one."""
+    small = trial.trio("qwen").draft
+    with TemporaryDirectory() as folder:
+        spec = save_models(Trio(small, replace(small, layers=8)), Path(folder), NOISE, trial.device, trial.size.dtype)
+        size = sum(file.stat().st_size for file in Path(folder).rglob("*.safetensors"))
+        pool = ModelPool(device=str(trial.device), dtype=str(trial.size.dtype).removeprefix("torch."), exact="on")
+        started = time.perf_counter()
+        pair = pool.get(spec)
+        seconds = time.perf_counter() - started
+    yield Figure("loading a pair", seconds, "s", f"{size / 1e9:.2f} GB, tried and prepared")
+    note = "1: passes of one shape compute what the model computed before it was prepared"
+    yield Figure("exact passes after loading", float(pair.exact), "", note, least=1.0)
 
 
 class Part(NamedTuple):

@@ -1,17 +1,24 @@
-"""Steps beside their lower bounds, and our decoding beside transformers' own and a plain loop."""
+"""What is faster than what: steps beside their lower bounds, our decoding beside transformers' own and a plain loop, and the same runs
+with and without captures, exact passes and the meter."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from statistics import median
 
-from bench.common.bounds import bandwidth, weight_bytes
+import torch
+from torch import Tensor
+
+from bench.common.bounds import bandwidth, seconds, timed, weight_bytes
 from bench.common.decoding import DRAFTERS, Ours
-from bench.common.measure import Method, Samples, interleaved, median_speed, overall_tau, ratio
+from bench.common.measure import Method, Samples, median_speed, overall_tau, ratio
 from bench.common.peers import assisted, greedy, looped, prompted
 from bench.common.report import Figure
 from bench.coupled import coupled_models, prompts
-from bench.cuda.trial import NOISE, Trial
+from bench.cuda.trial import NOISE, Trial, switched
+from mars_core.decoder.layer import Heads, _attend
+from mars_core.engine import capture
 from mars_core.models import Pair
 
 K = DRAFTERS["draft model"].k
@@ -19,6 +26,12 @@ LOOP = "gpt-fast-style loop"
 STRICT = "strict, draft model"
 SPEED_GOALS = (("assisted", 2.5), (LOOP, 1.2))  # of strict at temperature 0, at least
 VERIFY_GOAL, STEP_GOAL = 1.15, 1.3  # times the lower bound, at most
+GRAPHS_GOAL = 1.5  # times the eager speed, at least
+METER_GOAL = 3.0  # per cent of the time, at most
+COMPARED = ("none", "draft model", "EAGLE-3 chain", "EAGLE-3 tree")
+ROWS, WIDTHS = (16, 64), (512, 2048, 8192)  # of attention
+LAYERS = 8  # each with keys and values of its own, so that they come from memory as in a model
+REPEATS = 30
 
 
 def speed(trial: Trial, key: str) -> Iterator[Figure]:
@@ -28,20 +41,15 @@ def speed(trial: Trial, key: str) -> Iterator[Figure]:
     for prompt in prompts(3):
         strict(prompt, 0)
     yield from bounds(strict, bandwidth(trial.device, 2**22 if trial.tiny else 2**31))
-    samples = _taken(trial, {**_ours(trial, pair, 0.0), **_peers(trial, pair, key)}, 0.75)
+    samples = trial.interleaved({**_ours(trial, pair, 0.0), **_peers(trial, pair, key)}, 0.75)
     yield from goals(samples)
     yield from rows(samples, 0.0)
-    yield from rows(_taken(trial, _ours(trial, pair, 1.0), 1.0), 1.0)
-
-
-def _taken(trial: Trial, methods: dict[str, Method], part: float) -> Samples:
-    return interleaved(methods, prompts(trial.prompts), trial.rounds, warm_up=1, until=trial.share(part))
+    yield from rows(trial.interleaved(_ours(trial, pair, 1.0), 1.0), 1.0)
 
 
 def _ours(trial: Trial, pair: Pair, temperature: float) -> dict[str, Method]:
-    drafted = [name for name in trial.drafters if name not in ("none", "n-grams")]
     found: dict[str, Method] = {"none": trial.ours(pair, "none", temperature)}
-    for name in drafted:
+    for name in COMPARED[1:]:
         for rule in ("strict", "mars"):
             found[f"{rule}, {name}"] = trial.ours(pair, name, temperature, rule=rule)
     return found
@@ -49,9 +57,9 @@ def _ours(trial: Trial, pair: Pair, temperature: float) -> dict[str, Method]:
 
 def _peers(trial: Trial, pair: Pair, key: str) -> dict[str, Method]:
     """On models as transformers makes them."""
-    target, draft = coupled_models(trial.trio(key), NOISE, trial.device, trial.dtype)
+    target, draft = coupled_models(trial.trio(key), NOISE, trial.device, trial.size.dtype)
     found = {"generate": greedy(target), "assisted": assisted(target, draft, K), LOOP: looped(target, draft, K)}
-    return {name: prompted(decoder, pair.tokenizer, trial.tokens) for name, decoder in found.items()}
+    return {name: prompted(decoder, pair.tokenizer, trial.size.tokens) for name, decoder in found.items()}
 
 
 def bounds(method: Ours, bytes_a_s: float) -> Iterator[Figure]:
@@ -63,9 +71,9 @@ def bounds(method: Ours, bytes_a_s: float) -> Iterator[Figure]:
         ("draft", median(step.draft_s for step in whole), draft, None),
         ("step", median(step.step_s for step in whole), target + draft, STEP_GOAL),
     )
-    for name, seconds, bound, most in parts:
-        note = f"{1e3 * seconds:.3f} ms, bound {1e3 * bound:.3f} ms; {method.path}"
-        yield Figure(f"{STRICT}: {name} / its lower bound", seconds / bound, "×", note, most=most)
+    for name, took, bound, most in parts:
+        note = f"{1e3 * took:.3f} ms, bound {1e3 * bound:.3f} ms; {method.path}"
+        yield Figure(f"{STRICT}: {name} / its lower bound", took / bound, "×", note, most=most)
     yield Figure("bandwidth", bytes_a_s / 1e9, "GB/s", "of a large buffer on the device, bytes read and written")
 
 
@@ -82,3 +90,62 @@ def rows(samples: Samples, temperature: float) -> Iterator[Figure]:
         note = f"{beside.median:.2f}× {baseline} ({beside.low:.2f}–{beside.high:.2f} of {beside.count})"
         note += "" if tau is None else f", τ {tau:.2f}"
         yield Figure(f"{name}, T = {temperature:g}", median_speed(own), "tokens/s", note)
+
+
+def graphs(trial: Trial) -> Iterator[Figure]:
+    """First what the captures take: a first run less a second one."""
+    eager, captured = (switched(trial.pair("qwen"), graphs=on) for on in (False, True))
+    for name in COMPARED:
+        run = partial(trial.ours(captured, name), prompts(1)[0], 0)
+        first, second = (seconds(run, trial.device) for _ in range(2))
+        yield Figure(f"captures, {name}", first - second, "s", f"first run {first:.2f} s, second {second:.2f} s")
+    for name, found, speeds in _beside(trial, captured, eager):
+        yield Figure(f"graphs / eager, {name}", found, "×", speeds, least=GRAPHS_GOAL)
+
+
+def exactness(trial: Trial) -> Iterator[Figure]:
+    exact, free = (switched(trial.pair("qwen"), exact=on) for on in (True, False))
+    for name, found, speeds in _beside(trial, exact, free):
+        yield Figure(f"exact / free passes, {name}", found, "×", speeds)
+
+
+def meter(trial: Trial) -> Iterator[Figure]:
+    pair = trial.pair("qwen")
+    for name, found, speeds in _beside(trial, pair, pair, meter=False):
+        yield Figure(f"meter, {name}", 100 * (1 - found), "% of the time", speeds, most=METER_GOAL)
+
+
+def _beside(trial: Trial, pair: Pair, baseline: Pair, *, meter: bool = True) -> Iterator[tuple[str, float, str]]:
+    """Of every drafter its name, the ratio of speeds, and the speeds in words. ``meter``: of the baseline."""
+    for at, name in enumerate(COMPARED):
+        both = {"with": trial.ours(pair, name), "without": trial.ours(baseline, name, meter=meter)}
+        samples = trial.interleaved(both, 1 / (len(COMPARED) - at))
+        first, second = (median_speed(own) for own in samples.values())
+        yield name, ratio(samples, "with", "without").median, f"{first:.0f} and {second:.0f} tokens/s"
+
+
+@torch.inference_mode()
+def attention(trial: Trial) -> Iterator[Figure]:
+    """Of few rows over grouped key heads: query heads folded into rows beside ``enable_gqa``, to choose between them."""
+    for width in (64, 128) if trial.tiny else WIDTHS:
+        for count in ROWS:
+            folded, grouped = (_attention_s(trial, count, width, fold=fold) for fold in (True, False))
+            note = f"{1e6 * folded:.1f} µs folded, {1e6 * grouped:.1f} µs with enable_gqa"
+            yield Figure(f"folded / enable_gqa, {count} rows, width {width}", folded / grouped, "×", note)
+
+
+def _attention_s(trial: Trial, rows: int, width: int, *, fold: bool) -> float:
+    """Of one layer's attention in a replayed graph. What ``_attend`` does follows from the rows of the mask."""
+    heads = Heads(8, 2, 16, 0.25) if trial.tiny else Heads(32, 8, 128, 128**-0.5)
+    device, dtype = trial.device, trial.size.dtype
+    normal = partial(torch.randn, generator=torch.Generator(device).manual_seed(0), device=device, dtype=dtype)
+    queries: Tensor = normal(1, rows, heads.query, heads.size)
+    stored: Tensor = normal(LAYERS, 2, 1, heads.key, width, heads.size)
+    seen = torch.ones(rows, width, dtype=torch.bool, device=device).tril(width - rows)
+    mask = torch.where(seen, 0.0, torch.finfo(dtype).min).to(dtype)
+    if fold:
+        mask = mask.repeat_interleave(heads.query // heads.key, 0)
+    captured = capture.Captured(
+        lambda: [_attend(queries, keys, values, mask, heads) for keys, values in stored], device
+    )
+    return timed(captured.replay, device, REPEATS) / LAYERS

@@ -12,13 +12,14 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import psutil
 import torch
 
-from bench.common.command import Command, publish, stem
+from bench.common.command import Command
 from bench.common.page import served
 from bench.common.report import Cell, Figure, Report, Table
 from bench.load.crowd import Request, Response, crowd, in_turn, lists
@@ -27,6 +28,12 @@ from mars_core.models.catalog import BUNDLED_PROMPTS
 QUICK_S, REFUSAL_S, DRIFT = 1.0, 2.0, 5.0  # goals, at most; the last one in %
 SETTLED = 200  # runs after which memory is compared: caches are filled by then
 RUNS_AN_OWNER = 50  # in a row; below the hourly limit of one
+
+
+HEADS = (
+    "room in the line", "at once", "served", "refused", "another's text", "another's comparison", "overtaken",
+    "notified of their place",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +51,9 @@ class Crowd:
     @property
     def row(self) -> tuple[Cell, ...]:
         """Of the table; the last cell counts the served that got a message with their place in the line."""
-        clients, notified = len(self.served) + len(self.refused), sum(one.waiting > 0 for one in self.served)
-        return (
-            self.room, clients, len(self.served), len(self.refused), self.different, self.foreign, overtaken(self.served),
-            notified,
-        )  # fmt: skip
+        served, refused, notified = len(self.served), len(self.refused), sum(one.waiting > 0 for one in self.served)
+        found = (self.different, self.foreign, overtaken(self.served), notified)
+        return (self.room, served + refused, served, refused, *found)
 
     @property
     def figures(self) -> Iterator[Figure]:
@@ -80,13 +85,9 @@ class Row:
 
 def requests_of(clients: int, tokens: int) -> list[Request]:
     """A comparison a client, each with a seed, a prompt and an owner of its own."""
-    return [
-        Request(
-            f"client-{number:04d}-{os.urandom(8).hex()}", BUNDLED_PROMPTS[number % len(BUNDLED_PROMPTS)], number,
-            max_new_tokens=tokens,
-        )
-        for number in range(clients)
-    ]  # fmt: skip
+    owners = (f"client-{number:04d}-{os.urandom(8).hex()}" for number in range(clients))
+    prompts = cycle(BUNDLED_PROMPTS)
+    return [Request(owner, next(prompts), seed, max_new_tokens=tokens) for seed, owner in enumerate(owners)]
 
 
 def gather(url: str, room: str, requests: Sequence[Request], alone: Mapping[int, tuple[str, ...]]) -> Crowd:
@@ -109,11 +110,8 @@ def endure(url: str, process: psutil.Process, runs: int, tokens: int, every: int
     """Comparisons of two runs, one after the other."""
     resident, failed = [process.memory_info().rss], 0
     for first in range(0, runs, every):
-        base = requests_of(every // 2, tokens)
-        requests = [
-            replace(one, owner=base[at - at % (RUNS_AN_OWNER // 2)].owner, seed=first + at)
-            for at, one in enumerate(base)
-        ]
+        base, owned = requests_of(every // 2, tokens), RUNS_AN_OWNER // 2
+        requests = [replace(one, owner=base[at - at % owned].owner, seed=first + at) for at, one in enumerate(base)]
         failed += sum(not one.texts for one in asyncio.run(in_turn(url, requests)))
         resident.append(process.memory_info().rss)
     return Row(runs, every, tuple(resident), failed)
@@ -131,12 +129,8 @@ def measure(clients: int, runs: int, tokens: int) -> tuple[list[Crowd], Row]:
         return crowds, endure(app.url, app.process, runs, tokens, min(100, runs))
 
 
-def report(crowds: Sequence[Crowd], row: Row, facts: Mapping[str, str]) -> Report:
-    heads = (
-        "room in the line", "at once", "served", "refused", "another's text", "another's comparison", "overtaken",
-        "notified of their place",
-    )  # fmt: skip
-    table = Table(heads, [one.row for one in crowds], "Clients at once")
+def report(crowds: Sequence[Crowd], row: Row) -> Report:
+    table = Table(HEADS, [one.row for one in crowds], "Clients at once")
     figures = [figure for one in crowds for figure in one.figures]
     drift = f"either way, from run {SETTLED} to the last: {100 * row.drift:+.1f}"
     figures.append(Figure("drift of the page's memory", 100 * abs(row.drift), "%", drift, most=DRIFT))
@@ -145,17 +139,15 @@ def report(crowds: Sequence[Crowd], row: Row, facts: Mapping[str, str]) -> Repor
         *(f"refused with: “{one.refused[0].error}”" for one in crowds if one.refused),
         f"{row.runs} runs in a row, {row.failed} comparisons failed; resident MB of the page's process after every {row.every}: {resident}",
     ]
-    data = {"crowds": [dict(zip(heads, one.row, strict=True)) for one in crowds], "row": asdict(row)}
-    return Report("Load", facts, notes, figures, [table], data)
+    data = {"crowds": [dict(zip(HEADS, one.row, strict=True)) for one in crowds], "row": asdict(row)}
+    return Report("Load", notes, figures, [table], data)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    command = Command("bench.load", __doc__, clients=50, runs=1000, max_new_tokens=32)
+    command = Command("bench.load", __doc__, clients=50, runs=(1000, 2), max_new_tokens=32)
     options = command.read(arguments)
-    if options.runs < 2:
-        command.error(f"argument --runs: {options.runs}; it must be 2 or more, for a comparison has two")
-    crowds, row = measure(options.clients, options.runs, options.max_new_tokens)
-    return publish(report(crowds, row, command.facts(torch.device("cpu"))), stem(options.out, "load", "cpu"))
+    found = measure(options.clients, options.runs, options.max_new_tokens)
+    return command.publish(report(*found), "load", torch.device("cpu"))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import httpx
@@ -47,19 +47,15 @@ class Response:
 
 async def compare(client: httpx.AsyncClient, url: str, request: Request) -> Response:
     """One comparison, from the call to its result or its refusal."""
-    body = {
-        "prompt": request.prompt, "rules": list(request.rules), "temperature": request.temperature,
-        "max_new_tokens": request.max_new_tokens, "seed": request.seed,
-    }  # fmt: skip
+    body = {name: value for name, value in asdict(request).items() if name != "owner"}
     started, waiting, last, error = time.monotonic(), 0, {}, ""
     async for event, data in _call(client, url, "compare", body, request.owner):
         if event == "error":
-            error = _sentence(data)
+            error = str(data.get("error", data)) if isinstance(data, dict) else str(data)
         elif data:
             last = data[0]
             waiting += "before you" in str(last.get("message", ""))
-    runs = last.get("runs", [])
-    texts = tuple(run["text"] for run in runs)
+    texts = tuple(run["text"] for run in last.get("runs", []))
     return Response(request, texts, str(last.get("id", "")), error, waiting, started, time.monotonic())
 
 
@@ -85,27 +81,23 @@ async def in_turn(url: str, requests: Sequence[Request]) -> list[Response]:
 
 async def lists(url: str, owners: Sequence[str]) -> list[list[str]]:
     """The ids of the comparisons that each owner sees."""
+    found: dict[str, list[str]] = {owner: [] for owner in owners}
     async with _client() as client:
-        return [
-            [
-                row["id"]
-                async for event, data in _call(client, url, "comparisons", {"limit": 200}, owner)
-                if event == "complete" and data
-                for row in data[0]
-            ]
-            for owner in owners
-        ]
+        for owner in owners:
+            async for event, data in _call(client, url, "comparisons", {"limit": 200}, owner):
+                found[owner] += [row["id"] for row in data[0]] if event == "complete" and data else []
+    return [found[owner] for owner in owners]
 
 
 def _client() -> httpx.AsyncClient:
-    limits = httpx.Limits(max_connections=200)
-    return httpx.AsyncClient(timeout=httpx.Timeout(PATIENCE_S, connect=60), limits=limits)
+    timeout, limits = httpx.Timeout(PATIENCE_S, connect=60), httpx.Limits(max_connections=200)
+    return httpx.AsyncClient(timeout=timeout, limits=limits)
 
 
 async def _call(client: httpx.AsyncClient, url: str, name: str, body: dict[str, Any], owner: str) -> Any:
     """Events of an endpoint as (name, data); Gradio takes a call first and sends its events from a second address."""
-    address, headers = f"{url}gradio_api/call/v2/{name}", {"x-mars-visitor": owner}
-    answer = await client.post(address, json=body, headers=headers)
+    headers = {"x-mars-visitor": owner}
+    answer = await client.post(f"{url}gradio_api/call/v2/{name}", json=body, headers=headers)
     if answer.status_code != 200:
         yield "error", answer.text
         return
@@ -113,11 +105,7 @@ async def _call(client: httpx.AsyncClient, url: str, name: str, body: dict[str, 
     async with client.stream("GET", place, headers=headers) as stream:
         event = ""
         async for line in stream.aiter_lines():
-            if line.startswith("event: "):
-                event = line.removeprefix("event: ")
-            elif line.startswith("data: "):
-                yield event, json.loads(line.removeprefix("data: "))
-
-
-def _sentence(data: object) -> str:
-    return str(data.get("error", data)) if isinstance(data, dict) else str(data)
+            kind, _, value = line.partition(": ")
+            event = value if kind == "event" else event
+            if kind == "data":
+                yield event, json.loads(value)

@@ -7,17 +7,23 @@ another process. Without a browser: the page's generator beside plain runs of th
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench.common.command import Command, publish, stem
-from bench.common.page import chromium
+from playwright.sync_api import Browser, Page
+
+from bench.common.command import ROOT, Command
+from bench.common.page import chromium, opened, served
 from bench.common.report import Figure, Report, spread_table
 from bench.page.stream import Shown, compare
-from bench.page.visit import Click, Start, run_python, visit
 from mars_core.models import ModelPool
+from storage import RunStore
 
 USABLE_S, OVER_GRADIO, TOKEN_MS, STREAMING = 5.0, 1.5, 300.0, 2.0  # goals, at most; the last one in %
 NOTE = "strict and mars, θ = 0.9, 128 tokens, temperature 1, K = 5, bundled pair; medians, quartiles in brackets"
@@ -29,6 +35,80 @@ STAGES: Mapping[str, str] = {  # of a start, as code
     "load the bundled pair": "pool = app.ModelPool(); pool.get(app.CATALOG[0])",
     "build the page": "app.build_app(app.Services(pool, store))",
 }
+
+
+SETTLE_MS = 2000.0
+WATCH = """() => {
+  let marks = window.marsMarks = {};
+  const note = (name, selector) => { if (document.querySelector(selector)) marks[name] ??= performance.now() - marks.clicked; };
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("#compare")) marks = window.marsMarks = { clicked: performance.now() };
+  }, true);
+  new MutationObserver(() => {
+    if (!marks.clicked) return;
+    note("answered", '#compare-strip [data-state="running"]');
+    note("opened", '.mars-lane[data-state="waiting"]');
+    if (!marks.token) requestAnimationFrame(() => setTimeout(note, 0, "token", '.mars-lane[data-state="running"] .tok'));
+    if (marks.token) note("done", '#compare-strip [data-state="done"]');
+  }).observe(document.body, { subtree: true, childList: true, attributes: true, attributeFilter: ["data-state"] });
+}"""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Seconds from the start of the process to the first answer, and to a button that can be pressed. ``gradio_s``: what a process of its
+    own took just before to start and import gradio."""
+
+    http_s: float
+    usable_s: float
+    gradio_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Click:
+    """Milliseconds from the click on Compare, in the browser's clock; a token counts after the frame that paints it."""
+
+    answered: float
+    opened: float  # the lanes wait, the warm-up begins
+    token: float
+    done: float
+
+
+def click(page: Page) -> Click:
+    """One whole comparison, once the page has painted what was before it."""
+    page.wait_for_timeout(SETTLE_MS)
+    page.click("#compare")
+    page.wait_for_function("window.marsMarks.done")
+    marks = page.evaluate("window.marsMarks")
+    return Click(marks["answered"], marks["opened"], marks["token"], marks["done"])
+
+
+def visit(browser: Browser, clicks: int) -> tuple[Start, tuple[Click, ...], tuple[float, ...]]:
+    """A fresh page: its start, its comparisons, the first one cold, and the stored milliseconds of the runs of each."""
+    gradio_s = imported("gradio")
+    with TemporaryDirectory(prefix="mars-page-") as name:
+        with served(Path(name)) as app, opened(browser, app.url) as page:
+            start = Start(app.http_s, time.monotonic() - app.started, gradio_s)
+            page.evaluate(WATCH)
+            found = tuple(click(page) for _ in range(clicks))
+        with RunStore(f"sqlite:///{name}/runs.db") as store:
+            ids = reversed(list(store.comparisons(limit=clicks)["id"]))
+            runs = tuple(1000 * sum(run.trace.summary.wall_s for run in store.load(str(each)).runs) for each in ids)
+    return start, found, runs
+
+
+def imported(module: str) -> float:
+    """Seconds from the start of a process that imports nothing else until the module is imported."""
+    started = time.monotonic()
+    return float(run_python(f"import time, {module}; print(time.monotonic())")) - started
+
+
+def run_python(code: str, *arguments: str) -> str:
+    """The last line that ``code`` writes."""
+    environment = os.environ | {"GRADIO_ANALYTICS_ENABLED": "False"}
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, check=True, text=True)
+    return done.stdout.splitlines()[-1]
 
 
 def stages() -> dict[str, float]:
@@ -89,10 +169,8 @@ def generator_parts(shown: Sequence[Shown]) -> dict[str, list[float]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """``clicks``: comparisons a start, the first one cold; ``rounds``: comparisons without a browser."""
-    command = Command("bench.page", __doc__, starts=3, clicks=8, rounds=15)
+    command = Command("bench.page", __doc__, starts=3, clicks=(8, 2), rounds=15)
     options = command.read(arguments)
-    if options.clicks < 2:
-        command.error(f"argument --clicks: {options.clicks}; it must be 2 or more, for the first one is cold")
     with chromium() as browser:
         starts, clicks, runs = zip(*(visit(browser, options.clicks) for _ in range(options.starts)), strict=True)
     shown = compare(options.rounds)
@@ -104,8 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     device = ModelPool().device
     data = {"clicks": [list(map(asdict, each)) for each in clicks], "runs_ms": runs, "shown": list(map(asdict, shown))}
-    report = Report("The page", command.facts(device), [NOTE], figures(starts, clicks, shown), tables, data)
-    return publish(report, stem(options.out, "page", device.type))
+    return command.publish(Report("The page", [NOTE], figures(starts, clicks, shown), tables, data), "page", device)
 
 
 if __name__ == "__main__":

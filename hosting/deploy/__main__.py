@@ -1,39 +1,80 @@
-"""``python -m hosting.deploy owner/name [--flavour zerogpu] [--dry-run]``: puts the page on a Space, or lists what would go."""
+"""``python -m hosting.deploy owner/name [--flavour zerogpu] [--dry-run]``: puts the page on a Space, or lists what would go.
+
+A Space is made, or brought up to date, in one commit through huggingface_hub: text goes in the commit and binary files through Xet, as the
+Hub asks for each (a plain git push of weights is refused).
+"""
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from huggingface_hub import HfApi
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+from huggingface_hub.errors import (
+    HfHubHTTPError,
+    HFValidationError,
+    LocalTokenNotFoundError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+)
 
-from hosting.deploy.files import DeployError, Upload, tree, uploads
-from hosting.deploy.flavours import FLAVOURS, Flavour
-from hosting.deploy.space import checked_name, deploy
+from hosting.deploy.files import FLAVOURS, DeployError, Flavour, Upload, tree, uploads
 
 ROOT = Path(__file__).parents[2]
+KEPT = frozenset({".gitattributes"})  # the Hub's own
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
+_UNREACHABLE = "The Hugging Face Hub cannot be reached: connect (and unset HF_HUB_OFFLINE), then try again."
+_EXPLAINED: Sequence[tuple[type[Exception], str]] = (
+    (
+        LocalTokenNotFoundError,
+        "There is no token of the Hugging Face Hub: run `hf auth login`, or set HF_TOKEN.",
+    ),
+    (OfflineModeIsEnabled, _UNREACHABLE),
+    (ConnectionError, _UNREACHABLE),
+    (TimeoutError, _UNREACHABLE),
+    (
+        RepositoryNotFoundError,
+        "The Space {space} cannot be reached with this token: check the owner, and that the token may write there.",
+    ),
+    (HFValidationError, "{space!r} is not a name of a Space: write owner/name."),
+)
+_ANSWERS = {
+    401: "The Hugging Face Hub does not know this token: run `hf auth login` again, or set another HF_TOKEN.",
+    402: "The account of {space} may not have this hardware without a paid plan: choose FLAVOUR=zerogpu, or pay.",
+    403: "This token may not write to {space}: make one with write access for its owner, and log in with it.",
+    409: "The Space {space} was changed by somebody else meanwhile: look at it, then deploy again.",
+    412: "The Space {space} was changed by somebody else meanwhile: look at it, then deploy again.",
+    413: "The Hub finds the files too large for {space}; nothing was changed.",
+    429: "The Hugging Face Hub asks to slow down: try again in some minutes.",
+}
 
 
 def main(arguments: Sequence[str] | None = None, api: HfApi | None = None, root: Path = ROOT) -> int:
     """0: the Space has it, or the list is written; 2: nothing was uploaded, and why."""
-    said = _parser().parse_args(arguments)
-    flavour = FLAVOURS[said.flavour]
+    options = _parser().parse_args(arguments)
+    flavour, space = FLAVOURS[options.flavour], options.space
     try:
-        space = checked_name(said.space)
-        commit, paths = tree(root, dirty=said.dirty)
+        if not _NAME.fullmatch(space):
+            name = f"SPACE is {space[:80]!r}; it must be the owner and the name of a Space, such as me/mars-playground."
+            raise DeployError(name)
+        commit, paths = tree(root, dirty=options.dirty)
         files = uploads(root, flavour, paths)
-        if said.dry_run:
+        if options.dry_run:
             sys.stdout.write(listing(space, flavour, commit, files))
             return 0
-        done = deploy(api or HfApi(), space, flavour, files, f"MARS Playground {commit}", private=said.private)
+        message = f"MARS Playground {commit}"
+        done, removed = deploy(api or HfApi(), space, flavour, files, message, private=options.private)
     except DeployError as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    sys.stdout.write(f"{len(files)} files are on {done.address} (commit {done.commit[:12]}); the Space builds now.\n")
-    for path in done.removed:
-        sys.stdout.write(f"removed there: {path}\n")
+    address = f"https://huggingface.co/spaces/{space}"
+    sys.stdout.write(f"{len(files)} files are on {address} (commit {done[:12]}); the Space builds now.\n")
+    sys.stdout.writelines(f"removed there: {path}\n" for path in removed)
     return 0
 
 
@@ -62,6 +103,51 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--dirty", action="store_true", help="although files differ from the last commit")
     parser.add_argument("--private", action="store_true", help="a new Space is seen by its owner only")
     return parser
+
+
+def deploy(
+    api: HfApi, space: str, flavour: Flavour, files: Sequence[Upload], message: str, *, private: bool = False
+) -> tuple[str, list[str]]:
+    """The Space with exactly ``files``. Its secrets, and variables that it has already, are left alone. Returns the id of the commit and
+    the paths that the Space had and no longer has. Raises DeployError."""
+    with explained(space):
+        api.whoami()
+        hardware: Any = flavour.hardware  # one of the Hub's values
+        api.create_repo(
+            space, repo_type="space", space_sdk=flavour.sdk, space_hardware=hardware, private=private or None, exist_ok=True
+        )  # fmt: skip
+        head = api.space_info(space).sha
+        present = api.list_repo_files(space, repo_type="space", revision=head)
+        removed = sorted(set(present) - {file.path for file in files} - KEPT)
+        if flavour.pairs and "MARS_PAIRS" not in api.get_space_variables(
+            space
+        ):  # before the commit, which starts the Space
+            api.add_space_variable(space, "MARS_PAIRS", flavour.pairs, description="Pairs of models that are offered")
+        operations = [CommitOperationAdd(file.path, file.content) for file in files]
+        deletions = [CommitOperationDelete(path, is_folder=False) for path in removed]
+        commit = api.create_commit(
+            space, [*operations, *deletions], commit_message=message, repo_type="space",
+            parent_commit=head,  # refused where somebody else changed the Space meanwhile
+        )  # fmt: skip
+    return commit.oid, removed
+
+
+@contextmanager
+def explained(space: str) -> Iterator[None]:
+    """Whatever the Hub's client raises leaves as a DeployError with the way out; the token is in no message."""
+    try:
+        yield
+    except Exception as error:
+        sentence = next((sentence for kind, sentence in _EXPLAINED if isinstance(error, kind)), "")
+        if isinstance(error, HfHubHTTPError) and not sentence:
+            status = getattr(error.response, "status_code", None)
+            other = f"The Hugging Face Hub answered {status or 'an error'} for {{space}}: try again later."
+            sentence = _ANSWERS.get(status or 0, other)
+        elif type(error).__module__.partition(".")[0] in ("httpx", "httpx2", "httpcore", "httpcore2"):
+            sentence = _UNREACHABLE
+        if not sentence:
+            raise
+        raise DeployError(sentence.format(space=space)) from error
 
 
 if __name__ == "__main__":

@@ -143,8 +143,8 @@ def broken(text: str) -> str:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda _: "{", "is not JSON"),
-        (lambda _: "[1]", "wrong value"),
+        (lambda _: "{", "Invalid JSON"),
+        (lambda _: "[1]", "should be an object"),
         (lambda _: '{"tables": {}}', "'format' is missing"),
         (broken, "'goals' is missing"),
         (lambda text: text.replace('"unmetered": "own, meter off"', '"unmetered": "else"'), "runs of else are missing"),

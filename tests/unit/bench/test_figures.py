@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from bench.common.command import Command
 from bench.common.report import Figure, Report, Table, markdown, save
@@ -21,19 +22,19 @@ def test_a_figure_is_the_median_and_keeps_its_samples() -> None:
 
 
 def test_figures_without_goals_need_no_columns_for_them() -> None:
-    assert "| figure | measured | note |" in markdown(Report("T", {}, figures=[Figure("a", 1.25, "ms", "why")]))
-    text = markdown(Report("T", {}, figures=[Figure("a", 1.25, "ms", "why"), Figure("b", 0.5, least=1)]))
+    assert "| figure | measured | note |" in markdown(Report("T", figures=[Figure("a", 1.25, "ms", "why")]))
+    text = markdown(Report("T", figures=[Figure("a", 1.25, "ms", "why"), Figure("b", 0.5, least=1)]))
     assert "| a | 1.25 ms | – | – | why |" in text and "| b | 0.500 | ≥ 1 | no |  |" in text
 
 
 def test_a_cell_cannot_leave_its_row_or_column() -> None:
-    text = markdown(Report("T", {}, tables=[Table(("a", "b"), [("x | y\nz", None), ("whole", 12.0)])]))
+    text = markdown(Report("T", tables=[Table(("a", "b"), [("x | y\nz", None), ("whole", 12.0)])]))
     assert text.splitlines()[-2:] == [r"| x \| y z | – |", "| whole | 12 |"]
 
 
 def test_json_holds_facts_figures_and_data(tmp_path: Path) -> None:
     save(
-        Report("T", {"date": "today"}, figures=[Figure.of("a", [1.0, 3.0], most=1)], data={"more": [1]}),
+        Report("T", figures=[Figure.of("a", [1.0, 3.0], most=1)], data={"more": [1]}, facts={"date": "today"}),
         tmp_path / "x" / "r",
     )
     data = json.loads((tmp_path / "x" / "r.json").read_text(encoding="utf-8"))
@@ -42,12 +43,24 @@ def test_json_holds_facts_figures_and_data(tmp_path: Path) -> None:
 
 
 def test_the_command_is_reported_as_it_was_given(capsys: pytest.CaptureFixture[str]) -> None:
-    command = Command("bench.x", "What it is.", max_runs=7)
+    command = Command("bench.x", "What it is.", max_runs=7, clicks=(8, 2))
     assert command.read(["--out", "here"]).max_runs == 7
     assert command.line == "python -m bench.x --out here"
     with pytest.raises(SystemExit):
         command.read(["--max-runs", "0"])
     assert "--max-runs: 0; it must be 1 or more" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        command.read(["--clicks", "1"])
+    assert "--clicks: 1; it must be 2 or more" in capsys.readouterr().err
+
+
+def test_a_result_is_written_with_the_command_the_machine_and_facts_of_its_own(tmp_path: Path) -> None:
+    command, device = Command("bench.x", "What it is."), torch.device("cpu")
+    command.read(["--out", str(tmp_path)])
+    text = command.save(Report("T", facts={"dtype": "float32"}), "x", device)
+    assert command.path("x", device).with_suffix(".md").read_text(encoding="utf-8") == text
+    assert f"- command: `python -m bench.x --out {tmp_path}`" in text and "- dtype: float32" in text
+    assert "- hardware: " in text and "device cpu" in text
 
 
 def test_fewer_runs_than_the_drift_needs_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from bench.common.report import Report, markdown, spread
-from bench.page.__main__ import browser_parts, figures, generator_parts
+from bench.page.__main__ import Click, Start, browser_parts, figures, generator_parts, imported
 from bench.page.stream import Shown
-from bench.page.visit import Click, Start, imported
 
 SHOWN = Shown(
     direct=1.0, total=1.6, opening=0.1, steps=1.0, rows=0.01, ended=0.01, warm_up=0.2, saving=0.1, closing=0.15
@@ -16,7 +15,7 @@ COLD, LATER = Click(10, 20, 900, 4000), Click(40, 90, 250, 2000)
 
 def text(*starts: Start) -> str:
     found = figures(starts, [(COLD, LATER)] * 3, [SHOWN] * 3)
-    return markdown(Report("The page", {}, figures=found))
+    return markdown(Report("The page", figures=found))
 
 
 def test_cold_clicks_are_kept_apart_and_goals_are_judged() -> None:

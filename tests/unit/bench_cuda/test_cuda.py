@@ -24,11 +24,9 @@ from bench.common.shapes import PUBLIC, tiny
 from bench.coupled import coupled_pair
 from bench.cuda import __main__ as command
 from bench.cuda.__main__ import Outcome, report
-from bench.cuda.parts import PARTS, Part
-from bench.cuda.rehearsal import Called
+from bench.cuda.parts import PARTS, Part, outcomes
 from bench.cuda.speed import LOOP, STRICT, bounds, goals
-from bench.cuda.suite import outcomes
-from bench.cuda.trial import Trial
+from bench.cuda.trial import Called, Trial
 from mars_core.types import RuleConfig
 
 CPU = torch.device("cpu")
@@ -38,9 +36,9 @@ CHAINS = ("none", "draft model", "EAGLE-3 chain", "n-grams")
 @pytest.fixture
 def rehearsed(monkeypatch: pytest.MonkeyPatch) -> Trial:
     monkeypatch.setattr("mars_core.engine.capture.Captured", Called)
-    monkeypatch.setattr("bench.cuda.upkeep.SETTLED", 5)
-    monkeypatch.setattr("bench.cuda.upkeep.RUNS", 6)
-    monkeypatch.setattr("bench.cuda.attention.REPEATS", 2)
+    monkeypatch.setattr("bench.cuda.parts.SETTLED", 5)
+    monkeypatch.setattr("bench.cuda.parts.RUNS", 6)
+    monkeypatch.setattr("bench.cuda.speed.REPEATS", 2)
     return Trial(CPU, tiny=True, until=time.perf_counter())
 
 
@@ -102,7 +100,7 @@ def test_tests_are_counted_line_by_line() -> None:
 @pytest.mark.parametrize("status", [0, 1])
 def test_a_failed_test_is_a_failed_part(status: int, rehearsed: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
     said = f"print('tests/unit/a.py::test_x PASSED'); raise SystemExit({status})"
-    monkeypatch.setattr("bench.cuda.suite.COMMAND", ("-c", said))
+    monkeypatch.setattr("bench.cuda.parts.COMMAND", ("-c", said))
     found = []
     with suppress(SystemExit) if status else nullcontext():
         for figure in PARTS["tests"].measure(replace(rehearsed, until=time.perf_counter() + 30)):
@@ -151,7 +149,7 @@ def test_results_are_written_after_every_part(
 
 def test_a_part_for_which_no_time_is_left_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "TOTAL", 1.0)
-    statuses = [each.status for each in command.measured(command._options(["--tiny"])[1])]
+    statuses = [each.status for each in command.measured([*PARTS], tiny=True)]
     assert statuses == ["not begun: no time was left"] * len(PARTS)
 
 
@@ -192,7 +190,7 @@ def test_nothing_that_such_a_machine_lacks_is_imported(monkeypatch: pytest.Monke
 
 
 def test_a_document_without_parts_is_a_document() -> None:
-    empty = report(False, {"date": "today"}, ())
+    empty = report(False, ())
     assert "on a GPU" in markdown(empty) and empty.data["parts"] == []
 
 

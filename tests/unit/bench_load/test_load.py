@@ -38,7 +38,7 @@ def test_the_report_tells_what_went_wrong() -> None:
     late, early = replace(response(0, 9), waiting=1), response(2, 5)
     refused = replace(response(0, 0.5), texts=(), error="The line is full.")
     crowd = Crowd("as set", [late, early], [refused], different=1, foreign=2, quick_s=[0.1, 1.5, 2.5])
-    text = markdown(report([crowd], Row(200, 100, (1_000_000, 1_000_000, 2_000_000), 4), {}))
+    text = markdown(report([crowd], Row(200, 100, (1_000_000, 1_000_000, 2_000_000), 4)))
     assert "| as set | 3 | 2 | 1 | 1 | 2 | 1 | 1 |" in text
     assert "| /rules meanwhile, room as set | 1.50 s | ≤ 1 | no | 0.100 to 2.50, n = 3; longest 2.50 |" in text
     assert "“The line is full.”" in text and "4 comparisons failed" in text

@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from hosting.health import health_routes
 from hosting.logs import set_up
-from hosting.metrics import FaultCounter, Metrics, metrics_routes
+from hosting.metrics import Metrics
 from hosting.middleware import OWN, Guard
 from ui.kit.errors import ErrorPages
 
@@ -36,8 +36,8 @@ async def broken_route(_request: Request) -> Response:
 def main(port: int) -> None:
     set_up(json=True, public=True)
     metrics = Metrics({}, ())
-    logging.getLogger("mars.faults").addHandler(FaultCounter(metrics))
-    routes = [*health_routes({"pair": lambda: ""}), *metrics_routes(metrics), Route("/broken/{secret}", broken_route)]
+    logging.getLogger("mars.faults").addHandler(metrics)
+    routes = [*health_routes({"pair": lambda: ""}), metrics.route, Route("/broken/{secret}", broken_route)]
     with gr.Blocks(analytics_enabled=False) as blocks:
         typed, said = gr.Textbox(), gr.Textbox()
         typed.submit(breaks, typed, said, api_name="breaks")

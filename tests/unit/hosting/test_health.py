@@ -23,7 +23,6 @@ from hosting.health import (
     READING,
     TEMPORARY,
     WRITING,
-    Ending,
     PairProbe,
     Probe,
     database_probe,
@@ -35,11 +34,13 @@ Serve = Callable[..., TestClient]
 
 
 @pytest.fixture
-def serve() -> Iterator[Serve]:
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     clients: list[TestClient] = []
+    monkeypatch.setattr(health, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(health, "FRESH_S", 0.0)
 
     def start(needed: Mapping[str, Probe], information: Mapping[str, Probe] | None = None) -> TestClient:
-        app = Starlette(routes=health_routes(needed, information, patience_s=0.1, fresh_s=0.0))
+        app = Starlette(routes=health_routes(needed, information))
         clients.append(TestClient(app).__enter__())
         return clients[-1]
 
@@ -104,15 +105,16 @@ def _in_time(holds: Callable[[], bool]) -> bool:
     return True
 
 
-def test_an_answer_is_given_again_for_a_while() -> None:
+def test_an_answer_is_given_again_for_a_while(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "FRESH_S", 60.0)
     asked: list[int] = []
 
     def probe() -> str:
         asked.append(1)
         return ""
 
-    with TestClient(Starlette(routes=health_routes({"a": probe}, fresh_s=60.0))) as client:
-        assert {client.get("/ready").status_code for _ in range(5)} == {200}
+    client = serve({"a": probe})
+    assert {client.get("/ready").status_code for _ in range(5)} == {200}
     assert len(asked) == 1
 
 
@@ -181,27 +183,12 @@ def test_a_disk_that_is_full(store: RunStore, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_pair_that_is_loading_or_cannot_be_loaded() -> None:
-    class Pool:
-        pairs: tuple[object, ...] = ()
-
-        def loaded(self) -> tuple[object, ...]:
-            return self.pairs
-
-    pool = Pool()
-    probe = PairProbe(pool)
+    pairs: list[str] = []
+    probe = PairProbe(lambda: pairs)
     assert probe() == LOADING
     probe.fail()
     assert probe() == NO_PAIR
-    pool.pairs = ("another",)
+    pairs.append("another")
     assert probe() == ""
-    pool.pairs = ()  # another pair takes its place
+    pairs.clear()  # another pair takes its place
     assert probe() == ""
-
-
-def test_a_page_that_ends_is_not_ready_but_lives(serve: Serve) -> None:
-    ending = Ending()
-    client = serve({"end": ending})
-    assert client.get("/ready").status_code == 200
-    ending.begin()
-    assert client.get("/ready").json()["reasons"] == ["The page is shutting down."]
-    assert client.get("/health").status_code == 200

@@ -10,6 +10,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -17,26 +18,45 @@ import uvicorn.config
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hosting.logs import KEPT_BACK, set_up
-from hosting.trail import LONGEST_CHAIN, LONGEST_STACK, readable, trail
+from hosting.logs import KEPT_BACK, LONGEST_CHAIN, LONGEST_STACK, readable, set_up, trail
 from ui.kit.errors import fault
 
 SECRET = "zebra\npassphrase"  # what a visitor typed
 Begin = Callable[..., io.StringIO]
 
 
+@contextmanager
+def restored() -> Iterator[None]:
+    """What ``set_up`` changes in this process is afterwards as it was."""
+    root, own, streams = logging.getLogger(), logging.getLogger("mars"), (sys.stdout, sys.stderr)
+    factory, held = logging.getLogRecordFactory(), (root.handlers[:], root.level, own.level)
+    with pytest.MonkeyPatch.context() as patch:
+        for owner, name in ((sys, "stdout"), (sys, "stderr"), (sys, "excepthook"), (sys, "unraisablehook"),
+                            (threading, "excepthook"), (traceback, "print_exception")):  # fmt: skip
+            patch.setattr(owner, name, getattr(owner, name))
+        patch.setitem(uvicorn.config.LOGGING_CONFIG, "loggers", uvicorn.config.LOGGING_CONFIG["loggers"])
+        yield
+        now = (sys.stdout, sys.stderr)
+    for logger in list(logging.root.manager.loggerDict.values()):
+        for handler in getattr(logger, "handlers", ()):
+            stream = getattr(handler, "stream", None)
+            if stream in now and stream not in streams:
+                handler.setStream(streams[now.index(stream)])
+    logging.setLogRecordFactory(factory)
+    root.handlers[:], level, own_level = held
+    root.setLevel(level)
+    own.setLevel(own_level)
+
+
 @pytest.fixture
 def begin() -> Iterator[Begin]:
-    undone = []
-
     def start(*, json: bool = True, public: bool = True) -> io.StringIO:
         stream = io.StringIO()
-        undone.append(set_up(json=json, public=public, stream=stream))
+        set_up(json=json, public=public, stream=stream)
         return stream
 
-    yield start
-    for undo in reversed(undone):
-        undo()
+    with restored():
+        yield start
 
 
 def lines(stream: io.StringIO) -> list[dict[str, Any]]:
@@ -164,28 +184,12 @@ def test_a_record_that_cannot_be_written_is_not_told(begin: Begin, capsys: pytes
 def test_a_record_is_one_line_whatever_it_says(text: str) -> None:
     for as_json in (True, False):
         stream = io.StringIO()
-        undo = set_up(json=as_json, public=False, stream=stream)
-        try:
+        with restored():
+            set_up(json=as_json, public=False, stream=stream)
             logging.getLogger("mars").info("said %s", text, extra={"where": text})
-        finally:
-            undo()
         assert stream.getvalue().endswith("\n")
         assert len(stream.getvalue().splitlines()) == 1
         assert stream.getvalue().rstrip("\n").isprintable()
-
-
-def test_everything_is_as_before_once_it_is_undone() -> None:
-    def state() -> tuple[object, ...]:
-        root = logging.getLogger()
-        hooks = (sys.excepthook, threading.excepthook, sys.unraisablehook, traceback.print_exception)
-        loggers = dict(uvicorn.config.LOGGING_CONFIG["loggers"])
-        return (root.handlers[:], root.level, logging.getLogRecordFactory(), *hooks, loggers)
-
-    before = state()
-    undo = set_up(json=True, public=True)
-    assert state() != before
-    undo()
-    assert state() == before
 
 
 def test_a_long_chain_and_a_deep_stack_are_cut() -> None:

@@ -11,7 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from hosting.metrics import OTHER, POSITIONS, FaultCounter, Metrics, labels_of, metrics_routes
+from hosting.metrics import OTHER, POSITIONS, Metrics, labels_of
+from mars_core.models import CATALOG
 from mars_core.rules import RULES
 from mars_core.types import ModelRef, RuleConfig, Status, StopReason, Trace
 from tests.traces import make_trace, make_tree_trace
@@ -143,17 +144,15 @@ def test_positions_are_bounded() -> None:
 
 
 def test_a_scrape_is_what_prometheus_reads_and_asks_the_line() -> None:
-    trace = make_trace()
-    metrics = metrics_for(trace)
-    metrics.observe(trace)
-    counter = FaultCounter(metrics)
+    metrics = Metrics({}, RULES, lambda: (1, 7))
+    metrics.observe(make_trace())
     log = logging.getLogger("mars.faults")
-    log.addHandler(counter)
+    log.addHandler(metrics)
     try:
         fault(ValueError("zebra"), "test")
     finally:
-        log.removeHandler(counter)
-    with TestClient(Starlette(routes=metrics_routes(metrics, lambda: (1, 7)))) as client:
+        log.removeHandler(metrics)
+    with TestClient(Starlette(routes=[metrics.route])) as client:
         answer = client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=")
     samples = {
@@ -179,11 +178,8 @@ def test_two_pages_in_one_process_count_for_themselves() -> None:
 
 
 def test_labels_name_no_folder() -> None:
-    pairs = [
-        (ModelRef("owner/model", "abc"), "a"),
-        (ModelRef("/home/me/model"), "b"),
-        (ModelRef("bundled/target"), "c"),
-    ]
+    targets = (ModelRef("owner/model", "abc"), ModelRef("/home/me/model"), ModelRef("bundled/target"))
+    pairs = [replace(CATALOG[0], target=target, key=key) for key, target in zip("abc", targets, strict=True)]
     assert labels_of(pairs) == {
         "owner/model": "owner/model", "/home/me/model": "b", "bundled/target": "bundled/target",
     }  # fmt: skip

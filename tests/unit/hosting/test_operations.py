@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hosting import logs
 from hosting.health import LOADING, LOCKED, NO_PAIR, TEMPORARY, health_routes
-from hosting.metrics import Metrics, metrics_routes
+from hosting.metrics import Metrics
 
 TEXT = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
 LISTED = re.findall(r"^\| (`.+?`(?:, `.+?`)*) \|", TEXT, re.MULTILINE)  # the first cells of the tables
@@ -27,5 +27,5 @@ def test_every_field_of_the_log_is_listed() -> None:
 
 
 def test_every_address_is_told() -> None:
-    for route in (*health_routes({}), *metrics_routes(Metrics({}, ()))):
+    for route in (*health_routes({}), Metrics({}, ()).route):
         assert f"`{getattr(route, 'path', '')}`" in TEXT

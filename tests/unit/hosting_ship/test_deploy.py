@@ -15,10 +15,19 @@ from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, Sp
 from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError, RepositoryNotFoundError
 from yaml import safe_load
 
-from hosting.deploy.__main__ import ROOT, main
-from hosting.deploy.files import DOCKER, SINGLE, DeployError, gradio_pin, tree, uploads
-from hosting.deploy.flavours import FLAVOURS, body, front_matter, readme_for
-from hosting.deploy.space import deploy
+from hosting.deploy.__main__ import ROOT, deploy, main
+from hosting.deploy.files import (
+    DOCKER,
+    FLAVOURS,
+    SINGLE,
+    DeployError,
+    body,
+    front_matter,
+    gradio_pin,
+    readme_for,
+    tree,
+    uploads,
+)
 from mars_core.models import CATALOG
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -85,7 +94,7 @@ def git(folder: Path, *arguments: str) -> None:
 
 
 def test_the_readme_has_the_front_matter_of_zerogpu() -> None:
-    assert readme_for(FLAVOURS["zerogpu"], README, GRADIO) == README, "write it with hosting.deploy.flavours.readme_for"
+    assert readme_for(FLAVOURS["zerogpu"], README, GRADIO) == README, "write it with hosting.deploy.files.readme_for"
     assert body(README).startswith("# MARS Playground\n")
 
 

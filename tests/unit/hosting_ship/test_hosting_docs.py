@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hosting.deploy.flavours import FLAVOURS
+from hosting.deploy.files import FLAVOURS
 from mars_core.models import CATALOG
 from ui.public.limits import PUBLIC_LIMITS, Limits
 

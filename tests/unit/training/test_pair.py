@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +15,7 @@ from mars_core.models import CATALOG, ModelPool, Pair, custom_pair
 from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
 from mars_core.session import Session, run_config
 from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, Sampling, Trace
-from training.measure import BRANCHED, GREEDY, TREE, measure
+from training.measure import BRANCHED, GREEDY, TREE, Measured, card, measure
 from training.train import main
 
 
@@ -101,3 +104,29 @@ def test_pair_can_do_what_its_card_says(bundled: Pair) -> None:
     sampled, mars = (measure(bundled, rule, 1.0, GREEDY, 24) for rule in ("strict", "mars"))
     assert mars.tau > sampled.tau
     assert 0.1 <= sampled.low_margin <= 0.35
+
+
+def test_the_stored_card_is_what_its_numbers_give(bundled: Pair) -> None:
+    """Read back from the card: the table, the two outputs, and how the weights differ from the recipe."""
+    stored = (WEIGHTS / "README.md").read_text(encoding="utf-8")
+    rows = [
+        Measured(
+            rule, float(temperature), drafts, float(right) / 100, float(tau), float(low) / 100, float(relaxed) / 100
+        )
+        for rule, temperature, drafts, right, tau, low, relaxed in re.findall(
+            r"^\| (\w+) \| (\d) \| ([\w -]+) \| ([\d.]+)% \| ([\d.]+) \| ([\d.]+)% \| ([\d.]+)% \|$",
+            stored,
+            re.MULTILINE,
+        )
+    ]
+    outputs = re.findall(r"^> \*\*(.+)\*\*\n>\n> ((?:.+\n)+)", stored, re.MULTILINE)
+    examples: Any = [
+        SimpleNamespace(
+            config=SimpleNamespace(prompt=PromptConfig(prompt)), text=text.rstrip("\n").replace("\n> ", "\n")
+        )
+        for prompt, text in outputs
+    ]
+    seen = re.search(r"(\d+) of their (\d+) equations", stored)
+    assert len(rows) == 11 and len(examples) == 2 and seen
+    provenance = (WEIGHTS / "PROVENANCE.md").read_text(encoding="utf-8").strip()
+    assert card(bundled, rows, examples, 300, (int(seen[1]), int(seen[2])), provenance) == stored

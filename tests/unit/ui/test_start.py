@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import app
-from hosting.settings import Settings, check, offered
+from hosting.settings import Settings, offered, read_settings
 from mars_core.models import ModelPool, PairSpec
 from mars_core.types import ModelRef, PromptConfig
 from storage import RunStore, StorageError
@@ -56,7 +56,7 @@ def test_a_default_pair_that_is_missing_is_told(tmp_path: Path, caplog: pytest.L
 def test_what_was_deleted_long_ago_goes_for_good_and_the_rest_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app, "DELETED_FOR", timedelta(0))
+    monkeypatch.setattr("hosting.retention.DELETED_FOR", timedelta(0))
     spec = replace(tiny_pair(tmp_path), target=ModelRef(str(tmp_path / "nowhere")))
     with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
         gone, kept = (store.new_comparison(PromptConfig(text)) for text in ("gone", "kept"))
@@ -76,7 +76,7 @@ def test_comparisons_whose_process_was_killed_are_removed(tmp_path: Path, monkey
         store.save_run(saved, trace, lane=0, order=0)
         app._prepare(place)
         assert store.count() == 2  # it may have been begun by another process
-        monkeypatch.setattr(app, "UNFINISHED_FOR", timedelta(0))
+        monkeypatch.setattr("hosting.retention.UNFINISHED_FOR", timedelta(0))
         app._prepare(place)
         assert store.count() == 1 and store.load(saved).runs
         with pytest.raises(StorageError, match="no comparison"):
@@ -86,7 +86,7 @@ def test_comparisons_whose_process_was_killed_are_removed(tmp_path: Path, monkey
 def test_mcp_without_its_package_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(ValueError, match=r"requirements-mcp\.txt"):
-        check(Settings(mcp=True))
+        read_settings({"MARS_MCP": "on"})
 
 
 def test_pairs_are_offered_by_their_keys_and_in_public_the_bundled_one(tmp_path: Path) -> None:
