@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
+from evaluation.format import count, plural
 from mars_core.types import RunConfig
 
 
@@ -44,6 +45,25 @@ class Limits:
     def check_sweep(self, runs: int) -> None:
         """Raises ValueError."""
         _at_most("The number of runs of the sweep", runs, self.sweep_runs)
+
+    def sentence(self, *, sweep: bool = False) -> str:
+        """What may be asked for; empty where there is no bound."""
+        prompt = [
+            *([f"{count(self.prompt_characters)} characters"] if self.prompt_characters else []),
+            *([plural(self.prompt_tokens, "token")] if self.prompt_tokens else []),
+        ]
+        parts = [
+            *([f"prompts of {' and '.join(prompt)}"] if prompt else []),
+            *([plural(self.new_tokens, "new token")] if self.new_tokens else []),
+            *([f"K = {count(self.k)}"] if self.k else []),
+            *([f"trees of {plural(self.tree_tokens, 'token')}"] if self.tree_tokens else []),
+            *([f"trees of depth {count(self.tree_depth)}"] if self.tree_depth else []),
+            *([plural(self.lanes, "lane")] if self.lanes and not sweep else []),
+            *([f"{plural(self.sweep_runs, 'run')} a sweep"] if self.sweep_runs and sweep else []),
+            *([f"{count(self.seconds)} s once its turn has come"] if self.seconds else []),
+            *([f"{plural(self.runs_an_hour, 'run')} an hour"] if self.runs_an_hour else []),
+        ]
+        return f"On this public page at most: {', '.join(parts)}." if parts else ""
 
 
 PRIVATE_LIMITS = Limits()

@@ -12,7 +12,6 @@ from mars_core.types import TreeShape
 from ui.kit.events import PRIVATE
 from ui.public.limits import PRIVATE_LIMITS, Limits
 from ui.settings.form import CHAIN, TREE, DraftForm
-from ui.settings.limits_line import bounded
 
 TITLES: Mapping[str, str] = {
     "model": "Draft model",
@@ -50,12 +49,15 @@ def taken(kind: str, shape: str) -> frozenset[str]:
 def number_field(
     label: str, value: float, step: float, *, most: int | None = None, visible: bool = True, name: str | None = None
 ) -> gr.Number:
-    """``most``: the largest value that may be asked for; None: no bound of the page's own."""
+    """``most``: the largest value that may be asked for; None: no bound of the page's own. What is beyond it is refused by the handler,
+    whose sentence names the field; gradio's own does not."""
     shown = value if most is None else min(value, most)
     field = gr.Number(
         shown, label=label, step=step, min_width=96, elem_classes=["mars-number"], visible=visible, elem_id=name
     )
-    return bounded(field, most)
+    field.maximum = most
+    vars(field)["raise_if_out_of_bounds"] = lambda *_: None
+    return field
 
 
 def drafter_field(spec: PairSpec, name: str, *, none: bool = True) -> gr.Dropdown:

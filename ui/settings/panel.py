@@ -12,7 +12,7 @@ import gradio as gr
 
 from mars_core.models import PairSpec
 from mars_core.models.catalog import GENERAL_PROMPTS
-from ui.kit.components import chips_component, chips_html
+from ui.kit.components import chips_component, chips_html, text_panel
 from ui.kit.events import PRIVATE, event_data
 from ui.services import Services
 from ui.settings.drafter import (
@@ -25,7 +25,6 @@ from ui.settings.drafter import (
     wire_drafter,
 )
 from ui.settings.form import CUSTOM, Form, PairForm, catalog_pair, read_pair
-from ui.settings.limits_line import limits_component
 from ui.settings.pair_note import note_html, pair_note, sentence_html
 from ui.settings.rules import RuleFields
 
@@ -83,7 +82,8 @@ class SettingsPanel:
             by_name["seed"] = number_field("First seed" if self._lists else "Seed", 0, 1, name=self.id("seed"))
             action()
         by_name.update(tree_fields(self._first, limits))
-        limits_component(limits, sweep=self._lists)
+        if sentence := limits.sentence(sweep=self._lists):
+            text_panel("mars-page mars-limits", sentence)
 
     def list(self, label: str, value: str, placeholder: str, name: str, width: int) -> gr.Textbox:
         """Several values of one setting, as text."""
