@@ -24,18 +24,17 @@ from bench.common.decoding import DRAFTERS, bundled, complete, config_of, mixed_
 from bench.common.report import Report, Table
 from mars_core.decoder import synchronise
 from mars_core.decoder.fast_cache import FastCache
-from mars_core.drafting.base import NoDrafter
 from mars_core.drafting.eagle3 import Eagle3Drafter
 from mars_core.drafting.model import ModelDrafter
 from mars_core.drafting.ngram import NgramDrafter
 from mars_core.eagle3.cache import HeadCache
-from mars_core.engine import engine, verifier
+from mars_core.engine import engine
 from mars_core.models import Pair
 from mars_core.text.assembly import Assembler
 from mars_core.types import DrafterConfig, PromptConfig, Summary
 
 PREFILL = "prefill"
-KINDS = (ModelDrafter, Eagle3Drafter, NgramDrafter, NoDrafter)
+KINDS = (ModelDrafter, Eagle3Drafter, NgramDrafter)
 
 
 @dataclass
@@ -90,12 +89,12 @@ def profiled(clock: Clock) -> Iterator[None]:
             named = part if callable(part) else lambda _self: part
             patches.enter_context(patch.object(owner, name, clock.timed(named, getattr(owner, name))))
 
-        patches.enter_context(patch.object(verifier.Verifier, "verify", marking(reading, verifier.Verifier.verify)))
+        patches.enter_context(patch.object(engine.Verifier, "verify", marking(reading, engine.Verifier.verify)))
         patches.enter_context(patch.object(engine.Engine, "prefill", marking(prefilling, engine.Engine.prefill)))
         wrap(FastCache, "_pass", forward)
         wrap(FastCache, "move", "commit")
         wrap(HeadCache, "_through_layer", lambda _self: PREFILL if prefilling else "draft passes")
-        wrap(verifier, "judge", "rule and telemetry")
+        wrap(engine, "judge", "rule and telemetry")
         wrap(engine, "_walked", "walk on the host")
         wrap(engine, "step_uniforms", "uniforms")
         for drafter in KINDS:

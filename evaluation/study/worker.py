@@ -20,7 +20,7 @@ from evaluation.study.engine import Engine
 from evaluation.study.plan import Plan, Task
 from evaluation.study.reckon import refused, relative_of, result_of
 from evaluation.study.result import Result
-from mars_core.jobs.comparison import execution_order
+from mars_core.jobs import execution_order
 from mars_core.types import Status, StopReason, Trace
 from storage import Claim, ClaimLost, RunStore, Source
 from storage.results import StoredResult
