@@ -24,12 +24,11 @@ from bench.common.decoding import DRAFTERS, bundled, complete, config_of, mixed_
 from bench.common.report import Report, Table
 from mars_core.decoder import synchronise
 from mars_core.decoder.fast_cache import FastCache
-from mars_core.drafting.base import NoDrafter
 from mars_core.drafting.eagle3 import Eagle3Drafter
 from mars_core.drafting.model import ModelDrafter
 from mars_core.drafting.ngram import NgramDrafter
 from mars_core.eagle3.cache import HeadCache
-from mars_core.engine import engine, verifier
+from mars_core.engine import engine
 from mars_core.models import Pair
 from mars_core.text.assembly import Assembler
 from mars_core.types import DrafterConfig, PromptConfig, Summary
@@ -39,13 +38,13 @@ PARTS: Sequence[tuple[Any, str, str]] = (  # owner and name of a function, and w
     (FastCache, "_pass", TARGET),
     (FastCache, "move", COMMIT),
     (HeadCache, "_through_layer", DRAFT),
-    (verifier, "judge", "rule and telemetry"),
+    (engine, "judge", "rule and telemetry"),
     (engine, "_walked", "walk on the host"),
     (engine, "step_uniforms", "uniforms"),
     (Assembler, "step", "text and tokens"),
     *(
         (drafter, name, COMMIT if name == "commit" else "drafter, around its passes")
-        for drafter in (ModelDrafter, Eagle3Drafter, NgramDrafter, NoDrafter)
+        for drafter in (ModelDrafter, Eagle3Drafter, NgramDrafter)
         for name in ("draft", "inputs", "commit")
     ),
 )
@@ -98,7 +97,7 @@ class Clock:
         with ExitStack() as patches:
             for owner, name, part in PARTS:
                 patches.enter_context(patch.object(owner, name, self.timed(part, getattr(owner, name))))
-            for kind, name, phase in ((verifier.Verifier, "verify", TARGET), (engine.Engine, "prefill", PREFILL)):
+            for kind, name, phase in ((engine.Verifier, "verify", TARGET), (engine.Engine, "prefill", PREFILL)):
                 patches.enter_context(patch.object(kind, name, self.during(phase, getattr(kind, name))))
             yield
 

@@ -11,12 +11,11 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from transformers.utils import logging as transformers_logging
 
 from mars_core.arguments import parser, read_configs, read_spec
-from mars_core.jobs.comparison import RUN_FAILURES, execution_order, warm_up
+from mars_core.jobs import RUN_FAILURES, execution_order, warm_up
 from mars_core.models import CATALOG, ModelPool
 from mars_core.rules import RULES, Siblings
 from mars_core.session import Session
@@ -42,10 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             session.start(config)
     except ValueError as error:  # ModelError is one
         _progress("")
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(_printable(f"{error}\n"))
         return 2
     traces = _run_all(session, configs)
-    _say(json.dumps(_document(traces), ensure_ascii=True, allow_nan=False) if options.json else _report(traces))
+    _say(_document(traces) if options.json else _report(traces))
     if any(trace.status is Status.CANCELLED for trace in traces):
         return 130
     return 1 if any(trace.status is Status.FAILED for trace in traces) else 0
@@ -73,7 +72,7 @@ def _run_all(session: Session, configs: list[RunConfig]) -> list[Trace]:
     return [traces[number] for number in sorted(traces)]
 
 
-def _document(traces: list[Trace]) -> Any:
+def _document(traces: list[Trace]) -> str:
     runs = [
         {
             "rule": trace.config.rule.name, "status": trace.status, "stop_reason": trace.stop_reason, "error": trace.error,
@@ -84,30 +83,21 @@ def _document(traces: list[Trace]) -> Any:
         }
         for trace in traces
     ]  # fmt: skip
-    return _finite({"config": asdict(traces[0].config), "prompt_ids": traces[0].prompt_ids, "runs": runs})
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no nan: a rate of nothing is null."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    document = json.dumps({"config": asdict(traces[0].config), "prompt_ids": traces[0].prompt_ids, "runs": runs})
+    # JSON has no nan: a rate of nothing is null.
+    return json.dumps(json.loads(document, parse_constant=lambda _constant: None))
 
 
 def _report(traces: list[Trace]) -> str:
     """Both texts and a table of their numbers."""
-    baseline = traces[0].summary
-    lines = [
-        f"── {_label(trace.config)} ──\n{_printable(trace.text)}\n{_ending(traces[0], trace)}\n" for trace in traces
-    ]
+    first_speed = traces[0].summary.tokens_per_s or math.nan
+    lines = [f"── {_label(trace.config)} ──\n{trace.text}\n{_ending(traces[0], trace)}\n" for trace in traces]
     wide = max(24, *(len(_label(trace.config)) + 2 for trace in traces))
     head = f"{'':{wide}}{'tokens':>8}{'wall s':>9}{'TTFT ms':>9}{'tok/s':>8}{'× first':>9}{'τ':>7}{'accepted':>10}{'relaxed':>9}"
     head += f"{'Σ TV':>9}{'max TV':>9}{'Σ KL':>9}{'shifted':>9}{'log-lik.':>10}{'perpl.':>8}"
     rows = [
         f"{_label(trace.config):{wide}}{s.new_tokens:>8}{s.wall_s:>9.2f}{1000 * s.ttft_s:>9.0f}{s.tokens_per_s:>8.1f}"
-        f"{s.tokens_per_s / baseline.tokens_per_s:>8.2f}×{s.tau:>7.2f}{s.acceptance_rate:>10.0%}{s.relaxed:>9}"
+        f"{s.tokens_per_s / first_speed:>8.2f}×{s.tau:>7.2f}{s.acceptance_rate:>10.0%}{s.relaxed:>9}"
         f"{s.tv_sum:>9.2g}{s.tv_max:>9.2g}{s.kl_sum:>9.2g}{s.shifted_share:>9.0%}{s.log_likelihood:>10.1f}{s.perplexity:>8.2f}"
         for trace in traces
         for s in (trace.summary,)
@@ -156,18 +146,19 @@ def _rules_table() -> str:
 
 
 def _printable(text: str) -> str:
-    """Control characters of a model's text must not reach the terminal."""
+    """Control characters of a model's text, or of a name in its files, must not reach the terminal."""
     return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
 
 
 def _say(text: str) -> None:
-    sys.stdout.write(text.encode("utf-8", "replace").decode() + "\n")
+    encoding = sys.stdout.encoding or "utf-8"  # of a file or a pipe often one that lacks τ
+    sys.stdout.write(_printable(text).encode(encoding, "replace").decode(encoding) + "\n")
 
 
 def _progress(text: str) -> None:
     """One line on a terminal's standard error, written over."""
     if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.write(f"\r\x1b[K{_printable(text)}")
         sys.stderr.flush()
 
 

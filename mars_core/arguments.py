@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _KINDS = ("eagle3", "ngram", PLAIN)
 _TREE = TreeShape()
-_MODES = [mode.value for mode in DraftMode]
 Options = dict[str, dict[str, Any]]  # by name: what argparse takes
 
 MACHINE_OPTIONS: Options = {
@@ -44,7 +43,7 @@ PAIR_OPTIONS: Options = {
 }
 DRAFT_OPTIONS: Options = {
     "--k": {"type": int, "default": 5, "help": "drafted tokens a step, of chains (default 5)"},
-    "--draft-mode": {"choices": _MODES, "default": DraftMode.GREEDY.value},
+    "--draft-mode": {"choices": [mode.value for mode in DraftMode], "default": DraftMode.GREEDY.value},
 }
 DRAFTER_OPTIONS: Options = DRAFT_OPTIONS | {
     "--drafter": {"help": "Hub id or folder of a draft model, eagle3 (the pair's head), eagle3:ID or FOLDER, ngram, or none"},

@@ -57,15 +57,11 @@ def target_law(logits: Tensor, sampling: Sampling) -> Tensor:
         least = logits.topk(sampling.top_k).values[:, -1:]
         logits = logits.masked_fill(logits < least, -torch.inf)
     if sampling.top_p < 1:
-        logits = _nucleus(logits, sampling.top_p)
+        ordered, ids = logits.sort(-1)
+        dropped = ordered.softmax(-1).cumsum(-1) <= 1 - sampling.top_p
+        dropped[:, -1].fill_(False)
+        logits = logits.masked_fill(torch.zeros_like(dropped).scatter_(-1, ids, dropped), -torch.inf)
     return logits.softmax(-1)
-
-
-def _nucleus(logits: Tensor, top_p: float) -> Tensor:
-    ordered, ids = logits.sort(-1)
-    dropped = ordered.softmax(-1).cumsum(-1) <= 1 - top_p
-    dropped[:, -1].fill_(False)
-    return logits.masked_fill(torch.zeros_like(dropped).scatter_(-1, ids, dropped), -torch.inf)
 
 
 def shown_law(logits: Tensor, p: Tensor, sampling: Sampling) -> Tensor:

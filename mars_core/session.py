@@ -14,24 +14,14 @@ import transformers
 from mars_core import __version__
 from mars_core.engine import Engine, RawStep
 from mars_core.engine.build import build, exact_passes, kind_of
-from mars_core.jobs import Began
-from mars_core.jobs.record import Record
-from mars_core.memory import PeakMemory
+from mars_core.jobs import Began, Record
 from mars_core.models import Pair
+from mars_core.models.errors import brief, is_out_of_memory
+from mars_core.models.memory import PeakMemory
 from mars_core.rules import RULES
 from mars_core.text.assembly import Assembler
 from mars_core.text.prompting import encode
-from mars_core.types import (
-    DrafterConfig,
-    Given,
-    PromptConfig,
-    RuleConfig,
-    RunConfig,
-    Sampling,
-    Status,
-    Step,
-    StopReason,
-)
+from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, RunConfig, Sampling, Status, Step, StopReason
 from mars_core.validation import validate, validate_length
 
 
@@ -88,10 +78,11 @@ class Session:
         """
         return Run(self.pair, *self.check(config), meter)
 
-    def given(self, config: RunConfig) -> tuple[tuple[Given, ...], str]:
-        """The tokens that ``config`` gives, and their text."""
+    def began(self, run: int, config: RunConfig) -> Began:
+        """The first event of a run that could not be started. Raises ValueError as ``check``."""
+        checked = self.check(config)
         assembler = Assembler(self.pair.tokenizer, self.pair.pieces, config.prompt.stop, config.prefix)
-        return assembler.given, assembler.text
+        return Began(run, *checked, assembler.given, assembler.text)
 
 
 class Checked(NamedTuple):
@@ -173,15 +164,11 @@ class Run(Record):
         self.close()
 
 
-def failure(error: BaseException, device: str) -> str:
+def failure(error: Exception, device: str) -> str:
     """Why a run failed, in one sentence without the stack of a library's message."""
-    message = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or any(each in message for each in _NO_MEMORY):
+    if is_out_of_memory(error):
         return f"The memory of {device} ran out; take a shorter prompt, fewer new tokens or a smaller pair."
-    return message
-
-
-_NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")  # torch on a CPU, on Windows, on CUDA
+    return brief(error)
 
 
 def _longest(config: RunConfig, prompt: int) -> int:

@@ -65,10 +65,8 @@ def _drafter(drafter: DrafterConfig, pair: Pair) -> None:
     name, part = parts.get(kind, ("", pair))
     others = ", ".join([*(other for other, (_, there) in parts.items() if there is not None), "ngram"])
     _require(part is not None, f"The pair {pair.spec.key} has no {name}; choose drafter {others} or none.")
-    _require(
-        kind == "model" or drafter.mode is not DraftMode.SAMPLED,
-        f"Draft mode is sampled and the drafter {kind}; only a draft model samples its drafts.",
-    )
+    possible = kind == "model" or drafter.mode is not DraftMode.SAMPLED
+    _require(possible, f"Draft mode is sampled and the drafter {kind}; only a draft model samples its drafts.")
     if tree is not None:
         _require(kind == "eagle3", f"A draft tree is asked for and the drafter is {kind}; only eagle3 drafts trees.")
         for field, (low, high) in TREE_RANGES.items():
@@ -84,17 +82,9 @@ def _combination(rule: Rule, drafter: DrafterConfig) -> None:
     )
     if rule.name == PLAIN:
         return
-    modes = " and ".join(rule.modes)
-    _require(
-        drafter.mode in rule.modes,
-        f"Draft mode is {drafter.mode}; rule {rule.name} is defined for {modes} drafts only.",
-    )
-    branches = drafter.tree is not None and drafter.tree.top_k > 1
-    _require(
-        not branches or rule.siblings is not Siblings.REFUSED,
-        f"A draft tree is asked for; rule {rule.name} is defined for chains only.",
-    )
-    _require(
-        not rule.needs_law or drafter.kind != "ngram",
-        f"Rule {rule.name} needs the drafter's probabilities; drafter ngram has none.",
-    )
+    mode, modes = drafter.mode, " and ".join(rule.modes)
+    _require(mode in rule.modes, f"Draft mode is {mode}; rule {rule.name} is defined for {modes} drafts only.")
+    chain = drafter.tree is None or drafter.tree.top_k == 1 or rule.siblings is not Siblings.REFUSED
+    _require(chain, f"A draft tree is asked for; rule {rule.name} is defined for chains only.")
+    known = not rule.needs_law or drafter.kind != "ngram"
+    _require(known, f"Rule {rule.name} needs the drafter's probabilities; drafter ngram has none.")

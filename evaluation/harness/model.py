@@ -18,7 +18,7 @@ from evaluation.harness.options import Generation, Options, Refused, read_genera
 from evaluation.harness.processes import Processes
 from evaluation.harness.telemetry import Row, Telemetry, pooled, row_of
 from mars_core.arguments import read_drafter, read_spec
-from mars_core.jobs.comparison import warm_up
+from mars_core.jobs import warm_up
 from mars_core.models import ModelPool, Pair
 from mars_core.rules import PLAIN
 from mars_core.session import Run, Session, run_config

@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from evaluation.study.plan import Plan, Task
 from evaluation.study.result import answer
-from mars_core.jobs import Accelerator, Began, Job, Stop, Wrote
-from mars_core.jobs.comparison import RUN_FAILURES, warm_up
-from mars_core.jobs.record import Record
+from mars_core.jobs import RUN_FAILURES, Accelerator, Began, Job, Record, Stop, Wrote, warm_up
 from mars_core.models import PairSpec
 from mars_core.types import Exchange, RunConfig, Status, Trace
 

@@ -17,7 +17,7 @@ from evaluation.scoring.metrics import scores
 from evaluation.study.engine import Engine, config_of, converse
 from evaluation.study.plan import Plan, Task
 from evaluation.study.result import Result, answer, refused, relative_of, result_of
-from mars_core.jobs.comparison import execution_order
+from mars_core.jobs import execution_order
 from mars_core.types import Status, StopReason, Trace
 from storage import Claim, ClaimLost, RunStore, Source
 from storage.results import StoredResult

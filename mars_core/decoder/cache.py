@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from mars_core.decoder.positions import Place, PositionIndex, Start
+from mars_core.decoder.store import ModulesStore, Store
 
 CHUNK = 512  # tokens of a prompt that are read in one pass
 _ALIGNED = 64
@@ -42,6 +43,7 @@ class ModelCache(ABC):
     """``taps``: layers whose input is kept, in ``features`` [rows, taps · H]: those of the latest ``forward``, always at one address."""
 
     path: str  # how passes are computed, for the run's record
+    _store: Store | ModulesStore
 
     def __init__(self, model: PreTrainedModel, room: Room, taps: Sequence[int], index: PositionIndex) -> None:
         table = input_embedding(model).weight
@@ -95,9 +97,9 @@ class ModelCache(ABC):
             self.features[: len(ids)].copy_(features)
         return found[:count]
 
-    @abstractmethod
     def move(self, rows: Tensor, slots: Tensor) -> None:
         """Copies what stands at the positions ``rows`` [n] to ``slots`` [n]."""
+        self._store.move(rows, slots)
 
     @abstractmethod
     def _pass(self, ids: Tensor, place: Place, logits: int) -> tuple[Tensor, Tensor]:

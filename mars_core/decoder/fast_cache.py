@@ -41,10 +41,7 @@ class FastCache(ModelCache):
         )  # fmt: skip
         super().__init__(model, room, taps, index)
         self._rotary = rotary_table(decoder.rotary_emb, room, self._embedding)
-        self._store = Store(len(self._layers), heads.key, room.capacity, heads.size, self._embedding.dtype, self.device)
-
-    def move(self, rows: Tensor, slots: Tensor) -> None:
-        self._store.move(rows, slots)
+        self._store: Store = Store(len(self._layers), heads.key, room.capacity, heads.size, self._embedding)
 
     def _pass(self, ids: Tensor, place: Place, logits: int) -> tuple[Tensor, Tensor]:
         self._store.place = place

@@ -78,15 +78,13 @@ class Core(nn.Module):
         self.turned = heads.query + heads.key
         freeze(self)
 
-    def forward(
-        self, read: Tensor, residual: Tensor, rotary: Rotary, mask: Tensor | None, cache: Any, at: int
-    ) -> Tensor:
-        """read [B, n, R], residual [B, n, H] → [B, n, H]. ``cache`` (or None) takes keys and values as layer ``at``.
+    def forward(self, x: Tensor, residual: Tensor, rotary: Rotary, mask: Tensor | None, cache: Any, at: int) -> Tensor:
+        """x [B, n, R], residual [B, n, H] → [B, n, H]. ``cache`` (or None) takes keys and values as layer ``at``.
 
         mask: additive or bool, [.., n, keys]; additive [n · G, keys] with each row G = query/key heads times; None: all before.
         """
-        heads, (batch, count, _) = self.heads, read.shape
-        projected = self.qkv.forward(read).view(batch, count, -1, heads.size)  # query, key, value heads
+        heads, (batch, count, _) = self.heads, x.shape
+        projected = self.qkv.forward(x).view(batch, count, -1, heads.size)  # query, key, value heads
         turned, values = projected[:, :, : self.turned], projected[:, :, self.turned :].transpose(1, 2)
         if self.head_norm is not None:
             turned = self.head_norm.forward(turned)
@@ -118,9 +116,8 @@ def _attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, 
         return mixed.transpose(1, 2).reshape(batch, n, -1)
     # The query heads that share a key head become rows: no keys are repeated, and every kernel can do it.
     split = queries.reshape(batch, n, heads.key, group, heads.size).transpose(1, 2)
-    mixed = attention(
-        split.reshape(batch, heads.key, n * group, heads.size), keys, values, attn_mask=mask, scale=heads.scale
-    )
+    rows = split.reshape(batch, heads.key, n * group, heads.size)
+    mixed = attention(rows, keys, values, attn_mask=mask, scale=heads.scale)
     return mixed.view(batch, heads.key, n, group, heads.size).transpose(1, 2).reshape(batch, n, -1)
 
 
@@ -152,11 +149,8 @@ def norm_of(module: Any) -> Norm:
 
 def core_of(attention: Any, feed: Any, norm: Any, heads: Heads) -> Core:
     """From modules with transformers' names: q/k/v_proj or qkv_proj, o_proj, gate/up_proj or gate_up_proj, down_proj."""
-    read = (
-        [attention.qkv_proj]
-        if hasattr(attention, "qkv_proj")
-        else [attention.q_proj, attention.k_proj, attention.v_proj]
-    )
+    names = ("qkv_proj",) if hasattr(attention, "qkv_proj") else ("q_proj", "k_proj", "v_proj")
+    read = [getattr(attention, name) for name in names]
     up = [feed.gate_up_proj] if hasattr(feed, "gate_up_proj") else [feed.gate_proj, feed.up_proj]
     return Core(
         heads, joined(read), joined([attention.o_proj]), norm_of(norm), joined(up), joined([feed.down_proj]),

@@ -27,10 +27,7 @@ class ModulesCache(ModelCache):
         like = input_embedding(model).weight.new_empty(0, dtype=model.dtype)
         super().__init__(model, room, taps, PositionIndex(room.capacity, like, window=window, whole=room.whole))
         self._model = model
-        self._store = ModulesStore(room.capacity)
-
-    def move(self, rows: Tensor, slots: Tensor) -> None:
-        self._store.move(rows, slots)
+        self._store: ModulesStore = ModulesStore(room.capacity)
 
     def _pass(self, ids: Tensor, place: Place, logits: int) -> tuple[Tensor, Tensor]:
         self._store.under_way.place = place

@@ -25,7 +25,8 @@ def prepare(model: PreTrainedModel, *, fast: bool = True) -> None:
     """Replaces the layers of the Llama family, unless one of them is quantised, lies on another device or computes something else
     than its stand-in. Logits of every model in half precision leave its output layer in float32."""
     decoder: Any = model.get_decoder()
-    if fast and type(model).__name__ in _FAMILY and _on_one_device(model) and all(map(_is_plain, decoder.layers)):
+    on_one_device = len({weight.device for weight in model.parameters()}) == 1
+    if fast and type(model).__name__ in _FAMILY and on_one_device and all(map(_is_plain, decoder.layers)):
         _replace_layers(decoder)
     output = model.get_output_embeddings()
     if output is not None and (wide := float32_output(output)) is not output:
@@ -33,17 +34,11 @@ def prepare(model: PreTrainedModel, *, fast: bool = True) -> None:
     pack(model)
 
 
-def _on_one_device(model: PreTrainedModel) -> bool:
-    return len({weight.device for weight in model.parameters()}) == 1
-
-
 def _layer_of(layer: Any, at: int) -> FastLayer:
-    attention = layer.self_attn
-    config = attention.config
+    attention, config = layer.self_attn, layer.self_attn.config
     heads = Heads(config.num_attention_heads, config.num_key_value_heads, attention.head_dim, attention.scaling)
-    return FastLayer(
-        norm_of(layer.input_layernorm), core_of(attention, layer.mlp, layer.post_attention_layernorm, heads), at
-    )
+    core = core_of(attention, layer.mlp, layer.post_attention_layernorm, heads)
+    return FastLayer(norm_of(layer.input_layernorm), core, at)
 
 
 def _is_plain(layer: Any) -> bool:

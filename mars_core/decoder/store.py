@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import torch
 from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
@@ -13,17 +12,14 @@ from mars_core.decoder.positions import Place
 
 
 class Store:
-    """One tensor for all layers of one shape: [2, layers, key heads, capacity, d]."""
+    """One tensor for all layers of one shape: [2, layers, key heads, capacity, d], with the dtype and on the device of ``like``."""
 
     place: Place  # of the pass under way
 
-    def __init__(
-        self, layers: int, heads: int, capacity: int, size: int, dtype: torch.dtype, device: torch.device
-    ) -> None:
-        self._all = torch.zeros(2, layers, heads, capacity, size, dtype=dtype, device=device)
-        self._layers = list(
-            zip(*self._all.unsqueeze(2), strict=True)
-        )  # keys and values [1, key heads, capacity, d] each
+    def __init__(self, layers: int, heads: int, capacity: int, size: int, like: Tensor) -> None:
+        self._all = like.new_zeros(2, layers, heads, capacity, size)
+        # Keys and values [1, key heads, capacity, d] each.
+        self._layers = list(zip(*self._all.unsqueeze(2), strict=True))
 
     def update(self, keys: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
         """Keys and values [1, key heads, n, d] of the pass's tokens → those of all positions that it looks at."""
@@ -52,14 +48,10 @@ class LayerStore(DynamicLayer):
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         super().lazy_initialization(key_states, value_states)
-        self._room = [
-            states.new_zeros(*states.shape[:-2], self._capacity, states.shape[-1])
-            for states in (key_states, value_states)
-        ]
+        before = (*key_states.shape[:-2], self._capacity)
+        self._room = [states.new_zeros(*before, states.shape[-1]) for states in (key_states, value_states)]
 
-    def update(
-        self, key_states: Tensor, value_states: Tensor, *_args: object, **_kwargs: object
-    ) -> tuple[Tensor, Tensor]:
+    def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         start = self.get_seq_length()

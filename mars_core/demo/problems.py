@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mars_core.demo import lexicon
-from mars_core.demo.wording import choose, sentence
+from mars_core.demo.lexicon import choose, sentence
 
 LIMIT = 100
 _Text = tuple[list[str], list[str], int]  # sentences of the question, sentences of the solution, answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from mars_core.demo import lexicon
-from mars_core.demo.wording import sentence
+from mars_core.demo.lexicon import sentence
 
 _OPENINGS = (
     "[once upon a time|one day|long ago|many years ago], there [was|lived] a [{trait}|young|little] {who} [called|named] {name} [in|near] a [small|quiet|sunny|distant] {place}.",

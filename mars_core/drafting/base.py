@@ -1,4 +1,4 @@
-"""The Drafter protocol: who proposes tokens, and what it is told; and the drafter that proposes none."""
+"""The Drafter protocol: who proposes tokens, and from what."""
 
 from __future__ import annotations
 
@@ -42,22 +42,3 @@ class Drafter(Protocol):
 
     def commit(self, ids: Sequence[int], path: Sequence[int]) -> None:
         """Of the nodes drafted after ``ids`` those of ``path``, from the root (0) on, are in the text; the others never were."""
-
-
-class NoDrafter:
-    """Plain decoding of the target: drafts at most 0 tokens, so that it is never asked."""
-
-    longest = 0
-    computes = False
-
-    def begin(self, ids: Sequence[int], features: Tensor) -> None:
-        """Nothing to read."""
-
-    def inputs(self, ids: Sequence[int], limit: int) -> Inputs:
-        return Inputs(0, 0)
-
-    def draft(self, size: int, start: Start, numbers: Tensor, u: Tensor) -> Draft:
-        raise AssertionError("nothing is drafted")
-
-    def commit(self, ids: Sequence[int], path: Sequence[int]) -> None:
-        """Nothing is cached."""

@@ -30,9 +30,7 @@ class Eagle3Drafter:
 
     computes = True
 
-    def __init__(
-        self, head: Eagle3Head, features: Tensor, shape: TreeShape, tokens: int, *, whole: bool = False
-    ) -> None:
+    def __init__(self, head: Eagle3Head, features: Tensor, shape: TreeShape, tokens: int, whole: bool = False) -> None:
         self._head, self._features, self._shape, self._whole = head, features, shape, whole
         self.longest = shape.depth
         self._cache = HeadCache(head, Room(tokens, (shape.top_k + 1) * (shape.depth + 1), whole=whole))

@@ -53,7 +53,8 @@ class ModelDrafter:
         for depth in range(size):
             logits = self._cache.forward(fed, start, logits=1)[:, : self._vocabulary]
             start = start + len(fed)
-            fed = self._choose(logits, u[depth : depth + 1, Use.DRAFT])
+            uniform = u[depth : depth + 1, Use.DRAFT]
+            fed = draw(self._law(logits), uniform).ids if self._sampled else lowest_argmax(logits)
             drafted.append(fed)
             rows.append(logits)
         nodes, law = torch.cat(drafted), self._law(torch.cat(rows))
@@ -66,10 +67,6 @@ class ModelDrafter:
     def _known(self, ids: Sequence[int]) -> list[int]:
         """The ids as the draft model may read them: one that only the target's (padded) embedding has becomes its last."""
         return [min(token, self._rows - 1) for token in ids]
-
-    def _choose(self, logits: Tensor, u: Tensor) -> Tensor:
-        """The drafted id [1] after logits [1, V]."""
-        return draw(self._law(logits), u).ids if self._sampled else lowest_argmax(logits)
 
     def _law(self, logits: Tensor) -> Tensor:
         """q [N, V]: what sampled drafts are drawn from; at temperature 0, where all drafts are greedy, softmax(z)."""

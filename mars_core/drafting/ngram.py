@@ -17,7 +17,10 @@ LONGEST = 3  # tokens of context that are looked up first, then one fewer, down 
 
 
 class NgramDrafter:
-    """Keeps an index of where each n-gram was last followed by something: constant time a token."""
+    """Keeps an index of where each n-gram was last followed by something: constant time a token.
+
+    With ``k`` 0 it is never asked for a draft: plain decoding of the target.
+    """
 
     computes = False
 
@@ -30,7 +33,8 @@ class NgramDrafter:
 
     def inputs(self, ids: Sequence[int], limit: int) -> Inputs:
         self._index(ids)
-        found = next((at for at in map(self._last.get, self._contexts(ids)) if at is not None), len(ids))
+        contexts = (tuple(ids[-size:]) for size in range(min(LONGEST, len(ids)), 0, -1))
+        found = next((at for at in map(self._last.get, contexts) if at is not None), len(ids))
         drafted = list(ids[found : found + min(limit, self.longest)])
         return Inputs(len(drafted), 0, [ids[-1], *drafted])
 
@@ -43,9 +47,6 @@ class NgramDrafter:
     def _forget(self) -> None:
         self._last: dict[tuple[int, ...], int] = {}
         self._indexed = 0
-
-    def _contexts(self, ids: Sequence[int]) -> list[tuple[int, ...]]:
-        return [tuple(ids[-size:]) for size in range(min(LONGEST, len(ids)), 0, -1)]
 
     def _index(self, ids: Sequence[int]) -> None:
         """Notes for each place in ids the n-grams that end just before it."""

@@ -54,7 +54,7 @@ class HeadCache:
         self._head, self._layer = head, layer
         self._index = PositionIndex(room.capacity, like, group=heads.query // heads.key, whole=room.whole)
         self._rotary = rotary_table(head.rotary, room, like)
-        self._store = Store(1, heads.key, room.capacity, heads.size, like.dtype, like.device)
+        self._store = Store(1, heads.key, room.capacity, heads.size, like)
 
     def read(self, ids: Tensor, hidden: Tensor) -> None:
         """The entries ids [n], hidden [n, H] of a prompt, ``CHUNK`` at a time."""

@@ -181,11 +181,8 @@ def _offsets(weights: _Weights, config: HeadConfig) -> Tensor:
             raise weights.refusal(
                 f"have in d2t, for draft id {draft}, the target's id {index}, not one of 0 to {config.target_vocabulary - 1}"
             )
-        if index in draft_ids:
-            raise weights.refusal(
-                f"have in d2t the target's id {index} for draft ids {draft_ids[index]} and {draft}, not for one"
-            )
-        draft_ids[index] = draft
+        if (first := draft_ids.setdefault(index, draft)) != draft:
+            raise weights.refusal(f"have in d2t the target's id {index} for draft ids {first} and {draft}, not for one")
     marks = weights.get(_MARKS)
     if marks is None:
         return offsets
@@ -200,16 +197,14 @@ def _offsets(weights: _Weights, config: HeadConfig) -> Tensor:
 
 def _borrow(head: Eagle3Head, weights: _Weights, target: PreTrainedModel, table: nn.Embedding) -> None:
     """Puts the target's own embeddings where the head has none."""
-    wanted = tuple(head.embed_tokens.weight.shape)
+    wanted, there = list(head.embed_tokens.weight.shape), list(table.weight.shape)
     if _EMBEDDING not in weights.places:
-        if tuple(table.weight.shape) != wanted:
-            raise weights.refusal(
-                f"lack {_EMBEDDING} {list(wanted)}, and the target's is of the shape {list(table.weight.shape)}"
-            )
+        if there != wanted:
+            raise weights.refusal(f"lack {_EMBEDDING} {wanted}, and the target's is of the shape {there}")
         head.embed_tokens = table
     if _OUTPUT in weights.places or (_EMBEDDING in weights.places and head.config.layer.tie_word_embeddings):
         return
     output = target.get_output_embeddings()
-    if not isinstance(output, nn.Linear) or tuple(output.weight.shape) != wanted:
-        raise weights.refusal(f"lack {_OUTPUT} {list(wanted)}, and the target has none of this shape to lend")
+    if not isinstance(output, nn.Linear) or list(output.weight.shape) != wanted:
+        raise weights.refusal(f"lack {_OUTPUT} {wanted}, and the target has none of this shape to lend")
     head.lm_head = output

@@ -20,6 +20,7 @@ from mars_core.eagle3.head import HeadConfig
 from mars_core.models.errors import ModelError
 
 _ROTARY = ("default", "linear", "dynamic", "llama3", "yarn", "longrope")
+_WIDEST_HEAD = 65_536  # wider than any: its frequencies are computed before anything else is checked
 _THETA = 10_000.0  # where a head names none, as in EAGLE's own training code; never the target's
 # Older converters of speculators write this vocab_size whatever the target; the tensors are still checked.
 _PLACEHOLDER_VOCABULARY = 128_000
@@ -168,8 +169,8 @@ def _layer(keys: _Keys, vocabulary: int) -> LlamaConfig:
     groups, head_dim = keys.whole("num_key_value_heads", heads), keys.whole("head_dim", max(1, width // heads))
     if heads % groups:
         raise keys.refusal("num_key_value_heads", f"a divisor of num_attention_heads {heads} is needed")
-    if head_dim % 2:
-        raise keys.refusal("head_dim", f"an even number is needed, not {head_dim}")
+    if head_dim % 2 or head_dim > _WIDEST_HEAD:
+        raise keys.refusal("head_dim", f"an even number up to {_WIDEST_HEAD} is needed, not {head_dim}")
     activation = keys.get("hidden_act") or "silu"
     if not isinstance(activation, str) or activation not in ACT2FN:
         raise keys.refusal("hidden_act", "an activation that transformers knows is needed")

@@ -1,6 +1,5 @@
 """The decoding loop on token ids: draft, one target pass, verdict, commit."""
 
-from mars_core.engine.engine import MOST, Engine, Engines, InvalidLogitsError, RawStep
-from mars_core.engine.verifier import Verifier
+from mars_core.engine.engine import MOST, Engine, Engines, InvalidLogitsError, RawStep, Verifier
 
 __all__ = ["MOST", "Engine", "Engines", "InvalidLogitsError", "RawStep", "Verifier"]

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mars_core.decoder import ModelCache, Room, open_cache
 from mars_core.decoder.cache import round_up
-from mars_core.drafting.base import Drafter, NoDrafter
+from mars_core.drafting.base import Drafter
 from mars_core.drafting.eagle3 import Eagle3Drafter
 from mars_core.drafting.model import ModelDrafter
 from mars_core.drafting.ngram import NgramDrafter
-from mars_core.engine.engine import Engine
-from mars_core.engine.verifier import Verifier
+from mars_core.engine.engine import Engine, Verifier
 from mars_core.rules import RULES
 from mars_core.types import DrafterConfig, PassShape, RunConfig, Sampling, TreeShape
 
@@ -54,9 +53,8 @@ def kind_of(pair: Pair, config: RunConfig, tokens: int, meter: bool) -> Kind:
         room = Room(min(round_up(tokens, _WIDTHS), pair.context), nodes + 1, whole=True)
     else:
         room = Room(tokens, nodes + 1)
-    return Kind(
-        config.drafter, config.rule.name, tuple(sorted(config.rule.parameters.items())), config.sampling, room, meter
-    )
+    parameters = tuple(sorted(config.rule.parameters.items()))
+    return Kind(config.drafter, config.rule.name, parameters, config.sampling, room, meter)
 
 
 def build(pair: Pair, kind: Kind) -> Engine:
@@ -68,13 +66,10 @@ def build(pair: Pair, kind: Kind) -> Engine:
 
 def _drafter(pair: Pair, kind: Kind, target: ModelCache) -> Drafter:
     drafter, tokens = kind.drafter, kind.room.tokens
-    if drafter.kind == "ngram":
-        return NgramDrafter(drafter.k)
     if drafter.kind == "eagle3" and pair.head is not None:
         shape = drafter.tree or TreeShape(drafter.k, drafter.k, 1)
         return Eagle3Drafter(pair.head, target.features, shape, tokens, whole=pair.graphs)
     if drafter.kind == "model" and pair.draft is not None:
-        return ModelDrafter(
-            pair.draft, tokens, drafter.k, drafter.mode, kind.sampling, pair.vocabulary, whole=pair.graphs
-        )
-    return NoDrafter()
+        sampling, rows = kind.sampling, pair.vocabulary
+        return ModelDrafter(pair.draft, tokens, drafter.k, drafter.mode, sampling, rows, whole=pair.graphs)
+    return NgramDrafter(drafter.k if drafter.kind == "ngram" else 0)  # of 0 tokens: plain decoding

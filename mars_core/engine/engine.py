@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -19,12 +19,14 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from mars_core.decoder import synchronise
+from mars_core.decoder import ModelCache, synchronise
+from mars_core.decoder.positions import Start
 from mars_core.drafting.base import Drafter, Inputs
 from mars_core.engine import capture
-from mars_core.engine.verifier import Verifier, root_alone
+from mars_core.rules.base import Rule
 from mars_core.sampling import step_uniforms, uniforms
-from mars_core.verification import Verdict, walk
+from mars_core.types import DraftMode, Sampling
+from mars_core.verification import Draft, Verdict, ancestors, certain, chain_draft, judge, walk
 
 Outputs = TypeVar("Outputs")
 MOST = 8  # idle engines, those of two comparisons of four lanes; each holds caches and captures
@@ -36,7 +38,7 @@ class InvalidLogitsError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class RawStep:
-    """One step in token ids. ``verdict.path`` is cut where the text ends (EOS or length); ``ends`` says that it does."""
+    """One step in token ids. ``emitted`` is cut after an id that ends the text, which ``eos`` says; ``verdict.path`` is not."""
 
     verdict: Verdict
     emitted: tuple[int, ...]
@@ -45,6 +47,30 @@ class RawStep:
     draft_s: float
     verify_s: float
     set_up_s: float  # spent on captures, no part of the two
+
+
+@dataclass(frozen=True, slots=True)
+class Verifier:
+    """The target's side of a step: one pass over the draft, and what the rule says of it.
+
+    ``parameters`` are complete and valid. Without ``meter`` nothing is measured but outcomes.
+    """
+
+    target: ModelCache
+    rule: Rule
+    parameters: Mapping[str, float]
+    sampling: Sampling
+    mode: DraftMode
+    meter: bool
+
+    def verify(self, start: Start, draft: Draft, u: Tensor) -> Tensor:
+        """The answer of a step, as ``verification.walk`` reads it. ``start``: position of the draft's root; u [draft.depth + 1, 3]."""
+        if draft.is_chain:
+            logits = self.target.forward(draft.ids, start)
+        else:
+            sees = ancestors(draft.parents, draft.depth)
+            logits = self.target.forward_tree(draft.ids, start, draft.depths, sees)
+        return judge(logits, draft, self.rule, self.parameters, self.sampling, self.mode, u, self.meter)
 
 
 class Engine:
@@ -124,17 +150,19 @@ class Engine:
         key = (size, len(numbers)) if self._captures and usual else None
         start, drafter_start = (root, inputs.start) if key is None else (sent[0], sent[1])
         drafter, verifier, sent_numbers = self.drafter, self._verifier, sent[2 : 2 + len(numbers)]
+        no_q = certain(0, self._target.device)
         draft_call = self._ready(
             key if drafter.computes and size else None,
-            lambda: drafter.draft(size, drafter_start, sent_numbers, sent_u) if size else root_alone(sent_numbers),
+            lambda: (
+                drafter.draft(size, drafter_start, sent_numbers, sent_u) if size else chain_draft(sent_numbers, no_q)
+            ),
         )
         watch = capture.Stopwatch(self._target.device)
         watch.mark()
         draft = draft_call()
         watch.mark()
-        answer = capture.received(
-            self._ready(key and ("verify", *key), lambda: verifier.verify(start, draft, sent_u))()
-        )
+        verify_call = self._ready(key and ("verify", *key), lambda: verifier.verify(start, draft, sent_u))
+        answer = capture.received(verify_call())
         synchronise(self._target.device)
         verdict, draft_s = _walked(answer.tolist()), watch.seconds()
         in_place = draft.is_chain or verdict.path == tuple(range(len(verdict.path)))

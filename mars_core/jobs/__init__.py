@@ -1,19 +1,27 @@
 """What crosses the border between the page and whatever computes: a Job in, events out. Plain values that can be pickled.
 
-Standard library only. On ZeroGPU the border is one between processes; else it is one between threads.
+Standard library only. On ZeroGPU the border is one between processes; else it is one between threads. ``Record`` makes a trace of the
+events; runs that are to be compared go one after the other, warm (``warm_up``), in an order that favours none (``execution_order``).
 """
 
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from mars_core.types import Given, RunConfig, Status, Step, StopReason
+from mars_core.telemetry import summarise
+from mars_core.types import Given, RunConfig, Status, Step, StopReason, Trace
 
 if TYPE_CHECKING:
     from mars_core.models import PairSpec
+    from mars_core.session import Session
+
+RUN_FAILURES = (RuntimeError, ValueError, MemoryError)  # what iterating a run may raise; its trace then says why
+_WARM_UP_TOKENS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +94,51 @@ class Accelerator(Protocol):
         Raises AcceleratorError where no run could be begun.
         """
         ...
+
+
+class Record:
+    """One run as its events describe it, for whoever did not compute it: a trace at any time, even where its process is gone."""
+
+    def __init__(self, began: Began) -> None:
+        _, self.config, self.prompt_ids, self.given, self.text = began
+        self.steps: list[Step] = []
+        self.prefill_s = math.nan
+        self._peak_memory_bytes = 0
+        self.status, self.stop_reason, self.error = Status.CANCELLED, StopReason.CANCELLED, ""
+
+    @property
+    def peak_memory_bytes(self) -> int:
+        return self._peak_memory_bytes
+
+    def follow(self, event: Wrote | Ended) -> None:
+        """The run's next event."""
+        if isinstance(event, Ended):
+            _, self.status, self.stop_reason, self.error = event
+        else:
+            self.steps += event.steps
+            self.text, self.prefill_s, self._peak_memory_bytes = event.text, event.prefill_s, event.peak_memory_bytes
+
+    def trace(self) -> Trace:
+        """What happened so far; status cancelled until the run has ended."""
+        summary = summarise(
+            self.steps, prompt_tokens=len(self.prompt_ids), prefill_s=self.prefill_s, peak_memory_bytes=self.peak_memory_bytes
+        )  # fmt: skip
+        return Trace(
+            config=self.config, status=self.status, stop_reason=self.stop_reason, prompt_ids=self.prompt_ids, text=self.text,
+            steps=tuple(self.steps), summary=summary, error=self.error, given=self.given,
+        )  # fmt: skip
+
+
+def execution_order(runs: int) -> list[int]:
+    """Run numbers in random order. It is not seeded: repeated comparisons must not repeat a bias. Store it with the runs."""
+    return random.sample(range(runs), runs)
+
+
+def warm_up(session: Session, config: RunConfig) -> None:
+    """A few tokens that nobody sees, by the engine of the run itself. A failure here comes again in the run, and is told there."""
+    with suppress(*RUN_FAILURES):
+        run = session.start(config)
+        for step in run:
+            if step.tokens[-1].position - len(config.prefix) >= _WARM_UP_TOKENS - 1:
+                break
+        run.close()

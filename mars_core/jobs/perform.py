@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
 
-from mars_core.jobs import Began, Ended, Event, Job, Wrote
-from mars_core.jobs.comparison import RUN_FAILURES, warm_up
+from mars_core.jobs import RUN_FAILURES, Began, Ended, Event, Job, Wrote, warm_up
 from mars_core.models import ModelPool
 from mars_core.models.pool import collect
 from mars_core.session import Run, Session, failure
@@ -29,10 +28,8 @@ def perform(pool: ModelPool, job: Job, stopped: Callable[[], bool]) -> Generator
             return StopReason.CANCELLED
         return StopReason.DEADLINE if time.monotonic() >= ends else None
 
-    cold = (
-        [] if job.pair in pool.ran else sorted(job.order)
-    )  # in a fresh process the warm-up of each run alone is not enough
-    for number in cold:
+    # In a fresh process the warm-up of each run alone is not enough.
+    for number in [] if job.pair in pool.ran else sorted(job.order):
         if why() is None:
             warm_up(session, job.configs[number])
     for number in job.order:
@@ -57,8 +54,7 @@ def _run(session: Session, job: Job, number: int, why: Why) -> Generator[Event, 
     try:
         run = session.start(job.configs[number])
     except RUN_FAILURES as error:  # the memory for its caches is not there
-        checked = session.check(job.configs[number])
-        yield Began(number, *checked, *session.given(checked.config))
+        yield session.began(number, job.configs[number])
         return Ended(number, Status.FAILED, StopReason.ERROR, failure(error, str(session.pair.device)))
     yield Began(number, run.config, run.prompt_ids, run.given, run.text)
     seconds, goes_on = 0.0, True

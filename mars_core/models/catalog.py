@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mars_core.lazy import torch
-from mars_core.models.errors import ModelError
+from mars_core.models.errors import ModelError, explained
 from mars_core.models.memory import needed
 from mars_core.models.source import BUNDLED, count_parameters, folder_of, is_folder, is_local, label, parse_ref
 from mars_core.types import ModelRef
@@ -74,8 +74,11 @@ def _short(ref: ModelRef) -> str:
 
 
 def _stored(ref: ModelRef) -> int:
-    """Parameters of a local folder; 0 for a Hub model, whose files are not looked for here."""
-    return count_parameters(folder_of(ref)) if is_local(ref) and is_folder(folder_of(ref)) else 0
+    """Parameters of a local folder; 0 for a Hub model, whose files are not looked for here. Raises ModelError."""
+    if not is_local(ref) or not is_folder(folder_of(ref)):
+        return 0
+    with explained(ref):
+        return count_parameters(folder_of(ref))
 
 
 def _bundled() -> PairSpec:

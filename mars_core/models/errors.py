@@ -36,6 +36,7 @@ _BY_TYPE: tuple[tuple[type[Exception], str], ...] = (
     (SafetensorError, "The weights of {name} are damaged ({brief}): fetch or save them again."),
     (PermissionError, "{path} may not be read or written: give this user access, or set HF_HOME."),
 )  # fmt: skip
+_NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")  # torch on a CPU, on Windows, on CUDA
 _UNKNOWN_MODEL = "{name} is not a causal language model that the installed transformers knows: choose another model."
 _BY_MESSAGE = {
     "trust_remote_code": "{name} brings its own Python code, which is never run here: choose a model whose architecture is "
@@ -67,7 +68,7 @@ def explained(ref: ModelRef) -> Iterator[None]:
                 revision=ref.revision,
                 status=getattr(getattr(error, "response", None), "status_code", "an error"),
                 path=getattr(error, "filename", None) or ref.name,
-                brief=_brief(error),
+                brief=brief(error).rstrip(".:"),
             )
         ) from error
 
@@ -87,12 +88,12 @@ def _template(error: Exception) -> str:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """torch has a type of its own only for devices; the host's allocator raises a plain RuntimeError."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
+    """torch has a type of its own only for devices; the host's allocator, and parts of CUDA, raise a plain RuntimeError."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(text in str(error) for text in _NO_MEMORY)
 
 
-def _brief(error: Exception) -> str:
-    """The first line of a foreign message, shortened, without the dot at its end."""
+def brief(error: Exception) -> str:
+    """The first line of a foreign message, shortened."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     line = " ".join(lines[0].split())
-    return (line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…").rstrip(".:")
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

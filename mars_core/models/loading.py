@@ -12,14 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    PreTrainedConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
 from mars_core.decoder import is_fast, prepare
@@ -31,16 +24,15 @@ from mars_core.models.eagle import TARGETS, load_eagle, plan_eagle
 from mars_core.models.errors import ModelError, explained
 from mars_core.models.memory import free_bytes
 from mars_core.models.probe import agrees, ask, check, check_class, check_config
-from mars_core.models.source import Planned, Progress, bar_class, description, has_tokenizer, label, weights
+from mars_core.models.source import Planned, Progress, bar_class, description, label, weights
 from mars_core.models.untrusted import check_config_file
-from mars_core.models.vocabulary import end_ids, shared_vocabulary, vocabulary_size
+from mars_core.models.vocabulary import Plan, draftable, end_ids, read_tokenizer
 from mars_core.text.detokenize import Pieces
 from mars_core.types import ModelRef
 
 _EXACT_ROWS = 16  # of the passes that are tried
 _FALLBACK_CONTEXT = 2048  # tokens, for models that do not say
 _NO_LIMIT = 10**9  # tokenizers write a huge model_max_length for "unknown"
-Plan = Planned[PreTrainedConfig]  # of a model
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,8 +109,8 @@ def load(
     spec: PairSpec, plans: Plans, device: torch.device, dtype: torch.dtype, graphs: bool, exact: bool, progress: Progress
 ) -> Pair:  # fmt: skip
     """Loads and checks a planned pair. A target larger than one GPU is spread by accelerate. Raises ModelError."""
-    tokenizer = _tokenizer(plans.target)
-    vocabulary = _vocabulary(plans, tokenizer)
+    tokenizer = read_tokenizer(plans.target)
+    vocabulary = draftable(plans.target, plans.draft, tokenizer)
     second = _model(plans.draft, device, dtype, progress) if plans.draft else None
     first = _model(plans.target, device, dtype, progress, _spread(plans.target, device, dtype), exact=exact)
     head, head_ref = load_eagle(plans.head, first.model, progress) if plans.head else (None, None)
@@ -135,35 +127,17 @@ def load(
     )  # fmt: skip
 
 
-def _tokenizer(plan: Plan) -> PreTrainedTokenizerBase:
-    if not has_tokenizer(plan.folder):
-        raise ModelError(f"{plan.ref.name} has no tokenizer: save the tokenizer of its family into the same folder.")
-    with explained(plan.ref):
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(plan.folder, trust_remote_code=False)
-        return tokenizer
-
-
-def _vocabulary(plans: Plans, tokenizer: PreTrainedTokenizerBase) -> int:
-    """How many ids may be drafted. Raises ModelError if the vocabularies of target and draft differ."""
-    target, draft, _ = plans
-    if draft is None:
-        return vocabulary_size(target.config)
-    tokens = _tokenizer(draft).get_vocab() if has_tokenizer(draft.folder) else None
-    names, rows = (target.ref.name, draft.ref.name), (vocabulary_size(target.config), vocabulary_size(draft.config))
-    return shared_vocabulary(names, tokenizer.get_vocab(), tokens, rows)
-
-
 def _model(
     plan: Plan, device: torch.device, dtype: torch.dtype, progress: Progress,
     spread: dict[int | str, int] | None = None, *, exact: bool = False,
 ) -> _Loaded:  # fmt: skip
     """The model in evaluation mode, without gradients, on ``device`` or spread over the memory given by ``spread``; over fast layers
     where the engine computes with them what the model did before. ``exact``: whether to try if passes of one shape do."""
-    name, trees = plan.ref.name, plan.config.model_type in TARGETS
+    trees = plan.config.model_type in TARGETS
     folder, ref = weights(plan.ref, progress)
     with explained(plan.ref):
         model = _read(plan, folder, device, dtype, progress, spread)
-        trial = ask(model, name)
+        trial = ask(model, plan.ref.name)
         prepare(model)
         progress(f"Loading {label(plan.ref)}: checking that its cache can be rolled back")
         if not (is_fast(model) and agrees(model, trial, trees=trees)):
@@ -171,7 +145,7 @@ def _model(
                 del model
                 model = _read(plan, folder, device, dtype, progress, spread)
                 prepare(model, fast=False)
-            check(model, trial, name, trees=trees)
+            check(model, trial, trees=trees)
         return _Loaded(model, ref, exact and agrees(model, trial, rows=_EXACT_ROWS, trees=trees))
 
 

@@ -1,7 +1,8 @@
-"""How much memory there is here, and what a model needs. Knows devices, not models."""
+"""How much memory there is here, what a model needs, and what a run took at most. Knows devices, not models."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,6 +88,25 @@ def elsewhere_bytes(device: torch.device) -> int:
 
 def gigabytes(count: int) -> str:
     return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.0f} MB"
+
+
+class PeakMemory:
+    """In bytes: on CUDA what was allocated at most since this was made; elsewhere the process's largest resident set so far."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+
+    def bytes(self) -> int:
+        if self._device.type == "cuda":
+            return int(torch.cuda.max_memory_allocated(self._device))
+        if sys.platform == "win32":
+            return int(psutil.Process().memory_info().peak_wset)
+        import resource  # not on Windows
+
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024  # kilobytes, but for macOS
 
 
 def _container_free() -> int | None:

@@ -16,7 +16,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from mars_core.decoder import ModelCache, Room, input_embedding, open_cache
 from mars_core.models.errors import ModelError, is_out_of_memory
-from mars_core.tree import ancestors
+from mars_core.verification import ancestors
 
 _KNOWN_LAYERS = {"full_attention", "sliding_attention"}
 _PROMPT, _BLOCK, _DROPPED = 12, 6, 4  # tokens
@@ -29,6 +29,7 @@ _FAILURES = (TypeError, ValueError, RuntimeError, AttributeError, IndexError, No
 class Trial(NamedTuple):
     """Random tokens, and what the model as it was loaded computes of them in one pass without a cache."""
 
+    name: str  # of the model
     ids: Tensor  # [N]
     logits: Tensor  # [N, V]
 
@@ -65,29 +66,29 @@ def ask(model: PreTrainedModel, name: str) -> Trial:
         raise ModelError(
             f"{name} computes logits that are not finite: its weights or its dtype do not fit; try float32."
         )
-    return Trial(ids, logits.float())
+    return Trial(name, ids, logits.float())
 
 
-def check(model: PreTrainedModel, trial: Trial, name: str, *, trees: bool) -> None:
-    """Raises ModelError where the engine's passes over ``model`` do not compute what it computed when it was asked."""
+def check(model: PreTrainedModel, trial: Trial, *, rows: int | None = None, trees: bool) -> None:
+    """Raises ModelError where the engine's passes over ``model`` do not compute what it computed when it was asked; with ``rows``, its
+    passes of so many rows over the whole cache."""
     try:
-        error = _error(model, trial, None, trees)
+        error = _error(model, trial, rows, trees)
     except _FAILURES as failure:
         if is_out_of_memory(failure):
             raise
-        raise _refusal(name, "its forward pass does not work with a cache that is rolled back") from failure
+        raise _refusal(trial.name, "its forward pass does not work with a cache that is rolled back") from failure
     if not error <= _tolerance(model):
-        raise _refusal(name, f"after a rollback its logits are off by {error:.2g} standard deviations")
+        raise _refusal(trial.name, f"after a rollback its logits are off by {error:.2g} standard deviations")
 
 
 def agrees(model: PreTrainedModel, trial: Trial, *, rows: int | None = None, trees: bool) -> bool:
-    """Whether ``check`` would pass; with ``rows``, in passes of so many rows over the whole cache."""
+    """Whether ``check`` would pass."""
     try:
-        return _error(model, trial, rows, trees) <= _tolerance(model)
-    except _FAILURES as failure:
-        if is_out_of_memory(failure):
-            raise
+        check(model, trial, rows=rows, trees=trees)
+    except ModelError:
         return False
+    return True
 
 
 @torch.no_grad()

@@ -201,11 +201,10 @@ def snapshot(ref: ModelRef, patterns: list[str], progress: Progress) -> Path:
         downloads = bar.unit == "B" and bar.total and not str(bar.desc).startswith("Downloading")
         return f"Loading {ref.name}: downloading, {bar.n / 1e9:.2f} of {bar.total / 1e9:.2f} GB" if downloads else ""
 
-    options: dict[str, Any] = {"allow_patterns": patterns, "ignore_patterns": _ELSEWHERE}
+    bar: Any = bar_class(describe, progress)
+    files: dict[str, Any] = {"allow_patterns": patterns, "ignore_patterns": _ELSEWHERE}
     with explained(ref):
-        return Path(
-            snapshot_download(ref.name, revision=ref.revision, tqdm_class=bar_class(describe, progress), **options)
-        )
+        return Path(snapshot_download(ref.name, revision=ref.revision, tqdm_class=bar, **files))
 
 
 def bar_class(describe: Callable[[Any], str], progress: Progress) -> type[Any]:

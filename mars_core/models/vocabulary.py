@@ -1,18 +1,39 @@
-"""Vocabularies: their size, which ids end an answer, and whether two models have the same, id for id. Loads nothing."""
+"""Tokenizers and vocabularies: their size, which ids end an answer, and whether two models have the same, id for id."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from mars_core.models.errors import ModelError
+from mars_core.models.errors import ModelError, explained
+from mars_core.models.source import Planned, has_tokenizer
 from mars_core.text.prompting import end_of_turn
 
 TokenIds = Mapping[str, int]  # token text → id, as get_vocab() of a tokenizer gives it
 
+Plan = Planned[PreTrainedConfig]  # of a model
 
-def vocabulary_size(config: PreTrainedConfig) -> int:
+
+def read_tokenizer(plan: Plan) -> PreTrainedTokenizerBase:
+    """Of a planned model. Raises ModelError."""
+    if not has_tokenizer(plan.folder):
+        raise ModelError(f"{plan.ref.name} has no tokenizer: save the tokenizer of its family into the same folder.")
+    with explained(plan.ref):
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(plan.folder, trust_remote_code=False)
+        return tokenizer
+
+
+def draftable(target: Plan, draft: Plan | None, tokenizer: PreTrainedTokenizerBase) -> int:
+    """How many ids may be drafted; ``tokenizer`` is the target's. Raises ModelError if the vocabularies of target and draft differ."""
+    if draft is None:
+        return _size(target.config)
+    tokens = read_tokenizer(draft).get_vocab() if has_tokenizer(draft.folder) else None
+    names, rows = (target.ref.name, draft.ref.name), (_size(target.config), _size(draft.config))
+    return shared_vocabulary(names, tokenizer.get_vocab(), tokens, rows)
+
+
+def _size(config: PreTrainedConfig) -> int:
     """Rows of the embedding."""
     return int(config.get_text_config(decoder=True).vocab_size)
 
@@ -24,7 +45,7 @@ def end_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> froze
     found = [getattr(config, "eos_token_id", None) for config in configs]
     ids = [each for ids in found for each in (ids if isinstance(ids, list | tuple) else [ids])]
     ids += [tokenizer.eos_token_id, end_of_turn(tokenizer)]
-    return frozenset(index for index in ids if isinstance(index, int) and 0 <= index < vocabulary_size(model.config))
+    return frozenset(index for index in ids if isinstance(index, int) and 0 <= index < _size(model.config))
 
 
 def shared_vocabulary(names: tuple[str, str], target: TokenIds, draft: TokenIds | None, rows: tuple[int, int]) -> int:

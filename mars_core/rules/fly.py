@@ -21,9 +21,7 @@ FLY = Rule(
     source="FLy 2511.22972, in the form of its vLLM port (code: W = 6, or K − 1 for shorter drafts)",
     accept=fly, siblings=Siblings.REFUSED, reach=Reach.WINDOW, modes=(DraftMode.GREEDY,),
     parameters=(
-        Parameter(
-            "window", 4, 1, 63, "W: drafted tokens after the mismatch that must agree; K or more forgives nothing"
-        ),
+        Parameter("window", 4, 1, 63, "W: drafted tokens after the mismatch that must agree; K or more forgives nothing"),
         Parameter("entropy", 0.3, 0.0, 2.0, "h in nats: least entropy of the three best"),
     ),
 )  # fmt: skip

@@ -32,7 +32,8 @@ class Assembler:
         self._steps = 0
         self.text = ""
         self.count = 0
-        self.given = tuple(map(self._given, prefix))
+        # In this order: a token's end is known once it has been appended.
+        self.given = tuple(Given(id_, pieces[id_], self._append(id_), len(self.text)) for id_ in prefix)
 
     def step(self, raw: RawStep, elapsed_s: float) -> tuple[Step, bool]:
         """The Step, and whether a stop string ended the text in it (the text keeps the token that completes it)."""
@@ -59,10 +60,6 @@ class Assembler:
         last = step.tokens[-1]
         return replace(step, tokens=(*step.tokens[:-1], replace(last, end=last.end + len(rest))))
 
-    def _given(self, id_: int) -> Given:
-        start = self._append(id_)
-        return Given(id_, self._pieces[id_], start, len(self.text))
-
     def _append(self, id_: int) -> int:
         """One more token of the text; where its characters start."""
         start = len(self.text)
@@ -72,9 +69,8 @@ class Assembler:
 
     def _ends(self, token: Token) -> bool:
         """Whether a stop string ends within the characters of this token, or is its name: special tokens have no characters."""
-        return token.id in self._stop_ids or any(
-            stop in self.text[max(0, token.start - len(stop) + 1) :] for stop in self._stop
-        )
+        ends = (stop in self.text[max(0, token.start - len(stop) + 1) :] for stop in self._stop)
+        return token.id in self._stop_ids or any(ends)
 
     def _nodes(self, raw: RawStep, kept: int) -> tuple[DraftNode, ...]:
         """The whole draft; what the text does not contain, because it ended before, counts as rejected."""

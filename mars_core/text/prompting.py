@@ -9,6 +9,9 @@ from transformers import PreTrainedTokenizerBase
 
 from mars_core.types import PromptConfig
 
+# What a template raises, or makes jinja raise: it is a program in a sandbox.
+_TEMPLATE_ERRORS = (TemplateError, ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+
 
 def encode(tokenizer: PreTrainedTokenizerBase, prompt: PromptConfig) -> list[int]:
     """Token ids of the prompt. With a chat template: system prompt, earlier turns, user turn, and the opening of the answer.
@@ -24,16 +27,13 @@ def encode(tokenizer: PreTrainedTokenizerBase, prompt: PromptConfig) -> list[int
     encoded: Any
     if template:
         try:
-            encoded = tokenizer.apply_chat_template(
-                messages, add_generation_prompt=True, tokenize=True, return_dict=True, **switch
-            )
-        except TemplateError as error:
+            encoded = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True, **switch)
+        except _TEMPLATE_ERRORS as error:
             raise ValueError(f"The chat template of this model refuses the prompt: {error}") from error
     else:
         text = "\n\n".join(message["content"] for message in messages if message["content"])
-        begun = tokenizer.bos_token and text.startswith(
-            tokenizer.bos_token
-        )  # which the tokenizer would put before it again
+        # The tokenizer would put it before the text again.
+        begun = tokenizer.bos_token and text.startswith(tokenizer.bos_token)
         encoded = tokenizer(text, add_special_tokens=not begun)
     ids = [int(token) for token in encoded["input_ids"]]
     if not ids:
@@ -54,9 +54,8 @@ def thinking_switch(tokenizer: PreTrainedTokenizerBase, thinking: bool | None, *
         return {}
     if not used or "enable_thinking" not in str(tokenizer.chat_template):
         why = "the chat template of this model has no such switch" if used else "no chat template is used"
-        raise ValueError(
-            f"thinking is {'on' if thinking else 'off'}, but {why}; it must be left at the model's default."
-        )
+        value = "on" if thinking else "off"
+        raise ValueError(f"thinking is {value}, but {why}; it must be left at the model's default.")
     return {"enable_thinking": thinking}
 
 
@@ -66,7 +65,7 @@ def end_of_turn(tokenizer: PreTrainedTokenizerBase) -> int | None:
     messages = [{"role": "user", "content": "the question"}, {"role": "assistant", "content": answer}]
     try:
         text = str(tokenizer.apply_chat_template(messages, tokenize=False))
-    except (TemplateError, TypeError, ValueError):
+    except _TEMPLATE_ERRORS:
         return None
     rest = text.rpartition(answer)[2].lstrip()
     special = {str(token): number for number, token in tokenizer.added_tokens_decoder.items() if token.special}

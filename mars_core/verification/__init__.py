@@ -4,8 +4,8 @@
 the kept path.
 """
 
-from mars_core.verification.draft import Draft, certain, chain_draft
+from mars_core.verification.draft import Draft, ancestors, certain, chain_draft
 from mars_core.verification.judge import judge
 from mars_core.verification.verdict import Node, Values, Verdict, walk
 
-__all__ = ["Draft", "Node", "Values", "Verdict", "certain", "chain_draft", "judge", "walk"]
+__all__ = ["Draft", "Node", "Values", "Verdict", "ancestors", "certain", "chain_draft", "judge", "walk"]

@@ -1,4 +1,8 @@
-"""What goes into a verification, draft and target's side, and what a rule decides; for greedy and sampled drafts alike."""
+"""What goes into a verification, draft and target's side, and what a rule decides; for greedy and sampled drafts alike.
+
+Topology as tensors: node 0 is the last committed token, ``parents[i]`` the node before node i + 1. A chain is the tree with one path.
+Parents come before their children; siblings stand in draft order.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +14,13 @@ import torch
 from torch import Tensor
 
 from mars_core.sampling import Drawn
-from mars_core.tree import chain
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
     """What a drafter proposes: N nodes after the root, which is the last committed token.
 
-    ``ids`` [N + 1], root first; ``parents`` [N] and ``depths`` [N + 1] as in ``tree``; ``q`` [N] the drafter's probability of each
+    ``ids`` [N + 1], root first; ``parents`` [N] and ``depths`` [N + 1] as above; ``q`` [N] the drafter's probability of each
     drafted token after its parent (1 where it has none); ``law`` [N, V'] the drafter's whole law at the place of each drafted token
     of a chain, V' ≤ V, None where there is none. ``depth`` bounds the depths; ``is_chain`` says that there is one path.
     """
@@ -36,11 +39,28 @@ class Draft:
         return len(self.parents)
 
 
+@cache
+def chain(length: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Parents [N] and depths [N + 1] of the tree with one path of N drafted tokens. Not to be written to."""
+    return torch.arange(length, device=device), torch.arange(length + 1, device=device)
+
+
 def chain_draft(ids: Tensor, q: Tensor, law: Tensor | None = None) -> Draft:
     """A draft with one path: ids [N + 1], q [N], law [N, V']."""
     count = len(ids) - 1
     parents, depths = chain(count, ids.device)
     return Draft(ids, parents, depths, q, count, True, law)
+
+
+def ancestors(parents: Tensor, depth: int) -> Tensor:
+    """bool [N + 1, N + 1]: whether the column's node is the row's node or before it. ``depth`` bounds that of the nodes."""
+    sees = torch.eye(len(parents) + 1, device=parents.device)
+    sees[1:].scatter_(1, parents[:, None], 1.0)
+    reach = 1
+    while reach < depth:  # each product doubles how far back a node sees
+        sees = (sees @ sees).clamp(max=1)
+        reach *= 2
+    return sees.bool()
 
 
 @cache

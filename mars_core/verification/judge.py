@@ -9,10 +9,9 @@ from torch import Tensor
 
 from mars_core.rules.base import Rule
 from mars_core.sampling import Use, draw, lowest_argmax, shown_law, target_law
-from mars_core.tree import chain
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification.columns import Contents, pack
-from mars_core.verification.draft import Decision, Draft, Places
+from mars_core.verification.draft import Decision, Draft, Places, chain
 from mars_core.verification.greedy import decide_greedy
 from mars_core.verification.sampled import decide_sampled
 

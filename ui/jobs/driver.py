@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from mars_core.jobs import Began, Ended, Job, Stop, Wrote
+from mars_core.jobs import Began, Ended, Job, Record, Stop, Wrote
 from mars_core.jobs import Event as RunEvent
-from mars_core.jobs.record import Record
 from mars_core.models import PairSpec
 from mars_core.types import Given, RunConfig, Trace
 from storage import Source, StorageError

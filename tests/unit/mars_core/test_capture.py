@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from mars_core.eagle3.cache import prepare_head
 from mars_core.engine import MOST, Engine, Engines
 from mars_core.engine.capture import Captured
-from mars_core.jobs.comparison import warm_up
+from mars_core.jobs import warm_up
 from mars_core.models import ModelPool, Pair
 from mars_core.rules import RULES
 from mars_core.session import Run, Session, run_config

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from mars_core.__main__ import main
 from mars_core.rules import RULES
+from mars_core.verification import judge
 from tests.checkpoints import tiny_checkpoint
 from tests.eagle_heads import random_head, save_head, tiny_config
 
@@ -159,6 +163,41 @@ def test_models_lists_the_catalog(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = call(capsys, "models")
     assert code == 0
     assert all(name in out for name in ("bundled", "Qwen/Qwen3-4B", "meta-llama/Llama-3.1-8B-Instruct", "free on"))
+
+
+def test_a_first_run_without_a_token_is_reported(
+    folders: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def poisoned(logits: Tensor, *rest: Any) -> Tensor:
+        return judge(logits * math.nan, *rest)
+
+    monkeypatch.setattr("mars_core.engine.engine.judge", poisoned)
+    code, out, _ = call(capsys, "compare", "--prompt", "abc", *folders)
+    assert code == 1 and out.count("[failed: The target's logits contain values that are not numbers") == 2
+    strict = next(line for line in out.splitlines() if line.startswith("strict "))
+    assert strict.split()[1] == "0" and "–" in strict and "nan" not in out
+
+
+def test_a_name_in_a_models_file_reaches_the_terminal_escaped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tiny_checkpoint("llama", tmp_path / "target", num_hidden_layers=8)
+    model = AutoModelForCausalLM.from_pretrained(target, dtype="float32")
+    save_head(random_head(tiny_config(model.config), model), tmp_path / "head")
+    config = tmp_path / "head" / "config.json"
+    hostile = {"target_hidden_size": 999, "speculators_config": {"verifier": {"name_or_path": "\x1b[2Jevil"}}}
+    config.write_text(json.dumps({**json.loads(config.read_text()), **hostile}))
+    options = ["--target", str(target), "--drafter", f"eagle3:{tmp_path / 'head'}"]
+    code, out, err = call(capsys, "run", "--prompt", "abc", *options)
+    assert (code, out) == (2, "")
+    assert "(made for \\x1b[2Jevil)" in err and "\x1b" not in err
+
+
+def test_an_output_that_lacks_a_character_gets_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii", write_through=True))
+    assert main(["rules"]) == 0
+    assert b"mars" in written.getvalue() and b"z?/z? > ?" in written.getvalue()
 
 
 def test_prompt_from_standard_input_in_a_process_of_its_own(folders: list[str]) -> None:

@@ -15,7 +15,7 @@ from mars_core.decoder import ModelCache, Room, is_fast, open_cache, prepare
 from mars_core.decoder.cache import CHUNK
 from mars_core.decoder.layer import FastLayer
 from mars_core.decoder.store import Store
-from mars_core.tree import ancestors
+from mars_core.verification import ancestors
 from tests.checkpoints import KINDS, tiny_config
 
 FAST = ("llama", "mistral", "phi3", "qwen2", "qwen3")

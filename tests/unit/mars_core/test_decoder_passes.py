@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from mars_core.decoder import ModelCache, Room, open_cache, prepare
 from mars_core.decoder.linear import WideLinear
-from mars_core.tree import ancestors
+from mars_core.verification import ancestors
 from tests.checkpoints import tiny_config
 
 ROWS = 16

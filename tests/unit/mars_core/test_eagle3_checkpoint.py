@@ -254,6 +254,7 @@ def test_absent_keys_have_the_documented_defaults(whole: Eagle3Head, target: Pre
         ("eagle", {"num_hidden_layers": 2}, ["num_hidden_layers 2", "1 layer"]),
         ("eagle", {"num_key_value_heads": 3}, ["num_key_value_heads 3", "num_attention_heads 4"]),
         ("eagle", {"head_dim": 7}, ["head_dim 7", "even number"]),
+        ("eagle", {"head_dim": 2**40}, ["head_dim 1099511627776", "up to 65536"]),
         ("eagle", {"num_attention_heads": 6, "num_key_value_heads": 6}, ["cannot be built", "32", "6"]),
         ("eagle", {"hidden_act": "sparkle"}, ["hidden_act 'sparkle'"]),
         ("eagle", {"rms_norm_eps": -1}, ["rms_norm_eps -1", "number above 0"]),

@@ -15,16 +15,16 @@ import torch
 from transformers import AutoModelForCausalLM, GenerationConfig, LlamaConfig, PreTrainedModel
 
 from mars_core.decoder import ModelCache, Room, open_cache, prepare
-from mars_core.drafting.base import Drafter, Inputs, NoDrafter
+from mars_core.drafting.base import Drafter, Inputs
 from mars_core.drafting.eagle3 import Eagle3Drafter
+from mars_core.drafting.ngram import NgramDrafter
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.engine import Engine, RawStep, Verifier
 from mars_core.rules import RULES
 from mars_core.sampling import step_uniforms, uniforms
-from mars_core.tree import ancestors
 from mars_core.types import DraftMode, Sampling, TreeShape
-from mars_core.verification import Draft
+from mars_core.verification import Draft, ancestors
 from tests.checkpoints import tiny_config
 from training.head_chain import finish, project
 
@@ -85,7 +85,7 @@ class Models:
         self, sampling: Sampling, shape: TreeShape | None, rule: str = "strict", eos: frozenset[int] = frozenset()
     ) -> Engine:
         cache = self.cache()
-        drafter: Drafter = self.drafter(cache, shape) if shape else NoDrafter()
+        drafter: Drafter = self.drafter(cache, shape) if shape else NgramDrafter(0)
         verifier = Verifier(cache, RULES[rule], RULES[rule].values({}), sampling, DraftMode.GREEDY, meter=True)
         return Engine(verifier, drafter, eos)
 

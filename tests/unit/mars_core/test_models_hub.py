@@ -49,6 +49,8 @@ def http(kind: type[HfHubHTTPError], status: int) -> HfHubHTTPError:
         (OSError(errno.ENOSPC, "No space left on device"), "no space left on the disk for org/tiny"),
         (PermissionError(errno.EACCES, "denied", "/cache/x"), "/cache/x may not be read or written"),
         (MemoryError(), "not enough memory for org/tiny"),
+        (RuntimeError("CUDA error: out of memory"), "not enough memory for org/tiny"),
+        (RuntimeError("DefaultCPUAllocator: not enough memory"), "not enough memory for org/tiny"),
         (RuntimeError("first line\nTraceback (most recent call last)"), "org/tiny cannot be loaded: first line."),
     ],
 )

@@ -47,6 +47,12 @@ def edit(folder: Path, name: str, **values: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
 
+def test_weights_that_cannot_be_opened_are_refused_before_anything_is_loaded(copy: Path) -> None:
+    (copy / "more.safetensors").mkdir()
+    with pytest.raises(ModelError, match=f"^{re.escape(str(copy))} cannot be loaded: .*directory"):
+        custom_pair(str(copy))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_promised_architecture_is_loaded_in_float32_ready_to_run(kind: str, tmp_path: Path) -> None:
     folder = tiny_checkpoint(kind, tmp_path)

@@ -12,8 +12,8 @@ import psutil
 import pytest
 import torch
 
-from mars_core.memory import PeakMemory
 from mars_core.models import Fit, memory
+from mars_core.models.memory import PeakMemory
 
 CPU = torch.device("cpu")
 

@@ -52,7 +52,7 @@ def test_promised_architectures_pass(kind: str, dtype: torch.dtype) -> None:
     model = built(kind, dtype)
     trial = ask(model, kind)
     prepare(model)
-    check(model, trial, kind, trees=kind in TREES)
+    check(model, trial, trees=kind in TREES)
     assert agrees(model, trial, rows=16, trees=kind in TREES)
     assert is_fast(model) is (kind in TREES)
 
@@ -61,7 +61,7 @@ def test_a_context_of_a_few_tokens_is_not_exceeded() -> None:
     model = built("gpt2", n_positions=4)
     trial = ask(model, "short")
     assert trial.logits.shape == (4, VOCABULARY)
-    check(model, trial, "short", trees=False)
+    check(model, trial, trees=False)
 
 
 def test_logits_that_are_not_finite_are_refused() -> None:
@@ -87,7 +87,7 @@ class Remembering(LlamaForCausalLM):
 def test_a_hidden_state_is_found_out() -> None:
     model = Remembering(tiny_config("llama")).eval()
     with pytest.raises(ModelError, match=r"forgetful .* after a rollback its logits are off by"):
-        check(model, ask(model, "forgetful"), "forgetful", trees=False)
+        check(model, ask(model, "forgetful"), trees=False)
 
 
 @pytest.mark.parametrize("kind", ["llama", "mistral", "gemma2", "gemma3", "gpt2"])
@@ -104,7 +104,7 @@ def test_a_cache_that_does_not_forget_is_found_out(kind: str, monkeypatch: pytes
     trial = ask(model, kind)
     prepare(model, fast=False)
     with pytest.raises(ModelError, match="cannot be used for speculative decoding"):
-        check(model, trial, kind, trees=False)
+        check(model, trial, trees=False)
 
 
 def double_feed_forward(model: Any) -> None:

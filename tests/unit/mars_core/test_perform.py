@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 import torch
 
-from mars_core.jobs import Began, Ended, Event, Job, Wrote
+from mars_core.jobs import Began, Ended, Event, Job, Record, Wrote
 from mars_core.jobs.accelerators import Local
 from mars_core.jobs.perform import perform
-from mars_core.jobs.record import Record
 from mars_core.models import ModelPool, PairSpec
 from mars_core.rules import Rule
 from mars_core.session import Run, Session, run_config
@@ -227,7 +226,7 @@ def test_numbers_that_are_none_fail_one_run_and_not_the_others(
             logits[-1, 3] = math.nan
         return judge(logits, draft, rule, *rest)
 
-    monkeypatch.setattr("mars_core.engine.verifier.judge", poisoned)
+    monkeypatch.setattr("mars_core.engine.engine.judge", poisoned)
     traces = followed(list(perform(pool, Job(spec, configs(pool, spec), (0, 1)), never)))
     assert traces[0].status is Status.FAILED and "not numbers (NaN or infinity)" in traces[0].error
     assert traces[1].status is Status.COMPLETED

@@ -95,6 +95,8 @@ def test_thinking_is_refused_where_nothing_has_the_switch(
         ("{% for m in messages %}{{ m.role }}:{{ m.content }}\n<s>{% endfor %}", BOS),
         ("{% for m in messages %}<s>{{ m.content }}.</s>{% endfor %}", None),
         ("{{ raise_exception('never') }}", None),
+        ("{{ 1 / 0 }}", None),
+        ("{{ range(10 ** 9) }}", None),
         (None, None),
     ],
 )
@@ -102,6 +104,16 @@ def test_the_end_of_a_turn_is_the_special_token_after_an_answer(template: str | 
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = template
     assert end_of_turn(tokenizer) == expected
+
+
+@pytest.mark.parametrize(
+    "template", ["{{ raise_exception('no') }}", "{{ 1 / 0 }}", "{{ range(10 ** 9) }}", "{{ 1 + 'a' }}"]
+)
+def test_a_template_that_fails_refuses_the_prompt(template: str) -> None:
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = template
+    with pytest.raises(ValueError, match="chat template of this model refuses the prompt: "):
+        encode(tokenizer, PromptConfig("b"))
 
 
 def test_empty_turn_after_a_history_is_refused(tokenizer: PreTrainedTokenizerFast) -> None:

@@ -7,7 +7,7 @@ import random
 import pytest
 import torch
 
-from mars_core.tree import ancestors, chain
+from mars_core.verification.draft import ancestors, chain
 
 CPU = torch.device("cpu")
 

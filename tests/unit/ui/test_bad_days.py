@@ -106,7 +106,7 @@ def poison(monkeypatch: pytest.MonkeyPatch, rule: str, poisoned: Callable[[torch
     def judged(logits: torch.Tensor, draft: Any, given: Rule, *rest: Any) -> torch.Tensor:
         return judge(poisoned(logits) if given.name == rule else logits, draft, given, *rest)
 
-    monkeypatch.setattr("mars_core.engine.verifier.judge", judged)
+    monkeypatch.setattr("mars_core.engine.engine.judge", judged)
 
 
 def test_numbers_that_are_none_fail_their_run_and_the_others_go_on(
