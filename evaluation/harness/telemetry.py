@@ -14,6 +14,7 @@ from evaluation.statistics import over
 from mars_core.types import Trace
 
 Row = Mapping[str, Any]
+POOLED = ("new_tokens", "steps", "wall_s", "drafted", "accepted", "relaxed", "tv_sum", "log_likelihood")
 
 
 def row_of(trace: Trace, **known: Any) -> Row:
@@ -35,11 +36,8 @@ def row_of(trace: Trace, **known: Any) -> Row:
 
 
 def pooled(rows: Sequence[Row]) -> dict[str, Any]:
-    """All answers pooled: rates are sums over sums, ``tv_sum`` is a mean over answers."""
-    total = {
-        name: sum(row[name] or 0 for row in rows)
-        for name in ("new_tokens", "steps", "wall_s", "drafted", "accepted", "relaxed", "tv_sum", "log_likelihood")
-    }
+    """All answers with POOLED, pooled: rates are sums over sums, ``tv_sum`` is a mean over answers."""
+    total = {name: sum(row[name] or 0 for row in rows) for name in POOLED}
     rates = {
         "tokens_per_s": over(total["new_tokens"], total["wall_s"]),
         "tau": over(total["new_tokens"], total["steps"]),

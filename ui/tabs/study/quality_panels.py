@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from markupsafe import Markup, escape
 
 from evaluation.format import count, displayable, plural
@@ -11,14 +13,13 @@ from evaluation.report.document.build import CHARTS, CHARTS_LEAD, facts, plan_se
 from evaluation.report.document.chart import HEADS as CHART_HEADS
 from evaluation.report.document.chart import charts, drawings
 from evaluation.report.document.prompts import HEADS, Texts, opened, prompt_cells
-from evaluation.report.document.render import pages, svg
+from evaluation.report.document.render import pages
 from evaluation.report.document.verdicts import verdict_section
 from evaluation.report.files import csv_text
 from evaluation.report.values import PromptRow, Report
 from ui.kit.panel import render
 
 LISTED = 200  # prompts on the page; all are in the CSV
-TEMPLATE = "tabs/study/quality.html.jinja"
 FOLDED = (
     tables.speed_section,
     tables.scores_section,
@@ -27,6 +28,11 @@ FOLDED = (
     tables.vote_section,
     plan_section,
 )
+
+
+def render(part: str, **values: Any) -> str:
+    """A part of the tab's template, which uses those of the report."""
+    return pages(("ui", "tabs/study")).get_template("quality.html.jinja").render(part=part, **values)
 
 
 def section_html(section: Section) -> Markup:
@@ -49,11 +55,11 @@ def first_html(report: Report) -> str:
 def charts_html(report: Report) -> str:
     """The report's own drawings, with their numbers for chart.js."""
     shown = [
-        (kind, chart.title, Markup(svg(drawing)), csv_text([CHART_HEADS, *chart.rows]))
+        (kind, chart.title, drawing, csv_text([CHART_HEADS, *chart.rows]))
         for chart in charts(report)
         for kind, drawing in drawings(chart).items()
     ]
-    return render(TEMPLATE, part="charts", title=CHARTS, lead=CHARTS_LEAD, charts=shown)
+    return render("charts", title=CHARTS, lead=CHARTS_LEAD, charts=shown)
 
 
 def rest_html(report: Report) -> str:
@@ -71,7 +77,7 @@ def prompts_html(report: Report) -> str:
     total = plural(len(report.prompts), "row")
     note = f"the first {count(LISTED)} of {total}; study-prompts.csv has all" if len(report.prompts) > LISTED else total
     return render(
-        TEMPLATE, part="prompts", heads=HEADS, rows=[(row.worst[1], prompt_cells(report.plan, row)) for row in rows],
+        "prompts", heads=HEADS, rows=[(row.worst[1], prompt_cells(report.plan, row)) for row in rows],
         note=note if rows else "No prompt was run by a rule and by strict yet.",
     )  # fmt: skip
 
@@ -79,6 +85,6 @@ def prompts_html(report: Report) -> str:
 def texts_html(report: Report, row: PromptRow, texts: Texts | None) -> str:
     """Both texts of a prompt, parted where they differ."""
     return render(
-        TEMPLATE, part="texts", shown=opened(report.plan, row, texts), run=row.worst[1],
+        "texts", shown=opened(report.plan, row, texts), run=row.worst[1],
         comparison=texts.comparison if texts else "", runs=texts.runs if texts else (),
     )  # fmt: skip
