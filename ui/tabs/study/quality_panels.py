@@ -17,7 +17,6 @@ from evaluation.report.document.render import pages
 from evaluation.report.document.verdicts import verdict_section
 from evaluation.report.files import csv_text
 from evaluation.report.values import PromptRow, Report
-from ui.kit.panel import render
 
 LISTED = 200  # prompts on the page; all are in the CSV
 FOLDED = (
