@@ -119,13 +119,10 @@ def to_search(address: Address, *, limit: int, offset: int) -> Search:
     """What the store is asked for; the dates are days of the visitor's own clock."""
     sort, descending, _ = SORTS[address.sort]
     return Search(
-        text=address.text,
-        rule=address.rule,
-        target=address.target,
+        **{name: getattr(address, name) for name in ("text", "rule", "target", "tag")},
         status=Status(address.status) if address.status else None,
         source=Source(address.source) if address.source not in ("", EVERYTHING) else None,
         without_batches=not address.source,
-        tag=address.tag,
         since=_midnight(address.since, address.zone),
         until=_end(address.until, address.zone),
         sort=sort,

@@ -38,16 +38,6 @@ _GROUPS = {"setting": "Settings", "measure": "Measures", "text": "Output"}
 MEASURES: tuple[Quantity, ...] = (*QUANTITIES, *_MORE, *SHIFT_QUANTITIES)
 
 
-class RunColumn(NamedTuple):
-    """The head of a column. ``created``: ISO 8601 in UTC; ``comparison``: the one it belongs to."""
-
-    id: str
-    comparison: str
-    title: str
-    name: str
-    created: str
-
-
 class RunCell(NamedTuple):
     """A value; its signed difference from the leftmost, and its ratio to it, where there are such."""
 
@@ -67,9 +57,9 @@ class RunRow(NamedTuple):
 
 
 class RunTable(NamedTuple):
-    """As many cells a row as there are columns; the leftmost is the baseline."""
+    """As many cells a row as there are columns, which are as runs.html.jinja takes them; the leftmost is the baseline."""
 
-    columns: tuple[RunColumn, ...] = ()
+    columns: tuple[dict[str, str], ...] = ()
     rows: tuple[RunRow, ...] = ()
 
 
@@ -87,10 +77,11 @@ def run_table(records: Sequence[RunRecord]) -> RunTable:
     return RunTable(columns, tuple(row for row in rows if any(cell.text not in ("", MISSING) for cell in row.cells)))
 
 
-def _column(record: RunRecord) -> RunColumn:
+def _column(record: RunRecord) -> dict[str, str]:
+    """``created``: ISO 8601 in UTC; ``comparison``: the one it belongs to."""
     name = displayable(record.name) or shorten(record.config.prompt.text, 60)
-    title = displayable(lane_label(record.config))
-    return RunColumn(record.id, record.comparison_id, title, name, record.created_at.isoformat())
+    ids = {"id": record.id, "comparison": record.comparison_id, "created": record.created_at.isoformat()}
+    return ids | {"title": displayable(lane_label(record.config)), "name": name}
 
 
 def _ending(record: RunRecord) -> str:
