@@ -164,7 +164,7 @@ def address_component() -> gr.HTML:
     It stands outside of the tabs, so that it runs from the start.
     """
     return gr.HTML(
-        address_json({}),
+        to_json({}),
         html_template="<span hidden></span>",
         js_on_load=asset("address.js"),
         apply_default_css=False,
@@ -172,10 +172,6 @@ def address_component() -> gr.HTML:
         names=NAMES,
         first=TABS[0],
     )
-
-
-def address_json(patch: Mapping[str, str]) -> str:
-    return to_json(dict(patch))
 
 
 def wire_tabs(address: gr.HTML, tabs: gr.Tabs, each: Mapping[str, gr.Tab]) -> None:

@@ -10,15 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import gradio as gr
-
 from evaluation.format import MISSING, displayable, duration, memory, number, plural, ratio, share, shorten
 from evaluation.statistics import over
 from mars_core.types import Summary
 from storage import RunRecord, RunStore, StorageError
 from ui.kit.address import ID, Address, without_search
 from ui.kit.labels import lane_label, stop_title
-from ui.kit.panel import panel_component, render
+from ui.kit.panel import render
 from ui.result.numbers import QUANTITIES, SETTINGS, SHIFT_QUANTITIES, Quantity, whole
 
 MOST_RUNS = 10
@@ -193,7 +191,3 @@ def runs_html(table: RunTable, message: str = "", share: str = "") -> str:
     if columns == 1:
         summary = "One run is chosen; choose another one to compare them."
     return render(template, table=table, groups=_GROUPS, summary=summary, message=message, share=share)
-
-
-def runs_component() -> gr.HTML:
-    return panel_component(runs_html(RunTable()), elem_id="history-runs")
