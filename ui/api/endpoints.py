@@ -13,7 +13,6 @@ from gradio.events import api as endpoint
 
 from mars_core.jobs import Wrote
 from mars_core.types import RunConfig
-from storage import StoredComparison
 from ui.api import documents
 from ui.api.documents import Document, comparison_document
 from ui.api.values import AUTO, Comparison, Lookup, Page
@@ -138,7 +137,7 @@ class Api:
             id, prompt and runs
         """
         with self._seen_by(request) as services:
-            return comparison_document(_load(services, Lookup.read(id=id)))
+            return comparison_document(services.store.load(Lookup.read(id=id).id))
 
     def divergences(self, id: str, baseline: int = 0, request: gr.Request | None = None) -> list[dict[str, Any]]:
         """
@@ -153,7 +152,7 @@ class Api:
         """
         with self._seen_by(request) as services:
             values = Lookup.read(id=id, baseline=baseline)
-            return documents.divergence_documents(_load(services, values), int(values.baseline))
+            return documents.divergence_documents(services.store.load(values.id), int(values.baseline))
 
     def tokens(self, id: str, lane: int = 0, request: gr.Request | None = None) -> list[dict[str, Any]]:
         """
@@ -168,11 +167,7 @@ class Api:
         """
         with self._seen_by(request) as services:
             values = Lookup.read(id=id, lane=lane)
-            return documents.token_documents(_load(services, values), int(values.lane))
-
-
-def _load(services: Services, values: Lookup) -> StoredComparison:
-    return services.store.load(values.id)
+            return documents.token_documents(services.store.load(values.id), int(values.lane))
 
 
 def _jobs(services: Services, form: Form, values: Comparison) -> Generator[Event, None, None]:

@@ -119,13 +119,10 @@ def to_search(address: Address, *, limit: int, offset: int) -> Search:
     """What the store is asked for; the dates are days of the visitor's own clock."""
     sort, descending, _ = SORTS[address.sort]
     return Search(
-        text=address.text,
-        rule=address.rule,
-        target=address.target,
+        **{name: getattr(address, name) for name in ("text", "rule", "target", "tag")},
         status=Status(address.status) if address.status else None,
         source=Source(address.source) if address.source not in ("", EVERYTHING) else None,
         without_batches=not address.source,
-        tag=address.tag,
         since=_midnight(address.since, address.zone),
         until=_end(address.until, address.zone),
         sort=sort,
@@ -167,7 +164,7 @@ def address_component() -> gr.HTML:
     It stands outside of the tabs, so that it runs from the start.
     """
     return gr.HTML(
-        address_json({}),
+        to_json({}),
         html_template="<span hidden></span>",
         js_on_load=asset("address.js"),
         apply_default_css=False,
@@ -175,10 +172,6 @@ def address_component() -> gr.HTML:
         names=NAMES,
         first=TABS[0],
     )
-
-
-def address_json(patch: Mapping[str, str]) -> str:
-    return to_json(dict(patch))
 
 
 def wire_tabs(address: gr.HTML, tabs: gr.Tabs, each: Mapping[str, gr.Tab]) -> None:

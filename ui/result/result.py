@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 from evaluation.format import shorten
 from mars_core.types import Status, Trace
@@ -16,7 +15,6 @@ from ui.result.sentence import broken_sentence, divergence, parting_words, verdi
 from ui.result.tiles import Counts, stat_tiles
 from ui.result.token_view import LaneView, Row, ended_view
 
-NO_ROWS: Mapping[int, tuple[Row, ...]] = MappingProxyType({})
 OTHER = "The other run"
 
 
@@ -33,7 +31,7 @@ def ended_result(
     labels: Sequence[str],
     *,
     side: str = "",
-    rows: Mapping[int, tuple[Row, ...]] = NO_ROWS,
+    rows: Mapping[int, tuple[Row, ...]] | None = None,
 ) -> Result:
     """A comparison by lane. ``labels``: of all lanes, also those that never ran; ``name``: unique to it; ``side``: beside its line;
     ``rows``: token rows of the lanes for which they were built already."""
@@ -45,7 +43,7 @@ def ended_result(
             return LaneView(label, "cancelled", "not started", tiles=tiles, empty="This run was not started.")
         cause = _cause(traces, lane, partings)
         shown = ended_view(
-            traces[lane], f"{name}/{lane}", diverges=partings.get(lane), cause=cause, rows=rows.get(lane)
+            traces[lane], f"{name}/{lane}", diverges=partings.get(lane), cause=cause, rows=(rows or {}).get(lane)
         )
         return replace(shown, title=label)
 

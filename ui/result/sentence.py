@@ -103,11 +103,8 @@ def _parting(names: tuple[str, ...], left: Trace, right: Trace) -> Sentence:
     link = Part(f"position {parting.position}", "strong", 1, parting.position)
     if parting.cause is Cause.LENGTH:
         longer, shorter = (1, 0) if right.summary.new_tokens > left.summary.new_tokens else (0, 1)
-        return (
-            Part(f"; {names[longer]} goes on where {names[shorter]} ends, at "),
-            replace(link, lane=longer),
-            Part("."),
-        )
+        words = f"; {names[longer]} goes on where {names[shorter]} ends, at "
+        return Part(words), replace(link, lane=longer), Part(".")
     if parting.cause is Cause.CHOSEN:
         return (Part(", and differs from "), link, Part(" on, where "), *_chosen(parting.position, left, right))
     mine, theirs = _token(right, parting.position), _token(left, parting.position)

@@ -20,8 +20,6 @@ SHAPES = {
     Outcome.RECOVERED: "blue dots",
     Outcome.BONUS: "grey dashes",
 }
-
-
 PAPER = """@misc{song2026mars,
   title         = {{MARS}: Unleashing the Power of Speculative Decoding via Margin-Aware Verification},
   author        = {Song, Jingwei and Wang, Xinyu and Wang, Hanbin and Lei, Xiaoxuan and Shi, Bill and Han, Shixin
@@ -49,13 +47,9 @@ def about_text(bundled: str) -> str:
         f'| <span class="tok w {outcome}">{outcome}</span> | {SHAPES[outcome]}: {style.meaning} |'
         for outcome, style in OUTCOME_STYLES.items()
     )
-    table = f"| mark | meaning |\n|---|---|\n{marks}"
     terms = "\n".join(f"| **{term.symbol}** | *{term.title}.* {term.text} |" for term in TERMS.values())
-    parts = {"rules": rules, "marks": table, "terms": terms, "bundled": bundled, "paper": PAPER, "tool": TOOL}
-    text = asset("about.md")
-    for name, part in parts.items():
-        text = text.replace(f"{{{name}}}", part)
-    return text
+    table = f"| mark | meaning |\n|---|---|\n{marks}"
+    return asset("about.md").format(rules=rules, marks=table, terms=terms, bundled=bundled, paper=PAPER, tool=TOOL)
 
 
 def build_about_tab(services: Services) -> None:

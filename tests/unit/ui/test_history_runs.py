@@ -100,7 +100,7 @@ def test_moved_left_is_the_baseline_and_nothing_is_lost(tmp_path: Path) -> None:
 def test_hostile_text_is_spelt_out() -> None:
     hostile = replace(record(1), text=HOSTILE, name=HOSTILE)
     table = run_table([hostile])
-    shown = row(table, "Text").cells[0].text + table.columns[0].name
+    shown = row(table, "Text").cells[0].text + table.columns[0]["name"]
     assert "\u202e" not in shown and "\x1b" not in shown and "⟨U+202E⟩" in shown
 
 

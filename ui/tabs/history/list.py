@@ -7,15 +7,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import gradio as gr
-
 from evaluation.format import count, number, plural, ratio, shorten
 from evaluation.statistics import over
 from mars_core.types import Status
 from storage import Choices, RunStore
 from ui.kit.address import EVERYTHING, SEARCH, SORTS, Address, read_address, to_search
 from ui.kit.labels import rule_label
-from ui.kit.panel import panel_component, render
+from ui.kit.panel import render
 
 PAGE = 20  # comparisons on one page of the list
 NOTHING = "No comparison is saved yet. Press Compare on the first tab; what it writes is kept here."
@@ -107,10 +105,6 @@ def _row(record: Mapping[Any, Any], chosen: Collection[str]) -> dict[str, Any]:
     }
 
 
-def list_component() -> gr.HTML:
-    return panel_component(Listing(message=NOTHING).html(), elem_id="history-list")
-
-
 def searched(address: Address, fields: Mapping[str, Any]) -> Address:
     """The address after the visitor changed the search; its list begins at the first page again."""
     asked = read_address(fields)
@@ -134,7 +128,3 @@ def _options(every: str, known: Iterable[str], chosen: str, title: Any = str) ->
     """What is chosen is offered even where nothing has it any more."""
     missing = [chosen] if chosen and chosen not in known else []
     return [("", every), *((value, title(value)) for value in (*missing, *known))]
-
-
-def search_component() -> gr.HTML:
-    return panel_component(search_html(Address(), NO_CHOICES), elem_id="history-search")

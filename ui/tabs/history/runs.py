@@ -10,15 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import gradio as gr
-
 from evaluation.format import MISSING, displayable, duration, memory, number, plural, ratio, share, shorten
 from evaluation.statistics import over
 from mars_core.types import Summary
 from storage import RunRecord, RunStore, StorageError
 from ui.kit.address import ID, Address, without_search
 from ui.kit.labels import lane_label, stop_title
-from ui.kit.panel import panel_component, render
+from ui.kit.panel import render
 from ui.result.numbers import QUANTITIES, SETTINGS, SHIFT_QUANTITIES, Quantity, whole
 
 MOST_RUNS = 10
@@ -36,16 +34,6 @@ _MORE = (
 )  # fmt: skip
 _GROUPS = {"setting": "Settings", "measure": "Measures", "text": "Output"}
 MEASURES: tuple[Quantity, ...] = (*QUANTITIES, *_MORE, *SHIFT_QUANTITIES)
-
-
-class RunColumn(NamedTuple):
-    """The head of a column. ``created``: ISO 8601 in UTC; ``comparison``: the one it belongs to."""
-
-    id: str
-    comparison: str
-    title: str
-    name: str
-    created: str
 
 
 class RunCell(NamedTuple):
@@ -67,9 +55,9 @@ class RunRow(NamedTuple):
 
 
 class RunTable(NamedTuple):
-    """As many cells a row as there are columns; the leftmost is the baseline."""
+    """As many cells a row as there are columns, which are as runs.html.jinja takes them; the leftmost is the baseline."""
 
-    columns: tuple[RunColumn, ...] = ()
+    columns: tuple[dict[str, str], ...] = ()
     rows: tuple[RunRow, ...] = ()
 
 
@@ -87,10 +75,11 @@ def run_table(records: Sequence[RunRecord]) -> RunTable:
     return RunTable(columns, tuple(row for row in rows if any(cell.text not in ("", MISSING) for cell in row.cells)))
 
 
-def _column(record: RunRecord) -> RunColumn:
+def _column(record: RunRecord) -> dict[str, str]:
+    """``created``: ISO 8601 in UTC; ``comparison``: the one it belongs to."""
     name = displayable(record.name) or shorten(record.config.prompt.text, 60)
-    title = displayable(lane_label(record.config))
-    return RunColumn(record.id, record.comparison_id, title, name, record.created_at.isoformat())
+    ids = {"id": record.id, "comparison": record.comparison_id, "created": record.created_at.isoformat()}
+    return ids | {"title": displayable(lane_label(record.config)), "name": name}
 
 
 def _ending(record: RunRecord) -> str:
@@ -202,7 +191,3 @@ def runs_html(table: RunTable, message: str = "", share: str = "") -> str:
     if columns == 1:
         summary = "One run is chosen; choose another one to compare them."
     return render(template, table=table, groups=_GROUPS, summary=summary, message=message, share=share)
-
-
-def runs_component() -> gr.HTML:
-    return panel_component(runs_html(RunTable()), elem_id="history-runs")

@@ -14,10 +14,12 @@ import gradio as gr
 
 from evaluation.format import displayable
 from storage import RunRecord, RunStore, Shared, StorageError
-from ui.kit.address import Address, address_json, history_parameters, read_address, search_query, without_search
+from ui.kit.address import Address, history_parameters, read_address, search_query, without_search
+from ui.kit.assets import to_json
 from ui.kit.components import RUN_FILES, VOTE_FILES, Group, downloads_component, downloads_html
 from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE, event_data
+from ui.kit.panel import panel_component
 from ui.public.sharing import READ_ONLY, share_html, wire_share
 from ui.result.result import title_of
 from ui.result.view import Updates
@@ -25,16 +27,15 @@ from ui.services import Services
 from ui.tabs.history.detail import Detail, read_tags
 from ui.tabs.history.list import (
     NO_CHOICES,
+    NOTHING,
     SILENT,
     Listing,
     Notice,
-    list_component,
     listing,
-    search_component,
     search_html,
     searched,
 )
-from ui.tabs.history.runs import acted, chosen_runs, run_table, runs_component, runs_html
+from ui.tabs.history.runs import RunTable, acted, chosen_runs, run_table, runs_html
 
 
 class Session:
@@ -57,9 +58,11 @@ class History:
         self.store, self.address, self.public = store, address, False
         self.session = gr.State(Session())
         with gr.Column(elem_classes=["mars-panel"]):
-            self.search, self.rows = search_component(), list_component()
+            self.search = panel_component(search_html(Address(), NO_CHOICES), elem_id="history-search")
+            self.rows = panel_component(Listing(message=NOTHING).html(), elem_id="history-list")
             self.downloads = downloads_component("downloads")
-        self.runs, self.detail = runs_component(), Detail()
+        self.runs = panel_component(runs_html(RunTable()), elem_id="history-runs")
+        self.detail = Detail()
 
     def of(self, services: Services) -> History:
         """The same components for the visitor of ``services``."""
@@ -92,7 +95,7 @@ class History:
             self.search: search_html(view, choices),
             self.rows: shown.html(notice),
             self.downloads: downloads_html(*_groups(view)),
-            self.address: address_json(history_parameters(view)),
+            self.address: to_json(history_parameters(view)),
         }
 
     def compared(self, view: Address, message: str = "") -> tuple[Address, Updates]:

@@ -163,8 +163,7 @@ def _answers(
 
 
 def _closing(services: Services, writing: _Writing, rounds: Rounds, side: Callable[[], int]) -> RoundFrame:
-    broken = writing.broken()
-    if broken:
+    if broken := writing.broken():
         return RoundFrame(broken, RoundView())
     round_ = Round(writing.comparison, (writing.traces[0], writing.traces[1]), side())
     if round_.same_text:

@@ -15,12 +15,13 @@ from ui.kit.components import Strip, message_strip, strip_component, text_panel
 from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE, QUEUED, event_data
 from ui.kit.glossary import help_html
+from ui.kit.panel import panel_component
 from ui.services import Services
 from ui.settings.panel import FormFields, SettingsPanel
 from ui.settings.rules import compact_rule
 from ui.tabs.votes.round import Rounds, cast_vote, write_answers
 from ui.tabs.votes.tally import tally_component, tally_now
-from ui.tabs.votes.view import RoundView, reveal_strip, revealed, round_component
+from ui.tabs.votes.view import RoundView, reveal_strip, revealed
 
 HINT = "Two rules answer one prompt. You see both texts without names, vote, and then learn which rule wrote which."
 STARTING = "Starting; it waits for its turn …"
@@ -53,7 +54,7 @@ class VotesTab:
                 self.stop = gr.Button("Stop", variant="stop", visible=False, elem_id="votes-stop")
         self.seed = self.fields.by_name["seed"]
         self.strip = strip_component(message_strip(HINT), scope="votes")
-        self.round = round_component()
+        self.round = panel_component(RoundView().html(), elem_id="votes-round")
         with gr.Column(visible=False, elem_classes=["mars-panel", "mars-votes-after"]) as self.after:
             gr.HTML(_help(), apply_default_css=False)
             label = "Comment on this vote (optional)"

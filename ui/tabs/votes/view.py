@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import gradio as gr
-
 from evaluation.format import count, displayable, number
 from mars_core.types import Trace
 from storage import Choice
 from ui.kit.components import Strip
 from ui.kit.labels import lane_label
-from ui.kit.panel import panel_component, render
+from ui.kit.panel import render
 from ui.kit.values import Part, Sentence
 from ui.result.sentence import compare_sentence, divergence
 
@@ -120,7 +118,3 @@ def _named(trace: Trace, position: int | None, chosen: bool) -> Answer:
         ("Relaxed", count(s.relaxed), f"of {count(s.new_tokens)}", "tokens kept only because the rule forgave them"),
     )
     return Answer(text, rest, lane_label(trace.config), facts, chosen)
-
-
-def round_component() -> gr.HTML:
-    return panel_component(RoundView().html(), elem_id="votes-round")
