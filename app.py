@@ -41,9 +41,9 @@ from mars_core.models import CATALOG, ModelError, ModelPool, PairSpec
 from mars_core.rules import RULES
 from storage import RunStore, StorageError, database_file, open_or_set_aside
 from ui.app import build_app, launch_options
+from ui.jobs.services import Services
 from ui.kit.gradio_compat import forget_components, limit_arrival, wait_for_streams
 from ui.public.limits import PRIVATE_LIMITS, PUBLIC_LIMITS, read_limits
-from ui.services import Services
 
 LOG = logging.getLogger("mars")
 THREADS = 200  # of handlers: every request that waits for its turn holds one

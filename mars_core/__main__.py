@@ -15,7 +15,7 @@ from dataclasses import asdict
 from transformers.utils import logging as transformers_logging
 
 from mars_core.arguments import parser, read_configs, read_spec
-from mars_core.jobs import RUN_FAILURES, execution_order, warm_up
+from mars_core.jobs import RUN_FAILURES, execution_order
 from mars_core.models import CATALOG, ModelPool
 from mars_core.rules import RULES, Siblings
 from mars_core.session import Session
@@ -55,7 +55,7 @@ def _run_all(session: Session, configs: list[RunConfig]) -> list[Trace]:
     traces: dict[int, Trace] = {}
     order = execution_order(len(configs))
     for number in order:
-        warm_up(session, configs[number])
+        session.warm_up(configs[number])
     for place, number in enumerate(order, start=1):
         run = session.start(configs[number])
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ import transformers
 from mars_core import __version__
 from mars_core.engine import Engine, RawStep
 from mars_core.engine.build import build, exact_passes, kind_of
-from mars_core.jobs import Began, Record
+from mars_core.jobs import RUN_FAILURES, Began, Record
 from mars_core.models import Pair
 from mars_core.models.errors import brief, is_out_of_memory
 from mars_core.models.memory import PeakMemory
@@ -23,6 +24,8 @@ from mars_core.text.assembly import Assembler
 from mars_core.text.prompting import encode
 from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, RunConfig, Sampling, Status, Step, StopReason
 from mars_core.validation import validate, validate_length
+
+_WARM_UP_TOKENS = 8
 
 
 def run_config(
@@ -77,6 +80,15 @@ class Session:
         Without ``meter`` only times and outcomes are known: the measure of what measuring costs.
         """
         return Run(self.pair, *self.check(config), meter)
+
+    def warm_up(self, config: RunConfig) -> None:
+        """A few tokens that nobody sees, by the engine of the run itself. A failure here comes again in the run, and is told there."""
+        with suppress(*RUN_FAILURES):
+            run = self.start(config)
+            for step in run:
+                if step.tokens[-1].position - len(config.prefix) >= _WARM_UP_TOKENS - 1:
+                    break
+            run.close()
 
     def began(self, run: int, config: RunConfig) -> Began:
         """The first event of a run that could not be started. Raises ValueError as ``check``."""

@@ -11,6 +11,7 @@ from starlette.middleware import Middleware
 from evaluation.format import displayable
 from storage import StorageError
 from ui.api.endpoints import build_api
+from ui.jobs.services import Services
 from ui.kit.address import address_component, wire_tabs
 from ui.kit.assets import asset
 from ui.kit.components import text_panel
@@ -22,7 +23,6 @@ from ui.kit.theme import page_css, page_theme
 from ui.public.access import Access
 from ui.public.origin import OwnPages, VisitorCookie
 from ui.routes import page_routes
-from ui.services import Services
 from ui.tabs.about import build_about_tab
 from ui.tabs.account.panel import build_account
 from ui.tabs.compare.tab import CompareTab, build_compare_tab

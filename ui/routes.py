@@ -10,10 +10,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from storage import StorageError
+from ui.jobs.services import Services
 from ui.kit.errors import error_message
 from ui.kit.figure import SOURCE, plotly_file
 from ui.report.downloads import run_file
-from ui.services import Services
 from ui.tabs.account.actions import Exports
 from ui.tabs.study.downloads import FILES, SWEEP_TABLES, study_file, sweep_file
 from ui.tabs.study.reports import Reports

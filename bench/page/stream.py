@@ -17,8 +17,9 @@ from unittest.mock import patch
 from bench.common.decoding import complete
 from mars_core.jobs import perform
 from mars_core.models import CATALOG, ModelPool, Pair
+from mars_core.session import Session
 from storage import RunStore
-from ui.services import Services
+from ui.jobs.services import Services
 from ui.settings.form import Form, LaneForm, read_configs
 from ui.tabs.compare import frames, handlers
 
@@ -73,7 +74,7 @@ def compare(rounds: int) -> list[Shown]:
     ):
         parts = (
             (store, "new_comparison"), (store, "save_run"), (frames, "token_rows"), (frames, "ended_view"),
-            (perform, "burst"), (perform, "warm_up"),
+            (perform, "burst"), (Session, "warm_up"),
         )  # fmt: skip
         for owner, name in parts:
             patches.enter_context(patch.object(owner, name, clocked(clock, getattr(owner, name))))

@@ -18,7 +18,6 @@ from evaluation.harness.options import Generation, Options, Refused, read_genera
 from evaluation.harness.processes import Processes
 from evaluation.harness.telemetry import Row, Telemetry, pooled, row_of
 from mars_core.arguments import read_drafter, read_spec
-from mars_core.jobs import warm_up
 from mars_core.models import ModelPool, Pair
 from mars_core.rules import PLAIN
 from mars_core.session import Run, Session, run_config
@@ -83,7 +82,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         config = self._config(context, generation, seed_of(self._seed, request, repeat))
         ids, cut = self._read(config)
         if not self._warm:
-            warm_up(Session(self.pair), replace(config, prompt=replace(config.prompt, text=_short(context))))
+            Session(self.pair).warm_up(replace(config, prompt=replace(config.prompt, text=_short(context))))
             self._warm = True
         run = Run(self.pair, config, tuple(ids), meter=True)
         for _ in run:

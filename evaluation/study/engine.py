@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from evaluation.study.plan import Plan, Task
 from evaluation.study.result import answer
-from mars_core.jobs import RUN_FAILURES, Accelerator, Began, Job, Record, Stop, Wrote, warm_up
+from mars_core.jobs import RUN_FAILURES, Accelerator, Began, Job, Record, Stop, Wrote
 from mars_core.models import PairSpec
 from mars_core.types import Exchange, RunConfig, Status, Trace
 
@@ -42,7 +42,7 @@ class InProcess:
     session: Session
 
     def warm_up(self, config: RunConfig) -> None:
-        warm_up(self.session, config)
+        self.session.warm_up(config)
 
     def run(self, config: RunConfig) -> Generator[int, None, Trace | None]:
         run = self.session.start(config)

@@ -1,7 +1,7 @@
 """What crosses the border between the page and whatever computes: a Job in, events out. Plain values that can be pickled.
 
 Standard library only. On ZeroGPU the border is one between processes; else it is one between threads. ``Record`` makes a trace of the
-events; runs that are to be compared go one after the other, warm (``warm_up``), in an order that favours none (``execution_order``).
+events; runs that are to be compared go one after the other, warm (``Session.warm_up``), in an order that favours none (``execution_order``).
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Generator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -18,10 +17,8 @@ from mars_core.types import Given, RunConfig, Status, Step, StopReason, Trace
 
 if TYPE_CHECKING:
     from mars_core.models import PairSpec
-    from mars_core.session import Session
 
 RUN_FAILURES = (RuntimeError, ValueError, MemoryError)  # what iterating a run may raise; its trace then says why
-_WARM_UP_TOKENS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +129,3 @@ class Record:
 def execution_order(runs: int) -> list[int]:
     """Run numbers in random order. It is not seeded: repeated comparisons must not repeat a bias. Store it with the runs."""
     return random.sample(range(runs), runs)
-
-
-def warm_up(session: Session, config: RunConfig) -> None:
-    """A few tokens that nobody sees, by the engine of the run itself. A failure here comes again in the run, and is told there."""
-    with suppress(*RUN_FAILURES):
-        run = session.start(config)
-        for step in run:
-            if step.tokens[-1].position - len(config.prefix) >= _WARM_UP_TOKENS - 1:
-                break
-        run.close()

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
 
-from mars_core.jobs import RUN_FAILURES, Began, Ended, Event, Job, Wrote, warm_up
+from mars_core.jobs import RUN_FAILURES, Began, Ended, Event, Job, Wrote
 from mars_core.models import ModelPool
 from mars_core.models.pool import collect
 from mars_core.session import Run, Session, failure
@@ -31,10 +31,10 @@ def perform(pool: ModelPool, job: Job, stopped: Callable[[], bool]) -> Generator
     # In a fresh process the warm-up of each run alone is not enough.
     for number in [] if job.pair in pool.ran else sorted(job.order):
         if why() is None:
-            warm_up(session, job.configs[number])
+            session.warm_up(job.configs[number])
     for number in job.order:
         if why() is None:
-            warm_up(session, job.configs[number])
+            session.warm_up(job.configs[number])
         if stopped():
             return
         ended = yield from _run(session, job, number, why)

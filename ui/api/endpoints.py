@@ -19,8 +19,8 @@ from ui.api.values import AUTO, Comparison, Lookup, Page
 from ui.jobs.admission import JobError, admit, job_errors
 from ui.jobs.driver import Batch, Event, Loading, Ready, Saved, Started, Waiting, drive
 from ui.jobs.queue import COMPUTES
+from ui.jobs.services import Services
 from ui.kit.labels import lane_label
-from ui.services import Services
 from ui.settings.form import Form, read_configs
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from mars_core.models import ModelError, PairSpec
 from mars_core.types import RunConfig
 from storage import StorageError
 from ui.jobs.queue import Ticket
+from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
 from ui.kit.errors import error_message, fault
-from ui.services import Services
 from ui.settings.form import LIST_ONLY, Form, PairForm, RunForm, read_pair, read_prompt
 
 if TYPE_CHECKING:

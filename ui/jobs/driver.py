@@ -21,8 +21,8 @@ from mars_core.models import PairSpec
 from mars_core.types import Given, RunConfig, Trace
 from storage import Source, StorageError
 from ui.jobs.admission import RUNNING, check_configs, check_pair, job_errors, ticket, turn
+from ui.jobs.services import Services
 from ui.kit.errors import error_message
-from ui.services import Services
 
 if TYPE_CHECKING:
     from mars_core.models import Pair

@@ -12,12 +12,12 @@ from starlette.responses import PlainTextResponse, Response
 
 import storage
 from storage import RunStore
+from ui.jobs.services import Services
 from ui.kit.address import ID, Address, read_address, to_search
 from ui.kit.components import REPORT
 from ui.kit.responses import written
-from ui.public.sharing import store_for
 from ui.report.page import report_html
-from ui.services import Services
+from ui.sharing import store_for
 
 Writer = Callable[[RunStore, Path, Sequence[str] | None], None]
 MOST_FOUND = 100_000  # comparisons in the download of a search

@@ -12,9 +12,9 @@ import gradio as gr
 
 from mars_core.models import PairSpec
 from mars_core.models.catalog import GENERAL_PROMPTS
+from ui.jobs.services import Services
 from ui.kit.components import chips_component, chips_html, text_panel
 from ui.kit.events import PRIVATE, event_data
-from ui.services import Services
 from ui.settings.drafter import (
     TREE_NUMBERS,
     drafter_field,

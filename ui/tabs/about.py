@@ -7,11 +7,11 @@ import gradio as gr
 from mars_core import __version__
 from mars_core.rules import RULES
 from mars_core.types import Outcome
+from ui.jobs.services import Services
 from ui.kit.assets import asset
 from ui.kit.glossary import TERMS
 from ui.kit.labels import rule_title
 from ui.kit.palette import OUTCOME_STYLES
-from ui.services import Services
 
 SHAPES = {
     Outcome.ACCEPTED: "no mark",

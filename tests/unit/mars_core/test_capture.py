@@ -17,7 +17,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from mars_core.eagle3.cache import prepare_head
 from mars_core.engine import MOST, Engine, Engines
 from mars_core.engine.capture import Captured
-from mars_core.jobs import warm_up
 from mars_core.models import ModelPool, Pair
 from mars_core.rules import RULES
 from mars_core.session import Run, Session, run_config
@@ -175,7 +174,7 @@ def test_a_warm_up_makes_all_captures_of_its_run_and_a_second_comparison_none(
     )
     configs = [config_for(captured, DRAFTERS[name], rule=rule, tokens=60) for name, rule in lanes]
     for config in configs:
-        warm_up(session, config)
+        session.warm_up(config)
     made = stand_in.captures
     for config in (*configs, *configs):
         finished(session.start(config))

@@ -131,9 +131,8 @@ def failing(monkeypatch: pytest.MonkeyPatch, where: str, error: Exception) -> No
     """One run breaks: the first that is no warm-up."""
     if where == "caches":
         from mars_core import session
-        from mars_core.jobs import perform as performing
 
-        build, warm_up, state = session.build, performing.warm_up, {"warm": False, "broken": False}
+        build, warm_up, state = session.build, session.Session.warm_up, {"warm": False, "broken": False}
 
         def warmed(*arguments: Any) -> None:
             state["warm"] = True
@@ -146,7 +145,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, where: str, error: Exception) -> No
                 raise error
             return build(pair, kind)
 
-        monkeypatch.setattr(performing, "warm_up", warmed)
+        monkeypatch.setattr(session.Session, "warm_up", warmed)
         monkeypatch.setattr(session, "build", built)
         return
     from mars_core.decoder.fast_cache import FastCache

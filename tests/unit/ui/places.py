@@ -6,7 +6,7 @@ from typing import Any
 
 from mars_core.models import ModelPool
 from storage import RunStore
-from ui.services import Services
+from ui.jobs.services import Services
 
 
 def place_of(store: RunStore, **more: Any) -> Services:

@@ -19,10 +19,10 @@ from mars_core.types import PromptConfig
 from storage import RunStore, Shared, StorageError
 from tests.panels import assert_inert, read_panel
 from tests.traces import make_trace
-from ui.public.sharing import HIDDEN, consent_line, consent_text, opened, share_component, wire_share
-from ui.public.sharing import act as act_share
+from ui.jobs.services import Services
 from ui.public.visitors import COOKIE
-from ui.services import Services
+from ui.sharing import HIDDEN, consent_line, consent_text, opened, share_component, wire_share
+from ui.sharing import act as act_share
 from ui.tabs.account.actions import act, look
 from ui.tabs.account.panel import build_account
 

@@ -14,9 +14,9 @@ from starlette.testclient import TestClient
 from mars_core.models import ModelPool
 from storage import RunStore
 from tests.unit.ui.test_account import ONE, TWO, Asking, keep
+from ui.jobs.services import Services
 from ui.public.visitors import COOKIE
 from ui.routes import page_routes
-from ui.services import Services
 from ui.tabs.account.actions import NAME
 
 PATH = "/mine/export.zip"

@@ -31,7 +31,7 @@ from tests.pairs import tiny_pair
 from ui.api.documents import finite
 from ui.api.endpoints import Api, build_api
 from ui.jobs.queue import COMPUTES
-from ui.services import Services
+from ui.jobs.services import Services
 
 NAMES = ["compare", "rules", "pairs", "comparisons", "comparison", "divergences", "tokens"]
 ROOT = Path(__file__).parents[3]

@@ -22,10 +22,10 @@ from storage import RunStore, StorageError
 from tests.pairs import tiny_pair
 from ui.api.endpoints import Api
 from ui.jobs.pending import Pending
+from ui.jobs.services import Services
 from ui.kit.values import plain
 from ui.public.limits import Limits
 from ui.public.visitors import Visitor
-from ui.services import Services
 from ui.settings.form import Form, LaneForm
 from ui.tabs.compare.frames import Frame, Shown
 from ui.tabs.compare.handlers import continue_run, run_comparison

@@ -12,9 +12,9 @@ from mars_core.types import Cause, Status, Trace
 from storage import RunStore
 from tests.pairs import tiny_pair
 from tests.traces import make_trace
+from ui.jobs.services import Services
 from ui.kit.values import plain
 from ui.result.sentence import divergence
-from ui.services import Services
 from ui.settings.form import Form, LaneForm
 from ui.tabs.compare.frames import Frame, Shown
 from ui.tabs.compare.handlers import continue_run, continued, run_comparison

@@ -18,10 +18,10 @@ from tests.pairs import tiny_pair
 from ui.api.endpoints import Api
 from ui.jobs.admission import JobError
 from ui.jobs.driver import Batch, Ready, Saved, Started, drive
+from ui.jobs.services import Services
 from ui.kit.components import Strip
 from ui.kit.values import plain
 from ui.public.limits import Limits
-from ui.services import Services
 from ui.settings.form import Form, LaneForm, read_configs
 from ui.tabs.compare.frames import Shown
 from ui.tabs.compare.handlers import continue_run, run_comparison

@@ -16,10 +16,10 @@ from storage import RunStore
 from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
 from ui.figures.tree import tree_nodes
+from ui.jobs.services import Services
 from ui.kit.values import plain
 from ui.result.result import reopened
 from ui.result.tree_panel import drafting, first_choice
-from ui.services import Services
 from ui.settings.form import Form, LaneForm
 from ui.tabs.compare.frames import Frame
 from ui.tabs.compare.handlers import run_comparison

@@ -10,16 +10,15 @@ from typing import Any
 
 import pytest
 
-from mars_core.jobs import perform
 from mars_core.jobs.perform import burst
 from mars_core.models import ModelPool, PairSpec
 from mars_core.session import Run, Session
 from mars_core.types import Status, StopReason
 from storage import RunStore
 from tests.pairs import tiny_pair
+from ui.jobs.services import Services
 from ui.kit.values import plain
 from ui.result.token_view import LaneView
-from ui.services import Services
 from ui.settings.form import Form, LaneForm, read_configs
 from ui.tabs.compare.frames import Frame
 from ui.tabs.compare.handlers import run_comparison
@@ -103,14 +102,14 @@ def test_a_stop_inside_a_burst_ends_the_run_before_its_next_step(run: Run) -> No
 
 def warming(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether a warm-up is under way."""
-    warm, warm_up = [False], perform.warm_up
+    warm, warm_up = [False], Session.warm_up
 
     def warmed(session: Any, config: Any) -> None:
         warm[0] = True
         warm_up(session, config)
         warm[0] = False
 
-    monkeypatch.setattr(perform, "warm_up", warmed)
+    monkeypatch.setattr(Session, "warm_up", warmed)
     return warm
 
 

@@ -19,7 +19,7 @@ from mars_core.types import ModelRef, PromptConfig
 from storage import RunStore, StorageError
 from tests.pairs import tiny_pair
 from tests.traces import make_trace
-from ui.services import Services
+from ui.jobs.services import Services
 
 
 @pytest.fixture(autouse=True)

@@ -19,8 +19,8 @@ from mars_core.types import Status
 from storage import RunStore, Search, Source
 from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
+from ui.jobs.services import Services
 from ui.kit.values import plain
-from ui.services import Services
 from ui.tabs.study.sweep_form import (
     SweepForm,
     estimate,

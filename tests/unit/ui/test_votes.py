@@ -24,11 +24,11 @@ from storage import Choice, RunStore, Search, Source, StorageError, StoredVote
 from tests.pairs import tiny_pair
 from tests.panels import assert_inert, read_panel
 from tests.traces import make_trace
+from ui.jobs.services import Services
 from ui.kit.labels import lane_label, rule_label
 from ui.kit.values import plain
 from ui.public.visitors import Visitor
 from ui.routes import page_routes
-from ui.services import Services
 from ui.settings.form import Form, LaneForm
 from ui.tabs.votes.round import MOST_OPEN, RoundFrame, Rounds, cast_vote, write_answers
 from ui.tabs.votes.tally import (

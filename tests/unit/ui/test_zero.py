@@ -20,8 +20,8 @@ from mars_core.types import Sampling, Status, StopReason, Trace
 from storage import RunStore
 from tests.pairs import tiny_pair
 from tests.zero import ForkingGpu
+from ui.jobs.services import Services
 from ui.kit.values import plain
-from ui.services import Services
 from ui.settings.form import Form, LaneForm
 from ui.tabs.compare.frames import Frame
 from ui.tabs.compare.handlers import continue_run, run_comparison

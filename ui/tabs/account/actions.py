@@ -17,12 +17,12 @@ from starlette.responses import PlainTextResponse, Response
 from evaluation.format import count, plural, shorten
 from storage import Counts, RunStore, Share, StorageError
 from storage.everything import write_everything
+from ui.jobs.services import Services
 from ui.kit.errors import error_message
 from ui.kit.panel import render
 from ui.kit.responses import written
-from ui.public.sharing import read_kind
 from ui.public.visitors import Visitor, browser_of
-from ui.services import Services
+from ui.sharing import read_kind
 
 WORD = "delete"  # what must be typed before everything goes
 DONE, FAILED = "done", "failed"

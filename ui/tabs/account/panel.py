@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gradio as gr
 
+from ui.jobs.services import Services
 from ui.kit.events import PRIVATE, event_data
 from ui.kit.gradio_compat import check_sign_in
 from ui.kit.panel import panel_component
-from ui.services import Services
 from ui.tabs.account.actions import NOBODY, act, look
 
 ENDED = "() => { document.dispatchEvent(new CustomEvent('mars:account')); }"  # who shows a link that ended asks whether it works

@@ -15,6 +15,7 @@ from mars_core.models import PairSpec
 from mars_core.rules import RULES
 from mars_core.types import RunConfig
 from storage import RunStore, StorageError
+from ui.jobs.services import Services
 from ui.kit.events import PRIVATE
 from ui.kit.glossary import TERMS, help_html
 from ui.kit.labels import lane_labels, parameter_title, rule_title
@@ -22,7 +23,6 @@ from ui.result.result import ended_result
 from ui.result.tiles import Counts, stat_tiles
 from ui.result.token_view import LaneView
 from ui.result.view import ResultView, Updates
-from ui.services import Services
 from ui.settings.form import FIRST_LANES, LEAST_LANES, MOST_LANES
 from ui.settings.presets import presets_for
 from ui.settings.rules import DEFAULT_RULES, RuleFields

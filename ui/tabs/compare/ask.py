@@ -13,16 +13,16 @@ from mars_core.models import ModelError
 from mars_core.types import PromptConfig
 from ui.jobs.admission import chosen_pair
 from ui.jobs.driver import start_session
+from ui.jobs.services import Services
 from ui.kit.components import text_panel
 from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE
-from ui.public.sharing import consent_line
-from ui.services import Services
 from ui.settings.drafter import lane_drafter_for_pair
 from ui.settings.form import PairForm, read_thinking
 from ui.settings.panel import SettingsPanel
 from ui.settings.presets import presets_for
 from ui.settings.rules import RuleFields
+from ui.sharing import consent_line
 
 NOT_LOADED = "The token count appears once the models are loaded."
 COUNTED = ("prompt", "system", "chat", "thinking", "pair", "own_target", "own_draft", "own_head")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from mars_core.types import RunConfig, Trace
 from ui.jobs.admission import JobError, admit, job_errors, unbroken
 from ui.jobs.driver import Batch, Event, drive
+from ui.jobs.services import Services
 from ui.kit.components import message_strip
-from ui.services import Services
 from ui.settings.form import MOST_LANES, Form, read_configs
 from ui.tabs.compare.frames import Frame, Lanes, Shown
 

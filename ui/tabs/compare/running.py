@@ -14,11 +14,11 @@ import gradio as gr
 from ui.jobs.admission import unbroken
 from ui.jobs.pending import Pending
 from ui.jobs.queue import COMPUTES
+from ui.jobs.services import Services
 from ui.kit.components import message_strip
 from ui.kit.events import PRIVATE, QUEUED, event_data
 from ui.result.details import Details
 from ui.result.view import ResultView, Updates
-from ui.services import Services
 from ui.settings.form import MOST_LANES
 from ui.settings.panel import FormFields
 from ui.tabs.compare.arrange import Lanes

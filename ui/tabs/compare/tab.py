@@ -7,10 +7,10 @@ from typing import Any
 
 import gradio as gr
 
+from ui.jobs.services import Services
 from ui.kit.components import message_strip
 from ui.kit.events import PRIVATE
 from ui.result.view import ResultView, Updates
-from ui.services import Services
 from ui.settings.form import MOST_LANES, Form
 from ui.settings.panel import FormFields
 from ui.settings.presets import PRESETS

@@ -10,16 +10,16 @@ import gradio as gr
 
 from evaluation.format import count, displayable
 from storage import StoredComparison
+from ui.jobs.services import Services
 from ui.kit.address import Address
 from ui.kit.components import REPORT, RUN_FILES, Group, downloads_component, downloads_html, message_strip, text_panel
 from ui.kit.labels import settings_line
-from ui.public.sharing import READ_ONLY, share_component
 from ui.result.result import reopened
 from ui.result.token_view import LaneView
 from ui.result.view import ResultView, Updates
-from ui.services import Services
 from ui.settings.form import CUSTOM, LIST_ONLY, MOST_LANES, Form
 from ui.settings.stored import richest, stored_form
+from ui.sharing import READ_ONLY, share_component
 
 
 class Detail:

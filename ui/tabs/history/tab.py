@@ -14,16 +14,16 @@ import gradio as gr
 
 from evaluation.format import displayable
 from storage import RunRecord, RunStore, Shared, StorageError
+from ui.jobs.services import Services
 from ui.kit.address import Address, history_parameters, read_address, search_query, without_search
 from ui.kit.assets import to_json
 from ui.kit.components import RUN_FILES, VOTE_FILES, Group, downloads_component, downloads_html
 from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE, event_data
 from ui.kit.panel import panel_component
-from ui.public.sharing import READ_ONLY, share_html, wire_share
 from ui.result.result import title_of
 from ui.result.view import Updates
-from ui.services import Services
+from ui.sharing import READ_ONLY, share_html, wire_share
 from ui.tabs.history.detail import Detail, read_tags
 from ui.tabs.history.list import (
     NO_CHOICES,

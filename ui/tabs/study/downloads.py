@@ -23,10 +23,10 @@ from evaluation.report.values import Report
 from evaluation.study.pairs import Sweep, load_sweep
 from evaluation.study.sweep_csv import pairs_table, points_table
 from storage import RunStore
+from ui.jobs.services import Services
 from ui.kit.address import ID
 from ui.kit.responses import attachment
-from ui.public.sharing import store_for
-from ui.services import Services
+from ui.sharing import store_for
 from ui.tabs.study.reports import Reports
 
 FILES = ("study-report.html", "study.zip", *(f"study-{name}" for name in TABLES))

@@ -10,12 +10,12 @@ import gradio as gr
 
 from evaluation.report.texts import texts_of
 from storage import Shared, StorageError
+from ui.jobs.services import Services
 from ui.kit.address import ID
 from ui.kit.components import message_strip
 from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE, event_data
-from ui.public.sharing import READ_ONLY, reading, share_html, wire_share
-from ui.services import Services
+from ui.sharing import READ_ONLY, reading, share_html, wire_share
 from ui.tabs.study.quality_panels import texts_html
 from ui.tabs.study.quality_view import QualityView, Updates, build_view
 from ui.tabs.study.reports import Reports

@@ -12,7 +12,7 @@ from evaluation.report.values import ALL, Measured, PromptRow, Report
 from ui.kit.assets import asset
 from ui.kit.components import Group, downloads_component, downloads_html, message_strip, strip_component
 from ui.kit.panel import panel_component
-from ui.public.sharing import share_component
+from ui.sharing import share_component
 from ui.tabs.study.downloads import FILES
 from ui.tabs.study.quality_panels import charts_html, first_html, prompts_html, rest_html
 from ui.tabs.study.studies import list_component, study_panel

@@ -10,10 +10,10 @@ import gradio as gr
 
 from evaluation.study.plan import BASELINE
 from mars_core.rules import RULES
+from ui.jobs.services import Services
 from ui.kit.components import text_panel
 from ui.kit.events import PRIVATE
 from ui.kit.labels import parameter_title, rule_title
-from ui.services import Services
 from ui.settings.panel import SettingsPanel
 from ui.tabs.study.sweep_form import (
     SweepForm,

@@ -26,9 +26,9 @@ from storage import RunStore, StorageError
 from ui.figures.tradeoff import group_label, setting_label, value_label
 from ui.jobs.admission import RUNNING, check_configs, chosen_pair, job_errors, unbroken
 from ui.jobs.driver import with_models
+from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
 from ui.kit.errors import error_message
-from ui.services import Services
 from ui.tabs.study.sweep_form import SweepForm, read_plan_of
 
 if TYPE_CHECKING:

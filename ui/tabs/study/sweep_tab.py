@@ -16,14 +16,14 @@ from storage import Shared, StorageError
 from ui.figures.tradeoff import COSTS, tradeoff_plot
 from ui.jobs.admission import unbroken
 from ui.jobs.queue import COMPUTES
+from ui.jobs.services import Services
 from ui.kit.assets import asset
 from ui.kit.components import Group, Strip, downloads_component, downloads_html, message_strip, strip_component
 from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE, QUEUED, event_data
 from ui.kit.figure import figure_component, figure_json
 from ui.kit.panel import panel_component
-from ui.public.sharing import READ_ONLY, reading, share_component, share_html, wire_share
-from ui.services import Services
+from ui.sharing import READ_ONLY, reading, share_component, share_html, wire_share
 from ui.tabs.study.studies import list_component, study_panel, sweeps_html
 from ui.tabs.study.sweep_fields import SweepFields, build_fields, estimated, wire_fields
 from ui.tabs.study.sweep_panels import pairs_html, settings_html

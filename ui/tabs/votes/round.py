@@ -21,9 +21,9 @@ from storage import Choice, Source, StorageError
 from ui.jobs.admission import admit, unbroken
 from ui.jobs.driver import Batch, Event, Loading, Ready, Saved, Started, Waiting, drive
 from ui.jobs.pending import Pending
+from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
 from ui.kit.labels import lane_label
-from ui.services import Services
 from ui.settings.form import Form, read_configs
 from ui.tabs.votes.view import Round, RoundView, asking, revealed, same_strip
 

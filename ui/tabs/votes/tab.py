@@ -11,12 +11,12 @@ import gradio as gr
 from storage import Choice, StorageError
 from ui.jobs.admission import unbroken
 from ui.jobs.queue import COMPUTES
+from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip, strip_component, text_panel
 from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE, QUEUED, event_data
 from ui.kit.glossary import help_html
 from ui.kit.panel import panel_component
-from ui.services import Services
 from ui.settings.panel import FormFields, SettingsPanel
 from ui.settings.rules import compact_rule
 from ui.tabs.votes.round import Rounds, cast_vote, write_answers

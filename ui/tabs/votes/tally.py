@@ -17,12 +17,12 @@ from evaluation.format import MISSING, count, plural, share, shorten
 from evaluation.report.files import csv_text
 from evaluation.statistics import over, wilson
 from storage import Choice, RunStore, Search, Source, StorageError, StoredVote
+from ui.jobs.services import Services
 from ui.kit.errors import error_message
 from ui.kit.labels import rule_label
 from ui.kit.palette import LANES, NEUTRAL
 from ui.kit.panel import panel_component, render
 from ui.kit.responses import attachment
-from ui.services import Services
 
 PAGE = 400  # comparisons read at once
 RECENT = 20  # votes in the list

@@ -20,8 +20,8 @@ from mars_core.models import ModelPool
 from storage import RunStore
 from tests.pairs import tiny_pair
 from ui.app import build_app, launch_options
+from ui.jobs.services import Services
 from ui.public.limits import PUBLIC_LIMITS
-from ui.services import Services
 
 LIMITS = replace(PUBLIC_LIMITS, new_tokens=16, sweep_runs=4, runs_an_hour=None)
 

@@ -16,11 +16,11 @@ from starlette.requests import Request
 
 from evaluation.format import plural
 from storage import RunStore, Shared, StorageError
+from ui.jobs.services import Services
 from ui.kit.address import ID, TOKEN
 from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE, event_data
 from ui.kit.panel import panel_component, render
-from ui.services import Services
 
 READ_ONLY = "Shared with you: read only."
 CHANGED = "() => { document.dispatchEvent(new CustomEvent('mars:shared')); }"  # "Your data" lists the links anew
