@@ -22,8 +22,7 @@ from evaluation.study.reckon import refused, relative_of, result_of
 from evaluation.study.result import Result
 from mars_core.jobs.comparison import execution_order
 from mars_core.types import Status, StopReason, Trace
-from storage import Claim, ClaimLost, RunStore, Source
-from storage.results import StoredResult
+from storage import Claim, ClaimLost, RunStore, Source, StoredResult
 
 if TYPE_CHECKING:
     from mars_core.session import Session

@@ -13,8 +13,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from storage import RunStore, StorageError
-from storage.everything import write_everything
+from storage import RunStore, StorageError, write_everything
 from ui.kit.errors import error_message
 from ui.services import Services
 
