@@ -73,15 +73,15 @@ def _type(name: str, kind: TypeEngine[Any]) -> Any:
 
 def _groups(tables: Iterable[Any], rows: int) -> Iterator[Any]:
     """The rows of ``tables`` in tables of ``rows``; the last one holds what is left."""
-    held: list[Any] = []
+    pending: list[Any] = []
     for table in tables:
-        held.append(table)
-        while sum(map(len, held)) >= rows:
-            joined = pa.concat_tables(held)
+        pending.append(table)
+        while sum(map(len, pending)) >= rows:
+            joined = pa.concat_tables(pending)
             yield joined.slice(0, rows)
-            held = [joined.slice(rows)]
-    if sum(map(len, held)):
-        yield pa.concat_tables(held)
+            pending = [joined.slice(rows)]
+    if sum(map(len, pending)):
+        yield pa.concat_tables(pending)
 
 
 def _array(column: ColumnElement[Any], values: Sequence[Any]) -> Any:

@@ -35,7 +35,7 @@ _CHECK_A_READ = 1000
 
 Piece = dict[str, Sequence[Any]]  # column → its values, one a row
 Head = Any  # a row with what the rows of a run have in common: _RUN, and ``steps``, how many it has
-Stored = Sequence[Any]  # one row
+Query = Select[*tuple[Any, ...]]
 Columns = tuple[ColumnElement[Any], ...]
 
 
@@ -96,14 +96,14 @@ def _token_pieces(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Pie
 
 
 def _node_pieces(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Piece]:
-    steps = select(Step.run_id, Step.step, _stored(Step.nodes)).order_by(Step.run_id, Step.step)
+    steps = select(Step.run_id, Step.step, _stored(Step.__table__.c.nodes)).order_by(Step.run_id, Step.step)
     for runs in _together(store, wanted):
         for parts in _parts(store, steps, Step, runs):
             nodes = [(run, _nodes(rows)) for run, rows in parts]
             yield _repeated(nodes) | _piece(NODE_COLUMNS[len(_RUN) :], [row for _, rows in nodes for row in rows])
 
 
-def _nodes(steps: Sequence[Stored]) -> list[Stored]:
+def _nodes(steps: Sequence[Any]) -> list[Any]:
     """A row a node of rows (run id, step, its column ``nodes``). Raises LookupError for an unknown outcome."""
     drafts = json.loads(f"[{','.join(text for _, _, text in steps)}]")
     return [
@@ -151,15 +151,15 @@ def pieces(export: Export, store: RunStore, comparison_ids: Iterable[str] | None
 
 def _together(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[Head]]:
     """The runs in order, as many at a time as have STEPS_A_READ steps in all, or one: reading short ones singly takes longer."""
-    held: list[Head] = []
+    batch: list[Head] = []
     for page in _pages(store, wanted):
         for run in _runs(store, page, (*_RUN, Run.__table__.c.steps)):
-            if held and sum(each.steps for each in held) + run.steps > STEPS_A_READ:
-                yield held
-                held = []
-            held.append(run)
-    if held:
-        yield held
+            if batch and sum(each.steps for each in batch) + run.steps > STEPS_A_READ:
+                yield batch
+                batch = []
+            batch.append(run)
+    if batch:
+        yield batch
 
 
 def _runs(store: RunStore, page: list[str], columns: Columns) -> list[Any]:
@@ -171,11 +171,11 @@ def _runs(store: RunStore, page: list[str], columns: Columns) -> list[Any]:
 
 
 def _parts(
-    store: RunStore, statement: Select[Any], table: type[Step | Token], runs: Sequence[Head]
-) -> Iterator[list[tuple[Head, Sequence[Stored]]]]:
+    store: RunStore, statement: Query, table: type[Step | Token], runs: Sequence[Head]
+) -> Iterator[list[tuple[Head, Sequence[Any]]]]:
     """The rows of some short runs together, or of one run a number of steps at a time. Each row begins with its run's id."""
     if len(runs) > 1:
-        of_run: dict[str, list[Stored]] = {run.run_id: [] for run in runs}
+        of_run: dict[str, list[Any]] = {run.run_id: [] for run in runs}
         for row in _fetch(store, statement.where(table.run_id.in_(of_run))):
             of_run[row[0]].append(row)
         yield [(run, of_run[run.run_id]) for run in runs]
@@ -222,7 +222,7 @@ def _checked(store: RunStore, comparison_ids: Iterable[str] | None) -> list[str]
     return wanted
 
 
-def _fetch(store: RunStore, statement: Select[Any]) -> Sequence[Any]:
+def _fetch(store: RunStore, statement: Query) -> Sequence[Any]:
     with store.read() as connection:
         return connection.execute(statement).all()
 
@@ -240,11 +240,11 @@ def _stored(column: ColumnElement[Any]) -> ColumnElement[Any]:
             return column
 
 
-def _piece(columns: Iterable[ColumnElement[Any]], rows: Sequence[Stored]) -> Piece:
+def _piece(columns: Iterable[ColumnElement[Any]], rows: Sequence[Any]) -> Piece:
     names = [column.name for column in columns]
     return dict(zip(names, zip(*rows, strict=True) if rows else ((),) * len(names), strict=True))
 
 
-def _repeated(parts: Sequence[tuple[Head, Sequence[Stored]]]) -> Piece:
+def _repeated(parts: Sequence[tuple[Head, Sequence[Any]]]) -> Piece:
     """What the rows of a run have in common, once a row."""
     return {column.name: [getattr(run, column.name) for run, rows in parts for _ in rows] for column in _RUN}

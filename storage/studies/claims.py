@@ -67,13 +67,13 @@ class Claims(Connected):
         """Let a claim last for ``lease_s`` seconds from now; False where it is lost."""
         with self._write("The claim was not prolonged", PATIENCE_S) as connection:
             until = clock(connection) + _lease(lease_s)
-            change = update(StudyTask).where(*_held(connection, claim)).values(claimed_until=until)
+            change = update(StudyTask).where(*_same_claim(connection, claim)).values(claimed_until=until)
             return connection.execute(change).rowcount == 1
 
     def release_task(self, claim: Claim) -> None:
         """Give a task back, with the results that it has; nothing where the claim is lost."""
         with self._write("The task was not given back", PATIENCE_S) as connection:
-            connection.execute(update(StudyTask).where(*_held(connection, claim)).values(UNCLAIMED))
+            connection.execute(update(StudyTask).where(*_same_claim(connection, claim)).values(UNCLAIMED))
 
     def claims(self, study_id: str) -> tuple[ClaimRow, ...]:
         """The tasks that are claimed, by number; those whose lease has run out included."""
@@ -94,7 +94,7 @@ class Claims(Connected):
 
 def claimed_task(connection: Connection, claim: Claim) -> RowMapping:
     """The row of the claimed task, kept from others until the transaction ends. Raises ClaimLost."""
-    statement = select(StudyTask.worker, StudyTask.comparison_ids).where(*_held(connection, claim))
+    statement = select(StudyTask.worker, StudyTask.comparison_ids).where(*_same_claim(connection, claim))
     row = connection.execute(statement.with_for_update()).mappings().one_or_none()
     if row is None:
         raise ClaimLost(f"Task {claim.task} of the study belongs to this worker no longer; nothing was saved.")
@@ -107,7 +107,7 @@ def lock_study(connection: Connection, study_id: str) -> None:
     connection.execute(select(Study.id).where(Study.id == study_id).with_for_update())
 
 
-def _held(connection: Connection, claim: Claim) -> tuple[ColumnElement[bool], ...]:
+def _same_claim(connection: Connection, claim: Claim) -> tuple[ColumnElement[bool], ...]:
     same = (StudyTask.study_id == claim.study_id, StudyTask.task == claim.task, StudyTask.token == claim.token)
     if mine := scope_of(connection).of(Study):
         return *same, StudyTask.study_id.in_(select(Study.id).where(*mine))
