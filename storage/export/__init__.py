@@ -19,6 +19,7 @@ from typing import TextIO
 from storage.export import parquet
 from storage.export.cells import cell as cell
 from storage.export.cells import cells
+from storage.export.cells import guarded as guarded
 from storage.export.rows import NODES, RUNS, TOKENS, VOTES, Export, pieces
 from storage.store import RunStore
 

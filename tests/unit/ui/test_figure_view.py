@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from storage.export.cells import guarded
+from storage.export import guarded
 from tests.traces import make_trace
 from ui.figures.margins import margin_plot, margin_scale
 from ui.figures.plot import Data, Plot, Run
