@@ -36,9 +36,8 @@ from mars_core.session import Session
 from mars_core.types import DrafterConfig, RuleConfig
 from storage import RunStore, write_tokens_csv, write_tokens_parquet
 from storage.database import WRITING, clock, open_database, parse_url
-from storage.records import new_id
-from storage.schema import Comparison, Run, Step, Token
-from storage.study_schema import StudyResult, StudyTask
+from storage.lookup import new_id
+from storage.schema import Comparison, Run, Step, StudyResult, StudyTask, Token
 
 VOCABULARY, NOISE, CPU = 2048, 0.1, torch.device("cpu")
 REPORT_S, ROWS_A_S, GROWTH_MB = 2.0, 20_000, 16  # goals: at most, at least, at most

@@ -1,10 +1,7 @@
-"""Keeps traces and hands them back: RunStore, and export as CSV and Parquet. Knows mars_core.types and no screen."""
+"""Runs and studies in a database: RunStore, and export as CSV and Parquet. Knows mars_core.types and no screen."""
 
-from storage.claims import Claim, ClaimRow
-from storage.comparisons import StoredComparison
-from storage.connected import database_file
+from storage.database import database_file
 from storage.errors import ClaimLost, StorageError
-from storage.everything import write_everything
 from storage.export import (
     write_nodes_csv,
     write_nodes_parquet,
@@ -15,30 +12,28 @@ from storage.export import (
     write_votes_csv,
     write_votes_parquet,
 )
-from storage.judgements import StoredJudgement
+from storage.export.everything import write_everything
 from storage.opening import TemporaryStore, open_or_set_aside
 from storage.owners import Counts
-from storage.results import StoredResult
-from storage.rows import SCHEMA_VERSION
-from storage.runs import RunRecord, StoredRun
+from storage.runs.comparisons import StoredComparison
+from storage.runs.runs import RunRecord, StoredRun
+from storage.runs.search import Choices, Found, Search, Sort
+from storage.runs.votes import StoredVote
+from storage.schema import Choice, Preferred, Shared, Source
 from storage.scope import EVERYBODY
-from storage.search import Choices, Found, Search, Sort
 from storage.shares import Share
 from storage.snapshot import Snapshot, check_snapshot, write_snapshot
 from storage.store import RunStore
-from storage.studies import StoredStudy, StudyHead, StudyProgress, WorkerProgress
-from storage.sweeps import StoredSweep
-from storage.votes import StoredVote
-from storage.words import Choice, Preferred, Shared, Source
+from storage.studies.claims import Claim
+from storage.studies.results import StoredJudgement, StoredResult
+from storage.studies.studies import StoredStudy, StoredSweep, StudyHead, StudyProgress, WorkerProgress
 
 __all__ = [
     "EVERYBODY",
-    "SCHEMA_VERSION",
     "Choice",
     "Choices",
     "Claim",
     "ClaimLost",
-    "ClaimRow",
     "Counts",
     "Found",
     "Preferred",

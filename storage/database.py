@@ -10,16 +10,18 @@ import json
 import sqlite3
 import threading
 import time
+from contextlib import closing
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from platformdirs import user_data_path
 from sqlalchemy import URL, Connection, Engine, Transaction, create_engine, event, func, inspect, make_url, select, text
 from sqlalchemy.exc import ArgumentError, OperationalError
 
-from storage.columns import UtcTime
 from storage.errors import StorageError, explained
+from storage.schema.columns import UtcTime
 
 BUSY_TIMEOUT_S = 10.0
 WAL_SAFE = (3, 51, 3)  # earlier builds can corrupt a WAL when two connections write and checkpoint at once
@@ -29,8 +31,13 @@ _MIGRATION_LOCK = 0x4D415253  # PostgreSQL advisory lock: one process migrates a
 _MIGRATING = threading.Lock()  # alembic's `op` and `context` belong to the process
 
 
-def parse_url(url: str) -> URL:
-    """``url`` with its driver. Raises StorageError (without repeating the URL: it may hold a password)."""
+def parse_url(url: str | None) -> URL:
+    """``url`` with its driver; None: the SQLite file in this user's data folder.
+
+    Raises StorageError (without repeating the URL: it may hold a password).
+    """
+    if url is None:
+        return URL.create("sqlite", database=str(user_data_path("mars-playground", appauthor=False) / "runs.db"))
     try:
         parsed = make_url(url)
     except ArgumentError:
@@ -57,6 +64,11 @@ def file_of(url: URL) -> Path | None:
 def location_of(url: URL) -> str:
     """For people: the file, or the URL without its password."""
     return str(file_of(url) or url.render_as_string(hide_password=True))
+
+
+def database_file(url: str | None = None) -> Path | None:
+    """Where a store of this URL keeps its file; None for a server. Raises StorageError."""
+    return file_of(parse_url(url))
 
 
 def open_database(url: URL) -> Engine:
@@ -164,8 +176,5 @@ def _upgrade(connection: Connection) -> None:
 
 
 def _set_journal(engine: Engine) -> None:
-    raw = engine.raw_connection()
-    try:
+    with closing(engine.raw_connection()) as raw:
         raw.cursor().execute(f"PRAGMA journal_mode = {safe_journal_mode(sqlite3.sqlite_version_info)}")
-    finally:
-        raw.close()

@@ -20,8 +20,7 @@ from pathlib import Path
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from storage.connected import default_url
-from storage.database import BUSY_TIMEOUT_S, file_of, parse_url
+from storage.database import BUSY_TIMEOUT_S, database_file
 from storage.errors import StorageError, explained
 from storage.store import RunStore
 
@@ -54,8 +53,7 @@ def open_or_set_aside(url: str | None = None) -> tuple[RunStore, str]:
 
     Raises StorageError for a URL that is none and for a server that cannot be used.
     """
-    parsed = default_url() if url is None else parse_url(url)
-    path = file_of(parsed)
+    path = database_file(url)
     if path is None:
         return RunStore(url), ""
     try:

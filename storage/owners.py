@@ -1,23 +1,23 @@
-"""What belongs to an owner: counted, given to another, removed for good a little at a time. Opens no transaction."""
+"""What belongs to an owner: seen alone, counted, given to another, removed for good. Knows no cookies and no accounts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, Self
 
-from sqlalchemy import ColumnElement, Connection, Select, delete, func, not_, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, not_, select, update
 
-from storage.schema import Comparison, Run, Sweep, Vote
-from storage.scope import EVERYBODY, scope_of
-from storage.share_schema import Link
-from storage.shares import all_shares
-from storage.studies import is_sweep
-from storage.study_schema import Study, StudyTask
+from storage.runs.comparisons import COMPARISONS_A_WRITE, Comparisons, remove
+from storage.schema import Comparison, Link, Run, Study, StudyTask, Sweep, Vote
+from storage.scope import EVERYBODY, Everything, Owned, Table, owned_by
+from storage.shares import Shares
+from storage.studies.studies import is_sweep
 
-COMPARISONS_A_WRITE = 20  # a run of 512 tokens has some 2,000 rows
 TASKS_A_WRITE = 10
-_OWNED = (Comparison, Sweep, Study, Link)
+_NOT_DELETED = "Not everything was deleted"
+_NOT_EXPIRED = "Not all old runs were removed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,76 +33,123 @@ class Counts:
     deleted: int
 
 
-def counts(connection: Connection) -> Counts:
-    scope = scope_of(connection)
-    live = (Comparison.deleted_at.is_(None), *scope.comparisons())
-    runs = select(func.count()).select_from(Comparison).join(Run, Run.comparison_id == Comparison.id).where(*live)
-    votes = select(func.count()).select_from(Vote).join(Comparison, Comparison.id == Vote.comparison_id)
-    studies = select(func.count()).select_from(Study).where(*scope.studies())
-    put_away = (Comparison.deleted_at.is_not(None), *scope.comparisons())
+class Owners(Comparisons, Shares):
+    """A store has everything, or (``of``) what belongs to one owner, or (``through``) what one link shows.
 
-    def number(statement: Select[int]) -> int:
-        return connection.scalars(statement).one()
+    What is not in it is not there: its id is as unknown as one that was never given, to read and to write.
+    """
 
-    return Counts(
-        comparisons=number(select(func.count()).select_from(Comparison).where(*live)),
-        runs=number(runs),
-        votes=number(votes.where(*live, *scope.votes())),
-        sweeps=number(select(func.count()).select_from(Sweep).where(*scope.sweeps()))
-        + number(studies.where(is_sweep())),
-        studies=number(studies.where(not_(is_sweep()))),
-        shares=len(all_shares(connection)),
-        deleted=number(select(func.count()).select_from(Comparison).where(*put_away)),
-    )
+    @property
+    def owner(self) -> str | None:
+        """Whose things are in it and who owns new ones; None: everything is, and new ones are everybody's (or it is a link's)."""
+        return self.scope.owner if isinstance(self.scope, Owned) else None
 
+    @property
+    def read_only(self) -> bool:
+        """Whether every write is refused, as it is through a link."""
+        return not self.scope.writable
 
-def give(connection: Connection, owner_from: str, owner_to: str) -> int:
-    """Everything of the one is the other's from now on; how many comparisons that are, deleted ones included."""
-    moved = [
-        connection.execute(update(table).where(table.owner == owner_from).values(owner=owner_to)).rowcount
-        for table in _OWNED
-    ]
-    return moved[0]
+    def of(self, owner: str | None) -> Self:
+        """The same database with what belongs to ``owner`` (1 to 64 characters); None: this store, which must have everything.
 
+        Raises ValueError for another owner than the one it already has: a store is never widened.
+        """
+        if owner == self.owner and self.scope.writable:
+            return self
+        if not isinstance(self.scope, Everything) or owner is None:
+            raise ValueError("A store of one owner, or of a link, cannot be made one of others.")
+        return self.scoped(owned_by(owner))
 
-def remove_links(connection: Connection) -> None:
-    connection.execute(delete(Link).where(*scope_of(connection).links()))
+    def counts(self) -> Counts:
+        """How much there is."""
+        comparisons, studies = self.scope.of(Comparison), self.scope.of(Study)
+        live = (Comparison.deleted_at.is_(None), *comparisons)
+        run = (Run, Run.comparison_id == Comparison.id)
+        vote = (Vote, Vote.comparison_id == Comparison.id)
+        shares = len(self.shares())
+        with self.read() as connection:
 
+            def number(table: Table, *which: ColumnElement[bool], joined: Any = None) -> int:
+                statement = select(func.count()).select_from(table).where(*which)
+                return connection.execute(statement.join(*joined) if joined else statement).scalar_one()
 
-def remove_comparisons(connection: Connection, *which: ColumnElement[bool]) -> int:
-    """A few of them for good, with all below; how many, 0 when none is left."""
-    few = select(Comparison.id).where(*which, *scope_of(connection).comparisons()).limit(COMPARISONS_A_WRITE)
-    return _remove(connection, connection.execute(few).scalars().all())
+            return Counts(
+                comparisons=number(Comparison, *live),
+                runs=number(Comparison, *live, joined=run),
+                votes=number(Comparison, *live, *self.scope.votes, joined=vote),
+                sweeps=number(Sweep, *self.scope.of(Sweep)) + number(Study, is_sweep(), *studies),
+                studies=number(Study, not_(is_sweep()), *studies),
+                shares=shares,
+                deleted=number(Comparison, Comparison.deleted_at.is_not(None), *comparisons),
+            )
 
+    def give(self, owner_from: str, owner_to: str) -> int:
+        """Make everything of one owner another's, in one transaction; how many comparisons that were, deleted ones included.
 
-def remove_sweeps(connection: Connection, *which: ColumnElement[bool]) -> int:
-    """A few of them for good, not their comparisons; how many, 0 when none is left."""
-    few = select(Sweep.id).where(*which, *scope_of(connection).sweeps()).limit(COMPARISONS_A_WRITE)
-    ids = connection.execute(few).scalars().all()
-    return connection.execute(delete(Sweep).where(Sweep.id.in_(ids))).rowcount
+        Whoever asks must have shown to be both. Raises ValueError where this store is that of somebody else, and for
+        what is everybody's.
+        """
+        owned_by(owner_from), owned_by(owner_to)
+        if not isinstance(self.scope, Everything) and self.owner != owner_from:
+            raise ValueError("A store of one owner gives away its own things only.")
+        with self._write("Nothing was taken along") as connection:
+            moved = [
+                connection.execute(update(table).where(table.owner == owner_from).values(owner=owner_to)).rowcount
+                for table in (Comparison, Sweep, Study, Link)
+            ]
+            return moved[0]
 
+    def delete_everything(self) -> int:
+        """Remove all of this owner for good, what was put away too; how many comparisons that were. Raises ValueError for no owner.
 
-def remove_studies(connection: Connection, *which: ColumnElement[bool]) -> int:
-    """A few tasks of one of them for good, with their comparisons, and at last the study; 0 when none is left."""
-    study_id = connection.execute(select(Study.id).where(*which, *scope_of(connection).studies()).limit(1)).scalar()
-    if study_id is None:
-        return 0
-    tasks = select(StudyTask.task, StudyTask.comparison_ids).where(StudyTask.study_id == study_id)
-    few = connection.execute(tasks.limit(TASKS_A_WRITE)).all()
-    _remove(connection, [id_ for row in few for id_ in row.comparison_ids])
-    mine = delete(StudyTask).where(StudyTask.study_id == study_id, StudyTask.task.in_([row.task for row in few]))
-    connection.execute(mine)
-    if len(few) < TASKS_A_WRITE:
-        connection.execute(delete(Study).where(Study.id == study_id))
-    return 1
+        Links end first, in a transaction of their own; the rest goes a few comparisons at a time, so that others can write.
+        """
+        if self.owner is None:
+            raise ValueError("Only the things of one owner can be deleted all at once.")
+        with self._write(_NOT_DELETED) as connection:
+            connection.execute(delete(Link).where(*self.scope.of(Link)))
+        removed = self._remove_comparisons(_NOT_DELETED)
+        self._remove_sweeps(_NOT_DELETED)
+        self._remove_studies(_NOT_DELETED)
+        return removed
 
+    def expire(self, before: datetime, *, everybodys: bool = False) -> int:
+        """Remove for good what was made before, a few at a time; how many comparisons that were, those of studies not counted.
 
-def _remove(connection: Connection, comparison_ids: Sequence[str]) -> int:
-    return connection.execute(delete(Comparison).where(Comparison.id.in_(comparison_ids))).rowcount
+        A study goes with all that was made for it. What belongs to everybody stays, unless ``everybodys``.
+        """
 
+        def old(table: Table) -> Sequence[ColumnElement[bool]]:
+            return (table.created_at < before, *(() if everybodys else (table.owner != EVERYBODY,)))
 
-def older(
-    before: datetime, table: type[Comparison | Sweep | Study], everybodys: bool
-) -> tuple[ColumnElement[bool], ...]:
-    """Made before, and somebody's unless ``everybodys`` are meant too."""
-    return (table.created_at < before, *(() if everybodys else (table.owner != EVERYBODY,)))
+        self._remove_studies(_NOT_EXPIRED, *old(Study))
+        removed = self._remove_comparisons(_NOT_EXPIRED, *old(Comparison))
+        self._remove_sweeps(_NOT_EXPIRED, *old(Sweep))
+        return removed
+
+    def _remove_sweeps(self, failure: str, *which: ColumnElement[bool]) -> None:
+        """For good, a few at a time, not their comparisons."""
+        ids = select(Sweep.id).where(*which, *self.scope.of(Sweep)).limit(COMPARISONS_A_WRITE)
+
+        def few(connection: Connection) -> int:
+            return connection.execute(delete(Sweep).where(Sweep.id.in_(connection.scalars(ids).all()))).rowcount
+
+        self._until_none(failure, few)
+
+    def _remove_studies(self, failure: str, *which: ColumnElement[bool]) -> None:
+        """For good: a few tasks of one of them at a time, with their comparisons, and at last the study."""
+
+        def few(connection: Connection) -> int:
+            study_id = connection.scalars(select(Study.id).where(*which, *self.scope.of(Study)).limit(1)).first()
+            if study_id is None:
+                return 0
+            tasks = select(StudyTask.task, StudyTask.comparison_ids).where(StudyTask.study_id == study_id)
+            found = connection.execute(tasks.limit(TASKS_A_WRITE)).all()
+            remove(connection, [id_ for row in found for id_ in row.comparison_ids])
+            mine = delete(StudyTask).where(StudyTask.study_id == study_id)
+            connection.execute(mine.where(StudyTask.task.in_([row.task for row in found])))
+            if len(found) < TASKS_A_WRITE:
+                connection.execute(delete(Study).where(Study.id == study_id))
+            return 1
+
+        self._until_none(failure, few)

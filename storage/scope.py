@@ -13,15 +13,13 @@ from typing import ClassVar
 from sqlalchemy import ColumnElement, Connection, Select, false, func, select, true
 from sqlalchemy.orm import InstrumentedAttribute
 
-from storage.schema import Comparison, Sweep
-from storage.share_schema import Link
-from storage.study_schema import Study, StudyTask
-from storage.words import Shared
+from storage.schema import Comparison, Link, Shared, Study, StudyTask, Sweep
 
 SCOPE = "mars_scope"  # execution option of every connection of a store
 EVERYBODY = ""  # the owner of what was made by a store that has everything
 OWNER_LENGTH = 64  # characters
 Conditions = tuple[ColumnElement[bool], ...]
+Table = type[Comparison | Sweep | Study]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +28,9 @@ class Everything:
 
     writable: ClassVar[bool] = True
     owner: ClassVar[str] = EVERYBODY
+    votes: ClassVar[Conditions] = ()  # of the comparisons in the scope
 
-    def comparisons(self) -> Conditions:
-        return ()
-
-    def sweeps(self) -> Conditions:
-        return ()
-
-    def studies(self) -> Conditions:
-        return ()
-
-    def votes(self) -> Conditions:
-        """Of the comparisons that are seen."""
-        return ()
-
-    def links(self) -> Conditions:
+    def of(self, _table: Table | type[Link]) -> Conditions:
         return ()
 
 
@@ -54,34 +40,31 @@ class Owned:
 
     owner: str
     writable: ClassVar[bool] = True
+    votes: ClassVar[Conditions] = ()
 
-    def comparisons(self) -> Conditions:
-        return (Comparison.owner == self.owner,)
-
-    def sweeps(self) -> Conditions:
-        return (Sweep.owner == self.owner,)
-
-    def studies(self) -> Conditions:
-        return (Study.owner == self.owner,)
-
-    def votes(self) -> Conditions:
-        return ()
-
-    def links(self) -> Conditions:
-        return (Link.owner == self.owner,)
+    def of(self, table: Table | type[Link]) -> Conditions:
+        return (table.owner == self.owner,)
 
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """What one link shows, for as long as it is valid, and only to read. Who voted for what is not shared."""
+    """What one link shows, for as long as it is valid, and only to read. Who voted for what is not shared, nor are other links."""
 
     token_hash: str
     kind: Shared
     dialect: str
     writable: ClassVar[bool] = False
     owner: ClassVar[str] = EVERYBODY
+    votes: ClassVar[Conditions] = (false(),)
 
-    def comparisons(self) -> Conditions:
+    def of(self, table: Table | type[Link]) -> Conditions:
+        if table is Sweep:
+            return (Sweep.id.in_(self._shown(Link.sweep_id)),)
+        if table is Study:
+            return (Study.id.in_(self._shown(Link.study_id)),)
+        return self._comparisons() if table is Comparison else (false(),)
+
+    def _comparisons(self) -> Conditions:
         there = Comparison.deleted_at.is_(None)
         match self.kind:
             case Shared.COMPARISON:
@@ -95,18 +78,6 @@ class Linked:
                     each = made.table_valued("value").render_derived()
                 tasks = select(each.c.value).select_from(StudyTask).join(each, true())
                 return there, Comparison.id.in_(tasks.where(StudyTask.study_id.in_(self._shown(Link.study_id))))
-
-    def sweeps(self) -> Conditions:
-        return (Sweep.id.in_(self._shown(Link.sweep_id)),)
-
-    def studies(self) -> Conditions:
-        return (Study.id.in_(self._shown(Link.study_id)),)
-
-    def votes(self) -> Conditions:
-        return (false(),)
-
-    def links(self) -> Conditions:
-        return (false(),)
 
     def _shown(self, column: InstrumentedAttribute[str | None]) -> Select[str | None]:
         """Nothing as soon as the link is gone."""

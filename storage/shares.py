@@ -1,6 +1,6 @@
-"""Links in the database: to read one comparison, sweep or study. Knows no addresses and opens no transaction.
+"""Links: to read one comparison, sweep or study. Knows no addresses.
 
-The token of a link is told once, to whoever shares; the table has its SHA-256. It is random and long, so a plain hash is enough.
+The token of a link is returned once, to whoever shares; the table has its SHA-256. It is random and long, so a plain hash is enough.
 """
 
 from __future__ import annotations
@@ -8,36 +8,30 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Self
 
-from sqlalchemy import ColumnElement, Connection, delete, exists, func, insert, or_, select, update
+from sqlalchemy import Connection, delete, exists, func, insert, select
 from sqlalchemy.orm import InstrumentedAttribute
 
-from storage.claims import check_study
-from storage.columns import SafeText
-from storage.comparisons import comparison_row
+from storage.connection import Connected
 from storage.errors import StorageError
-from storage.schema import Comparison, Sweep
-from storage.scope import Linked, scope_of
-from storage.share_schema import Link
-from storage.studies import is_sweep
-from storage.study_schema import Study
-from storage.sweeps import check_sweep
-from storage.text import readable
-from storage.words import Shared
+from storage.lookup import row_of
+from storage.runs.comparisons import comparison_row
+from storage.schema import Comparison, Link, Shared, Study, Sweep
+from storage.schema.columns import SafeText
+from storage.schema.text import readable
+from storage.scope import Linked, Table
+from storage.studies.studies import is_sweep
 
 TOKEN_BYTES = 32
 TITLE_LENGTH = 120  # characters
 ENDED = "This link is not valid any more: what it showed is no longer shared."
 _TOKEN = re.compile("[A-Za-z0-9_-]{32,128}")
 _OBJECT = {Shared.COMPARISON: Link.comparison_id, Shared.SWEEP: Link.sweep_id, Shared.STUDY: Link.study_id}
-_TABLE: dict[str, type[Comparison | Sweep | Study]] = {
-    Link.comparison_id.key: Comparison,
-    Link.sweep_id.key: Sweep,
-    Link.study_id.key: Study,
-}
+_LIVE = Link.comparison_id.is_(None) | Comparison.deleted_at.is_(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,81 +44,82 @@ class Share:
     title: str
 
 
-def add_share(connection: Connection, kind: Shared, object_id: str) -> str:
-    """The token of a new link, which ends an earlier one. Raises StorageError where there is no such object."""
-    column = _column(connection, kind, object_id)
-    token, table = secrets.token_urlsafe(TOKEN_BYTES), _TABLE[column.key]
-    connection.execute(delete(Link).where(column == object_id))
-    owner = connection.execute(select(table.owner).where(table.id == object_id)).scalar_one()
-    row = {"token_hash": _hash(token), "owner": owner, "created_at": datetime.now(UTC), column.key: object_id}
-    connection.execute(insert(Link), row)
-    return token
+class Shares(Connected):
+    """Every method with an id raises StorageError where there is no such object."""
+
+    def through(self, token: str) -> Self:
+        """What a link shows, to read only: one comparison, or a sweep or a study with its comparisons.
+
+        Name, tags and comment of a comparison are shared with it; votes are not. It ends at once when the link does. Raises
+        StorageError for a token that shows nothing, or nothing any more.
+        """
+        row = None
+        with self.read() as connection:
+            if _TOKEN.fullmatch(token) is not None:
+                shown = select(*_OBJECT.values()).outerjoin(Comparison, Comparison.id == Link.comparison_id)
+                row = connection.execute(shown.where(Link.token_hash == _hash(token), _LIVE)).one_or_none()
+            if row is None:
+                raise StorageError(ENDED)
+            (kind,) = (kind for kind, object_id in zip(_OBJECT, row, strict=True) if object_id is not None)
+            return self.scoped(Linked(_hash(token), kind, connection.dialect.name))
+
+    def share(self, kind: Shared, object_id: str) -> str:
+        """Let whoever has a link read this; returns the token of the link, once. An earlier link to it ends."""
+        token = secrets.token_urlsafe(TOKEN_BYTES)
+        with self._write("Nothing was shared") as connection:
+            table, column = _place(connection, kind, object_id)
+            connection.execute(delete(Link).where(column == object_id))
+            owner = connection.execute(select(table.owner).where(table.id == object_id)).scalar_one()
+            row = {"token_hash": _hash(token), "owner": owner, "created_at": datetime.now(UTC), column.key: object_id}
+            connection.execute(insert(Link), row)
+        return token
+
+    def unshare(self, kind: Shared, object_id: str) -> None:
+        """End the link to this; nothing where there is none."""
+        with self._write("Sharing was not ended") as connection:
+            _, column = _place(connection, kind, object_id)
+            connection.execute(delete(Link).where(column == object_id))
+
+    def shared(self, kind: Shared, object_id: str) -> bool:
+        """Whether there is a link to this."""
+        with self.read() as connection:
+            _, column = _place(connection, kind, object_id)
+            there = exists().where(column == object_id, *self.scope.of(Link))
+            return connection.execute(select(there)).scalar_one()
+
+    def shares(self) -> tuple[Share, ...]:
+        """What is shared, latest first. A comparison that is put away is not, until it is restored."""
+        beginning = func.substr(Comparison.prompt, 1, TITLE_LENGTH)
+        title = func.coalesce(func.nullif(Comparison.name, ""), beginning, Study.name, "")
+        statement = (
+            select(*_OBJECT.values(), Link.created_at, title.cast(SafeText).label("title"), is_sweep().label("sweep"))
+            .outerjoin(Comparison, Comparison.id == Link.comparison_id)
+            .outerjoin(Study, Study.id == Link.study_id)
+            .where(_LIVE, *self.scope.of(Link))
+            .order_by(Link.created_at.desc(), Link.token_hash)
+        )
+        with self.read() as connection:
+            return tuple(
+                Share(Shared.SWEEP if row.sweep else kind, object_id, row.created_at, readable(row.title))
+                for row in connection.execute(statement)
+                for kind, object_id in zip(_OBJECT, row, strict=False)
+                if object_id is not None
+            )
 
 
-def remove_share(connection: Connection, kind: Shared, object_id: str) -> None:
-    connection.execute(delete(Link).where(_column(connection, kind, object_id) == object_id))
+def _place(connection: Connection, kind: Shared, object_id: str) -> tuple[Table, InstrumentedAttribute[str | None]]:
+    """The table of this object, and where a link names it: a sweep is a study unless it is of an earlier release.
 
-
-def is_shared(connection: Connection, kind: Shared, object_id: str) -> bool:
-    column, mine = _column(connection, kind, object_id), scope_of(connection).links()
-    return connection.execute(select(exists().where(column == object_id, *mine))).scalar_one()
-
-
-def all_shares(connection: Connection) -> tuple[Share, ...]:
-    """Latest first; without comparisons that are put away."""
-    title = func.coalesce(
-        func.nullif(Comparison.name, ""), func.substr(Comparison.prompt, 1, TITLE_LENGTH), Study.name, ""
-    )
-    statement = (
-        select(*_OBJECT.values(), Link.created_at, title.cast(SafeText).label("title"), is_sweep().label("sweep"))
-        .outerjoin(Comparison, Comparison.id == Link.comparison_id)
-        .outerjoin(Study, Study.id == Link.study_id)
-        .where(_live(), *scope_of(connection).links())
-        .order_by(Link.created_at.desc(), Link.token_hash)
-    )
-    return tuple(
-        Share(Shared.SWEEP if row.sweep else kind, object_id, row.created_at, readable(row.title))
-        for row in connection.execute(statement)
-        for kind, object_id in zip(_OBJECT, row, strict=False)
-        if object_id is not None
-    )
-
-
-def opened(connection: Connection, token: str) -> Linked:
-    """What the link with this token shows. Raises StorageError where it shows nothing."""
-    row = None
-    if _TOKEN.fullmatch(token) is not None:
-        statement = select(*_OBJECT.values()).outerjoin(Comparison, Comparison.id == Link.comparison_id)
-        row = connection.execute(statement.where(Link.token_hash == _hash(token), _live())).one_or_none()
-    if row is None:
-        raise StorageError(ENDED)
-    (kind,) = (kind for kind, object_id in zip(_OBJECT, row, strict=True) if object_id is not None)
-    return Linked(_hash(token), kind, connection.dialect.name)
-
-
-def give_shares(connection: Connection, owner_from: str, owner_to: str) -> None:
-    connection.execute(update(Link).where(Link.owner == owner_from).values(owner=owner_to))
-
-
-def _live() -> ColumnElement[bool]:
-    return or_(Link.comparison_id.is_(None), Comparison.deleted_at.is_(None))
-
-
-def _column(connection: Connection, kind: Shared, object_id: str) -> InstrumentedAttribute[str | None]:
-    """Where a link names this object: a sweep is a study unless it is of an earlier release. Raises StorageError where there is none."""
-    match kind:
-        case Shared.COMPARISON:
-            comparison_row(connection, object_id)
-            return Link.comparison_id
-        case Shared.STUDY:
-            check_study(connection, object_id)
-            return Link.study_id
-        case Shared.SWEEP:
-            with suppress(StorageError):
-                check_study(connection, object_id)
-                return Link.study_id
-            check_sweep(connection, object_id)
-            return Link.sweep_id
+    Raises StorageError where there is none.
+    """
+    if kind is Shared.COMPARISON:
+        comparison_row(connection, object_id)
+        return Comparison, Link.comparison_id
+    with suppress(StorageError) if kind is Shared.SWEEP else nullcontext():
+        row_of(connection, Study, object_id)
+        return Study, Link.study_id
+    row_of(connection, Sweep, object_id)
+    return Sweep, Link.sweep_id
 
 
 def _hash(token: str) -> str:

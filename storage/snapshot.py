@@ -112,7 +112,8 @@ def _checked(path: Path) -> tuple[int, str, int, str]:
             (comparisons,) = copy.execute("SELECT count(*) FROM comparisons").fetchone()
     except sqlite3.Error as error:
         raise StorageError(f"The snapshot is damaged, or no database of runs: {error} ({path}).") from None
-    return path.stat().st_size, _sha256(path), comparisons, schema
+    with path.open("rb") as file:
+        return path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest(), comparisons, schema
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
@@ -120,11 +121,6 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
         return sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, isolation_level=None, timeout=0.2)
     except sqlite3.Error as error:
         raise OSError(str(error)) from None
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _to_disk(path: Path) -> None:

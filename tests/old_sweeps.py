@@ -10,7 +10,7 @@ from sqlalchemy import insert, update
 
 from mars_core.types import Status
 from storage import RunStore
-from storage.records import new_id
+from storage.lookup import new_id
 from storage.schema import Comparison, Sweep
 
 

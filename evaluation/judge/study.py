@@ -19,9 +19,7 @@ from evaluation.study.plan import read_plan
 from evaluation.study.result import answer, read_result
 from evaluation.suites.item import Item
 from mars_core.types import Status
-from storage import RunRecord, RunStore
-from storage.results import StoredResult
-from storage.words import Preferred
+from storage import Preferred, RunRecord, RunStore, StoredResult
 
 MOST_FAILURES = 5  # one after the other: then the endpoint is taken to be gone
 SAME = "The two answers are the same; nobody was asked."

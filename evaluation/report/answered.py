@@ -13,7 +13,6 @@ from evaluation.study.result import Result, answer, read_result
 from evaluation.suites.item import Item
 from mars_core.types import Status
 from storage import RunRecord, RunStore, StoredResult
-from storage.kept import kept_by_step
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ def read_answered(store: RunStore, study_id: str, *, steps: bool) -> Iterator[An
         results = [(one, read_result(one.data)) for one in stored]
         completed = [(one, result) for one, result in results if result.status is Status.COMPLETED]
         run_ids = [run_id for one, _ in completed for run_id in one.run_ids]
-        records, kept = records_of(store, run_ids), kept_by_step(store, run_ids) if steps else {}
+        records, kept = records_of(store, run_ids), store.kept_by_step(run_ids) if steps else {}
         answers = []
         for one, result in completed:
             runs = tuple(records[run_id] for run_id in one.run_ids if run_id in records)

@@ -20,9 +20,8 @@ from evaluation.report.texts import worst_texts
 from evaluation.report.values import Interval, McNemar, Measured, PromptRow, Report, Score, Verdict
 from evaluation.study.plan import Plan, read_plan
 from evaluation.study.result import Relative, Result, read_relative, read_result
-from storage import RunStore
+from storage import RunStore, StoredResult
 from storage.export import cell
-from storage.results import StoredResult
 
 TASK = ("study", "task", "suite", "category", "item", "repeat", "seed", "temperature")
 LANE = (

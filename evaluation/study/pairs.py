@@ -20,8 +20,7 @@ from evaluation.study.result import read_relative, read_result
 from evaluation.study.stored import read
 from evaluation.study.sweep import Case, Cell, Grid, cell_of, pairs_planned, sweep_name, sweep_plan
 from mars_core.types import ModelRef, Status
-from storage import RunStore, StorageError, StoredStudy, StoredSweep
-from storage.results import StoredResult
+from storage import RunStore, StorageError, StoredResult, StoredStudy, StoredSweep
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,7 @@ from evaluation.study.plan import Plan, Task
 from evaluation.study.result import Result, answer, refused, relative_of, result_of
 from mars_core.jobs import execution_order
 from mars_core.types import Status, StopReason, Trace
-from storage import Claim, ClaimLost, RunStore, Source
-from storage.results import StoredResult
+from storage import Claim, ClaimLost, RunStore, Source, StoredResult
 
 if TYPE_CHECKING:
     from mars_core.session import Session

@@ -1,7 +1,7 @@
 """What crosses the border between the page and whatever computes: a Job in, events out. Plain values that can be pickled.
 
 Standard library only. On ZeroGPU the border is one between processes; else it is one between threads. ``Record`` makes a trace of the
-events; runs that are to be compared go one after the other, warm (``Session.warm_up``), in an order that favours none (see below).
+events; runs that are to be compared go one after the other, warm (``Session.warm_up``), in an order that favours none.
 """
 
 from __future__ import annotations

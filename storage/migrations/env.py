@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from alembic import context
 
-from storage import share_schema, study_schema  # noqa: F401  # their tables too
 from storage.schema import Base
 
 context.configure(connection=context.config.attributes["connection"], target_metadata=Base.metadata)

@@ -10,8 +10,7 @@ from sqlalchemy import func, select, update
 
 from mars_core.types import Exchange, PromptConfig, Trace
 from storage import Claim, RunStore
-from storage.schema import Base
-from storage.study_schema import StudyTask
+from storage.schema import Base, StudyTask
 from tests.traces import make_trace
 
 LEASE_S = 600.0

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, event, insert
 
 from mars_core.types import PromptConfig, Status
 from storage import RunStore, StorageError
-from storage.records import prompt_row, run_row
+from storage.runs.records import prompt_row, run_row
 from storage.schema import Comparison, Run
 from tests.traces import make_trace
 

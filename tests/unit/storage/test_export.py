@@ -25,8 +25,7 @@ from storage import (
     write_runs_parquet,
     write_tokens_csv,
 )
-from storage.cells import quoted
-from storage.export import cell, guarded
+from storage.export.cells import cell, guarded, quoted
 from tests.traces import WORDS, make_trace, make_tree_trace, same
 from tests.unit.storage.exports import (
     NUMBERS,
@@ -285,8 +284,8 @@ def peak_of_export(store: RunStore) -> tuple[int, int]:
 
 
 def test_csv_takes_constant_memory(sqlite_store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.rows.STEPS_A_READ", 16)
-    monkeypatch.setattr("storage.rows.COMPARISONS_A_READ", 2)
+    monkeypatch.setattr("storage.export.rows.STEPS_A_READ", 16)
+    monkeypatch.setattr("storage.export.rows.COMPARISONS_A_READ", 2)
     trace = make_trace(new_tokens=120, prompt="p" * 5000, tree=TreeShape(24, 6, 4))
     for _ in range(2):
         save(sqlite_store, trace)

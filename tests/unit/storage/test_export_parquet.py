@@ -13,7 +13,8 @@ import pytest
 
 from mars_core.types import Alternative, Exchange, PromptConfig
 from storage import RunStore, StorageError, write_nodes_parquet, write_runs_parquet, write_tokens_parquet
-from storage.text import decode
+from storage.export import ROWS_A_GROUP
+from storage.schema.text import decode
 from tests.traces import make_trace, same
 from tests.unit.storage.exports import (
     NUMBERS,
@@ -60,7 +61,7 @@ def test_parquet_is_lossless(store: RunStore, tmp_path: Path) -> None:
 def test_parquet_has_the_columns_and_rows_of_csv(
     store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("storage.export.TOKENS_A_GROUP", 50)
+    monkeypatch.setitem(ROWS_A_GROUP, "tokens", 50)
     save(store, make_trace(new_tokens=100), make_trace(rule="mars", new_tokens=100))
     write_tokens_parquet(store, tmp_path / "tokens.parquet")
     file = pq.ParquetFile(tmp_path / "tokens.parquet")
@@ -124,8 +125,8 @@ def test_earlier_turns_are_in_the_row_of_their_run(sqlite_store: RunStore, tmp_p
 
 
 def test_parquet_takes_constant_memory(sqlite_store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.export.TOKENS_A_GROUP", 400)
-    monkeypatch.setattr("storage.rows.STEPS_A_READ", 16)
+    monkeypatch.setitem(ROWS_A_GROUP, "tokens", 400)
+    monkeypatch.setattr("storage.export.rows.STEPS_A_READ", 16)
     trace = make_trace(new_tokens=120)
     for _ in range(8):
         save(sqlite_store, trace)

@@ -33,7 +33,6 @@ from storage import (
     write_votes_csv,
     write_votes_parquet,
 )
-from storage.kept import kept_by_step
 from tests.old_sweeps import add_old_sweep, belongs_to_sweep
 from tests.traces import make_trace
 from tests.unit.storage.old_schema import Dump, dump
@@ -150,6 +149,7 @@ LISTS: dict[str, Callable[[RunStore, Things], object]] = {
     "count": lambda s, _: s.count(),
     "texts": lambda s, t: s.texts([t.run, t.deleted_run, t.studied_run]),
     "traces": lambda s, t: s.traces([t.run, t.deleted_run, t.studied_run]),
+    "kept_by_step": lambda s, t: s.kept_by_step([t.run, t.deleted_run, t.studied_run]),
     "sweeps": lambda s, _: s.sweeps(),
     "votes": lambda s, _: s.votes(),
     "studies": lambda s, _: (s.studies(), s.studies(sweeps=True)),
@@ -225,19 +225,12 @@ def test_lists_have_nothing_of_another(world: tuple[RunStore, Things, Things], n
 def test_lists_have_ones_own(world: tuple[RunStore, Things, Things]) -> None:
     store, _anna, boris = world
     mine = store.of("boris")
-    for name in ("comparisons", "find", "choices", "texts", "traces", "sweeps", "votes", "studies"):
+    for name in ("comparisons", "find", "choices", "texts", "traces", "kept_by_step", "sweeps", "votes", "studies"):
         seen = repr(LISTS[name](mine, boris))
         assert [mark for mark in boris.marks if mark in seen], name
-    assert kept_by_step(mine, [boris.run]).keys() == {boris.run}
     counts = mine.counts()
     assert (counts.comparisons, counts.runs, counts.votes, counts.sweeps, counts.studies) == (3, 6, 1, 1, 1)
     assert (counts.shares, counts.deleted) == (0, 1)
-
-
-@pytest.mark.usefixtures("untouched")
-def test_lengths_of_anothers_steps_are_not_told(world: tuple[RunStore, Things, Things]) -> None:
-    store, anna, _boris = world
-    assert kept_by_step(store.of("boris"), [anna.run, anna.deleted_run, anna.studied_run]) == {}
 
 
 @pytest.mark.usefixtures("untouched")

@@ -11,8 +11,7 @@ from sqlalchemy import Connection, Engine, event, text
 
 from mars_core.types import PromptConfig
 from storage import RunStore, Shared, StorageError
-from storage.schema import Comparison, Sweep
-from storage.study_schema import Study
+from storage.schema import Comparison, Study, Sweep
 from tests.traces import make_trace
 from tests.unit.storage.exports import save
 from tests.unit.storage.studying import counts, worked_off

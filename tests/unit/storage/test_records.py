@@ -38,7 +38,7 @@ def test_hostile_record_is_exact(store: RunStore, text: str) -> None:
 
 
 def test_order_is_that_asked_for(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.runs.RECORDS_A_READ", 2)
+    monkeypatch.setattr("storage.runs.runs.RUNS_A_READ", 2)
     ids = [run.id for seed in range(3) for run in store.load(save(store, make_trace(seed=seed, new_tokens=1))).runs]
     asked = [ids[2], ids[0], ids[2], ids[1]]
     assert [record.id for record in store.records(asked)] == asked

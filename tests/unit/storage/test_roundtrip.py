@@ -32,7 +32,7 @@ from storage import Choice, RunStore, StorageError
 from storage.schema import Comparison, Run
 from storage.schema import Step as StepRow
 from storage.schema import Token as TokenRow
-from storage.text import decode, encode
+from storage.schema.text import decode, encode
 from tests.traces import make_trace, make_tree_trace, same
 
 HOSTILE = (

@@ -204,15 +204,15 @@ def test_threads_save_and_read_at_once(url: str) -> None:
 
 
 def test_long_export_holds_up_no_writer(sqlite_store: RunStore) -> None:
-    from storage.rows import token_pieces
+    from storage.export.rows import TOKENS, pieces
 
     trace = make_trace(new_tokens=100)
     comparison_id = sqlite_store.new_comparison(trace.config.prompt)
     sqlite_store.save_run(comparison_id, trace, lane=0, order=0)
-    pieces = token_pieces(sqlite_store)
-    first = next(pieces)["token_id"]
+    tokens = pieces(TOKENS, sqlite_store)
+    first = next(tokens)["token_id"]
     sqlite_store.save_run(comparison_id, trace, lane=1, order=1)
-    rest = sum(len(piece["token_id"]) for piece in pieces)
+    rest = sum(len(piece["token_id"]) for piece in tokens)
     assert len(first) + rest == sum(len(step.tokens) for step in trace.steps)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mars_core.types import ModelRef, PromptConfig, RuleConfig, Status, Trace
 from storage import Choices, RunStore, Search, Sort, Source, StorageError
-from storage.text import folded, readable
+from storage.schema.text import folded, readable
 from tests.traces import make_trace
 from tests.unit.storage.exports import save
 from tests.unit.storage.test_comparisons import COLUMNS, fill

@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from mars_core.types import PromptConfig
 from storage import RunStore, Search, Shared, StorageError, write_runs_csv
-from storage.rows import node_pieces, run_pieces, token_pieces, vote_pieces
+from storage.export.rows import NODES, RUNS, TOKENS, VOTES, pieces
 from storage.shares import ENDED
 from tests.unit.storage.test_owners import CSV, LISTS, LOST, UNKNOWN, WRITES, Things, everything_of, make
 
@@ -123,9 +123,9 @@ def test_revoked_link_shows_nothing_at_once(world: World, kind: Shared) -> None:
 def test_revoked_link_ends_an_export_that_has_begun(sqlite_world: World) -> None:
     store, anna, _ = sqlite_world
     _token, seen = shared_by_anna(sqlite_world, Shared.COMPARISON)
-    begun = [pieces(seen, [anna.comparison]) for pieces in (run_pieces, token_pieces, node_pieces, vote_pieces)]
+    begun = [pieces(table, seen, [anna.comparison]) for table in (RUNS, TOKENS, NODES, VOTES)]
     store.of("anna").unshare(Shared.COMPARISON, anna.comparison)
-    assert [len(piece["comparison_id"]) for pieces in begun for piece in pieces] in ([], [0])
+    assert [len(piece["comparison_id"]) for exported in begun for piece in exported] in ([], [0])
 
 
 def test_new_link_ends_the_one_before(sqlite_world: World) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from mars_core.types import PromptConfig
 from storage import Choice, RunStore, Source, StorageError, write_votes_parquet
-from storage.text import decode
+from storage.schema.text import decode
 from tests.traces import make_trace
 from tests.unit.storage.exports import parsed, read_parquet, save, votes_csv
 

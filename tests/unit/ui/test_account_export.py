@@ -55,7 +55,7 @@ def test_a_full_disk_ends_the_export_in_a_sentence(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("storage.everything.ZipFile", full)
+    monkeypatch.setattr("storage.export.everything.ZipFile", full)
     before = set(tmp_path.iterdir())
     answer = TestClient(Starlette(routes=page_routes(place))).get(PATH, headers={"cookie": f"{COOKIE}={ONE}"})
     assert answer.status_code == 503 and answer.text.count("\n") == 1 and str(tmp_path) not in answer.text

@@ -26,8 +26,7 @@ from evaluation.report.document.chart import charts, drawings
 from evaluation.report.document.render import html, svg
 from evaluation.report.values import Report
 from evaluation.study.progress import rate
-from storage import RunStore, StorageError
-from storage.studies import StudyProgress, WorkerProgress
+from storage import RunStore, StorageError, StudyProgress, WorkerProgress
 from tests.panels import read_panel
 from tests.reports import HOSTILE, bare, make_report
 from tests.unit.evaluation.report.studies import stored_study

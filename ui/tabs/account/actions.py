@@ -15,8 +15,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from evaluation.format import count, plural, shorten
-from storage import Counts, RunStore, Share, StorageError
-from storage.everything import write_everything
+from storage import Counts, RunStore, Share, StorageError, write_everything
 from ui.jobs.services import Services
 from ui.kit.errors import error_message
 from ui.kit.panel import render

@@ -11,8 +11,7 @@ import gradio as gr
 from evaluation.format import about, count, displayable, number, plural
 from evaluation.study.pairs import latest_sweeps
 from evaluation.study.progress import rate
-from storage import RunStore, StorageError
-from storage.studies import StudyHead, StudyProgress
+from storage import RunStore, StorageError, StudyHead, StudyProgress
 from ui.kit.assets import asset, to_json
 from ui.kit.components import Strip, message_strip
 from ui.kit.errors import error_message

@@ -15,8 +15,7 @@ from evaluation.study.plan import Lane, Models, Plan
 from evaluation.study.result import Result
 from evaluation.suites.item import Item, Suite
 from mars_core.types import DrafterConfig, ModelRef, PromptConfig, RuleConfig, Status
-from storage import RunStore
-from storage.words import Preferred
+from storage import Preferred, RunStore
 from tests.traces import make_trace
 from tests.unit.evaluation.judge.server import KEY, Asked, Reply, serve
 

@@ -17,7 +17,7 @@ from evaluation.study.points import points
 from evaluation.study.result import Relative, relative_of, result_of
 from evaluation.study.sweep import Case, Cell, Grid, sweep_plan
 from mars_core.types import ModelRef, Status, Trace
-from storage.results import StoredResult
+from storage import StoredResult
 from tests.traces import make_trace
 
 PLAN = sweep_plan(

@@ -1,21 +1,37 @@
-"""The tables of studies: study → tasks → results → judgements. Rules as in schema.py.
+"""The tables of studies (study → tasks → results → judgements) and of links to what is shared. Rules as in runs.py.
 
 Tasks and results name comparisons and runs without referring to them: either may be deleted without the other.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, String, text
+from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, String, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from storage.columns import ExactJson, SafeJson, UtcTime
-from storage.schema import Base, Json, Owner, Words, words
-from storage.words import Preferred
+from storage.schema.columns import Base, ExactJson, Id, Json, Owner, Part, SafeJson, Time, Words, words
+from storage.schema.runs import Comparison, Sweep
 
 _OPEN = text("done_at IS NULL")
+_OBJECTS = ("comparison_id", "sweep_id", "study_id")
+
+
+class Preferred(StrEnum):
+    """The answer of a judge who compared a rule's text with its baseline's."""
+
+    RULE = "rule"
+    BASELINE = "baseline"
+    TIE = "tie"
+
+
+class Shared(StrEnum):
+    """What a link can show."""
+
+    COMPARISON = "comparison"
+    SWEEP = "sweep"
+    STUDY = "study"
 
 
 class Study(Base):
@@ -24,8 +40,8 @@ class Study(Base):
     __tablename__ = "studies"
     __table_args__ = (Index(None, "created_at", "id"), Index(None, "owner", "created_at", "id"))
 
-    id: Mapped[str] = mapped_column(String(32), primary_key=True)  # uuid4, hexadecimal
-    created_at: Mapped[datetime] = mapped_column(UtcTime)
+    id: Mapped[Id]
+    created_at: Mapped[Time]
     name: Mapped[Words]
     tasks: Mapped[int]
     plan: Mapped[Any] = mapped_column(ExactJson, nullable=False)  # an object
@@ -39,11 +55,11 @@ class StudyTask(Base):
     __table_args__ = (Index("ix_study_tasks_open", "study_id", "task", sqlite_where=_OPEN, postgresql_where=_OPEN),)
 
     study_id: Mapped[str] = mapped_column(ForeignKey(Study.id, ondelete="CASCADE"), primary_key=True)
-    task: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)  # 0-based
+    task: Mapped[Part]  # 0-based
     token: Mapped[str | None] = mapped_column(String(32))  # of the claim; a lost one is not there any more
     worker: Mapped[Words | None]
-    claimed_until: Mapped[datetime | None] = mapped_column(UtcTime)  # by the database's clock
-    done_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    claimed_until: Mapped[Time | None]  # by the database's clock
+    done_at: Mapped[Time | None]
     comparison_ids: Mapped[Json] = mapped_column(server_default="[]")  # one a turn
 
 
@@ -56,10 +72,10 @@ class StudyResult(Base):
         Index(None, "study_id", "worker", "created_at"),  # what a progress is counted from
     )
 
-    study_id: Mapped[str] = mapped_column(String(32), primary_key=True)
-    task: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    lane: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    created_at: Mapped[datetime] = mapped_column(UtcTime)  # by the database's clock
+    study_id: Mapped[Id]
+    task: Mapped[Part]
+    lane: Mapped[Part]
+    created_at: Mapped[Time]  # by the database's clock
     worker: Mapped[Words]
     execution_order: Mapped[int]  # among the lanes of the task
     run_ids: Mapped[Json]  # one a turn
@@ -79,11 +95,32 @@ class Judgement(Base):
         ),
     )
 
-    study_id: Mapped[str] = mapped_column(String(32), primary_key=True)
-    task: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    lane: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    study_id: Mapped[Id]
+    task: Mapped[Part]
+    lane: Mapped[Part]
     swapped: Mapped[bool] = mapped_column(primary_key=True)
-    created_at: Mapped[datetime] = mapped_column(UtcTime)
+    created_at: Mapped[Time]
     judge: Mapped[Words]  # the model, with what else tells it from others
     choice: Mapped[Preferred] = mapped_column(words(Preferred))
     text: Mapped[Words]  # the judge's reasons
+
+
+class Link(Base):
+    """One object that whoever has the link may read: a comparison, a sweep or a study. One link an object; it goes with it.
+
+    Only a hash of what is in the link is stored: whoever reads the database, or a copy of it, can open none.
+    """
+
+    __tablename__ = "shares"
+    __table_args__ = (
+        CheckConstraint(" + ".join(f"CASE WHEN {name} IS NULL THEN 0 ELSE 1 END" for name in _OBJECTS) + " = 1"),
+        Index(None, "owner", "created_at"),
+        *(UniqueConstraint(name, name=f"uq_shares_{name}") for name in _OBJECTS),
+    )
+
+    token_hash: Mapped[str] = mapped_column(String(64), primary_key=True)  # SHA-256, hexadecimal
+    owner: Mapped[str] = mapped_column(String(64))  # that of the object
+    created_at: Mapped[Time]
+    comparison_id: Mapped[str | None] = mapped_column(ForeignKey(Comparison.id, ondelete="CASCADE"))
+    sweep_id: Mapped[str | None] = mapped_column(ForeignKey(Sweep.id, ondelete="CASCADE"))
+    study_id: Mapped[str | None] = mapped_column(ForeignKey(Study.id, ondelete="CASCADE"))

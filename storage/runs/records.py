@@ -5,10 +5,9 @@ The columns carry the names of the dataclass fields; the few that differ stand i
 
 from __future__ import annotations
 
-import re
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import RowMapping
@@ -32,9 +31,12 @@ from mars_core.types import (
     Trace,
     TreeShape,
 )
+from storage import schema
 from storage.errors import StorageError
+from storage.lookup import new_id
 
 Values = dict[str, Any]  # one row: column → value
+NewRun = dict[type[schema.Base], list[Values]]
 
 # field → column
 _TOKEN = {field.name: field.name for field in fields(Token)} | {
@@ -92,7 +94,11 @@ def run_row(trace: Trace) -> Values:
 
 def step_rows(trace: Trace, run_id: str) -> list[Values]:
     return [
-        {"run_id": run_id, **_taken(step, _STEP), "nodes": [_node_row(node) for node in step.nodes]}
+        {
+            "run_id": run_id,
+            **_taken(step, _STEP),
+            "nodes": [[n.id, n.piece, n.parent, n.depth, n.p, n.q, str(n.outcome)] for n in step.nodes],
+        }
         for step in trace.steps
     ]
 
@@ -112,6 +118,14 @@ def check_numbering(trace: Trace) -> None:
             raise StorageError(
                 f"The run was not saved: step {number} of the trace is numbered {step.index} or its tokens are."
             )
+
+
+def new_run(trace: Trace, lane: int, order: int) -> NewRun:
+    """The rows of a run that is to be written, by table; the run's own row comes first and alone."""
+    run_id = new_id()
+    keys = {"id": run_id, "lane": lane, "execution_order": order, "created_at": datetime.now(UTC)}
+    steps, tokens = step_rows(trace, run_id), list(token_rows(trace, run_id))
+    return {schema.Run: [keys | run_row(trace)], schema.Step: steps, schema.Token: tokens}
 
 
 def read_trace(
@@ -148,30 +162,12 @@ def rule_label(row: RowMapping | Values) -> str:
     return f"{row['rule']}({parameters})" if parameters else str(row["rule"])
 
 
-def new_id() -> str:
-    return uuid.uuid4().hex
-
-
-def check_id(id_: str, noun: str = "comparison") -> None:
-    """Raise StorageError for what cannot be an id: databases differ in what else they make of it."""
-    if re.fullmatch("[0-9a-f]{32}", id_) is None:
-        raise unknown(id_, noun)
-
-
-def unknown(id_: str, noun: str = "comparison") -> StorageError:
-    return StorageError(f"There is no {noun} with the id {id_[:64]!r}.")
-
-
 def _taken(value: object, columns: Mapping[str, str]) -> Values:
     return {column: getattr(value, name) for name, column in columns.items()}
 
 
 def _given(row: RowMapping, columns: Mapping[str, str]) -> Values:
     return {name: row[column] for name, column in columns.items()}
-
-
-def _node_row(node: DraftNode) -> list[Any]:
-    return [node.id, node.piece, node.parent, node.depth, node.p, node.q, str(node.outcome)]
 
 
 def _outcome(word: str) -> Outcome:

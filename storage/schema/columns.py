@@ -1,4 +1,4 @@
-"""Column types that make SQLite and PostgreSQL keep exactly what they are given. Knows no tables.
+"""Column types that make SQLite and PostgreSQL keep exactly what they are given, and the base of all tables.
 
 ``SafeText``: any Python string (see text.py). ``SafeJson``: JSON whose strings are written so too, and whose non-finite
 numbers are the strings ``"nan"``, ``"inf"``, ``"-inf"`` (``float()`` reads both forms). ``ExactJson``: the same, for values of
@@ -12,12 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from enum import StrEnum
+from typing import Annotated, Any
 
-from sqlalchemy import JSON, DateTime, Dialect, Double, Text
+from sqlalchemy import JSON, BigInteger, DateTime, Dialect, Double, Enum, MetaData, String, Text, text
+from sqlalchemy.orm import DeclarativeBase, mapped_column
 from sqlalchemy.types import TypeDecorator
 
-from storage.text import ESCAPE, decode, encode
+from storage.schema.text import ESCAPE, decode, encode
 
 
 class SafeText(TypeDecorator[str]):
@@ -42,15 +44,11 @@ class SafeJson(TypeDecorator[Any]):
         return restored(value)
 
 
-class ExactJson(TypeDecorator[Any]):
-    impl = JSON
+class ExactJson(SafeJson):
     cache_ok = True
 
     def process_bind_param(self, value: Any, _dialect: Dialect) -> Any:
         return _plain(value, lambda number: {ESCAPE: str(number)})  # no encoded key is ESCAPE alone
-
-    def process_result_value(self, value: Any, _dialect: Dialect) -> Any:
-        return restored(value)
 
 
 class Real(TypeDecorator[float]):
@@ -104,3 +102,30 @@ def restored(value: Any) -> Any:
     if isinstance(value, list):
         return [restored(item) for item in value]
     return value
+
+
+Id = Annotated[str, mapped_column(String(32), primary_key=True)]  # uuid4, hexadecimal
+Words = Annotated[str, mapped_column(SafeText)]
+Json = Annotated[Any, mapped_column(SafeJson, nullable=False)]
+Number = Annotated[float, mapped_column(Real, nullable=True)]
+Time = Annotated[datetime, mapped_column(UtcTime)]
+EMPTY = text("''")  # default of columns that a later migration added
+Owner = Annotated[str, mapped_column(String(64), server_default=EMPTY)]  # empty: everybody
+Large = Annotated[int, mapped_column(BigInteger)]
+Part = Annotated[int, mapped_column(primary_key=True, autoincrement=False)]  # of a composite key
+
+
+def words(enum: type[StrEnum]) -> Enum:
+    """A column holding the values of ``enum`` as plain words, so that a later word needs no new database type."""
+    return Enum(enum, native_enum=False, length=16, values_callable=lambda members: [str(item) for item in members])
+
+
+class Base(DeclarativeBase):
+    metadata = MetaData(
+        naming_convention={
+            "pk": "pk_%(table_name)s",
+            "fk": "fk_%(table_name)s_%(referred_table_name)s",
+            "uq": "uq_%(table_name)s",
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        }
+    )

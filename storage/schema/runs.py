@@ -1,57 +1,39 @@
-"""The tables: comparison → runs → steps → tokens; sweep → comparisons; comparison → vote. More: study_schema.py, share_schema.py.
+"""The tables of runs: sweep → comparisons; comparison → runs → steps → tokens; comparison → vote.
 
 Made only by the migrations, with which a test compares these models: a change here needs a new file in migrations/versions.
 
-Columns have the names of the fields in mars_core.types; where one would be unclear or clash, records.py maps it. A nan
+Columns have the names of the fields in mars_core.types; where one would be unclear or clash, runs/records.py maps it. A nan
 is NULL (columns.Real). Every child goes with its parent (ON DELETE CASCADE); a comparison outlives its sweep.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Enum,
-    ForeignKey,
-    ForeignKeyConstraint,
-    Index,
-    MetaData,
-    String,
-    Text,
-    UniqueConstraint,
-    text,
-)
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, String, Text, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
 
 from mars_core.types import DraftMode, Outcome, Status, StopReason
-from storage.columns import ExactJson, Real, SafeJson, SafeText, UtcTime
-from storage.words import Choice, Source
-
-Words = Annotated[str, mapped_column(SafeText)]
-Json = Annotated[Any, mapped_column(SafeJson, nullable=False)]
-Number = Annotated[float, mapped_column(Real, nullable=True)]
-EMPTY = text("''")  # default of columns that a later migration added
-Owner = Annotated[str, mapped_column(String(64), server_default=EMPTY)]  # empty: everybody
-Large = Annotated[int, mapped_column(BigInteger)]
+from storage.schema.columns import EMPTY, Base, ExactJson, Id, Json, Large, Number, Owner, Part, Time, Words, words
 
 
-def words(enum: type[StrEnum]) -> Enum:
-    """A column holding the values of ``enum`` as plain words, so that a later word needs no new database type."""
-    return Enum(enum, native_enum=False, length=16, values_callable=lambda members: [str(item) for item in members])
+class Source(StrEnum):
+    """What made a comparison."""
+
+    COMPARE = "compare"
+    SWEEP = "sweep"
+    VOTE = "vote"
+    STUDY = "study"
 
 
-class Base(DeclarativeBase):
-    metadata = MetaData(
-        naming_convention={
-            "pk": "pk_%(table_name)s",
-            "fk": "fk_%(table_name)s_%(referred_table_name)s",
-            "uq": "uq_%(table_name)s",
-            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        }
-    )
+class Choice(StrEnum):
+    """The answer of a blind vote."""
+
+    LEFT = "left"
+    RIGHT = "right"
+    TIE = "tie"
+    BOTH_BAD = "both_bad"
 
 
 class Sweep(Base):
@@ -60,8 +42,8 @@ class Sweep(Base):
     __tablename__ = "sweeps"
     __table_args__ = (Index(None, "created_at", "id"), Index(None, "owner", "created_at", "id"))
 
-    id: Mapped[str] = mapped_column(String(32), primary_key=True)  # uuid4, hexadecimal
-    created_at: Mapped[datetime] = mapped_column(UtcTime)
+    id: Mapped[Id]
+    created_at: Mapped[Time]
     status: Mapped[Status] = mapped_column(words(Status))
     plan: Mapped[Any] = mapped_column(ExactJson, nullable=False)  # an object
     results: Mapped[Any] = mapped_column(ExactJson, nullable=False)  # list of objects
@@ -78,8 +60,8 @@ class Comparison(Base):
         Index(None, "sweep_id"),
     )
 
-    id: Mapped[str] = mapped_column(String(32), primary_key=True)  # uuid4, hexadecimal
-    created_at: Mapped[datetime] = mapped_column(UtcTime)
+    id: Mapped[Id]
+    created_at: Mapped[Time]
     chat: Mapped[bool]
     prompt: Mapped[Words]
     system: Mapped[Words]
@@ -89,8 +71,8 @@ class Comparison(Base):
     comment: Mapped[Words] = mapped_column(server_default=EMPTY)
     source: Mapped[Source] = mapped_column(words(Source), server_default=Source.COMPARE.value)
     sweep_id: Mapped[str | None] = mapped_column(ForeignKey(Sweep.id, ondelete="SET NULL"))
-    deleted_at: Mapped[datetime | None] = mapped_column(UtcTime)  # NULL: it is there
-    search: Mapped[str] = mapped_column(Text, server_default=EMPTY)  # storage.search.haystack of the texts above
+    deleted_at: Mapped[Time | None]  # NULL: it is there
+    search: Mapped[str] = mapped_column(Text, server_default=EMPTY)  # runs.comparisons.haystack of the texts above
     owner: Mapped[Owner]
 
 
@@ -103,11 +85,11 @@ class Run(Base):
         Index(None, "comparison_id", "status", "tokens_per_s", "tau", "new_tokens"),  # what a list is sorted by
     )
 
-    id: Mapped[str] = mapped_column(String(32), primary_key=True)  # uuid4, hexadecimal
+    id: Mapped[Id]
     comparison_id: Mapped[str] = mapped_column(ForeignKey(Comparison.id, ondelete="CASCADE"))
     lane: Mapped[int]  # column on the page, 0-based
     execution_order: Mapped[int]  # in which order the runs of the comparison were executed
-    created_at: Mapped[datetime] = mapped_column(UtcTime)  # when it was saved
+    created_at: Mapped[Time]  # when it was saved
     status: Mapped[Status] = mapped_column(words(Status))
     stop_reason: Mapped[StopReason] = mapped_column(words(StopReason))
 
@@ -177,7 +159,7 @@ class Step(Base):
     __tablename__ = "steps"
 
     run_id: Mapped[str] = mapped_column(ForeignKey(Run.id, ondelete="CASCADE"), primary_key=True)
-    step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)  # 0-based
+    step: Mapped[Part]  # 0-based
     drafted: Mapped[int]
     kept: Mapped[int]
     draft_s: Mapped[Number]
@@ -193,8 +175,8 @@ class Token(Base):
     __table_args__ = (ForeignKeyConstraint(["run_id", "step"], ["steps.run_id", "steps.step"], ondelete="CASCADE"),)
 
     run_id: Mapped[str] = mapped_column(String(32), primary_key=True)
-    step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    ordinal: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    step: Mapped[Part]
+    ordinal: Mapped[Part]
     position: Mapped[int]
     draft_position: Mapped[int]
     node: Mapped[int]
@@ -232,9 +214,9 @@ class Vote(Base):
     __tablename__ = "votes"
     __table_args__ = (UniqueConstraint("comparison_id"),)
 
-    id: Mapped[str] = mapped_column(String(32), primary_key=True)  # uuid4, hexadecimal
+    id: Mapped[Id]
     comparison_id: Mapped[str] = mapped_column(ForeignKey(Comparison.id, ondelete="CASCADE"))
-    created_at: Mapped[datetime] = mapped_column(UtcTime)
+    created_at: Mapped[Time]
     choice: Mapped[Choice] = mapped_column(words(Choice))
     left_run_id: Mapped[str] = mapped_column(ForeignKey(Run.id, ondelete="CASCADE", name="fk_votes_left_run"))
     right_run_id: Mapped[str] = mapped_column(ForeignKey(Run.id, ondelete="CASCADE", name="fk_votes_right_run"))

@@ -1,25 +1,38 @@
-"""Values as the texts of CSV cells, one at a time or a column as it is stored. Knows no rows and no file."""
+"""Values as exports show them: JSON columns with named fields, and CSV cells, one at a time or a column as it is stored."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Integer
 from sqlalchemy.types import TypeEngine
 
-from storage.columns import Real, SafeJson, SafeText
-from storage.shapes import decoded, shaped
-from storage.text import decode, readable
+from mars_core.types import Exchange, Given
+from storage.schema.columns import Real, SafeJson, SafeText, restored
+from storage.schema.text import decode, readable
 
 # What a spreadsheet may take for the beginning of a formula (OWASP, CSV injection), full-width forms included.
 _FORMULA = re.compile("[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 _STRUCTURE = re.compile('[",\r\n]')  # what a cell without quotes may not hold
 _WORDS = {"nan": "null", "inf": '""inf""', "-inf": '""-inf""'}  # a number that is no JSON, as stored → as written
+_SHAPES: dict[str, Callable[[Any], Any]] = {
+    "top": lambda value: [{"id": id_, "piece": piece, "p": float(p)} for id_, piece, p in value],
+    "rule_parameters": lambda value: {name: float(number) for name, number in value.items()},
+    "acceptance_by_position": lambda value: [float(rate) for rate in value],
+    "given": lambda value: [Given(*token)._asdict() for token in value],
+    "history": lambda value: [Exchange(*turn)._asdict() for turn in value],
+}
+
+
+def shaped(name: str, texts: Sequence[str]) -> list[Any]:
+    """The values of the JSON column ``name``; texts in them are spelled as stored, non-finite numbers are floats."""
+    values: list[Any] = json.loads(f"[{','.join(texts)}]")
+    return list(map(_SHAPES[name], values)) if name in _SHAPES else values
 
 
 def cell(value: object) -> str:
@@ -59,7 +72,7 @@ def cells(name: str, kind: TypeEngine[Any], values: Sequence[Any]) -> Sequence[s
         case SafeJson() if name == "top":
             return _alternatives(values)
         case SafeJson():
-            return [quoted(cell(decoded(value))) for value in shaped(name, values)]
+            return [quoted(cell(restored(value))) for value in shaped(name, values)]
         case SafeText():
             shown = {text: quoted(cell(text and decode(text))) for text in set(values)}
         case _:

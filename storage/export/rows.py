@@ -5,36 +5,28 @@ Deleted comparisons are left out. Each piece is read in a transaction of its own
 Runs never change, so a row is always whole.
 
 Values are as they are stored, since a writer turns a whole column at once and most need no change: nan is None, texts are in the
-spelling of storage.text, JSON is its text.
+spelling of storage.schema.text, JSON is its text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Double,
-    Integer,
-    Select,
-    Text,
-    and_,
-    cast,
-    column,
-    literal,
-    or_,
-    select,
-    type_coerce,
-)
+from sqlalchemy import ColumnElement, Double, Integer, Select, Text, cast, column, literal, select, type_coerce
 
-from storage.columns import Real, SafeJson, SafeText
-from storage.nodes import stored_nodes
-from storage.records import check_id, unknown
+from mars_core.types import DraftNode
+from storage.lookup import batches, check_id, unknown
+from storage.runs.records import read_nodes
+from storage.runs.votes import StoredVote, votes_of
 from storage.schema import Comparison, Run, Step, Token, Vote
+from storage.schema.columns import Real, SafeJson, SafeText
+from storage.schema.text import encode
+from storage.scope import Conditions, Table
 from storage.store import RunStore
-from storage.text import encode
-from storage.votes import StoredVote, votes_of
 
 SCHEMA_VERSION = 5  # of the exported columns; goes up when one changes its name or meaning
 COMPARISONS_A_READ = 20
@@ -42,8 +34,7 @@ STEPS_A_READ = 128
 _CHECK_A_READ = 1000
 
 Piece = dict[str, Sequence[Any]]  # column → its values, one a row
-Head = dict[str, Any]  # what the rows of a run have in common: _RUN, and ``steps``, how many it has
-Stored = Sequence[Any]  # one row
+Head = Any  # a row with what the rows of a run have in common: _RUN, and ``steps``, how many it has
 Query = Select[*tuple[Any, ...]]
 Columns = tuple[ColumnElement[Any], ...]
 
@@ -75,8 +66,7 @@ NODE_COLUMNS: Columns = (
     Step.step.label("step"),
     *(column(name, Integer) for name in ("node", "parent", "depth", "token_id")),
     column("piece", SafeText),
-    column("p", Real),
-    column("q", Real),
+    *(column(name, Real) for name in ("p", "q")),
     column("outcome", SafeText),
 )
 VOTE_COLUMNS: Columns = (
@@ -84,48 +74,21 @@ VOTE_COLUMNS: Columns = (
     Vote.comparison_id.label("comparison_id"),
     Vote.id.label("vote_id"),
     *(Vote.__table__.c[name].label(name) for name in ("created_at", "choice", "left_run_id", "right_run_id")),
-    column("winner_run_id", SafeText),
-    column("left_rule", SafeText),
-    column("right_rule", SafeText),
-    *(Vote.__table__.c[name].label(name) for name in ("comment",)),
+    *(column(name, SafeText) for name in ("winner_run_id", "left_rule", "right_rule")),
+    Vote.comment.label("comment"),
     Comparison.prompt.label("prompt"),
 )
 
 
-def run_pieces(store: RunStore, comparison_ids: Iterable[str] | None = None) -> Iterator[Piece]:
-    """RUN_COLUMNS, one row a run. Raises StorageError for an unknown id, at once."""
-    return _run_pieces(store, _checked(store, comparison_ids))
-
-
-def token_pieces(store: RunStore, comparison_ids: Iterable[str] | None = None) -> Iterator[Piece]:
-    """TOKEN_COLUMNS, one row a token. Raises StorageError for an unknown id, at once."""
-    return _token_pieces(store, _checked(store, comparison_ids))
-
-
-def node_pieces(store: RunStore, comparison_ids: Iterable[str] | None = None) -> Iterator[Piece]:
-    """NODE_COLUMNS, one row a drafted node. Raises StorageError for an unknown id, at once."""
-    return _node_pieces(store, _checked(store, comparison_ids))
-
-
-def vote_pieces(store: RunStore, comparison_ids: Iterable[str] | None = None) -> Iterator[Piece]:
-    """VOTE_COLUMNS, one row a vote. Raises StorageError for an unknown id, at once."""
-    return _vote_pieces(store, _checked(store, comparison_ids))
-
-
 def _run_pieces(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Piece]:
     for page in _pages(store, wanted):
-        statement = select(*_stored(RUN_COLUMNS)).join(Comparison, Comparison.id == Run.comparison_id)
-        statement = statement.where(*store.scope.comparisons(), Run.comparison_id.in_(page)).order_by(
-            Run.lane, Run.execution_order
-        )
-        if rows := _fetch(store, statement):
-            place = [column.name for column in RUN_COLUMNS].index("comparison_id")
-            yield _piece(RUN_COLUMNS, sorted(rows, key=lambda row: page.index(row[place])))
+        if rows := _runs(store, page, RUN_COLUMNS):
+            yield _piece(RUN_COLUMNS, rows)
 
 
 def _token_pieces(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Piece]:
-    tokens = select(Token.run_id, *_stored(_TOKEN))
-    tokens = tokens.join(Step, and_(Step.run_id == Token.run_id, Step.step == Token.step))
+    tokens = select(Token.run_id, *map(_stored, _TOKEN))
+    tokens = tokens.join(Step, (Step.run_id == Token.run_id) & (Step.step == Token.step))
     tokens = tokens.order_by(Token.run_id, Token.step, Token.ordinal)
     for runs in _together(store, wanted):
         for parts in _parts(store, tokens, Token, runs):
@@ -133,11 +96,25 @@ def _token_pieces(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Pie
 
 
 def _node_pieces(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Piece]:
-    steps = select(Step.run_id, Step.step, *_stored([Step.nodes.label("nodes")])).order_by(Step.run_id, Step.step)
+    steps = select(Step.run_id, Step.step, _stored(Step.__table__.c.nodes)).order_by(Step.run_id, Step.step)
     for runs in _together(store, wanted):
         for parts in _parts(store, steps, Step, runs):
-            nodes = [(run, stored_nodes([row[1:] for row in rows])) for run, rows in parts]
+            nodes = [(run, _nodes(rows)) for run, rows in parts]
             yield _repeated(nodes) | _piece(NODE_COLUMNS[len(_RUN) :], [row for _, rows in nodes for row in rows])
+
+
+def _nodes(steps: Sequence[Any]) -> list[Any]:
+    """A row a node of rows (run id, step, its column ``nodes``). Raises LookupError for an unknown outcome."""
+    drafts = json.loads(f"[{','.join(text for _, _, text in steps)}]")
+    return [
+        (step, number, node.parent, node.depth, node.id, node.piece, *_numbers(node), node.outcome)
+        for (_, step, _), draft in zip(steps, drafts, strict=True)
+        for number, node in enumerate(read_nodes(draft), start=1)
+    ]
+
+
+def _numbers(node: DraftNode) -> Iterator[float | None]:
+    return (None if math.isnan(value) else value for value in (node.p, node.q))
 
 
 def _vote_pieces(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Piece]:
@@ -152,37 +129,58 @@ def _vote(vote: StoredVote) -> tuple[Any, ...]:
     return (SCHEMA_VERSION, *ids, *map(encode, (vote.left_rule, vote.right_rule, vote.comment, vote.prompt)))
 
 
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What is exported as one file. ``read``: its rows, in pieces, of comparisons that are known to be there (None: all)."""
+
+    name: str
+    columns: Columns
+    read: Callable[[RunStore, Sequence[str] | None], Iterator[Piece]]
+
+
+RUNS = Export("runs", RUN_COLUMNS, _run_pieces)
+TOKENS = Export("tokens", TOKEN_COLUMNS, _token_pieces)
+NODES = Export("nodes", NODE_COLUMNS, _node_pieces)
+VOTES = Export("votes", VOTE_COLUMNS, _vote_pieces)
+
+
+def pieces(export: Export, store: RunStore, comparison_ids: Iterable[str] | None = None) -> Iterator[Piece]:
+    """The rows of ``export``, all or those of some comparisons. Raises StorageError for an unknown id, at once."""
+    return export.read(store, _checked(store, comparison_ids))
+
+
 def _together(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[Head]]:
     """The runs in order, as many at a time as have STEPS_A_READ steps in all, or one: reading short ones singly takes longer."""
-    held: list[Head] = []
+    batch: list[Head] = []
     for page in _pages(store, wanted):
-        statement = select(*_stored(_RUN), Run.steps.label("steps")).join(
-            Comparison, Comparison.id == Run.comparison_id
-        )
-        statement = statement.where(*store.scope.comparisons(), Run.comparison_id.in_(page))
-        rows = _fetch(store, statement.order_by(Run.lane, Run.execution_order))
-        names = (*(column.name for column in _RUN), "steps")
-        runs = [dict(zip(names, row, strict=True)) for row in rows]
-        for run in sorted(runs, key=lambda run: page.index(run["comparison_id"])):
-            if held and sum(each["steps"] for each in held) + run["steps"] > STEPS_A_READ:
-                yield held
-                held = []
-            held.append(run)
-    if held:
-        yield held
+        for run in _runs(store, page, (*_RUN, Run.__table__.c.steps)):
+            if batch and sum(each.steps for each in batch) + run.steps > STEPS_A_READ:
+                yield batch
+                batch = []
+            batch.append(run)
+    if batch:
+        yield batch
+
+
+def _runs(store: RunStore, page: list[str], columns: Columns) -> list[Any]:
+    """``columns`` of the runs of these comparisons, in their order."""
+    statement = select(*map(_stored, columns)).join(Comparison, Comparison.id == Run.comparison_id)
+    statement = statement.where(*store.scope.of(Comparison), Run.comparison_id.in_(page))
+    rows = _fetch(store, statement.order_by(Run.lane, Run.execution_order))
+    return sorted(rows, key=lambda row: page.index(row.comparison_id))
 
 
 def _parts(
     store: RunStore, statement: Query, table: type[Step | Token], runs: Sequence[Head]
-) -> Iterator[list[tuple[Head, Sequence[Stored]]]]:
+) -> Iterator[list[tuple[Head, Sequence[Any]]]]:
     """The rows of some short runs together, or of one run a number of steps at a time. Each row begins with its run's id."""
     if len(runs) > 1:
-        of_run: dict[str, list[Stored]] = {run["run_id"]: [] for run in runs}
+        of_run: dict[str, list[Any]] = {run.run_id: [] for run in runs}
         for row in _fetch(store, statement.where(table.run_id.in_(of_run))):
             of_run[row[0]].append(row)
-        yield [(run, of_run[run["run_id"]]) for run in runs]
+        yield [(run, of_run[run.run_id]) for run in runs]
         return
-    start, mine = 0, statement.where(table.run_id == runs[0]["run_id"])
+    start, mine = 0, statement.where(table.run_id == runs[0].run_id)
     while rows := _fetch(store, mine.where(table.step >= start, table.step < start + STEPS_A_READ)):
         yield [(runs[0], rows)]
         start += STEPS_A_READ
@@ -191,18 +189,23 @@ def _parts(
 def _pages(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[str]]:
     """The ids of a few comparisons at a time."""
     if wanted is not None:
-        for start in range(0, len(wanted), COMPARISONS_A_READ):
-            yield list(wanted[start : start + COMPARISONS_A_READ])
-        return
-    statement = select(Comparison.created_at, Comparison.id)
-    statement = statement.where(Comparison.deleted_at.is_(None), *store.scope.comparisons())
-    statement = statement.order_by(Comparison.created_at, Comparison.id)
-    page = _fetch(store, statement.limit(COMPARISONS_A_READ))
+        return map(list, batches(wanted, COMPARISONS_A_READ))
+    live = (Comparison.deleted_at.is_(None), *store.scope.of(Comparison))
+    pages = in_order(store, Comparison, (Comparison.created_at, Comparison.id), live, COMPARISONS_A_READ)
+    return ([row.id for row in page] for page in pages)
+
+
+def in_order(
+    store: RunStore, table: Table, columns: Iterable[Any], which: Conditions, size: int
+) -> Iterator[Sequence[Any]]:
+    """Rows of ``table`` in the order in which they were made, ``size`` at a time; id and created_at are among ``columns``."""
+    statement = select(*columns).where(*which).order_by(table.created_at, table.id).limit(size)
+    page = _fetch(store, statement)
     while page:
-        yield [id_ for _, id_ in page]
-        at, last = page[-1]
-        later = and_(Comparison.created_at >= at, or_(Comparison.created_at > at, Comparison.id > last))
-        page = _fetch(store, statement.where(later).limit(COMPARISONS_A_READ))
+        yield page
+        at, last = page[-1].created_at, page[-1].id
+        later = (table.created_at >= at) & ((table.created_at > at) | (table.id > last))
+        page = _fetch(store, statement.where(later))
 
 
 def _checked(store: RunStore, comparison_ids: Iterable[str] | None) -> list[str] | None:
@@ -211,27 +214,21 @@ def _checked(store: RunStore, comparison_ids: Iterable[str] | None) -> list[str]
     wanted = list(dict.fromkeys(comparison_ids))
     for comparison_id in wanted:
         check_id(comparison_id)
-    for start in range(0, len(wanted), _CHECK_A_READ):
-        asked = wanted[start : start + _CHECK_A_READ]
-        statement = select(Comparison.id).where(Comparison.id.in_(asked), Comparison.deleted_at.is_(None))
-        statement = statement.where(*store.scope.comparisons())
-        known = {id_ for (id_,) in _fetch(store, statement)}
-        if missing := [comparison_id for comparison_id in asked if comparison_id not in known]:
+    live = select(Comparison.id).where(Comparison.deleted_at.is_(None), *store.scope.of(Comparison))
+    for some in batches(wanted, _CHECK_A_READ):
+        known = {id_ for (id_,) in _fetch(store, live.where(Comparison.id.in_(some)))}
+        if missing := [comparison_id for comparison_id in some if comparison_id not in known]:
             raise unknown(missing[0])
     return wanted
 
 
-def _fetch(store: RunStore, statement: Query) -> Sequence[Stored]:
+def _fetch(store: RunStore, statement: Query) -> Sequence[Any]:
     with store.read() as connection:
         return connection.execute(statement).all()
 
 
-def _stored(columns: Iterable[ColumnElement[Any]]) -> list[ColumnElement[Any]]:
-    """``columns`` without what their types would do to each value."""
-    return [_as_stored(column) for column in columns]
-
-
-def _as_stored(column: ColumnElement[Any]) -> ColumnElement[Any]:
+def _stored(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    """``column`` without what its type would do to each value."""
     match column.type:
         case SafeJson():
             return cast(column, Text).label(column.name)
@@ -243,11 +240,11 @@ def _as_stored(column: ColumnElement[Any]) -> ColumnElement[Any]:
             return column
 
 
-def _piece(columns: Iterable[ColumnElement[Any]], rows: Sequence[Stored]) -> Piece:
+def _piece(columns: Iterable[ColumnElement[Any]], rows: Sequence[Any]) -> Piece:
     names = [column.name for column in columns]
     return dict(zip(names, zip(*rows, strict=True) if rows else ((),) * len(names), strict=True))
 
 
-def _repeated(parts: Sequence[tuple[Head, Sequence[Stored]]]) -> Piece:
+def _repeated(parts: Sequence[tuple[Head, Sequence[Any]]]) -> Piece:
     """What the rows of a run have in common, once a row."""
-    return {column.name: [run[column.name] for run, rows in parts for _ in rows] for column in _RUN}
+    return {column.name: [getattr(run, column.name) for run, rows in parts for _ in rows] for column in _RUN}

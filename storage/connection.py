@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
-from platformdirs import user_data_path
-from sqlalchemy import URL, Connection
+from sqlalchemy import Connection
 
 from storage.database import WRITING, begin, file_of, location_of, open_database, parse_url
 from storage.errors import StorageError, explained
@@ -19,11 +17,11 @@ from storage.scope import SCOPE, Everything, Scope
 
 
 class Connected:
-    """A database by its URL; what keeps runs and studies in it are the subclasses."""
+    """A database by its URL; its subclasses, one a feature, save and read rows."""
 
     def __init__(self, url: str | None = None) -> None:
         """Open the database, make its folder and file where missing, and bring its schema up to date."""
-        parsed = default_url() if url is None else parse_url(url)
+        parsed = parse_url(url)
         self.path: Path | None = file_of(parsed)  # None for a server
         self.location: str = location_of(parsed)  # for people; holds no password
         self._engine = open_database(parsed)
@@ -40,9 +38,7 @@ class Connected:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -75,12 +71,12 @@ class Connected:
         ):
             yield connection
 
-
-def default_url() -> URL:
-    """The SQLite file in this user's data folder."""
-    return URL.create("sqlite", database=str(user_data_path("mars-playground", appauthor=False) / "runs.db"))
-
-
-def database_file(url: str | None = None) -> Path | None:
-    """Where a store of this URL keeps its file; None for a server. Raises StorageError."""
-    return file_of(default_url() if url is None else parse_url(url))
+    def _until_none(self, failure: str, few: Callable[[Connection], int]) -> int:
+        """Call ``few`` in one short transaction after the other until it returns 0; the sum of what it returned."""
+        removed = 0
+        while True:
+            with self._write(failure) as connection:
+                now = few(connection)
+            if now == 0:
+                return removed
+            removed += now

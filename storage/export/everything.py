@@ -15,23 +15,16 @@ from pathlib import Path
 from typing import Any, TextIO
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from sqlalchemy import Select, and_, or_, select
-
-from storage.cells import finite
 from storage.errors import explained
-from storage.export import write_nodes_csv, write_runs_csv, write_tokens_csv, write_votes_csv
-from storage.schema import Comparison, Sweep
-from storage.scope import Conditions
+from storage.export import write_csv
+from storage.export.cells import finite
+from storage.export.rows import NODES, RUNS, TOKENS, VOTES, in_order
+from storage.schema import Comparison, Study, Sweep
+from storage.scope import Table
 from storage.store import RunStore
-from storage.study_schema import Study
 
 ROWS_A_READ = 50
-TABLES = {
-    "runs.csv": write_runs_csv,
-    "tokens.csv": write_tokens_csv,
-    "nodes.csv": write_nodes_csv,
-    "votes.csv": write_votes_csv,
-}
+SHARE = ("kind", "object_id", "created_at")
 README = """\
 All of your data in MARS Playground, exported {now} (UTC).
 
@@ -68,16 +61,16 @@ def write_everything(store: RunStore, path: Path) -> None:
 def _write_all(store: RunStore, archive: ZipFile) -> None:
     archive.writestr("README.txt", README.format(now=f"{datetime.now(UTC):%Y-%m-%d %H:%M}"))
     for name, values in (
-        ("comparisons.json", _rows(store, Comparison, store.scope.comparisons(), "search", "owner")),
-        ("sweeps.json", _rows(store, Sweep, store.scope.sweeps(), "owner")),
-        ("studies.json", _rows(store, Study, store.scope.studies(), "owner")),
-        ("shares.json", _shares(store)),
+        ("comparisons.json", _rows(store, Comparison, "search", "owner")),
+        ("sweeps.json", _rows(store, Sweep, "owner")),
+        ("studies.json", _rows(store, Study, "owner")),
+        ("shares.json", ({name: getattr(share, name) for name in SHARE} for share in store.shares())),
     ):
         with _member(archive, name) as stream:
             _write_json(stream, values)
-    for name, write in TABLES.items():
-        with _member(archive, name) as stream:
-            write(store, stream)
+    for export in (RUNS, TOKENS, NODES, VOTES):
+        with _member(archive, f"{export.name}.csv") as stream:
+            write_csv(export, store, stream)
 
 
 def _member(archive: ZipFile, name: str) -> TextIOWrapper:
@@ -89,34 +82,13 @@ def _write_json(stream: TextIO, values: Iterable[dict[str, Any]]) -> None:
     """A list with one object a line."""
     before = "[\n"
     for value in values:
-        stream.write(before + json.dumps(finite(value), allow_nan=False))
+        stream.write(before + json.dumps(finite(value), allow_nan=False, default=datetime.isoformat))
         before = ",\n"
     stream.write("[]\n" if before == "[\n" else "\n]\n")
 
 
-def _rows(
-    store: RunStore, table: type[Comparison | Sweep | Study], scope: Conditions, *but: str
-) -> Iterator[dict[str, Any]]:
+def _rows(store: RunStore, table: Table, *but: str) -> Iterator[dict[str, Any]]:
     """All columns ``but`` some, in the order in which they were made."""
     columns = [column for column in table.__table__.columns if column.name not in but]
-    statement = select(*columns).where(*scope).order_by(table.created_at, table.id).limit(ROWS_A_READ)
-    page = _read(store, statement)
-    while page:
-        yield from ({name: _time(value) for name, value in row.items()} for row in page)
-        at, last = page[-1]["created_at"], page[-1]["id"]
-        later = and_(table.created_at >= at, or_(table.created_at > at, table.id > last))
-        page = _read(store, statement.where(later))
-
-
-def _read(store: RunStore, statement: Select[Any]) -> list[dict[str, Any]]:
-    with store.read() as connection:
-        return [dict(row) for row in connection.execute(statement).mappings()]
-
-
-def _time(value: object) -> object:
-    return value.isoformat() if isinstance(value, datetime) else value
-
-
-def _shares(store: RunStore) -> Iterator[dict[str, Any]]:
-    for share in store.shares():
-        yield {"kind": share.kind, "object_id": share.object_id, "created_at": share.created_at.isoformat()}
+    for page in in_order(store, table, columns, store.scope.of(table), ROWS_A_READ):
+        yield from (dict(row._mapping) for row in page)

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from sqlalchemy import BigInteger, Boolean, ColumnElement, Integer
+from sqlalchemy import Boolean, ColumnElement, Integer
 from sqlalchemy.types import TypeEngine
 
-from storage.columns import Real, SafeJson, UtcTime
 from storage.errors import explained
-from storage.rows import SCHEMA_VERSION, Columns, Piece
-from storage.shapes import shaped
+from storage.export.cells import shaped
+from storage.export.rows import SCHEMA_VERSION, Columns, Piece
+from storage.schema.columns import Real, SafeJson, UtcTime
 
 _TOP = pa.struct([("id", pa.int64()), ("piece", pa.string()), ("p", pa.float64())])
 _NESTED = {
@@ -34,71 +34,66 @@ _NESTED = {
     "history": pa.list_(pa.struct([("user", pa.string()), ("answer", pa.string())])),
     "top": pa.list_(_TOP),
 }
-_PLAIN = {
-    Real: pa.float64(),
-    UtcTime: pa.timestamp("us", "UTC"),
-    Boolean: pa.bool_(),
-    Integer: pa.int64(),
-    BigInteger: pa.int64(),
-}
+_PLAIN = (
+    (Real, pa.float64()),
+    (UtcTime, pa.timestamp("us", "UTC")),
+    (Boolean, pa.bool_()),
+    (Integer, pa.int64()),  # BigInteger is one
+)
 
 
-def write_parquet(path: Path, columns: Columns, pieces: Iterable[Piece], rows_a_group: int) -> None:
+def write(path: Path, columns: Columns, pieces: Iterable[Piece], rows_a_group: int) -> None:
     """``pieces`` to the file ``path``, in row groups of ``rows_a_group``. Raises StorageError."""
-    schema = _schema(columns)
+    about = {
+        "schema_version": str(SCHEMA_VERSION),
+        "text": "U+241B and 4 hex digits stand for U+0000, U+D800-DFFF, U+241B",
+    }
+    fields = [pa.field(column.name, _type(column.name, column.type)) for column in columns]
+    schema = pa.schema(fields, metadata=about)
+    tables = (
+        pa.Table.from_arrays([_array(column, piece[column.name]) for column in columns], schema=schema)
+        for piece in pieces
+    )
     part = path.with_name(path.name + ".part")
     with explained("The Parquet file was not written", str(path)):
         try:
             with pq.ParquetWriter(part, schema, compression="zstd") as writer:
-                for group in _groups((_table(columns, schema, piece) for piece in pieces), rows_a_group):
+                for group in _groups(tables, rows_a_group):
                     writer.write_table(group)
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
 
 
-def _schema(columns: Sequence[ColumnElement[Any]]) -> Any:
-    about = {
-        "schema_version": str(SCHEMA_VERSION),
-        "text": "U+241B and 4 hex digits stand for U+0000, U+D800-DFFF, U+241B",
-    }
-    return pa.schema([pa.field(column.name, _type(column.name, column.type)) for column in columns], metadata=about)
-
-
 def _type(name: str, kind: TypeEngine[Any]) -> Any:
     if name in _NESTED:
         return _NESTED[name]
-    return next((arrow for known, arrow in _PLAIN.items() if isinstance(kind, known)), pa.string())
+    return next((arrow for known, arrow in _PLAIN if isinstance(kind, known)), pa.string())
 
 
 def _groups(tables: Iterable[Any], rows: int) -> Iterator[Any]:
     """The rows of ``tables`` in tables of ``rows``; the last one holds what is left."""
-    held: list[Any] = []
+    pending: list[Any] = []
     for table in tables:
-        held.append(table)
-        while sum(map(len, held)) >= rows:
-            joined = pa.concat_tables(held)
+        pending.append(table)
+        while sum(map(len, pending)) >= rows:
+            joined = pa.concat_tables(pending)
             yield joined.slice(0, rows)
-            held = [joined.slice(rows)]
-    if sum(map(len, held)):
-        yield pa.concat_tables(held)
-
-
-def _table(columns: Sequence[ColumnElement[Any]], schema: Any, piece: Piece) -> Any:
-    return pa.Table.from_arrays([_array(column, piece[column.name]) for column in columns], schema=schema)
+            pending = [joined.slice(rows)]
+    if sum(map(len, pending)):
+        yield pa.concat_tables(pending)
 
 
 def _array(column: ColumnElement[Any], values: Sequence[Any]) -> Any:
-    kind = _type(column.name, column.type)
     match column.type:
         case Real():
             return pa.array(np.array(values, np.float64))  # None becomes nan
         case SafeJson() if column.name == "top":
             return _alternatives(values)
         case SafeJson():
-            return pa.array([_pairs(value) for value in shaped(column.name, values)], kind)
+            return pa.array(list(map(_pairs, shaped(column.name, values))), _NESTED[column.name])
         case _:
-            return pa.array(values, kind)
+            return pa.array(values, _type(column.name, column.type))
 
 
 def _alternatives(texts: Sequence[str]) -> Any:

@@ -1,0 +1,1 @@
+"""Runs and comparisons: saved, read back, searched, voted on."""

@@ -1,0 +1,157 @@
+"""Comparisons: made, given runs, read, annotated, deleted and restored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from sqlalchemy import ColumnElement, Connection, RowMapping, delete, insert, select, update
+
+from mars_core.types import PromptConfig, Trace
+from storage.connection import Connected
+from storage.errors import StorageError
+from storage.lookup import new_id, row_of, unknown
+from storage.runs.records import check_numbering, new_run, prompt_row, read_prompt
+from storage.runs.runs import StoredRun, add_run, runs_of
+from storage.schema import Comparison, Run, Source
+from storage.schema.text import folded
+
+LENGTHS = {"name": 200, "tag": 40, "comment": 10_000}  # characters at most
+MOST_TAGS = 20
+COMPARISONS_A_WRITE = 20  # a run of 512 tokens has some 2,000 rows
+_BETWEEN = "Z"  # no folded text that is searched for holds it alone
+
+
+@dataclass(frozen=True, slots=True)
+class StoredComparison:
+    """A comparison and its runs, by lane, then order. ``created_at`` is aware, in UTC."""
+
+    id: str
+    created_at: datetime
+    prompt: PromptConfig
+    runs: tuple[StoredRun, ...]
+    name: str = ""
+    tags: tuple[str, ...] = ()
+    comment: str = ""
+    source: Source = Source.COMPARE
+    sweep_id: str | None = None
+
+
+class Comparisons(Connected):
+    """A deleted comparison is not there for any method but ``restore`` and ``purge``."""
+
+    def new_comparison(self, prompt: PromptConfig, *, source: Source = Source.COMPARE) -> str:
+        """Make a comparison without runs; returns its id."""
+        with self._write("The comparison was not saved") as connection:
+            return add_comparison(connection, prompt, source, self.scope.owner)
+
+    def save_run(self, comparison_id: str, trace: Trace, *, lane: int, order: int) -> str:
+        """Save a run, whole or not at all; returns its id. Its prompt must be the comparison's."""
+        check_numbering(trace)
+        new = new_run(trace, lane, order)
+        with self._write("The run was not saved") as connection:
+            check_prompt(comparison_row(connection, comparison_id), trace.config.prompt)
+            return add_run(connection, comparison_id, new)
+
+    def load(self, comparison_id: str) -> StoredComparison:
+        """A comparison with the traces that were saved. Raises StorageError where there is none of this id."""
+        with self.read() as connection:
+            row = comparison_row(connection, comparison_id)
+            prompt = read_prompt(row)
+            runs = runs_of(connection, comparison_id, prompt)
+        own = {name: row[name] for name in ("id", "created_at", "name", "comment", "source", "sweep_id")}
+        return StoredComparison(**own, prompt=prompt, runs=runs, tags=tuple(row["tags"]))
+
+    def annotate(
+        self,
+        comparison_id: str,
+        *,
+        name: str | None = None,
+        tags: Sequence[str] | None = None,
+        comment: str | None = None,
+    ) -> None:
+        """Set the name (200 characters at most), the tags (20 of 40), the comment (10,000); None leaves what is there."""
+        with self._write("The comparison was not changed") as connection:
+            row = comparison_row(connection, comparison_id)
+            name = row["name"] if name is None else checked("name", name.strip())
+            tags = row["tags"] if tags is None else _checked_tags(tags)
+            comment = row["comment"] if comment is None else checked("comment", comment)
+            search = haystack(row["prompt"], name, comment, tags)
+            change = update(Comparison).where(Comparison.id == comparison_id)
+            connection.execute(change.values(name=name, tags=tags, comment=comment, search=search))
+
+    def delete(self, comparison_id: str) -> None:
+        """Put a comparison away: no list, export or vote has it any more. ``restore`` brings it back until it is purged."""
+        with self._write("The comparison was not deleted") as connection:
+            comparison_row(connection, comparison_id)
+            change = update(Comparison).where(Comparison.id == comparison_id)
+            connection.execute(change.values(deleted_at=datetime.now(UTC)))
+
+    def restore(self, comparison_id: str) -> None:
+        """Bring a deleted comparison back as it was."""
+        with self._write("The comparison was not restored") as connection:
+            row_of(connection, Comparison, comparison_id)
+            connection.execute(update(Comparison).where(Comparison.id == comparison_id).values(deleted_at=None))
+
+    def purge(self, before: datetime) -> int:
+        """Remove for good what was deleted before, with its runs, steps, tokens and vote, a few comparisons at a time; how many."""
+        return self._remove_comparisons("Deleted comparisons were not all removed", Comparison.deleted_at < before)
+
+    def remove_unfinished(self, before: datetime) -> int:
+        """Remove for good the comparisons made before that have no run: their process ended before it saved one; how many."""
+        without_run = ~select(Run.id).where(Run.comparison_id == Comparison.id).exists()
+        failure = "Unfinished comparisons were not all removed"
+        return self._remove_comparisons(failure, Comparison.created_at < before, without_run)
+
+    def _remove_comparisons(self, failure: str, *which: ColumnElement[bool]) -> int:
+        """Those in the scope for good, with all below, a few at a time so that others can write; how many."""
+        few = select(Comparison.id).where(*which, *self.scope.of(Comparison)).limit(COMPARISONS_A_WRITE)
+        return self._until_none(failure, lambda connection: remove(connection, connection.scalars(few).all()))
+
+
+def add_comparison(connection: Connection, prompt: PromptConfig, source: Source, owner: str) -> str:
+    """The id of a new comparison, which belongs to ``owner``."""
+    comparison_id = new_id()
+    row = {"id": comparison_id, "created_at": datetime.now(UTC), **prompt_row(prompt), "owner": owner}
+    connection.execute(insert(Comparison), row | {"source": source, "search": haystack(prompt.text, "", "", ())})
+    return comparison_id
+
+
+def remove(connection: Connection, comparison_ids: Sequence[str]) -> int:
+    """Remove comparisons for good, with all below; how many they were."""
+    return connection.execute(delete(Comparison).where(Comparison.id.in_(comparison_ids))).rowcount
+
+
+def comparison_row(connection: Connection, comparison_id: str) -> RowMapping:
+    """Raises StorageError where there is none of this id, or it is deleted."""
+    row = row_of(connection, Comparison, comparison_id, *Comparison.__table__.c)
+    if row["deleted_at"] is not None:
+        raise unknown(comparison_id)
+    return row
+
+
+def check_prompt(row: RowMapping, prompt: PromptConfig) -> None:
+    """Raise StorageError unless ``prompt`` is the comparison's; history and thinking are each run's own."""
+    if read_prompt(row) != replace(prompt, history=(), thinking=None):
+        raise StorageError("The run was not saved: its prompt is not the prompt of its comparison.")
+
+
+def haystack(prompt: str, name: str, comment: str, tags: Sequence[str]) -> str:
+    """What a search looks into: the texts folded; no text is found across the border of two."""
+    return _BETWEEN.join(map(folded, (prompt, name, comment, *tags)))
+
+
+def checked(noun: str, text: str) -> str:
+    """``text``. Raises StorageError where it is longer than a name, tag or comment (``noun``) may be."""
+    if len(text) > LENGTHS[noun]:
+        raise StorageError(f"A {noun} may have {LENGTHS[noun]:,} characters at most, not {len(text):,}.")
+    return text
+
+
+def _checked_tags(tags: Sequence[str]) -> list[str]:
+    """Stripped, each once, sorted; empty ones are left out. Raises StorageError where one, or their number, is too great."""
+    found = sorted({tag.strip() for tag in tags} - {""})
+    if len(found) > MOST_TAGS:
+        raise StorageError(f"A comparison may have {MOST_TAGS} tags at most, not {len(found)}.")
+    return [checked("tag", tag) for tag in found]

@@ -1,0 +1,126 @@
+"""Runs: written whole, read back with their steps and tokens or as a record without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, insert, select
+
+from mars_core.types import PromptConfig, RunConfig, Status, StopReason, Summary, Trace
+from storage.connection import Connected
+from storage.lookup import batches, check_id, unknown
+from storage.runs.records import NewRun, read_config, read_prompt, read_summary, read_trace
+from storage.schema import Comparison, Run, Step, Token
+
+RUNS_A_READ = 500
+_PROMPT = (Comparison.prompt, Comparison.system, Comparison.chat, Comparison.stop)
+_NOT_IN_RECORDS = ("prompt_ids", "given")  # long, and only a trace has them
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run as it was saved. ``lane``: its column, 0-based; ``order``: its place in the order of execution."""
+
+    id: str
+    lane: int
+    order: int
+    trace: Trace
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run without its steps and tokens. ``created_at``: when it was saved; ``name``: its comparison's."""
+
+    id: str
+    comparison_id: str
+    lane: int
+    created_at: datetime
+    status: Status
+    stop_reason: StopReason
+    error: str
+    name: str
+    config: RunConfig
+    summary: Summary
+    text: str
+
+
+class Runs(Connected):
+    """Runs by their ids; those of deleted comparisons only where a method says so."""
+
+    def records(self, run_ids: Sequence[str]) -> tuple[RunRecord, ...]:
+        """Runs without their steps and tokens, in the order asked. Raises StorageError for an unknown id."""
+        for run_id in run_ids:
+            check_id(run_id, "run")
+        own = [column for column in Run.__table__.columns if column.name not in _NOT_IN_RECORDS]
+        with self.read() as connection:
+            rows = self._rows(connection, run_ids, *own, *_PROMPT, Comparison.name)
+            found = {row["id"]: _record(row) for row in rows}
+        if missing := [run_id for run_id in run_ids if run_id not in found]:
+            raise unknown(missing[0], "run")
+        return tuple(found[run_id] for run_id in run_ids)
+
+    def texts(self, run_ids: Sequence[str]) -> dict[str, str]:
+        """Id → text of the runs that are there, and whose comparison is not deleted."""
+        with self.read() as connection:
+            return {row["id"]: row["text"] for row in self._rows(connection, run_ids, Run.id, Run.text)}
+
+    def traces(self, run_ids: Sequence[str]) -> dict[str, Trace]:
+        """Id → trace of the runs that are there, those of deleted comparisons included: a study still reckons with them."""
+        with self.read() as connection:
+            rows = self._rows(connection, run_ids, *Run.__table__.columns, *_PROMPT, deleted=True)
+            return {row["id"]: _stored(connection, row, read_prompt(row)).trace for row in rows}
+
+    def kept_by_step(self, run_ids: Sequence[str]) -> dict[str, tuple[int, ...]]:
+        """Run id → drafted tokens that each of its steps kept, in order; those of deleted comparisons included.
+
+        A run that is gone, or has no step, is left out.
+        """
+        found: dict[str, list[int]] = {}
+        for some in batches(run_ids, RUNS_A_READ):
+            with self.read() as connection:
+                there = [row["id"] for row in self._rows(connection, some, Run.id, deleted=True)]
+                steps = select(Step.run_id, Step.kept).where(Step.run_id.in_(there)).order_by(Step.run_id, Step.step)
+                for run_id, kept in connection.execute(steps):
+                    found.setdefault(run_id, []).append(kept)
+        return {run_id: tuple(kept) for run_id, kept in found.items()}
+
+    def _rows(
+        self, connection: Connection, run_ids: Iterable[str], *columns: Any, deleted: bool = False
+    ) -> Iterator[RowMapping]:
+        """``columns`` of these runs and their comparisons, without what is not there; ``deleted``: with deleted comparisons."""
+        there = select(*columns).select_from(Run).join(Comparison, Comparison.id == Run.comparison_id)
+        there = there.where(*() if deleted else (Comparison.deleted_at.is_(None),), *self.scope.of(Comparison))
+        for some in batches(list(dict.fromkeys(run_ids)), RUNS_A_READ):
+            yield from connection.execute(there.where(Run.id.in_(some))).mappings().all()
+
+
+def add_run(connection: Connection, comparison_id: str, new: NewRun) -> str:
+    """Write the rows of a run of this comparison; returns the id of the run."""
+    (run,) = new[Run]
+    run["comparison_id"] = comparison_id
+    for table, rows in new.items():
+        if rows:
+            connection.execute(insert(table), rows)
+    return str(run["id"])
+
+
+def runs_of(connection: Connection, comparison_id: str, prompt: PromptConfig) -> tuple[StoredRun, ...]:
+    """The runs of a comparison, by lane, then order."""
+    statement = select(Run.__table__).where(Run.comparison_id == comparison_id).order_by(Run.lane, Run.execution_order)
+    return tuple(_stored(connection, run, prompt) for run in connection.execute(statement).mappings().all())
+
+
+def _stored(connection: Connection, run: RowMapping, prompt: PromptConfig) -> StoredRun:
+    steps = select(Step.__table__).where(Step.run_id == run["id"]).order_by(Step.step)
+    tokens = select(Token.__table__).where(Token.run_id == run["id"]).order_by(Token.step, Token.ordinal)
+    rows = (connection.execute(statement).mappings().all() for statement in (steps, tokens))
+    return StoredRun(run["id"], run["lane"], run["execution_order"], read_trace(run, prompt, *rows))
+
+
+def _record(row: RowMapping) -> RunRecord:
+    own = ("id", "comparison_id", "lane", "created_at", "status", "stop_reason", "error", "name", "text")
+    values = {name: row[name] for name in own}
+    return RunRecord(**values, config=read_config(row, read_prompt(row)), summary=read_summary(row))

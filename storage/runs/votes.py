@@ -1,0 +1,113 @@
+"""Blind votes: which of two lanes a reader preferred."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, Select, insert, select, update
+from sqlalchemy.orm import aliased
+
+from storage.connection import Connected
+from storage.errors import StorageError
+from storage.lookup import check_id, new_id, unknown
+from storage.runs.comparisons import checked, comparison_row
+from storage.runs.records import rule_label
+from storage.schema import Choice, Comparison, Run, Vote
+from storage.scope import scope_of
+
+_LEFT, _RIGHT = aliased(Run), aliased(Run)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVote:
+    """A vote. ``left_rule``, ``right_rule``: with parameters, as a table names them; ``left_run``, ``right_run``: ids."""
+
+    id: str
+    comparison_id: str
+    created_at: datetime
+    choice: Choice
+    left_rule: str
+    right_rule: str
+    left_run: str
+    right_run: str
+    comment: str
+    prompt: str
+
+    @property
+    def winner_run(self) -> str | None:
+        """The id of the preferred run."""
+        return {Choice.LEFT: self.left_run, Choice.RIGHT: self.right_run}.get(self.choice)
+
+
+class Votes(Connected):
+    """At most one vote a comparison."""
+
+    def add_vote(
+        self, comparison_id: str, *, left_lane: int, right_lane: int, choice: Choice, comment: str = ""
+    ) -> str:
+        """Save the one vote of a comparison; returns its id. Raises StorageError for a second one and for an empty lane."""
+        with self._write("The vote was not saved") as connection:
+            comparison_row(connection, comparison_id)
+            if left_lane == right_lane:
+                raise StorageError("The vote was not saved: its two sides are one lane.")
+            if connection.execute(select(Vote.id).where(Vote.comparison_id == comparison_id)).first():
+                raise StorageError("The vote was not saved: this comparison has one already.")
+            vote_id = new_id()
+            row = {"id": vote_id, "comparison_id": comparison_id, "created_at": datetime.now(UTC), "choice": choice}
+            row |= {"left_run_id": _run(connection, comparison_id, left_lane), "comment": checked("comment", comment)}
+            row |= {"right_run_id": _run(connection, comparison_id, right_lane)}
+            connection.execute(insert(Vote), row)
+            return vote_id
+
+    def comment_vote(self, vote_id: str, comment: str) -> None:
+        """Put a comment (10,000 characters at most) in the place of the one that is there."""
+        with self._write("The comment was not saved") as connection:
+            check_id(vote_id, "vote")
+            if connection.execute(_votes(connection).where(Vote.id == vote_id)).first() is None:
+                raise unknown(vote_id, "vote")
+            connection.execute(update(Vote).where(Vote.id == vote_id).values(comment=checked("comment", comment)))
+
+    def votes(self) -> tuple[StoredVote, ...]:
+        """All votes, latest first."""
+        with self.read() as connection:
+            latest = _votes(connection).order_by(Vote.created_at.desc(), Vote.id.desc())
+            return tuple(map(_stored, connection.execute(latest).mappings()))
+
+
+def votes_of(connection: Connection, comparison_ids: list[str]) -> tuple[StoredVote, ...]:
+    """In the order of the comparisons."""
+    rows = connection.execute(_votes(connection).where(Vote.comparison_id.in_(comparison_ids))).mappings()
+    return tuple(map(_stored, sorted(rows, key=lambda row: comparison_ids.index(row["comparison_id"]))))
+
+
+def _run(connection: Connection, comparison_id: str, lane: int) -> str:
+    """The run that a lane shows: its last."""
+    statement = select(Run.id).where(Run.comparison_id == comparison_id, Run.lane == lane)
+    found = connection.execute(statement.order_by(Run.execution_order.desc()).limit(1)).scalar_one_or_none()
+    if found is None:
+        raise StorageError(f"The vote was not saved: lane {lane + 1} of the comparison has no run.")
+    return found
+
+
+def _votes(connection: Connection) -> Select[*tuple[Any, ...]]:
+    rules = [
+        getattr(run, name).label(f"{side}_{name}")
+        for side, run in (("left", _LEFT), ("right", _RIGHT))
+        for name in ("rule", "rule_parameters")
+    ]
+    statement = select(*Vote.__table__.c, Comparison.prompt, *rules).join(
+        Comparison, Comparison.id == Vote.comparison_id
+    )
+    statement = statement.join(_LEFT, _LEFT.id == Vote.left_run_id).join(_RIGHT, _RIGHT.id == Vote.right_run_id)
+    scope = scope_of(connection)
+    return statement.where(Comparison.deleted_at.is_(None), *scope.of(Comparison), *scope.votes)
+
+
+def _stored(row: RowMapping) -> StoredVote:
+    own = {name: row[name] for name in ("id", "comparison_id", "created_at", "choice", "comment", "prompt")}
+    for side in ("left", "right"):
+        own[f"{side}_run"] = row[f"{side}_run_id"]
+        own[f"{side}_rule"] = rule_label({name: row[f"{side}_{name}"] for name in ("rule", "rule_parameters")})
+    return StoredVote(**own)

@@ -1,0 +1,124 @@
+"""Who works on which task of a study, for a while: claims, their prolongation and their end.
+
+A claim is a token in the task's row. Whoever finds another token there, or none, has lost it and may write nothing: so a worker
+that was thought dead harms nobody. Times are those of the database's clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import ColumnElement, Connection, RowMapping, or_, select, update
+
+from storage.connection import Connected
+from storage.database import clock
+from storage.errors import ClaimLost, StorageError
+from storage.lookup import new_id, row_of
+from storage.schema import Study, StudyTask
+from storage.scope import scope_of
+
+PATIENCE_S = 60.0  # of workers: nobody looks on while they wait, and what they would lose has cost much
+LONGEST_LEASE_S = 86_400.0
+UNCLAIMED = {"token": None, "worker": None, "claimed_until": None}
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to save results of one task. It ends when another worker has claimed the task, not when the lease does."""
+
+    study_id: str
+    task: int  # 0-based
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRow:
+    """A task that is claimed; the lease may have run out."""
+
+    task: int
+    worker: str
+    claimed_until: datetime
+
+
+class Claims(Connected):
+    """Every method is one short transaction, and raises StorageError for an unknown study."""
+
+    def claim_task(self, study_id: str, worker: str, lease_s: float) -> Claim | None:
+        """The lowest task that nobody works on, for ``lease_s`` seconds, 86,400 at most.
+
+        None where there is none at this moment: others may still lose or give back theirs until all tasks are done.
+        """
+        with self._write("No task was claimed", PATIENCE_S) as connection:
+            row_of(connection, Study, study_id)
+            now = clock(connection)
+            free = or_(StudyTask.token.is_(None), StudyTask.claimed_until < now)
+            lowest = select(StudyTask.task).where(StudyTask.study_id == study_id, StudyTask.done_at.is_(None), free)
+            lowest = lowest.order_by(StudyTask.task).limit(1).with_for_update(skip_locked=True)
+            task = connection.execute(lowest).scalar_one_or_none()
+            if task is None:
+                return None
+            claim = Claim(study_id, task, new_id())
+            values = {"token": claim.token, "worker": worker, "claimed_until": now + _lease(lease_s)}
+            connection.execute(update(StudyTask).filter_by(study_id=study_id, task=task).values(values))
+            return claim
+
+    def beat(self, claim: Claim, lease_s: float) -> bool:
+        """Let a claim last for ``lease_s`` seconds from now; False where it is lost."""
+        with self._write("The claim was not prolonged", PATIENCE_S) as connection:
+            until = clock(connection) + _lease(lease_s)
+            change = update(StudyTask).where(*_same_claim(connection, claim)).values(claimed_until=until)
+            return connection.execute(change).rowcount == 1
+
+    def release_task(self, claim: Claim) -> None:
+        """Give a task back, with the results that it has; nothing where the claim is lost."""
+        with self._write("The task was not given back", PATIENCE_S) as connection:
+            connection.execute(update(StudyTask).where(*_same_claim(connection, claim)).values(UNCLAIMED))
+
+    def claims(self, study_id: str) -> tuple[ClaimRow, ...]:
+        """The tasks that are claimed, by number; those whose lease has run out included."""
+        statement = select(StudyTask.task, StudyTask.worker, StudyTask.claimed_until)
+        statement = statement.where(*_under_claim(study_id)).order_by(StudyTask.task)
+        with self.read() as connection:
+            row_of(connection, Study, study_id)
+            rows = connection.execute(statement).all()
+        return tuple(ClaimRow(task, worker or "", until) for task, worker, until in rows if until is not None)
+
+    def release_worker(self, study_id: str, worker: str) -> int:
+        """Take all tasks from a worker that is known to be gone; how many they were."""
+        mine = update(StudyTask).where(*_under_claim(study_id), StudyTask.worker == worker)
+        with self._write("The worker's tasks were not given back") as connection:
+            lock_study(connection, study_id)
+            return connection.execute(mine.values(UNCLAIMED)).rowcount
+
+
+def claimed_task(connection: Connection, claim: Claim) -> RowMapping:
+    """The row of the claimed task, kept from others until the transaction ends. Raises ClaimLost."""
+    statement = select(StudyTask.worker, StudyTask.comparison_ids).where(*_same_claim(connection, claim))
+    row = connection.execute(statement.with_for_update()).mappings().one_or_none()
+    if row is None:
+        raise ClaimLost(f"Task {claim.task} of the study belongs to this worker no longer; nothing was saved.")
+    return row
+
+
+def lock_study(connection: Connection, study_id: str) -> None:
+    """What changes many tasks of a study goes one after the other: else two could wait for each other."""
+    row_of(connection, Study, study_id)
+    connection.execute(select(Study.id).where(Study.id == study_id).with_for_update())
+
+
+def _same_claim(connection: Connection, claim: Claim) -> tuple[ColumnElement[bool], ...]:
+    same = (StudyTask.study_id == claim.study_id, StudyTask.task == claim.task, StudyTask.token == claim.token)
+    if mine := scope_of(connection).of(Study):
+        return *same, StudyTask.study_id.in_(select(Study.id).where(*mine))
+    return same
+
+
+def _under_claim(study_id: str) -> tuple[ColumnElement[bool], ...]:
+    return StudyTask.study_id == study_id, StudyTask.done_at.is_(None), StudyTask.token.is_not(None)
+
+
+def _lease(lease_s: float) -> timedelta:
+    if not 0 < lease_s <= LONGEST_LEASE_S:
+        raise StorageError(f"lease_s is {lease_s:g}; it must be more than 0 and at most {LONGEST_LEASE_S:g} seconds.")
+    return timedelta(seconds=lease_s)

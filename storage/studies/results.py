@@ -1,0 +1,209 @@
+"""Results of a study: saved with their runs, read fast, judged by a language model, removed for another try."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import JSON, Connection, Text, bindparam, cast, delete, insert, select, type_coerce, update
+
+from mars_core.types import PromptConfig, Status, Trace
+from storage.connection import Connected
+from storage.database import clock
+from storage.errors import ClaimLost, StorageError
+from storage.lookup import batches, row_of
+from storage.runs.comparisons import add_comparison, check_prompt
+from storage.runs.records import check_numbering, new_run
+from storage.runs.runs import add_run
+from storage.schema import Comparison, Judgement, Preferred, Run, Source, Study, StudyResult, StudyTask
+from storage.schema.columns import restored
+from storage.schema.text import ESCAPE
+from storage.studies.claims import PATIENCE_S, UNCLAIMED, Claim, claimed_task, lock_study
+
+RUNS_A_WRITE = 500
+Relatives = Mapping[int, Mapping[str, Any]]  # lane → what it is beside its baseline
+_TASK = (StudyTask.study_id == StudyResult.study_id) & (StudyTask.task == StudyResult.task)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResult:
+    """What one lane of a task came to. ``run_ids``, ``comparison_ids``: one a turn; either may be gone since it was deleted.
+
+    ``data``, ``relative``: as they were saved, a non-finite number as a word; ``relative`` is None until its baseline has run.
+    """
+
+    task: int
+    lane: int
+    run_ids: tuple[str, ...]
+    worker: str
+    created_at: datetime
+    data: dict[str, Any]
+    relative: dict[str, Any] | None
+    comparison_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJudgement:
+    """One answer of a judge who was shown the text of ``lane`` and of its baseline. ``swapped``: the baseline's stood first."""
+
+    task: int
+    lane: int
+    swapped: bool
+    created_at: datetime
+    judge: str
+    choice: Preferred
+    text: str
+
+
+class Results(Connected):
+    """Every method is one short transaction, and raises StorageError for an unknown study."""
+
+    def save_result(
+        self, claim: Claim, lane: int, traces: Sequence[Trace], data: Mapping[str, Any], *, order: int,
+        relatives: Relatives | None = None, source: Source = Source.STUDY,
+    ) -> tuple[str, ...]:  # fmt: skip
+        """Save the runs of a lane, one a turn, and what they came to, whole or not at all; returns the ids of the runs.
+
+        The comparison of each turn is made with its first run and says ``source``. ``relatives``: what lanes of this task that are
+        saved by now are beside their baselines. Raises ClaimLost where the claim is lost or the lane has a result already.
+        """
+        for trace in traces:
+            check_numbering(trace)
+        new = [new_run(trace, lane, order) for trace in traces]
+        prompts = [trace.config.prompt for trace in traces]
+        of_task = {"study_id": claim.study_id, "task": claim.task}
+        with self._write("The result was not saved", PATIENCE_S) as connection:
+            task = claimed_task(connection, claim)
+            if connection.execute(select(StudyResult.lane).filter_by(**of_task, lane=lane)).first():
+                raise ClaimLost(f"Lane {lane} of task {claim.task} of the study has a result; nothing was saved.")
+            comparison_ids = _comparisons(connection, claim.study_id, task["comparison_ids"], prompts, source)
+            pairs = zip(comparison_ids, new, strict=False)
+            run_ids = tuple(add_run(connection, comparison_id, run) for comparison_id, run in pairs)
+            if comparison_ids != task["comparison_ids"]:
+                change = update(StudyTask).filter_by(**of_task)
+                connection.execute(change.values(comparison_ids=comparison_ids))
+            row = of_task | {"lane": lane, "created_at": clock(connection), "worker": task["worker"]}
+            connection.execute(insert(StudyResult), row | {"execution_order": order, "run_ids": run_ids, "data": data})
+            _save_relatives(connection, claim, relatives)
+            return run_ids
+
+    def task_results(self, study_id: str, task: int) -> dict[int, StoredResult]:
+        """Lane → result, of a task that need not be done."""
+        return {result.lane: result for result in self._results(study_id, StudyResult.task == task)}
+
+    def finish_task(self, claim: Claim, relatives: Relatives) -> None:
+        """Save what these lanes are beside their baselines, and close the task. Raises ClaimLost."""
+        with self._write("The task was not finished", PATIENCE_S) as connection:
+            claimed_task(connection, claim)
+            _save_relatives(connection, claim, relatives)
+            done = UNCLAIMED | {"done_at": clock(connection)}
+            connection.execute(update(StudyTask).filter_by(study_id=claim.study_id, task=claim.task).values(done))
+
+    def results(self, study_id: str, *, unfinished: bool = False) -> tuple[StoredResult, ...]:
+        """The results of all done tasks, by task, then lane; with ``unfinished`` of the others too."""
+        return self._results(study_id, *() if unfinished else (StudyTask.done_at.is_not(None),))
+
+    def reopen_failed(self, study_id: str) -> int:
+        """Remove results whose ``data["status"]`` is failed, with their runs, and open their tasks; how many tasks that were.
+
+        A task under a claim that lasts is left as it is.
+        """
+        status = type_coerce(StudyResult.data, JSON)["status"].as_string()
+        of_task = StudyResult.study_id == study_id, StudyResult.task == bindparam("of")
+        mine = StudyTask.study_id == study_id, StudyTask.task == bindparam("of")
+        with self._write("The failed tasks were not opened") as connection:
+            lock_study(connection, study_id)
+            idle = StudyTask.token.is_(None) | (StudyTask.claimed_until < clock(connection))
+            found = select(StudyResult.task, StudyResult.lane, StudyResult.run_ids).join(StudyTask, _TASK)
+            found = found.where(StudyResult.study_id == study_id, status == Status.FAILED.value, idle)
+            failed = connection.execute(found.with_for_update(of=StudyTask)).all()
+            for some in batches([run_id for row in failed for run_id in row.run_ids], RUNS_A_WRITE):
+                connection.execute(delete(Run).where(Run.id.in_(some)))
+            opened = [{"of": task} for task in {row.task for row in failed}]
+            if opened:
+                each = [{"of": row.task, "at": row.lane} for row in failed]
+                connection.execute(delete(StudyResult).where(*of_task, StudyResult.lane == bindparam("at")), each)
+                connection.execute(update(StudyResult).where(*of_task).values(relative=None), opened)
+                connection.execute(update(StudyTask).where(*mine).values(UNCLAIMED | {"done_at": None}), opened)
+            return len(opened)
+
+    def add_judgement(
+        self, study_id: str, task: int, lane: int, *, swapped: bool, judge: str, choice: Preferred, text: str = ""
+    ) -> None:
+        """Save what a judge preferred; ``swapped``: the baseline's text stood first. A later one in that order replaces it.
+
+        Raises StorageError where the lane has no result.
+        """
+        with self._write("The judgement was not saved") as connection:
+            row_of(connection, Study, study_id)
+            place = {"study_id": study_id, "task": task, "lane": lane}
+            judged = select(StudyResult.lane).filter_by(**place).with_for_update()
+            if connection.execute(judged).first() is None:
+                raise StorageError(
+                    f"The judgement was not saved: lane {lane} of task {task} of the study has no result."
+                )
+            place |= {"swapped": swapped}
+            connection.execute(delete(Judgement).filter_by(**place))
+            row = place | {"created_at": clock(connection), "judge": judge, "choice": choice, "text": text}
+            connection.execute(insert(Judgement), row)
+
+    def judgements(self, study_id: str) -> tuple[StoredJudgement, ...]:
+        """All judgements, by task, lane and order."""
+        columns = [column for column in Judgement.__table__.columns if column.name != "study_id"]
+        statement = select(*columns).where(Judgement.study_id == study_id)
+        with self.read() as connection:
+            row_of(connection, Study, study_id)
+            rows = connection.execute(statement.order_by(Judgement.task, Judgement.lane, Judgement.swapped))
+            return tuple(StoredJudgement(*row) for row in rows)
+
+    def _results(self, study_id: str, *which: Any) -> tuple[StoredResult, ...]:
+        """By task, then lane. JSON is read as text and parsed when the transaction is over, a column at once."""
+        objects = (StudyResult.run_ids, StudyResult.data, StudyResult.relative, StudyTask.comparison_ids)
+        own = (StudyResult.task, StudyResult.lane, StudyResult.worker, StudyResult.created_at)
+        statement = select(*own, *(cast(column, Text) for column in objects)).join(StudyTask, _TASK)
+        statement = statement.where(StudyResult.study_id == study_id, *which)
+        with self.read() as connection:
+            row_of(connection, Study, study_id)
+            rows = connection.execute(statement.order_by(StudyResult.task, StudyResult.lane)).all()
+        if not rows:
+            return ()
+        tasks, lanes, workers, times, *texts = zip(*rows, strict=True)
+        run_ids, data, relatives, comparison_ids = map(_parsed, texts)
+        made = map(tuple, comparison_ids)
+        columns = zip(tasks, lanes, map(tuple, run_ids), workers, times, data, relatives, made, strict=True)
+        return tuple(StoredResult(*values) for values in columns)
+
+
+def _save_relatives(connection: Connection, claim: Claim, relatives: Relatives | None) -> None:
+    if not relatives:
+        return
+    same = (StudyResult.study_id == claim.study_id, StudyResult.task == claim.task)
+    change = update(StudyResult).where(*same, StudyResult.lane == bindparam("at"))
+    values = [{"at": lane, "value": relative} for lane, relative in relatives.items()]
+    connection.execute(change.values(relative=bindparam("value", type_=StudyResult.relative.type)), values)
+
+
+def _comparisons(
+    connection: Connection, study_id: str, known: Sequence[str], prompts: Sequence[PromptConfig], source: Source
+) -> list[str]:
+    """The comparison of each turn: what is there, also if it is deleted, else a new one, which is the study's owner's."""
+    found = list(known)
+    for turn, prompt in enumerate(prompts):
+        there = select(Comparison.__table__).where(Comparison.id.in_(found[turn : turn + 1]))
+        row = connection.execute(there).mappings().one_or_none()
+        if row is None:
+            owner = connection.execute(select(Study.owner).where(Study.id == study_id)).scalar_one()
+            found[turn : turn + 1] = [add_comparison(connection, prompt, source, owner)]
+        else:
+            check_prompt(row, prompt)
+    return found
+
+
+def _parsed(texts: Sequence[str | None]) -> list[Any]:
+    """A column of SafeJson, parsed at once; most hold nothing to restore."""
+    joined = f"[{','.join([text or 'null' for text in texts])}]"
+    values: list[Any] = json.loads(joined)
+    return [restored(value) for value in values] if ESCAPE in joined else values

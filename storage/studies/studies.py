@@ -1,0 +1,167 @@
+"""Studies: the plan, how far it has come, its deletion; and the sweeps of earlier releases, to be read. Knows no plan's form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import JSON, ColumnElement, delete, func, insert, literal, not_, select, type_coerce, update
+
+from mars_core.types import Status
+from storage.connection import Connected
+from storage.database import clock
+from storage.errors import StorageError
+from storage.lookup import batches, check_page, new_id, row_of
+from storage.runs.comparisons import checked
+from storage.schema import Comparison, Study, StudyResult, StudyTask, Sweep
+from storage.studies.claims import lock_study
+
+MOST_TASKS = 1_000_000
+COMPARISONS_A_WRITE = 500
+_SWEEP = (Sweep.id, Sweep.created_at, Sweep.status, Sweep.plan, Sweep.results)
+
+
+@dataclass(frozen=True, slots=True)
+class StudyHead:
+    """A study in a list. ``tasks``: how many there are; ``done``: how many of them are finished."""
+
+    id: str
+    created_at: datetime
+    name: str
+    tasks: int
+    done: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredStudy:
+    """A study with its plan, as it was saved."""
+
+    id: str
+    created_at: datetime
+    name: str
+    plan: dict[str, Any]
+    tasks: int
+    done: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSweep:
+    """A sweep as it was saved last. ``status`` is cancelled unless it was completed or failed."""
+
+    id: str
+    created_at: datetime
+    status: Status
+    plan: dict[str, Any]
+    results: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerProgress:
+    """What one worker has done. ``results``: lanes of tasks; ``claimed``: it works on a task, and its lease lasts."""
+
+    worker: str
+    results: int
+    first_at: datetime | None  # when its first result was saved, by the database's clock
+    last_at: datetime | None
+    claimed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StudyProgress:
+    """How far a study has come. ``results``: lanes that were saved, those of unfinished tasks included; ``workers``: by name."""
+
+    tasks: int
+    done: int
+    results: int
+    workers: tuple[WorkerProgress, ...]
+
+
+class Studies(Connected):
+    """Every method is one short transaction, and raises StorageError for an unknown study or sweep."""
+
+    def new_study(self, name: str, plan: Mapping[str, Any], tasks: int) -> str:
+        """Save a plan of 1 to 1,000,000 tasks, all open; returns its id. The name may have 200 characters."""
+        with self._write("The study was not saved") as connection:
+            if not 1 <= tasks <= MOST_TASKS:
+                raise StorageError(f"tasks is {tasks}; it must be 1 to {MOST_TASKS:,}.")
+            study_id = new_id()
+            row = {
+                "id": study_id,
+                "created_at": clock(connection),
+                "name": checked("name", name.strip()),
+                "tasks": tasks,
+            }
+            connection.execute(insert(Study), row | {"plan": plan, "owner": self.scope.owner})
+            numbers = select(literal(0).label("task")).cte("numbers", recursive=True)
+            numbers = numbers.union_all(select(numbers.c.task + 1).where(numbers.c.task + 1 < tasks))
+            each = select(literal(study_id), numbers.c.task)
+            connection.execute(insert(StudyTask).from_select(["study_id", "task"], each))
+            return study_id
+
+    def study(self, study_id: str) -> StoredStudy:
+        """A study with its plan."""
+        own = (Study.id, Study.created_at, Study.name, Study.plan, Study.tasks, _done())
+        with self.read() as connection:
+            return StoredStudy(**row_of(connection, Study, study_id, *own))
+
+    def studies(self, limit: int = 50, *, sweeps: bool = False) -> tuple[StudyHead, ...]:
+        """The latest studies, latest first, without their plans; either sweeps only or all others."""
+        check_page(limit)
+        statement = select(Study.id, Study.created_at, Study.name, Study.tasks, _done())
+        statement = statement.where(is_sweep() if sweeps else not_(is_sweep()), *self.scope.of(Study))
+        with self.read() as connection:
+            rows = connection.execute(statement.order_by(Study.created_at.desc(), Study.id.desc()).limit(limit))
+            return tuple(StudyHead(*row) for row in rows)
+
+    def study_progress(self, study_id: str) -> StudyProgress:
+        """How far a study has come, and what each worker has done."""
+        saved = StudyResult.created_at
+        counted = select(StudyResult.worker, func.count(), func.min(saved), func.max(saved))
+        counted = counted.where(StudyResult.study_id == study_id).group_by(StudyResult.worker)
+        working = select(StudyTask.worker).where(StudyTask.study_id == study_id, StudyTask.done_at.is_(None))
+        with self.read() as connection:
+            study = row_of(connection, Study, study_id, Study.tasks, _done())
+            rows = connection.execute(counted).all()
+            live = connection.scalars(working.where(StudyTask.claimed_until >= clock(connection)))
+            busy = {worker for worker in live if worker is not None}
+        workers = [WorkerProgress(*row, row[0] in busy) for row in rows]
+        workers += [WorkerProgress(worker, 0, None, None, True) for worker in busy - {row[0] for row in rows}]
+        workers.sort(key=lambda each: each.worker)
+        return StudyProgress(**study, results=sum(worker.results for worker in workers), workers=tuple(workers))
+
+    def delete_study(self, study_id: str) -> None:
+        """Remove a study for good; its comparisons are put away and can be restored. Who works on it loses the claim."""
+        with self._write("The study was not deleted") as connection:
+            lock_study(connection, study_id)
+            tasks = select(StudyTask.comparison_ids).where(StudyTask.study_id == study_id)
+            made = [id_ for ids in connection.scalars(tasks.with_for_update()) for id_ in ids]
+            mark = update(Comparison).where(Comparison.deleted_at.is_(None)).values(deleted_at=clock(connection))
+            for some in batches(made, COMPARISONS_A_WRITE):
+                connection.execute(mark.where(Comparison.id.in_(some)))
+            connection.execute(delete(Study).where(Study.id == study_id))
+
+    def sweep(self, sweep_id: str) -> StoredSweep:
+        """A sweep of an earlier release. Raises StorageError where there is none of this id."""
+        with self.read() as connection:
+            return StoredSweep(**row_of(connection, Sweep, sweep_id, *_SWEEP))
+
+    def sweeps(self, limit: int = 50) -> tuple[StoredSweep, ...]:
+        """The latest sweeps of earlier releases, latest first; those of this one are studies."""
+        check_page(limit)
+        latest = select(*_SWEEP).where(*self.scope.of(Sweep)).order_by(Sweep.created_at.desc(), Sweep.id.desc())
+        with self.read() as connection:
+            return tuple(StoredSweep(*row) for row in connection.execute(latest.limit(limit)))
+
+
+def is_sweep() -> ColumnElement[bool]:
+    """Whether a study varies a parameter as a sweep does: its plan then names it, if only by an empty text."""
+    named: ColumnElement[bool] = type_coerce(Study.plan, JSON)["varied"].as_string().is_not(None)
+    return named
+
+
+def _done() -> ColumnElement[int]:
+    """How many tasks are done: those that are not open, of which there is an index."""
+    still = select(func.count()).where(StudyTask.study_id == Study.id, StudyTask.done_at.is_(None))
+    return (Study.tasks - still.correlate(Study).scalar_subquery()).label("done")
