@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
+from statistics import fmean
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -160,6 +162,24 @@ def test_a_word_has_one_colour_and_a_near_tie_another_than_a_sure_one(browser: B
     for at in range(1, len(styles)):
         if not MARS.tokens[at].piece[0].isspace() and not MARS.tokens[at - 1].piece[-1].isspace():
             assert styles[at] == styles[at - 1]
+
+
+def test_a_word_has_its_strongest_colour_and_a_sentence_the_mean(browser: Browser, pages: list[Page]) -> None:
+    page = shown(pages, browser, ended_view(MARS, "x/0"))
+    page.select_option(".mars-r-quantity", "p")
+    read = "(all) => all.map((tok) => parseFloat(tok.style.getPropertyValue('--mars-share')) || 0)"
+    alone = page.eval_on_selector_all("#lane-0 .tok", read)
+    assert min(alone) < max(alone)
+    ends = {
+        "word": [at for at, token in enumerate(MARS.tokens) if token.piece[0].isspace()],
+        "sentence": [at + 1 for at, token in enumerate(MARS.tokens) if token.piece in (".", "\n")],
+    }
+    for granularity, pooled in (("word", max), ("sentence", fmean)):
+        page.select_option(".mars-r-granularity", granularity)
+        found = page.eval_on_selector_all("#lane-0 .tok", read)
+        borders = sorted({0, *ends[granularity], len(alone)})
+        for first, after in pairwise(borders):
+            assert found[first:after] == pytest.approx([pooled(alone[first:after])] * (after - first), abs=0.2)
 
 
 def test_the_first_token_of_each_step_has_a_border_that_can_be_switched_off(

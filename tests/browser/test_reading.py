@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Server, Window
-from tests.browser.steps import SLOW, compare, lane_text, wait_for
+from tests.browser.steps import SLOW, compare, details_tab, lane_text, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -80,3 +80,15 @@ def test_a_reload_while_it_runs_leaves_a_page_that_works(window: Window, server:
     page.wait_for_selector("#compare")
     compare(page, tokens=8)
     assert lane_text(page, 0)
+
+
+def test_a_figure_is_saved_as_png_svg_and_csv(window: Window) -> None:
+    page = window.page
+    compare(page, tokens=24)
+    details_tab(page, "Acceptance")
+    figure = page.locator("#compare-details .mars-figure[data-state=drawn]:visible")
+    for name, beginning in (("PNG", b"\x89PNG"), ("SVG", b"<svg"), ("CSV", b"lane,rule,depth")):
+        with page.expect_download() as download:
+            figure.get_by_role("button", name=f"as {name}").click()
+        assert download.value.suggested_filename == f"mars-acceptance.{name.lower()}"
+        assert download.value.path().read_bytes().startswith(beginning)

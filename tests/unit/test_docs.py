@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 from pathlib import Path
@@ -15,7 +16,10 @@ from ui.api.values import Values
 from ui.report import page
 from ui.result import details, view
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+SOURCES = re.compile(r"(?<![\w/.-])(?:ui|evaluation|storage|mars_core|hosting|bench|tests|training)/[\w./-]*")
+PLACEHOLDER = re.compile(r"\bNAME\b")
 DRAFTING = [rule for rule in RULES.values() if rule.modes]
 
 
@@ -82,3 +86,35 @@ def test_the_example_of_an_endpoint_takes_and_refuses() -> None:
     assert steps.read(id="x", lane=2).model_dump() == {"id": "x", "lane": 2.0}
     with pytest.raises(ValueError, match=r"^lane is 4; it must be a whole number from 0 to 3\.$"):
         steps.read(id="x", lane=4)
+
+
+def test_every_test_of_the_features_exists() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", (DOCS / "features.md").read_text(encoding="utf-8"))
+    assert len(named) > 100
+    missing = [f"{path}::{test}" for path, test in named if test not in tests_of(ROOT / path)]
+    assert not missing, missing
+
+
+def tests_of(path: Path) -> set[str]:
+    """The names of the functions of a file, those of classes among them; empty where there is no such file."""
+    if not path.is_file():
+        return set()
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
+def test_every_feature_names_a_test() -> None:
+    tried = (DOCS / "features.md").read_text(encoding="utf-8").split("## Not tried by a test")[0]
+    rows = [line for line in tried.splitlines() if line.startswith("| ") and not line.startswith("| feature |")]
+    assert rows and [row for row in rows if "::test_" not in row] == []
+
+
+def test_every_path_of_the_documentation_exists() -> None:
+    """A module may be named without its suffix; a name with NAME in it stands for a file that a reader makes."""
+    missing = [
+        f"{page.relative_to(ROOT)}: {path}"
+        for page in (*sorted(DOCS.glob("*.md")), ROOT / "README.md")
+        for path in (found.rstrip(".") for found in SOURCES.findall(page.read_text(encoding="utf-8")))
+        if not PLACEHOLDER.search(path) and not (ROOT / path).exists() and not (ROOT / f"{path}.py").is_file()
+    ]
+    assert not missing, missing

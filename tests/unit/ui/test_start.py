@@ -107,3 +107,14 @@ def test_the_page_is_built_without_what_only_models_need(tmp_path: Path) -> None
     command = [sys.executable, "-c", code, f"sqlite:///{tmp_path / 'runs.db'}"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_endpoints_are_mcp_tools_of_the_same_names(tmp_path: Path) -> None:
+    code = (
+        "import sys, app; from gradio.mcp import GradioMCPServer; store = app.RunStore(sys.argv[1]);"
+        "page = app.build_app(app.Services(app.ModelPool(), store)); print(*sorted(GradioMCPServer(page).tool_to_endpoint))"
+    )
+    command = [sys.executable, "-c", code, f"sqlite:///{tmp_path / 'runs.db'}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    tools = ["compare", "comparison", "comparisons", "divergences", "pairs", "rules", "tokens"]
+    assert done.stdout.splitlines()[-1].split() == tools

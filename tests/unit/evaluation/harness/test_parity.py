@@ -83,6 +83,14 @@ def test_thinking_reaches_a_template_that_has_the_switch_and_is_refused_by_anoth
     assert model.apply_chat_template(conversation) == "Hi without"
 
 
+def test_the_answer_is_what_follows_the_end_of_the_thinking(tiny: dict[str, Any]) -> None:
+    target = str(tiny["none"].pair.target_ref.name)
+    whole = ask(tiny["none"], PROMPTS[0])[0]
+    mark = whole[6:9]
+    model = MarsLM(target=target, rule="none", think_end_token=mark, **HERE)
+    assert ask(model, PROMPTS[0]) == [whole.rpartition(mark)[2].lstrip()]
+
+
 def test_a_prompt_that_is_too_long_loses_its_beginning_as_in_hf(with_bos: dict[str, Any]) -> None:
     long = "abc" * (with_bos["hf"].max_length // 3)
     assert_alike(with_bos, long, max_gen_toks=8)

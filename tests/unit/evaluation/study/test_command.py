@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.cli import main
+from evaluation.study.launch import INTERRUPTED, Work
 from evaluation.study.plan import read_plan
 from mars_core.session import Session
 from storage import RunStore
@@ -201,3 +203,35 @@ def test_further_workers_end_with_the_study(
     assert "ended early" not in capfd.readouterr().err
     with RunStore(url) as store:
         check_whole(store, *_plan(store))  # type: ignore[arg-type]
+
+
+def test_items_that_do_not_fit_are_left_out_on_request(
+    options: list[str], url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = SUITE.replace("1,", "3,", 1).replace("1 + 1", "word " * 5000)
+    (tmp_path / "own.jsonl").write_text(SUITE + long, encoding="utf-8")
+    assert main(["run", *options, "--plan-only"]) == 2
+    assert main(["run", *options, "--plan-only", "--skip-long"]) == 0
+    assert "1 of 2 items do not fit into the context" in capsys.readouterr().err
+    with RunStore(url) as store:
+        plan = read_plan(store.study(store.studies()[0].id).plan)
+    assert [item.id for item in plan.suites[0].items] == ["1"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_a_study_that_goes_on_later(
+    options: list[str],
+    url: str,
+    number: signal.Signals,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as patch:  # the signal comes after the first lane
+        patch.setattr(Work, "_show", lambda *_, **__: os.kill(os.getpid(), number))
+        assert main(["run", *options]) == INTERRUPTED
+    with RunStore(url) as store:
+        study, plan = _plan(store)
+        assert f"Go on with: python -m evaluation resume {study}" in capsys.readouterr().err
+        assert len(store.task_results(study, 0)) == 1 and not store.claims(study)
+        assert main(["resume", study, "--db", url, "--device", "cpu", "--dtype", "float32", "--quiet"]) == 0
+        check_whole(store, study, plan)  # type: ignore[arg-type]

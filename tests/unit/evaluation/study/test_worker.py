@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections import deque
+from collections.abc import Generator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -18,7 +19,7 @@ from evaluation.study.result import read_relative, read_result
 from evaluation.study.worker import Saved, Worker, Writing
 from evaluation.suites.item import Item, Suite
 from mars_core.session import Session
-from mars_core.types import Status
+from mars_core.types import RunConfig, Status, Trace
 from storage import RunStore
 from tests.unit.evaluation.study.working import MARS, STRICT, check_whole, small_plan, start_worker
 
@@ -52,6 +53,23 @@ def test_a_study_runs_to_its_end_and_says_what_single_runs_say(store: RunStore, 
             assert (relative.same, relative.same_as_none, relative.divergence) == (True, True, None)
         else:
             assert relative.same == (relative.divergence is None)
+
+
+def test_every_lane_is_warmed_up_before_the_first_run(store: RunStore, session: Session) -> None:
+    plan = small_plan(session)
+    calls: list[tuple[str, str]] = []
+
+    class Noted(InProcess):
+        def warm_up(self, config: RunConfig) -> None:
+            calls.append(("warm-up", config.rule.name))
+
+        def run(self, config: RunConfig) -> Generator[int, None, Trace | None]:
+            calls.append(("run", config.rule.name))
+            return (yield from InProcess.run(self, config))
+
+    Worker(store, _new(store, plan), plan, session, Noted(session), own_name()).work()
+    assert calls[:3] == [("warm-up", name) for name in ("none", "strict", "mars")]
+    assert {kind for kind, _ in calls[3:]} == {"run"}
 
 
 def test_a_second_turn_knows_the_lanes_own_first_answer(store: RunStore, session: Session) -> None:
