@@ -91,11 +91,11 @@ def test_the_example_of_an_endpoint_takes_and_refuses() -> None:
 def test_every_test_of_the_features_exists() -> None:
     named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", (DOCS / "features.md").read_text(encoding="utf-8"))
     assert len(named) > 100
-    missing = [f"{path}::{test}" for path, test in named if test not in tests_of(ROOT / path)]
+    missing = [f"{path}::{test}" for path, test in named if test not in named_tests(ROOT / path)]
     assert not missing, missing
 
 
-def tests_of(path: Path) -> set[str]:
+def named_tests(path: Path) -> set[str]:
     """The names of the functions of a file, those of classes among them; empty where there is no such file."""
     if not path.is_file():
         return set()
