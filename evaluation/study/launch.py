@@ -21,8 +21,7 @@ from evaluation.scoring.metrics import check_libraries
 from evaluation.study.check import check_models
 from evaluation.study.engine import InProcess
 from evaluation.study.plan import Models, read_plan
-from evaluation.study.processes import Place, device_of, free_dead, own_name
-from evaluation.study.progress import Pace
+from evaluation.study.processes import Pace, Place, device_of, free_dead, own_name
 from evaluation.study.worker import Saved, Worker
 from mars_core.models import CATALOG, ModelPool, PairSpec, custom_pair
 from mars_core.session import Session

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,16 +37,6 @@ class State:
     generation: int = 0
     problem: str = ""
     stopped: bool = False  # nothing will be pushed any more
-
-    def as_row(self) -> Mapping[str, str | int | bool | None]:
-        """For JSON."""
-        return {
-            "place": self.place,
-            "pushed_at": self.pushed_at.isoformat(timespec="seconds") if self.pushed_at else None,
-            "generation": self.generation,
-            "problem": self.problem,
-            "stopped": self.stopped,
-        }
 
 
 class Backup:

@@ -119,9 +119,8 @@ def deploy(
         head = api.space_info(space).sha
         present = api.list_repo_files(space, repo_type="space", revision=head)
         removed = sorted(set(present) - {file.path for file in files} - KEPT)
-        if flavour.pairs and "MARS_PAIRS" not in api.get_space_variables(
-            space
-        ):  # before the commit, which starts the Space
+        # before the commit, which starts the Space
+        if flavour.pairs and "MARS_PAIRS" not in api.get_space_variables(space):
             api.add_space_variable(space, "MARS_PAIRS", flavour.pairs, description="Pairs of models that are offered")
         operations = [CommitOperationAdd(file.path, file.content) for file in files]
         deletions = [CommitOperationDelete(path, is_folder=False) for path in removed]

@@ -56,9 +56,7 @@ class ErrorPages:
         try:
             await self._app(scope, receive, sender)
         except Exception as error:
-            if begun and _refused(
-                error
-            ):  # so Gradio ends the stream of an unknown session, after a message that says it
+            if begun and _refused(error):  # Gradio's end of the stream of an unknown session, after a message
                 await send({"type": "http.response.body", "body": b""})
             elif begun:
                 fault(error, _place(scope))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import gradio as gr
 import plotly
-import pydantic_core
+from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import FileResponse
 
@@ -53,13 +54,10 @@ def figure_json(plot: Plot | None) -> str:
     """ASCII JSON without ``<``; figures have no value for nan and infinities, their CSV has."""
     if plot is None:
         return "null"
-    content = {
-        "figure": plot.figure.to_plotly_json(),
-        "csv": csv_text([plot.data.heads, *plot.data.rows]),
-        "title": plot.title,
-    }
+    table = csv_text([plot.data.heads, *plot.data.rows])
+    content = {"figure": plot.figure.to_plotly_json(), "csv": table, "title": plot.title}
     try:
         return to_json(content)
     except (TypeError, ValueError):  # arrays, and numbers that JSON has not
-        plain = pydantic_core.to_json(content, inf_nan_mode="null", fallback=lambda array: array.tolist())
+        plain = TypeAdapter(Any).dump_json(content, fallback=lambda array: array.tolist())
         return to_json(json.loads(plain))

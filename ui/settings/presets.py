@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from mars_core.models import PairSpec
@@ -31,14 +31,11 @@ class Preset:
     @property
     def fields(self) -> dict[str, Any]:
         """Values by field of the form."""
-        tree = self.tree
-        shape = (
-            {"shape": TREE, "tree_tokens": tree.tokens, "tree_depth": tree.depth, "tree_top_k": tree.top_k}
-            if tree
-            else {}
-        )
         own = {"temperature": self.temperature, "drafter": self.drafter, "k": self.k, "mode": self.mode}
-        return {"top_k": 0, "top_p": 1.0} | own | shape
+        tree = (
+            {f"tree_{name}": value for name, value in asdict(self.tree).items()} | {"shape": TREE} if self.tree else {}
+        )
+        return {"top_k": 0, "top_p": 1.0} | own | tree
 
 
 PRESETS: Mapping[str, Preset] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import signal
@@ -213,14 +212,6 @@ def test_a_full_disk_is_one_sentence(
     remote.fail("write", full)
     running.start()
     assert running.stop() == "The backup was not pushed: No space left on device."
-
-
-def test_the_state_is_json(tmp_path: Path, fill: Fill, backup: Callable[..., Backup]) -> None:
-    running = backup(fill(tmp_path / "runs.db", "first"), minutes=60)
-    running.start()
-    running.stop()
-    said = json.loads(json.dumps(running.state.as_row()))
-    assert said["place"] == "the test's folder" and said["problem"] == "" and said["pushed_at"]
 
 
 def test_no_log_line_holds_a_prompt(

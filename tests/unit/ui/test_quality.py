@@ -25,7 +25,7 @@ from evaluation.report.document.build import document
 from evaluation.report.document.chart import charts, drawings
 from evaluation.report.document.render import html, svg
 from evaluation.report.values import Report
-from evaluation.study.progress import rate
+from evaluation.study.processes import rate
 from storage import RunStore, StorageError, StudyProgress, WorkerProgress
 from tests.panels import read_panel
 from tests.reports import HOSTILE, bare, make_report

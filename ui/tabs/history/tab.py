@@ -213,10 +213,13 @@ def build_history_tab(services: Services, tab: gr.Tab, address: gr.HTML) -> Hist
             session.view = updates.pop(history.session, session.view)
         return updates
 
-    def handler(change: Callable[[History, Address, Mapping[str, Any]], Updates]) -> Callable[..., Updates]:
+    def handler(name: str, change: Callable[[History, Address, Mapping[str, Any]], Updates]) -> Callable[..., Updates]:
+        """``name``: of the event, in the log."""
+
         def handle(session: Session, event: gr.EventData, request: gr.Request) -> Updates:
             return within(session, lambda view: change(own(request), view, event_data(event)))
 
+        handle.__name__ = name
         return handle
 
     def show(session: Session, request: gr.Request) -> Updates:
@@ -226,13 +229,13 @@ def build_history_tab(services: Services, tab: gr.Tab, address: gr.HTML) -> Hist
     def save(session: Session, name: str, tags: str, comment: str, request: gr.Request) -> Updates:
         return within(session, lambda view: own(request).saved(view, name or "", tags or "", comment or ""))
 
-    go = handler(lambda visited, _, data: visited.go(read_address(data)))
-    delete = handler(lambda visited, view, _: visited.deleted(view))
-    close = handler(lambda visited, view, _: visited.closed(view))
+    go = handler("go", lambda visited, _, data: visited.go(read_address(data)))
+    delete = handler("delete", lambda visited, view, _: visited.deleted(view))
+    close = handler("close", lambda visited, view, _: visited.closed(view))
     tab.select(show, session, history.light, **PRIVATE)
     history.address.input(go, session, outputs, **PRIVATE)
-    history.search.select(handler(History.searched), session, outputs, **PRIVATE)
-    gr.on([history.rows.select, history.runs.select], handler(History.act), session, outputs, **PRIVATE)
+    history.search.select(handler("search", History.searched), session, outputs, **PRIVATE)
+    gr.on([history.rows.select, history.runs.select], handler("act", History.act), session, outputs, **PRIVATE)
     noted = [detail.save.click, detail.name.submit, detail.tags.submit]
     gr.on(noted, save, [session, *detail.notes], outputs, **PRIVATE)
     detail.delete.click(delete, session, outputs, **PRIVATE)

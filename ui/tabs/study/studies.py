@@ -10,7 +10,7 @@ import gradio as gr
 
 from evaluation.format import about, count, displayable, number, plural
 from evaluation.study.pairs import latest_sweeps
-from evaluation.study.progress import rate
+from evaluation.study.processes import rate
 from storage import RunStore, StorageError, StudyHead, StudyProgress
 from ui.kit.assets import asset, to_json
 from ui.kit.components import Strip, message_strip

@@ -67,7 +67,7 @@ def test_every_lane_is_warmed_up_before_the_first_run(store: RunStore, session: 
             calls.append(("run", config.rule.name))
             return (yield from InProcess.run(self, config))
 
-    Worker(store, _new(store, plan), plan, session, Noted(session), own_name()).work()
+    deque(Worker(store, _new(store, plan), plan, session, Noted(session), own_name()).events())
     assert calls[:3] == [("warm-up", name) for name in ("none", "strict", "mars")]
     assert {kind for kind, _ in calls[3:]} == {"run"}
 
