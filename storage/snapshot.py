@@ -71,10 +71,7 @@ def check_snapshot(path: Path) -> Snapshot:
 
 def _copy(database: Path, part: Path) -> None:
     # rw: a killed writer's journal may have to be rolled back; never makes a file
-    with (
-        closing(_connect(database, "mode=rw")) as source,
-        closing(sqlite3.connect(part, isolation_level=None)) as copy,
-    ):
+    with closing(_connect(database, "mode=rw")) as source, closing(sqlite3.connect(part, isolation_level=None)) as copy:
         copy.execute("PRAGMA synchronous = OFF")  # it goes to the disk as a whole, when it is known to be good
         copy.execute("PRAGMA journal_mode = OFF")
         try:

@@ -73,12 +73,7 @@ def to_bytes(manifest: Manifest) -> bytes:
         }
         for entry in manifest.entries
     ]
-    whole = {
-        "format": FORMAT,
-        "writer": manifest.writer,
-        "generation": manifest.generation,
-        "snapshots": entries,
-    }
+    whole = {"format": FORMAT, "writer": manifest.writer, "generation": manifest.generation, "snapshots": entries}
     return json.dumps(whole, indent=1).encode() + b"\n"
 
 

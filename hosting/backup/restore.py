@@ -19,12 +19,7 @@ _LEFT = ("-journal", "-wal", "-shm")  # what a database that is gone may have le
 
 
 def fetch_newest(
-    remote: Remote,
-    version: str,
-    entries: Iterable[Entry],
-    known: Collection[str],
-    folder: Path,
-    log: logging.Logger,
+    remote: Remote, version: str, entries: Iterable[Entry], known: Collection[str], folder: Path, log: logging.Logger
 ) -> tuple[Entry, Path] | None:
     """The newest snapshot that is whole and of a ``known`` schema, unpacked in ``folder``; None where none is. Raises RemoteError,
     and OSError, as for a full disk.

@@ -30,10 +30,7 @@ KEPT = frozenset({".gitattributes"})  # the Hub's own
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 _UNREACHABLE = "The Hugging Face Hub cannot be reached: connect (and unset HF_HUB_OFFLINE), then try again."
 _EXPLAINED: Sequence[tuple[type[Exception], str]] = (
-    (
-        LocalTokenNotFoundError,
-        "There is no token of the Hugging Face Hub: run `hf auth login`, or set HF_TOKEN.",
-    ),
+    (LocalTokenNotFoundError, "There is no token of the Hugging Face Hub: run `hf auth login`, or set HF_TOKEN."),
     (OfflineModeIsEnabled, _UNREACHABLE),
     (ConnectionError, _UNREACHABLE),
     (TimeoutError, _UNREACHABLE),

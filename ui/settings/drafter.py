@@ -13,12 +13,7 @@ from ui.kit.events import PRIVATE
 from ui.public.limits import PRIVATE_LIMITS, Limits
 from ui.settings.form import CHAIN, TREE, DraftForm
 
-TITLES: Mapping[str, str] = {
-    "model": "Draft model",
-    "eagle3": "EAGLE-3 head",
-    "ngram": "N-gram lookup",
-    "none": "None",
-}
+TITLES: Mapping[str, str] = {"model": "Draft model", "eagle3": "EAGLE-3 head", "ngram": "N-gram lookup", "none": "None"}
 SMALL_TREE = TreeShape(12, 6, 2)  # for the bundled pair: its target is too small to check more at no cost
 TREE_NUMBERS = ("tree_tokens", "tree_depth", "tree_top_k")
 FIELDS = ("k", "shape", *TREE_NUMBERS, "mode")  # those that not every drafter takes

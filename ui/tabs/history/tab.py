@@ -25,16 +25,7 @@ from ui.result.result import title_of
 from ui.result.view import Updates
 from ui.sharing import READ_ONLY, share_html, wire_share
 from ui.tabs.history.detail import Detail, read_tags
-from ui.tabs.history.list import (
-    NO_CHOICES,
-    NOTHING,
-    SILENT,
-    Listing,
-    Notice,
-    listing,
-    search_html,
-    searched,
-)
+from ui.tabs.history.list import NO_CHOICES, NOTHING, SILENT, Listing, Notice, listing, search_html, searched
 from ui.tabs.history.runs import RunTable, acted, chosen_runs, run_table, runs_html
 
 
