@@ -19,10 +19,10 @@ from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE
 from ui.settings.drafter import lane_drafter_for_pair
 from ui.settings.form import PairForm, read_thinking
-from ui.settings.panel import SettingsPanel
 from ui.settings.presets import presets_for
 from ui.settings.rules import RuleFields
 from ui.sharing import consent_line
+from ui.tabs.settings import SettingsPanel
 
 NOT_LOADED = "The token count appears once the models are loaded."
 COUNTED = ("prompt", "system", "chat", "thinking", "pair", "own_target", "own_draft", "own_head")

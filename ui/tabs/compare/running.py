@@ -20,11 +20,11 @@ from ui.kit.events import PRIVATE, QUEUED, event_data
 from ui.result.details import Details
 from ui.result.view import ResultView, Updates
 from ui.settings.form import MOST_LANES
-from ui.settings.panel import FormFields
 from ui.tabs.compare.arrange import Lanes
 from ui.tabs.compare.ask import Ask, count_prompt
 from ui.tabs.compare.frames import Frame, Shown
 from ui.tabs.compare.handlers import continue_run, run_comparison
+from ui.tabs.settings import FormFields
 
 LARGEST_NEW_SEED = 2**31 - 1
 Wish = tuple[int, int, int, float]  # continue: column, output position, token id, a number that makes it new

@@ -12,12 +12,12 @@ from ui.kit.components import message_strip
 from ui.kit.events import PRIVATE
 from ui.result.view import ResultView, Updates
 from ui.settings.form import MOST_LANES, Form
-from ui.settings.panel import FormFields
 from ui.settings.presets import PRESETS
 from ui.settings.rules import RuleFields, lane_head
 from ui.tabs.compare.arrange import LaneButtons, Lanes, empty_lane, first_count, lane_buttons, lane_tools, wire_lanes
 from ui.tabs.compare.ask import Ask, build_ask, wire_ask
 from ui.tabs.compare.running import Running, wire_running
+from ui.tabs.settings import FormFields
 
 HINT = "Press Compare: the prompt is decoded once in each lane, and every token says how it came to be."
 

@@ -14,7 +14,7 @@ from ui.jobs.services import Services
 from ui.kit.components import text_panel
 from ui.kit.events import PRIVATE
 from ui.kit.labels import parameter_title, rule_title
-from ui.settings.panel import SettingsPanel
+from ui.tabs.settings import SettingsPanel
 from ui.tabs.study.sweep_form import SweepForm, estimate, examples, other_parameters, suggestion, write_cases
 from ui.tabs.study.sweep_run import admitted
 

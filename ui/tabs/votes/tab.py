@@ -17,8 +17,8 @@ from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE, QUEUED, event_data
 from ui.kit.glossary import help_html
 from ui.kit.panel import panel_component
-from ui.settings.panel import FormFields, SettingsPanel
 from ui.settings.rules import compact_rule
+from ui.tabs.settings import FormFields, SettingsPanel
 from ui.tabs.votes.round import Rounds, cast_vote, write_answers
 from ui.tabs.votes.tally import tally_component, tally_now
 from ui.tabs.votes.view import RoundView, reveal_strip, revealed
