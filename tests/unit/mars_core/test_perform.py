@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 import torch
 
-from mars_core.jobs import Began, Ended, Event, Job, Record, Wrote
+from mars_core.jobs import Began, Ended, Event, Job, Record, Wrote, execution_order
 from mars_core.jobs.accelerators import Local
-from mars_core.jobs.comparison import execution_order
 from mars_core.jobs.perform import perform
 from mars_core.models import ModelPool, PairSpec
 from mars_core.rules import Rule

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from evaluation.cli import main
-from evaluation.study.launch import INTERRUPTED, Work
+from evaluation.study.launch import INTERRUPTED
 from evaluation.study.plan import read_plan
+from evaluation.study.processes import Pace
 from mars_core.session import Session
 from storage import RunStore
 from tests.unit.evaluation.study.working import check_whole
@@ -227,7 +228,7 @@ def test_a_signal_stops_a_study_that_goes_on_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:  # the signal comes after the first lane
-        patch.setattr(Work, "_show", lambda *_, **__: os.kill(os.getpid(), number))
+        patch.setattr(Pace, "line", lambda *_: os.kill(os.getpid(), number) or "")
         assert main(["run", *options]) == INTERRUPTED
     with RunStore(url) as store:
         study, plan = _plan(store)
