@@ -1,6 +1,7 @@
 """Starts the page: settings, models, database with its backup, page, server. The only module that reads the environment (docs/hosting.md).
 
-The page is served first; the engine's thread loads the default pair meanwhile, and requests that come earlier wait for it.
+The page is served first. The default pair is loaded once somebody opened the page, or after a few seconds; requests that come earlier
+load it themselves.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ from ui.kit.gradio_compat import forget_components, limit_arrival, wait_for_stre
 from ui.public.limits import PRIVATE_LIMITS, PUBLIC_LIMITS, read_limits
 
 LOG = logging.getLogger("mars")
+LOAD_AFTER_S = 5.0  # without a visitor: what loads a pair takes the processor from whoever opens the page
 THREADS = 200  # of handlers: every request that waits for its turn holds one
 # When the page ends, seconds for: what runs to be saved, clients to hear of it, the last push of the backup, connections to close.
 END_S, STREAMS_S, PUSH_S, CLOSE_S = 4.0, 2.0, 4.0, 1.0
@@ -61,6 +63,7 @@ class Application:
     backup: Backup | None
     retention: Retention | None
     ending: Event = field(default_factory=Event)
+    opened: Event = field(default_factory=Event)  # the page, by somebody
 
     @classmethod
     def open(cls, chosen: Settings, catalog: Sequence[PairSpec]) -> Application:
@@ -98,7 +101,7 @@ class Application:
         more["routes"] += health_routes(needed, {"backup": self._backed_up})
         if chosen.metrics:
             more["routes"].append(self.metrics.route)
-        page = build_app(self.services).queue(default_concurrency_limit=4, api_open=not chosen.public)
+        page = build_app(self.services, self.opened.set).queue(default_concurrency_limit=4, api_open=not chosen.public)
         page.launch(
             server_name=chosen.host, server_port=chosen.port, root_path=chosen.root_path or None, quiet=True,
             prevent_thread_lock=True, mcp_server=chosen.mcp, max_threads=THREADS, **options,
@@ -109,15 +112,21 @@ class Application:
 
     def start(self) -> None:
         """What goes on beside the page."""
-        self.services.engine.submit(_prepare, self.services, self.loaded.fail)
+        Thread(target=self._load, name="load", daemon=True).start()
         if self.backup:
             self.backup.start()
         if self.retention:
             self.retention.start()
 
+    def _load(self) -> None:
+        self.opened.wait(LOAD_AFTER_S)
+        if not self.ending.is_set():
+            self.services.engine.submit(_prepare, self.services, self.loaded.fail)
+
     def close(self, page: Any = None) -> None:
         """Save what runs, push what is saved, and let go of everything, in about ten seconds. Until then the server answers."""
         self.ending.set()
+        self.opened.set()
         if self.retention:
             self.retention.stop()
         services = self.services

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +38,21 @@ MOST_SESSIONS = 2_000  # whose values Gradio keeps; then those unused for longes
 FAVICON = Path(__file__).parent / "assets" / "favicon.svg"
 
 
-def build_app(services: Services) -> gr.Blocks:
-    """The page as Gradio blocks; launch it with ``launch_options``."""
+def build_app(services: Services, opened: Callable[[], object] = lambda: None) -> gr.Blocks:
+    """The page as Gradio blocks; launch it with ``launch_options``. ``opened`` is called whenever a browser has it."""
     place, pool = services, services.pool
+
+    def show_device() -> str:
+        opened()
+        return f"{pool.device}, {str(pool.dtype).removeprefix('torch.')}"
+
     page: gr.Blocks
     with FaultyBlocks(title=TITLE, analytics_enabled=False, fill_width=True) as page:
         build_api(place)
         top = gr.HTML(
             value="", html_template=asset("top.html"), js_on_load=f"{plotly_script()}\n{asset('top.js')}", apply_default_css=False
         )  # fmt: skip
-        gr.on(None, lambda: f"{pool.device}, {str(pool.dtype).removeprefix('torch.')}", None, top, **PRIVATE)
+        gr.on(None, show_device, None, top, **PRIVATE)
         if place.notice:
             text_panel("mars-page mars-notice", displayable(error_message(place.notice, public=place.public)))
         address = address_component()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -118,3 +119,17 @@ def test_endpoints_are_mcp_tools_of_the_same_names(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     tools = ["compare", "comparison", "comparisons", "divergences", "pairs", "rules", "tokens"]
     assert done.stdout.splitlines()[-1].split() == tools
+
+
+def test_the_pair_waits_for_the_first_visitor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = tiny_pair(tmp_path)
+    monkeypatch.setattr(app, "LOAD_AFTER_S", 3600.0)
+    application = app.Application.open(Settings(database=f"sqlite:///{tmp_path / 'runs.db'}", device="cpu"), (spec,))
+    try:
+        application.start()
+        assert not application.services.pool.loaded()
+        application.opened.set()
+        while not application.services.pool.loaded():
+            time.sleep(0.01)
+    finally:
+        application.close()

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from evaluation.study import progress
+from evaluation.study import processes
 from storage import StudyProgress, WorkerProgress
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -20,8 +20,8 @@ def _state(results: int) -> StudyProgress:
 
 def test_pace_and_time_to_go_are_of_this_session(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [1000.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
-    pace = progress.Pace()
+    monkeypatch.setattr(processes.time, "monotonic", lambda: clock[0])
+    pace = processes.Pace()
     first = pace.line(_state(100), lanes=4)
     assert first == "25/100 tasks · 100 results · 1 worker: 9.9/s"
     clock[0] += 10
@@ -33,4 +33,4 @@ def test_pace_and_time_to_go_are_of_this_session(monkeypatch: pytest.MonkeyPatch
 
 def test_a_finished_study_has_nothing_to_go() -> None:
     done = StudyProgress(tasks=2, done=2, results=8, workers=())
-    assert progress.Pace().line(done, lanes=4) == "2/2 tasks · 8 results"
+    assert processes.Pace().line(done, lanes=4) == "2/2 tasks · 8 results"
