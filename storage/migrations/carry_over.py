@@ -16,18 +16,24 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, column, delete, func, insert, select, table
 
 from mars_core.types import Alternative, DraftNode, Outcome, Step, Token
+from storage.database import EARLIER
 from storage.runs.records import trace_row
 from storage.schema import Run, RunTrace
 from storage.schema.columns import ListJson, Real, SafeJson, SafeText
 
-BEFORE, UNDER_WAY, AFTER = "0006", "0006-0007", "0007"
+BEFORE, UNDER_WAY = EARLIER
+AFTER = "0007"
 RUNS_A_WRITE = 20
 _LOG = logging.getLogger("mars.storage")
 _STEPS = table(
     "steps", column("run_id"), column("step"), column("drafted"), column("kept"), column("nodes", SafeJson),
     *(column(name, Real) for name in ("draft_s", "verify_s", "elapsed_s")),
 )  # fmt: skip
-_NAMES = {field.name: field.name for field in fields(Token)} | {"id": "token_id", "start": "char_start", "end": "char_end"}
+_NAMES = {field.name: field.name for field in fields(Token)} | {
+    "id": "token_id",
+    "start": "char_start",
+    "end": "char_end",
+}
 _TYPES: dict[str, Any] = {"float": Real, "str": SafeText, "tuple[Alternative, ...]": SafeJson}
 _TOKENS = table(
     "tokens", column("run_id"), column("ordinal"),
@@ -86,7 +92,10 @@ def _steps(connection: Connection, run_id: str) -> tuple[Step, ...]:
     tokens = select(_TOKENS).where(_TOKENS.c.run_id == run_id).order_by(_TOKENS.c.step, _TOKENS.c.ordinal)
     for row in connection.execute(tokens).mappings():
         values = {name: row[old] for name, old in _NAMES.items()}
-        values |= {"outcome": Outcome(values["outcome"]), "top": tuple(Alternative(*each[:2], float(each[2])) for each in row["top"])}
+        values |= {
+            "outcome": Outcome(values["outcome"]),
+            "top": tuple(Alternative(*each[:2], float(each[2])) for each in row["top"]),
+        }
         found[row["step"]][1].append(Token(**values))
     return tuple(
         Step(

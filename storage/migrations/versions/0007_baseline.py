@@ -8,6 +8,9 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 revision = "0007"
 down_revision = None
+ONE_OBJECT = (
+    " + ".join(f"CASE WHEN {name}_id IS NULL THEN 0 ELSE 1 END" for name in ("comparison", "sweep", "study")) + " = 1"
+)
 LISTS = sa.JSON().with_variant(JSONB(), "postgresql")
 
 
@@ -166,9 +169,7 @@ def upgrade() -> None:
         sa.Column("comparison_id", sa.String(length=32), nullable=True),
         sa.Column("sweep_id", sa.String(length=32), nullable=True),
         sa.Column("study_id", sa.String(length=32), nullable=True),
-        sa.CheckConstraint(
-            "CASE WHEN comparison_id IS NULL THEN 0 ELSE 1 END + CASE WHEN sweep_id IS NULL THEN 0 ELSE 1 END + CASE WHEN study_id IS NULL THEN 0 ELSE 1 END = 1"
-        ),
+        sa.CheckConstraint(ONE_OBJECT),
         sa.ForeignKeyConstraint(
             ["comparison_id"], ["comparisons.id"], name="fk_shares_comparisons", ondelete="CASCADE"
         ),
