@@ -13,7 +13,8 @@ import os
 import sqlite3
 import threading
 import time
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
@@ -41,6 +42,7 @@ LARGE_WAL = 64 * 2**20  # bytes, from which readers have to make room for a whol
 ROOM_S, ROOM_EVERY_S = 0.1, 10.0  # how long a writer waits for such readers, and how often
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _MIGRATION_LOCK = 0x4D415253  # PostgreSQL advisory lock: one process migrates at a time
+EARLIER = ("0006", "0006-0007")  # schemas that migrations/carry_over.py brings up to date, the latter one begun
 _MIGRATING = threading.Lock()  # alembic's `op` and `context` belong to the process
 
 
@@ -211,23 +213,47 @@ def _prepare(engine: Engine, location: str) -> None:
         _set_journal(engine, path)
     if current:
         return
+    with _migrating(engine) as connection:
+        earlier = _versions(connection) and _versions(connection)[0] in EARLIER
+        if not earlier and not _is_current(connection, location):
+            _upgrade(connection)
+    if earlier:
+        from storage.migrations.carry_over import carry_over  # here, as alembic: at most starts there is nothing to do
+
+        carry_over(partial(_migrating, engine))
+        if engine.dialect.name == "sqlite":
+            with closing(engine.raw_connection()) as raw:
+                raw.cursor().execute("VACUUM")
+
+
+@contextmanager
+def _migrating(engine: Engine) -> Iterator[Connection]:
+    """A transaction in which no other process migrates."""
     with _MIGRATING, engine.connect().execution_options(**{WRITING: True}) as connection, connection.begin():
         if engine.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
-        if not _is_current(connection, location):
-            _upgrade(connection)
+        yield connection
+
+
+def _versions(connection: Connection) -> Sequence[str]:
+    there = inspect(connection).has_table("alembic_version")
+    return connection.scalars(text("SELECT version_num FROM alembic_version")).all() if there else ()
 
 
 def _is_current(connection: Connection, location: str) -> bool:
     """Whether nothing is to be migrated. Raises StorageError for a revision that is not known here."""
-    versioned = inspect(connection).has_table("alembic_version")
-    present = connection.scalars(text("SELECT version_num FROM alembic_version")).all() if versioned else []
-    if unknown := sorted(set(present) - set(known_schemas())):
+    present = _versions(connection)
+    if unknown := sorted(set(present) - {*known_schemas(), *EARLIER}):
+        if unknown[0] < EARLIER[0]:
+            raise StorageError(
+                f"The database has the schema {unknown[0]!r} of an early version ({location}). Open it once with the version "
+                "of 22 November 2026 (schema 0006), then with this one; nothing was changed."
+            )
         raise StorageError(
             f"The database has the schema {unknown[0]!r}, which this version of MARS Playground does not know; it was "
             f"made by a newer version ({location}). Update the app or choose another database; nothing was changed."
         )
-    return present == [known_schemas()[-1]]
+    return list(present) == [known_schemas()[-1]]
 
 
 def _upgrade(connection: Connection) -> None:
