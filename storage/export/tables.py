@@ -201,8 +201,8 @@ def _together(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[Ma
 
 def _runs(store: RunStore, page: list[str], *names: str) -> list[dict[str, Any]]:
     """These columns of the runs of these comparisons, in their order."""
-    columns = [_RENAMED.get(name, Run.__table__.c.get(name, Comparison.__table__.c.get(name))) for name in names]
-    named = [column.label(name) for name, column in zip(names, columns, strict=True)]
+    known = {column.name: column for table in (Comparison, Run) for column in table.__table__.c} | _RENAMED
+    named = [known[name].label(name) for name in names]
     statement = select(*named).join(Comparison, Comparison.id == Run.comparison_id)
     statement = statement.where(*store.scope.of(Comparison), Run.comparison_id.in_(page))
     rows = _fetch(store, statement.order_by(Run.lane, Run.execution_order))
