@@ -13,6 +13,7 @@ from mars_core.types import PromptConfig, RunConfig, Status, StopReason, Summary
 from storage.connection import Connected
 from storage.lookup import batches, check_id, unknown
 from storage.runs.records import NewRun, read_config, read_prompt, read_summary, read_trace
+from storage.runs.reindex import reindex
 from storage.schema import Comparison, Run, Step, Token
 
 RUNS_A_READ = 500
@@ -104,6 +105,7 @@ def add_run(connection: Connection, comparison_id: str, new: NewRun) -> str:
     for table, rows in new.items():
         if rows:
             connection.execute(insert(table), rows)
+    reindex(connection, [comparison_id])
     return str(run["id"])
 
 

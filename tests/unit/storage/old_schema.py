@@ -18,7 +18,7 @@ from sqlalchemy import Connection, TableClause, column, insert, inspect, table, 
 from mars_core.types import DraftNode, Outcome, Step, Trace
 from storage import __file__ as package_file
 from storage.database import WRITING, _create, file_of, parse_url
-from storage.runs.comparisons import haystack
+from storage.runs.reindex import haystack
 from storage.runs.records import Values, prompt_row, run_row, step_rows, token_rows
 from storage.schema import Base
 from storage.schema.columns import SafeJson

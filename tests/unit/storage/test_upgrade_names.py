@@ -14,7 +14,7 @@ from sqlalchemy import text
 
 from mars_core.types import Status, Trace
 from storage import Choice, RunStore, Search, Source, StorageError
-from storage.runs.comparisons import haystack
+from storage.runs.reindex import haystack
 from tests.old_sweeps import add_old_sweep
 from tests.traces import make_trace, make_tree_trace, same
 from tests.unit.storage.exports import runs_csv
