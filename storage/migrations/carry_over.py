@@ -13,13 +13,17 @@ from dataclasses import fields
 from typing import Any
 
 import sqlalchemy as sa
+from alembic.migration import MigrationContext
+from alembic.operations import Operations
 from sqlalchemy import Connection, column, delete, func, insert, select, table
 
 from mars_core.types import Alternative, DraftNode, Outcome, Step, Token
 from storage.database import EARLIER
 from storage.runs.records import trace_row
+from storage.runs.reindex import reindex
 from storage.schema import Run, RunTrace
 from storage.schema.columns import ListJson, Real, SafeJson, SafeText
+from storage.schema.search import CREATE
 
 BEFORE, UNDER_WAY = EARLIER
 AFTER = "0007"
@@ -115,9 +119,33 @@ def _end(connection: Connection) -> None:
     for old in ("tokens", "steps"):
         connection.execute(sa.text(f"DROP TABLE {old}"))
     if connection.dialect.name == "postgresql":
-        for each in Run.metadata.tables.values():
+        for each in RunTrace.metadata.tables.values():
             for one in (one for one in each.columns if isinstance(one.type, ListJson)):
                 default = f", ALTER {one.name} SET DEFAULT '[]'" if one.server_default is not None else ""
                 change = f"ALTER {one.name} DROP DEFAULT, ALTER {one.name} TYPE JSONB USING CAST({one.name} AS JSONB){default}"
                 connection.execute(sa.text(f"ALTER TABLE {each.name} {change}"))
+    _make_searchable(connection)
     connection.execute(sa.text("UPDATE alembic_version SET version_num = :now"), {"now": AFTER})
+
+
+def _make_searchable(connection: Connection) -> None:
+    """The columns, indexes and tables that lists are read by."""
+    op, sqlite = Operations(MigrationContext.configure(connection)), connection.dialect.name == "sqlite"
+    op.drop_index("ix_comparisons_deleted_at_created_at_id_source", "comparisons")
+    op.drop_index("ix_comparisons_owner_deleted_at_created_at_id_source", "comparisons")
+    op.drop_index("ix_runs_comparison_id_status_tokens_per_s_tau_new_tokens", "runs")
+    comparisons = RunTrace.metadata.tables["comparisons"]
+    for name in ("number", "name_key", "runs", "tokens_per_s", "tau", "new_tokens"):
+        column = comparisons.c[name]
+        default = sa.text("x'ff'" if sqlite else r"'\xff'") if name == "name_key" else column.server_default
+        op.add_column("comparisons", sa.Column(name, column.type, server_default=default, nullable=column.nullable))
+    for index in sorted(comparisons.indexes, key=lambda index: str(index.name)):
+        index.create(connection, checkfirst=True)
+    RunTrace.metadata.create_all(connection, [RunTrace.metadata.tables["facets"]])
+    if sqlite:
+        op.execute("UPDATE comparisons SET number = rowid")
+    for statement in CREATE[connection.dialect.name]:
+        op.execute(statement)
+    if sqlite:
+        op.execute("INSERT INTO comparison_texts (comparison_texts) VALUES ('rebuild')")
+    reindex(connection, connection.scalars(sa.text("SELECT id FROM comparisons")).all())

@@ -15,6 +15,7 @@ from storage.database import clock
 from storage.errors import StorageError
 from storage.lookup import batches, check_page, new_id, row_of
 from storage.runs.comparisons import checked
+from storage.runs.reindex import reindex
 from storage.schema import Comparison, Study, StudyResult, StudyTask, Sweep
 from storage.studies.claims import lock_study
 
@@ -140,6 +141,7 @@ class Studies(Connected):
             mark = update(Comparison).where(Comparison.deleted_at.is_(None)).values(deleted_at=clock(connection))
             for some in batches(made, COMPARISONS_A_WRITE):
                 connection.execute(mark.where(Comparison.id.in_(some)))
+                reindex(connection, some)
             connection.execute(delete(Study).where(Study.id == study_id))
 
     def sweep(self, sweep_id: str) -> StoredSweep:
