@@ -95,8 +95,6 @@ def test_progress_is_told(database: Path, caplog: pytest.LogCaptureFixture, monk
     assert "10 runs done" in caplog.text
 
 
-
-
 def test_a_server_is_carried_over_too(database: Path, postgres_url: str) -> None:
     copied = MetaData()
     old, server = create_engine(f"sqlite:///{database}"), create_engine(parse_url(postgres_url))
