@@ -41,7 +41,7 @@ def other_default(_context: object, inspected: Column[Any], _column: object, fou
     """PostgreSQL has no equality of JSON; None leaves a column to alembic."""
     if not isinstance(inspected.type, JSON) or found is None:
         return None
-    return found.removesuffix("::json").strip("'") != str(rest[-1]).strip("'")
+    return found.removesuffix("::jsonb").removesuffix("::json").strip("'") != str(rest[-1]).strip("'")
 
 
 def is_added_reference(item: object) -> bool:
