@@ -1,4 +1,4 @@
-"""The tables of runs: sweep → comparisons; comparison → runs → steps → tokens; comparison → vote; comparison → facets.
+"""The tables of runs: sweep → comparisons; comparison → runs → their traces; comparison → vote, facets.
 
 Made only by the migrations, with which a test compares these models: a change here needs a new file in migrations/versions.
 
@@ -11,21 +11,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Double,
-    ForeignKey,
-    ForeignKeyConstraint,
-    Index,
-    LargeBinary,
-    String,
-    Text,
-    UniqueConstraint,
-    text,
-)
+from sqlalchemy import BigInteger, Double, ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from mars_core.types import DraftMode, Outcome, Status, StopReason
+from mars_core.types import DraftMode, Status, StopReason
 from storage.schema.columns import (
     EMPTY,
     Base,
@@ -34,8 +23,8 @@ from storage.schema.columns import (
     Json,
     Large,
     Number,
+    Object,
     Owner,
-    Part,
     SafeText,
     Time,
     Words,
@@ -88,9 +77,14 @@ class Comparison(Base):
 
     __tablename__ = "comparisons"
     __table_args__ = (
-        Index("ix_comparisons_by_created_at", "created_at", "id", "source", "deleted_at"),  # a list, and what it leaves out
+        Index(
+            "ix_comparisons_by_created_at", "created_at", "id", "source", "deleted_at"
+        ),  # a list, and what it leaves out
         Index("ix_comparisons_by_owner", "owner", "created_at", "id", "source", "deleted_at", "runs"),  # of one owner
-        *(Index(f"ix_comparisons_by_{key}", key, *_LISTED) for key in ("tokens_per_s", "tau", "new_tokens", "name_key")),
+        *(
+            Index(f"ix_comparisons_by_{key}", key, *_LISTED)
+            for key in ("tokens_per_s", "tau", "new_tokens", "name_key")
+        ),
         Index(None, "deleted_at", sqlite_where=_DELETED, postgresql_where=_DELETED),
         Index(None, "number", unique=True),
         Index(None, "sweep_id"),
@@ -142,9 +136,7 @@ class Run(Base):
     """One run: configuration, how it ended, summary. Long columns come last, so that lists need not read them."""
 
     __tablename__ = "runs"
-    __table_args__ = (
-        UniqueConstraint("comparison_id", "lane", "execution_order"),
-    )
+    __table_args__ = (UniqueConstraint("comparison_id", "lane", "execution_order"),)
 
     id: Mapped[Id]
     comparison_id: Mapped[str] = mapped_column(ForeignKey(Comparison.id, ondelete="CASCADE"))
@@ -155,7 +147,7 @@ class Run(Base):
     stop_reason: Mapped[StopReason] = mapped_column(words(StopReason))
 
     rule: Mapped[Words]
-    rule_parameters: Mapped[Json]  # name → number
+    rule_parameters: Mapped[Object]  # name → number
     drafter: Mapped[Words]  # DrafterConfig.kind
     drafter_model: Mapped[Words | None]
     drafter_revision: Mapped[Words | None]
@@ -205,7 +197,7 @@ class Run(Base):
     peak_memory_bytes: Mapped[Large]
     acceptance_by_position: Mapped[Json]  # list of numbers
 
-    environment: Mapped[Json]  # versions, device, dtype: name → text
+    environment: Mapped[Object]  # versions, device, dtype: name → text
     error: Mapped[Words]
     prompt_ids: Mapped[Json]  # list of token ids
     text: Mapped[Words]
@@ -214,59 +206,14 @@ class Run(Base):
     history: Mapped[Json] = mapped_column(server_default="[]")  # list of [user, answer]; PromptConfig.history
 
 
-class Step(Base):
-    """One draft and one target pass."""
+class RunTrace(Base):
+    """The steps, tokens and drafted nodes of a run as one value (storage.traces.packing). ``version``: of its form."""
 
-    __tablename__ = "steps"
+    __tablename__ = "run_traces"
 
     run_id: Mapped[str] = mapped_column(ForeignKey(Run.id, ondelete="CASCADE"), primary_key=True)
-    step: Mapped[Part]  # 0-based
-    drafted: Mapped[int]
-    kept: Mapped[int]
-    draft_s: Mapped[Number]
-    verify_s: Mapped[Number]
-    elapsed_s: Mapped[Number]
-    nodes: Mapped[Json]  # list of [id, piece, parent, depth, p, q, outcome]
-
-
-class Token(Base):
-    """One emitted or rejected token; ``ordinal`` is its place in the step's list."""
-
-    __tablename__ = "tokens"
-    __table_args__ = (ForeignKeyConstraint(["run_id", "step"], ["steps.run_id", "steps.step"], ondelete="CASCADE"),)
-
-    run_id: Mapped[str] = mapped_column(String(32), primary_key=True)
-    step: Mapped[Part]
-    ordinal: Mapped[Part]
-    position: Mapped[int]
-    draft_position: Mapped[int]
-    node: Mapped[int]
-    parent: Mapped[int]
-    outcome: Mapped[Outcome] = mapped_column(words(Outcome))
-    token_id: Mapped[int]
-    piece: Mapped[Words]
-    char_start: Mapped[int]
-    char_end: Mapped[int]
-    z1: Mapped[Number]
-    z2: Mapped[Number]
-    id1: Mapped[int]
-    id2: Mapped[int]
-    r: Mapped[Number]
-    gap: Mapped[Number]
-    own: Mapped[int]
-    own_piece: Mapped[Words]
-    p: Mapped[Number]
-    q: Mapped[Number]
-    rank: Mapped[int]
-    entropy: Mapped[Number]
-    forgiveness: Mapped[Number]
-    u: Mapped[Number]
-    coin: Mapped[Number]
-    edge: Mapped[Number]
-    tv: Mapped[Number]
-    kl: Mapped[Number]
-    logprob: Mapped[Number]
-    top: Mapped[Json]  # list of [id, piece, p]
+    version: Mapped[int]
+    data: Mapped[bytes]
 
 
 class Vote(Base):
