@@ -13,21 +13,26 @@ from dataclasses import fields
 from typing import Any
 
 import sqlalchemy as sa
-from alembic.migration import MigrationContext
-from alembic.operations import Operations
-from sqlalchemy import Connection, column, delete, func, insert, select, table
+from sqlalchemy import Connection, column, delete, func, insert, select, table, update
 
 from mars_core.types import Alternative, DraftNode, Outcome, Step, Token
 from storage.database import EARLIER
+from storage.migrations.search import add_search
 from storage.runs.records import trace_row
 from storage.runs.reindex import reindex
-from storage.schema import Run, RunTrace
+from storage.schema import Comparison, Run, RunTrace
 from storage.schema.columns import ListJson, Real, SafeJson, SafeText
-from storage.schema.search import CREATE
 
 BEFORE, UNDER_WAY = EARLIER
 AFTER = "0007"
 RUNS_A_WRITE = 20
+COMPARISONS_A_WRITE = 500
+NOT_INDEXED = -1  # comparisons.runs
+OLD_INDEXES = (
+    "ix_comparisons_deleted_at_created_at_id_source",
+    "ix_comparisons_owner_deleted_at_created_at_id_source",
+    "ix_runs_comparison_id_status_tokens_per_s_tau_new_tokens",
+)
 _LOG = logging.getLogger("mars.storage")
 _STEPS = table(
     "steps", column("run_id"), column("step"), column("drafted"), column("kept"), column("nodes", SafeJson),
@@ -59,7 +64,8 @@ def carry_over(writing: Callable[[], AbstractContextManager[Connection]]) -> Non
             runs = connection.execute(_without_trace(Run.id, Run.seed).limit(RUNS_A_WRITE)).all()
             for run_id, seed in runs:
                 _carry(connection, run_id, seed)
-            if not runs:
+            listed = [] if runs else _index(connection)
+            if not runs and not listed:
                 _end(connection)
                 return
         done += len(runs)
@@ -73,6 +79,10 @@ def _version(connection: Connection) -> str:
 
 def _begin(connection: Connection) -> None:
     RunTrace.metadata.create_all(connection, [RunTrace.metadata.tables[RunTrace.__tablename__]])
+    for index in OLD_INDEXES:
+        connection.execute(sa.text(f"DROP INDEX {index}"))
+    add_search(connection)
+    connection.execute(update(Comparison).values(runs=NOT_INDEXED))
     connection.execute(sa.text("UPDATE alembic_version SET version_num = :now"), {"now": UNDER_WAY})
 
 
@@ -88,6 +98,14 @@ def _carry(connection: Connection, run_id: str, seed: int) -> None:
     connection.execute(insert(RunTrace), trace_row(run_id, _steps(connection, run_id), seed))
     for old in (_TOKENS, _STEPS):
         connection.execute(delete(old).where(old.c.run_id == run_id))
+
+
+def _index(connection: Connection) -> list[str]:
+    """Some comparisons that no list could find by their runs, and now can."""
+    few = select(Comparison.id).where(Comparison.runs == NOT_INDEXED).limit(COMPARISONS_A_WRITE)
+    found = list(connection.scalars(few))
+    reindex(connection, found)
+    return found
 
 
 def _steps(connection: Connection, run_id: str) -> tuple[Step, ...]:
@@ -119,33 +137,9 @@ def _end(connection: Connection) -> None:
     for old in ("tokens", "steps"):
         connection.execute(sa.text(f"DROP TABLE {old}"))
     if connection.dialect.name == "postgresql":
-        for each in RunTrace.metadata.tables.values():
+        for each in Run.metadata.tables.values():
             for one in (one for one in each.columns if isinstance(one.type, ListJson)):
                 default = f", ALTER {one.name} SET DEFAULT '[]'" if one.server_default is not None else ""
                 change = f"ALTER {one.name} DROP DEFAULT, ALTER {one.name} TYPE JSONB USING CAST({one.name} AS JSONB){default}"
                 connection.execute(sa.text(f"ALTER TABLE {each.name} {change}"))
-    _make_searchable(connection)
     connection.execute(sa.text("UPDATE alembic_version SET version_num = :now"), {"now": AFTER})
-
-
-def _make_searchable(connection: Connection) -> None:
-    """The columns, indexes and tables that lists are read by."""
-    op, sqlite = Operations(MigrationContext.configure(connection)), connection.dialect.name == "sqlite"
-    op.drop_index("ix_comparisons_deleted_at_created_at_id_source", "comparisons")
-    op.drop_index("ix_comparisons_owner_deleted_at_created_at_id_source", "comparisons")
-    op.drop_index("ix_runs_comparison_id_status_tokens_per_s_tau_new_tokens", "runs")
-    comparisons = RunTrace.metadata.tables["comparisons"]
-    for name in ("number", "name_key", "runs", "tokens_per_s", "tau", "new_tokens"):
-        column = comparisons.c[name]
-        default = sa.text("x'ff'" if sqlite else r"'\xff'") if name == "name_key" else column.server_default
-        op.add_column("comparisons", sa.Column(name, column.type, server_default=default, nullable=column.nullable))
-    for index in sorted(comparisons.indexes, key=lambda index: str(index.name)):
-        index.create(connection, checkfirst=True)
-    RunTrace.metadata.create_all(connection, [RunTrace.metadata.tables["facets"]])
-    if sqlite:
-        op.execute("UPDATE comparisons SET number = rowid")
-    for statement in CREATE[connection.dialect.name]:
-        op.execute(statement)
-    if sqlite:
-        op.execute("INSERT INTO comparison_texts (comparison_texts) VALUES ('rebuild')")
-    reindex(connection, connection.scalars(sa.text("SELECT id FROM comparisons")).all())

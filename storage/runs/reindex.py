@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, RowMapping, bindparam, delete, insert, select, update
 
 from storage.lookup import batches
 from storage.schema import Comparison, Facet, Run
@@ -32,9 +32,9 @@ def reindex(connection: Connection, comparison_ids: Iterable[str]) -> None:
     change = change.values({name: bindparam(f"new_{name}") for name in ("search", "name_key", "runs", *_BEST)})
     for some in batches(sorted(set(comparison_ids)), COMPARISONS_A_WRITE):
         rows = connection.execute(own.where(Comparison.id.in_(some))).mappings().all()
-        runs: dict[str, list[Mapping[str, Any]]] = {row["id"]: [] for row in rows}
+        runs: dict[str, list[RowMapping]] = {row["id"]: [] for row in rows}
         for run in connection.execute(made.where(Run.comparison_id.in_(some))).mappings():
-            runs[run["comparison_id"]].append(dict(run))
+            runs[run["comparison_id"]].append(run)
         connection.execute(delete(Facet).where(Facet.comparison_id.in_(some)))
         if facets := [facet for row in rows for facet in _facets(row, runs[row["id"]])]:
             connection.execute(insert(Facet), facets)
@@ -47,7 +47,7 @@ def haystack(prompt: str, name: str, comment: str, tags: Sequence[str]) -> str:
     return _BETWEEN.join(map(folded, (prompt, name, comment, *tags))) + _END
 
 
-def _facets(row: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _facets(row: RowMapping, runs: Sequence[RowMapping]) -> list[dict[str, Any]]:
     if row["deleted_at"] is not None:
         return []
     values = {(kind, str(run[kind])[:FACET_LENGTH]) for run in runs for kind in _FACETS}
@@ -56,7 +56,7 @@ def _facets(row: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> list[d
     return [copied | {"kind": kind, "value": value} for kind, value in sorted(values)]
 
 
-def _derived(row: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _derived(row: RowMapping, runs: Sequence[RowMapping]) -> dict[str, Any]:
     found = {"search": haystack(row["prompt"], row["name"], row["comment"], row["tags"]), "runs": len(runs)}
     found |= {name: max((run[name] for run in runs if not math.isnan(run[name])), default=-1) for name in _BEST}
     found["name_key"] = encode(row["name"]).encode().lower() or NAMELESS

@@ -122,8 +122,10 @@ class Lists(Connected):
     def choices(self) -> Choices:
         """The rules, targets and tags that a search may ask for."""
         with self.read() as connection:
-            each = (tuple(sorted(connection.scalars(self._values(kind)))) for kind in ("rule", "target", "tag"))
-            return Choices(*each)
+            rules, targets, tags = (
+                sorted(connection.scalars(self._values(kind))) for kind in ("rule", "target", "tag")
+            )
+        return Choices(tuple(rules), tuple(targets), tuple(tags))
 
     def _find(self, connection: Connection, search: Search) -> tuple[Sequence[str], int, bool]:
         """The ids of one page; how many there are in all, or were counted; whether there are more than were counted."""
@@ -137,7 +139,7 @@ class Lists(Connected):
         sorted_ = select(Comparison.id).where(*_unindexed(connection, conditions)).order_by(*order)
         walked = select(Comparison.id).where(*conditions).order_by(*order) if search.sort is Sort.CREATED else sorted_
 
-        def page(statement: Select[tuple[str]]) -> Sequence[str]:
+        def page(statement: Select[str]) -> Sequence[str]:
             return connection.scalars(statement.limit(search.limit).offset(search.offset)).all()
 
         if not text and not facets:
@@ -166,12 +168,12 @@ class Lists(Connected):
         there += [table.created_at >= search.since] if search.since else []
         return there + ([table.created_at < search.until] if search.until else [])
 
-    def _having(self, search: Search, kind: str, value: str) -> Select[tuple[str]]:
+    def _having(self, search: Search, kind: str, value: str) -> Select[str]:
         """The ids of comparisons with this facet; through a link of others too."""
         facet = (Facet.kind == kind, Facet.value == value[:FACET_LENGTH])
         return select(Facet.comparison_id).where(*facet, *self._basic(Facet, search))
 
-    def _values(self, kind: str) -> Select[tuple[str]]:
+    def _values(self, kind: str) -> Select[str]:
         """The values of all facets of one kind: each is looked up as the least above the one before."""
         if isinstance(self.scope, Linked):
             mine = select(Comparison.id).where(*self._basic(Comparison, Search()))
@@ -213,13 +215,16 @@ def _order(search: Search, table: type[Comparison | Facet] = Comparison) -> list
     id_ = Facet.comparison_id if table is Facet else Comparison.id
     if search.sort is Sort.CREATED and not search.descending:
         return [table.created_at.asc(), id_.asc()]
-    latest = [table.created_at.desc(), id_.desc()]
+    latest: list[ColumnElement[Any]] = [table.created_at.desc(), id_.desc()]
     if search.sort is Sort.CREATED:
         return latest
-    key = Comparison.name_key if search.sort is Sort.NAME else Comparison.__table__.c[search.sort.value]
+    key: ColumnElement[Any] = (
+        Comparison.__table__.c.name_key if search.sort is Sort.NAME else Comparison.__table__.c[search.sort.value]
+    )
+    missing: ColumnElement[Any] = key == NAMELESS if search.sort is Sort.NAME else key < 0
     if search.descending:
-        return [*([key == NAMELESS] if search.sort is Sort.NAME else []), key.desc(), *latest]
-    return [*([key < 0] if search.sort is not Sort.NAME else []), key.asc(), *latest]
+        return [missing, key.desc(), *latest] if search.sort is Sort.NAME else [key.desc(), *latest]
+    return [key.asc(), *latest] if search.sort is Sort.NAME else [missing, key.asc(), *latest]
 
 
 def _frame(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:

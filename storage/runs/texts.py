@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, column, false, func, literal_column, select, table, text
+from sqlalchemy.orm import InstrumentedAttribute
 
 from storage.schema import Comparison
 
@@ -16,8 +17,8 @@ _TRIGRAMS = text("SELECT term, doc FROM comparison_trigrams WHERE term >= :first
 _REPLACED = re.compile("[\ufffe\uffff]")  # by FTS5
 _LAST = "\U0010ffff" * 3
 Candidates = tuple[
-    ColumnElement[Any], Select[Any]
-]  # a column of comparisons, and which of its values come into question
+    InstrumentedAttribute[Any], Select[*tuple[Any, ...]]
+]  # a column of comparisons, and its values that qualify
 
 
 def containing(connection: Connection, wanted: str) -> ColumnElement[bool]:

@@ -1,4 +1,4 @@
-"""The tables of runs: sweep → comparisons; comparison → runs → their traces; comparison → vote; comparison → facets.
+"""The tables of runs: sweep → comparisons; comparison → runs → their traces; comparison → vote, facets.
 
 Made only by the migrations, with which a test compares these models: a change here needs a new file in migrations/versions.
 

@@ -59,6 +59,16 @@ class StoredSweep:
 
 
 @dataclass(frozen=True, slots=True)
+class OldSweep:
+    """A sweep of an earlier release in a list. ``results``: how many it has."""
+
+    id: str
+    created_at: datetime
+    plan: dict[str, Any]
+    results: int
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerProgress:
     """What one worker has done. ``results``: lanes of tasks; ``claimed``: it works on a task, and its lease lasts."""
 
@@ -149,12 +159,13 @@ class Studies(Connected):
         with self.read() as connection:
             return StoredSweep(**row_of(connection, Sweep, sweep_id, *_SWEEP))
 
-    def sweeps(self, limit: int = 50) -> tuple[StoredSweep, ...]:
-        """The latest sweeps of earlier releases, latest first; those of this one are studies."""
+    def sweeps(self, limit: int = 50) -> tuple[OldSweep, ...]:
+        """The latest sweeps of earlier releases, latest first, without their results; those of this one are studies."""
         check_page(limit)
-        latest = select(*_SWEEP).where(*self.scope.of(Sweep)).order_by(Sweep.created_at.desc(), Sweep.id.desc())
+        latest = select(Sweep.id, Sweep.created_at, Sweep.plan, func.json_array_length(Sweep.results))
+        latest = latest.where(*self.scope.of(Sweep)).order_by(Sweep.created_at.desc(), Sweep.id.desc())
         with self.read() as connection:
-            return tuple(StoredSweep(*row) for row in connection.execute(latest.limit(limit)))
+            return tuple(OldSweep(*row) for row in connection.execute(latest.limit(limit)))
 
 
 def is_sweep() -> ColumnElement[bool]:

@@ -1,4 +1,4 @@
-"""The schema of 0.1.0. Frozen: it must not import the models, which move on. The index of texts (schema/search.py) is frozen too."""
+"""The schema of 0.1.0. Frozen: it must not import the models, which move on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
-from storage.schema.search import CREATE
+from storage.migrations.search import add_search
 
 revision = "0007"
 down_revision = None
@@ -55,46 +55,11 @@ def upgrade() -> None:
         sa.Column("source", sa.String(length=16), server_default="compare", nullable=False),
         sa.Column("sweep_id", sa.String(length=32), nullable=True),
         sa.Column("deleted_at", sa.DateTime(timezone=True), nullable=True),
-        sa.Column("owner", sa.String(length=64), server_default=sa.text("''"), nullable=False),
-        sa.Column("number", sa.BigInteger(), nullable=True),
         sa.Column("search", sa.Text(), server_default=sa.text("''"), nullable=False),
-        sa.Column("name_key", sa.LargeBinary(), nullable=False),
-        sa.Column("runs", sa.Integer(), server_default=sa.text("0"), nullable=False),
-        sa.Column("tokens_per_s", sa.Double(), server_default=sa.text("-1"), nullable=False),
-        sa.Column("tau", sa.Double(), server_default=sa.text("-1"), nullable=False),
-        sa.Column("new_tokens", sa.Integer(), server_default=sa.text("-1"), nullable=False),
+        sa.Column("owner", sa.String(length=64), server_default=sa.text("''"), nullable=False),
         sa.ForeignKeyConstraint(["sweep_id"], ["sweeps.id"], name="fk_comparisons_sweeps", ondelete="SET NULL"),
         sa.PrimaryKeyConstraint("id", name="pk_comparisons"),
     )
-    op.create_index("ix_comparisons_by_created_at", "comparisons", ["created_at", "id", "source", "deleted_at"])
-    op.create_index(
-        "ix_comparisons_by_name_key", "comparisons", ["name_key", "created_at", "id", "source", "owner", "deleted_at"]
-    )
-    op.create_index(
-        "ix_comparisons_by_new_tokens",
-        "comparisons",
-        ["new_tokens", "created_at", "id", "source", "owner", "deleted_at"],
-    )
-    op.create_index(
-        "ix_comparisons_by_owner", "comparisons", ["owner", "created_at", "id", "source", "deleted_at", "runs"]
-    )
-    op.create_index(
-        "ix_comparisons_by_tau", "comparisons", ["tau", "created_at", "id", "source", "owner", "deleted_at"]
-    )
-    op.create_index(
-        "ix_comparisons_by_tokens_per_s",
-        "comparisons",
-        ["tokens_per_s", "created_at", "id", "source", "owner", "deleted_at"],
-    )
-    op.create_index(
-        "ix_comparisons_deleted_at",
-        "comparisons",
-        ["deleted_at"],
-        unique=False,
-        sqlite_where=sa.text("deleted_at IS NOT NULL"),
-        postgresql_where=sa.text("deleted_at IS NOT NULL"),
-    )
-    op.create_index("ix_comparisons_number", "comparisons", ["number"], unique=True)
     op.create_index("ix_comparisons_sweep_id", "comparisons", ["sweep_id"])
     op.create_table(
         "study_tasks",
@@ -116,21 +81,6 @@ def upgrade() -> None:
         sqlite_where=sa.text("done_at IS NULL"),
         postgresql_where=sa.text("done_at IS NULL"),
     )
-    op.create_table(
-        "facets",
-        sa.Column("comparison_id", sa.String(length=32), nullable=False),
-        sa.Column("kind", sa.String(length=8), nullable=False),
-        sa.Column("value", sa.Text(), nullable=False),
-        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
-        sa.Column("source", sa.String(length=16), nullable=False),
-        sa.Column("owner", sa.String(length=64), server_default=sa.text("''"), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["comparison_id"], ["comparisons.id"], name="fk_facets_comparisons", ondelete="CASCADE"
-        ),
-        sa.PrimaryKeyConstraint("comparison_id", "kind", "value", name="pk_facets"),
-    )
-    op.create_index("ix_facets_by_owner", "facets", ["owner", "kind", "value"])
-    op.create_index("ix_facets_by_value", "facets", ["kind", "value", "created_at", "comparison_id", "source", "owner"])
     op.create_table(
         "runs",
         sa.Column("id", sa.String(length=32), nullable=False),
@@ -283,5 +233,4 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_votes"),
         sa.UniqueConstraint("comparison_id", name="uq_votes"),
     )
-    for statement in CREATE[op.get_bind().dialect.name]:
-        op.execute(statement)
+    add_search(op.get_bind())
