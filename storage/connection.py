@@ -11,7 +11,7 @@ from typing import Self
 
 from sqlalchemy import Connection
 
-from storage.database import WRITING, begin, file_of, location_of, open_database, parse_url
+from storage.database import PATIENCE, WRITING, checkpoint, file_of, location_of, open_database, parse_url
 from storage.errors import StorageError, explained
 from storage.scope import SCOPE, Everything, Scope
 
@@ -51,7 +51,7 @@ class Connected:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A connection on one unchanging state of the database. Keep it briefly: on SQLite it holds up writers."""
+        """A connection on one unchanging state of the database. Keep it briefly: meanwhile a SQLite file's WAL can only grow."""
         with explained("The database could not be read", self.location), self._engine.connect() as connection:
             connection = connection.execution_options(**{SCOPE: self.scope})
             if self._engine.dialect.name == "postgresql":
@@ -66,17 +66,22 @@ class Connected:
         with (
             self._writing,
             explained(failure, self.location),
-            self._engine.connect().execution_options(**{WRITING: True, SCOPE: self.scope}) as connection,
-            begin(connection, patience_s),
+            self._engine.connect().execution_options(
+                **{WRITING: True, PATIENCE: patience_s, SCOPE: self.scope}
+            ) as connection,
+            connection.begin(),
         ):
             yield connection
 
     def _until_none(self, failure: str, few: Callable[[Connection], int]) -> int:
-        """Call ``few`` in one short transaction after the other until it returns 0; the sum of what it returned."""
+        """Remove a ``few`` in one short transaction after the other until it returns 0; the sum of what it returned."""
         removed = 0
         while True:
             with self._write(failure) as connection:
                 now = few(connection)
             if now == 0:
-                return removed
+                break
             removed += now
+        if removed:
+            checkpoint(self._engine)
+        return removed

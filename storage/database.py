@@ -1,33 +1,48 @@
 """From a URL to an engine on an up-to-date schema: dialects, pragmas, transactions, migrations. Knows no runs.
 
-SQLite: foreign keys on, synchronous FULL, ``BEGIN IMMEDIATE`` for writers, WAL only where the build is safe. An older
-schema is migrated in one transaction; a newer or foreign one is refused before anything is written.
+SQLite: foreign keys on, synchronous FULL, ``BEGIN IMMEDIATE`` for writers, who hold ``write_lock`` until their connection is back in
+the pool; WAL where there is such a lock, or the build needs none. An older schema is migrated in one transaction; a newer or foreign one
+is refused before anything is written.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import os
 import sqlite3
 import threading
 import time
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from platformdirs import user_data_path
-from sqlalchemy import URL, Connection, Engine, Transaction, create_engine, event, func, inspect, make_url, select, text
-from sqlalchemy.exc import ArgumentError, OperationalError
+from sqlalchemy import URL, Connection, Engine, create_engine, event, func, inspect, make_url, select, text
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
+from storage import write_lock
 from storage.errors import StorageError, explained
 from storage.schema.columns import UtcTime
 
+LOG = logging.getLogger("mars.storage")
 BUSY_TIMEOUT_S = 10.0
 WAL_SAFE = (3, 51, 3)  # earlier builds can corrupt a WAL when two connections write and checkpoint at once
 WRITING = "mars_writing"  # execution option of connections that are going to write
+PATIENCE = "mars_patience"  # execution option: seconds that a writer may wait for others in addition to BUSY_TIMEOUT_S
+CONNECTIONS = {
+    "pool_size": 20,
+    "max_overflow": 20,
+    "pool_timeout": 60.0,
+}  # of 100 that PostgreSQL allows; threads wait for one
+LARGE_WAL = 64 * 2**20  # bytes, from which readers have to make room for a whole checkpoint
+ROOM_S, ROOM_EVERY_S = 0.1, 10.0  # how long a writer waits for such readers, and how often
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _MIGRATION_LOCK = 0x4D415253  # PostgreSQL advisory lock: one process migrates at a time
+EARLIER = ("0006", "0006-0007")  # schemas that migrations/carry_over.py brings up to date, the latter one begun
 _MIGRATING = threading.Lock()  # alembic's `op` and `context` belong to the process
 
 
@@ -93,20 +108,9 @@ def clock(connection: Connection) -> datetime:
     return connection.execute(select(func.clock_timestamp(type_=UtcTime))).scalar_one()
 
 
-def begin(connection: Connection, patience_s: float) -> Transaction:
-    """Begin a transaction; on SQLite wait up to ``patience_s`` and BUSY_TIMEOUT_S for other writers, who queue in no order."""
-    until = time.monotonic() + patience_s
-    while True:
-        try:
-            return connection.begin()
-        except OperationalError:
-            if connection.dialect.name != "sqlite" or time.monotonic() > until:
-                raise
-
-
-def safe_journal_mode(version: tuple[int, ...]) -> str:
-    """The SQLite journal that this build keeps whole."""
-    return "WAL" if version >= WAL_SAFE else "DELETE"
+def safe_journal_mode(version: tuple[int, ...], *, locked: bool) -> str:
+    """The SQLite journal that this build keeps whole. ``locked``: writers exclude each other (storage/write_lock.py)."""
+    return "WAL" if locked or version >= WAL_SAFE else "DELETE"
 
 
 @cache
@@ -115,55 +119,141 @@ def known_schemas() -> tuple[str, ...]:
     return tuple(sorted(path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py")))
 
 
+def checkpoint(engine: Engine) -> None:
+    """Bring all of a WAL into the file and empty it, so that what was removed is in neither. Where others hold it up, it stays as it is."""
+    if engine.dialect.name != "sqlite":
+        return
+    try:
+        with engine.connect().execution_options(**{WRITING: True}) as connection, connection.begin():
+            connection.info[_WHOLE] = True
+    except (SQLAlchemyError, sqlite3.Error, OSError) as error:
+        LOG.warning("checkpoint", exc_info=error)
+
+
+_WHOLE, _HELD = "mars_whole", "mars_held"  # of a pooled connection: to be checkpointed; the locked file
+
+
 def _create(url: URL) -> Engine:
     dumps = partial(json.dumps, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    if url.get_backend_name() == "sqlite":
+    path = file_of(url)
+    if path is not None:
         engine = create_engine(url, json_serializer=dumps, connect_args={"timeout": BUSY_TIMEOUT_S}, max_overflow=-1)
+        writers = _Writers(path)
         event.listen(engine, "connect", _set_pragmas)
-        event.listen(engine, "begin", _begin)
+        event.listen(engine, "begin", writers.begin)
+        event.listen(engine, "checkin", writers.end)
+        event.listen(engine, "engine_disposed", writers.close)
         return engine
     try:
-        return create_engine(url, json_serializer=dumps, pool_pre_ping=True)
+        return create_engine(url, json_serializer=dumps, pool_pre_ping=True, **CONNECTIONS)
     except ModuleNotFoundError as error:
         raise StorageError("PostgreSQL needs a driver: pip install 'psycopg[binary]'.") from error
 
 
 def _set_pragmas(connection: sqlite3.Connection, _record: Any) -> None:
-    connection.isolation_level = None  # transactions are begun by _begin, not by the driver
+    connection.isolation_level = None  # transactions are begun by _Writers, not by the driver
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA secure_delete = ON")  # what is removed for good is in no copy of the file either
 
 
-def _begin(connection: Connection) -> None:
-    writing = connection.get_execution_options().get(WRITING, False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+class _Writers:
+    """Begins the transactions of an engine on ``path``. One that writes has the write lock until its connection is given back."""
+
+    def __init__(self, path: Path) -> None:
+        self._lock, self._wal = write_lock.lock_file(path), Path(f"{path}-wal")
+        self._next_room = 0.0  # by the monotonic clock
+
+    def begin(self, connection: Connection) -> None:
+        options = connection.get_execution_options()
+        if not options.get(WRITING):
+            connection.exec_driver_sql("BEGIN")
+            return
+        seconds = BUSY_TIMEOUT_S + options.get(PATIENCE, 0.0)
+        if self._lock and _HELD not in connection.info:
+            connection.info[_HELD] = write_lock.acquire(self._lock, seconds)
+        elif not self._lock:
+            connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(1000 * seconds)}")
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    def end(self, connection: sqlite3.Connection | None, record: Any) -> None:
+        """The transaction is over; automatic checkpoints, a part of COMMIT, leave alone what readers need."""
+        whole, held = record.info.pop(_WHOLE, False), record.info.pop(_HELD, None)
+        try:
+            if connection is not None and (whole or (held is not None and self._too_large())):
+                self._checkpoint(connection)
+        finally:
+            if held is not None:
+                os.close(held)
+
+    def close(self, _engine: Engine) -> None:
+        if self._lock:
+            write_lock.remove(self._lock)
+
+    def _too_large(self) -> bool:
+        now = time.monotonic()
+        if now < self._next_room or not self._wal.exists() or self._wal.stat().st_size < LARGE_WAL:
+            return False
+        self._next_room = now + ROOM_EVERY_S
+        return True
+
+    def _checkpoint(self, connection: sqlite3.Connection) -> None:
+        try:
+            connection.execute(f"PRAGMA busy_timeout = {int(1000 * ROOM_S)}")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            connection.execute(f"PRAGMA busy_timeout = {int(1000 * BUSY_TIMEOUT_S)}")
+        except sqlite3.Error as error:  # a full disk, say: the next writer hears of it
+            LOG.warning("checkpoint", exc_info=error)
 
 
 def _prepare(engine: Engine, location: str) -> None:
     with engine.connect() as connection:
         current = _is_current(connection, location)
-    if engine.dialect.name == "sqlite":
-        _set_journal(engine)
+    if (path := file_of(engine.url)) is not None:
+        _set_journal(engine, path)
     if current:
         return
+    with _migrating(engine) as connection:
+        earlier = _versions(connection) and _versions(connection)[0] in EARLIER
+        if not earlier and not _is_current(connection, location):
+            _upgrade(connection)
+    if earlier:
+        from storage.migrations.carry_over import carry_over  # here, as alembic: at most starts there is nothing to do
+
+        carry_over(partial(_migrating, engine))
+        if engine.dialect.name == "sqlite":
+            with closing(engine.raw_connection()) as raw:
+                raw.cursor().execute("VACUUM")
+
+
+@contextmanager
+def _migrating(engine: Engine) -> Iterator[Connection]:
+    """A transaction in which no other process migrates."""
     with _MIGRATING, engine.connect().execution_options(**{WRITING: True}) as connection, connection.begin():
         if engine.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
-        if not _is_current(connection, location):
-            _upgrade(connection)
+        yield connection
+
+
+def _versions(connection: Connection) -> Sequence[str]:
+    there = inspect(connection).has_table("alembic_version")
+    return connection.scalars(text("SELECT version_num FROM alembic_version")).all() if there else ()
 
 
 def _is_current(connection: Connection, location: str) -> bool:
     """Whether nothing is to be migrated. Raises StorageError for a revision that is not known here."""
-    versioned = inspect(connection).has_table("alembic_version")
-    present = connection.scalars(text("SELECT version_num FROM alembic_version")).all() if versioned else []
-    if unknown := sorted(set(present) - set(known_schemas())):
+    present = _versions(connection)
+    if unknown := sorted(set(present) - {*known_schemas(), *EARLIER}):
+        if unknown[0] < EARLIER[0]:
+            raise StorageError(
+                f"The database has the schema {unknown[0]!r} of an early version ({location}). Open it once with the version "
+                "of 22 November 2026 (schema 0006), then with this one; nothing was changed."
+            )
         raise StorageError(
             f"The database has the schema {unknown[0]!r}, which this version of MARS Playground does not know; it was "
             f"made by a newer version ({location}). Update the app or choose another database; nothing was changed."
         )
-    return present == [known_schemas()[-1]]
+    return list(present) == [known_schemas()[-1]]
 
 
 def _upgrade(connection: Connection) -> None:
@@ -175,6 +265,16 @@ def _upgrade(connection: Connection) -> None:
     command.upgrade(config, "head")
 
 
-def _set_journal(engine: Engine) -> None:
+def _set_journal(engine: Engine, path: Path) -> None:
+    lock = write_lock.lock_file(path)
+    wanted = safe_journal_mode(sqlite3.sqlite_version_info, locked=lock is not None)
     with closing(engine.raw_connection()) as raw:
-        raw.cursor().execute(f"PRAGMA journal_mode = {safe_journal_mode(sqlite3.sqlite_version_info)}")
+        cursor = raw.cursor()
+        if cursor.execute("PRAGMA journal_mode").fetchall() == [(wanted.lower(),)]:
+            return
+        held = write_lock.acquire(lock, BUSY_TIMEOUT_S) if lock else None
+        try:
+            cursor.execute(f"PRAGMA journal_mode = {wanted}")
+        finally:
+            if held is not None:
+                os.close(held)

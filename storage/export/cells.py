@@ -1,38 +1,26 @@
-"""Values as exports show them: JSON columns with named fields, and CSV cells, one at a time or a column as it is stored."""
+"""Values as cells of CSV files: one at a time, or a whole Arrow table. Missing values and nan are empty, lists and maps are JSON.
+
+A text cell that a spreadsheet would take for a formula gets a leading ``'``; characters that no reader can take are written ``\\uXXXX``.
+A token's piece is a JSON text instead (``" the"``, ``"\\n"``): exact, and never a formula.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Integer
-from sqlalchemy.types import TypeEngine
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from mars_core.types import Exchange, Given
-from storage.schema.columns import Real, SafeJson, SafeText, restored
 from storage.schema.text import decode, readable
 
 # What a spreadsheet may take for the beginning of a formula (OWASP, CSV injection), full-width forms included.
 _FORMULA = re.compile("[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
-_STRUCTURE = re.compile('[",\r\n]')  # what a cell without quotes may not hold
-_WORDS = {"nan": "null", "inf": '""inf""', "-inf": '""-inf""'}  # a number that is no JSON, as stored → as written
-_SHAPES: dict[str, Callable[[Any], Any]] = {
-    "top": lambda value: [{"id": id_, "piece": piece, "p": float(p)} for id_, piece, p in value],
-    "rule_parameters": lambda value: {name: float(number) for name, number in value.items()},
-    "acceptance_by_position": lambda value: [float(rate) for rate in value],
-    "given": lambda value: [Given(*token)._asdict() for token in value],
-    "history": lambda value: [Exchange(*turn)._asdict() for turn in value],
-}
-
-
-def shaped(name: str, texts: Sequence[str]) -> list[Any]:
-    """The values of the JSON column ``name``; texts in them are spelled as stored, non-finite numbers are floats."""
-    values: list[Any] = json.loads(f"[{','.join(texts)}]")
-    return list(map(_SHAPES[name], values)) if name in _SHAPES else values
+PIECES = ("piece", "own_piece")
 
 
 def cell(value: object) -> str:
@@ -59,40 +47,6 @@ def guarded(text: str) -> str:
     return f"'{text}" if _FORMULA.match(text) else text
 
 
-def quoted(text: str) -> str:
-    """``text`` as it stands in a row: in quotes where it must be, those in it doubled."""
-    return '"' + text.replace('"', '""') + '"' if _STRUCTURE.search(text) else text
-
-
-def cells(name: str, kind: TypeEngine[Any], values: Sequence[Any]) -> Sequence[str]:
-    """A stored column as ``quoted`` and ``cell`` would write it, a text once however often it occurs."""
-    match kind:
-        case Real() | Integer():
-            return ["" if value is None else repr(value) for value in values]
-        case SafeJson() if name == "top":
-            return _alternatives(values)
-        case SafeJson():
-            return [quoted(cell(restored(value))) for value in shaped(name, values)]
-        case SafeText():
-            shown = {text: quoted(cell(text and decode(text))) for text in set(values)}
-        case _:
-            shown = {value: cell(value) for value in set(values)}
-    return [shown[value] for value in values]
-
-
-def _alternatives(values: Sequence[str]) -> list[str]:
-    """The column ``top``, in quotes. Numbers keep the digits in which they are stored: they would come out the same."""
-    rows = json.loads(f"[{','.join(values)}]", parse_float=str)
-    pieces = {piece for row in rows for _, piece, _ in row}
-    shown = {piece: readable(json.dumps(decode(piece), ensure_ascii=False)).replace('"', '""') for piece in pieces}
-    return [
-        '"[' + ", ".join([
-            f'{{""id"": {id_}, ""piece"": {shown[piece]}, ""p"": {_WORDS.get(p, p)}}}' for id_, piece, p in row
-        ]) + ']"' if row else "[]"
-        for row in rows
-    ]  # fmt: skip
-
-
 def finite(value: Any) -> Any:
     """``value`` as JSON can hold it: nan is null, infinities are words."""
     if isinstance(value, float) and not math.isfinite(value):
@@ -100,3 +54,53 @@ def finite(value: Any) -> Any:
     if isinstance(value, list):
         return [finite(item) for item in value]
     return {key: finite(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def printable(table: pa.Table) -> pa.Table:
+    """The columns of an exported table as numbers, truth values and texts that pyarrow's CSV writer takes."""
+    columns = {
+        name: _printable(name, column.combine_chunks())
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    }
+    return pa.table(columns)
+
+
+def _printable(name: str, column: pa.Array) -> pa.Array:
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return pc.if_else(pc.is_nan(column), pa.scalar(None, kind), column)
+    if name in PIECES:
+        return _texts(column, lambda text: json.dumps(decode(text)))
+    if name == "top":
+        return _alternatives(column)
+    if pa.types.is_string(kind):
+        return _texts(column, lambda text: cell(decode(text)))
+    if pa.types.is_nested(kind) or pa.types.is_timestamp(kind):
+        return pa.array([cell(_decoded(value, pa.types.is_map(kind))) for value in column.to_pylist()], pa.string())
+    return column
+
+
+def _texts(column: pa.Array, shown: Callable[[str], str]) -> pa.Array:
+    """Each text once, however often it occurs."""
+    coded = column.dictionary_encode()
+    words = [shown(word) for word in coded.dictionary.to_pylist()]
+    return pa.array(words, pa.string()).take(coded.indices)
+
+
+def _alternatives(column: pa.Array) -> pa.Array:
+    """The column ``top`` as JSON."""
+    ids, pieces, p = (field.cast(pa.string()) for field in column.flatten().flatten())
+    texts = _texts(pieces, lambda text: json.dumps(decode(text)))
+    numbers = pc.if_else(pc.is_finite(column.flatten().field("p")), p, "null")
+    items = pc.binary_join_element_wise('{"id": ', ids, ', "piece": ', texts, ', "p": ', numbers, "}", "")
+    lists = pa.ListArray.from_arrays(column.offsets, items)
+    return pc.binary_join_element_wise("[", pc.binary_join(lists, ", "), "]", "")
+
+
+def _decoded(value: Any, pairs: bool = False) -> Any:
+    """``value`` with the texts in it as they were; ``pairs``: those of a map."""
+    if isinstance(value, str):
+        return decode(value)
+    if isinstance(value, list):
+        return {decode(key): _decoded(item) for key, item in value} if pairs else [_decoded(item) for item in value]
+    return {key: _decoded(item) for key, item in value.items()} if isinstance(value, dict) else value

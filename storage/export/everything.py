@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, TextIO
+from tempfile import TemporaryDirectory
+from typing import Any, BinaryIO, TextIO, cast
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from storage.errors import explained
-from storage.export import write_csv
+from storage.export import write_csv, write_parquet
 from storage.export.cells import finite
-from storage.export.rows import NODES, RUNS, TOKENS, VOTES, in_order
+from storage.export.tables import EXPORTS, in_order
 from storage.schema import Comparison, Study, Sweep
 from storage.scope import Table
 from storage.store import RunStore
@@ -38,6 +39,9 @@ sweeps.json       each sweep of an earlier release: its plan and its results.
 studies.json      each study, and each sweep of this release: its name and its plan. Its runs are in the tables.
 shares.json       what is shared by a link. The links themselves are not kept, so they are not here.
 
+runs, tokens, nodes and votes are also there as .parquet, exact to the last bit: `python -m storage import` reads these, with
+comparisons.json, into another database.
+
 CSV files are UTF-8 with a header. A text that a spreadsheet would take for a formula begins with an apostrophe, and a
 character that cannot be shown is written as \\uXXXX. Ids in one file are those in the others.
 """
@@ -52,13 +56,13 @@ def write_everything(store: RunStore, path: Path) -> None:
                 os.fdopen(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file,
                 ZipFile(file, "w", ZIP_DEFLATED) as archive,
             ):
-                _write_all(store, archive)
+                _write_all(store, archive, path.parent)
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
 
 
-def _write_all(store: RunStore, archive: ZipFile) -> None:
+def _write_all(store: RunStore, archive: ZipFile, folder: Path) -> None:
     archive.writestr("README.txt", README.format(now=f"{datetime.now(UTC):%Y-%m-%d %H:%M}"))
     for name, values in (
         ("comparisons.json", _rows(store, Comparison, "search", "owner")),
@@ -68,9 +72,12 @@ def _write_all(store: RunStore, archive: ZipFile) -> None:
     ):
         with _member(archive, name) as stream:
             _write_json(stream, values)
-    for export in (RUNS, TOKENS, NODES, VOTES):
-        with _member(archive, f"{export.name}.csv") as stream:
-            write_csv(export, store, stream)
+    for name in EXPORTS:
+        with archive.open(f"{name}.csv", "w", force_zip64=True) as file:
+            write_csv(name, store, cast(BinaryIO, file))
+        with TemporaryDirectory(dir=folder) as place:
+            write_parquet(name, store, Path(place, name))
+            archive.write(Path(place, name), f"{name}.parquet")
 
 
 def _member(archive: ZipFile, name: str) -> TextIOWrapper:

@@ -1,11 +1,11 @@
-"""A Trace as rows and back, without loss. Knows the columns, no connection.
+"""A Trace as a row of runs and one of run_traces, and back, without loss. Knows the columns, no connection.
 
 The columns carry the names of the dataclass fields; the few that differ stand in the tables below.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -13,13 +13,10 @@ from typing import Any
 from sqlalchemy import RowMapping
 
 from mars_core.types import (
-    Alternative,
     DrafterConfig,
-    DraftNode,
     Exchange,
     Given,
     ModelRef,
-    Outcome,
     PassShape,
     PromptConfig,
     RuleConfig,
@@ -27,24 +24,19 @@ from mars_core.types import (
     Sampling,
     Step,
     Summary,
-    Token,
     Trace,
     TreeShape,
 )
-from storage import schema
 from storage.errors import StorageError
 from storage.lookup import new_id
+from storage.schema import Run, RunTrace
+from storage.traces.flat import Flat, flatten, steps_of
+from storage.traces.packing import VERSION, pack, unpack
 
 Values = dict[str, Any]  # one row: column → value
-NewRun = dict[type[schema.Base], list[Values]]
+NewRun = dict[type[Run | RunTrace], Values]  # table → its row
 
 # field → column
-_TOKEN = {field.name: field.name for field in fields(Token)} | {
-    "id": "token_id",
-    "start": "char_start",
-    "end": "char_end",
-}
-_STEP = {field.name: field.name for field in fields(Step) if field.name != "tokens"} | {"index": "step"}
 _SUMMARY = {field.name: field.name for field in fields(Summary)}
 _SAMPLING = {field.name: field.name for field in fields(Sampling)}
 _TREE = {field.name: f"tree_{field.name}" for field in fields(TreeShape)}
@@ -92,25 +84,6 @@ def run_row(trace: Trace) -> Values:
     }
 
 
-def step_rows(trace: Trace, run_id: str) -> list[Values]:
-    return [
-        {
-            "run_id": run_id,
-            **_taken(step, _STEP),
-            "nodes": [[n.id, n.piece, n.parent, n.depth, n.p, n.q, str(n.outcome)] for n in step.nodes],
-        }
-        for step in trace.steps
-    ]
-
-
-def token_rows(trace: Trace, run_id: str) -> Iterator[Values]:
-    for step in trace.steps:
-        for ordinal, token in enumerate(step.tokens):
-            row = {"run_id": run_id, "ordinal": ordinal, **_taken(token, _TOKEN)}
-            row["top"] = [(alternative.id, alternative.piece, alternative.p) for alternative in token.top]
-            yield row
-
-
 def check_numbering(trace: Trace) -> None:
     """Raise StorageError unless steps are numbered 0, 1, 2… as their tokens say: else they would come back changed."""
     for number, step in enumerate(trace.steps):
@@ -121,38 +94,35 @@ def check_numbering(trace: Trace) -> None:
 
 
 def new_run(trace: Trace, lane: int, order: int) -> NewRun:
-    """The rows of a run that is to be written, by table; the run's own row comes first and alone."""
+    """The rows of a run that is to be written, by table."""
     run_id = new_id()
     keys = {"id": run_id, "lane": lane, "execution_order": order, "created_at": datetime.now(UTC)}
-    steps, tokens = step_rows(trace, run_id), list(token_rows(trace, run_id))
-    return {schema.Run: [keys | run_row(trace)], schema.Step: steps, schema.Token: tokens}
+    return {Run: keys | run_row(trace), RunTrace: trace_row(run_id, trace.steps, trace.config.seed)}
 
 
-def read_trace(
-    row: RowMapping, prompt: PromptConfig, steps: Sequence[RowMapping], tokens: Sequence[RowMapping]
-) -> Trace:
-    """The trace of a run's row, its steps' rows and its tokens' rows, both in order."""
-    by_step: dict[int, list[Token]] = {step["step"]: [] for step in steps}
-    for token in tokens:
-        by_step[token["step"]].append(_token(token))
+def trace_row(run_id: str, steps: Sequence[Step], seed: int) -> Values:
+    return {"run_id": run_id, "version": VERSION, "data": pack(flatten(steps, seed))}
+
+
+def read_flat(row: RowMapping) -> Flat:
+    """The flat columns of a row of run_traces with the ``seed`` of its run. Raises LookupError for one that is damaged."""
+    if row["version"] != VERSION:
+        raise LookupError(f"the steps of a run are kept in a form ({row['version']}) that this version does not know")
+    return unpack([row["data"]], [row["seed"]])
+
+
+def read_trace(row: RowMapping, prompt: PromptConfig) -> Trace:
+    """The trace of a row of runs with that of run_traces."""
     return Trace(
         config=read_config(row, prompt),
         status=row["status"],
         stop_reason=row["stop_reason"],
         prompt_ids=tuple(row["prompt_ids"]),
         text=row["text"],
-        steps=tuple(_step(step, by_step[step["step"]]) for step in steps),
+        steps=steps_of(read_flat(row)),
         summary=read_summary(row),
         error=row["error"],
         given=tuple(Given(*token) for token in row["given"]),
-    )
-
-
-def read_nodes(rows: Sequence[Sequence[Any]]) -> tuple[DraftNode, ...]:
-    """The drafted nodes of a step, as its column ``nodes`` holds them."""
-    return tuple(
-        DraftNode(id_, piece, parent, depth, float(p), float(q), _outcome(outcome))
-        for id_, piece, parent, depth, p, q, outcome in rows
     )
 
 
@@ -168,14 +138,6 @@ def _taken(value: object, columns: Mapping[str, str]) -> Values:
 
 def _given(row: RowMapping, columns: Mapping[str, str]) -> Values:
     return {name: row[column] for name, column in columns.items()}
-
-
-def _outcome(word: str) -> Outcome:
-    """Raises LookupError for an unknown word, as a column of words does."""
-    try:
-        return Outcome(word)
-    except ValueError:
-        raise LookupError(f"{word!r} is not among the outcomes of a token") from None
 
 
 def read_config(row: RowMapping, prompt: PromptConfig) -> RunConfig:
@@ -204,15 +166,3 @@ def read_summary(row: RowMapping) -> Summary:
     values = _given(row, _SUMMARY)
     values["acceptance_by_position"] = tuple(float(rate) for rate in values["acceptance_by_position"])
     return Summary(**values)
-
-
-def _step(row: RowMapping, tokens: Sequence[Token]) -> Step:
-    values = _given(row, _STEP)
-    values["nodes"] = read_nodes(values["nodes"])
-    return Step(**values, tokens=tuple(tokens))
-
-
-def _token(row: RowMapping) -> Token:
-    values = _given(row, _TOKEN)
-    values["top"] = tuple(Alternative(id_, piece, float(p)) for id_, piece, p in values["top"])
-    return Token(**values)

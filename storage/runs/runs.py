@@ -12,10 +12,12 @@ from sqlalchemy import Connection, RowMapping, insert, select
 from mars_core.types import PromptConfig, RunConfig, Status, StopReason, Summary, Trace
 from storage.connection import Connected
 from storage.lookup import batches, check_id, unknown
-from storage.runs.records import NewRun, read_config, read_prompt, read_summary, read_trace
-from storage.schema import Comparison, Run, Step, Token
+from storage.runs.records import NewRun, read_config, read_flat, read_prompt, read_summary, read_trace
+from storage.schema import Comparison, Run, RunTrace
 
 RUNS_A_READ = 500
+TRACES_A_READ = 50
+TRACE = (RunTrace.version, RunTrace.data)
 _PROMPT = (Comparison.prompt, Comparison.system, Comparison.chat, Comparison.stop)
 _NOT_IN_RECORDS = ("prompt_ids", "given")  # long, and only a trace has them
 
@@ -70,28 +72,27 @@ class Runs(Connected):
     def traces(self, run_ids: Sequence[str]) -> dict[str, Trace]:
         """Id → trace of the runs that are there, those of deleted comparisons included: a study still reckons with them."""
         with self.read() as connection:
-            rows = self._rows(connection, run_ids, *Run.__table__.columns, *_PROMPT, deleted=True)
-            return {row["id"]: _stored(connection, row, read_prompt(row)).trace for row in rows}
+            rows = self._rows(connection, run_ids, *Run.__table__.columns, *TRACE, *_PROMPT, deleted=True)
+            return {row["id"]: read_trace(row, read_prompt(row)) for row in rows}
 
     def kept_by_step(self, run_ids: Sequence[str]) -> dict[str, tuple[int, ...]]:
         """Run id → drafted tokens that each of its steps kept, in order; those of deleted comparisons included.
 
         A run that is gone, or has no step, is left out.
         """
-        found: dict[str, list[int]] = {}
-        for some in batches(run_ids, RUNS_A_READ):
+        found: dict[str, tuple[int, ...]] = {}
+        for some in batches(run_ids, TRACES_A_READ):
             with self.read() as connection:
-                there = [row["id"] for row in self._rows(connection, some, Run.id, deleted=True)]
-                steps = select(Step.run_id, Step.kept).where(Step.run_id.in_(there)).order_by(Step.run_id, Step.step)
-                for run_id, kept in connection.execute(steps):
-                    found.setdefault(run_id, []).append(kept)
-        return {run_id: tuple(kept) for run_id, kept in found.items()}
+                for row in self._rows(connection, some, Run.id, Run.seed, *TRACE, deleted=True):
+                    found[row["id"]] = tuple(read_flat(row)["step.kept"].tolist())
+        return {run_id: kept for run_id, kept in found.items() if kept}
 
     def _rows(
         self, connection: Connection, run_ids: Iterable[str], *columns: Any, deleted: bool = False
     ) -> Iterator[RowMapping]:
         """``columns`` of these runs and their comparisons, without what is not there; ``deleted``: with deleted comparisons."""
         there = select(*columns).select_from(Run).join(Comparison, Comparison.id == Run.comparison_id)
+        there = there.join(RunTrace, RunTrace.run_id == Run.id) if RunTrace.data in columns else there
         there = there.where(*() if deleted else (Comparison.deleted_at.is_(None),), *self.scope.of(Comparison))
         for some in batches(list(dict.fromkeys(run_ids)), RUNS_A_READ):
             yield from connection.execute(there.where(Run.id.in_(some))).mappings().all()
@@ -99,25 +100,19 @@ class Runs(Connected):
 
 def add_run(connection: Connection, comparison_id: str, new: NewRun) -> str:
     """Write the rows of a run of this comparison; returns the id of the run."""
-    (run,) = new[Run]
-    run["comparison_id"] = comparison_id
-    for table, rows in new.items():
-        if rows:
-            connection.execute(insert(table), rows)
-    return str(run["id"])
+    for table, row in new.items():
+        connection.execute(insert(table), row | ({"comparison_id": comparison_id} if table is Run else {}))
+    return str(new[Run]["id"])
 
 
 def runs_of(connection: Connection, comparison_id: str, prompt: PromptConfig) -> tuple[StoredRun, ...]:
     """The runs of a comparison, by lane, then order."""
-    statement = select(Run.__table__).where(Run.comparison_id == comparison_id).order_by(Run.lane, Run.execution_order)
-    return tuple(_stored(connection, run, prompt) for run in connection.execute(statement).mappings().all())
-
-
-def _stored(connection: Connection, run: RowMapping, prompt: PromptConfig) -> StoredRun:
-    steps = select(Step.__table__).where(Step.run_id == run["id"]).order_by(Step.step)
-    tokens = select(Token.__table__).where(Token.run_id == run["id"]).order_by(Token.step, Token.ordinal)
-    rows = (connection.execute(statement).mappings().all() for statement in (steps, tokens))
-    return StoredRun(run["id"], run["lane"], run["execution_order"], read_trace(run, prompt, *rows))
+    statement = select(*Run.__table__.columns, *TRACE).join(RunTrace, RunTrace.run_id == Run.id)
+    statement = statement.where(Run.comparison_id == comparison_id).order_by(Run.lane, Run.execution_order)
+    return tuple(
+        StoredRun(run["id"], run["lane"], run["execution_order"], read_trace(run, prompt))
+        for run in connection.execute(statement).mappings()
+    )
 
 
 def _record(row: RowMapping) -> RunRecord:

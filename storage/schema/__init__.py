@@ -1,7 +1,7 @@
 """The tables of the database, their column types, and the spelling of texts in them."""
 
 from storage.schema.columns import Base
-from storage.schema.runs import Choice, Comparison, Run, Source, Step, Sweep, Token, Vote
+from storage.schema.runs import Choice, Comparison, Run, RunTrace, Source, Sweep, Vote
 from storage.schema.studies import Judgement, Link, Preferred, Shared, Study, StudyResult, StudyTask
 
 __all__ = [
@@ -12,13 +12,12 @@ __all__ = [
     "Link",
     "Preferred",
     "Run",
+    "RunTrace",
     "Shared",
     "Source",
-    "Step",
     "Study",
     "StudyResult",
     "StudyTask",
     "Sweep",
-    "Token",
     "Vote",
 ]

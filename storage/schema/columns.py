@@ -2,7 +2,8 @@
 
 ``SafeText``: any Python string (see text.py). ``SafeJson``: JSON whose strings are written so too, and whose non-finite
 numbers are the strings ``"nan"``, ``"inf"``, ``"-inf"`` (``float()`` reads both forms). ``ExactJson``: the same, for values of
-any shape: there a non-finite number is ``{"␛": "nan"}`` and comes back as a number. ``Real``: a double in which nan
+any shape: there a non-finite number is ``{"␛": "nan"}`` and comes back as a number. ``ListJson``: lists, on PostgreSQL as JSONB, which
+would forget the order of an object's names and how a number was spelled. ``Real``: a double in which nan
 is NULL, on both databases, since SQLite has no nan; −0 becomes 0, as SQLite would have it. ``UtcTime``: an aware
 datetime, kept in UTC.
 """
@@ -16,6 +17,7 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 from sqlalchemy import JSON, BigInteger, DateTime, Dialect, Double, Enum, MetaData, String, Text, text
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import DeclarativeBase, mapped_column
 from sqlalchemy.types import TypeDecorator
 
@@ -42,6 +44,11 @@ class SafeJson(TypeDecorator[Any]):
 
     def process_result_value(self, value: Any, _dialect: Dialect) -> Any:
         return restored(value)
+
+
+class ListJson(SafeJson):
+    impl = JSON().with_variant(JSONB, "postgresql")
+    cache_ok = True
 
 
 class ExactJson(SafeJson):
@@ -106,7 +113,8 @@ def restored(value: Any) -> Any:
 
 Id = Annotated[str, mapped_column(String(32), primary_key=True)]  # uuid4, hexadecimal
 Words = Annotated[str, mapped_column(SafeText)]
-Json = Annotated[Any, mapped_column(SafeJson, nullable=False)]
+Json = Annotated[Any, mapped_column(ListJson, nullable=False)]
+Object = Annotated[Any, mapped_column(SafeJson, nullable=False)]
 Number = Annotated[float, mapped_column(Real, nullable=True)]
 Time = Annotated[datetime, mapped_column(UtcTime)]
 EMPTY = text("''")  # default of columns that a later migration added

@@ -1,4 +1,4 @@
-"""The tables of runs: sweep → comparisons; comparison → runs → steps → tokens; comparison → vote.
+"""The tables of runs: sweep → comparisons; comparison → runs → their traces; comparison → vote.
 
 Made only by the migrations, with which a test compares these models: a change here needs a new file in migrations/versions.
 
@@ -11,11 +11,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, String, Text, UniqueConstraint
+from sqlalchemy import ForeignKey, Index, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from mars_core.types import DraftMode, Outcome, Status, StopReason
-from storage.schema.columns import EMPTY, Base, ExactJson, Id, Json, Large, Number, Owner, Part, Time, Words, words
+from mars_core.types import DraftMode, Status, StopReason
+from storage.schema.columns import EMPTY, Base, ExactJson, Id, Json, Large, Number, Object, Owner, Time, Words, words
 
 
 class Source(StrEnum):
@@ -94,7 +94,7 @@ class Run(Base):
     stop_reason: Mapped[StopReason] = mapped_column(words(StopReason))
 
     rule: Mapped[Words]
-    rule_parameters: Mapped[Json]  # name → number
+    rule_parameters: Mapped[Object]  # name → number
     drafter: Mapped[Words]  # DrafterConfig.kind
     drafter_model: Mapped[Words | None]
     drafter_revision: Mapped[Words | None]
@@ -144,7 +144,7 @@ class Run(Base):
     peak_memory_bytes: Mapped[Large]
     acceptance_by_position: Mapped[Json]  # list of numbers
 
-    environment: Mapped[Json]  # versions, device, dtype: name → text
+    environment: Mapped[Object]  # versions, device, dtype: name → text
     error: Mapped[Words]
     prompt_ids: Mapped[Json]  # list of token ids
     text: Mapped[Words]
@@ -153,59 +153,14 @@ class Run(Base):
     history: Mapped[Json] = mapped_column(server_default="[]")  # list of [user, answer]; PromptConfig.history
 
 
-class Step(Base):
-    """One draft and one target pass."""
+class RunTrace(Base):
+    """The steps, tokens and drafted nodes of a run as one value (storage.traces.packing). ``version``: of its form."""
 
-    __tablename__ = "steps"
+    __tablename__ = "run_traces"
 
     run_id: Mapped[str] = mapped_column(ForeignKey(Run.id, ondelete="CASCADE"), primary_key=True)
-    step: Mapped[Part]  # 0-based
-    drafted: Mapped[int]
-    kept: Mapped[int]
-    draft_s: Mapped[Number]
-    verify_s: Mapped[Number]
-    elapsed_s: Mapped[Number]
-    nodes: Mapped[Json]  # list of [id, piece, parent, depth, p, q, outcome]
-
-
-class Token(Base):
-    """One emitted or rejected token; ``ordinal`` is its place in the step's list."""
-
-    __tablename__ = "tokens"
-    __table_args__ = (ForeignKeyConstraint(["run_id", "step"], ["steps.run_id", "steps.step"], ondelete="CASCADE"),)
-
-    run_id: Mapped[str] = mapped_column(String(32), primary_key=True)
-    step: Mapped[Part]
-    ordinal: Mapped[Part]
-    position: Mapped[int]
-    draft_position: Mapped[int]
-    node: Mapped[int]
-    parent: Mapped[int]
-    outcome: Mapped[Outcome] = mapped_column(words(Outcome))
-    token_id: Mapped[int]
-    piece: Mapped[Words]
-    char_start: Mapped[int]
-    char_end: Mapped[int]
-    z1: Mapped[Number]
-    z2: Mapped[Number]
-    id1: Mapped[int]
-    id2: Mapped[int]
-    r: Mapped[Number]
-    gap: Mapped[Number]
-    own: Mapped[int]
-    own_piece: Mapped[Words]
-    p: Mapped[Number]
-    q: Mapped[Number]
-    rank: Mapped[int]
-    entropy: Mapped[Number]
-    forgiveness: Mapped[Number]
-    u: Mapped[Number]
-    coin: Mapped[Number]
-    edge: Mapped[Number]
-    tv: Mapped[Number]
-    kl: Mapped[Number]
-    logprob: Mapped[Number]
-    top: Mapped[Json]  # list of [id, piece, p]
+    version: Mapped[int]
+    data: Mapped[bytes]
 
 
 class Vote(Base):

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, String, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from storage.schema.columns import Base, ExactJson, Id, Json, Owner, Part, SafeJson, Time, Words, words
+from storage.schema.columns import Base, ExactJson, Id, Json, Object, Owner, Part, SafeJson, Time, Words, words
 from storage.schema.runs import Comparison, Sweep
 
 _OPEN = text("done_at IS NULL")
@@ -79,7 +79,7 @@ class StudyResult(Base):
     worker: Mapped[Words]
     execution_order: Mapped[int]  # among the lanes of the task
     run_ids: Mapped[Json]  # one a turn
-    data: Mapped[Json]
+    data: Mapped[Object]
     relative: Mapped[Any | None] = mapped_column(SafeJson(none_as_null=True))  # NULL until the task is done
 
 

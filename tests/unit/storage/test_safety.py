@@ -89,7 +89,7 @@ def test_killed_in_a_save_leaves_the_runs_before_it(sqlite_url: str, table: str)
         printed = [int(line) for line in child.stdout or ()]
     assert (child.returncode, printed) == (-signal.SIGKILL, [0])
     if table == "tokens":
-        assert Path(f"{file_of(sqlite_url)}-journal").stat().st_size > 0, "the kill came before the file was touched"
+        assert Path(f"{file_of(sqlite_url)}-wal").stat().st_size > 0, "the kill came before the file was touched"
     with RunStore(sqlite_url) as store:
         assert seeds_in(store) == [0]
     assert_sound(file_of(sqlite_url))

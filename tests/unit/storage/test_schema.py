@@ -129,8 +129,7 @@ def test_safety_settings_hold_on_every_connection(sqlite_store: RunStore) -> Non
                 name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
                 for name in ("foreign_keys", "synchronous", "busy_timeout", "journal_mode")
             }
-            journal = safe_journal_mode(sqlite3.sqlite_version_info).lower()
-            assert pragmas == {"foreign_keys": 1, "synchronous": 2, "busy_timeout": 10_000, "journal_mode": journal}
+            assert pragmas == {"foreign_keys": 1, "synchronous": 2, "busy_timeout": 10_000, "journal_mode": "wal"}
 
 
 @pytest.mark.parametrize(
@@ -138,19 +137,21 @@ def test_safety_settings_hold_on_every_connection(sqlite_store: RunStore) -> Non
     [((3, 40, 1), "DELETE"), ((3, 51, 2), "DELETE"), ((3, 51, 3), "WAL"), ((3, 52, 0), "WAL"), ((4, 0, 0), "WAL")],
 )
 def test_wal_only_where_it_is_safe(version: tuple[int, ...], mode: str) -> None:
-    assert safe_journal_mode(version) == mode
+    assert safe_journal_mode(version, locked=False) == mode
+    assert safe_journal_mode(version, locked=True) == "WAL"
 
 
-def test_store_works_in_wal_mode(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.database.WAL_SAFE", (0,))
+def test_store_works_in_either_mode(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with RunStore(sqlite_url) as store, store.read() as connection:
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal"
         store.new_comparison(PromptConfig("written while another connection reads"))
-    monkeypatch.undo()
-    with RunStore(sqlite_url) as store, store.read() as connection:
-        assert store.count() == 1
-        journal = safe_journal_mode(sqlite3.sqlite_version_info).lower()
-        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == journal
+    monkeypatch.setattr("storage.write_lock.lock_file", lambda _path: None)
+    monkeypatch.setattr("storage.database.WAL_SAFE", (99,))
+    with RunStore(sqlite_url) as store:
+        with store.read() as connection:
+            assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "delete"
+        store.new_comparison(PromptConfig("another"))
+        assert store.count() == 2
 
 
 def test_default_is_a_file_in_the_users_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,250 @@
+"""Runs, tokens, drafted nodes and votes as Arrow tables for export, a bounded number of rows at a time. Knows no file format.
+
+Comparisons come in the order in which they were made (or that of the ids asked for), runs by lane, tokens and nodes in order.
+Deleted comparisons are left out. Each table is read in a transaction of its own. Runs never change, so a row is always whole.
+Texts are in the spelling of storage.schema.text, since Parquet cannot hold every string.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from sqlalchemy import Select, select
+
+from storage.export.columns import NODES, RUNS, SCHEMA_VERSION, TOKENS, TYPES, VOTES, Column, arrow_schema
+from storage.lookup import batches, check_id, unknown
+from storage.runs.votes import StoredVote, votes_of
+from storage.schema import Comparison, Run, RunTrace
+from storage.schema.text import encode
+from storage.scope import Conditions, Table
+from storage.store import RunStore
+from storage.traces.derived import Shape, judged
+from storage.traces.flat import NODE, OUTCOMES, TOKEN, Flat, numbered
+from storage.traces.packing import unpack
+
+COMPARISONS_A_READ = 50
+TOKENS_A_TABLE = 10_000
+_CHECK_A_READ = 1000
+_RENAMED = {"comparison_id": Comparison.id, "run_id": Run.id, "created_at": Run.created_at}
+_HEAD = ("comparison_id", "run_id", "lane", "rule")
+Query = Select[*tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Export:
+    """What is exported as one file. ``read``: its rows of comparisons that are known to be there (None: all)."""
+
+    name: str
+    columns: tuple[Column, ...]
+    read: Callable[[RunStore, Sequence[str] | None], Iterator[Mapping[str, Any]]]
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return arrow_schema(self.columns)
+
+    def tables(self, store: RunStore, comparison_ids: Iterable[str] | None = None) -> Iterator[pa.Table]:
+        """All rows, or those of some comparisons. Raises StorageError for an unknown id, at once."""
+        wanted = _checked(store, comparison_ids)
+        return (
+            pa.table([values[name] for name in self.schema.names], self.schema) for values in self.read(store, wanted)
+        )
+
+
+def _run_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Mapping[str, Any]]:
+    for page in _pages(store, wanted):
+        if rows := _runs(store, page, *(each.name for each in RUNS[1:])):
+            values = {name: _array(name, [row[name] for row in rows]) for name in rows[0]}
+            yield _versioned(values, len(rows))
+
+
+def _array(name: str, values: Sequence[Any]) -> pa.Array:
+    """The values of a column of runs."""
+    kind = next(TYPES[each.kind] for each in RUNS if each.name == name)
+    if kind == pa.float64():
+        return pa.array(np.array(values, np.float64))  # nan stays nan
+    return pa.array([_plain(value) for value in values], kind)
+
+
+def _plain(value: Any) -> Any:
+    """``value`` as Arrow takes it: texts encoded, maps as pairs, tuples of given tokens and turns as structs."""
+    match value:
+        case str():
+            return encode(value)
+        case dict():
+            return [
+                (encode(name), encode(item) if isinstance(item, str) else float(item)) for name, item in value.items()
+            ]
+        case [[str(), str()], *_]:
+            return [{"user": encode(user), "answer": encode(answer)} for user, answer in value]
+        case [[_, _, _, _], *_]:
+            return [{"id": id_, "piece": encode(piece), "start": start, "end": end} for id_, piece, start, end in value]
+        case list():
+            return [encode(item) if isinstance(item, str) else item for item in value]
+    return value
+
+
+def _trace_values(
+    of_rows: Callable[[Flat, Shape], dict[str, Any]], table: str
+) -> Callable[[RunStore, Sequence[str] | None], Iterator[Mapping[str, Any]]]:
+    """Reads the tokens or the nodes of some short runs together, or of one long one."""
+
+    def read(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Mapping[str, Any]]:
+        for runs in _together(store, wanted):
+            with store.read() as connection:
+                traces = select(RunTrace.run_id, RunTrace.data).where(
+                    RunTrace.run_id.in_([run["run_id"] for run in runs])
+                )
+                data = dict(connection.execute(traces).tuples())
+                flat = unpack([data[run["run_id"]] for run in runs], [run["seed"] for run in runs])
+            shape, counts = Shape(flat), flat[f"step.{table}"]
+            run_of_row = numbered(flat["run.steps"])[numbered(counts)]
+            values = of_rows(flat, shape)
+            for name in _HEAD:
+                values[name] = _array(name, [run[name] for run in runs]).take(pa.array(run_of_row))
+            values["step"] = _in_run(numbered(counts), flat["run.steps"], run_of_row)
+            yield _versioned(values, len(run_of_row))
+
+    return read
+
+
+def _in_run(steps: Any, counts: Any, run_of_row: Any) -> Any:
+    """The number of each row's step among those of its run."""
+    return steps - (np.cumsum(counts) - counts)[run_of_row]
+
+
+def _tokens(flat: Flat, shape: Shape) -> dict[str, Any]:
+    values = {name: flat[f"token.{name}"] for name in TOKEN} | _words(flat, "token")
+    values |= {"char_start": values["start"], "char_end": values["end"], "ordinal": _places(flat["step.tokens"])}
+    values["own"] = flat["vocabulary.id"][flat["token.own"]]
+    values["own_piece"] = flat["vocabulary.piece"].take(pa.array(flat["token.own"]))
+    top = [
+        flat["vocabulary.id"][flat["top.token"]],
+        flat["vocabulary.piece"].take(pa.array(flat["top.token"])),
+        flat["top.p"],
+    ]
+    items = pa.StructArray.from_arrays([*list(map(pa.array, top[:1])), top[1], pa.array(top[2])], ["id", "piece", "p"])
+    starts = np.concatenate([[0], np.cumsum(flat["token.top"])]).astype(np.int32)
+    values["top"] = pa.ListArray.from_arrays(pa.array(starts), items)
+    for name in ("drafted", "kept", "draft_s", "verify_s", "elapsed_s"):
+        values[f"step_{name}"] = flat[f"step.{name}"][shape.step_of_row]
+    return values
+
+
+def _nodes(flat: Flat, shape: Shape) -> dict[str, Any]:
+    values = {name: flat[f"node.{name}"] for name in NODE} | _words(flat, "node")
+    values["node"] = _places(flat["step.nodes"]) + 1
+    values["judged"] = np.zeros(len(values["node"]), bool)
+    values["judged"][judged(flat, shape)[1]] = True
+    return values
+
+
+def _words(flat: Flat, table: str) -> dict[str, Any]:
+    at = flat[f"{table}.token"]
+    outcome = pa.array([str(each) for each in OUTCOMES]).take(pa.array(flat[f"{table}.outcome"]))
+    return {
+        "token_id": flat["vocabulary.id"][at],
+        "piece": flat["vocabulary.piece"].take(pa.array(at)),
+        "outcome": outcome,
+    }
+
+
+def _places(counts: Any) -> Any:
+    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+def _vote_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Mapping[str, Any]]:
+    for page in _pages(store, wanted):
+        with store.read() as connection:
+            found = list(map(_vote, votes_of(connection, page)))
+        if found:
+            columns = zip(VOTES[1:], zip(*found, strict=True), strict=True)
+            yield _versioned({each.name: pa.array(values, TYPES[each.kind]) for each, values in columns}, len(found))
+
+
+def _vote(vote: StoredVote) -> tuple[Any, ...]:
+    ids = (vote.comparison_id, vote.id, vote.created_at, vote.choice, vote.left_run, vote.right_run, vote.winner_run)
+    return (*ids, *map(encode, (vote.left_rule, vote.right_rule, vote.comment, vote.prompt)))
+
+
+EXPORTS = {
+    export.name: export
+    for export in (
+        Export("runs", RUNS, _run_values),
+        Export("tokens", TOKENS, _trace_values(_tokens, "tokens")),
+        Export("nodes", NODES, _trace_values(_nodes, "nodes")),
+        Export("votes", VOTES, _vote_values),
+    )
+}
+
+
+def _versioned(values: Mapping[str, Any], rows: int) -> Mapping[str, Any]:
+    return {"schema_version": np.full(rows, SCHEMA_VERSION), **values}
+
+
+def _together(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[Mapping[str, Any]]]:
+    """The heads of the runs in order, as many at a time as have TOKENS_A_TABLE tokens in all, or one."""
+    batch: list[Mapping[str, Any]] = []
+    for page in _pages(store, wanted):
+        for run in _runs(store, page, *_HEAD, "seed", "new_tokens"):
+            if batch and sum(each["new_tokens"] for each in batch) + run["new_tokens"] > TOKENS_A_TABLE:
+                yield batch
+                batch = []
+            batch.append(run)
+    if batch:
+        yield batch
+
+
+def _runs(store: RunStore, page: list[str], *names: str) -> list[dict[str, Any]]:
+    """These columns of the runs of these comparisons, in their order."""
+    columns = [_RENAMED.get(name, Run.__table__.c.get(name, Comparison.__table__.c.get(name))) for name in names]
+    named = [column.label(name) for name, column in zip(names, columns, strict=True)]
+    statement = select(*named).join(Comparison, Comparison.id == Run.comparison_id)
+    statement = statement.where(*store.scope.of(Comparison), Run.comparison_id.in_(page))
+    rows = _fetch(store, statement.order_by(Run.lane, Run.execution_order))
+    return sorted((dict(row._mapping) for row in rows), key=lambda row: page.index(row["comparison_id"]))
+
+
+def _pages(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[str]]:
+    """The ids of a few comparisons at a time."""
+    if wanted is not None:
+        return map(list, batches(wanted, COMPARISONS_A_READ))
+    live = (Comparison.deleted_at.is_(None), *store.scope.of(Comparison))
+    pages = in_order(store, Comparison, (Comparison.created_at, Comparison.id), live, COMPARISONS_A_READ)
+    return ([row.id for row in page] for page in pages)
+
+
+def in_order(
+    store: RunStore, table: Table, columns: Iterable[Any], which: Conditions, size: int
+) -> Iterator[Sequence[Any]]:
+    """Rows of ``table`` in the order in which they were made, ``size`` at a time; id and created_at are among ``columns``."""
+    statement = select(*columns).where(*which).order_by(table.created_at, table.id).limit(size)
+    page = _fetch(store, statement)
+    while page:
+        yield page
+        at, last = page[-1].created_at, page[-1].id
+        later = (table.created_at >= at) & ((table.created_at > at) | (table.id > last))
+        page = _fetch(store, statement.where(later))
+
+
+def _checked(store: RunStore, comparison_ids: Iterable[str] | None) -> list[str] | None:
+    if comparison_ids is None:
+        return None
+    wanted = list(dict.fromkeys(comparison_ids))
+    for comparison_id in wanted:
+        check_id(comparison_id)
+    live = select(Comparison.id).where(Comparison.deleted_at.is_(None), *store.scope.of(Comparison))
+    for some in batches(wanted, _CHECK_A_READ):
+        known = {id_ for (id_,) in _fetch(store, live.where(Comparison.id.in_(some)))}
+        if missing := [comparison_id for comparison_id in some if comparison_id not in known]:
+            raise unknown(missing[0])
+    return wanted
+
+
+def _fetch(store: RunStore, statement: Query) -> Sequence[Any]:
+    with store.read() as connection:
+        return connection.execute(statement).all()

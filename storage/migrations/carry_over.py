@@ -1,0 +1,119 @@
+"""A database that keeps a row a token (schema 0006, before 0.1.0) becomes one that keeps a value a run (schema 0007), without loss.
+
+A few runs in each transaction, so that it may be killed at any time and goes on when the database is opened again; several processes
+share the work. No page of either version uses the database meanwhile: its schema is called UNDER_WAY.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import fields
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, column, delete, func, insert, select, table
+
+from mars_core.types import Alternative, DraftNode, Outcome, Step, Token
+from storage.database import EARLIER
+from storage.runs.records import trace_row
+from storage.schema import Run, RunTrace
+from storage.schema.columns import ListJson, Real, SafeJson, SafeText
+
+BEFORE, UNDER_WAY = EARLIER
+AFTER = "0007"
+RUNS_A_WRITE = 20
+_LOG = logging.getLogger("mars.storage")
+_STEPS = table(
+    "steps", column("run_id"), column("step"), column("drafted"), column("kept"), column("nodes", SafeJson),
+    *(column(name, Real) for name in ("draft_s", "verify_s", "elapsed_s")),
+)  # fmt: skip
+_NAMES = {field.name: field.name for field in fields(Token)} | {
+    "id": "token_id",
+    "start": "char_start",
+    "end": "char_end",
+}
+_TYPES: dict[str, Any] = {"float": Real, "str": SafeText, "tuple[Alternative, ...]": SafeJson}
+_TOKENS = table(
+    "tokens", column("run_id"), column("ordinal"),
+    *(column(_NAMES[field.name], _TYPES.get(str(field.type))) for field in fields(Token)),
+)  # fmt: skip
+
+
+def carry_over(writing: Callable[[], AbstractContextManager[Connection]]) -> None:
+    """``writing`` begins a transaction in which nobody else writes. The database has the schema BEFORE or UNDER_WAY."""
+    with writing() as connection:
+        if _version(connection) == BEFORE:
+            _begin(connection)
+    done = 0
+    while True:
+        with writing() as connection:
+            if _version(connection) != UNDER_WAY:  # another process ended it
+                return
+            left = _left(connection)
+            runs = connection.execute(_without_trace(Run.id, Run.seed).limit(RUNS_A_WRITE)).all()
+            for run_id, seed in runs:
+                _carry(connection, run_id, seed)
+            if not runs:
+                _end(connection)
+                return
+        done += len(runs)
+        if done % (10 * RUNS_A_WRITE) < RUNS_A_WRITE:
+            _LOG.info("The database is carried over to a smaller form: %d runs done, %d left.", done, left - len(runs))
+
+
+def _version(connection: Connection) -> str:
+    return str(connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one())
+
+
+def _begin(connection: Connection) -> None:
+    RunTrace.__table__.create(connection)
+    connection.execute(sa.text("UPDATE alembic_version SET version_num = :now"), {"now": UNDER_WAY})
+
+
+def _without_trace(*columns: Any) -> sa.Select[Any]:
+    return select(*columns).outerjoin_from(Run, RunTrace, RunTrace.run_id == Run.id).where(RunTrace.run_id.is_(None))
+
+
+def _left(connection: Connection) -> int:
+    return connection.execute(_without_trace(func.count())).scalar_one()
+
+
+def _carry(connection: Connection, run_id: str, seed: int) -> None:
+    connection.execute(insert(RunTrace), trace_row(run_id, _steps(connection, run_id), seed))
+    for old in (_TOKENS, _STEPS):
+        connection.execute(delete(old).where(old.c.run_id == run_id))
+
+
+def _steps(connection: Connection, run_id: str) -> tuple[Step, ...]:
+    steps = connection.execute(select(_STEPS).where(_STEPS.c.run_id == run_id).order_by(_STEPS.c.step)).mappings()
+    found: dict[int, tuple[sa.RowMapping, list[Token]]] = {row["step"]: (row, []) for row in steps}
+    tokens = select(_TOKENS).where(_TOKENS.c.run_id == run_id).order_by(_TOKENS.c.step, _TOKENS.c.ordinal)
+    for row in connection.execute(tokens).mappings():
+        values = {name: row[old] for name, old in _NAMES.items()}
+        values |= {
+            "outcome": Outcome(values["outcome"]),
+            "top": tuple(Alternative(*each[:2], float(each[2])) for each in row["top"]),
+        }
+        found[row["step"]][1].append(Token(**values))
+    return tuple(
+        Step(
+            row["step"], row["drafted"], row["kept"], row["draft_s"], row["verify_s"], row["elapsed_s"],
+            tuple(DraftNode(*each[:4], float(each[4]), float(each[5]), Outcome(each[6])) for each in row["nodes"]),
+            tuple(tokens),
+        )
+        for row, tokens in found.values()
+    )  # fmt: skip
+
+
+def _end(connection: Connection) -> None:
+    for old in ("tokens", "steps"):
+        connection.execute(sa.text(f"DROP TABLE {old}"))
+    if connection.dialect.name == "postgresql":
+        for each in Run.metadata.tables.values():
+            for one in (one for one in each.columns if isinstance(one.type, ListJson)):
+                default = f", ALTER {one.name} SET DEFAULT '[]'" if one.server_default is not None else ""
+                change = f"ALTER {one.name} DROP DEFAULT, ALTER {one.name} TYPE JSONB USING CAST({one.name} AS JSONB){default}"
+                connection.execute(sa.text(f"ALTER TABLE {each.name} {change}"))
+    connection.execute(sa.text("UPDATE alembic_version SET version_num = :now"), {"now": AFTER})

@@ -1,0 +1,145 @@
+"""Columns of runs that follow from others: what is expected of each, where nothing else was said. Knows no bytes."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from storage.traces.flat import OUTCOMES, Flat, numbered
+
+_EMITTED = np.array([outcome != "rejected" for outcome in OUTCOMES])
+
+
+class Shape:
+    """Which rows of the tokens belong together, from ``run.steps``, ``run.vocabulary``, ``step.tokens`` and ``token.parent``.
+
+    ``rows``: a slice a run; ``first``: bool [rows], whether a row is the first of its place, that is after its node in its step;
+    ``step_of_row``, ``run_of_row``, ``place_of_row``: [rows]; ``vocabulary_start``: [runs], where the words of a run begin.
+    """
+
+    def __init__(self, flat: Flat) -> None:
+        counts, parent = flat["step.tokens"], flat["token.parent"]
+        run_of_step, ends = numbered(flat["run.steps"]), np.concatenate([[0], np.cumsum(counts)])
+        borders = ends[np.concatenate([[0], np.cumsum(flat["run.steps"])])].tolist()
+        self.rows = [slice(*pair) for pair in itertools.pairwise(borders)]
+        self.step_of_row = numbered(counts)
+        self.run_of_row = run_of_step[self.step_of_row]
+        self.row_start = np.array(borders[:-1], np.int64)[self.run_of_row]
+        self.vocabulary_start = np.cumsum(flat["run.vocabulary"]) - flat["run.vocabulary"]
+        self.first = np.ones(len(parent), bool)
+        self.first[1:] = (self.step_of_row[1:] != self.step_of_row[:-1]) | (parent[1:] != parent[:-1])
+        self.place_of_row = np.cumsum(self.first) - 1
+
+    def sums(self, values: Any) -> Any:
+        """The sum of the ``values`` before each row of its run."""
+        before = np.cumsum(values) - values
+        return before - before[self.row_start] if len(before) else before
+
+
+def _position(flat: Flat, shape: Shape) -> Any:
+    return shape.sums(_EMITTED[flat["token.outcome"]].astype(np.int64))
+
+
+def _characters(flat: Flat, shape: Shape, *, end: bool) -> Any:
+    """Where the piece of each row begins or ends in the text if it is all pieces."""
+    lengths = pc.utf8_length(flat["vocabulary.piece"]).to_numpy(zero_copy_only=False).astype(np.int64)
+    mine = lengths[flat["token.token"]] * _EMITTED[flat["token.outcome"]]
+    return shape.sums(mine) + (mine if end else 0)
+
+
+def _alternative(flat: Flat, _: Shape, *, number: int) -> Any:
+    """The id of each row's alternative of this number; 0 where it has none."""
+    counts = flat["token.top"]
+    there = counts > number
+    ids = np.zeros(len(counts), np.int64)
+    ids[there] = flat["vocabulary.id"][flat["top.token"][(np.cumsum(counts) - counts)[there] + number]]
+    return ids
+
+
+def _ratio(flat: Flat, _: Shape) -> Any:
+    z1, z2 = flat["token.z1"], flat["token.z2"]
+    with np.errstate(all="ignore"):
+        return np.where(z1 > 0, z2 / z1, np.nan)
+
+
+def _gap(flat: Flat, _: Shape) -> Any:
+    with np.errstate(all="ignore"):
+        return flat["token.z1"] - flat["token.z2"]
+
+
+def _uniforms(flat: Flat, shape: Shape) -> Any:
+    """What mars_core.sampling.uniforms gives to the output positions."""
+    u = np.full(len(flat["token.position"]), np.nan)
+    for seed, rows in zip(flat["run.seed"], shape.rows, strict=True):
+        position, source = flat["token.position"][rows], random.Random(int(seed))
+        drawn = np.array([source.random() for _ in range(position.max(initial=-1) + 1)])
+        u[rows] = drawn[position] if position.min(initial=0) >= 0 else np.nan
+    return u
+
+
+def _shown(flat: Flat, _: Shape) -> Any:
+    """The probability of each row's token among its alternatives; nan where it is not among them."""
+    rows = numbered(flat["token.top"])
+    same = flat["top.token"] == flat["token.token"][rows]
+    p = np.full(len(flat["token.top"]), np.nan)
+    p[rows[same]] = flat["top.p"][same]
+    return p
+
+
+def judged(flat: Flat, shape: Shape) -> tuple[Any, Any]:
+    """Rows of tokens and of nodes that are the same drafted token."""
+    counts = flat["step.nodes"]
+    number = flat["token.node"]
+    (rows,) = np.nonzero((number > 0) & (number <= counts[shape.step_of_row]))
+    return rows, (np.cumsum(counts) - counts)[shape.step_of_row[rows]] + number[rows] - 1
+
+
+def _of_nodes(flat: Flat, shape: Shape, *, name: str, otherwise: float) -> Any:
+    """What the tokens say of the drafted nodes; of one that is none of them ``otherwise``."""
+    column = flat[f"token.{name}"]
+    found = np.full(flat["step.nodes"].sum(), otherwise, column.dtype)
+    rows, nodes = judged(flat, shape)
+    found[nodes] = column[rows]
+    return found
+
+
+def _node_words(flat: Flat, shape: Shape) -> Any:
+    found = np.repeat(shape.vocabulary_start[numbered(flat["run.steps"])], flat["step.nodes"])
+    rows, nodes = judged(flat, shape)
+    found[nodes] = flat["token.token"][rows]
+    return found
+
+
+def _number(flat: Flat, _: Shape) -> Any:
+    """Of each node among those of its step, from 0."""
+    counts = flat["step.nodes"]
+    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+# In the order in which they are computed again: each needs what is kept and what stands above it.
+DERIVED: Mapping[str, Callable[[Flat, Shape], Any]] = {
+    "token.position": _position,
+    "token.start": partial(_characters, end=False),
+    "token.end": partial(_characters, end=True),
+    "token.own": lambda flat, _: flat["token.token"],
+    "token.id1": partial(_alternative, number=0),
+    "token.id2": partial(_alternative, number=1),
+    "token.gap": _gap,
+    "token.r": _ratio,
+    "token.edge": lambda flat, _: flat["token.gap"],
+    "token.u": _uniforms,
+    "token.p": _shown,
+    "step.drafted": lambda flat, _: flat["step.nodes"],
+    "node.token": _node_words,
+    "node.outcome": partial(_of_nodes, name="outcome", otherwise=OUTCOMES.index("rejected")),
+    "node.p": partial(_of_nodes, name="p", otherwise=np.nan),
+    "node.q": partial(_of_nodes, name="q", otherwise=np.nan),
+    "node.parent": _number,
+    "node.depth": lambda flat, shape: _number(flat, shape) + 1,
+}

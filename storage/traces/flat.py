@@ -1,0 +1,130 @@
+"""The steps, tokens and drafted nodes of a run as flat columns, and back. Knows no bytes and no database.
+
+A column is named after its table and field: ``token.z1``. One value a row of the table, except
+
+* ``step.tokens``, ``step.nodes`` and ``token.top``: how many tokens, nodes or alternatives the row has in the next table;
+* ``token.token``, ``token.own``, ``top.token``, ``node.token``: the place of an id and its piece in the vocabulary of the run;
+* ``token.outcome``, ``node.outcome``: the place of the outcome in OUTCOMES;
+* ``run.seed``, ``run.steps``, ``run.vocabulary``: how many steps and words each run has, where there are several, one after the other.
+
+Fields of Token, Step and DraftNode that are plain numbers become columns by themselves: a new one needs nothing here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from itertools import accumulate, pairwise
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mars_core.types import Alternative, DraftNode, Outcome, Step, Token
+from storage.schema.text import decode, encode
+
+Flat = dict[str, Any]  # column → numpy array [rows]; ``vocabulary.piece``: Arrow strings
+OUTCOMES = tuple(Outcome)
+KINDS = {"int": np.int64, "float": np.float64}
+
+
+def numbers(kind: type, *without: str) -> dict[str, Any]:
+    """Field → numpy type of the fields that are plain numbers."""
+    return {
+        each.name: KINDS[str(each.type)] for each in fields(kind) if each.type in KINDS and each.name not in without
+    }
+
+
+TOKEN = numbers(Token, "step", "id", "own")
+STEP = numbers(Step, "index")
+NODE = numbers(DraftNode, "id")
+ABSENT = {np.int64: -1, np.float64: np.nan}  # of a column that an older value lacks
+
+
+class _Vocabulary(dict[tuple[int, str], int]):
+    """(id, piece) → its place."""
+
+    def __missing__(self, key: tuple[int, str]) -> int:
+        self[key] = len(self)
+        return self[key]
+
+
+def flatten(steps: Sequence[Step], seed: int) -> Flat:
+    """The columns of the steps of one run."""
+    known = _Vocabulary()
+    tokens = [token for step in steps for token in step.tokens]
+    nodes = [node for step in steps for node in step.nodes]
+    top = [alternative for token in tokens for alternative in token.top]
+    flat: Flat = {
+        "run.seed": [seed],
+        "run.steps": np.array([len(steps)]),
+        **_columns("step", STEP, steps),
+        "step.tokens": np.array([len(step.tokens) for step in steps], np.int64),
+        "step.nodes": np.array([len(step.nodes) for step in steps], np.int64),
+        **_columns("token", TOKEN, tokens),
+        **_words("token", tokens, known),
+        "token.own": np.array([known[token.own, token.own_piece] for token in tokens], np.int64),
+        "token.top": np.array([len(token.top) for token in tokens], np.int64),
+        "top.token": np.array([known[each.id, each.piece] for each in top], np.int64),
+        "top.p": np.array([each.p for each in top], np.float64),
+        **_columns("node", NODE, nodes),
+        **_words("node", nodes, known),
+    }
+    flat["run.vocabulary"] = np.array([len(known)])
+    flat["vocabulary.id"] = np.array([id_ for id_, _ in known], np.int64)
+    return flat | {"vocabulary.piece": pa.array([encode(piece) for _, piece in known], pa.string())}
+
+
+def _columns(table: str, names: Mapping[str, Any], rows: Sequence[Any]) -> Flat:
+    columns = zip(*map(attrgetter(*names), rows), strict=True) if rows else [()] * len(names)
+    return {f"{table}.{name}": np.array(column, names[name]) for name, column in zip(names, columns, strict=True)}
+
+
+def _words(table: str, rows: Sequence[Token] | Sequence[DraftNode], known: _Vocabulary) -> Flat:
+    places = {outcome: place for place, outcome in enumerate(OUTCOMES)}
+    return {
+        f"{table}.token": np.array([known[row.id, row.piece] for row in rows], np.int64),
+        f"{table}.outcome": np.array([places[row.outcome] for row in rows], np.int64),
+    }
+
+
+def steps_of(flat: Flat) -> tuple[Step, ...]:
+    """The steps of the one run of ``flat``."""
+    ids, pieces = flat["vocabulary.id"].tolist(), [decode(piece) for piece in flat["vocabulary.piece"].to_pylist()]
+    of = {name: flat[name].tolist() for name in flat.keys() - {"vocabulary.piece"} if not name.startswith("run.")}
+
+    def words(table: str) -> dict[str, Iterable[Any]]:
+        places = of[f"{table}.token"]
+        outcomes = [OUTCOMES[place] for place in of[f"{table}.outcome"]]
+        return {"id": [ids[at] for at in places], "piece": [pieces[at] for at in places], "outcome": outcomes}
+
+    places = of["top.token"]
+    alternatives = list(
+        map(
+            Alternative._make, zip((ids[at] for at in places), (pieces[at] for at in places), of["top.p"], strict=False)
+        )
+    )
+    token = {name: of[f"token.{name}"] for name in TOKEN} | words("token")
+    token["own"], token["own_piece"] = ([table[at] for at in of["token.own"]] for table in (ids, pieces))
+    token["step"] = numbered(flat["step.tokens"]).tolist()
+    token["top"] = list(_parts(alternatives, of["token.top"]))
+    node = {name: of[f"node.{name}"] for name in NODE} | words("node")
+    step = {name: of[f"step.{name}"] for name in STEP} | {"index": range(len(of["step.tokens"]))}
+    step["nodes"] = _parts(_made(DraftNode, node), of["step.nodes"])
+    step["tokens"] = _parts(_made(Token, token), of["step.tokens"])
+    return tuple(_made(Step, step))
+
+
+def _made(kind: type, columns: Mapping[str, Iterable[Any]]) -> list[Any]:
+    return list(map(kind, *(columns[each.name] for each in fields(kind))))
+
+
+def _parts(items: Sequence[Any], counts: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+    """``items`` in order, so many in each part."""
+    return (tuple(items[start:end]) for start, end in pairwise(accumulate(counts, initial=0)))
+
+
+def numbered(counts: Any) -> Any:
+    """For each row of a table the number of what it belongs to, things that have ``counts`` rows each."""
+    return np.repeat(np.arange(len(counts)), counts)

@@ -1,0 +1,151 @@
+"""The steps of a run as bytes: one row of an Arrow record batch (its columns are lists), compressed with zstd. Lossless.
+
+Numbers are kept in the smallest type that holds them all exactly: most were computed in float32. What follows from other columns is left
+out and computed again when it is read (derived.py). Where a value is not what follows it is kept: of whole numbers the difference, of
+others those that differ, with their places in a column ``NAME@``. What the target says of one place (PLACE) is kept once, though a
+rejected token and the one emitted in its stead both have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from storage.traces.derived import DERIVED, Shape
+from storage.traces.flat import ABSENT, NODE, STEP, TOKEN, Flat
+
+VERSION = 1  # of this form; a column more or less needs no new one
+LEVEL = 9  # of zstd
+PIECE = "vocabulary.piece"
+PLACE = tuple(f"token.{name}" for name in ("z1", "z2", "entropy", "coin", "edge", "u"))
+TOP = ("top.token", "top.p")
+
+
+def pack(flat: Flat) -> bytes:
+    """``flat``: of one run."""
+    shape, kept = Shape(flat), dict(flat)
+    for name in ("run.steps", "run.vocabulary", "run.seed"):
+        del kept[name]
+    for name, derive in DERIVED.items():
+        kept |= _rest(name, flat[name], derive(flat, shape))
+    first, of_row = shape.first, shape.place_of_row
+    for name in PLACE:
+        if len(kept[name]) == len(first) and f"{name}@" not in kept:
+            short = kept[name][first]
+            kept[name] = short if np.array_equal(short[of_row], kept[name], equal_nan=True) else kept[name]
+    short = {"token.top": flat["token.top"][first]} | {
+        name: flat[name][np.repeat(first, flat["token.top"])] for name in TOP
+    }
+    again = _repeated_tops(short, of_row)
+    if all(np.array_equal(again[name], flat[name], equal_nan=True) for name in again):
+        kept |= short
+    arrays = {
+        name: column if isinstance(column, pa.Array) else pa.array(_small(column)) for name, column in kept.items()
+    }
+    lists = [pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values) for values in arrays.values()]
+    batch, sink = pa.record_batch(lists, names=list(arrays)), pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(pa.Codec("zstd", LEVEL).compress(sink.getvalue(), asbytes=True))
+
+
+def unpack(packed: Sequence[bytes], seeds: Sequence[int]) -> Flat:
+    """The columns of these runs, one after the other. Raises LookupError for bytes that ``pack`` did not make."""
+    try:
+        return _joined([_read(data) for data in packed], seeds)
+    except (pa.ArrowException, OSError, StopIteration, LookupError, ValueError) as error:
+        raise LookupError(f"the steps of a run are damaged ({type(error).__name__})") from None
+
+
+def _read(data: bytes) -> Flat:
+    """The columns that were kept of a run; whole numbers and others in one type each, and every column there."""
+    with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
+        batch = pa.ipc.open_stream(stream.read()).read_next_batch()
+    kept: Flat = {name: column.values for name, column in zip(batch.schema.names, batch.columns, strict=True)}
+    for name in kept.keys() - {PIECE}:
+        column = kept[name].to_numpy(zero_copy_only=False)
+        kept[name] = column.astype(np.float64 if column.dtype.kind == "f" else np.int64)
+    for table, names, counted in (
+        ("step", STEP, "step.tokens"),
+        ("token", TOKEN, "token.token"),
+        ("node", NODE, "node.token"),
+    ):
+        for name, kind in names.items():
+            if f"{table}.{name}" not in kept:
+                kept[f"{table}.{name}"] = np.full(len(kept[counted]), ABSENT[kind], kind)
+    return kept
+
+
+def _joined(runs: Sequence[Flat], seeds: Sequence[int]) -> Flat:
+    def column(name: str) -> Any:
+        return np.concatenate([run[name] for run in runs])
+
+    flat: Flat = {PIECE: pa.concat_arrays([run[PIECE] for run in runs]), "run.seed": np.array(seeds, object)}
+    flat["run.steps"] = np.array([len(run["step.tokens"]) for run in runs])
+    flat["run.vocabulary"] = np.array([len(run[PIECE]) for run in runs])
+    for name in ("step.tokens", "token.parent"):
+        flat[name] = column(name)
+    shape = Shape(flat)
+    for run, rows in zip(runs, shape.rows, strict=True):
+        places = (
+            shape.place_of_row[rows] - shape.place_of_row[rows.start] if rows.stop > rows.start else np.array([], int)
+        )
+        for name in PLACE:
+            if f"{name}@" not in run and len(run[name]) != len(places):
+                run[name] = run[name][places]
+        if len(run["token.top"]) != len(places):
+            run |= _repeated_tops(run, places)
+    words = {"token.token", "top.token"}
+    for run, start in zip(runs, shape.vocabulary_start, strict=True):
+        run |= {name: run[name] + start for name in words}
+    flat |= {name: column(name) for name in runs[0] if name not in DERIVED and name != PIECE and "@" not in name}
+    for name, derive in DERIVED.items():
+        flat[name] = _whole(name, runs, derive(flat, shape))
+    return flat
+
+
+def _small(column: Any) -> Any:
+    """In the smallest type that holds every number exactly."""
+    if column.dtype.kind == "f":
+        short = column.astype(np.float32)
+        return short if np.array_equal(short.astype(np.float64), column, equal_nan=True) else column
+    low, high = (column.min(), column.max()) if column.size else (0, 0)
+    kinds = (np.int8, np.int16, np.int32)
+    return column.astype(
+        next((kind for kind in kinds if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max), np.int64)
+    )
+
+
+def _rest(name: str, column: Any, derived: Any) -> Flat:
+    """What is to be kept of a column that can be derived."""
+    if column.dtype.kind != "f":
+        return {name: column - derived}
+    (other,) = np.nonzero((column != derived) & ~(np.isnan(column) & np.isnan(derived)))
+    if 2 * len(other) > len(column):
+        return {name: column}
+    return {name: column[other], f"{name}@": np.diff(other, prepend=0)}
+
+
+def _whole(name: str, runs: Sequence[Mapping[str, Any]], derived: Any) -> Any:
+    """The columns of which ``_rest`` was kept, one after the other."""
+    if derived.dtype.kind != "f":
+        return np.concatenate([run[name] for run in runs]) + derived
+    whole, table, start = derived.copy(), "token.token" if name.startswith("token") else "node.token", 0
+    for run in runs:
+        count = len(run[table])
+        mine = whole[start : start + count]
+        mine[np.cumsum(run[f"{name}@"]) if f"{name}@" in run else slice(None)] = run[name]
+        start += count
+    return whole
+
+
+def _repeated_tops(tops: Mapping[str, Any], places: Any) -> Flat:
+    """The alternatives of every row, of those of every place."""
+    counts = tops["token.top"]
+    full = counts[places]
+    start = (np.cumsum(counts) - counts)[places] - (np.cumsum(full) - full)
+    at = np.repeat(start, full) + np.arange(full.sum())
+    return {"token.top": full} | {name: tops[name][at] for name in TOP}
