@@ -46,7 +46,7 @@ class Repository:
 
     def __init__(self, api: HfApi, name: str) -> None:
         self.api, self.name, self.place = api, name, f"the dataset repository {name}"
-        self.where = {"repo_id": name, "repo_type": "dataset"}
+        self.where: dict[str, Any] = {"repo_id": name, "repo_type": "dataset"}
 
     def make(self) -> None:
         """Make it, private, where it is missing."""

@@ -108,7 +108,9 @@ class Backup(CommitScheduler):
         there = self._repository
         while not self._ending.is_set():
             with self._reported("The backup was not pushed"), there.explained():  # the next line pushes, too
-                super().__init__(every=self._minutes, hf_api=there.api, folder_path=self._folder, **there.where)
+                super().__init__(
+                    every=self._minutes, hf_api=there.api, folder_path=self._folder, private=True, **there.where
+                )
                 self._begun = True
                 return
             self._ending.wait(min(RETRY_S, self._minutes * 60))
