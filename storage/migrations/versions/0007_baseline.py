@@ -6,6 +6,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
+from storage.migrations.search import add_search
+
 revision = "0007"
 down_revision = None
 ONE_OBJECT = (
@@ -57,14 +59,6 @@ def upgrade() -> None:
         sa.Column("owner", sa.String(length=64), server_default=sa.text("''"), nullable=False),
         sa.ForeignKeyConstraint(["sweep_id"], ["sweeps.id"], name="fk_comparisons_sweeps", ondelete="SET NULL"),
         sa.PrimaryKeyConstraint("id", name="pk_comparisons"),
-    )
-    op.create_index(
-        "ix_comparisons_deleted_at_created_at_id_source", "comparisons", ["deleted_at", "created_at", "id", "source"]
-    )
-    op.create_index(
-        "ix_comparisons_owner_deleted_at_created_at_id_source",
-        "comparisons",
-        ["owner", "deleted_at", "created_at", "id", "source"],
     )
     op.create_index("ix_comparisons_sweep_id", "comparisons", ["sweep_id"])
     op.create_table(
@@ -156,11 +150,6 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_runs"),
         sa.UniqueConstraint("comparison_id", "lane", "execution_order", name="uq_runs"),
     )
-    op.create_index(
-        "ix_runs_comparison_id_status_tokens_per_s_tau_new_tokens",
-        "runs",
-        ["comparison_id", "status", "tokens_per_s", "tau", "new_tokens"],
-    )
     op.create_table(
         "shares",
         sa.Column("token_hash", sa.String(length=64), nullable=False),
@@ -244,3 +233,4 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_votes"),
         sa.UniqueConstraint("comparison_id", name="uq_votes"),
     )
+    add_search(op.get_bind())
