@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,28 @@ from storage.errors import StorageError, explained
 from storage.scope import SCOPE, Everything, Scope
 
 
+class InTurn:
+    """A lock that threads get in the order in which they asked: of a ``threading.Lock`` who writes on and on has more than its share."""
+
+    def __init__(self) -> None:
+        self._changing = threading.Lock()
+        self._threads = deque[threading.Event]()  # the first one has the lock
+
+    def __enter__(self) -> None:
+        mine = threading.Event()
+        with self._changing:
+            self._threads.append(mine)
+            if self._threads[0] is mine:
+                mine.set()
+        mine.wait()
+
+    def __exit__(self, *_: object) -> None:
+        with self._changing:
+            self._threads.popleft()
+            if self._threads:
+                self._threads[0].set()
+
+
 class Connected:
     """A database by its URL; its subclasses, one a feature, save and read rows."""
 
@@ -25,7 +48,7 @@ class Connected:
         self.path: Path | None = file_of(parsed)  # None for a server
         self.location: str = location_of(parsed)  # for people; holds no password
         self._engine = open_database(parsed)
-        self._writing = threading.Lock()
+        self._writing = InTurn()
         self._borrowed = False  # whether another one opened the database, and closes it
         self.scope: Scope = Everything()
 

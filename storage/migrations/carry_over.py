@@ -78,7 +78,7 @@ def _version(connection: Connection) -> str:
 
 
 def _begin(connection: Connection) -> None:
-    RunTrace.__table__.create(connection)
+    RunTrace.metadata.create_all(connection, [RunTrace.metadata.tables[RunTrace.__tablename__]])
     for index in OLD_INDEXES:
         connection.execute(sa.text(f"DROP INDEX {index}"))
     add_search(connection)
@@ -91,7 +91,7 @@ def _without_trace(*columns: Any) -> sa.Select[Any]:
 
 
 def _left(connection: Connection) -> int:
-    return connection.execute(_without_trace(func.count())).scalar_one()
+    return int(connection.execute(_without_trace(func.count())).scalar_one())
 
 
 def _carry(connection: Connection, run_id: str, seed: int) -> None:
@@ -116,17 +116,21 @@ def _steps(connection: Connection, run_id: str) -> tuple[Step, ...]:
         values = {name: row[old] for name, old in _NAMES.items()}
         values |= {
             "outcome": Outcome(values["outcome"]),
-            "top": tuple(Alternative(*each[:2], float(each[2])) for each in row["top"]),
+            "top": tuple(Alternative(id_, piece, float(p)) for id_, piece, p in row["top"]),
         }
         found[row["step"]][1].append(Token(**values))
     return tuple(
         Step(
             row["step"], row["drafted"], row["kept"], row["draft_s"], row["verify_s"], row["elapsed_s"],
-            tuple(DraftNode(*each[:4], float(each[4]), float(each[5]), Outcome(each[6])) for each in row["nodes"]),
+            tuple(_node(*each) for each in row["nodes"]),
             tuple(tokens),
         )
         for row, tokens in found.values()
     )  # fmt: skip
+
+
+def _node(id_: int, piece: str, parent: int, depth: int, p: Any, q: Any, outcome: str) -> DraftNode:
+    return DraftNode(id_, piece, parent, depth, float(p), float(q), Outcome(outcome))
 
 
 def _end(connection: Connection) -> None:

@@ -95,7 +95,9 @@ class Votes(Connected):
         """How many votes there are, and rounds without one, by rules and choice."""
         rules = [cast(column, Text) for run in (_LEFT, _RIGHT) for column in (run.rule, run.rule_parameters)]
         there = (Comparison.deleted_at.is_(None), *self.scope.of(Comparison), *self.scope.votes)
-        votes = select(*rules, Vote.choice, func.count()).join_from(Vote, Comparison, Comparison.id == Vote.comparison_id)
+        votes = select(*rules, Vote.choice, func.count()).join_from(
+            Vote, Comparison, Comparison.id == Vote.comparison_id
+        )
         votes = votes.join(_LEFT, _LEFT.id == Vote.left_run_id).join(_RIGHT, _RIGHT.id == Vote.right_run_id)
         same = select(*rules, null(), func.count()).join_from(Comparison, _LEFT, _LEFT.comparison_id == Comparison.id)
         same = same.join(_RIGHT, (_RIGHT.comparison_id == Comparison.id) & (_RIGHT.lane > _LEFT.lane))

@@ -52,6 +52,13 @@ def pack(flat: Flat) -> bytes:
     return bytes(pa.Codec("zstd", LEVEL).compress(sink.getvalue(), asbytes=True))
 
 
+def checked(version: int, data: bytes) -> bytes:
+    """``data``, which ``unpack`` can read. Raises LookupError for a version of its form that it cannot."""
+    if version != VERSION:
+        raise LookupError(f"the steps of a run are kept in a form ({version}) that this version does not know")
+    return data
+
+
 def unpack(packed: Sequence[bytes], seeds: Sequence[int]) -> Flat:
     """The columns of these runs, one after the other. Raises LookupError for bytes that ``pack`` did not make."""
     try:

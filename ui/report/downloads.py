@@ -24,7 +24,7 @@ MOST_FOUND = 100_000  # comparisons in the download of a search
 
 def _csv(write: Callable[..., None]) -> Writer:
     def to_file(store: RunStore, path: Path, ids: Sequence[str] | None) -> None:
-        with path.open("w", encoding="utf-8", newline="") as stream:
+        with path.open("wb") as stream:
             write(store, stream, ids)
 
     return to_file

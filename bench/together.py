@@ -1,0 +1,143 @@
+"""``python -m bench.together``: 16 writers and 16 readers at once, threads of 4 processes, on SQLite and PostgreSQL.
+
+Every writer saves one run after the other, each as a comparison of its own; every reader lists comparisons and reads one. Afterwards all
+that was saved is looked for, and read.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from bench.common.command import Command
+from bench.common.decoding import complete, config_of
+from bench.common.postgres import postgres
+from bench.common.report import Figure, Report
+from bench.common.shapes import small
+from bench.coupled import coupled_pair, random_prompt
+from mars_core.types import DrafterConfig, Trace
+from storage import RunStore, StorageError
+
+CPU = torch.device("cpu")
+LONGEST_S = 1.0  # goal of one save, at most
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """By one process. ``saved``: comparison id → seed of its run; seconds of each save and of each read; messages of failures."""
+
+    saved: dict[str, int]
+    save_s: list[float]
+    read_s: list[float]
+    failures: list[str]
+
+
+def a_trace(tokens: int) -> Trace:
+    """A run of a small random pair."""
+    pair = coupled_pair(small(2048), 0.1, CPU, torch.float32)
+    return complete(pair, config_of(pair, random_prompt(64, 0), DrafterConfig("model", k=5), 1.0, tokens, 0))
+
+
+def of_seed(trace: Trace, seed: int) -> Trace:
+    return replace(trace, config=replace(trace.config, seed=seed))
+
+
+def work(url: str, trace: Trace, threads: int, seconds: float, process: int) -> Done:
+    """``threads`` writers and as many readers on one store."""
+    done = Done({}, [], [], [])
+
+    def write(number: int) -> None:
+        seed = (process * threads + number) * 1_000_000
+        while time.monotonic() < until:
+            seed, begun = seed + 1, time.monotonic()
+            try:
+                comparison_id = store.new_comparison(trace.config.prompt)
+                store.save_run(comparison_id, of_seed(trace, seed), lane=0, order=0)
+            except StorageError as error:
+                done.failures.append(str(error))
+                continue
+            done.save_s.append(time.monotonic() - begun)
+            done.saved[comparison_id] = seed
+
+    def read(_number: int) -> None:
+        while time.monotonic() < until:
+            begun = time.monotonic()
+            try:
+                for comparison_id in store.comparisons(limit=20)["id"][-1:]:
+                    store.load(comparison_id)
+            except StorageError as error:
+                done.failures.append(str(error))
+            done.read_s.append(time.monotonic() - begun)
+
+    with RunStore(url) as store, ThreadPoolExecutor(2 * threads) as pool:
+        until = time.monotonic() + seconds
+        for each in [pool.submit(kind, number) for kind in (write, read) for number in range(threads)]:
+            each.result()
+    return done
+
+
+def figures(name: str, url: str, trace: Trace, processes: int, threads: int, seconds: float) -> Iterator[Figure]:
+    RunStore(url).close()
+    with get_context("spawn").Pool(processes) as pool:
+        found = pool.map(partial(work, url, trace, threads, seconds), range(processes), chunksize=1)
+    saves = [value for one in found for value in one.save_s]
+    reads = [value for one in found for value in one.read_s]
+    failures = [message for one in found for message in one.failures]
+    lost = sum(lost_of(url, trace, one.saved) for one in found)
+    yield Figure(
+        f"{name}: runs that were saved and are not there, or not whole", lost, note=f"of {len(saves):,}", most=0
+    )
+    yield Figure(
+        f"{name}: saves and reads that failed", len(failures), note="; ".join(sorted(set(failures))[:3]), most=0
+    )
+    each = ", ".join(f"{len(one.save_s):,}" for one in found)
+    yield Figure(
+        f"{name}: longest save", max(saves), "s", f"comparison and run; by process {each} saves", most=LONGEST_S
+    )
+    yield Figure.of(f"{name}: save", saves, "s")
+    yield Figure(f"{name}: saves", len(saves) / seconds, "/s")
+    yield Figure.of(f"{name}: read", reads, "s")
+    yield Figure(f"{name}: reads", len(reads) / seconds, "/s", f"longest {max(reads):.2f} s")
+
+
+def lost_of(url: str, trace: Trace, saved: dict[str, int]) -> int:
+    """How many of the comparisons have not the one run that was saved."""
+    lost = 0
+    with RunStore(url) as store:
+        for comparison_id, seed in saved.items():
+            try:
+                runs = [run.trace for run in store.load(comparison_id).runs]
+            except StorageError:
+                runs = []
+            lost += [(run.config.seed, run.token_ids) for run in runs] != [(seed, trace.token_ids)]
+    return lost
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    command = Command("bench.together", __doc__, seconds=60, processes=4, threads=4, max_new_tokens=128)
+    options = command.read(arguments)
+    trace, found = a_trace(options.max_new_tokens), list[Figure]()
+    measured = partial(
+        figures, trace=trace, processes=options.processes, threads=options.threads, seconds=options.seconds
+    )
+    with TemporaryDirectory(prefix="mars-together-") as name:
+        found += measured("SQLite", f"sqlite:///{Path(name, 'runs.db')}")
+    with postgres() as url:
+        found += measured("PostgreSQL", url) if url else ()
+    many = options.processes * options.threads
+    notes = [] if url else ["PostgreSQL is not installed here."]
+    title = f"{many} writers and {many} readers for {options.seconds} s, runs of {options.max_new_tokens} tokens"
+    return command.publish(Report(title, notes, found), "together", CPU)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
