@@ -41,7 +41,8 @@ _TABLES = (
 )
 _REMOVE = "INSERT INTO comparison_texts (comparison_texts, rowid, search) VALUES ('delete', old.number, old.search);"
 _ADD = "INSERT INTO comparison_texts (rowid, search) SELECT number, search FROM comparisons WHERE id = new.id;"
-_NUMBER = "UPDATE comparisons SET number = (SELECT coalesce(max(number), 0) + 1 FROM comparisons) WHERE id = new.id;"
+_NEXT = "(SELECT coalesce(max(number), 0) + 1 FROM comparisons)"
+_NUMBER = f"UPDATE comparisons SET number = {_NEXT} WHERE id = new.id AND number IS NULL;"
 _TEXTS = {
     "sqlite": (
         "UPDATE comparisons SET number = rowid",

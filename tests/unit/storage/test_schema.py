@@ -43,7 +43,7 @@ def other_default(_context: object, inspected: Column[Any], _column: object, fou
         return False  # each database spells bytes in its own way
     if not isinstance(inspected.type, JSON) or found is None:
         return None
-    return found.partition("::")[0].strip("'") != str(rest[-1]).strip("'")
+    return found.removesuffix("::jsonb").removesuffix("::json").strip("'") != str(rest[-1]).strip("'")
 
 
 def is_added_reference(item: object) -> bool:
