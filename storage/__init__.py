@@ -18,7 +18,7 @@ from storage.owners import Counts
 from storage.runs.comparisons import StoredComparison
 from storage.runs.runs import RunRecord, StoredRun
 from storage.runs.search import Choices, Found, Search, Sort
-from storage.runs.votes import StoredVote
+from storage.runs.votes import StoredVote, VoteCount
 from storage.schema import Choice, Preferred, Shared, Source
 from storage.scope import EVERYBODY
 from storage.shares import Share
@@ -56,6 +56,7 @@ __all__ = [
     "StudyHead",
     "StudyProgress",
     "TemporaryStore",
+    "VoteCount",
     "WorkerProgress",
     "check_snapshot",
     "database_file",

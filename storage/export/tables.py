@@ -98,7 +98,7 @@ def _trace_values(
             with store.read() as connection:
                 ids = [run["run_id"] for run in runs]
                 traces = select(RunTrace.run_id, RunTrace.version, RunTrace.data).where(RunTrace.run_id.in_(ids))
-                packed = {run_id: checked(*value) for run_id, *value in connection.execute(traces)}
+                packed = {row.run_id: checked(row.version, row.data) for row in connection.execute(traces)}
                 runs = [run for run in runs if run["run_id"] in packed]  # the others were purged meanwhile
                 if not runs:
                     continue
