@@ -41,7 +41,6 @@ class Page:
     def push(self) -> str:
         """What went wrong."""
         with self.backup._reported("The backup was not pushed"):
-            self.backup._repository.make()
             self.backup._push()
         return self.backup.problem
 
@@ -92,6 +91,8 @@ def rows(store: RunStore) -> dict[str, list[str]]:
     """Every row of every table, as the database has it."""
     with store.read() as connection:
         return {
-            name: sorted(map(repr, connection.exec_driver_sql(f"SELECT * FROM {name}").all()))
+            name: sorted(
+                repr(sorted(row.items())) for row in connection.exec_driver_sql(f"SELECT * FROM {name}").mappings()
+            )
             for name in Base.metadata.tables
         }
