@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hosting.backup import repository, service
-from storage import RunStore
+from storage import RunStore, Search
 from storage.schema import Comparison
 from tests.data.before_columns import OWNER, said
 from tests.traces import make_trace
@@ -65,6 +65,9 @@ def test_everything_comes_back_as_it_was(every_kind: Path, tmp_path: Path, hub: 
     assert second.told == f"Restored from the dataset repository {REPO}; comparisons: 20."
     assert rows(second.store) == before
     assert said(second.store) == said(first.store)
+    for text in ("STRASSE", "task", "name"):
+        found = [store.find(Search(text=text)).total for store in (first.store, second.store)]
+        assert found[0] == found[1] > 0
     assert said(second.store.of(OWNER)) == said(first.store.of(OWNER))
     pushed = commits(hub)
     assert second.push() == "" and commits(hub) == pushed, "what was restored is there already"

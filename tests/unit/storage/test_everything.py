@@ -6,6 +6,9 @@ import csv
 import io
 import json
 import math
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from zipfile import ZipFile
@@ -19,7 +22,6 @@ from tests.old_sweeps import add_old_sweep
 from tests.traces import make_trace
 from tests.unit.storage.exports import nodes_csv, parsed, peak, runs_csv, save, tokens_csv, votes_csv
 from tests.unit.storage.test_owners import make
-from tests.unit.storage.test_snapshot import file_limit
 
 HOSTILE = "=1+1\x00\ud800␛<script>"
 FILES = {
@@ -109,3 +111,14 @@ def test_memory_does_not_grow_with_the_runs(
     few = peak(export)
     more(9)
     assert peak(export) < few * 1.3
+
+
+@contextmanager
+def file_limit(most: int) -> Iterator[None]:
+    """No file of this process may grow beyond."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
