@@ -20,7 +20,7 @@ from mars_core.types import PromptConfig, Status
 from storage import RunStore, Shared, StorageError, write_everything
 from tests.old_sweeps import add_old_sweep
 from tests.traces import make_trace
-from tests.unit.storage.exports import nodes_csv, parsed, peak, runs_csv, save, tokens_csv, votes_csv
+from tests.unit.storage.exports import file_limit, nodes_csv, parsed, peak, runs_csv, save, tokens_csv, votes_csv
 from tests.unit.storage.test_owners import make
 
 HOSTILE = "=1+1\x00\ud800␛<script>"

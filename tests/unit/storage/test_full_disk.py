@@ -51,7 +51,9 @@ assert len(runs) == saved > 0
 assert all(same(trace, make_trace(seed=trace.config.seed, new_tokens=60)) for trace in runs)
 save(store, saved)
 store.close()
-assert sqlite3.connect(disk / 'runs.db').execute('PRAGMA integrity_check').fetchall() == [('ok',)]
+with RunStore(f"sqlite:///{disk / 'runs.db'}") as again:
+    assert again.count() == saved + 1
+assert sqlite3.connect(disk / "runs.db").execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 print("whole")
 """
 
