@@ -7,15 +7,18 @@ import io
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from hosting.backup import repository, service
-from storage import RunStore
+from storage import RunStore, Search
+from storage.export.columns import NODES, RUNS, TOKENS
 from storage.schema import Comparison
 from tests.data.before_columns import OWNER, said
 from tests.traces import make_trace
@@ -65,6 +68,9 @@ def test_everything_comes_back_as_it_was(every_kind: Path, tmp_path: Path, hub: 
     assert second.told == f"Restored from the dataset repository {REPO}; comparisons: 20."
     assert rows(second.store) == before
     assert said(second.store) == said(first.store)
+    for text in ("STRASSE", "task", "name"):
+        found = [store.find(Search(text=text)).total for store in (first.store, second.store)]
+        assert found[0] == found[1] > 0
     assert said(second.store.of(OWNER)) == said(first.store.of(OWNER))
     pushed = commits(hub)
     assert second.push() == "" and commits(hub) == pushed, "what was restored is there already"
@@ -359,3 +365,20 @@ def test_a_snapshot_of_an_earlier_release_is_restored_and_replaced(
     assert not [path for path in hub.repos[REPO].files if path.startswith(("snapshots", "manifest"))]
     assert len(hub.repos[REPO].commits) == 1
     assert rows(page(tmp_path / "third" / "runs.db").store) == rows(page(every_kind, repo="mars/other").store)
+
+
+def test_the_card_names_the_splits_and_describes_every_column(tmp_path: Path, hub: Hub, page: Open) -> None:
+    first = page(tmp_path / "runs.db")
+    save(first.store, "a prompt")
+    first.push()
+    files = hub.repos[REPO].files
+    card = files["README.md"].decode()
+    configs = yaml.safe_load(card.split("---\n")[1])["configs"]
+    assert [config["config_name"] for config in configs] == ["runs", "tokens", "nodes"]
+    for config, columns in zip(configs, (RUNS, TOKENS, NODES), strict=True):
+        (data,) = config["data_files"]
+        (path,) = [path for path in files if fnmatch(path, data["path"]) and path.count("/") == 1]
+        assert pq.read_schema(io.BytesIO(files[path])).names == [column.name for column in columns]
+        section = card.partition(f"\n## {data['split']}\n")[2].partition("\n## ")[0]
+        rows = [f"| `{each.name}` | {each.kind} | {each.unit} | {each.meaning} |" for each in columns]
+        assert section.strip().splitlines()[2:] == rows

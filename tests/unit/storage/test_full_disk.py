@@ -53,6 +53,7 @@ save(store, saved)
 store.close()
 with RunStore(f"sqlite:///{disk / 'runs.db'}") as again:
     assert again.count() == saved + 1
+assert sqlite3.connect(disk / "runs.db").execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 print("whole")
 """
 

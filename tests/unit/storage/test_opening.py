@@ -23,6 +23,13 @@ from tests.unit.storage.exports import save
 
 NOT_KEPT = "Runs are kept until the page stops, not longer. The database "
 NOBODY = 65534
+KILLED_WRITER = """
+import os, signal, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+connection.execute("PRAGMA cache_size = 5")
+connection.execute("UPDATE run_traces SET data = zeroblob(100000)")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
 KILLED_WRITER = """
