@@ -113,7 +113,7 @@ class Application:
         """What goes on beside the page."""
         Thread(target=self._load, name="load", daemon=True).start()
         if self.backup:
-            self.backup.start()
+            self.backup.start(self.services.store)
         self.retention.start()
 
     def _load(self) -> None:
@@ -144,10 +144,10 @@ class Application:
         """Public: names neither the place nor a path."""
         if self.backup is None:
             return "off"
-        state = self.backup.state
-        if state.problem:
+        if self.backup.problem:
             return "not pushed; the log says why"
-        return f"pushed {state.pushed_at:%Y-%m-%d %H:%M} UTC" if state.pushed_at else "nothing pushed yet"
+        pushed_at = self.backup.pushed_at
+        return f"pushed {pushed_at:%Y-%m-%d %H:%M} UTC" if pushed_at else "nothing pushed yet"
 
 
 def _zero_gpu(pool: ModelPool, offered: Sequence[PairSpec]) -> tuple[ZeroGpu, tuple[PairSpec, ...]]:

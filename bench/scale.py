@@ -1,4 +1,5 @@
-"""``python -m bench.scale``: a study of 10,000 runs of 512 tokens: the time of its report, rate and memory of its exports.
+"""``python -m bench.scale``: a study of 10,000 runs of 512 tokens: bytes a token, time of a save, a read and the report, rate and memory of
+the exports; and the bytes a token of shorter runs and of trees.
 
 A worker runs the first tasks on a random pair; the others are copies of them in the database, under ids of their own and with numbers
 that differ as those of real runs do. Copying takes minutes where running would take a day.
@@ -16,11 +17,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from sqlalchemy import Connection, insert, literal, select, update
+from sqlalchemy import Connection, func, insert, literal, select, update
 from sqlalchemy.orm import DeclarativeBase
 
 from bench.common.bounds import seconds
 from bench.common.command import Command
+from bench.common.decoding import TREE, bundled, complete, config_of
 from bench.common.report import Figure, Report
 from bench.common.shapes import small
 from bench.coupled import coupled_pair
@@ -31,16 +33,21 @@ from evaluation.study.engine import InProcess
 from evaluation.study.plan import Lane, Models, Plan
 from evaluation.study.worker import Saved, Worker
 from evaluation.suites.item import Item, Suite
+from mars_core.demo.corpus import held_out_requests
 from mars_core.models import PairSpec
 from mars_core.session import Session
-from mars_core.types import DrafterConfig, RuleConfig
+from mars_core.types import DrafterConfig, PromptConfig, RuleConfig
 from storage import RunStore, write_tokens_csv, write_tokens_parquet
 from storage.database import WRITING, clock, open_database, parse_url
 from storage.lookup import new_id
-from storage.schema import Comparison, Run, Step, StudyResult, StudyTask, Token
+from storage.schema import Comparison, Run, RunTrace, StudyResult, StudyTask
+from storage.traces.flat import flatten
+from storage.traces.packing import pack
 
 VOCABULARY, NOISE, CPU = 2048, 0.1, torch.device("cpu")
-REPORT_S, ROWS_A_S, GROWTH_MB = 2.0, 20_000, 16  # goals: at most, at least, at most
+REPORT_S, GROWTH_MB, CSV_ROWS, PARQUET_ROWS = 2.0, 16, 150_000, 400_000  # goals: at most, at most, at least, at least
+SAVE_MS, READ_MS = 15.0, 10.0  # of a run of 512 tokens, at most
+BYTES = {128: 150, 512: 100}  # tokens of a run: bytes a token at most
 THETAS = (0.84, 0.9, 0.96)
 DRAFTER = DrafterConfig("model", k=5)
 LANES = (
@@ -98,8 +105,7 @@ def _copy_task(connection: Connection, study_id: str, source: int, task: int, rn
     for row in connection.execute(found).mappings().all():
         run_id = new_id()
         _copy(connection, Run, "id", row["run_ids"][0], {"id": run_id, "comparison_id": comparison_id})
-        for table in (Step, Token):
-            _copy(connection, table, "run_id", row["run_ids"][0], {"run_id": run_id})
+        _copy(connection, RunTrace, "run_id", row["run_ids"][0], {"run_id": run_id})
         connection.execute(
             insert(StudyResult), dict(row) | {"task": task, "run_ids": [run_id]} | _varied(dict(row), rng)
         )
@@ -140,21 +146,61 @@ def examine(url: str, study_id: str, folder: Path, rounds: int) -> Iterator[Figu
     """Reading the results, measuring the report, the exports."""
 
     def write_csv(path: Path, ids: Sequence[str] | None) -> None:
-        with path.open("w", encoding="utf-8", newline="") as stream:
+        with path.open("wb") as stream:
             write_tokens_csv(store, stream, ids)
 
     with RunStore(url) as store:
+        yield from one_run(store, rounds)
         results = [seconds(lambda: store.results(study_id), CPU) for _ in range(rounds)]
         yield Figure.of("results read", results, "s")
         reports = [seconds(lambda: measure(store, study_id), CPU) for _ in range(rounds)]
         yield Figure.of("report measured", reports, "s", most=REPORT_S)
-        yield from exported(store, "tokens, CSV", write_csv, folder / "csv")
+        yield from exported(store, "tokens, CSV", write_csv, folder / "csv", CSV_ROWS)
         write_parquet = lambda path, ids: write_tokens_parquet(store, path, ids)  # noqa: E731
-        yield from exported(store, "tokens, Parquet", write_parquet, folder / "parquet")
+        yield from exported(store, "tokens, Parquet", write_parquet, folder / "parquet", PARQUET_ROWS)
+
+
+def one_run(store: RunStore, rounds: int) -> Iterator[Figure]:
+    """The time of saving one more run, and of reading it."""
+    last = store.load(str(store.comparisons(limit=1)["id"].item()))
+    trace = max(
+        (run.trace for run in last.runs), key=lambda trace: len(trace.steps) * (trace.config.rule.name != "none")
+    )
+    made = [store.new_comparison(trace.config.prompt) for _ in range(10 * rounds)]
+    saved = [1000 * seconds(lambda id_=id_: store.save_run(id_, trace, lane=0, order=0), CPU) for id_ in made]  # type: ignore[misc]
+    read = [1000 * seconds(lambda id_=id_: store.load(id_), CPU) for id_ in made]  # type: ignore[misc]
+    for id_ in made:
+        store.delete(id_)
+    tokens = len(trace.tokens)
+    yield Figure.of(f"a run of {tokens} tokens saved", saved, "ms", most=SAVE_MS)
+    yield Figure.of(f"a run of {tokens} tokens read", read, "ms", most=READ_MS)
+
+
+def sizes(runs: int) -> Iterator[Figure]:
+    """Bytes a token of the columnar values of the bundled pair's and of a random pair's runs."""
+    story = held_out_requests(1)[0]
+    pairs = {
+        "bundled": (bundled(device="cpu", dtype="float32"), story),
+        "random": (coupled_pair(small(VOCABULARY), NOISE, CPU, torch.float32), "t1"),
+    }
+    shapes = {"chains, K = 5": (DRAFTER, "random"), "trees of 12": (DrafterConfig("eagle3", tree=TREE), "bundled")}
+    for name, (drafter, where) in shapes.items():
+        pair, prompt = pairs[where]
+        for tokens, most in BYTES.items():
+            for temperature in (0.0, 1.0):
+                rule = RuleConfig("mars", {"theta": THETAS[1]})
+                made = [
+                    complete(pair, config_of(pair, PromptConfig(prompt), drafter, temperature, tokens, seed, rule=rule))
+                    for seed in range(runs)
+                ]
+                found = [len(pack(flatten(trace.steps, trace.config.seed))) / len(trace.tokens) for trace in made]
+                longest = max(len(trace.tokens) for trace in made)
+                title = f"bytes a token: {name}, temperature {temperature:g}, {longest} tokens"
+                yield Figure.of(title, found, "B", most=most if where == "random" else None)
 
 
 def exported(
-    store: RunStore, name: str, write: Callable[[Path, Sequence[str] | None], object], path: Path
+    store: RunStore, name: str, write: Callable[[Path, Sequence[str] | None], object], path: Path, least: int
 ) -> Iterator[Figure]:
     """``write``: to a file, some comparisons or all. Memory is what it takes at most above what was there."""
     few = [str(id_) for id_ in store.comparisons(limit=1000)["id"]][: max(1, store.count() // 10)]
@@ -165,14 +211,16 @@ def exported(
     all_mb = peak_above(CPU, lambda: write(path, None)) / 1e6
     took, cpu = time.perf_counter() - started, time.process_time() - cpu
     note = f"{rows:,} rows, {path.stat().st_size / 1e9:.2f} GB in {took:.1f} s; {rows / cpu:,.0f} rows a CPU second"
-    yield Figure(name, rows / took, "rows/s", note, least=ROWS_A_S)
+    yield Figure(name, rows / took, "rows/s", note, least=least)
     note = f"{few_mb:.1f} MB for a tenth of the runs, {all_mb:.1f} MB for all"
     yield Figure(f"{name}: growth of memory", all_mb - few_mb, "MB", note, most=GROWTH_MB)
 
 
 def rows_of(store: RunStore) -> int:
+    """Tokens, of which the rejected ones are not in the text; one of every step but the last."""
     with store.read() as connection:
-        return int(connection.exec_driver_sql("SELECT count(*) FROM tokens").scalar_one())
+        tokens, rejected = connection.execute(select(func.sum(Run.new_tokens), func.sum(Run.recovered))).one()
+        return int(tokens + rejected)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -184,7 +232,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         url, started = f"sqlite:///{path}", time.perf_counter()
         study_id = build(url, options.runs, options.max_new_tokens, options.base)
         notes = [f"SQLite, {path.stat().st_size / 1e9:.2f} GB; built in {time.perf_counter() - started:.0f} s"]
-        figures = list(examine(url, study_id, path.parent, options.rounds))
+        figures = [*sizes(options.rounds), *examine(url, study_id, path.parent, options.rounds)]
     title = f"A study of {options.runs:,} runs of {options.max_new_tokens} tokens"
     return command.publish(Report(title, notes, figures), "scale", CPU)
 

@@ -32,7 +32,7 @@ class Settings:
     limits: str = ""  # changes to the limits of the mode, as new_tokens=256,seconds=60
     sign_in: bool = False  # a Space with hf_oauth
     retention_days: int | None = None
-    backup_repo: str = ""  # dataset repository owner/name, or bucket hf://buckets/owner/name
+    backup_repo: str = ""  # dataset repository owner/name
     backup_minutes: int = 10
     backup_token: str = ""
     metrics: bool = False

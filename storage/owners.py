@@ -10,7 +10,7 @@ from typing import Any, Self
 from sqlalchemy import ColumnElement, Connection, delete, func, not_, select, update
 
 from storage.runs.comparisons import COMPARISONS_A_WRITE, Comparisons, remove
-from storage.schema import Comparison, Link, Run, Study, StudyTask, Sweep, Vote
+from storage.schema import Comparison, Facet, Link, Run, Study, StudyTask, Sweep, Vote
 from storage.scope import EVERYBODY, Everything, Owned, Table, owned_by
 from storage.shares import Shares
 from storage.studies.studies import is_sweep
@@ -95,7 +95,7 @@ class Owners(Comparisons, Shares):
         with self._write("Nothing was taken along") as connection:
             moved = [
                 connection.execute(update(table).where(table.owner == owner_from).values(owner=owner_to)).rowcount
-                for table in (Comparison, Sweep, Study, Link)
+                for table in (Comparison, Facet, Sweep, Study, Link)
             ]
             return moved[0]
 

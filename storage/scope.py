@@ -13,7 +13,7 @@ from typing import ClassVar
 from sqlalchemy import ColumnElement, Connection, Select, false, func, select, true
 from sqlalchemy.orm import InstrumentedAttribute
 
-from storage.schema import Comparison, Link, Shared, Study, StudyTask, Sweep
+from storage.schema import Comparison, Facet, Link, Shared, Study, StudyTask, Sweep
 
 SCOPE = "mars_scope"  # execution option of every connection of a store
 EVERYBODY = ""  # the owner of what was made by a store that has everything
@@ -30,7 +30,7 @@ class Everything:
     owner: ClassVar[str] = EVERYBODY
     votes: ClassVar[Conditions] = ()  # of the comparisons in the scope
 
-    def of(self, _table: Table | type[Link]) -> Conditions:
+    def of(self, _table: Table | type[Link | Facet]) -> Conditions:
         return ()
 
 
@@ -42,7 +42,7 @@ class Owned:
     writable: ClassVar[bool] = True
     votes: ClassVar[Conditions] = ()
 
-    def of(self, table: Table | type[Link]) -> Conditions:
+    def of(self, table: Table | type[Link | Facet]) -> Conditions:
         return (table.owner == self.owner,)
 
 
@@ -57,7 +57,7 @@ class Linked:
     owner: ClassVar[str] = EVERYBODY
     votes: ClassVar[Conditions] = (false(),)
 
-    def of(self, table: Table | type[Link]) -> Conditions:
+    def of(self, table: Table | type[Link | Facet]) -> Conditions:
         if table is Sweep:
             return (Sweep.id.in_(self._shown(Link.sweep_id)),)
         if table is Study:
@@ -74,7 +74,7 @@ class Linked:
             case Shared.STUDY:
                 each = func.json_each(StudyTask.comparison_ids).table_valued("value")
                 if self.dialect != "sqlite":
-                    made = func.json_array_elements_text(StudyTask.comparison_ids)
+                    made = func.jsonb_array_elements_text(StudyTask.comparison_ids)
                     each = made.table_valued("value").render_derived()
                 tasks = select(each.c.value).select_from(StudyTask).join(each, true())
                 return there, Comparison.id.in_(tasks.where(StudyTask.study_id.in_(self._shown(Link.study_id))))

@@ -142,11 +142,10 @@ def latest_sweeps(store: RunStore, limit: int = 50) -> tuple[SweepHead, ...]:
         for head in store.studies(limit, sweeps=True)
     ]
     for stored in store.sweeps(limit):
-        try:
-            old = _read_old(stored)
-        except ValueError:
-            continue
-        heads.append(SweepHead(old.id, stored.created_at, old.plan.name, len(old.pairs), old.total, "comparison"))
+        with suppress(ValueError, TypeError, KeyError):
+            plan = _old_plan(stored.plan)
+            own = (stored.id, stored.created_at, plan.name, stored.results)
+            heads.append(SweepHead(*own, pairs_planned(plan), "comparison"))
     return tuple(sorted(heads, key=lambda head: head.created_at, reverse=True)[:limit])
 
 

@@ -1,158 +1,198 @@
-"""Backup: the thread that pushes at intervals and once more at the end, and what it has to say of itself. Knows no kind of place."""
+"""Backup: restores the database at the start, pushes what changed at intervals and once more at the end, and says how it went.
+
+A push is one commit with a file for each table that changed; no file is ever changed. In time all are replaced by files of what is there.
+"""
 
 from __future__ import annotations
 
+import gzip
 import logging
+import os
+import shutil
+import tempfile
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TypeVar
 
-from hosting.backup.changes import Changes
-from hosting.backup.manifest import Entry
-from hosting.backup.patience import within
-from hosting.backup.remote import GivenUp, GoOn, Remote, RemoteError
-from hosting.backup.writer import NotOurs, Writer
-from storage import StorageError
+import pyarrow.parquet as pq
+from huggingface_hub import CommitScheduler
 
-_Result = TypeVar("_Result")
+from hosting.backup.repository import VIEWS, BackupError, Repository, Seen
+from storage import RunStore, StorageError, write_nodes_parquet, write_runs_parquet, write_tokens_parquet
+from storage.changes import Changes, follow, forget_changes, read_changes, write_changes
 
-FIRST_S = 60.0  # after the start
-RETRY_S = 60.0  # after a failure; twice as long after each further one, but never longer than the interval
-BEGIN_S = 300.0  # for restoring at the start
-PUSH_S = 900.0  # for one push
-TIDY_S = 120.0
-STOP_S = 5.0  # for the last push
+RESTORE_S, PUSH_S, RETRY_S = 900.0, 900.0, 60.0  # the last: until the Hub can be reached
+PAUSES_S = (0.0, 1.0, 4.0)  # before each try at the start
+ROWS_A_PUSH, MOST_FILES = 1000, 1000
+DAY, WEEK = timedelta(days=1), timedelta(days=7)
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """What can be told of the backup at any time. ``problem``: one sentence, empty when all is well."""
+class Backup(CommitScheduler):
+    """``restore`` before the database is opened, then ``start``, at the end ``stop``. None of them raises: runs go on without.
 
-    place: str
-    pushed_at: datetime | None = None  # UTC, by this process
-    generation: int = 0
-    problem: str = ""
-    stopped: bool = False  # nothing will be pushed any more
+    ``pushed_at``: UTC, by this process; ``problem``: one sentence, or empty.
+    """
 
+    def __init__(self, database: Path, repository: Repository, minutes: float, log: logging.Logger) -> None:
+        self._database, self._repository, self._every, self._log = database, repository, minutes, log
+        self._folder = database.with_name(f".{database.name}.backup")
+        self._ending, self._begun, self._compared, self._tidy_at = threading.Event(), False, False, datetime.now(UTC)
+        self.pushed_at: datetime | None = None
+        self.problem = ""
 
-class Backup:
-    """``restore`` before the database is opened, then ``start``, at the end ``stop``. Nothing here raises: runs go on without."""
+    def restore(self, seconds: float = RESTORE_S) -> str:
+        """Where there is no database, make it of what was backed up. A sentence that says what was done, or why not."""
+        shutil.rmtree(self._folder, ignore_errors=True)  # of a process that was killed
+        self._told = f"The database goes on; it is backed up to {self._repository.place}."
+        if not self._database.exists():
+            self.problem = f"The backup was not restored: {self._repository.place} took too long."
+            _in_thread(self._restore).join(seconds)
+        return self.problem or self._told
 
-    def __init__(
-        self, database: Path, remote: Remote, minutes: float, log: logging.Logger, *, first_s: float = FIRST_S
-    ) -> None:
-        self._again: Callable[[Writer | None], Writer] = lambda before: Writer(database, remote, log, before)
-        self._writer = self._again(None)
-        self._changes = Changes(database)
-        self._interval_s = minutes * 60
-        self._first_s = min(first_s, self._interval_s)
-        self._log = log
-        self._wake = threading.Event()
-        self._deadline = float("inf")  # time.monotonic(), for all that is under way
-        self._failures = 0
-        self._thread: threading.Thread | None = None
-        self._state = State(remote.place)
-
-    @property
-    def state(self) -> State:
-        return self._state
-
-    def restore(self, seconds: float = BEGIN_S) -> str:
-        """Where there is no database, fetch the last one. A sentence that says what was done, or why not."""
-        self._writer.clean()
-        return self._tried("The backup was not restored", self._writer.begin, seconds) or self._state.problem
-
-    def start(self) -> None:
-        """Push at intervals from now on."""
-        self._thread = threading.Thread(target=self._work, name="backup", daemon=True)
-        self._thread.start()
+    def start(self, store: RunStore) -> None:
+        """Push at intervals from now on what changes in ``store``."""
+        self._store = store
+        if not self._ending.is_set():
+            with self._reported("The backup was not begun"):
+                follow(store, self._repository.name)
+            _in_thread(self._begin)
 
     def hold(self, why: str) -> None:
         """Push nothing in this process: the database that is open is not the one that was backed up."""
-        self._state = replace(self._state, problem=f"Nothing is pushed to {self._state.place}: {why}", stopped=True)
-        self._log.warning(self._state.problem)
+        self._ending.set()
+        self.problem = f"Nothing is pushed to {self._repository.place}: {why}"
+        self._log.warning(self.problem)
 
-    def stop(self, seconds: float = STOP_S) -> str:
-        """Push once more if something changed, and end; a sentence that says how it went. Takes ``seconds`` at the most."""
-        if self._thread is None:
-            return self._state.problem
-        self._deadline = time.monotonic() + seconds
-        self._wake.set()
-        self._thread.join(seconds + 0.2)
-        if self._thread.is_alive():
-            self._failed(f"The last push to {self._state.place} did not end within {seconds:g} s")
-        return self._state.problem or f"The backup at {self._state.place} is up to date."
+    def stop(self, seconds: float) -> str:  # type: ignore[override]  # says how it went
+        """Push once more, and end; a sentence that says how it went. Takes ``seconds`` at the most."""
+        self._ending.set()
+        if not self._begun:
+            return self.problem or f"Nothing was pushed to {self._repository.place}."
+        self.problem = f"The last push to {self._repository.place} did not end within {seconds:g} s."
+        self.trigger().join(seconds)
+        super().stop()
+        return self.problem or f"The backup at {self._repository.place} is up to date."
 
-    def _work(self) -> None:
-        wait_s = self._first_s
-        while not self._state.stopped:
-            last = self._wake.wait(wait_s)
-            if not self._state.stopped:
-                self._push_changes()
-            if last:
-                break
-            wait_s = min(self._interval_s, RETRY_S * 2 ** (self._failures - 1)) if self._failures else self._interval_s
-        self._changes.close()
+    def trigger(self) -> threading.Thread:  # type: ignore[override]  # a process would wait for a Future's thread
+        return _in_thread(self._push_to_hub)
 
-    def _push_changes(self) -> None:
-        count = self._changes.look()
-        if self._changes.since() or self._failures or self._writer.stale():
-            done = self._tried("The backup was not pushed", lambda go_on: (self._writer.push(go_on),), PUSH_S)
-            if done is None:
+    def push_to_hub(self) -> None:
+        lock = self.lock
+        with self._reported("The backup was not pushed"):
+            if not lock.acquire(timeout=PUSH_S):
+                self.lock = threading.Lock()  # who has the other one waits for an answer that does not come
+                raise BackupError(f"{self._repository.place} took too long.")
+            try:
+                self._push()
+            finally:
+                lock.release()
+        if datetime.now(UTC) >= self._tidy_at and not self._ending.is_set() and not self.problem:
+            self._tidy_at = datetime.now(UTC) + DAY
+            with self._reported("The backup was not tidied"):
+                return self._tidy()
+            self._tidy_at = datetime.now(UTC)
+
+    def _begin(self) -> None:
+        hub = self._repository
+        while not self._ending.is_set():
+            with self._reported("The backup was not pushed"):  # the next line pushes, too
+                super().__init__(every=self._every, folder_path=self._folder, hf_api=hub.api, private=True, **hub.where)
+                self._begun = True
                 return
-            self._changes.note(count)
-            if done[0] is not None:
-                self._pushed(done[0])
-        if not self._wake.is_set():
-            self._tried("The backup was not tidied", self._tidy, TIDY_S)
+            self._ending.wait(RETRY_S)
 
-    def _pushed(self, entry: Entry) -> None:
-        self._state = replace(self._state, pushed_at=datetime.now(UTC))
-        self._log.info(
-            "Backup %d pushed to %s: %d comparisons, %d bytes packed.",
-            entry.generation,
-            self._state.place,
-            entry.comparisons,
-            entry.packed_bytes,
-        )
+    def _push(self) -> None:
+        if not self._compared:
+            seen = self._repository.look()
+            follow(self._store, self._repository.name, everything=not (seen.pushes or seen.earlier))
+            self._compared = True
+        while True:
+            with self._work() as folder:
+                changes = write_changes(self._store, folder, ROWS_A_PUSH)
+                if changes is None:
+                    return
+                self._repository.push(_files(self._store, changes, folder))
+            forget_changes(self._store, changes)
+            self.pushed_at = datetime.now(UTC)
+            self._log.info("Backup pushed to %s: %d changed rows.", self._repository.place, changes.rows)
 
-    def _tidy(self, _go_on: GoOn) -> bool:
-        self._writer.tidy()
-        return True
+    def _tidy(self) -> None:
+        """Replace all files if it is time for it, and remove for good what is in none."""
+        seen = self._repository.look()
+        deleted = any("/deleted/" in path for *_, path in seen.pushes)
+        aged = len({number for number, *_ in seen.pushes}) > 1 and datetime.now(UTC) - seen.pushes[0][1] > WEEK
+        due = bool(deleted or aged or seen.earlier or len(seen.pushes) > MOST_FILES)
+        if due:
+            with self._work() as folder, self._assembled(seen, folder) as store:
+                follow(store, "", everything=True)
+                changes = write_changes(store, folder)
+                self._repository.commit(seen, _files(store, changes, folder) if changes else {}, alone=True)
+        self._repository.forget(squash=due)
 
-    def _tried(self, failure: str, call: Callable[[GoOn], _Result], seconds: float) -> _Result | None:
-        """What ``call`` returns, None after a failure, which is logged and told in the state."""
-        end = time.monotonic() + seconds
+    def _restore(self) -> None:
+        for pause_s in PAUSES_S:
+            time.sleep(pause_s)
+            with self._reported("The backup was not restored"), self._work() as folder:
+                seen = self._repository.look()
+                self._told = f"There is no backup at {self._repository.place} yet."
+                if seen.pushes or seen.earlier:
+                    with self._assembled(seen, folder) as store:
+                        follow(store, self._repository.name, fresh=True)
+                        self._told = f"Restored from {self._repository.place}; comparisons: {store.count():,}."
+                    for side in ("-journal", "-wal", "-shm"):  # SQLite would apply those of a database that is gone
+                        if (left := Path(f"{self._database}{side}")).exists():
+                            left.rename(f"{left}.left-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
+                    os.sync()
+                    os.link(folder / "runs.db", self._database)  # unlike a rename, never replaces
+                return
+
+    def _assembled(self, seen: Seen, folder: Path) -> RunStore:
+        """A database runs.db in ``folder`` of all that the repository holds. Raises BackupError, StorageError."""
+        paths, snapshots = [path for *_, path in seen.pushes], seen.earlier[-1:]
+        self._repository.fetch(seen, [*paths, *snapshots], folder)
+        for name in snapshots:
+            with gzip.open(folder / name) as packed, (folder / "runs.db").open("wb") as plain:
+                shutil.copyfileobj(packed, plain)
+        store = RunStore(f"sqlite:///{folder / 'runs.db'}")
+        read_changes(store, ((Path(path).parent.name, folder / path) for path in paths))
+        return store
+
+    @contextmanager
+    def _work(self) -> Iterator[Path]:
+        """A folder beside the database, on the same file system."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self._folder, ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
+
+    @contextmanager
+    def _reported(self, failure: str) -> Iterator[None]:
+        """What goes wrong inside goes to the log and becomes ``problem``, and no further."""
         try:
-            result = within(call, lambda: min(end, self._deadline), "backup-call")
-        except NotOurs as error:
-            self._state = replace(self._state, problem=str(error), stopped=True)
-            self._log.error(str(error))
-            return None
-        except GivenUp:
-            self._writer = self._again(self._writer)
-            self._failed(f"{failure}: {self._state.place} took too long")
-            return None
-        except (RemoteError, StorageError, OSError) as error:
-            self._failed(f"{failure}: {_reason(error)}")
-            return None
+            yield
+            self.problem = ""
         except Exception as error:  # noqa: BLE001  (a mistake in the program must not end the page, nor later pushes)
-            self._failed(f"{failure}: {type(error).__name__}")
-            return None
-        self._failures = 0
-        self._state = replace(self._state, problem="", generation=self._writer.generation or self._state.generation)
-        return result
-
-    def _failed(self, sentence: str) -> None:
-        self._failures += 1
-        self._state = replace(self._state, problem=f"{sentence.rstrip('.')}.")
-        self._log.warning(self._state.problem)
+            said = str(error) if isinstance(error, StorageError) else self._repository.reason(error)
+            self.problem = f"{failure}: {said.rstrip('.')}."
+            self._log.warning(self.problem)
 
 
-def _reason(error: Exception) -> str:
-    """Of a file's error only what went wrong: its text would name temporary paths."""
-    return (error.strerror or type(error).__name__) if isinstance(error, OSError) else str(error)
+def _files(store: RunStore, changes: Changes, folder: Path) -> dict[str, Path]:
+    """Files by their folder in the repository: of rows, and for readers of the runs among them."""
+    files = {f"data/{name}": path for name, path in changes.files.items()}
+    writers = zip(VIEWS, (write_runs_parquet, write_tokens_parquet, write_nodes_parquet), strict=True)
+    for name, write in writers if changes.runs else ():
+        write(store, folder / "all.parquet", sorted(set(changes.runs.values())))  # with earlier runs of a comparison
+        files[name] = folder / f"{name}.view.parquet"
+        own = pq.read_table(folder / "all.parquet", filters=[("run_id", "in", list(changes.runs))])
+        pq.write_table(own, files[name], compression="zstd")
+    return files
+
+
+def _in_thread(call: Callable[[], object]) -> threading.Thread:
+    """Begin it in a thread for which a process that ends does not wait: the HTTP client has no time limit."""
+    thread = threading.Thread(target=call, name="backup", daemon=True)
+    thread.start()
+    return thread

@@ -25,6 +25,7 @@ from storage.scope import Table
 from storage.store import RunStore
 
 ROWS_A_READ = 50
+DERIVED = ("search", "number", "name_key", "runs", "tokens_per_s", "tau", "new_tokens")
 SHARE = ("kind", "object_id", "created_at")
 README = """\
 All of your data in MARS Playground, exported {now} (UTC).
@@ -65,7 +66,7 @@ def write_everything(store: RunStore, path: Path) -> None:
 def _write_all(store: RunStore, archive: ZipFile, folder: Path) -> None:
     archive.writestr("README.txt", README.format(now=f"{datetime.now(UTC):%Y-%m-%d %H:%M}"))
     for name, values in (
-        ("comparisons.json", _rows(store, Comparison, "search", "owner")),
+        ("comparisons.json", _rows(store, Comparison, *DERIVED, "owner")),
         ("sweeps.json", _rows(store, Sweep, "owner")),
         ("studies.json", _rows(store, Study, "owner")),
         ("shares.json", ({name: getattr(share, name) for name in SHARE} for share in store.shares())),

@@ -25,7 +25,7 @@ from storage.scope import Conditions, Table
 from storage.store import RunStore
 from storage.traces.derived import Shape, judged
 from storage.traces.flat import NODE, OUTCOMES, TOKEN, Flat, numbered
-from storage.traces.packing import unpack
+from storage.traces.packing import checked, unpack
 
 COMPARISONS_A_READ = 50
 TOKENS_A_TABLE = 10_000
@@ -96,11 +96,13 @@ def _trace_values(
     def read(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Mapping[str, Any]]:
         for runs in _together(store, wanted):
             with store.read() as connection:
-                traces = select(RunTrace.run_id, RunTrace.data).where(
-                    RunTrace.run_id.in_([run["run_id"] for run in runs])
-                )
-                data = dict(connection.execute(traces).tuples())
-                flat = unpack([data[run["run_id"]] for run in runs], [run["seed"] for run in runs])
+                ids = [run["run_id"] for run in runs]
+                traces = select(RunTrace.run_id, RunTrace.version, RunTrace.data).where(RunTrace.run_id.in_(ids))
+                packed = {row.run_id: checked(row.version, row.data) for row in connection.execute(traces)}
+                runs = [run for run in runs if run["run_id"] in packed]  # the others were purged meanwhile
+                if not runs:
+                    continue
+                flat = unpack([packed[run["run_id"]] for run in runs], [run["seed"] for run in runs])
             shape, counts = Shape(flat), flat[f"step.{table}"]
             run_of_row = numbered(flat["run.steps"])[numbered(counts)]
             values = of_rows(flat, shape)
@@ -201,8 +203,8 @@ def _together(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[Ma
 
 def _runs(store: RunStore, page: list[str], *names: str) -> list[dict[str, Any]]:
     """These columns of the runs of these comparisons, in their order."""
-    columns = [_RENAMED.get(name, Run.__table__.c.get(name, Comparison.__table__.c.get(name))) for name in names]
-    named = [column.label(name) for name, column in zip(names, columns, strict=True)]
+    known = {column.name: column for table in (Comparison, Run) for column in table.__table__.c} | _RENAMED
+    named = [known[name].label(name) for name in names]
     statement = select(*named).join(Comparison, Comparison.id == Run.comparison_id)
     statement = statement.where(*store.scope.of(Comparison), Run.comparison_id.in_(page))
     rows = _fetch(store, statement.order_by(Run.lane, Run.execution_order))

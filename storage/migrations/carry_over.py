@@ -13,17 +13,26 @@ from dataclasses import fields
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, column, delete, func, insert, select, table
+from sqlalchemy import Connection, column, delete, func, insert, select, table, update
 
 from mars_core.types import Alternative, DraftNode, Outcome, Step, Token
 from storage.database import EARLIER
+from storage.migrations.statements import run_statements
 from storage.runs.records import trace_row
-from storage.schema import Run, RunTrace
+from storage.runs.reindex import reindex
+from storage.schema import Comparison, Run, RunTrace
 from storage.schema.columns import ListJson, Real, SafeJson, SafeText
 
 BEFORE, UNDER_WAY = EARLIER
 AFTER = "0007"
 RUNS_A_WRITE = 20
+COMPARISONS_A_WRITE = 500
+NOT_INDEXED = -1  # comparisons.runs
+OLD_INDEXES = (
+    "ix_comparisons_deleted_at_created_at_id_source",
+    "ix_comparisons_owner_deleted_at_created_at_id_source",
+    "ix_runs_comparison_id_status_tokens_per_s_tau_new_tokens",
+)
 _LOG = logging.getLogger("mars.storage")
 _STEPS = table(
     "steps", column("run_id"), column("step"), column("drafted"), column("kept"), column("nodes", SafeJson),
@@ -55,7 +64,8 @@ def carry_over(writing: Callable[[], AbstractContextManager[Connection]]) -> Non
             runs = connection.execute(_without_trace(Run.id, Run.seed).limit(RUNS_A_WRITE)).all()
             for run_id, seed in runs:
                 _carry(connection, run_id, seed)
-            if not runs:
+            listed = [] if runs else _index(connection)
+            if not runs and not listed:
                 _end(connection)
                 return
         done += len(runs)
@@ -68,7 +78,11 @@ def _version(connection: Connection) -> str:
 
 
 def _begin(connection: Connection) -> None:
-    RunTrace.__table__.create(connection)
+    RunTrace.metadata.create_all(connection, [RunTrace.metadata.tables[RunTrace.__tablename__]])
+    for index in OLD_INDEXES:
+        connection.execute(sa.text(f"DROP INDEX {index}"))
+    run_statements(connection, "search")
+    connection.execute(update(Comparison).values(runs=NOT_INDEXED))
     connection.execute(sa.text("UPDATE alembic_version SET version_num = :now"), {"now": UNDER_WAY})
 
 
@@ -77,13 +91,21 @@ def _without_trace(*columns: Any) -> sa.Select[Any]:
 
 
 def _left(connection: Connection) -> int:
-    return connection.execute(_without_trace(func.count())).scalar_one()
+    return int(connection.execute(_without_trace(func.count())).scalar_one())
 
 
 def _carry(connection: Connection, run_id: str, seed: int) -> None:
     connection.execute(insert(RunTrace), trace_row(run_id, _steps(connection, run_id), seed))
     for old in (_TOKENS, _STEPS):
         connection.execute(delete(old).where(old.c.run_id == run_id))
+
+
+def _index(connection: Connection) -> list[str]:
+    """Some comparisons that no list could find by their runs, and now can."""
+    few = select(Comparison.id).where(Comparison.runs == NOT_INDEXED).limit(COMPARISONS_A_WRITE)
+    found = list(connection.scalars(few))
+    reindex(connection, found)
+    return found
 
 
 def _steps(connection: Connection, run_id: str) -> tuple[Step, ...]:
@@ -94,17 +116,21 @@ def _steps(connection: Connection, run_id: str) -> tuple[Step, ...]:
         values = {name: row[old] for name, old in _NAMES.items()}
         values |= {
             "outcome": Outcome(values["outcome"]),
-            "top": tuple(Alternative(*each[:2], float(each[2])) for each in row["top"]),
+            "top": tuple(Alternative(id_, piece, float(p)) for id_, piece, p in row["top"]),
         }
         found[row["step"]][1].append(Token(**values))
     return tuple(
         Step(
             row["step"], row["drafted"], row["kept"], row["draft_s"], row["verify_s"], row["elapsed_s"],
-            tuple(DraftNode(*each[:4], float(each[4]), float(each[5]), Outcome(each[6])) for each in row["nodes"]),
+            tuple(_node(*each) for each in row["nodes"]),
             tuple(tokens),
         )
         for row, tokens in found.values()
     )  # fmt: skip
+
+
+def _node(id_: int, piece: str, parent: int, depth: int, p: Any, q: Any, outcome: str) -> DraftNode:
+    return DraftNode(id_, piece, parent, depth, float(p), float(q), Outcome(outcome))
 
 
 def _end(connection: Connection) -> None:

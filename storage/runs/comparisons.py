@@ -13,14 +13,13 @@ from storage.connection import Connected
 from storage.errors import StorageError
 from storage.lookup import new_id, row_of, unknown
 from storage.runs.records import check_numbering, new_run, prompt_row, read_prompt
+from storage.runs.reindex import reindex
 from storage.runs.runs import StoredRun, add_run, runs_of
 from storage.schema import Comparison, Run, Source
-from storage.schema.text import folded
 
 LENGTHS = {"name": 200, "tag": 40, "comment": 10_000}  # characters at most
 MOST_TAGS = 20
 COMPARISONS_A_WRITE = 20  # a run of 512 tokens has some 2,000 rows
-_BETWEEN = "Z"  # no folded text that is searched for holds it alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +76,9 @@ class Comparisons(Connected):
             name = row["name"] if name is None else checked("name", name.strip())
             tags = row["tags"] if tags is None else _checked_tags(tags)
             comment = row["comment"] if comment is None else checked("comment", comment)
-            search = haystack(row["prompt"], name, comment, tags)
             change = update(Comparison).where(Comparison.id == comparison_id)
-            connection.execute(change.values(name=name, tags=tags, comment=comment, search=search))
+            connection.execute(change.values(name=name, tags=tags, comment=comment))
+            reindex(connection, [comparison_id])
 
     def delete(self, comparison_id: str) -> None:
         """Put a comparison away: no list, export or vote has it any more. ``restore`` brings it back until it is purged."""
@@ -87,12 +86,14 @@ class Comparisons(Connected):
             comparison_row(connection, comparison_id)
             change = update(Comparison).where(Comparison.id == comparison_id)
             connection.execute(change.values(deleted_at=datetime.now(UTC)))
+            reindex(connection, [comparison_id])
 
     def restore(self, comparison_id: str) -> None:
         """Bring a deleted comparison back as it was."""
         with self._write("The comparison was not restored") as connection:
             row_of(connection, Comparison, comparison_id)
             connection.execute(update(Comparison).where(Comparison.id == comparison_id).values(deleted_at=None))
+            reindex(connection, [comparison_id])
 
     def purge(self, before: datetime) -> int:
         """Remove for good what was deleted before, with its runs, steps, tokens and vote, a few comparisons at a time; how many."""
@@ -114,7 +115,8 @@ def add_comparison(connection: Connection, prompt: PromptConfig, source: Source,
     """The id of a new comparison, which belongs to ``owner``."""
     comparison_id = new_id()
     row = {"id": comparison_id, "created_at": datetime.now(UTC), **prompt_row(prompt), "owner": owner}
-    connection.execute(insert(Comparison), row | {"source": source, "search": haystack(prompt.text, "", "", ())})
+    connection.execute(insert(Comparison), row | {"source": source})
+    reindex(connection, [comparison_id])
     return comparison_id
 
 
@@ -135,11 +137,6 @@ def check_prompt(row: RowMapping, prompt: PromptConfig) -> None:
     """Raise StorageError unless ``prompt`` is the comparison's; history and thinking are each run's own."""
     if read_prompt(row) != replace(prompt, history=(), thinking=None):
         raise StorageError("The run was not saved: its prompt is not the prompt of its comparison.")
-
-
-def haystack(prompt: str, name: str, comment: str, tags: Sequence[str]) -> str:
-    """What a search looks into: the texts folded; no text is found across the border of two."""
-    return _BETWEEN.join(map(folded, (prompt, name, comment, *tags)))
 
 
 def checked(noun: str, text: str) -> str:

@@ -31,7 +31,7 @@ from storage.errors import StorageError
 from storage.lookup import new_id
 from storage.schema import Run, RunTrace
 from storage.traces.flat import Flat, flatten, steps_of
-from storage.traces.packing import VERSION, pack, unpack
+from storage.traces.packing import VERSION, checked, pack, unpack
 
 Values = dict[str, Any]  # one row: column → value
 NewRun = dict[type[Run | RunTrace], Values]  # table → its row
@@ -106,9 +106,7 @@ def trace_row(run_id: str, steps: Sequence[Step], seed: int) -> Values:
 
 def read_flat(row: RowMapping) -> Flat:
     """The flat columns of a row of run_traces with the ``seed`` of its run. Raises LookupError for one that is damaged."""
-    if row["version"] != VERSION:
-        raise LookupError(f"the steps of a run are kept in a form ({row['version']}) that this version does not know")
-    return unpack([row["data"]], [row["seed"]])
+    return unpack([checked(row["version"], row["data"])], [row["seed"]])
 
 
 def read_trace(row: RowMapping, prompt: PromptConfig) -> Trace:

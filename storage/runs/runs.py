@@ -13,6 +13,7 @@ from mars_core.types import PromptConfig, RunConfig, Status, StopReason, Summary
 from storage.connection import Connected
 from storage.lookup import batches, check_id, unknown
 from storage.runs.records import NewRun, read_config, read_flat, read_prompt, read_summary, read_trace
+from storage.runs.reindex import reindex
 from storage.schema import Comparison, Run, RunTrace
 
 RUNS_A_READ = 500
@@ -102,6 +103,7 @@ def add_run(connection: Connection, comparison_id: str, new: NewRun) -> str:
     """Write the rows of a run of this comparison; returns the id of the run."""
     for table, row in new.items():
         connection.execute(insert(table), row | ({"comparison_id": comparison_id} if table is Run else {}))
+    reindex(connection, [comparison_id])
     return str(new[Run]["id"])
 
 

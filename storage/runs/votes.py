@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, insert, select, update
+from sqlalchemy import Connection, RowMapping, Select, Text, cast, func, insert, null, select, update
 from sqlalchemy.orm import aliased
 
+from mars_core.types import Status
 from storage.connection import Connected
 from storage.errors import StorageError
-from storage.lookup import check_id, new_id, unknown
+from storage.lookup import check_id, check_page, new_id, unknown
 from storage.runs.comparisons import checked, comparison_row
 from storage.runs.records import rule_label
-from storage.schema import Choice, Comparison, Run, Vote
+from storage.schema import Choice, Comparison, Run, Source, Vote
+from storage.schema.columns import restored
+from storage.schema.text import decode
 from storage.scope import scope_of
 
 _LEFT, _RIGHT = aliased(Run), aliased(Run)
@@ -39,6 +43,17 @@ class StoredVote:
     def winner_run(self) -> str | None:
         """The id of the preferred run."""
         return {Choice.LEFT: self.left_run, Choice.RIGHT: self.right_run}.get(self.choice)
+
+
+@dataclass(frozen=True, slots=True)
+class VoteCount:
+    """How many votes on two rules, which are spelled as in StoredVote, had this choice; None: rounds that ended without a vote because
+    both texts were the same."""
+
+    left_rule: str
+    right_rule: str
+    choice: Choice | None
+    count: int
 
 
 class Votes(Connected):
@@ -69,11 +84,30 @@ class Votes(Connected):
                 raise unknown(vote_id, "vote")
             connection.execute(update(Vote).where(Vote.id == vote_id).values(comment=checked("comment", comment)))
 
-    def votes(self) -> tuple[StoredVote, ...]:
-        """All votes, latest first."""
+    def votes(self, limit: int | None = None, offset: int = 0) -> tuple[StoredVote, ...]:
+        """One page of the votes, or all, latest first."""
+        check_page(limit or 0, offset)
         with self.read() as connection:
-            latest = _votes(connection).order_by(Vote.created_at.desc(), Vote.id.desc())
+            latest = _votes(connection).order_by(Vote.created_at.desc(), Vote.id.desc()).limit(limit).offset(offset)
             return tuple(map(_stored, connection.execute(latest).mappings()))
+
+    def vote_counts(self) -> tuple[VoteCount, ...]:
+        """How many votes there are, and rounds without one, by rules and choice."""
+        rules = [cast(column, Text) for run in (_LEFT, _RIGHT) for column in (run.rule, run.rule_parameters)]
+        there = (Comparison.deleted_at.is_(None), *self.scope.of(Comparison), *self.scope.votes)
+        votes = select(*rules, Vote.choice, func.count()).join_from(
+            Vote, Comparison, Comparison.id == Vote.comparison_id
+        )
+        votes = votes.join(_LEFT, _LEFT.id == Vote.left_run_id).join(_RIGHT, _RIGHT.id == Vote.right_run_id)
+        same = select(*rules, null(), func.count()).join_from(Comparison, _LEFT, _LEFT.comparison_id == Comparison.id)
+        same = same.join(_RIGHT, (_RIGHT.comparison_id == Comparison.id) & (_RIGHT.lane > _LEFT.lane))
+        same = same.where(Comparison.source == Source.VOTE, Comparison.runs == 2, _LEFT.text == _RIGHT.text)
+        same = same.where(*(run.status == Status.COMPLETED for run in (_LEFT, _RIGHT)))
+        same = same.where(~select(Vote.id).where(Vote.comparison_id == Comparison.id).exists())
+        with self.read() as connection:
+            rows: list[Any] = [*connection.execute(votes.where(*there).group_by(*rules, Vote.choice))]
+            rows += connection.execute(same.where(*there).group_by(*rules))
+        return tuple(VoteCount(_label(row[0], row[1]), _label(row[2], row[3]), row[4], row[5]) for row in rows)
 
 
 def votes_of(connection: Connection, comparison_ids: list[str]) -> tuple[StoredVote, ...]:
@@ -89,6 +123,11 @@ def _run(connection: Connection, comparison_id: str, lane: int) -> str:
     if found is None:
         raise StorageError(f"The vote was not saved: lane {lane + 1} of the comparison has no run.")
     return found
+
+
+def _label(rule: str, parameters: str) -> str:
+    """Of columns that were read as text."""
+    return rule_label({"rule": decode(rule), "rule_parameters": restored(json.loads(parameters))})
 
 
 def _votes(connection: Connection) -> Select[*tuple[Any, ...]]:

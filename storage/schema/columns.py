@@ -36,7 +36,7 @@ class SafeText(TypeDecorator[str]):
 
 
 class SafeJson(TypeDecorator[Any]):
-    impl = JSON
+    impl: Any = JSON
     cache_ok = True
 
     def process_bind_param(self, value: Any, _dialect: Dialect) -> Any:
@@ -47,7 +47,7 @@ class SafeJson(TypeDecorator[Any]):
 
 
 class ListJson(SafeJson):
-    impl = JSON().with_variant(JSONB, "postgresql")
+    impl: Any = JSON().with_variant(JSONB, "postgresql")
     cache_ok = True
 
 

@@ -1,4 +1,4 @@
-"""The tables of runs: sweep → comparisons; comparison → runs → their traces; comparison → vote.
+"""The tables of runs: sweep → comparisons; comparison → runs → their traces; comparison → vote, facets.
 
 Made only by the migrations, with which a test compares these models: a change here needs a new file in migrations/versions.
 
@@ -11,11 +11,25 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, Text, UniqueConstraint
+from sqlalchemy import BigInteger, Double, ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from mars_core.types import DraftMode, Status, StopReason
-from storage.schema.columns import EMPTY, Base, ExactJson, Id, Json, Large, Number, Object, Owner, Time, Words, words
+from storage.schema.columns import (
+    EMPTY,
+    Base,
+    ExactJson,
+    Id,
+    Json,
+    Large,
+    Number,
+    Object,
+    Owner,
+    SafeText,
+    Time,
+    Words,
+    words,
+)
 
 
 class Source(StrEnum):
@@ -36,6 +50,10 @@ class Choice(StrEnum):
     BOTH_BAD = "both_bad"
 
 
+NO_NUMBER = text("-1")  # sorts before every number that a run can have
+NAMELESS = b"\xff"  # sorts after every name
+
+
 class Sweep(Base):
     """Many runs over a grid of settings. ``plan`` and ``results`` are what evaluation makes of them."""
 
@@ -50,13 +68,25 @@ class Sweep(Base):
     owner: Mapped[Owner]
 
 
+_LISTED = ("created_at", "id", "source", "owner", "deleted_at")
+_DELETED = text("deleted_at IS NOT NULL")
+
+
 class Comparison(Base):
-    """One prompt that was run in one or more lanes."""
+    """One prompt that was run in one or more lanes. The last columns follow from the others and from the runs (runs/reindex.py)."""
 
     __tablename__ = "comparisons"
     __table_args__ = (
-        Index(None, "deleted_at", "created_at", "id", "source"),  # a list, and what it leaves out
-        Index(None, "owner", "deleted_at", "created_at", "id", "source"),  # the same of one owner
+        Index(
+            "ix_comparisons_by_created_at", "created_at", "id", "source", "deleted_at"
+        ),  # a list, and what it leaves out
+        Index("ix_comparisons_by_owner", "owner", "created_at", "id", "source", "deleted_at", "runs"),  # of one owner
+        *(
+            Index(f"ix_comparisons_by_{key}", key, *_LISTED)
+            for key in ("tokens_per_s", "tau", "new_tokens", "name_key")
+        ),
+        Index(None, "deleted_at", sqlite_where=_DELETED, postgresql_where=_DELETED),
+        Index(None, "number", unique=True),
         Index(None, "sweep_id"),
     )
 
@@ -72,7 +102,33 @@ class Comparison(Base):
     source: Mapped[Source] = mapped_column(words(Source), server_default=Source.COMPARE.value)
     sweep_id: Mapped[str | None] = mapped_column(ForeignKey(Sweep.id, ondelete="SET NULL"))
     deleted_at: Mapped[Time | None]  # NULL: it is there
-    search: Mapped[str] = mapped_column(Text, server_default=EMPTY)  # runs.comparisons.haystack of the texts above
+    owner: Mapped[Owner]
+    number: Mapped[int | None] = mapped_column(BigInteger)  # SQLite: its row in the index of texts, given by a trigger
+    search: Mapped[str] = mapped_column(Text, server_default=EMPTY)  # runs.reindex.haystack of the texts above
+    name_key: Mapped[bytes] = mapped_column(LargeBinary, default=NAMELESS)  # UTF-8, ASCII letters in lower case
+    runs: Mapped[int] = mapped_column(server_default=text("0"))  # how many there are
+    tokens_per_s: Mapped[float] = mapped_column(Double, server_default=NO_NUMBER)  # these three: of the best run
+    tau: Mapped[float] = mapped_column(Double, server_default=NO_NUMBER)
+    new_tokens: Mapped[int] = mapped_column(server_default=NO_NUMBER)
+
+
+class Facet(Base):
+    """A value that lists are filtered by: the rule, target or status of any run, or a tag. A deleted comparison has none.
+
+    ``created_at``, ``source`` and ``owner`` are the comparison's. ``value`` is cut to 200 characters.
+    """
+
+    __tablename__ = "facets"
+    __table_args__ = (
+        Index("ix_facets_by_value", "kind", "value", "created_at", "comparison_id", "source", "owner"),
+        Index("ix_facets_by_owner", "owner", "kind", "value"),
+    )
+
+    comparison_id: Mapped[str] = mapped_column(ForeignKey(Comparison.id, ondelete="CASCADE"), primary_key=True)
+    kind: Mapped[str] = mapped_column(String(8), primary_key=True)  # rule, target, status or tag
+    value: Mapped[str] = mapped_column(SafeText, primary_key=True)
+    created_at: Mapped[Time]
+    source: Mapped[Source] = mapped_column(words(Source))
     owner: Mapped[Owner]
 
 
@@ -80,10 +136,7 @@ class Run(Base):
     """One run: configuration, how it ended, summary. Long columns come last, so that lists need not read them."""
 
     __tablename__ = "runs"
-    __table_args__ = (
-        UniqueConstraint("comparison_id", "lane", "execution_order"),
-        Index(None, "comparison_id", "status", "tokens_per_s", "tau", "new_tokens"),  # what a list is sorted by
-    )
+    __table_args__ = (UniqueConstraint("comparison_id", "lane", "execution_order"),)
 
     id: Mapped[Id]
     comparison_id: Mapped[str] = mapped_column(ForeignKey(Comparison.id, ondelete="CASCADE"))

@@ -17,6 +17,7 @@ from storage.errors import ClaimLost, StorageError
 from storage.lookup import batches, row_of
 from storage.runs.comparisons import add_comparison, check_prompt
 from storage.runs.records import check_numbering, new_run
+from storage.runs.reindex import reindex
 from storage.runs.runs import add_run
 from storage.schema import Comparison, Judgement, Preferred, Run, Source, Study, StudyResult, StudyTask
 from storage.schema.columns import restored
@@ -121,7 +122,10 @@ class Results(Connected):
             found = found.where(StudyResult.study_id == study_id, status == Status.FAILED.value, idle)
             failed = connection.execute(found.with_for_update(of=StudyTask)).all()
             for some in batches([run_id for row in failed for run_id in row.run_ids], RUNS_A_WRITE):
+                of_runs = select(Run.comparison_id).where(Run.id.in_(some)).distinct()
+                changed = connection.scalars(of_runs).all()
                 connection.execute(delete(Run).where(Run.id.in_(some)))
+                reindex(connection, changed)
             opened = [{"of": task} for task in {row.task for row in failed}]
             if opened:
                 each = [{"of": row.task, "at": row.lane} for row in failed]

@@ -15,6 +15,7 @@ from storage.database import clock
 from storage.errors import StorageError
 from storage.lookup import batches, check_page, new_id, row_of
 from storage.runs.comparisons import checked
+from storage.runs.reindex import reindex
 from storage.schema import Comparison, Study, StudyResult, StudyTask, Sweep
 from storage.studies.claims import lock_study
 
@@ -55,6 +56,16 @@ class StoredSweep:
     status: Status
     plan: dict[str, Any]
     results: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class OldSweep:
+    """A sweep of an earlier release in a list. ``results``: how many it has."""
+
+    id: str
+    created_at: datetime
+    plan: dict[str, Any]
+    results: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +151,7 @@ class Studies(Connected):
             mark = update(Comparison).where(Comparison.deleted_at.is_(None)).values(deleted_at=clock(connection))
             for some in batches(made, COMPARISONS_A_WRITE):
                 connection.execute(mark.where(Comparison.id.in_(some)))
+                reindex(connection, some)
             connection.execute(delete(Study).where(Study.id == study_id))
 
     def sweep(self, sweep_id: str) -> StoredSweep:
@@ -147,12 +159,13 @@ class Studies(Connected):
         with self.read() as connection:
             return StoredSweep(**row_of(connection, Sweep, sweep_id, *_SWEEP))
 
-    def sweeps(self, limit: int = 50) -> tuple[StoredSweep, ...]:
-        """The latest sweeps of earlier releases, latest first; those of this one are studies."""
+    def sweeps(self, limit: int = 50) -> tuple[OldSweep, ...]:
+        """The latest sweeps of earlier releases, latest first, without their results; those of this one are studies."""
         check_page(limit)
-        latest = select(*_SWEEP).where(*self.scope.of(Sweep)).order_by(Sweep.created_at.desc(), Sweep.id.desc())
+        latest = select(Sweep.id, Sweep.created_at, Sweep.plan, func.json_array_length(Sweep.results))
+        latest = latest.where(*self.scope.of(Sweep)).order_by(Sweep.created_at.desc(), Sweep.id.desc())
         with self.read() as connection:
-            return tuple(StoredSweep(*row) for row in connection.execute(latest.limit(limit)))
+            return tuple(OldSweep(*row) for row in connection.execute(latest.limit(limit)))
 
 
 def is_sweep() -> ColumnElement[bool]:

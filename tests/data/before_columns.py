@@ -64,8 +64,15 @@ def said(store: RunStore) -> dict[str, str]:
     everything |= {f"study {head.id}": store.study(head.id) for head in store.studies()}
     everything |= {f"results {head.id}": store.results(head.id, unfinished=True) for head in store.studies()}
     everything |= {f"judgements {head.id}": store.judgements(head.id) for head in store.studies()}
-    everything |= {"sweeps": store.sweeps(), "votes": store.votes(), "shares": store.shares(), "counts": store.counts()}
-    return {name: sha256(repr(value).encode("utf-8", "surrogatepass")).hexdigest() for name, value in everything.items()}
+    everything |= {
+        "sweeps": tuple(store.sweep(sweep.id) for sweep in store.sweeps()),
+        "votes": store.votes(),
+        "shares": store.shares(),
+        "counts": store.counts(),
+    }
+    return {
+        name: sha256(repr(value).encode("utf-8", "surrogatepass")).hexdigest() for name, value in everything.items()
+    }
 
 
 if __name__ == "__main__":

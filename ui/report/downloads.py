@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from starlette.requests import Request
@@ -25,7 +24,7 @@ MOST_FOUND = 100_000  # comparisons in the download of a search
 
 def _csv(write: Callable[..., None]) -> Writer:
     def to_file(store: RunStore, path: Path, ids: Sequence[str] | None) -> None:
-        with path.open("w", encoding="utf-8", newline="") as stream:
+        with path.open("wb") as stream:
             write(store, stream, ids)
 
     return to_file
@@ -75,7 +74,7 @@ def _wanted(store: RunStore, view: Address) -> list[str] | None:
         return list(dict.fromkeys(record.comparison_id for record in store.records(view.runs)))
     if not view.searching:
         return None
-    return list(store.find(replace(to_search(view, limit=MOST_FOUND, offset=0))).frame["id"])
+    return store.found_ids(to_search(view, limit=MOST_FOUND, offset=0))
 
 
 def _only_runs(path: Path, runs: Sequence[str]) -> None:

@@ -1,69 +1,97 @@
-"""Databases with comparisons in them, without the time that making a schema takes."""
+"""A stand-in of the Hub, databases with every kind of thing in them, and pages that back them up there."""
 
 from __future__ import annotations
 
 import logging
 import shutil
-import sqlite3
-from collections.abc import Callable
+import time
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from huggingface_hub import HfApi, constants
+from huggingface_hub.utils import _http
 
-from hosting.backup import writer
-from mars_core.types import PromptConfig
+from hosting.backup import service
+from hosting.backup.repository import Repository
+from hosting.backup.service import Backup
 from storage import RunStore
-from tests.unit.hosting_backup.folder_remote import FolderRemote
+from storage.changes import follow
+from storage.schema import Base
+from tests.unit.hosting_backup.hub_server import TOKEN, Hub
 
-Fill = Callable[..., Path]
+REPO = "mars/backup"
+EVERY_KIND = Path(__file__).parents[2] / "data" / "before-columns.db"
 
 
-@pytest.fixture(scope="session")
-def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("empty") / "runs.db"
-    RunStore(f"sqlite:///{path}").close()
+class Page:
+    """A database and its backup, one thing after the other: no thread pushes."""
+
+    def __init__(self, path: Path, url: str, token: str = TOKEN, repo: str = REPO) -> None:
+        repository = Repository(HfApi(endpoint=url, token=token), repo)
+        self.backup = Backup(path, repository, 60, logging.getLogger("tests.backup"))
+        self.told = self.backup.restore()
+        self.store = RunStore(f"sqlite:///{path}")
+        self.backup._store = self.store
+        follow(self.store, repo)
+
+    def push(self) -> str:
+        """What went wrong."""
+        with self.backup._reported("The backup was not pushed"):
+            self.backup._push()
+        return self.backup.problem
+
+    def tidy(self) -> str:
+        with self.backup._reported("The backup was not tidied"):
+            self.backup._tidy()
+        return self.backup.problem
+
+    def close(self) -> None:
+        self.store.close()
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)  # its server is not played here
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(_http, "time", SimpleNamespace(**vars(time) | {"sleep": lambda _s: None}))
+    warnings.filterwarnings("ignore", "Use 'content=", DeprecationWarning)  # huggingface_hub's own
+    monkeypatch.setattr(service, "PAUSES_S", (0.0, 0.0, 0.0))
+    with closing(Hub()) as hub:
+        yield hub
+
+
+@pytest.fixture
+def page(hub: Hub) -> Iterator[Callable[..., Page]]:
+    pages: list[Page] = []
+
+    def page(path: Path, **more: str) -> Page:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pages.append(Page(path, hub.url, **more))
+        return pages[-1]
+
+    yield page
+    for each in pages:
+        each.close()
+
+
+@pytest.fixture
+def every_kind(tmp_path: Path) -> Path:
+    """A database with every kind of thing, which knows of no backup."""
+    path = tmp_path / "first" / "runs.db"
+    path.parent.mkdir()
+    shutil.copy(EVERY_KIND, path)
     return path
 
 
-@pytest.fixture
-def fill(empty_database: Path) -> Fill:
-    """Make the database ``path`` where it is missing and add comparisons with these prompts."""
-
-    def fill(path: Path, *prompts: str) -> Path:
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(empty_database, path)
-        with RunStore(f"sqlite:///{path}") as store:
-            for prompt in prompts:
-                store.new_comparison(PromptConfig(prompt))
-        return path
-
-    return fill
-
-
-@pytest.fixture
-def log() -> logging.Logger:
-    return logging.getLogger("tests.backup")
-
-
-@pytest.fixture
-def remote(tmp_path: Path) -> FolderRemote:
-    return FolderRemote(tmp_path / "remote")
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "BEGIN_PAUSES_S", (0.0, 0.0))
-
-
-def prompts(path: Path) -> list[str]:
-    """All prompts in a database, in the order in which they came."""
-    with closing(sqlite3.connect(path)) as connection:
-        return [row[0] for row in connection.execute("SELECT prompt FROM comparisons ORDER BY created_at, id")]
-
-
-def content(path: Path) -> list[str]:
-    """Everything that is in a database, as SQL."""
-    with closing(sqlite3.connect(path)) as connection:
-        return list(connection.iterdump())
+def rows(store: RunStore) -> dict[str, list[str]]:
+    """Every row of every table, as the database has it, but for what is each database's own."""
+    found = {}
+    with store.read() as connection:
+        for name in Base.metadata.tables:
+            every = [dict(row) for row in connection.exec_driver_sql(f"SELECT * FROM {name}").mappings()]
+            found[name] = sorted(repr(sorted(row.items() - {("number", row.get("number"))})) for row in every)
+    return found

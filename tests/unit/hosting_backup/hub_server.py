@@ -16,7 +16,10 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import yaml  # type: ignore[import-untyped]
+
 TOKEN = "hf_not_a_secret_of_anybody"
+LARGE = (".gz", ".parquet")
 STAMP = "2026-11-21T00:00:00.000Z"
 
 
@@ -55,6 +58,10 @@ class Repo:
         self.commits.append((hashlib.sha1(number.encode()).hexdigest(), files))
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 64  # several files are sent at the same time
+
+
 class Hub:
     """Runs until ``close``. ``faults``: by a word of the request's path, one a request."""
 
@@ -62,6 +69,7 @@ class Hub:
         self.repos: dict[str, Repo] = {}
         self.faults: dict[str, list[Fault]] = {}
         self.asked: list[str] = []
+        self.token = TOKEN  # the one that is valid
         self.lock = threading.Lock()
         hub = self
 
@@ -69,7 +77,7 @@ class Hub:
             def hub(self) -> Hub:
                 return hub
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = _Server(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
@@ -87,6 +95,11 @@ class Hub:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+def _large(path: str, content: bytes) -> dict[str, Any]:
+    about = {"size": len(content), "sha256": hashlib.sha256(content).hexdigest(), "pointerSize": 134}
+    return {"lfs": about} if path.endswith(LARGE) else {}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -119,7 +132,7 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(fault.delay_s)
         if fault.status:
             return self._answer(fault.status, {"error": "injected"})
-        if not path.startswith("/lfs/") and self.headers.get("Authorization") != f"Bearer {TOKEN}":
+        if not path.startswith("/lfs/") and self.headers.get("Authorization") != f"Bearer {self.hub().token}":
             return self._answer(
                 401, {"error": "no"}, {"X-Error-Message": "Invalid credentials in Authorization header"}
             )
@@ -134,13 +147,18 @@ class _Handler(BaseHTTPRequestHandler):
         hub = self.hub()
         if path == "/api/repos/create":
             said = json.loads(body)
-            hub.repos[f"{said['organization']}/{said['name']}"] = Repo(private=said.get("visibility") == "private")
-            return 200, {"url": f"{hub.url}/datasets/{said['organization']}/{said['name']}"}
+            name = f"{said['organization']}/{said['name']}"
+            status = 409 if name in hub.repos else 200
+            hub.repos.setdefault(name, Repo(private=said.get("visibility") == "private"))
+            return status, {"url": f"{hub.url}/datasets/{name}"}
         if path.startswith("/lfs/"):
             repo_name, oid, name = base64.urlsafe_b64decode(path.removeprefix("/lfs/")).decode().split("\n")
             assert hashlib.sha256(body).hexdigest() == oid
             hub.repos[repo_name].stored[oid] = (name, body)
             return 200, {}
+        if path == "/api/validate-yaml":
+            front = json.loads(body)["content"].split("---\n")[1]
+            return 200, {"errors": [] if isinstance(yaml.safe_load(front), dict) else [{"message": "no mapping"}]}
         match = re.fullmatch(r"/(?:api/)?datasets/([^/]+/[^/.]+)(?:\.git)?(?:/(.*))?", path)
         if match is None or match[1] not in hub.repos:
             return 404, {"error": "no"}, {"X-Error-Code": "RepoNotFound", "X-Error-Message": "Repository not found"}
@@ -150,13 +168,13 @@ class _Handler(BaseHTTPRequestHandler):
         self, name: str, repo: Repo, what: str, body: bytes
     ) -> tuple[int, Any] | tuple[int, Any, Mapping[str, str]]:
         if not what or what.startswith("revision/"):
-            siblings = [{"rfilename": path} for path in repo.files]
+            siblings = [{"rfilename": path, **_large(path, content)} for path, content in repo.files.items()]
             return 200, {"id": name, "sha": repo.head, "private": repo.private, "siblings": siblings, "tags": []}
         if what.startswith("preupload/"):
             modes = [
                 {
                     "path": file["path"],
-                    "uploadMode": "lfs" if file["path"].endswith(".gz") else "regular",
+                    "uploadMode": "lfs" if file["path"].endswith(LARGE) else "regular",
                     "shouldIgnore": False,
                 }
                 for file in json.loads(body)["files"]

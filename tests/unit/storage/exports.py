@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
+import resource
+import tracemalloc
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mars_core.types import DraftNode, Token, Trace
-from storage import RunStore, write_nodes_csv, write_runs_csv, write_tokens_csv, write_votes_csv
+from storage import RunStore
+from storage.export import write_csv
 
 NUMBERS = ("z1", "z2", "r", "gap", "p", "q", "entropy", "forgiveness", "u", "coin", "edge", "tv", "kl", "logprob")
 
@@ -23,28 +31,13 @@ def save(store: RunStore, *traces: Trace) -> str:
     return comparison_id
 
 
-def runs_csv(store: RunStore, ids: list[str] | None = None) -> str:
-    stream = io.StringIO(newline="")
-    write_runs_csv(store, stream, ids)
-    return stream.getvalue()
+def _csv(name: str, store: RunStore, ids: list[str] | None = None) -> str:
+    stream = io.BytesIO()
+    write_csv(name, store, stream, ids)
+    return stream.getvalue().decode()
 
 
-def tokens_csv(store: RunStore, ids: list[str] | None = None) -> str:
-    stream = io.StringIO(newline="")
-    write_tokens_csv(store, stream, ids)
-    return stream.getvalue()
-
-
-def nodes_csv(store: RunStore, ids: list[str] | None = None) -> str:
-    stream = io.StringIO(newline="")
-    write_nodes_csv(store, stream, ids)
-    return stream.getvalue()
-
-
-def votes_csv(store: RunStore, ids: list[str] | None = None) -> str:
-    stream = io.StringIO(newline="")
-    write_votes_csv(store, stream, ids)
-    return stream.getvalue()
+runs_csv, tokens_csv, nodes_csv, votes_csv = (partial(_csv, name) for name in ("runs", "tokens", "nodes", "votes"))
 
 
 def parsed(text: str) -> list[dict[str, str]]:
@@ -64,6 +57,35 @@ def number(text: str) -> float:
     return float(text) if text else math.nan
 
 
+def pieces(rows: Iterable[Mapping[str, str]], name: str = "piece") -> list[str]:
+    """A column of pieces in CSV."""
+    return [json.loads(row[name]) for row in rows]
+
+
+def peak(export: Callable[[], object]) -> int:
+    """Bytes that Python, numpy and Arrow allocate at most."""
+    before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.system_memory_pool())
+    pa.set_memory_pool(pool)
+    tracemalloc.start()
+    try:
+        export()
+        return tracemalloc.get_traced_memory()[1] + int(pool.max_memory())
+    finally:
+        tracemalloc.stop()
+        pa.set_memory_pool(before)
+
+
 def read_parquet(path: Path) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
     return rows
+
+
+@contextmanager
+def file_limit(most: int) -> Iterator[None]:
+    """No file of this process may grow beyond."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import math
 import re
-import tracemalloc
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
-from mars_core.types import Alternative, PassShape, PromptConfig, RuleConfig, TreeShape
+from mars_core.types import Alternative, Outcome, PassShape, PromptConfig, RuleConfig, TreeShape
 from storage import (
     RunStore,
     StorageError,
@@ -25,7 +24,7 @@ from storage import (
     write_runs_parquet,
     write_tokens_csv,
 )
-from storage.export.cells import cell, guarded, quoted
+from storage.export.cells import cell, guarded
 from tests.traces import WORDS, make_trace, make_tree_trace, same
 from tests.unit.storage.exports import (
     NUMBERS,
@@ -34,6 +33,8 @@ from tests.unit.storage.exports import (
     nodes_csv,
     number,
     parsed,
+    peak,
+    pieces,
     read_parquet,
     runs_csv,
     save,
@@ -50,7 +51,7 @@ def test_runs_csv_says_what_was_saved(store: RunStore) -> None:
     rows = parsed(runs_csv(store))
     assert [row["lane"] for row in rows] == ["0", "1", "2"]
     for row, trace in zip(rows, traces, strict=True):
-        assert row["schema_version"] == "5"
+        assert row["schema_version"] == "6"
         assert row["comparison_id"] == comparison_id
         assert row["text"] == guarded(trace.text)
         assert row["prompt"] == trace.config.prompt.text
@@ -105,7 +106,8 @@ def test_tokens_csv_says_what_was_saved(store: RunStore) -> None:
     tokens = [token for trace in traces for token in all_tokens(trace)]
     assert {token.outcome for token in tokens} == {"accepted", "relaxed", "rejected", "recovered", "bonus"}
     for row, token in zip(rows, tokens, strict=True):
-        assert (int(row["token_id"]), row["piece"], row["outcome"]) == (token.id, guarded(token.piece), token.outcome)
+        assert (int(row["token_id"]), row["outcome"]) == (token.id, token.outcome)
+        assert (json.loads(row["piece"]), json.loads(row["own_piece"])) == (token.piece, token.own_piece)
         assert (int(row["char_start"]), int(row["char_end"])) == (token.start, token.end)
         assert (int(row["node"]), int(row["parent"])) == (token.node, token.parent)
         assert all(same(number(row[name]), getattr(token, name)) for name in NUMBERS)
@@ -129,13 +131,42 @@ def test_nodes_say_what_was_saved(store: RunStore, tmp_path: Path) -> None:
         rows, read_parquet(tmp_path / "nodes.parquet"), saved, strict=True
     ):
         place = (comparison_id, ids[lane], lane, trace.config.rule.name, step, at, node.parent, node.depth, node.id)
-        assert tuple(exact.values()) == (5, *place, node.piece, node.p, node.q, node.outcome)
-        law = [cell(node.p), cell(node.q)]
-        assert list(row.values()) == ["5", *map(str, place), guarded(node.piece), *law, str(node.outcome)]
+        judged = any(token.node == at for token in trace.steps[step].tokens)
+        assert tuple(exact.values()) == (6, *place, node.piece, node.p, node.q, node.outcome, judged)
+        *head, piece, p, q, outcome, seen = row.values()
+        assert head == ["6", *map(str, place)]
+        assert (json.loads(piece), float(p), float(q)) == (node.piece, node.p, node.q)
+        assert (outcome, seen) == (node.outcome, str(judged).lower())
     assert list(rows[0]) == [
         "schema_version", "comparison_id", "run_id", "lane", "rule", "step", "node", "parent", "depth", "token_id", "piece",
-        "p", "q", "outcome",
+        "p", "q", "outcome", "judged",
     ]  # fmt: skip
+
+
+def test_refused_nodes_are_told_from_those_never_judged(store: RunStore) -> None:
+    trace = make_trace(new_tokens=80)
+    save(store, trace)
+    steps: dict[int, list[tuple[str, str]]] = {}
+    for row in parsed(nodes_csv(store)):
+        steps.setdefault(int(row["step"]), []).append((row["outcome"], row["judged"]))
+    after = 0
+    for at, nodes in steps.items():
+        kept = trace.steps[at].kept
+        refused = [("rejected", "true")] if kept < len(nodes) else []
+        rest = nodes[kept + 1 :]
+        assert nodes == [("accepted", "true")] * kept + refused + [("rejected", "false")] * len(rest)
+        after += len(rest)
+    assert after > 0
+
+
+@pytest.mark.parametrize("words", [list(WORDS), ["=1", "\x00", "\ud800", "\n", "'\"␛"]])
+def test_pieces_of_the_written_tokens_are_the_text(store: RunStore, words: list[str]) -> None:
+    trace = make_trace(rule="mars", new_tokens=60, words=words, prefix=(1, 3))
+    save(store, trace)
+    rows = [row for row in parsed(tokens_csv(store)) if row["outcome"] != Outcome.REJECTED]
+    given = json.loads(parsed(runs_csv(store))[0]["given"])
+    assert "".join([token["piece"] for token in given] + pieces(rows)) == trace.text
+    assert all(trace.text[int(row["char_start"]) : int(row["char_end"])] == json.loads(row["piece"]) for row in rows)
 
 
 def test_pandas_reads_the_same_numbers(store: RunStore) -> None:
@@ -145,7 +176,7 @@ def test_pandas_reads_the_same_numbers(store: RunStore) -> None:
         io.StringIO(tokens_csv(store), newline=""), keep_default_na=False, na_values={"r": [""], "q": [""]}
     )
     tokens = all_tokens(trace)
-    assert frame["piece"].tolist() == [guarded(token.piece) for token in tokens]
+    assert [json.loads(piece) for piece in frame["piece"]] == [token.piece for token in tokens]
     assert same(tuple(frame["r"].tolist()), tuple(token.r for token in tokens))
     runs = pd.read_csv(io.StringIO(runs_csv(store), newline=""), parse_dates=["created_at"])
     assert str(runs["created_at"].dtype).endswith("UTC]")
@@ -161,21 +192,22 @@ def test_alternatives_are_json_whatever_they_hold(store: RunStore) -> None:
         ("", 1e-300),
         ("=1", 0.0),
     ]
-    top = tuple(Alternative(id_, piece, p) for id_, (piece, p) in enumerate(values))
-    trace = make_trace(new_tokens=3)
-    step = replace(trace.steps[0], tokens=tuple(replace(token, top=top) for token in trace.steps[0].tokens))
-    save(store, replace(trace, steps=(step, *trace.steps[1:])))
-    row = parsed(tokens_csv(store))[0]
-    assert row["top"] == cell([{"id": item.id, "piece": item.piece, "p": item.p} for item in top])
-    shown = [(item["piece"], item["p"]) for item in json.loads(row["top"])]
-    assert shown == [(piece, None if math.isnan(p) else p if math.isfinite(p) else str(p)) for piece, p in values]
+    ids = [0, 2**62, 3, -(2**62), 2**63 - 1, 3]
+    top = tuple(Alternative(id_, piece, p) for id_, (piece, p) in zip(ids, values, strict=True))
+    trace = make_trace(rule="none", new_tokens=3)
+    steps = [replace(step, tokens=tuple(replace(token, top=()) for token in step.tokens)) for step in trace.steps]
+    steps[1] = replace(steps[1], tokens=(replace(steps[1].tokens[0], top=top),))
+    save(store, replace(trace, steps=tuple(steps)))
+    shown = [[tuple(item.values()) for item in json.loads(row["top"])] for row in parsed(tokens_csv(store))]
+    said = [None if math.isnan(p) else p if math.isfinite(p) else str(p) for _, p in values]
+    assert shown == [[], [(id_, piece, p) for id_, (piece, _), p in zip(ids, values, said, strict=True)], []]
 
 
 def test_csv_is_rfc_4180(sqlite_store: RunStore) -> None:
     save(sqlite_store, make_trace(prompt='one "two",\nthree', new_tokens=3, words=list(WORDS)))
     text = runs_csv(sqlite_store)
-    assert text.endswith("\r\n")
-    assert text.split("\r\n")[0].startswith("schema_version,comparison_id,run_id,")
+    assert text.endswith("\n") and "\r" not in text
+    assert text.split("\n")[0].startswith("schema_version,comparison_id,run_id,")
     assert '"one ""two"",\nthree"' in text
     assert len(parsed(text)) == 1
 
@@ -188,14 +220,7 @@ def test_formula_is_guarded(sqlite_store: RunStore, text: str) -> None:
     assert [run[name] for name in ("prompt", "system", "error", "rule")] == ["'" + text] * 4
     assert run["text"] == "'" + trace.text
     for rows in (parsed(tokens_csv(sqlite_store)), parsed(nodes_csv(sqlite_store))):
-        assert {row["piece"] for row in rows} == {"'" + text}
-
-
-@pytest.mark.parametrize("text", ["", "plain", "a,b", 'say "yes"', '"', "\r", "\n", "\r\n", " b ", "日,本", "'=1"])
-def test_cells_are_quoted_as_by_the_standard_library(text: str) -> None:
-    stream = io.StringIO(newline="")
-    csv.writer(stream).writerow(["first", text])
-    assert f"first,{quoted(text)}\r\n" == stream.getvalue()
+        assert {row["piece"] for row in rows} == {json.dumps(text)}
 
 
 @pytest.mark.parametrize("text", HARMLESS)
@@ -230,7 +255,7 @@ def test_no_cell_can_break_a_reader(sqlite_store: RunStore) -> None:
     (run,) = parsed(runs_csv(sqlite_store))
     assert run["prompt"] == shown
     rows = parsed(tokens_csv(sqlite_store)) + parsed(nodes_csv(sqlite_store))
-    assert all(row["piece"] == shown for row in rows)
+    assert set(pieces(rows)) == {hostile}
 
 
 def test_export_is_in_order_of_making_and_can_be_filtered(store: RunStore) -> None:
@@ -250,50 +275,43 @@ def test_unknown_comparison_is_refused_before_anything_is_written(
     store: RunStore, unknown: str, tmp_path: Path
 ) -> None:
     known = save(store, make_trace(new_tokens=1))
-    stream = io.StringIO()
+    stream = io.BytesIO()
     for write in (write_runs_csv, write_tokens_csv, write_nodes_csv):
         with pytest.raises(StorageError, match="There is no comparison with the id"):
             write(store, stream, [known, unknown])
     with pytest.raises(StorageError, match="There is no comparison with the id"):
         write_runs_parquet(store, tmp_path / "runs.parquet", [known, unknown])
-    assert stream.getvalue() == ""
+    assert stream.getvalue() == b""
     assert list(tmp_path.glob("*.parquet*")) == []
 
 
-class Sink(io.StringIO):
+class Sink(io.BytesIO):
     """Counts what is written and keeps nothing."""
 
     written = 0
 
-    def write(self, text: str) -> int:
-        self.written += len(text)
-        return len(text)
-
-
-def peak_of_export(store: RunStore) -> tuple[int, int]:
-    """Bytes at the peak of the three exports, and characters written."""
-    sink = Sink()
-    tracemalloc.start()
-    try:
-        write_tokens_csv(store, sink)
-        write_nodes_csv(store, sink)
-        write_runs_csv(store, sink)
-        return tracemalloc.get_traced_memory()[1], sink.written
-    finally:
-        tracemalloc.stop()
+    def write(self, data: Any) -> int:
+        self.written += len(data)
+        return len(data)
 
 
 def test_csv_takes_constant_memory(sqlite_store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.export.rows.STEPS_A_READ", 16)
-    monkeypatch.setattr("storage.export.rows.COMPARISONS_A_READ", 2)
+    monkeypatch.setattr("storage.export.tables.TOKENS_A_TABLE", 200)
+    monkeypatch.setattr("storage.export.tables.COMPARISONS_A_READ", 2)
     trace = make_trace(new_tokens=120, prompt="p" * 5000, tree=TreeShape(24, 6, 4))
+
+    def export() -> None:
+        for write in (write_tokens_csv, write_nodes_csv, write_runs_csv):
+            write(sqlite_store, sink)
+
     for _ in range(2):
         save(sqlite_store, trace)
-    peak_of_export(sqlite_store)  # compiled statements are cached
-    few_bytes, few_written = peak_of_export(sqlite_store)
-    for _ in range(10):
+    sink = Sink()
+    export()  # compiled statements are cached
+    few, few_written = peak(export), sink.written // 2
+    for _ in range(20):
         save(sqlite_store, trace)
-    many_bytes, many_written = peak_of_export(sqlite_store)
-    assert many_written > 5 * few_written
-    assert many_bytes < 1.25 * few_bytes
-    assert many_bytes < many_written
+    sink = Sink()
+    many = peak(export)
+    assert sink.written > 5 * few_written
+    assert many < 1.25 * few

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from mars_core.types import Alternative, Exchange, PromptConfig
 from storage import RunStore, StorageError, write_nodes_parquet, write_runs_parquet, write_tokens_parquet
-from storage.export import ROWS_A_GROUP
 from storage.schema.text import decode
 from tests.traces import make_trace, same
 from tests.unit.storage.exports import (
@@ -22,6 +21,7 @@ from tests.unit.storage.exports import (
     all_tokens,
     nodes_csv,
     parsed,
+    peak,
     read_parquet,
     runs_csv,
     save,
@@ -61,20 +61,21 @@ def test_parquet_is_lossless(store: RunStore, tmp_path: Path) -> None:
 def test_parquet_has_the_columns_and_rows_of_csv(
     store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(ROWS_A_GROUP, "tokens", 50)
+    monkeypatch.setattr("storage.export.ROWS_A_GROUP", 50)
+    monkeypatch.setattr("storage.export.tables.TOKENS_A_TABLE", 50)
     save(store, make_trace(new_tokens=100), make_trace(rule="mars", new_tokens=100))
     write_tokens_parquet(store, tmp_path / "tokens.parquet")
     file = pq.ParquetFile(tmp_path / "tokens.parquet")
     rows = parsed(tokens_csv(store))
     assert file.schema_arrow.names == list(rows[0])
     assert file.metadata.num_rows == len(rows)
-    assert file.num_row_groups == math.ceil(len(rows) / 50)
-    assert file.schema_arrow.metadata[b"schema_version"] == b"5"
+    assert file.num_row_groups == 2
+    assert file.schema_arrow.metadata[b"schema_version"] == b"6"
     file.close()
 
 
 def test_empty_store_exports_headers(store: RunStore, tmp_path: Path) -> None:
-    assert [write(store).count("\r\n") for write in (runs_csv, tokens_csv, nodes_csv)] == [1, 1, 1]
+    assert [write(store).count("\n") for write in (runs_csv, tokens_csv, nodes_csv)] == [1, 1, 1]
     write_nodes_parquet(store, tmp_path / "nodes.parquet")
     assert read_parquet(tmp_path / "nodes.parquet") == []
     write_runs_parquet(store, tmp_path / "runs.parquet")
@@ -103,17 +104,6 @@ def test_given_tokens_are_in_the_row_of_their_run(store: RunStore, tmp_path: Pat
     assert list(exact) == list(row)
 
 
-def peak_of_parquet(store: RunStore, path: Path) -> int:
-    """Bytes that Arrow held at the peak of the export of tokens."""
-    before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.system_memory_pool())
-    pa.set_memory_pool(pool)
-    try:
-        write_tokens_parquet(store, path)
-        return int(pool.max_memory())
-    finally:
-        pa.set_memory_pool(before)
-
-
 def test_earlier_turns_are_in_the_row_of_their_run(sqlite_store: RunStore, tmp_path: Path) -> None:
     history = (Exchange("one\x00", "=1"), Exchange("two", "\ud800"))
     save(sqlite_store, make_trace(new_tokens=3, prompt=PromptConfig("three", history=history)))
@@ -125,12 +115,14 @@ def test_earlier_turns_are_in_the_row_of_their_run(sqlite_store: RunStore, tmp_p
 
 
 def test_parquet_takes_constant_memory(sqlite_store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ROWS_A_GROUP, "tokens", 400)
-    monkeypatch.setattr("storage.export.rows.STEPS_A_READ", 16)
+    monkeypatch.setattr("storage.export.ROWS_A_GROUP", 400)
+    monkeypatch.setattr("storage.export.tables.TOKENS_A_TABLE", 300)
     trace = make_trace(new_tokens=120)
     for _ in range(8):
         save(sqlite_store, trace)
-    few = peak_of_parquet(sqlite_store, tmp_path / "tokens.parquet")
+    export = partial(write_tokens_parquet, sqlite_store, tmp_path / "tokens.parquet")
+    export()
+    few = peak(export)
     for _ in range(16):
         save(sqlite_store, trace)
-    assert 0 < peak_of_parquet(sqlite_store, tmp_path / "tokens.parquet") < 1.1 * few
+    assert peak(export) < 1.1 * few

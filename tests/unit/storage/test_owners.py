@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from mars_core.types import PromptConfig
 from storage import (
@@ -33,11 +35,12 @@ from storage import (
     write_votes_csv,
     write_votes_parquet,
 )
+from storage.schema import Base
 from tests.old_sweeps import add_old_sweep, belongs_to_sweep
 from tests.traces import make_trace
-from tests.unit.storage.old_schema import Dump, dump
 from tests.unit.storage.studying import DATA, claimed, worked_off
 
+Dump = dict[str, list[dict[str, Any]]]
 LATER = datetime.now(UTC) + timedelta(days=1)
 TRACE = make_trace(new_tokens=2)
 
@@ -145,13 +148,15 @@ LOST: dict[str, Call] = {
 LISTS: dict[str, Callable[[RunStore, Things], object]] = {
     "comparisons": lambda s, _: s.comparisons().to_csv(),
     "find": lambda s, t: [s.find(Search(text=text)).frame.to_csv() for text in ("", t.marks[0])],
+    "found_ids": lambda s, t: [s.found_ids(Search(text=text)) for text in ("", t.marks[0])],
     "choices": lambda s, _: s.choices(),
     "count": lambda s, _: s.count(),
     "texts": lambda s, t: s.texts([t.run, t.deleted_run, t.studied_run]),
     "traces": lambda s, t: s.traces([t.run, t.deleted_run, t.studied_run]),
     "kept_by_step": lambda s, t: s.kept_by_step([t.run, t.deleted_run, t.studied_run]),
     "sweeps": lambda s, _: s.sweeps(),
-    "votes": lambda s, _: s.votes(),
+    "votes": lambda s, _: (s.votes(), s.vote_counts()),
+    "vote_counts": lambda s, _: s.vote_counts(),
     "studies": lambda s, _: (s.studies(), s.studies(sweeps=True)),
     "shares": lambda s, _: s.shares(),
     "counts": lambda s, _: s.counts(),
@@ -174,8 +179,10 @@ def public_names() -> set[str]:
 
 
 def everything_of(store: RunStore) -> Dump:
-    """Every row of every table."""
-    return dump(store._engine.url.render_as_string(hide_password=False))
+    """Every row of every table, as the driver gives it."""
+    with store.read() as connection:
+        rows = {name: connection.execute(text(f"SELECT * FROM {name}")).mappings() for name in Base.metadata.tables}
+        return {name: sorted((dict(row) for row in found), key=repr) for name, found in rows.items()}
 
 
 @pytest.fixture
@@ -238,15 +245,15 @@ def test_exports_have_ones_own_only(world: tuple[RunStore, Things, Things], tmp_
     store, anna, boris = world
     mine = store.of("boris")
     for write in CSV:
-        stream = io.StringIO(newline="")
+        stream = io.BytesIO()
         write(mine, stream)
-        written = stream.getvalue()
+        written = stream.getvalue().decode()
         assert not [mark for mark in anna.marks if mark in written], write
         assert boris.comparison in written, write
         assert "owner" not in written.splitlines()[0]
         for foreign in (anna.comparison, anna.swept, anna.studied, anna.deleted):
             with pytest.raises(StorageError, match="There is no comparison with the id"):
-                write(mine, io.StringIO(newline=""), [boris.comparison, foreign])
+                write(mine, io.BytesIO(), [boris.comparison, foreign])
     for write_parquet in PARQUET:
         write_parquet(mine, tmp_path / "all.parquet")
         assert anna.comparison.encode() not in (tmp_path / "all.parquet").read_bytes()

@@ -12,8 +12,9 @@ from sqlalchemy import text
 
 from mars_core.types import PromptConfig
 from storage import RunStore, Search, Shared, StorageError, write_runs_csv
-from storage.export.rows import NODES, RUNS, TOKENS, VOTES, pieces
+from storage.export.tables import EXPORTS
 from storage.shares import ENDED
+from tests.traces import same
 from tests.unit.storage.test_owners import CSV, LISTS, LOST, UNKNOWN, WRITES, Things, everything_of, make
 
 World = tuple[RunStore, Things, Things]
@@ -46,7 +47,7 @@ def test_link_shows_one_thing_and_nothing_else(world: World, kind: Shared) -> No
     shown = {Shared.COMPARISON: anna.comparison, Shared.SWEEP: anna.swept, Shared.STUDY: anna.studied}[kind]
     assert seen.comparisons()["id"].tolist() == [shown]
     assert seen.find(Search()).total == seen.count() == 1
-    assert seen.load(shown) == store.load(shown)
+    assert same(seen.load(shown), store.load(shown))
     assert [len(found) for found in (seen.sweeps(), seen.studies())] == [kind is Shared.SWEEP, kind is Shared.STUDY]
     if kind is Shared.SWEEP:
         assert seen.sweep(anna.sweep) == store.sweep(anna.sweep)
@@ -62,12 +63,13 @@ def test_link_shows_one_thing_and_nothing_else(world: World, kind: Shared) -> No
             seen.load(thing)
     assert (seen.votes(), seen.shares(), seen.counts().votes) == ((), (), 0)
     for write in CSV[:2]:
-        stream = io.StringIO(newline="")
+        stream = io.BytesIO()
         write(seen, stream)
-        assert shown in stream.getvalue()
-        assert not [mark for mark in (anna.deleted, anna.vote, *boris.marks) if mark in stream.getvalue()]
+        written = stream.getvalue().decode()
+        assert shown in written
+        assert not [mark for mark in (anna.deleted, anna.vote, *boris.marks) if mark in written]
     with pytest.raises(StorageError, match="There is no comparison with the id"):
-        write_runs_csv(seen, io.StringIO(newline=""), [boris.comparison])
+        write_runs_csv(seen, io.BytesIO(), [boris.comparison])
     assert (seen.owner, seen.read_only) == (None, True)
     for owner in (None, "anna", "boris"):
         with pytest.raises(ValueError, match="cannot be made one of others"):
@@ -123,9 +125,9 @@ def test_revoked_link_shows_nothing_at_once(world: World, kind: Shared) -> None:
 def test_revoked_link_ends_an_export_that_has_begun(sqlite_world: World) -> None:
     store, anna, _ = sqlite_world
     _token, seen = shared_by_anna(sqlite_world, Shared.COMPARISON)
-    begun = [pieces(table, seen, [anna.comparison]) for table in (RUNS, TOKENS, NODES, VOTES)]
+    begun = [export.tables(seen, [anna.comparison]) for export in EXPORTS.values()]
     store.of("anna").unshare(Shared.COMPARISON, anna.comparison)
-    assert [len(piece["comparison_id"]) for exported in begun for piece in exported] in ([], [0])
+    assert [table for exported in begun for table in exported] == []
 
 
 def test_new_link_ends_the_one_before(sqlite_world: World) -> None:

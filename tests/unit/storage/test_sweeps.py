@@ -31,8 +31,8 @@ def equal(left: object, right: object) -> bool:
 
 
 def test_sweeps_are_latest_first(store: RunStore) -> None:
-    ids = [add_old_sweep(store, {"number": number}, []) for number in range(5)]
-    assert [sweep.id for sweep in store.sweeps()] == ids[::-1]
+    ids = [add_old_sweep(store, {"number": number}, [{"tau": 2.5}] * number) for number in range(5)]
+    assert [(sweep.id, sweep.results) for sweep in store.sweeps()] == [*zip(ids[::-1], range(4, -1, -1), strict=True)]
     assert [sweep.plan["number"] for sweep in store.sweeps(limit=2)] == [4, 3]
     assert store.sweeps(limit=0) == ()
 

@@ -95,7 +95,7 @@ def test_exports_hold_every_vote(store: RunStore, tmp_path: Path) -> None:
     assert [decode(row["prompt"]) for row in exact] == prompts
     assert [row["prompt"] for row in rows] == ["'=1+1", "\\u0000", "c", "d"]
     assert {(row["schema_version"], row["comment"], row["left_rule"]) for row in rows} == {
-        ("5", "'@x", "mars(theta=0.9)")
+        ("6", "'@x", "mars(theta=0.9)")
     }
     assert [row["created_at"] for row in exact] == [vote.created_at for vote in store.votes()[::-1]]
     assert [row["comparison_id"] for row in parsed(votes_csv(store, [pairs[2][0]]))] == [pairs[2][0]]
@@ -103,6 +103,6 @@ def test_exports_hold_every_vote(store: RunStore, tmp_path: Path) -> None:
 
 def test_no_votes_are_a_header(store: RunStore, tmp_path: Path) -> None:
     store.new_comparison(PromptConfig("never voted on"), source=Source.VOTE)
-    assert votes_csv(store) == ",".join(COLUMNS) + "\r\n"
+    assert votes_csv(store) == ",".join(COLUMNS) + "\n"
     write_votes_parquet(store, tmp_path / "votes.parquet")
     assert read_parquet(tmp_path / "votes.parquet") == []

@@ -46,7 +46,8 @@ SILENT = Notice()
 @dataclass(frozen=True, slots=True)
 class Listing:
     """One page of the list, its rows as list.html.jinja takes them. ``page`` from 1; ``message`` says why there is no row,
-    ``searching`` that a search may be why; ``selected``: the comparison that is open, on this page or not."""
+    ``searching`` that a search may be why; ``selected``: the comparison that is open, on this page or not; ``more``: there are more
+    than ``total``, and than ``pages``."""
 
     rows: tuple[dict[str, Any], ...] = ()
     page: int = 1
@@ -55,13 +56,16 @@ class Listing:
     message: str = ""
     searching: bool = False
     selected: str = ""
+    more: bool = False
 
     @property
     def position(self) -> str:
         if not self.total:
             return ""
-        amount = plural(self.total, "comparison")
-        return f"Page {self.page} of {count(self.pages)}, {amount}{' found' if self.searching else ''}"
+        amount, found = plural(self.total, "comparison"), " found" if self.searching else ""
+        if self.more:
+            return f"Page {self.page}, more than {amount}{found}"
+        return f"Page {self.page} of {count(self.pages)}, {amount}{found}"
 
     def html(self, notice: Notice = SILENT) -> str:
         return render("tabs/history/list.html.jinja", listing=self, notice=notice)
@@ -71,12 +75,14 @@ def listing(store: RunStore, address: Address = Address()) -> Listing:  # noqa: 
     """The page nearest to the one asked for. Raises StorageError."""
     page = max(1, address.page)
     found = store.find(to_search(address, limit=PAGE, offset=(page - 1) * PAGE))
+    rows = tuple(_row(record, address.runs) for record in found.frame.to_dict("records"))
     pages = max(1, math.ceil(found.total / PAGE))
+    if found.more and rows:
+        pages = max(pages, page + (len(rows) == PAGE))
     if page > pages:
         return listing(store, replace(address, page=pages))
-    rows = tuple(_row(record, address.runs) for record in found.frame.to_dict("records"))
     message = "" if rows else NOT_FOUND if address.searching else NOTHING
-    return Listing(rows, page, pages, found.total, message, address.searching, address.comparison)
+    return Listing(rows, page, pages, found.total, message, address.searching, address.comparison, found.more)
 
 
 def _row(record: Mapping[Any, Any], chosen: Collection[str]) -> dict[str, Any]:

@@ -75,16 +75,17 @@ class History:
     def outputs(self) -> list[Any]:
         return [*self.light, self.address, self.runs, *self.detail.outputs]
 
-    def listed(self, view: Address, notice: Notice = SILENT) -> Updates:
-        """Search, list and address for this view."""
+    def listed(self, view: Address, notice: Notice = SILENT, *, search: bool = True) -> Updates:
+        """List and address for this view, and ``search``: its fields with what they offer now."""
+        choices = NO_CHOICES
         try:
-            shown, choices = listing(self.store, view), self.store.choices()
+            shown = listing(self.store, view)
             view = replace(view, page=shown.page)
+            choices = self.store.choices() if search else choices
         except StorageError as error:
-            shown, choices = Listing(message=self.message(error)), NO_CHOICES
-        return {
+            shown = Listing(message=self.message(error))
+        return ({self.search: search_html(view, choices)} if search else {}) | {
             self.session: view,
-            self.search: search_html(view, choices),
             self.rows: shown.html(notice),
             self.downloads: downloads_html(*_groups(view)),
             self.address: to_json(history_parameters(view)),
@@ -149,7 +150,7 @@ class History:
         if fresh.runs != view.runs or message:
             fresh, table = self.compared(fresh, message)
             updates |= table
-        return updates | self.listed(fresh, notice)
+        return updates | self.listed(fresh, notice, search=data.get("action") in ("clear", "undo"))
 
     def saved(self, view: Address, name: str, tags: str, comment: str) -> Updates:
         """The notes of the open comparison are written."""
@@ -183,7 +184,7 @@ class History:
         return Notice("Restored.")
 
     def closed(self, view: Address) -> Updates:
-        return self.detail.closed() | self.listed(replace(view, comparison="", share=""))
+        return self.detail.closed() | self.listed(replace(view, comparison="", share=""), search=False)
 
 
 def _groups(view: Address) -> list[Group]:

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from evaluation.format import MISSING, count, plural, share, shorten
 from evaluation.report.files import csv_text
 from evaluation.statistics import over, wilson
-from storage import Choice, RunStore, Search, Source, StorageError, StoredVote
+from storage import Choice, RunStore, StorageError, StoredVote, VoteCount
 from ui.jobs.services import Services
 from ui.kit.errors import error_message
 from ui.kit.labels import rule_label
@@ -24,7 +24,6 @@ from ui.kit.palette import LANES, NEUTRAL
 from ui.kit.panel import panel_component, render
 from ui.kit.responses import attachment
 
-PAGE = 400  # comparisons read at once
 RECENT = 20  # votes in the list
 BASELINES = ("none", "strict")  # a pair begins with one of these, where it has one
 NONE_YET = "No vote is cast yet. Write two answers above, read both, and say which is better."
@@ -66,22 +65,15 @@ class PairResult(NamedTuple):
         return wilson(self.second_wins, self.decided)
 
 
-def results(store: RunStore) -> tuple[tuple[PairResult, ...], tuple[StoredVote, ...]]:
-    """Pairs, those with the most votes first, and all votes, latest first. Raises StorageError."""
-    votes = store.votes()
-    return tally(votes, _same_texts(store, {vote.comparison_id for vote in votes})), votes
-
-
-def tally(votes: Iterable[StoredVote], same: Iterable[Pair]) -> tuple[PairResult, ...]:
-    """``same``: the rules of every round whose texts were the same."""
-    counts: defaultdict[Pair, Counter[str]] = defaultdict(Counter)
-    names = {Choice.TIE: "ties", Choice.BOTH_BAD: "both_bad"}
-    for vote in votes:
-        pair = ordered(vote.left_rule, vote.right_rule)
-        counts[pair][names.get(vote.choice, "first_wins" if _winner(vote) == pair[0] else "second_wins")] += 1
-    for rules in same:
-        counts[ordered(*rules)]["same_text"] += 1
-    pairs = [PairResult(*pair, *(found[name] for name in PairResult._fields[2:])) for pair, found in counts.items()]
+def tally(counts: Iterable[VoteCount]) -> tuple[PairResult, ...]:
+    """Pairs, those with the most votes first."""
+    found: defaultdict[Pair, Counter[str]] = defaultdict(Counter)
+    names = {Choice.TIE: "ties", Choice.BOTH_BAD: "both_bad", None: "same_text"}
+    for each in counts:
+        pair = ordered(each.left_rule, each.right_rule)
+        won = each.left_rule if each.choice is Choice.LEFT else each.right_rule
+        found[pair][names.get(each.choice, "first_wins" if won == pair[0] else "second_wins")] += each.count
+    pairs = [PairResult(*pair, *(counted[name] for name in PairResult._fields[2:])) for pair, counted in found.items()]
     return tuple(sorted(pairs, key=lambda pair: (-pair.votes, -pair.same_text, pair.first, pair.second)))
 
 
@@ -97,17 +89,6 @@ def ordered(one: str, other: str) -> Pair:
     return first, second
 
 
-def _same_texts(store: RunStore, voted: set[str]) -> list[Pair]:
-    """The rules of every round that ended without a vote because both texts were the same."""
-    found: list[Pair] = []
-    for offset in range(0, store.find(Search(source=Source.VOTE, limit=1)).total, PAGE):
-        rows = store.find(Search(source=Source.VOTE, limit=PAGE, offset=offset)).frame.to_dict("records")
-        ended = [row for row in rows if row["id"] not in voted and tuple(row["status"]) == ("completed", "completed")]
-        runs = iter(store.records([run for row in ended for run in row["run_ids"]]) if ended else ())
-        found += [tuple(row["rules"]) for row in ended if next(runs).text == next(runs).text]
-    return found
-
-
 def results_table(pairs: Iterable[PairResult]) -> Iterator[Sequence[Any]]:
     """Heads, and one row a pair; nan is an empty cell."""
     yield COLUMNS
@@ -117,12 +98,14 @@ def results_table(pairs: Iterable[PairResult]) -> Iterator[Sequence[Any]]:
 
 
 def tally_html(pairs: Iterable[PairResult] = (), votes: tuple[StoredVote, ...] = (), message: str = NONE_YET) -> str:
-    """The value of the component; ``message`` is shown where there is nothing."""
+    """The value of the component. ``votes``: the latest; ``message`` is shown where there is nothing."""
+    pairs = tuple(pairs)
+    total = sum(pair.votes for pair in pairs)
     return render(
         "tabs/votes/tally.html.jinja",
         pairs=list(map(_pair, pairs)),
-        votes=list(map(_vote, votes[:RECENT])),
-        head=f"The last {RECENT} of {plural(len(votes), 'vote')}" if len(votes) > RECENT else "All votes",
+        votes=list(map(_vote, votes)),
+        head=f"The last {len(votes)} of {plural(total, 'vote')}" if total > len(votes) else "All votes",
         message=message,
         kinds=("first", "second", "tie", "bad"),
         colours=(LANES[0], LANES[1], NEUTRAL),
@@ -132,7 +115,7 @@ def tally_html(pairs: Iterable[PairResult] = (), votes: tuple[StoredVote, ...] =
 def tally_now(store: RunStore, *, public: bool = False) -> str:
     """The results as they are; what went wrong where they cannot be read."""
     try:
-        return tally_html(*results(store))
+        return tally_html(tally(store.vote_counts()), store.votes(limit=RECENT))
     except StorageError as error:
         return tally_html(message=error_message(error, public=public))
 
@@ -171,5 +154,5 @@ def tally_component() -> gr.HTML:
 
 def results_file(services: Services, request: Request) -> Response:
     """What the table of results shows, as CSV."""
-    pairs = results(services.seen_by(request).store)[0]
+    pairs = tally(services.seen_by(request).store.vote_counts())
     return attachment("vote_results.csv", csv_text(results_table(pairs)))

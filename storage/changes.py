@@ -1,0 +1,206 @@
+"""What changed in a SQLite database, as Parquet files of rows as they are stored; and a database made from such files. For backups.
+
+Triggers on every table write the key of each row that is inserted, updated or deleted, by a cascade too, into ``backup_changes``;
+a row that changes again has its last change there. Both tables are made here: a database without backups has neither.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from sqlalchemy import Table
+from sqlalchemy.dialects import sqlite
+
+from storage.database import known_schemas
+from storage.errors import StorageError, explained
+from storage.schema import Base
+from storage.store import RunStore
+
+DELETED = "deleted"  # the file of rows that are gone: their table, and their key as JSON
+ROWS_A_READ = 200
+_TABLES = {table.name: table for table in Base.metadata.sorted_tables}  # parents first
+_GONE = pa.schema([("table", pa.string()), ("key", pa.string())])
+_FAILURE = "The backup was not made"
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """``files``: of rows, by their table, or DELETED; ``runs``: those among them that exports have, with their comparisons;
+    ``last``: the number of the last change.
+    """
+
+    files: dict[str, Path]
+    runs: dict[str, str]
+    rows: int
+    last: int
+
+
+def follow(store: RunStore, place: str, *, fresh: bool = False, everything: bool = False) -> None:
+    """Note changes from now on, and all rows that are there, unless they were noted for this place and schema before.
+
+    ``fresh``: the place has all that is there; ``everything``: it has nothing.
+    """
+    state = f"{place} {known_schemas()[-1]}"
+    with store._write(_FAILURE) as connection:
+        run = connection.exec_driver_sql
+        run("CREATE TABLE IF NOT EXISTS backup_place (place TEXT)")
+        columns = "seq INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, key TEXT, UNIQUE (name, key)"
+        run(f"CREATE TABLE IF NOT EXISTS backup_changes ({columns})")
+        if run("SELECT place FROM backup_place").scalars().all() == [state] and not everything:
+            return
+        for name, table in _TABLES.items():
+            for event, row in (("INSERT", "NEW"), ("UPDATE", "NEW"), ("DELETE", "OLD")):
+                trigger, this = f"backup_{name}_{event}", f"'{name}', {_key(table, row)}"
+                delete = f"DELETE FROM backup_changes WHERE (name, key) = ({this})"  # the statement outside decides
+                insert = f"INSERT INTO backup_changes (name, key) VALUES ({this})"  # what OR REPLACE would do here
+                run(f"DROP TRIGGER IF EXISTS {trigger}")
+                run(f"CREATE TRIGGER {trigger} AFTER {event} ON [{name}] BEGIN {delete}; {insert}; END")
+            if not fresh:
+                rows = f"SELECT '{name}', {_key(table, 'it')} FROM [{name}] AS it"
+                run(f"INSERT OR REPLACE INTO backup_changes (name, key) {rows}")
+        run("DELETE FROM backup_place")
+        run("INSERT INTO backup_place VALUES (?)", (state,))
+
+
+def write_changes(store: RunStore, folder: Path, most: int = -1) -> Changes | None:
+    """The first ``most`` changes (−1: all) as files in ``folder``; None where there are none. Raises StorageError.
+
+    A row is written as it is when it is read; if it changes afterwards, that is noted as a later change.
+    """
+    noted = "SELECT seq FROM backup_changes ORDER BY seq LIMIT ?"
+    with store.read() as connection:
+        found = connection.exec_driver_sql(f"SELECT max(seq), count(*) FROM ({noted})", (most,)).one()
+        runs = connection.exec_driver_sql(
+            "SELECT r.id, r.comparison_id FROM backup_changes c JOIN runs r ON r.id = json_extract(c.key, '$[0]') "
+            "JOIN comparisons o ON o.id = r.comparison_id AND o.deleted_at IS NULL WHERE c.name = 'runs' AND c.seq <= ?",
+            (found[0],),
+        )
+        changes = Changes({}, {id_: comparison_id for id_, comparison_id in runs}, rows=found[1], last=found[0])
+    if not changes.rows:
+        return None
+    gone: list[tuple[str, str]] = []
+    with explained(_FAILURE, str(folder)):
+        for name, table in _TABLES.items():
+            keys = [f"it.[{key.name}] = json_extract(c.key, '$[{i}]')" for i, key in enumerate(table.primary_key)]
+            joined = f"backup_changes c LEFT JOIN [{name}] it ON {' AND '.join(keys)} WHERE c.name = '{name}'"
+            lost = f"it.[{next(iter(table.primary_key)).name}] IS NULL"
+            schema = _schema(table)
+            columns = (
+                f"CAST(it.[{field.name}] AS TEXT)" if field.type == pa.string() else f"it.[{field.name}]"
+                for field in schema
+            )
+            rows = _pages(store, f"SELECT c.seq, {', '.join(columns)} FROM {joined} AND NOT {lost}", changes.last)
+            if _write(folder / f"{name}.parquet", schema, rows):
+                changes.files[name] = folder / f"{name}.parquet"
+            for page in _pages(store, f"SELECT c.seq, c.name, c.key FROM {joined} AND {lost}", changes.last):
+                gone += page
+        if gone and _write(folder / f"{DELETED}.parquet", _GONE, [gone]):
+            changes.files[DELETED] = folder / f"{DELETED}.parquet"
+    return changes
+
+
+def forget_changes(store: RunStore, changes: Changes) -> None:
+    """They are kept elsewhere."""
+    with store._write(_FAILURE) as connection:
+        connection.exec_driver_sql("DELETE FROM backup_changes WHERE seq <= ?", (changes.last,))
+
+
+def read_changes(store: RunStore, files: Iterable[tuple[str, Path]]) -> None:
+    """Put the rows of files, by their table, into a database that nobody else uses; of two with one key the later stays.
+
+    Rows whose parents are in no file are left out. Raises StorageError.
+    """
+    with explained("The backup cannot be read", store.location), closing(store._engine.raw_connection()) as raw:
+        run = raw.cursor()
+        for pragma in ("foreign_keys = OFF", "recursive_triggers = ON", "synchronous = OFF"):
+            run.execute(f"PRAGMA {pragma}")  # the second: triggers see what REPLACE removes
+        run.execute("BEGIN")
+        for name, path in files:
+            for statement, values in _statements(name, path):
+                run.executemany(statement, values)
+        for name, table in _TABLES.items():
+            for key in table.foreign_key_constraints:
+                own = f"it.[{key.elements[0].parent.name}]"
+                pairs = (f"p.[{each.column.name}] = it.[{each.parent.name}]" for each in key.elements)
+                parents = f"SELECT 1 FROM [{key.referred_table.name}] p WHERE {' AND '.join(pairs)}"
+                change = (
+                    f"UPDATE [{name}] AS it SET {own[3:]} = NULL"
+                    if key.ondelete == "SET NULL"
+                    else f"DELETE FROM [{name}] AS it"
+                )
+                run.execute(f"{change} WHERE {own} IS NOT NULL AND NOT EXISTS ({parents})")
+        run.execute("COMMIT")
+        raw.invalidate()  # these pragmas are for nobody else
+
+
+def _statements(name: str, path: Path) -> Iterator[tuple[str, Sequence[Sequence[Any]]]]:
+    """What is to be executed for a file, a few rows at a time."""
+    try:
+        with pq.ParquetFile(path) as file:
+            schema = (file.schema_arrow.metadata or {}).get(b"mars_schema", b"").decode()
+            if schema not in known_schemas():
+                raise StorageError(
+                    f"The backup has the schema {schema!r}, which this version does not know; update the app."
+                )
+            for batch in file.iter_batches(ROWS_A_READ):
+                if name == DELETED:
+                    for row in batch.to_pylist():
+                        match = " AND ".join(f"[{key.name}] = ?" for key in _TABLES[row["table"]].primary_key)
+                        yield f"DELETE FROM [{row['table']}] WHERE {match}", [json.loads(row["key"])]
+                    continue
+                names = [each for each in batch.schema.names if each in _TABLES[name].c]
+                quoted = ", ".join(f"[{each}]" for each in names)
+                values = zip(*(batch.column(each).to_pylist() for each in names), strict=True)
+                yield f"INSERT OR REPLACE INTO [{name}] ({quoted}) VALUES ({', '.join('?' * len(names))})", list(values)
+    except (pa.ArrowException, KeyError, OSError, ValueError) as error:
+        raise StorageError(f"The backup cannot be read: the file {path.name} of {name} is damaged.") from error
+
+
+def _pages(store: RunStore, select: str, last: int) -> Iterator[list[Any]]:
+    """Rows without their number, a few at a time, each time in a short transaction."""
+    seq, condition = 0, f"AND c.seq > ? AND c.seq <= ? ORDER BY c.seq LIMIT {ROWS_A_READ}"
+    while True:
+        with store.read() as connection:
+            rows = connection.exec_driver_sql(f"{select} {condition}", (seq, last)).all()
+        if not rows:
+            return
+        yield [tuple(row[1:]) for row in rows]
+        seq = rows[-1][0]
+
+
+def _write(path: Path, schema: pa.Schema, pages: Iterable[list[Any]]) -> bool:
+    """Whether there was a row to write."""
+    pages = iter(pages)
+    if (first := next(pages, None)) is None:
+        return False
+    schema = schema.with_metadata({"mars_schema": known_schemas()[-1]})
+    with pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=False) as writer:
+        for rows in chain([first], pages):
+            values = zip(schema, zip(*rows, strict=True), strict=True)
+            writer.write_table(
+                pa.Table.from_arrays([pa.array(each, field.type) for field, each in values], schema=schema)
+            )
+    return True
+
+
+def _key(table: Table, row: str) -> str:
+    return f"json_array({', '.join(f'{row}.[{key.name}]' for key in table.primary_key)})"
+
+
+def _schema(table: Table) -> pa.Schema:
+    """As SQLite stores the columns: times and JSON are texts. Numbers that a trigger gives are each database's own."""
+    columns = (column for column in table.columns if (table.name, column.name) != ("comparisons", "number"))
+    return pa.schema([(column.name, _arrow(column.type.compile(dialect=sqlite.dialect()))) for column in columns])
+
+
+def _arrow(declared: str) -> Any:
+    kinds = (("INT", pa.int64()), ("BOOL", pa.int64()), ("DOUBLE", pa.float64()), ("BLOB", pa.binary()))
+    return next((kind for word, kind in kinds if word in declared), pa.string())

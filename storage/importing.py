@@ -1,0 +1,208 @@
+"""Runs of another instance, from its exports: Parquet files of runs, tokens and nodes, or the ZIP of "Your data". Exact and idempotent.
+
+What is there already, by its id, is left as it is. Votes, sweeps, studies and links are not imported.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, fields
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from zipfile import BadZipFile, ZipFile, is_zipfile
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from sqlalchemy import Connection, insert, select
+
+from mars_core.types import Alternative, DraftNode, Outcome, Step, Token
+from storage.errors import StorageError
+from storage.export.columns import SCHEMA_VERSION
+from storage.export.tables import EXPORTS
+from storage.lookup import check_id
+from storage.runs.records import trace_row
+from storage.runs.runs import add_run
+from storage.schema import Comparison, Run, RunTrace
+from storage.schema.text import decode
+from storage.scope import EVERYBODY
+from storage.store import RunStore
+
+RUNS_A_READ = 100
+KINDS = ("runs", "tokens", "nodes")
+_DATA = "comparisons.json"  # of the ZIP: times and deletions, which no table has
+_FIELDS = {"token_id": "id", "char_start": "start", "char_end": "end"}  # exported column → field
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """How many runs were imported, and how many were there already."""
+
+    runs: int
+    known: int
+
+
+def import_files(store: RunStore, paths: Sequence[Path]) -> Imported:
+    """Add the runs of these files to ``store``; new comparisons belong to its owner.
+
+    Each run is added whole or not at all, and a second call goes on where one was broken off. Raises StorageError for a file that is
+    no export of this version, for runs without their tokens, and for a comparison that belongs to somebody else.
+    """
+    new = known = 0
+    with TemporaryDirectory(prefix="mars-import-") as folder, ExitStack() as stack:
+        files, made = _files(paths, Path(folder))
+        tokens, nodes = (
+            _Rows([stack.enter_context(pq.ParquetFile(path)) for path in files[kind]]) for kind in KINDS[1:]
+        )
+        for path in files["runs"]:
+            with pq.ParquetFile(path) as runs:
+                for batch in runs.iter_batches(RUNS_A_READ):
+                    for row in batch.to_pylist(maps_as_pydicts="strict"):
+                        values = {name: _decoded(value) for name, value in row.items()}
+                        steps = _steps(tokens.of(values["run_id"]), nodes.of(values["run_id"]))
+                        added = _add(store, values, steps, made.get(values["comparison_id"], {}))
+                        new, known = new + added, known + (not added)
+    return Imported(new, known)
+
+
+def _files(paths: Sequence[Path], folder: Path) -> tuple[dict[str, list[Path]], dict[str, Any]]:
+    """The Parquet files by what they hold, and what a ZIP says of comparisons, by id."""
+    files: dict[str, list[Path]] = {kind: [] for kind in KINDS}
+    made: dict[str, Any] = {}
+    for number, path in enumerate(paths):
+        if not path.is_file():
+            raise StorageError(f"Nothing was imported: there is no file {path}.")
+        try:
+            if is_zipfile(path):
+                with ZipFile(path) as archive:
+                    for kind in KINDS:
+                        member = archive.extract(f"{kind}.parquet", folder / str(number))
+                        files[_kind(Path(member))].append(Path(member))
+                    made |= {row["id"]: row for row in json.loads(archive.read(_DATA))}
+            else:
+                files[_kind(path)].append(path)
+        except (BadZipFile, KeyError, ValueError, OSError, pa.ArrowException) as error:
+            raise StorageError(f"Nothing was imported: {path} is no export of MARS Playground ({error}).") from None
+    if not files["runs"]:
+        raise StorageError("Nothing was imported: no file holds runs (runs.parquet, or the ZIP of your data).")
+    return files, made
+
+
+def _kind(path: Path) -> str:
+    """Which export a Parquet file is. Raises ValueError for none of this version."""
+    schema = pq.read_schema(path)
+    version = (schema.metadata or {}).get(b"schema_version", b"none").decode()
+    for kind in KINDS:
+        if schema.names == EXPORTS[kind].schema.names and version == str(SCHEMA_VERSION):
+            return kind
+    raise ValueError(
+        f"schema_version is {version}; it must be {SCHEMA_VERSION}, with all columns of runs, tokens or nodes"
+    )
+
+
+class _Rows:
+    """The rows of each run in some files, in which those of a run stand together."""
+
+    def __init__(self, files: Sequence[pq.ParquetFile]) -> None:
+        self._files = files
+        self._at: dict[str, tuple[int, int, int]] = {}  # run → file, first row, rows
+        self._group: tuple[int, int, pa.Table] | None = None  # file, group: the last that was read
+        for number, file in enumerate(files):
+            ends = pc.run_end_encode(file.read(["run_id"])["run_id"].combine_chunks())
+            start = 0
+            for run_id, end in zip(ends.values.to_pylist(), ends.run_ends.to_pylist(), strict=True):
+                self._at[run_id] = (number, start, end - start)
+                start = end
+
+    def of(self, run_id: str) -> list[dict[str, Any]]:
+        if run_id not in self._at:
+            return []
+        number, start, count = self._at[run_id]
+        parts, before = [], 0
+        for group in range(self._files[number].num_row_groups):
+            rows = self._files[number].metadata.row_group(group).num_rows
+            if start < before + rows and before < start + count:
+                first = max(start - before, 0)
+                parts.append(self._read(number, group).slice(first, start + count - before - first))
+            before += rows
+        return [{name: _decoded(value) for name, value in row.items()} for row in pa.concat_tables(parts).to_pylist()]
+
+    def _read(self, number: int, group: int) -> pa.Table:
+        if self._group is None or self._group[:2] != (number, group):
+            self._group = (number, group, self._files[number].read_row_group(group))
+        return self._group[2]
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, str):
+        return decode(value)
+    if isinstance(value, list):
+        return [_decoded(item) for item in value]
+    return {decode(key): _decoded(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def _steps(tokens: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
+    by_step: dict[int, list[Mapping[str, Any]]] = {row["step"]: [] for row in tokens}
+    drafts: dict[int, list[DraftNode]] = {row["step"]: [] for row in tokens}
+    for row in tokens:
+        by_step[row["step"]].append(row)
+    for row in nodes:
+        drafts[row["step"]].append(DraftNode(**_values(DraftNode, row)))
+    return tuple(
+        Step(
+            number,
+            **{name: rows[0][f"step_{name}"] for name in ("drafted", "kept", "draft_s", "verify_s", "elapsed_s")},
+            nodes=tuple(drafts[number]),
+            tokens=tuple(Token(**_values(Token, row)) for row in rows),
+        )
+        for number, rows in by_step.items()
+    )
+
+
+def _values(kind: type, row: Mapping[str, Any]) -> dict[str, Any]:
+    named = {_FIELDS.get(name, name): value for name, value in row.items()}
+    values = {field.name: named[field.name] for field in fields(kind)}
+    values["outcome"] = Outcome(values["outcome"])
+    if "top" in values:
+        values["top"] = tuple(Alternative(**each) for each in values["top"])
+    return values
+
+
+def _add(store: RunStore, row: dict[str, Any], steps: tuple[Step, ...], made: Mapping[str, Any]) -> bool:
+    """Whether the run was new."""
+    for name in ("run_id", "comparison_id"):
+        check_id(row[name], name.removesuffix("_id"))
+    with store._write("The run was not imported") as connection:
+        if connection.execute(select(Run.id).where(Run.id == row["run_id"])).first():
+            return False
+        if len(steps) != row["steps"]:
+            raise StorageError(
+                f"The run {row['run_id']} was not imported: it has {row['steps']:,} steps, and {len(steps):,} are in the files of tokens."
+            )
+        _comparison(connection, store.scope.owner, row, made)
+        run = {column.name: row[column.name] for column in Run.__table__.columns if column.name in row} | {
+            "id": row["run_id"]
+        }
+        run |= {
+            "given": [list(each.values()) for each in run["given"]],
+            "history": [list(each.values()) for each in run["history"]],
+        }
+        add_run(connection, row["comparison_id"], {Run: run, RunTrace: trace_row(run["id"], steps, run["seed"])})
+        return True
+
+
+def _comparison(connection: Connection, owner: str, row: Mapping[str, Any], made: Mapping[str, Any]) -> None:
+    """The comparison of the run, where it is not there."""
+    there = connection.execute(select(Comparison.owner).where(Comparison.id == row["comparison_id"])).first()
+    if there is not None:
+        if owner not in (EVERYBODY, there.owner):
+            raise StorageError(f"The run {row['run_id']} was not imported: its comparison belongs to somebody else.")
+        return
+    names = ("chat", "prompt", "system", "stop", "name", "tags", "comment", "source")
+    created = datetime.fromisoformat(made["created_at"]) if "created_at" in made else row["created_at"]
+    values = {name: row[name] for name in names} | {"id": row["comparison_id"], "created_at": created, "owner": owner}
+    connection.execute(insert(Comparison), values)

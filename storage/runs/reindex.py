@@ -1,0 +1,63 @@
+"""What lists are searched, filtered and sorted by: columns and facets of a comparison that follow from its texts and its runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, bindparam, delete, insert, select, update
+
+from storage.lookup import batches
+from storage.schema import Comparison, Facet, Run
+from storage.schema.runs import NAMELESS
+from storage.schema.text import encode, folded
+
+FACET_LENGTH = 200  # characters of a value
+COMPARISONS_A_WRITE = 500
+_BETWEEN = "Z"  # no folded text that is searched for holds it alone
+_END = "ZZ"  # so that three characters begin with any one
+_BEST = ("tokens_per_s", "tau", "new_tokens")
+_OWN = ("id", "created_at", "owner", "source", "deleted_at", "prompt", "name", "comment", "tags")
+_FACETS = ("rule", "target", "status")
+
+
+def reindex(connection: Connection, comparison_ids: Iterable[str]) -> None:
+    """Write the derived columns and the facets of these comparisons anew. To be called after every change of theirs or of their runs."""
+    own = (
+        select(*(Comparison.__table__.c[name] for name in _OWN)).order_by(Comparison.id).with_for_update(key_share=True)
+    )
+    made = select(Run.comparison_id, *(Run.__table__.c[name] for name in (*_FACETS, *_BEST)))
+    change = update(Comparison).where(Comparison.id == bindparam("at"))
+    change = change.values({name: bindparam(f"new_{name}") for name in ("search", "name_key", "runs", *_BEST)})
+    for some in batches(sorted(set(comparison_ids)), COMPARISONS_A_WRITE):
+        rows = connection.execute(own.where(Comparison.id.in_(some))).mappings().all()
+        runs: dict[str, list[RowMapping]] = {row["id"]: [] for row in rows}
+        for run in connection.execute(made.where(Run.comparison_id.in_(some))).mappings():
+            runs[run["comparison_id"]].append(run)
+        connection.execute(delete(Facet).where(Facet.comparison_id.in_(some)))
+        if facets := [facet for row in rows for facet in _facets(row, runs[row["id"]])]:
+            connection.execute(insert(Facet), facets)
+        if rows:
+            connection.execute(change, [_derived(row, runs[row["id"]]) for row in rows])
+
+
+def haystack(prompt: str, name: str, comment: str, tags: Sequence[str]) -> str:
+    """What a search looks into: the texts folded; no text is found across the border of two."""
+    return _BETWEEN.join(map(folded, (prompt, name, comment, *tags))) + _END
+
+
+def _facets(row: RowMapping, runs: Sequence[RowMapping]) -> list[dict[str, Any]]:
+    if row["deleted_at"] is not None:
+        return []
+    values = {(kind, str(run[kind])[:FACET_LENGTH]) for run in runs for kind in _FACETS}
+    values |= {("tag", tag) for tag in row["tags"]}
+    copied = {name: row[name] for name in ("created_at", "source", "owner")} | {"comparison_id": row["id"]}
+    return [copied | {"kind": kind, "value": value} for kind, value in sorted(values)]
+
+
+def _derived(row: RowMapping, runs: Sequence[RowMapping]) -> dict[str, Any]:
+    found = {"search": haystack(row["prompt"], row["name"], row["comment"], row["tags"]), "runs": len(runs)}
+    found |= {name: max((run[name] for run in runs if not math.isnan(run[name])), default=-1) for name in _BEST}
+    found["name_key"] = encode(row["name"]).encode().lower() or NAMELESS
+    return {"at": row["id"]} | {f"new_{name}": value for name, value in found.items()}

@@ -1,0 +1,49 @@
+"""Which comparisons contain a text: the condition, and the candidates that the database's index of texts names (schema/search.py)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, column, false, func, literal_column, select, table, text
+from sqlalchemy.orm import InstrumentedAttribute
+
+from storage.schema import Comparison
+
+MOST_TERMS = 16  # of a long text: more would find hardly fewer candidates
+MOST_ALTERNATIVES = 500  # trigrams that begin with a short text
+_TEXTS = table("comparison_texts", column("rowid"))
+_TRIGRAMS = text("SELECT term, doc FROM comparison_trigrams WHERE term >= :first AND term < :last")
+_REPLACED = re.compile("[\ufffe\uffff]")  # by FTS5
+_LAST = "\U0010ffff" * 3
+Candidates = tuple[
+    InstrumentedAttribute[Any], Select[*tuple[Any, ...]]
+]  # a column of comparisons, and its values that qualify
+
+
+def containing(connection: Connection, wanted: str) -> ColumnElement[bool]:
+    """That ``comparisons.search`` contains ``wanted``, which is folded."""
+    if connection.dialect.name == "sqlite":
+        return func.instr(Comparison.search, wanted) > 0
+    return Comparison.search.contains(wanted, autoescape=True)
+
+
+def candidates(connection: Connection, wanted: str, few: int) -> Candidates | None:
+    """Those that may contain ``wanted``, which is folded, others among them; None where the index cannot tell, or names more than
+    ``few`` for a text of one or two characters."""
+    if connection.dialect.name != "sqlite":
+        return Comparison.id, select(Comparison.id).where(containing(connection, wanted))
+    terms, word = {wanted[start : start + 3]: 0 for start in range(len(wanted) - 2)}, " AND "
+    if not terms:
+        word, found = " OR ", 0
+        first = _REPLACED.sub("\ufffd", wanted)
+        for term, comparisons in connection.execute(_TRIGRAMS, {"first": first, "last": first + _LAST}):
+            terms[term] = found = found + comparisons
+            if found > few or len(terms) > MOST_ALTERNATIVES:
+                return None
+    chosen = list(terms)
+    if word == " AND ":
+        chosen = chosen[:: -(-len(chosen) // MOST_TERMS)]
+    query = word.join(f'"{term.replace(chr(34), 2 * chr(34))}"' for term in chosen)
+    match = literal_column("comparison_texts").op("MATCH")(query) if chosen else false()
+    return Comparison.number, select(_TEXTS.c.rowid).where(match)

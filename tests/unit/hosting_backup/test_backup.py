@@ -1,0 +1,384 @@
+"""What was backed up comes back, whatever happened meanwhile; what was deleted does not."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml  # type: ignore[import-untyped]
+
+from hosting.backup import repository, service
+from storage import RunStore, Search
+from storage.export.columns import NODES, RUNS, TOKENS
+from storage.schema import Comparison
+from tests.data.before_columns import OWNER, said
+from tests.traces import make_trace
+from tests.unit.hosting_backup.conftest import REPO, Page, rows
+from tests.unit.hosting_backup.hub_server import TOKEN, Fault, Hub, Repo
+
+Open = Callable[..., Page]
+
+
+def save(store: RunStore, prompt: str, runs: int = 1) -> str:
+    traces = [make_trace(new_tokens=5, seed=seed, prompt=prompt) for seed in range(runs)]
+    made = store.new_comparison(traces[0].config.prompt)
+    for lane, trace in enumerate(traces):
+        store.save_run(made, trace, lane=lane, order=lane)
+    return made
+
+
+def commits(hub: Hub) -> int:
+    return sum("/commit/" in request for request in hub.asked)
+
+
+def table(hub: Hub, folder: str, repo: str = REPO) -> list[dict[str, Any]]:
+    """The rows of all files in a folder of the repository."""
+    files = {path: content for path, content in hub.repos[repo].files.items() if path.startswith(f"{folder}/")}
+    return [row for path in sorted(files) for row in pq.read_table(io.BytesIO(files[path])).to_pylist()]
+
+
+def everything_stored(hub: Hub) -> bytes:
+    """All that the Hub still has of the repository: its history and its storage of large files."""
+    repo = hub.repos[REPO]
+    held = [content for _, files in repo.commits for content in files.values()]
+    texts = []
+    for content in [*held, *(content for _, content in repo.stored.values())]:
+        texts.append(
+            repr(pq.read_table(io.BytesIO(content)).to_pylist()).encode() if content[:4] == b"PAR1" else content
+        )
+    return b"\n".join(texts)
+
+
+def test_everything_comes_back_as_it_was(every_kind: Path, tmp_path: Path, hub: Hub, page: Open) -> None:
+    first = page(every_kind)
+    assert "goes on" in first.told
+    before = rows(first.store)
+    assert all(before.values()), "a table without rows is not tested"
+    assert first.push() == "" and first.backup.pushed_at
+    second = page(tmp_path / "second" / "runs.db")
+    assert second.told == f"Restored from the dataset repository {REPO}; comparisons: 20."
+    assert rows(second.store) == before
+    assert said(second.store) == said(first.store)
+    for text in ("STRASSE", "task", "name"):
+        found = [store.find(Search(text=text)).total for store in (first.store, second.store)]
+        assert found[0] == found[1] > 0
+    assert said(second.store.of(OWNER)) == said(first.store.of(OWNER))
+    pushed = commits(hub)
+    assert second.push() == "" and commits(hub) == pushed, "what was restored is there already"
+    left = [path.name for path in (tmp_path / "second").iterdir() if not path.name.startswith("runs.db")]
+    assert left == [".runs.db.backup"] and not list((tmp_path / "second" / left[0]).iterdir())
+
+
+def test_what_changes_later_is_a_newer_version(every_kind: Path, tmp_path: Path, hub: Hub, page: Open) -> None:
+    first = page(every_kind)
+    first.push()
+    old = dict(hub.repos[REPO].files)
+    here = [str(id_) for id_ in first.store.comparisons()["id"]]
+    first.store.annotate(here[0], name="later", tags=["new"], comment="")
+    first.store.delete(here[1])
+    (study,) = [head.id for head in first.store.studies() if head.name == "A study"][:1]
+    assert first.store.claim_task(study, "another", 600.0)
+    first.store.give(OWNER, "visitor-2")
+    assert first.push() == ""
+    made = save(first.store, "new", runs=2)
+    assert first.push() == ""
+    assert {path: hub.repos[REPO].files[path] for path in old} == old, "a file was changed"
+    second = page(tmp_path / "second" / "runs.db")
+    assert rows(second.store) == rows(first.store)
+    assert repr(second.store.load(made)) == repr(first.store.load(made))
+
+
+def test_readers_find_each_run_once(tmp_path: Path, hub: Hub, page: Open) -> None:
+    first = page(tmp_path / "runs.db")
+    made = save(first.store, "one")
+    hidden = save(first.store, "hidden")
+    first.store.delete(hidden)
+    first.push()
+    trace = make_trace(new_tokens=7, seed=9, prompt="one")
+    first.store.save_run(made, trace, lane=1, order=1)
+    first.push()
+    first.push()
+    runs = {row["run_id"]: row for row in table(hub, "runs")}
+    assert sorted(row["lane"] for row in table(hub, "runs")) == [0, 1]
+    assert Counter(row["run_id"] for row in table(hub, "tokens")) == {
+        run.id: sum(len(step.tokens) for step in run.trace.steps) for run in first.store.load(made).runs
+    }
+    nodes = {run.id: sum(len(step.nodes) for step in run.trace.steps) for run in first.store.load(made).runs}
+    assert Counter(row["run_id"] for row in table(hub, "nodes")) == nodes
+    assert set(runs) == {run.id for run in first.store.load(made).runs}
+
+
+def test_deleted_things_leave_files_history_and_storage(every_kind: Path, tmp_path: Path, hub: Hub, page: Open) -> None:
+    first = page(every_kind)
+    mine = first.store.of("somebody")
+    save(mine, "very private words", runs=2)
+    first.push()
+    assert b"very private words" in everything_stored(hub)
+    assert mine.delete_everything() == 1
+    first.push()
+    assert {row["table"] for row in table(hub, "data/deleted")} >= {"comparisons", "runs"}
+    assert b"very private words" in everything_stored(hub)
+    assert first.tidy() == ""
+    assert b"very private words" not in everything_stored(hub)
+    assert len(hub.repos[REPO].commits) == 1
+    assert table(hub, "data/deleted") == []
+    pushed = commits(hub)
+    assert first.tidy() == "" and commits(hub) == pushed, "there is nothing to be rewritten today"
+    assert {row["run_id"] for row in table(hub, "runs")} == {
+        run.id for id_ in first.store.comparisons()["id"] for run in first.store.load(id_).runs
+    }
+    second = page(tmp_path / "second" / "runs.db")
+    assert rows(second.store) == rows(first.store)
+
+
+def test_removing_the_last_row_leaves_an_empty_backup(tmp_path: Path, hub: Hub, page: Open) -> None:
+    first = page(tmp_path / "runs.db")
+    save(first.store.of("somebody"), "secret words")
+    first.push()
+    first.store.of("somebody").delete_everything()
+    first.push()
+    assert first.tidy() == ""
+    assert sorted(hub.repos[REPO].files) == [".gitattributes", "README.md"]
+    assert "no backup" in page(tmp_path / "second" / "runs.db").told
+
+
+@pytest.mark.parametrize("word", ["/super-squash/", "/lfs-files"])
+def test_history_that_could_not_be_removed_is_removed_the_next_time(
+    tmp_path: Path, hub: Hub, page: Open, word: str
+) -> None:
+    first = page(tmp_path / "runs.db")
+    save(first.store.of("somebody"), "secret words")
+    save(first.store, "public")
+    first.push()
+    first.store.of("somebody").delete_everything()
+    first.push()
+    hub.fail(word, *[Fault(status=500)] * 6)
+    assert "not tidied: the dataset repository mars/backup answered with HTTP 500." in first.tidy()
+    assert b"secret words" in everything_stored(hub)
+    hub.faults.clear()
+    assert first.tidy() == ""
+    assert b"secret words" not in everything_stored(hub)
+
+
+@pytest.mark.parametrize(
+    ("days", "files", "due"), [(6, 1000, False), (8, 1000, True), (6, 1, True)], ids=["neither", "old", "many"]
+)
+def test_old_versions_go_after_a_week_or_when_there_are_many_files(
+    tmp_path: Path, hub: Hub, page: Open, monkeypatch: pytest.MonkeyPatch, days: int, files: int, due: bool
+) -> None:
+    monkeypatch.setattr(service, "MOST_FILES", files)
+    first = page(tmp_path / "runs.db")
+    made = save(first.store, "a prompt")
+    first.store.annotate(made, name="old name")
+    first.push()
+    first.store.annotate(made, name="new name")
+    first.push()
+    stamp = f"{datetime.now(UTC) - timedelta(days=days):%Y%m%dT%H%M%SZ}"
+    repo = hub.repos[REPO]
+    repo.commit(
+        {
+            path.replace(path[-24:-8], stamp) if "/0000" in path else path: content
+            for path, content in repo.files.items()
+        }
+    )
+    assert first.tidy() == ""
+    assert (b"old name" not in everything_stored(hub)) is due
+    assert [row["name"] for row in table(hub, "runs")] == (["new name"] if due else ["old name"])
+
+
+def test_two_pages_that_push_lose_nothing(
+    tmp_path: Path, hub: Hub, page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = page(tmp_path / "one" / "runs.db")
+    shared, gone = save(one.store, "of both"), save(one.store, "gone")
+    one.push()
+    other = page(tmp_path / "other" / "runs.db")
+    save(one.store, "of one")
+    save(other.store, "of the other")
+    other.store.annotate(shared, comment="by the other")
+    one.store._remove_comparisons("not removed", Comparison.id == gone)
+    commit = repository.Repository.commit
+
+    def late(self: Any, *args: Any, **more: Any) -> None:
+        monkeypatch.setattr(repository.Repository, "commit", commit)
+        assert other.push() == ""
+        commit(self, *args, **more)
+
+    monkeypatch.setattr(repository.Repository, "commit", late)
+    assert one.push() == ""
+    third = page(tmp_path / "third" / "runs.db")
+    found = {third.store.load(id_).prompt.text: third.store.load(id_) for id_ in third.store.comparisons()["id"]}
+    assert sorted(found) == ["of both", "of one", "of the other"]
+    assert found["of both"].comment == "by the other"
+    numbers = [path.split("/")[-1][:8] for path in hub.repos[REPO].files if path.startswith("data/comparisons/")]
+    assert sorted(numbers) == ["00000001", "00000002", "00000003"]
+    assert one.tidy() == ""  # what one writes anew holds what it has never had
+    fourth = page(tmp_path / "fourth" / "runs.db")
+    assert rows(fourth.store) == rows(third.store)
+
+
+def test_a_page_that_started_without_the_hub_adds_its_runs(tmp_path: Path, hub: Hub, page: Open) -> None:
+    first = page(tmp_path / "first" / "runs.db")
+    save(first.store, "before")
+    first.push()
+    hub.fail("/api/datasets/", *[Fault(status=503)] * 30)
+    second = page(tmp_path / "second" / "runs.db")
+    assert second.told == "The backup was not restored: the dataset repository mars/backup answered with HTTP 503."
+    save(second.store, "meanwhile")
+    hub.faults.clear()
+    assert second.push() == ""
+    third = page(tmp_path / "third" / "runs.db")
+    assert sorted(third.store.load(id_).prompt.text for id_ in third.store.comparisons()["id"]) == [
+        "before",
+        "meanwhile",
+    ]
+
+
+@pytest.mark.parametrize("word", ["/commit/", "/lfs/", "/preupload/"])
+@pytest.mark.parametrize("status", [401, 403, 500])
+def test_a_push_that_fails_is_made_up_for(tmp_path: Path, hub: Hub, page: Open, word: str, status: int) -> None:
+    first = page(tmp_path / "runs.db")
+    save(first.store, "a prompt")
+    hub.fail(word, *[Fault(status=status)] * 30)  # huggingface_hub asks again up to five times
+    problem = first.push()
+    assert problem.startswith("The backup was not pushed: ") and f"HTTP {status}" in problem
+    assert TOKEN not in problem and "http:" not in problem
+    assert not table(hub, "data/runs")
+    hub.faults.clear()
+    assert first.push() == ""
+    assert len(table(hub, "data/runs")) == 1
+
+
+def test_a_token_that_expires_is_said_and_never_told(
+    tmp_path: Path, hub: Hub, page: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    first = page(tmp_path / "runs.db")
+    save(first.store, "one")
+    first.push()
+    hub.token = "hf_a_new_one"
+    save(first.store, "two")
+    sentence = "the token may not read and write the dataset repository mars/backup (HTTP 401)."
+    assert first.push() == f"The backup was not pushed: {sentence}"
+    assert page(tmp_path / "second" / "runs.db").told == f"The backup was not restored: {sentence}"
+    hub.token = TOKEN
+    assert first.push() == ""
+    assert len(table(hub, "data/runs")) == 2
+    assert TOKEN not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("repo", "sentence"),
+    [(Repo(private=False), "is public"), (Repo(), "holds other files")],
+    ids=["public", "other files"],
+)
+def test_a_repository_that_is_not_for_backups_is_refused(
+    tmp_path: Path, hub: Hub, page: Open, repo: Repo, sentence: str
+) -> None:
+    if repo.private:
+        repo.commit({"train.parquet": b"data"})
+    hub.repos[REPO] = repo
+    first = page(tmp_path / "runs.db")
+    assert sentence in first.told
+    save(first.store, "a prompt")
+    assert sentence in first.push()
+    assert not table(hub, "data")
+
+
+def test_another_repository_and_one_that_was_emptied_get_everything(
+    every_kind: Path, tmp_path: Path, hub: Hub, page: Open
+) -> None:
+    first = page(every_kind)
+    first.push()
+    first.close()
+    moved = page(every_kind, repo="mars/other")
+    assert moved.push() == ""
+    assert rows(page(tmp_path / "second" / "runs.db", repo="mars/other").store) == rows(moved.store)
+    moved.close()
+    del hub.repos["mars/other"]
+    again = page(every_kind, repo="mars/other")
+    assert again.push() == ""
+    assert rows(page(tmp_path / "third" / "runs.db", repo="mars/other").store) == rows(again.store)
+
+
+def test_a_file_that_is_damaged_or_newer_leaves_no_database(tmp_path: Path, hub: Hub, page: Open) -> None:
+    first = page(tmp_path / "first" / "runs.db")
+    save(first.store, "a prompt")
+    first.push()
+    repo = hub.repos[REPO]
+    (path,) = [path for path in repo.files if path.startswith("data/runs/")]
+    whole = repo.files[path]
+    newer = io.BytesIO()
+    pq.write_table(pa.table({"id": ["x"]}).replace_schema_metadata({"mars_schema": "9999"}), newer)
+    for content, sentence in ((whole[:-50], "of runs is damaged"), (newer.getvalue(), "update the app")):
+        repo.commit({**repo.files, path: content})
+        target = tmp_path / f"{len(content)}" / "runs.db"
+        target.parent.mkdir()
+        told = page(target).backup.problem
+        assert sentence in told
+    repo.commit({**repo.files, path: whole})
+    assert "comparisons: 1." in page(tmp_path / "last" / "runs.db").told
+
+
+def test_a_run_whose_comparison_was_not_pushed_is_left_out(tmp_path: Path, hub: Hub, page: Open) -> None:
+    first = page(tmp_path / "first" / "runs.db")
+    save(first.store, "a prompt")
+    first.push()
+    repo = hub.repos[REPO]
+    repo.commit({path: content for path, content in repo.files.items() if not path.startswith("data/comparisons/")})
+    second = page(tmp_path / "second" / "runs.db")
+    assert "comparisons: 0." in second.told
+    assert not any(rows(second.store).values())
+
+
+def test_what_a_lost_database_left_is_moved_aside(tmp_path: Path, page: Open) -> None:
+    first = page(tmp_path / "first" / "runs.db")
+    save(first.store, "a prompt")
+    first.push()
+    target = tmp_path / "second" / "runs.db"
+    target.parent.mkdir()
+    Path(f"{target}-journal").write_bytes(b"of another file")
+    assert "comparisons: 1." in page(target).told
+    assert [path.read_bytes() for path in target.parent.glob("runs.db-journal.left-*")] == [b"of another file"]
+
+
+def test_a_snapshot_of_an_earlier_release_is_restored_and_replaced(
+    every_kind: Path, tmp_path: Path, hub: Hub, page: Open
+) -> None:
+    earlier = Repo()
+    older = {f"snapshots/0000000{n}-0123456789a{n}.db.gz": gzip.compress(b"older") for n in range(1, 3)}
+    newest = {"snapshots/00000003-0123456789a3.db.gz": gzip.compress(every_kind.read_bytes()), "manifest.json": b"{}"}
+    earlier.commit(older | newest)
+    hub.repos[REPO] = earlier
+    first = page(tmp_path / "second" / "runs.db")
+    assert "comparisons: 20." in first.told
+    assert first.push() == "" and first.tidy() == ""
+    assert not [path for path in hub.repos[REPO].files if path.startswith(("snapshots", "manifest"))]
+    assert len(hub.repos[REPO].commits) == 1
+    assert rows(page(tmp_path / "third" / "runs.db").store) == rows(page(every_kind, repo="mars/other").store)
+
+
+def test_the_card_names_the_splits_and_describes_every_column(tmp_path: Path, hub: Hub, page: Open) -> None:
+    first = page(tmp_path / "runs.db")
+    save(first.store, "a prompt")
+    first.push()
+    files = hub.repos[REPO].files
+    card = files["README.md"].decode()
+    configs = yaml.safe_load(card.split("---\n")[1])["configs"]
+    assert [config["config_name"] for config in configs] == ["runs", "tokens", "nodes"]
+    for config, columns in zip(configs, (RUNS, TOKENS, NODES), strict=True):
+        (data,) = config["data_files"]
+        (path,) = [path for path in files if fnmatch(path, data["path"]) and path.count("/") == 1]
+        assert pq.read_schema(io.BytesIO(files[path])).names == [column.name for column in columns]
+        section = card.partition(f"\n## {data['split']}\n")[2].partition("\n## ")[0]
+        rows = [f"| `{each.name}` | {each.kind} | {each.unit} | {each.meaning} |" for each in columns]
+        assert section.strip().splitlines()[2:] == rows
