@@ -19,6 +19,7 @@ from sqlalchemy import Engine, event
 
 from mars_core.types import Trace
 from storage import RunStore, StorageError
+from storage.export.tables import EXPORTS
 from tests.traces import make_trace, same
 
 ROOT = Path(__file__).parents[3]
@@ -30,7 +31,6 @@ CHILD = """
 import os, resource, signal, sys
 from sqlalchemy import Engine, event
 from storage import RunStore, StorageError
-from storage.export.tables import EXPORTS
 from tests.traces import make_trace
 
 url, table, file_limit = sys.argv[1], sys.argv[2], int(sys.argv[3])
