@@ -6,9 +6,6 @@ import csv
 import io
 import json
 import math
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from zipfile import ZipFile
@@ -111,14 +108,3 @@ def test_memory_does_not_grow_with_the_runs(
     few = peak(export)
     more(9)
     assert peak(export) < few * 1.3
-
-
-@contextmanager
-def file_limit(most: int) -> Iterator[None]:
-    """No file of this process may grow beyond."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
