@@ -34,7 +34,7 @@ from hosting.health import ENDING, PairProbe, Probe, database_probe, health_rout
 from hosting.logs import set_up
 from hosting.metrics import Metrics, labels_of
 from hosting.middleware import OWN, Guard
-from hosting.retention import Retention, tidy
+from hosting.retention import Retention
 from hosting.settings import Settings, json_log, offered, read_settings
 from mars_core.jobs import Accelerator
 from mars_core.jobs.accelerators import Local, ZeroGpu
@@ -55,13 +55,13 @@ END_S, STREAMS_S, PUSH_S, CLOSE_S = 4.0, 2.0, 4.0, 1.0
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """What lives as long as the page. ``backup``, ``retention``: None where they are off; ``ending``: a proxy sends nobody any more."""
+    """What lives as long as the page. ``backup``: None where it is off; ``ending``: a proxy sends nobody any more."""
 
     services: Services
     metrics: Metrics
     loaded: PairProbe
     backup: Backup | None
-    retention: Retention | None
+    retention: Retention
     ending: Event = field(default_factory=Event)
     opened: Event = field(default_factory=Event)  # the page, by somebody
 
@@ -85,8 +85,7 @@ class Application:
             sign_in=chosen.sign_in and chosen.public, retention_days=chosen.retention_days, notice=notice,
             observers=(metrics.observe,),
         )  # fmt: skip
-        retention = Retention(store.expire, chosen.retention_days) if chosen.retention_days else None
-        return cls(services, metrics, PairProbe(pool.loaded), backup, retention)
+        return cls(services, metrics, PairProbe(pool.loaded), backup, Retention(store, chosen.retention_days))
 
     def launch(self, chosen: Settings) -> Any:
         """Serve the page from now on, in threads of its own. Raises OSError."""
@@ -115,8 +114,7 @@ class Application:
         Thread(target=self._load, name="load", daemon=True).start()
         if self.backup:
             self.backup.start(self.services.store)
-        if self.retention:
-            self.retention.start()
+        self.retention.start()
 
     def _load(self) -> None:
         self.opened.wait(LOAD_AFTER_S)
@@ -127,8 +125,7 @@ class Application:
         """Save what runs, push what is saved, and let go of everything, in about ten seconds. Until then the server answers."""
         self.ending.set()
         self.opened.set()
-        if self.retention:
-            self.retention.stop()
+        self.retention.stop()
         services = self.services
         if not services.shutdown(END_S) and services.queue.running and services.pool.loaded():
             LOG.warning("A run did not end in time; it is not saved.")
@@ -190,7 +187,7 @@ def _stop(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _prepare(services: Services, failed: Callable[[], None] = lambda: None) -> None:
-    """Load the default pair, without which the page works all the same and says what is missing. Then tidy the database.
+    """Load the default pair, without which the page works all the same and says what is missing.
 
     What exists by now stays: the garbage collector need not look through it again. A pair may be removed, so it is loaded afterwards.
     """
@@ -203,7 +200,6 @@ def _prepare(services: Services, failed: Callable[[], None] = lambda: None) -> N
     except ModelError as error:
         failed()
         LOG.warning("The pair %r is not available: %s", services.catalog[0].title, error)
-    tidy(services.store)
 
 
 def serve(chosen: Settings, catalog: Sequence[PairSpec] = CATALOG) -> int:

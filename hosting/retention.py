@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from storage import RunStore, StorageError
+from storage import RunStore
 
 LOG = logging.getLogger("mars.retention")
 DAY_S = 24 * 3600.0
@@ -16,25 +16,24 @@ DELETED_FOR = timedelta(days=30)  # how long what was deleted can be brought bac
 UNFINISHED_FOR = timedelta(days=1)  # a comparison that has no run after so long lost its process
 
 
-def tidy(store: RunStore) -> None:
-    """Remove what was deleted long ago, and comparisons whose process was killed before their first run was saved."""
-    try:
-        store.purge(datetime.now(UTC) - DELETED_FOR)
-        store.remove_unfinished(datetime.now(UTC) - UNFINISHED_FOR)
-    except StorageError as error:
-        LOG.warning(str(error))
-
-
 class Retention:
-    """Removes what is more than ``days`` old until stopped; after a failure, which goes to the log, again in an hour.
+    """Removes what was deleted long ago, comparisons whose process was killed before their first run was saved, and with ``days`` all
+    that is older; until stopped. After a failure, which goes to the log, it is tried again in an hour.
 
-    ``remove``: everything from before a moment; returns how many comparisons that were.
+    ``now`` and ``wait`` (seconds; whether it is to end) are the clock.
     """
 
-    def __init__(self, remove: Callable[[datetime], int], days: int) -> None:
-        self._remove, self._days = remove, days
+    def __init__(
+        self,
+        store: RunStore,
+        days: int | None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        wait: Callable[[float], bool] | None = None,
+    ) -> None:
+        self._store, self._days, self._now = store, days, now
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
+        self._wait = wait or self._ended.wait
+        self._thread = threading.Thread(target=self.run, name="retention", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -45,15 +44,20 @@ class Retention:
         if self._thread.is_alive():
             self._thread.join(seconds)
 
-    def _run(self) -> None:
-        while not self._ended.is_set():
+    def run(self) -> None:
+        """Until stopped; what the thread does."""
+        ended = self._ended.is_set()
+        while not ended:
             try:
-                self._clean()
-                self._ended.wait(DAY_S)
+                self._clean(self._now())
+                seconds = DAY_S
             except Exception as error:  # tomorrow is another day
                 LOG.error("not removed", exc_info=error)
-                self._ended.wait(AGAIN_S)
+                seconds = AGAIN_S
+            ended = self._wait(seconds)
 
-    def _clean(self) -> None:
-        if count := self._remove(datetime.now(UTC) - timedelta(days=self._days)):
+    def _clean(self, now: datetime) -> None:
+        self._store.purge(now - DELETED_FOR)
+        self._store.remove_unfinished(now - UNFINISHED_FOR)
+        if self._days and (count := self._store.expire(now - timedelta(days=self._days))):
             LOG.info("removed", extra={"count": count, "where": f"older than {self._days} days"})

@@ -91,7 +91,8 @@ def _alternatives(column: pa.Array) -> pa.Array:
     """The column ``top`` as JSON."""
     ids, pieces, p = (field.cast(pa.string()) for field in column.flatten().flatten())
     texts = _texts(pieces, lambda text: json.dumps(decode(text)))
-    numbers = pc.if_else(pc.is_finite(column.flatten().field("p")), p, "null")
+    numbers = pc.if_else(pc.is_nan(value := column.flatten().field("p")), "null", p)
+    numbers = pc.if_else(pc.is_inf(value), pc.binary_join_element_wise('"', p, '"', ""), numbers)
     items = pc.binary_join_element_wise('{"id": ', ids, ', "piece": ', texts, ', "p": ', numbers, "}", "")
     lists = pa.ListArray.from_arrays(column.offsets, items)
     return pc.binary_join_element_wise("[", pc.binary_join(lists, ", "), "]", "")

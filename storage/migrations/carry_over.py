@@ -17,7 +17,7 @@ from sqlalchemy import Connection, column, delete, func, insert, select, table, 
 
 from mars_core.types import Alternative, DraftNode, Outcome, Step, Token
 from storage.database import EARLIER
-from storage.migrations.search import add_search
+from storage.migrations.statements import run_statements
 from storage.runs.records import trace_row
 from storage.runs.reindex import reindex
 from storage.schema import Comparison, Run, RunTrace
@@ -81,7 +81,7 @@ def _begin(connection: Connection) -> None:
     RunTrace.metadata.create_all(connection, [RunTrace.metadata.tables[RunTrace.__tablename__]])
     for index in OLD_INDEXES:
         connection.execute(sa.text(f"DROP INDEX {index}"))
-    add_search(connection)
+    run_statements(connection, "search")
     connection.execute(update(Comparison).values(runs=NOT_INDEXED))
     connection.execute(sa.text("UPDATE alembic_version SET version_num = :now"), {"now": UNDER_WAY})
 

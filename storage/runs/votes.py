@@ -105,7 +105,7 @@ class Votes(Connected):
         same = same.where(*(run.status == Status.COMPLETED for run in (_LEFT, _RIGHT)))
         same = same.where(~select(Vote.id).where(Vote.comparison_id == Comparison.id).exists())
         with self.read() as connection:
-            rows = list(connection.execute(votes.where(*there).group_by(*rules, Vote.choice)))
+            rows: list[Any] = [*connection.execute(votes.where(*there).group_by(*rules, Vote.choice))]
             rows += connection.execute(same.where(*there).group_by(*rules))
         return tuple(VoteCount(_label(row[0], row[1]), _label(row[2], row[3]), row[4], row[5]) for row in rows)
 

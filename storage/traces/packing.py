@@ -8,6 +8,7 @@ rejected token and the one emitted in its stead both have it.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from storage.traces.derived import DERIVED, Shape
 from storage.traces.flat import ABSENT, NODE, STEP, TOKEN, Flat
 
 VERSION = 1  # of this form; a column more or less needs no new one
-LEVEL = 9  # of zstd
+LEVEL, CRC = 9, 4  # of zstd; bytes of the checksum
 PIECE = "vocabulary.piece"
 PLACE = tuple(f"token.{name}" for name in ("z1", "z2", "entropy", "coin", "edge", "u"))
 TOP = ("top.token", "top.p")
@@ -35,21 +36,35 @@ def pack(flat: Flat) -> bytes:
     for name in PLACE:
         if len(kept[name]) == len(first) and f"{name}@" not in kept:
             short = kept[name][first]
-            kept[name] = short if np.array_equal(short[of_row], kept[name], equal_nan=True) else kept[name]
+            kept[name] = short if _alike(short[of_row], kept[name]).all() else kept[name]
     short = {"token.top": flat["token.top"][first]} | {
         name: flat[name][np.repeat(first, flat["token.top"])] for name in TOP
     }
     again = _repeated_tops(short, of_row)
-    if all(np.array_equal(again[name], flat[name], equal_nan=True) for name in again):
+    if all(len(again[name]) == len(flat[name]) and _alike(again[name], flat[name]).all() for name in again):
         kept |= short
     arrays = {
         name: column if isinstance(column, pa.Array) else pa.array(_small(column)) for name, column in kept.items()
     }
     lists = [pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values) for values in arrays.values()]
-    batch, sink = pa.record_batch(lists, names=list(arrays)), pa.BufferOutputStream()
+    return sealed(pa.record_batch(lists, names=list(arrays)))
+
+
+def sealed(batch: pa.RecordBatch) -> bytes:
+    """The batch compressed, after the CRC-32 of that."""
+    sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    return bytes(pa.Codec("zstd", LEVEL).compress(sink.getvalue(), asbytes=True))
+    data = bytes(pa.Codec("zstd", LEVEL).compress(sink.getvalue(), asbytes=True))
+    return zlib.crc32(data).to_bytes(CRC) + data
+
+
+def opened(data: bytes) -> pa.RecordBatch:
+    """What ``sealed`` was given. Raises ValueError for other bytes."""
+    if len(data) < CRC or zlib.crc32(memoryview(data)[CRC:]).to_bytes(CRC) != data[:CRC]:
+        raise ValueError("the checksum is another")
+    with pa.CompressedInputStream(pa.BufferReader(memoryview(data)[CRC:]), "zstd") as stream:
+        return pa.ipc.open_stream(stream.read()).read_next_batch()
 
 
 def checked(version: int, data: bytes) -> bytes:
@@ -63,14 +78,13 @@ def unpack(packed: Sequence[bytes], seeds: Sequence[int]) -> Flat:
     """The columns of these runs, one after the other. Raises LookupError for bytes that ``pack`` did not make."""
     try:
         return _joined([_read(data) for data in packed], seeds)
-    except (pa.ArrowException, OSError, StopIteration, LookupError, ValueError) as error:
+    except (pa.ArrowException, OSError, StopIteration, LookupError, TypeError, ValueError) as error:
         raise LookupError(f"the steps of a run are damaged ({type(error).__name__})") from None
 
 
 def _read(data: bytes) -> Flat:
     """The columns that were kept of a run; whole numbers and others in one type each, and every column there."""
-    with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-        batch = pa.ipc.open_stream(stream.read()).read_next_batch()
+    batch = opened(data)
     kept: Flat = {name: column.values for name, column in zip(batch.schema.names, batch.columns, strict=True)}
     for name in kept.keys() - {PIECE}:
         column = kept[name].to_numpy(zero_copy_only=False)
@@ -108,16 +122,22 @@ def _joined(runs: Sequence[Flat], seeds: Sequence[int]) -> Flat:
     words = {"token.token", "top.token"}
     for run, start in zip(runs, shape.vocabulary_start, strict=True):
         run |= {name: run[name] + start for name in words}
-    flat |= {name: column(name) for name in runs[0] if name not in DERIVED and name != PIECE and "@" not in name}
+    flat |= {name: column(name) for name in _common(runs) - DERIVED.keys() - {PIECE}}
     for name, derive in DERIVED.items():
         flat[name] = _whole(name, runs, derive(flat, shape))
     return flat
 
 
+def _common(runs: Sequence[Flat]) -> set[str]:
+    """The columns that every run has: a later form may have more."""
+    return {name for name in runs[0] if "@" not in name and all(name in run for run in runs)}
+
+
 def _small(column: Any) -> Any:
     """In the smallest type that holds every number exactly."""
     if column.dtype.kind == "f":
-        short = column.astype(np.float32)
+        with np.errstate(over="ignore"):
+            short = column.astype(np.float32)
         return short if np.array_equal(short.astype(np.float64), column, equal_nan=True) else column
     low, high = (column.min(), column.max()) if column.size else (0, 0)
     kinds = (np.int8, np.int16, np.int32)
@@ -126,11 +146,16 @@ def _small(column: Any) -> Any:
     )
 
 
+def _alike(one: Any, other: Any) -> Any:
+    """Where both have the same bits, or both are nan."""
+    return (one.view(np.int64) == other.view(np.int64)) | (np.isnan(one) & np.isnan(other))
+
+
 def _rest(name: str, column: Any, derived: Any) -> Flat:
     """What is to be kept of a column that can be derived."""
     if column.dtype.kind != "f":
         return {name: column - derived}
-    (other,) = np.nonzero((column != derived) & ~(np.isnan(column) & np.isnan(derived)))
+    (other,) = np.nonzero(~_alike(column, derived))
     if 2 * len(other) > len(column):
         return {name: column}
     return {name: column[other], f"{name}@": np.diff(other, prepend=0)}

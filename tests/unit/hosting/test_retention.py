@@ -5,78 +5,136 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
-from hosting import retention
-from hosting.retention import Retention
+from hosting.retention import AGAIN_S, DAY_S, Retention
+from storage import RunStore, StorageError
+from tests.traces import make_trace
 
-Begin = Callable[..., tuple[Retention, list[datetime], threading.Event]]
+
+class Clock:
+    """Its days pass when somebody waits; after ``times`` waits it is the end."""
+
+    def __init__(self, times: int, meanwhile: Callable[[], object] = lambda: None) -> None:
+        self.time, self.times, self.meanwhile = datetime.now(UTC), times, meanwhile
+        self.waited = list[float]()
+
+    def now(self) -> datetime:
+        return self.time
+
+    def wait(self, seconds: float) -> bool:
+        self.waited.append(seconds)
+        self.time += timedelta(seconds=seconds)
+        self.meanwhile()
+        return len(self.waited) == self.times
 
 
 @pytest.fixture
-def begin(monkeypatch: pytest.MonkeyPatch) -> Begin:
-    """Started, with what it was asked to remove; the event is set by the third time. ``broken``: so often it raises first."""
-
-    def start(day_s: float, again_s: float, broken: int = 0) -> tuple[Retention, list[datetime], threading.Event]:
-        monkeypatch.setattr(retention, "DAY_S", day_s)
-        monkeypatch.setattr(retention, "AGAIN_S", again_s)
-        asked, third = list[datetime](), threading.Event()
-
-        def remove(before: datetime) -> int:
-            asked.append(before)
-            if len(asked) == 3:
-                third.set()
-            if len(asked) <= broken:
-                raise OSError("the disk is full")
-            return 4
-
-        found = Retention(remove, 30)
-        found.start()
-        return found, asked, third
-
-    return start
+def store(tmp_path: Path) -> Iterator[RunStore]:
+    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as opened:
+        yield opened
 
 
-def test_what_is_older_than_the_days_goes_at_the_start_and_every_so_often_until_stopped(
-    begin: Begin, caplog: pytest.LogCaptureFixture
+def texts(store: RunStore, ids: dict[str, str]) -> list[str]:
+    """The prompts of those that can still be brought back."""
+    left = []
+    for text, id_ in ids.items():
+        try:
+            store.restore(id_)
+        except StorageError:
+            continue
+        left.append(text)
+    return left
+
+
+def test_what_was_deleted_goes_for_good_after_thirty_days_of_a_page_that_runs_on(store: RunStore) -> None:
+    """At the start nothing is old enough: that it goes all the same is the daily work."""
+    ids = {}
+    for text in ("deleted", "kept"):
+        trace = make_trace(prompt=text)
+        ids[text] = store.new_comparison(trace.config.prompt)
+        store.save_run(ids[text], trace, lane=0, order=0)
+    store.delete(ids["deleted"])
+    counts = list[int]()
+
+    def count() -> None:
+        with store.read() as connection:
+            counts.append(connection.exec_driver_sql("SELECT count(*) FROM comparisons").scalar_one())
+
+    clock = Clock(32, count)
+    Retention(store, None, clock.now, clock.wait).run()
+    assert clock.waited == [DAY_S] * 32
+    assert counts == [2] * 30 + [1] * 2
+    assert texts(store, ids) == ["kept"]
+
+
+def test_comparisons_whose_process_was_killed_go_after_a_day(store: RunStore) -> None:
+    trace = make_trace()
+    saved, killed = (store.new_comparison(trace.config.prompt) for _ in range(2))
+    store.save_run(saved, trace, lane=0, order=0)
+    clock = Clock(1)
+    Retention(store, None, clock.now, clock.wait).run()
+    assert store.count() == 2  # it may have been begun by another process
+    clock = Clock(3)
+    Retention(store, None, clock.now, clock.wait).run()
+    assert store.count() == 1 and store.load(saved).runs
+    with pytest.raises(StorageError, match="no comparison"):
+        store.load(killed)
+
+
+def test_with_a_limit_all_that_is_older_goes_and_the_log_counts_it(
+    store: RunStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "mars.retention")
-    started, asked, third = begin(0.02, 3600.0)
-    assert third.wait(5)
-    started.stop()
-    count = len(asked)
-    time.sleep(0.1)
-    assert len(asked) == count
-    assert abs(asked[-1] - (datetime.now(UTC) - timedelta(days=30))) < timedelta(minutes=1)
-    record = caplog.records[0]
-    assert (record.getMessage(), vars(record)["count"], vars(record)["where"]) == ("removed", 4, "older than 30 days")
+    trace, hers = make_trace(), store.of("anna")
+    hers.save_run(hers.new_comparison(trace.config.prompt), trace, lane=0, order=0)
+    clock = Clock(7)
+    Retention(store, 7, clock.now, clock.wait).run()
+    assert store.count() == 1 and not caplog.records
+    clock.times = 9
+    Retention(store, 7, clock.now, clock.wait).run()
+    assert store.count() == 0
+    (record,) = caplog.records
+    assert (record.getMessage(), vars(record)["count"], vars(record)["where"]) == ("removed", 1, "older than 7 days")
 
 
-def test_after_a_failure_it_is_tried_again_sooner(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
-    started, asked, third = begin(3600.0, 0.02, broken=2)
-    assert third.wait(5)
-    time.sleep(0.1)
-    started.stop()
-    assert len(asked) == 3
+def test_after_a_failure_it_is_tried_again_sooner(
+    store: RunStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = list[datetime]()
+
+    def purge(_store: RunStore, before: datetime) -> int:
+        asked.append(before)
+        if len(asked) <= 2:
+            raise OSError("the disk is full")
+        return 4
+
+    monkeypatch.setattr(RunStore, "purge", purge)
+    clock = Clock(4)
+    Retention(store, None, clock.now, clock.wait).run()
+    assert clock.waited == [AGAIN_S, AGAIN_S, DAY_S, DAY_S]
     assert [record.getMessage() for record in caplog.records if record.exc_info] == ["not removed"] * 2
 
 
-def test_stopping_waits_for_nobody_longer_than_asked() -> None:
+def test_stopping_waits_for_nobody_longer_than_asked(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     let_go, begun = threading.Event(), threading.Event()
 
-    def work(_before: datetime) -> int:
+    def purge(_store: RunStore, _before: datetime) -> int:
         begun.set()
         let_go.wait(10)
         return 0
 
-    Retention(work, 1).stop()  # before it began
-    started = Retention(work, 1)
+    monkeypatch.setattr(RunStore, "purge", purge)
+    Retention(store, None).stop()  # before it began
+    started = Retention(store, None)
     started.start()
     assert begun.wait(5)
     began = time.monotonic()
     started.stop(0.05)
     assert time.monotonic() - began < 2
     let_go.set()
+    started.stop(10)

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import sqlite3
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from alembic import command
 from alembic.autogenerate import compare_metadata
-from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import JSON, URL, Column, ForeignKeyConstraint, Integer, LargeBinary, MetaData, inspect
+from sqlalchemy import JSON, URL, Column, ForeignKeyConstraint, Integer, LargeBinary, MetaData, update
 
 from mars_core.types import PromptConfig
-from storage import RunStore, StorageError
+from storage import RunStore, StorageError, write_nodes_csv
 from storage import __file__ as package_file
 from storage.database import known_schemas, safe_journal_mode
-from storage.schema import Base
+from storage.schema import Base, RunTrace
 from tests.traces import make_trace
+from tests.unit.storage.exports import save
 
 
 def differences(store: RunStore, metadata: MetaData) -> list[object]:
@@ -32,7 +33,9 @@ def differences(store: RunStore, metadata: MetaData) -> list[object]:
         options = {
             "compare_type": True,
             "compare_server_default": other_default,
-            "include_object": lambda item, *_rest: not (sqlite and is_added_reference(item) or is_index_of_texts(item)),
+            "include_object": lambda item, *_rest: (
+                not ((sqlite and is_added_reference(item)) or is_index_of_texts(item))
+            ),
         }
         return list(compare_metadata(MigrationContext.configure(connection, opts=options), metadata))
 
@@ -77,14 +80,6 @@ def test_difference_would_be_seen(store: RunStore) -> None:
         table.to_metadata(other)
     other.tables["runs"].append_column(Column("extra", Integer))
     assert len(differences(store, other)) == 1
-
-
-def test_migrations_go_down_again(store: RunStore) -> None:
-    with store.read() as connection:
-        config = Config(attributes={"connection": connection})
-        config.set_main_option("script_location", str(Path(package_file).parent / "migrations"))
-        command.downgrade(config, "base")
-        assert inspect(connection).get_table_names() == ["alembic_version"]
 
 
 def test_reopening_keeps_what_is_there(url: str) -> None:
@@ -214,15 +209,35 @@ def test_unknown_word_in_the_database_is_explained(store: RunStore) -> None:
         store.load(comparison_id)
 
 
-def test_unknown_outcome_of_a_node_is_explained(store: RunStore) -> None:
-    trace = make_trace(new_tokens=2)
-    comparison_id = store.new_comparison(trace.config.prompt)
-    store.save_run(comparison_id, trace, lane=0, order=0)
+READS: dict[str, Callable[[RunStore, str, str], object]] = {
+    "load": lambda store, comparison_id, _: store.load(comparison_id),
+    "traces": lambda store, _, run_id: store.traces([run_id]),
+    "kept_by_step": lambda store, _, run_id: store.kept_by_step([run_id]),
+    "export": lambda store, *_: write_nodes_csv(store, io.BytesIO()),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"version": 99},
+            r"could not be read: the steps of a run are kept in a form \(99\) that this version does not know",
+        ),
+        ({"data": b"nonsense"}, "could not be read: the steps of a run are damaged"),
+        ({"data": b""}, "could not be read: the steps of a run are damaged"),
+    ],
+)
+def test_damaged_steps_are_explained(store: RunStore, read: str, changes: dict[str, Any], message: str) -> None:
+    comparison_id = save(store, make_trace(new_tokens=2))
+    (run,) = store.load(comparison_id).runs
     with store.read() as connection:
-        connection.exec_driver_sql("""UPDATE steps SET nodes = '[[5, "x", 0, 1, 0.5, "nan", "exploded"]]'""")
+        connection.execute(update(RunTrace).values(**changes))
         connection.commit()
-    with pytest.raises(StorageError, match="could not be read: 'exploded' is not among"):
-        store.load(comparison_id)
+    with pytest.raises(StorageError, match=message):
+        READS[read](store, comparison_id, run.id)
+    assert store.records([run.id])[0].text == run.trace.text  # all else can still be read
 
 
 def test_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,9 +48,7 @@ def test_a_sorted_list_is_read_in_the_order_of_an_index_of_its_own(
     assert page[1:] == (["USE TEMP B-TREE FOR RIGHT PART OF ORDER BY"] if sort is Sort.NAME else [])
 
 
-@pytest.mark.parametrize(
-    "asked", [Search(rule="x"), Search(target="x"), Search(status=Status.FAILED), Search(tag="t")]
-)
+@pytest.mark.parametrize("asked", [Search(rule="x"), Search(target="x"), Search(status=Status.FAILED), Search(tag="t")])
 def test_few_are_looked_up_by_what_was_asked_for(sqlite_store: RunStore, asked: Search) -> None:
     fill(sqlite_store, 50)
     _, page, *_ = plans_of(sqlite_store, lambda: sqlite_store.find(asked))

@@ -14,6 +14,7 @@ from mars_core.types import PromptConfig
 from storage import RunStore, Search, Shared, StorageError, write_runs_csv
 from storage.export.tables import EXPORTS
 from storage.shares import ENDED
+from tests.traces import same
 from tests.unit.storage.test_owners import CSV, LISTS, LOST, UNKNOWN, WRITES, Things, everything_of, make
 
 World = tuple[RunStore, Things, Things]
@@ -46,7 +47,7 @@ def test_link_shows_one_thing_and_nothing_else(world: World, kind: Shared) -> No
     shown = {Shared.COMPARISON: anna.comparison, Shared.SWEEP: anna.swept, Shared.STUDY: anna.studied}[kind]
     assert seen.comparisons()["id"].tolist() == [shown]
     assert seen.find(Search()).total == seen.count() == 1
-    assert seen.load(shown) == store.load(shown)
+    assert same(seen.load(shown), store.load(shown))
     assert [len(found) for found in (seen.sweeps(), seen.studies())] == [kind is Shared.SWEEP, kind is Shared.STUDY]
     if kind is Shared.SWEEP:
         assert seen.sweep(anna.sweep) == store.sweep(anna.sweep)

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -16,10 +15,9 @@ import pytest
 import app
 from hosting.settings import Settings, offered, read_settings
 from mars_core.models import ModelPool, PairSpec
-from mars_core.types import ModelRef, PromptConfig
-from storage import RunStore, StorageError
+from mars_core.types import ModelRef
+from storage import RunStore
 from tests.pairs import tiny_pair
-from tests.traces import make_trace
 from ui.jobs.services import Services
 
 
@@ -52,36 +50,6 @@ def test_a_default_pair_that_is_missing_is_told(tmp_path: Path, caplog: pytest.L
     spec = replace(tiny_pair(tmp_path), title="Lost", target=ModelRef(str(tmp_path / "nowhere")))
     assert prepared(spec, tmp_path).loaded() == ()
     assert "The pair 'Lost' is not available" in caplog.text and gc.isenabled()
-
-
-def test_what_was_deleted_long_ago_goes_for_good_and_the_rest_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hosting.retention.DELETED_FOR", timedelta(0))
-    spec = replace(tiny_pair(tmp_path), target=ModelRef(str(tmp_path / "nowhere")))
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        gone, kept = (store.new_comparison(PromptConfig(text)) for text in ("gone", "kept"))
-        store.delete(gone)
-        app._prepare(Services(ModelPool(device="cpu", dtype="float32"), store, (spec,)))
-        with pytest.raises(StorageError, match="no comparison"):
-            store.restore(gone)
-        assert store.load(kept).prompt.text == "kept"
-
-
-def test_comparisons_whose_process_was_killed_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = replace(tiny_pair(tmp_path), target=ModelRef(str(tmp_path / "nowhere")))
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        place = Services(ModelPool(device="cpu", dtype="float32"), store, (spec,))
-        trace = make_trace()
-        saved, killed = (store.new_comparison(trace.config.prompt) for _ in range(2))
-        store.save_run(saved, trace, lane=0, order=0)
-        app._prepare(place)
-        assert store.count() == 2  # it may have been begun by another process
-        monkeypatch.setattr("hosting.retention.UNFINISHED_FOR", timedelta(0))
-        app._prepare(place)
-        assert store.count() == 1 and store.load(saved).runs
-        with pytest.raises(StorageError, match="no comparison"):
-            store.load(killed)
 
 
 def test_mcp_without_its_package_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

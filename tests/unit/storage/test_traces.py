@@ -1,0 +1,209 @@
+"""The columnar form of a run: nothing is lost, whatever follows from what; it is small; damage is seen; other columns are no harm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.common.shapes import small
+from bench.coupled import coupled_pair
+from mars_core.session import Session
+from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, RunConfig, Sampling, Status, Trace
+from storage.schema.text import decode
+from storage.traces.derived import DERIVED
+from storage.traces.flat import OUTCOMES, Flat, flatten, steps_of
+from storage.traces.packing import opened, pack, sealed, unpack
+from tests.traces import make_trace, make_tree_trace
+
+PLACES = ("token.token", "token.own", "top.token", "node.token")  # numbers of words
+COUNTS = ("step.tokens", "step.nodes", "token.top")
+HOSTILE = ["", "\x00", "\ud800␛", "=1\r\n", "日本", "␛0000"]
+TRACES = {
+    "chain": make_trace(rule="mars", new_tokens=40),
+    "tree": make_tree_trace(new_tokens=30),
+    "greedy": make_trace(rule="mars", temperature=0.0, new_tokens=20),
+    "no draft": make_trace(rule="none", new_tokens=20),
+    "prefix": make_trace(new_tokens=20, prefix=(3, 31, 0, 3)),
+    "hostile": make_tree_trace(new_tokens=9, words=HOSTILE),
+    "failed": make_trace(new_tokens=7, status=Status.FAILED),
+    "empty": make_trace(new_tokens=0),
+}
+
+
+@pytest.fixture(scope="module")
+def real() -> Trace:
+    """512 tokens of a random pair, sampled."""
+    torch.set_num_threads(1)
+    pair = coupled_pair(small(2048), 0.1, torch.device("cpu"), torch.float32)
+    config = RunConfig(
+        PromptConfig("t1 t2 t3", chat=False), pair.spec.target, DrafterConfig("model", pair.spec.draft, 5),
+        RuleConfig("mars", {"theta": 0.9}), Sampling(1.0), max_new_tokens=512, seed=7,
+    )  # fmt: skip
+    run = Session(pair).start(config)
+    for _ in run:
+        pass
+    trace = run.trace()
+    assert len(trace.tokens) == 512
+    return trace
+
+
+def flat_of(trace: Trace) -> Flat:
+    return flatten(trace.steps, trace.config.seed)
+
+
+def again(flat: Flat) -> Flat:
+    return unpack([pack(flat)], flat["run.seed"])
+
+
+def assert_same(found: Flat, flat: Flat) -> None:
+    """To the last bit, but for the bits of a nan."""
+    assert found.keys() == flat.keys()
+    for name, column in flat.items():
+        if name == "vocabulary.piece":
+            assert found[name].to_pylist() == column.to_pylist()
+        else:
+            assert exact(found[name]) == exact(column), name
+
+
+def exact(column: Any) -> list[str]:
+    return [repr(float(value)) if isinstance(value, float) else repr(int(value)) for value in column]
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_steps_come_back(name: str) -> None:
+    trace = TRACES[name]
+    assert repr(steps_of(again(flat_of(trace)))) == repr(trace.steps)  # which tells -0.0 from 0.0, and shows nan
+
+
+def test_several_runs_read_together_are_each_its_own() -> None:
+    flats = [flat_of(trace) for trace in TRACES.values()]
+    whole = unpack([pack(flat) for flat in flats], [flat["run.seed"][0] for flat in flats])
+    starts = np.cumsum([0, *(len(flat["vocabulary.piece"]) for flat in flats)])
+    for name, column in whole.items():
+        if name == "vocabulary.piece":
+            expected = [piece for flat in flats for piece in flat[name].to_pylist()]
+            assert [decode(piece) for piece in column.to_pylist()] == list(map(decode, expected))
+        else:
+            moved = [
+                np.array(flat[name]) + start if name in PLACES else flat[name]
+                for flat, start in zip(flats, starts, strict=False)
+            ]
+            assert exact(column) == exact(np.concatenate(moved)), name
+
+
+def kept(flat: Flat, name: str) -> Any:
+    """What is written of a column."""
+    return opened(pack(flat)).column(name)[0].values.to_numpy(zero_copy_only=False)
+
+
+def others(flat: Flat, name: str, values: Sequence[Any]) -> Flat:
+    """``flat`` with the first values of a column replaced."""
+    column = flat[name].copy()
+    column[: len(values)] = values
+    return flat | {name: column}
+
+
+@pytest.mark.parametrize("name", DERIVED)
+def test_what_follows_is_not_written(real: Trace, name: str) -> None:
+    flat = flat_of(
+        TRACES["chain"] if name in ("token.start", "token.end") else real
+    )  # the words of ``real`` lack their spaces
+    found = np.count_nonzero(kept(flat, name))
+    whole = name in ("token.edge", "token.p", "node.p", "node.q", "token.own", "node.token", "node.outcome")
+    assert found == 0 or (whole and found < len(flat[name]))
+
+
+@pytest.mark.parametrize("name", DERIVED)
+@pytest.mark.parametrize("trace", ["chain", "tree"])
+def test_what_does_not_follow_is_written(name: str, trace: str) -> None:
+    flat = flat_of(TRACES[trace])
+    values: list[Any] = [-0.0, np.nan, np.inf, 5e-324, 0.1] if flat[name].dtype.kind == "f" else [1, 0, 2, 1]
+    assert_same(again(changed := others(flat, name, values)), changed)
+
+
+@st.composite
+def any_flat(draw: st.DrawFn) -> Flat:
+    flat = flat_of(TRACES[draw(st.sampled_from(("chain", "tree", "greedy", "prefix")))])
+    for name in draw(st.sets(st.sampled_from(sorted(set(flat) - {*COUNTS, "vocabulary.piece"})), max_size=4)):
+        if name.startswith("run."):
+            continue
+        highest = (
+            len(flat["vocabulary.id"]) - 1
+            if name in PLACES
+            else len(OUTCOMES) - 1
+            if name.endswith("outcome")
+            else None
+        )
+        number = st.integers(0, highest) if highest else st.integers(-(2**63), 2**63 - 1)
+        value = st.floats() if flat[name].dtype.kind == "f" else number
+        flat = others(flat, name, draw(st.lists(value, max_size=len(flat[name]))))
+    return flat
+
+
+@settings(max_examples=150, deadline=None)
+@given(flat=any_flat())
+def test_any_numbers_come_back(flat: Flat) -> None:
+    assert_same(again(flat), flat)
+
+
+@pytest.mark.parametrize(("tokens", "most"), [(128, 150), (512, 100)])
+def test_run_is_small(real: Trace, tokens: int, most: int) -> None:
+    steps = [step for step in real.steps if step.tokens[-1].position < tokens]
+    written = sum(len(step.emitted) for step in steps)
+    assert written > 0.95 * tokens
+    assert len(pack(flatten(steps, real.config.seed))) <= most * written
+
+
+def test_every_damaged_byte_is_seen() -> None:
+    data = pack(flat_of(TRACES["chain"]))
+    damaged = [data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :] for at in range(len(data))]
+    for bad in (*damaged, *(data[:at] for at in range(0, len(data), 97)), data + b"\0", bytes(len(data)), b""):
+        with pytest.raises(LookupError, match="the steps of a run are damaged"):
+            unpack([bad], [0])
+
+
+def changed_columns(data: bytes, without: str | None = None, **more: list[int]) -> bytes:
+    """The bytes of a form with other columns."""
+    batch = opened(data)
+    columns = {name: column for name, column in zip(batch.schema.names, batch.columns, strict=True) if name != without}
+    columns |= {name: pa.array([values]) for name, values in more.items()}
+    return sealed(pa.record_batch(list(columns.values()), names=list(columns)))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("token.logprob", np.nan), ("token.z1", np.nan), ("token.rank", -1), ("step.draft_s", np.nan), ("token.kl", np.nan)]
+)  # fmt: skip
+def test_column_that_an_older_form_lacks_is_absent(name: str, value: float) -> None:
+    flat = flat_of(TRACES["tree"])
+    found = unpack([changed_columns(pack(flat), name), pack(flat)], [0, 0])
+    count = len(flat[name])
+    assert exact(found[name]) == exact([value] * count) + exact(flat[name])
+    assert exact(found["token.tv"]) == 2 * exact(flat["token.tv"])
+
+
+def test_column_of_a_later_form_is_left_alone() -> None:
+    flat = flat_of(TRACES["chain"])
+    later = changed_columns(pack(flat), **{"token.news": [1, 2, 3]})
+    assert_same(unpack([later], [0]) | {}, flat | {"token.news": np.array([1, 2, 3])})
+    assert steps_of(unpack([later, pack(flat)], [0, 0]) | {}) != ()
+
+
+@pytest.mark.parametrize("lacking", ["token.outcome", "step.tokens", "vocabulary.piece"])
+def test_value_that_lacks_what_it_needs_is_damaged(lacking: str) -> None:
+    with pytest.raises(LookupError, match=r"damaged \(KeyError\)"):
+        unpack([changed_columns(pack(flat_of(TRACES["chain"])), lacking)], [0])
+
+
+def test_far_position_costs_no_more_than_another() -> None:
+    trace = make_trace(new_tokens=4)
+    tokens = tuple(replace(token, position=2**60) for token in trace.steps[0].tokens)
+    steps = (replace(trace.steps[0], tokens=tokens), *trace.steps[1:])
+    assert repr(steps_of(again(flatten(steps, 0)))) == repr(steps)
