@@ -10,7 +10,7 @@ from typing import Any, Self
 from sqlalchemy import ColumnElement, Connection, delete, func, not_, select, update
 
 from storage.runs.comparisons import COMPARISONS_A_WRITE, Comparisons, remove
-from storage.schema import Comparison, Facet, Link, Run, Study, StudyTask, Sweep, Vote
+from storage.schema import Comparison, Facet, Link, Study, StudyTask, Sweep, Vote
 from storage.scope import EVERYBODY, Everything, Owned, Table, owned_by
 from storage.shares import Shares
 from storage.studies.studies import is_sweep
@@ -64,8 +64,8 @@ class Owners(Comparisons, Shares):
         """How much there is."""
         comparisons, studies = self.scope.of(Comparison), self.scope.of(Study)
         live = (Comparison.deleted_at.is_(None), *comparisons)
-        run = (Run, Run.comparison_id == Comparison.id)
         vote = (Vote, Vote.comparison_id == Comparison.id)
+        runs = func.coalesce(func.sum(Comparison.runs), 0)
         shares = len(self.shares())
         with self.read() as connection:
 
@@ -73,9 +73,10 @@ class Owners(Comparisons, Shares):
                 statement = select(func.count()).select_from(table).where(*which)
                 return connection.execute(statement.join(*joined) if joined else statement).scalar_one()
 
+            found = connection.execute(select(func.count(), runs).select_from(Comparison).where(*live)).one()
             return Counts(
-                comparisons=number(Comparison, *live),
-                runs=number(Comparison, *live, joined=run),
+                comparisons=found[0],
+                runs=found[1],
                 votes=number(Comparison, *live, *self.scope.votes, joined=vote),
                 sweeps=number(Sweep, *self.scope.of(Sweep)) + number(Study, is_sweep(), *studies),
                 studies=number(Study, not_(is_sweep()), *studies),

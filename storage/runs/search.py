@@ -15,28 +15,22 @@ from itertools import starmap
 from typing import Any
 
 import pandas as pd
-from sqlalchemy import ColumnElement, Connection, RowMapping, ScalarSelect, Select, exists, func, select, true
+from sqlalchemy import ColumnElement, Connection, Select, exists, func, select, true
 
 from mars_core.types import Status
 from storage.connection import Connected
-from storage.lookup import batches, check_page
-from storage.runs.records import rule_label
+from storage.lookup import check_page
+from storage.runs.frames import COLUMNS, frame
 from storage.runs.reindex import FACET_LENGTH
 from storage.runs.texts import Candidates, candidates, containing
-from storage.schema import Comparison, Facet, Run, Source
-from storage.schema.columns import SafeText
+from storage.schema import Comparison, Facet, Source
 from storage.schema.runs import NAMELESS
-from storage.schema.text import folded, readable
+from storage.schema.text import folded
 from storage.scope import Linked, Owned
 
-PROMPT_PREVIEW = 280  # characters of the prompt in the table of comparisons
-COMPARISONS_A_READ = 500
 FEW = 5000  # comparisons that are read at once, to be sorted
 COUNTED = 1000  # comparisons that are counted one by one; how many more there are is not said
-_BATCHES = (Source.SWEEP, Source.STUDY)  # what a program made, many at a time
-_NUMBERS = ("new_tokens", "tau", "tokens_per_s", "ttft_s", "wall_s", "relaxed_share")
-_COLUMNS = ["id", "created_at", "prompt", "target", "rules", "status", *_NUMBERS]
-_NOTES = ["name", "tags", "comment", "source", "run_ids"]
+_SINGLE = (Source.COMPARE, Source.VOTE)  # what no program made, many at a time
 
 
 class Sort(StrEnum):
@@ -102,7 +96,7 @@ class Lists(Connected):
         (of the first lane; empty where there is no run); and, each a tuple with one entry a run by lane: ``rules``,
         ``status``, ``new_tokens``, ``tau``, ``tokens_per_s``, ``ttft_s``, ``wall_s``, ``relaxed_share``.
         """
-        return self.find(Search(without_batches=not batches, limit=limit, offset=offset)).frame[_COLUMNS]
+        return self.find(Search(without_batches=not batches, limit=limit, offset=offset)).frame[COLUMNS]
 
     def find(self, search: Search) -> Found:
         """One page of the comparisons that were asked for. All are counted where that is quick, else 1,000 of them.
@@ -112,7 +106,7 @@ class Lists(Connected):
         """
         with self.read() as connection:
             ids, total, more = self._find(connection, search)
-            return Found(total, _frame(connection, ids), more)
+            return Found(total, frame(connection, ids), more)
 
     def found_ids(self, search: Search) -> list[str]:
         """The ids alone of what ``find`` finds, in the same order."""
@@ -132,31 +126,32 @@ class Lists(Connected):
         check_page(search.limit, search.offset)
         if connection.dialect.name == "postgresql":  # what a value finds is unknown without it
             connection.exec_driver_sql("SET LOCAL plan_cache_mode = force_custom_plan")
-        basic, order, text = self._basic(Comparison, search), _order(search), folded(search.text)
+        basic, text = self._basic(Comparison, search), folded(search.text)
         facets = [facet for facet in _facets(search) if facet[1]]
         every, having = select(Comparison.id).where(*basic), [self._having(search, *facet) for facet in facets]
+        indexed = len(having) == 1 and not text and not isinstance(self.scope, Linked)
+        if indexed and search.sort is Sort.CREATED:
+            page = having[0].order_by(*_latest(Facet, search.descending)).limit(search.limit).offset(search.offset)
+            return connection.scalars(page).all(), _count(connection, having[0]), False
         conditions = [*basic, *starmap(_has, facets), *([containing(connection, text)] if text else [])]
-        sorted_ = select(Comparison.id).where(*_unindexed(connection, conditions)).order_by(*order)
-        walked = select(Comparison.id).where(*conditions).order_by(*order) if search.sort is Sort.CREATED else sorted_
-
-        def page(statement: Select[str]) -> Sequence[str]:
-            return connection.scalars(statement.limit(search.limit).offset(search.offset)).all()
-
         if not text and not facets:
-            return page(walked), _count(connection, every), False
-        sources: list[Candidates] = [(Comparison.id, some) for some in (every, *having)]
-        sources += filter(None, [candidates(connection, text, FEW) if text else None])
-        sizes = connection.execute(select(*(_counted(some, FEW + 1) for _, some in sources))).one()
-        fewest, (column, source) = min(zip(sizes, sources, strict=True), key=lambda each: each[0])
+            return _page(connection, conditions, search), _count(connection, every), False
+        source: Candidates = (Comparison.id, every)
+        fewest = _count(connection, every, FEW + 1)
+        if fewest > FEW:
+            sources: list[Candidates] = [(Comparison.id, some) for some in having]
+            sources += filter(None, [candidates(connection, text, FEW) if text else None])
+            sizes = [_count(connection, some, FEW + 1) for _, some in sources]
+            fewest, source = min(zip(sizes, sources, strict=True), key=lambda each: each[0], default=(fewest, source))
         if fewest <= FEW:
-            found = connection.scalars(sorted_.where(column.in_(source))).all()
+            column, few = source
+            ordered = select(Comparison.id).where(column.in_(few), *_unindexed(connection, conditions))
+            found = connection.scalars(ordered.order_by(*_order(search))).all()
             return found[search.offset : search.offset + search.limit], len(found), False
-        if text or len(having) > 1 or isinstance(self.scope, Linked):
-            some = select(Comparison.id).where(*_unindexed(connection, conditions))
-            counted: int = connection.execute(select(_counted(some, COUNTED + 1))).scalar_one()
-            return page(walked), min(counted, COUNTED), counted > COUNTED
-        latest = having[0].order_by(*_order(search, Facet))
-        return page(latest if search.sort is Sort.CREATED else walked), _count(connection, having[0]), False
+        if indexed:
+            return _page(connection, conditions, search), _count(connection, having[0]), False
+        counted = _count(connection, select(Comparison.id).where(*_unindexed(connection, conditions)), COUNTED + 1)
+        return _page(connection, conditions, search), min(counted, COUNTED), counted > COUNTED
 
     def _basic(self, table: type[Comparison | Facet], search: Search) -> list[ColumnElement[bool]]:
         """What both tables know: whose a comparison is, whether it is there, what made it, and when."""
@@ -164,7 +159,7 @@ class Lists(Connected):
         if table is Facet:
             there = [*self.scope.of(Facet)] if isinstance(self.scope, Owned) else []
         there += [table.source == search.source] if search.source else []
-        there += [table.source.not_in(_BATCHES)] if search.without_batches else []
+        there += [table.source.in_(_SINGLE)] if search.without_batches else []
         there += [table.created_at >= search.since] if search.since else []
         return there + ([table.created_at < search.until] if search.until else [])
 
@@ -202,64 +197,41 @@ def _unindexed(connection: Connection, conditions: Iterable[ColumnElement[bool]]
     return [condition.is_(true()) for condition in conditions]
 
 
-def _counted(statement: Select[Any], most: int) -> ScalarSelect[int]:
-    return select(func.count()).select_from(statement.limit(most).subquery()).scalar_subquery()
+def _count(connection: Connection, statement: Select[Any], most: int | None = None) -> int:
+    """How many rows there are, ``most`` of them at most."""
+    return connection.execute(select(func.count()).select_from(statement.limit(most).subquery())).scalar_one()
 
 
-def _count(connection: Connection, statement: Select[Any]) -> int:
-    return connection.execute(select(func.count()).select_from(statement.subquery())).scalar_one()
+def _page(connection: Connection, conditions: list[ColumnElement[bool]], search: Search) -> Sequence[str]:
+    """The ids of one page, read in the order of an index."""
 
+    def ids(statement: Select[str], before: int) -> Sequence[str]:
+        return connection.scalars(statement.limit(search.limit).offset(before)).all()
 
-def _order(search: Search, table: type[Comparison | Facet] = Comparison) -> list[ColumnElement[Any]]:
-    """Whatever is equal is latest first. What has no value comes last: in one direction as it is written, in the other it is sorted so."""
-    id_ = Facet.comparison_id if table is Facet else Comparison.id
-    if search.sort is Sort.CREATED and not search.descending:
-        return [table.created_at.asc(), id_.asc()]
-    latest: list[ColumnElement[Any]] = [table.created_at.desc(), id_.desc()]
     if search.sort is Sort.CREATED:
-        return latest
-    key: ColumnElement[Any] = (
-        Comparison.__table__.c.name_key if search.sort is Sort.NAME else Comparison.__table__.c[search.sort.value]
-    )
-    missing: ColumnElement[Any] = key == NAMELESS if search.sort is Sort.NAME else key < 0
-    if search.descending:
-        return [missing, key.desc(), *latest] if search.sort is Sort.NAME else [key.desc(), *latest]
-    return [key.asc(), *latest] if search.sort is Sort.NAME else [missing, key.asc(), *latest]
+        return ids(select(Comparison.id).where(*conditions).order_by(*_order(search)), search.offset)
+    missing, *order = _order(search)
+    there = select(Comparison.id).where(*_unindexed(connection, conditions)).order_by(*order)
+    if search.descending != (search.sort is Sort.NAME):  # NO_NUMBER and NAMELESS come last by themselves
+        return ids(there, search.offset)
+    valued = there.where(~missing)
+    found = ids(valued, search.offset)
+    if len(found) == search.limit:
+        return found
+    others = ids(there.where(missing), 0 if found else max(0, search.offset - _count(connection, valued)))
+    return [*found, *others][: search.limit]
 
 
-def _frame(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
-    preview = func.substr(Comparison.prompt, 1, PROMPT_PREVIEW, type_=SafeText).label("prompt")
-    own = (
-        Comparison.id,
-        Comparison.created_at,
-        Comparison.name,
-        Comparison.tags,
-        Comparison.comment,
-        Comparison.source,
-    )
-    found: dict[str, RowMapping] = {}
-    for some in batches(ids, COMPARISONS_A_READ):
-        rows = connection.execute(select(*own, preview).where(Comparison.id.in_(some))).mappings()
-        found |= {row["id"]: row for row in rows}
-    comparisons, lanes = [found[id_] for id_ in ids], _lanes(connection, ids)
-    data: dict[str, list[Any]] = {name: [row[name] for row in comparisons] for name in ("id", "created_at", "source")}
-    for name in ("prompt", "name", "comment"):  # pandas keeps strings as UTF-8
-        data[name] = [readable(row[name]) for row in comparisons]
-    data["tags"] = [tuple(row["tags"]) for row in comparisons]
-    data["target"] = [readable(lane[0]["target"]) if lane else "" for lane in lanes]
-    data["rules"] = [tuple(rule_label(run) for run in lane) for lane in lanes]
-    for name, column in (("run_ids", "id"), *((name, name) for name in ("status", *_NUMBERS))):
-        data[name] = [tuple(run[column] for run in lane) for lane in lanes]
-    return pd.DataFrame(data)[[*_COLUMNS, *_NOTES]].astype({"created_at": "datetime64[us, UTC]"})
+def _latest(table: type[Comparison | Facet], descending: bool = True) -> list[ColumnElement[Any]]:
+    columns = (table.created_at, Facet.comparison_id if table is Facet else Comparison.id)
+    return [column.desc() if descending else column.asc() for column in columns]
 
 
-def _lanes(connection: Connection, comparison_ids: Sequence[str]) -> list[list[RowMapping]]:
-    """The runs of each comparison, by lane, then order."""
-    found: dict[str, list[RowMapping]] = {comparison_id: [] for comparison_id in comparison_ids}
-    names = ("comparison_id", "id", "target", "rule", "rule_parameters", "status", *_NUMBERS)
-    statement = select(*(Run.__table__.c[name] for name in names))
-    statement = statement.order_by(Run.comparison_id, Run.lane, Run.execution_order)
-    for some in batches(comparison_ids, COMPARISONS_A_READ):
-        for run in connection.execute(statement.where(Run.comparison_id.in_(some))).mappings():
-            found[run["comparison_id"]].append(run)
-    return list(found.values())
+def _order(search: Search) -> list[ColumnElement[Any]]:
+    """First that a value is missing, then the value; whatever is equal is latest first."""
+    if search.sort is Sort.CREATED:
+        return _latest(Comparison, search.descending)
+    named = search.sort is Sort.NAME
+    key: ColumnElement[Any] = Comparison.__table__.c["name_key" if named else search.sort.value]
+    missing = key >= NAMELESS if named else key < 0
+    return [missing, key.desc() if search.descending else key.asc(), *_latest(Comparison)]

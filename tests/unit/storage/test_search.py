@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pandas as pd
 import pytest
@@ -24,8 +24,16 @@ def found(store: RunStore, **asked: object) -> list[str]:
     """The ids, which must be as many as the total says."""
     result = store.find(Search(**asked))  # type: ignore[arg-type]
     ids: list[str] = result.frame["id"].tolist()
-    assert result.total == len(ids)
+    assert (result.total, result.more) == (len(ids), False)
+    assert store.found_ids(Search(**asked)) == ids  # type: ignore[arg-type]
     return ids
+
+
+@pytest.fixture(params=["few", "many"], autouse=True)
+def ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every search is answered in both ways: read at once, and read in the order of an index."""
+    if request.param == "many":
+        monkeypatch.setattr("storage.runs.search.FEW", -1)
 
 
 def named(store: RunStore, *names: str) -> list[str]:
@@ -212,3 +220,60 @@ def test_rule_without_draft_is_not_found_by_its_name(store: RunStore) -> None:
     comparison_id = save(store, replace(trace, config=replace(trace.config, rule=RuleConfig("none"))))
     assert found(store, rule="none") == [comparison_id]
     assert store.choices().rules == ("none",)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(text="\uffff", start=0, length=1)
+@example(text='"""', start=0, length=3)
+@example(text="a", start=0, length=1)
+@given(text=ANY_TEXT, start=st.integers(0, 40), length=st.integers(1, 40))
+def test_every_part_of_a_text_is_found(store: RunStore, text: str, start: int, length: int) -> None:
+    comparison_id = store.new_comparison(PromptConfig(text))
+    if part := text[start : start + length]:
+        assert comparison_id in store.find(Search(text=part, limit=1000)).frame["id"].tolist()
+    store.delete(comparison_id)
+
+
+@pytest.mark.parametrize("asked", ["a", "zq", "zq1", "qy"])
+def test_short_texts_are_found_wherever_they_stand(store: RunStore, asked: str) -> None:
+    ids = [
+        store.new_comparison(PromptConfig(prompt)) for prompt in (asked, f"x{asked}", f"{asked}x", f"x{asked}x", "b")
+    ]
+    tagged = store.new_comparison(PromptConfig("b"))
+    store.annotate(tagged, tags=[f"c{asked}"])
+    assert found(store, text=asked) == [tagged, *ids[3::-1]]
+
+
+def test_more_than_are_counted_are_said_to_be_more(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("storage.runs.search.FEW", -1)
+    monkeypatch.setattr("storage.runs.search.COUNTED", 2)
+    ids = [store.new_comparison(PromptConfig(f"needle {number}")) for number in range(4)]
+    result = store.find(Search(text="needle", limit=3))
+    assert (result.total, result.more, result.frame["id"].tolist()) == (2, True, ids[:0:-1])
+    result = store.find(Search(text="needle 1"))
+    assert (result.total, result.more) == (1, False)
+
+
+def test_what_changes_a_comparison_changes_what_finds_it(store: RunStore) -> None:
+    strict, mars = make_trace(new_tokens=3), make_trace(rule="mars", new_tokens=3)
+    comparison_id = save(store, with_summary(strict, tau=2.0))
+    other = save(store, with_summary(strict, tau=3.0))
+    assert found(store, sort=Sort.TAU) == [other, comparison_id] and found(store, rule="mars") == []
+    store.save_run(comparison_id, with_summary(mars, tau=4.0), lane=1, order=1)
+    assert found(store, sort=Sort.TAU) == [comparison_id, other] and found(store, rule="mars") == [comparison_id]
+    store.delete(comparison_id)
+    assert found(store, rule="mars") == [] and store.choices().rules == ("strict",)
+    store.restore(comparison_id)
+    assert found(store, rule="mars") == [comparison_id] and store.choices().rules == ("mars", "strict")
+    store.purge(datetime.now(UTC))
+    assert store.counts().runs == 3
+
+
+def test_owners_have_their_own_choices(store: RunStore) -> None:
+    anna, boris = store.of("anna"), store.of("boris")
+    for mine, rule in ((anna, "mars"), (boris, "strict"), (boris, "none")):
+        mine.annotate(save(mine, make_trace(rule=rule, new_tokens=2)), tags=[f"tag of {rule}"])
+    assert (anna.choices().rules, boris.choices().rules) == (("mars",), ("none", "strict"))
+    store.give("anna", "boris")
+    assert anna.choices() == Choices((), (), ()) and boris.choices() == store.choices()
+    assert found(boris, rule="mars") == found(boris, tag="tag of mars") != []

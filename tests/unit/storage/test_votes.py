@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import pytest
 
-from mars_core.types import PromptConfig
+from mars_core.types import PromptConfig, Status
 from storage import Choice, RunStore, Source, StorageError, write_votes_parquet
 from storage.schema.text import decode
 from tests.traces import make_trace
@@ -106,3 +107,39 @@ def test_no_votes_are_a_header(store: RunStore, tmp_path: Path) -> None:
     assert votes_csv(store) == ",".join(COLUMNS) + "\n"
     write_votes_parquet(store, tmp_path / "votes.parquet")
     assert read_parquet(tmp_path / "votes.parquet") == []
+
+
+def test_votes_are_read_by_the_page(store: RunStore) -> None:
+    ids = [store.add_vote(pair(store)[0], left_lane=0, right_lane=1, choice=Choice.TIE) for _ in range(5)]
+    assert [vote.id for vote in store.votes(limit=2)] == ids[:2:-1]
+    assert [vote.id for vote in store.votes(limit=2, offset=2)] == ids[2:0:-1]
+    with pytest.raises(StorageError, match="must be 0 or more"):
+        store.votes(limit=-1)
+
+
+def test_votes_are_counted_by_rules_and_choice(store: RunStore) -> None:
+    for choice in (Choice.LEFT, Choice.LEFT, Choice.TIE):
+        gone = pair(store)[0]
+        store.add_vote(gone, left_lane=0, right_lane=1, choice=choice)
+    store.add_vote(pair(store)[0], left_lane=1, right_lane=0, choice=Choice.LEFT)
+    mars = "mars(theta=0.9)"
+    counted = [("none", mars, Choice.LEFT, 2), ("none", mars, Choice.TIE, 1), (mars, "none", Choice.LEFT, 1)]
+    assert sorted(map(astuple, store.vote_counts())) == sorted(counted)
+    store.delete(gone)
+    assert sorted(map(astuple, store.vote_counts())) == sorted([counted[0], counted[2]])
+
+
+def test_rounds_that_asked_nothing_are_counted(store: RunStore) -> None:
+    same = make_trace(new_tokens=3)
+    for traces, source in (
+        ((same, same), Source.VOTE),  # the one that counts
+        ((same, make_trace(rule="mars", theta=0.3, new_tokens=9, prompt=same.config.prompt.text)), Source.VOTE),
+        ((same, replace(same, status=Status.CANCELLED)), Source.VOTE),
+        ((same, same, same), Source.VOTE),
+        ((same,), Source.VOTE),
+        ((same, same), Source.COMPARE),
+    ):
+        comparison_id = store.new_comparison(same.config.prompt, source=source)
+        for lane, trace in enumerate(traces):
+            store.save_run(comparison_id, trace, lane=lane, order=lane)
+    assert list(map(astuple, store.vote_counts())) == [("strict", "strict", None, 1)]

@@ -145,6 +145,32 @@ def test_what_can_be_chosen_is_what_there_is(store: RunStore, history: History) 
     assert set(options["rule"]) == {"", *store.choices().rules} and options["tag"] == ["", "gone"]
 
 
+def test_what_can_be_chosen_is_not_read_again_with_every_page(
+    store: RunStore, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = keep(store)
+    monkeypatch.setattr(RunStore, "choices", lambda _: pytest.fail("choices were read"))
+    for data in ({"action": "page", "page": 2}, {"action": "open", "id": kept}):
+        assert history.search not in history.act(Address(), data)
+    assert history.search not in history.closed(Address(comparison=kept))
+
+
+def test_a_list_that_was_not_counted_to_its_end_has_a_next_page(
+    store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage.runs.search.FEW", -1)
+    monkeypatch.setattr("storage.runs.search.COUNTED", 1)
+    monkeypatch.setattr("ui.tabs.history.list.PAGE", 2)
+    for number in range(5):
+        keep(store, f"lantern {number}")
+    found = [listing(store, Address(text="lantern", page=page)) for page in (1, 2, 3)]
+    assert [(len(each.rows), each.page, each.pages > each.page) for each in found] == [
+        (2, 1, True), (2, 2, True), (1, 3, False),
+    ]  # fmt: skip
+    assert found[0].position == "Page 1, more than 1 comparison found"
+    assert listing(store, Address(text="lantern", page=9)).page == 1
+
+
 def test_opening_says_so_in_list_and_address(store: RunStore, history: History) -> None:
     kept = keep(store)
     updates = history.act(Address(), {"action": "open", "id": kept})

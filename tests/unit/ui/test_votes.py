@@ -20,7 +20,7 @@ from evaluation.statistics import wilson
 from mars_core.models import ModelPool, PairSpec
 from mars_core.rules import PLAIN
 from mars_core.types import Status
-from storage import Choice, RunStore, Search, Source, StorageError, StoredVote
+from storage import Choice, RunStore, Search, Source, StorageError, StoredVote, VoteCount
 from tests.pairs import tiny_pair
 from tests.panels import assert_inert, read_panel
 from tests.traces import make_trace
@@ -35,7 +35,6 @@ from ui.tabs.votes.tally import (
     COLUMNS,
     NONE_YET,
     ordered,
-    results,
     results_table,
     tally,
     tally_html,
@@ -196,7 +195,7 @@ def test_the_same_text_asks_no_vote_and_is_counted(services: Services, rounds: R
     assert last.view.comparison and last.strip.state == "done"
     words = plain(last.strip.parts)
     assert words.startswith("Nothing to vote on.") and words.endswith("the same, token for token.")
-    (pair,) = results(services.store)[0]
+    (pair,) = tally(services.store.vote_counts())
     assert (pair.first, pair.second, pair.votes, pair.same_text) == ("none", "strict", 0, 1)
     assert math.isnan(pair.win_rate) and all(map(math.isnan, pair.interval))
 
@@ -210,7 +209,7 @@ def test_stop_keeps_the_run_and_asks_no_vote(services: Services, rounds: Rounds)
     assert shown[-1].strip.state == "cancelled" and shown[-1].round == ""
     assert shown[-1].view is not None and not shown[-1].view.answers
     assert saved(services) == [(1, 0, Status.CANCELLED)]
-    assert results(services.store)[0] == ()
+    assert tally(services.store.vote_counts()) == ()
 
 
 def test_a_closed_tab_keeps_the_run_and_asks_no_vote(services: Services, rounds: Rounds) -> None:
@@ -324,15 +323,17 @@ def vote(left: str, right: str, choice: Choice, comparison: str = "c" * 32) -> S
 
 def test_results_count_rules_and_not_sides() -> None:
     mars = "mars(theta=0.9)"
-    votes = [
-        vote("strict", mars, Choice.LEFT), vote(mars, "strict", Choice.LEFT), vote("strict", mars, Choice.RIGHT),
-        vote(mars, "strict", Choice.TIE), vote("strict", mars, Choice.BOTH_BAD), vote(mars, "typical", Choice.RIGHT),
+    counts = [
+        VoteCount("strict", mars, Choice.LEFT, 1), VoteCount(mars, "strict", Choice.LEFT, 1),
+        VoteCount("strict", mars, Choice.RIGHT, 1), VoteCount(mars, "strict", Choice.TIE, 1),
+        VoteCount("strict", mars, Choice.BOTH_BAD, 1), VoteCount(mars, "typical", Choice.RIGHT, 2),
+        VoteCount(mars, "strict", None, 1),
     ]  # fmt: skip
-    pair, other = tally(votes, [(mars, "strict")])
+    pair, other = tally(counts)
     assert (pair.first, pair.second) == ("strict", mars)
     assert (pair.first_wins, pair.second_wins, pair.ties, pair.both_bad, pair.same_text) == (1, 2, 1, 1, 1)
     assert (pair.votes, pair.decided, pair.win_rate, pair.interval) == (5, 3, 2 / 3, wilson(2, 3))
-    assert (other.first, other.second, other.second_wins) == (mars, "typical", 1)
+    assert (other.first, other.second, other.second_wins) == (mars, "typical", 2)
 
 
 def test_a_baseline_comes_first() -> None:
@@ -368,20 +369,31 @@ def test_the_csv_holds_what_the_table_shows(services: Services, rounds: Rounds) 
     )
 
 
+def test_the_tab_reads_the_latest_votes_alone(
+    services: Services, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        cast_vote(services, rounds, waiting_round(services, rounds), Choice.TIE)
+    monkeypatch.setattr("ui.tabs.votes.tally.RECENT", 2)
+    shown = read_panel(tally_now(services.store))
+    assert len(shown.all(".mars-tally-vote")) == 2 and shown.one("h3").text == "The last 2 of 3 votes"
+
+
 def test_a_deleted_round_counts_no_more(services: Services, rounds: Rounds) -> None:
     name = waiting_round(services, rounds)
     cast = cast_vote(services, rounds, name, Choice.LEFT)
-    assert cast is not None and len(results(services.store)[0]) == 1
+    assert cast is not None and len(tally(services.store.vote_counts())) == 1
     services.store.delete(cast[1].comparison)
-    assert results(services.store)[0] == () and NONE_YET in tally_now(services.store)
+    assert tally(services.store.vote_counts()) == () and NONE_YET in tally_now(services.store)
 
 
 def test_comments_and_prompts_of_votes_are_data() -> None:
     hostile = replace(vote("strict", "mars", Choice.TIE), prompt="</script>\u202e", comment="<b>\ud800")
-    shown = tally_html(tally([hostile], []), (hostile,))
+    shown = tally_html(tally([VoteCount("strict", "mars", Choice.TIE, 21)]), (hostile,))
     assert_inert(shown)
     assert read_panel(shown).one(".mars-tally-comment").text.startswith("<b>")
+    assert read_panel(shown).one("h3").text == "The last 1 of 21 votes"
 
 
 def test_formulas_stay_text_in_the_csv() -> None:
-    assert "'=1+1" in csv_text(results_table(tally([vote("=1+1", "strict", Choice.TIE)], [])))
+    assert "'=1+1" in csv_text(results_table(tally([VoteCount("=1+1", "strict", Choice.TIE, 1)])))

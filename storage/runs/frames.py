@@ -1,0 +1,60 @@
+"""A table of comparisons, one row each, with their runs by lane."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+from sqlalchemy import Connection, RowMapping, func, select
+
+from storage.lookup import batches
+from storage.runs.records import rule_label
+from storage.schema import Comparison, Run
+from storage.schema.columns import SafeText
+from storage.schema.text import readable
+
+PROMPT_PREVIEW = 280  # characters of the prompt in the table of comparisons
+COMPARISONS_A_READ = 500
+_NUMBERS = ("new_tokens", "tau", "tokens_per_s", "ttft_s", "wall_s", "relaxed_share")
+COLUMNS = ["id", "created_at", "prompt", "target", "rules", "status", *_NUMBERS]
+_NOTES = ["name", "tags", "comment", "source", "run_ids"]
+
+
+def frame(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
+    """In the order of the ids; columns as ``Lists.find`` says."""
+    preview = func.substr(Comparison.prompt, 1, PROMPT_PREVIEW, type_=SafeText).label("prompt")
+    own = (
+        Comparison.id,
+        Comparison.created_at,
+        Comparison.name,
+        Comparison.tags,
+        Comparison.comment,
+        Comparison.source,
+    )
+    found: dict[str, RowMapping] = {}
+    for some in batches(ids, COMPARISONS_A_READ):
+        rows = connection.execute(select(*own, preview).where(Comparison.id.in_(some))).mappings()
+        found |= {row["id"]: row for row in rows}
+    comparisons, lanes = [found[id_] for id_ in ids], _lanes(connection, ids)
+    data: dict[str, list[Any]] = {name: [row[name] for row in comparisons] for name in ("id", "created_at", "source")}
+    for name in ("prompt", "name", "comment"):  # pandas keeps strings as UTF-8
+        data[name] = [readable(row[name]) for row in comparisons]
+    data["tags"] = [tuple(row["tags"]) for row in comparisons]
+    data["target"] = [readable(lane[0]["target"]) if lane else "" for lane in lanes]
+    data["rules"] = [tuple(rule_label(run) for run in lane) for lane in lanes]
+    for name, column in (("run_ids", "id"), *((name, name) for name in ("status", *_NUMBERS))):
+        data[name] = [tuple(run[column] for run in lane) for lane in lanes]
+    return pd.DataFrame(data)[[*COLUMNS, *_NOTES]].astype({"created_at": "datetime64[us, UTC]"})
+
+
+def _lanes(connection: Connection, comparison_ids: Sequence[str]) -> list[list[RowMapping]]:
+    """The runs of each comparison, by lane, then order."""
+    found: dict[str, list[RowMapping]] = {comparison_id: [] for comparison_id in comparison_ids}
+    names = ("comparison_id", "id", "target", "rule", "rule_parameters", "status", *_NUMBERS)
+    statement = select(*(Run.__table__.c[name] for name in names))
+    statement = statement.order_by(Run.comparison_id, Run.lane, Run.execution_order)
+    for some in batches(comparison_ids, COMPARISONS_A_READ):
+        for run in connection.execute(statement.where(Run.comparison_id.in_(some))).mappings():
+            found[run["comparison_id"]].append(run)
+    return list(found.values())
