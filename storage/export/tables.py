@@ -124,12 +124,9 @@ def _tokens(flat: Flat, shape: Shape) -> dict[str, Any]:
     values |= {"char_start": values["start"], "char_end": values["end"], "ordinal": _places(flat["step.tokens"])}
     values["own"] = flat["vocabulary.id"][flat["token.own"]]
     values["own_piece"] = flat["vocabulary.piece"].take(pa.array(flat["token.own"]))
-    top = [
-        flat["vocabulary.id"][flat["top.token"]],
-        flat["vocabulary.piece"].take(pa.array(flat["top.token"])),
-        flat["top.p"],
-    ]
-    items = pa.StructArray.from_arrays([*list(map(pa.array, top[:1])), top[1], pa.array(top[2])], ["id", "piece", "p"])
+    at = flat["top.token"]
+    top = [pa.array(flat["vocabulary.id"][at]), flat["vocabulary.piece"].take(pa.array(at)), pa.array(flat["top.p"])]
+    items = pa.StructArray.from_arrays(top, ["id", "piece", "p"])
     starts = np.concatenate([[0], np.cumsum(flat["token.top"])]).astype(np.int32)
     values["top"] = pa.ListArray.from_arrays(pa.array(starts), items)
     for name in ("drafted", "kept", "draft_s", "verify_s", "elapsed_s"):
