@@ -100,7 +100,7 @@ def _copy_task(connection: Connection, study_id: str, source: int, task: int, rn
     comparison_id = new_id()
     here = StudyTask.study_id == study_id
     (old,) = connection.execute(select(StudyTask.comparison_ids).where(here, StudyTask.task == source)).scalar_one()
-    _copy(connection, Comparison, "id", old, {"id": comparison_id, "created_at": clock(connection)})
+    _copy(connection, Comparison, "id", old, {"id": comparison_id, "created_at": clock(connection), "number": None})
     found = select(StudyResult.__table__).where(StudyResult.study_id == study_id, StudyResult.task == source)
     for row in connection.execute(found).mappings().all():
         run_id = new_id()
