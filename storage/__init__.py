@@ -22,7 +22,6 @@ from storage.runs.votes import StoredVote, VoteCount
 from storage.schema import Choice, Preferred, Shared, Source
 from storage.scope import EVERYBODY
 from storage.shares import Share
-from storage.snapshot import Snapshot, check_snapshot, write_snapshot
 from storage.store import RunStore
 from storage.studies.claims import Claim
 from storage.studies.results import StoredJudgement, StoredResult
@@ -42,7 +41,6 @@ __all__ = [
     "Search",
     "Share",
     "Shared",
-    "Snapshot",
     "Sort",
     "Source",
     "StorageError",
@@ -58,7 +56,6 @@ __all__ = [
     "TemporaryStore",
     "VoteCount",
     "WorkerProgress",
-    "check_snapshot",
     "database_file",
     "open_or_set_aside",
     "write_everything",
@@ -66,7 +63,6 @@ __all__ = [
     "write_nodes_parquet",
     "write_runs_csv",
     "write_runs_parquet",
-    "write_snapshot",
     "write_tokens_csv",
     "write_tokens_parquet",
     "write_votes_csv",

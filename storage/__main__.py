@@ -1,4 +1,4 @@
-"""``python -m storage import FILE…``: adds the runs of another instance to a database."""
+"""``python -m storage import FILE…`` adds the runs of another instance to a database; ``columns`` lists the columns of the exports."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from storage.errors import StorageError
+from storage.export.columns import described
 from storage.importing import import_files
 from storage.store import RunStore
 
@@ -16,7 +17,9 @@ from storage.store import RunStore
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status 2 where something could not be imported; what was imported before stays."""
     parser = argparse.ArgumentParser(prog="python -m storage", description=__doc__)
-    command = parser.add_subparsers(required=True).add_parser("import", help="add the runs of another instance")
+    commands = parser.add_subparsers(required=True, dest="command")
+    commands.add_parser("columns", help="the columns of the exports, as Markdown")
+    command = commands.add_parser("import", help="add the runs of another instance")
     command.add_argument(
         "files", nargs="+", type=Path, metavar="FILE", help="runs, tokens and nodes as Parquet, or the ZIP of your data"
     )
@@ -27,6 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     command.add_argument("--owner", help="whose the imported runs are; default: everybody's")
     options = parser.parse_args(arguments)
+    if options.command == "columns":
+        sys.stdout.write(described())
+        return 0
     try:
         with RunStore(options.database) as store:
             done = import_files(store.of(options.owner), options.files)

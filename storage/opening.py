@@ -4,8 +4,8 @@ A damaged file is moved aside and a new one begun. Where the database is newer t
 made, it is left as it is, and runs are kept in a temporary file until the page stops. A server that cannot be reached is no such
 case: whoever starts the page again may have it back.
 
-What is looked for at every start: whether SQLite can read the file through, for CHECK_S at most (a large file is read in part;
-every snapshot reads all of it), and whether it can be written to.
+What is looked for at every start: whether SQLite can read the file through, for CHECK_S at most (a large file is read in
+part), and whether it can be written to.
 """
 
 from __future__ import annotations

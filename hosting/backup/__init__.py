@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
+import psutil
 from huggingface_hub import HfApi
 
-from hosting.backup.mounts import refuse_mounted
 from hosting.backup.repository import Repository
 from hosting.backup.service import Backup
 
 __all__ = ["Backup", "backup_of"]
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+_LOCAL = "fuse.fuse-overlayfs"  # the disk of a container without root
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")  # a bucket mounted by NFS is served by a program on the same machine
 
 
-def backup_of(
-    repo: str, token: str, database: Path | None, minutes: int, log: logging.Logger, *, endpoint: str | None = None
-) -> Backup | None:
+def backup_of(repo: str, token: str, database: Path | None, minutes: int, log: logging.Logger) -> Backup | None:
     """By the settings; None where no repository is named. ``database``: the SQLite file, None for a server. Raises ValueError."""
     if not repo:
         return None
@@ -30,4 +32,18 @@ def backup_of(
     if database is None:
         raise ValueError("MARS_BACKUP_REPO is for a SQLite file; a PostgreSQL server has backups of its own.")
     refuse_mounted(database)
-    return Backup(database, Repository(HfApi(endpoint=endpoint, token=token), repo), minutes, log)
+    return Backup(database, Repository(HfApi(token=token), repo), minutes, log)
+
+
+def refuse_mounted(database: Path, mounts: Iterable[Any] | None = None) -> None:
+    """Raise ValueError where ``database`` lies on a mounted bucket: writes come late there. ``mounts``: None: this system's."""
+    real, point, kind, source = database.resolve(), Path(), "", ""
+    for mount in psutil.disk_partitions(all=True) if mounts is None else mounts:
+        if real.is_relative_to(mount.mountpoint) and len(Path(mount.mountpoint).parts) >= len(point.parts):
+            point, kind, source = Path(mount.mountpoint), mount.fstype, mount.device  # the last of those at one point
+    served = kind in ("nfs", "nfs4") and source.rpartition(":")[0].strip("[]") in _LOOPBACK
+    if served or (kind.partition(".")[0] == "fuse" and kind != _LOCAL):
+        raise ValueError(
+            f"The database {database} lies on {point}, a mounted bucket or file system of kind {kind}, on which SQLite loses "
+            "data; set MARS_DATABASE_URL to a file on a local disk and let MARS_BACKUP_REPO name a repository."
+        )

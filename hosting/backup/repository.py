@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 from huggingface_hub.errors import HfHubHTTPError
 
 VIEWS = ("runs", "tokens", "nodes")  # for readers; a restore needs only data/
-_CARD = "README.md"
-_BESIDE = (".gitattributes", _CARD)
+_CARD, _BESIDE = "README.md", (".gitattributes", "README.md")
 _FILE = re.compile(rf"(?:data/\w+|{'|'.join(VIEWS)})/(\d{{8}})-(\d{{8}}T\d{{6}}Z)\.parquet")
 _EARLIER = re.compile(r"manifest\.json|snapshots/\d{8}-[0-9a-f]{12}\.db\.gz")  # whole databases of earlier releases
-_ASK_S = 20.0
 
 
 class BackupError(Exception):
-    """One sentence, without addresses and tokens."""
+    """Why a repository cannot be used, in one sentence."""
 
 
-class Changed(BackupError):
-    """There is another commit by now."""
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """A commit: ``files``: path → SHA-256 of a large file; ``pushes``: number, time in UTC and path of the files of rows, in order."""
 
     commit: str
@@ -42,21 +33,16 @@ class Seen:
 
 
 class Repository:
-    """``name``: owner/name. All methods raise BackupError."""
+    """``name``: owner/name. Methods raise BackupError, and many errors of the Hub's client, which ``reason`` explains."""
 
     def __init__(self, api: HfApi, name: str) -> None:
         self.api, self.name, self.place = api, name, f"the dataset repository {name}"
         self.where: dict[str, Any] = {"repo_id": name, "repo_type": "dataset"}
 
-    def make(self) -> None:
-        """Make it, private, where it is missing."""
-        with self.explained():
-            self.api.create_repo(**self.where, private=True, exist_ok=True)
-
     def look(self) -> Seen:
-        """The newest commit."""
-        with self.explained():
-            info = self.api.dataset_info(self.name, files_metadata=True, timeout=_ASK_S)
+        """The newest commit of the repository, which is made where it is missing."""
+        self.api.create_repo(**self.where, private=True, exist_ok=True)
+        info = self.api.dataset_info(self.name, files_metadata=True, timeout=20.0)
         files = {each.rfilename: each.lfs.sha256 if each.lfs else "" for each in info.siblings or ()}
         earlier = sorted(filter(_EARLIER.fullmatch, files))
         if not info.private:
@@ -69,14 +55,21 @@ class Repository:
 
     def fetch(self, seen: Seen, paths: Iterable[str], folder: Path) -> None:
         """Files of that commit, below ``folder``."""
-        get = partial(
-            self.api.hf_hub_download, **self.where, revision=seen.commit, local_dir=folder, etag_timeout=_ASK_S
-        )
-        with self.explained(), ThreadPoolExecutor(8) as pool:
+        get = partial(self.api.hf_hub_download, **self.where, revision=seen.commit, local_dir=folder)
+        with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda path: get(filename=path), paths))
 
+    def push(self, files: Mapping[str, Path], tries: int = 3) -> None:
+        """A commit upon the newest one, whoever else pushes meanwhile."""
+        try:
+            self.commit(self.look(), files)
+        except HfHubHTTPError as error:
+            if error.response.status_code not in (409, 412) or tries == 1:
+                raise
+            self.push(files, tries - 1)
+
     def commit(self, seen: Seen, files: Mapping[str, Path], *, alone: bool = False) -> None:
-        """One commit upon ``seen`` with a file in each of these folders; ``alone``: all others go. Raises Changed."""
+        """One commit upon ``seen`` with a file in each of these folders; ``alone``: all others go."""
         number = seen.pushes[-1][0] + 1 if seen.pushes else 1
         name = f"{number:08d}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.parquet"
         changes: list[Any] = [CommitOperationAdd(f"{folder}/{name}", str(file)) for folder, file in files.items()]
@@ -84,35 +77,27 @@ class Repository:
             changes.append(CommitOperationAdd(_CARD, str(Path(__file__).with_name("card.md"))))
         if alone:
             changes += [CommitOperationDelete(path) for path in seen.files if path not in _BESIDE]
-        with self.explained():
-            self.api.create_commit(
-                self.name, changes, commit_message="Backup", repo_type="dataset", parent_commit=seen.commit
-            )
+        self.api.create_commit(**self.where, operations=changes, commit_message="Backup", parent_commit=seen.commit)
 
     def forget(self, *, squash: bool) -> None:
         """Free the storage of what the newest commit does not hold; if there is such a thing, or to ``squash``, the history goes."""
-        kept = set(self.look().files.values())
-        with self.explained():
-            stored = self.api.list_lfs_files(**self.where)
-            # what has no name yet is being uploaded by another page
-            gone = [each for each in stored if each.filename and kept.isdisjoint((each.oid, each.file_oid))]
-            if gone or squash:
-                self.api.super_squash_history(**self.where, commit_message="Backup")
-                self.api.permanently_delete_lfs_files(**self.where, lfs_files=gone, rewrite_history=False)
+        kept, stored = set(self.look().files.values()), self.api.list_lfs_files(**self.where)
+        gone = [
+            each for each in stored if each.filename and kept.isdisjoint((each.oid, each.file_oid))
+        ]  # a name: committed
+        if gone or squash:
+            self.api.super_squash_history(**self.where, commit_message="Backup")
+            self.api.permanently_delete_lfs_files(**self.where, lfs_files=gone, rewrite_history=False)
 
-    @contextmanager
-    def explained(self) -> Iterator[None]:
-        """Turn what goes wrong with the Hub inside into a BackupError."""
-        try:
-            yield
-        except Exception as error:  # hf_xet and the HTTP client have errors of many kinds
-            if isinstance(error, BackupError) or (isinstance(error, OSError) and error.filename):
-                raise
-            cause: BaseException | None = error
-            while cause is not None and not isinstance(cause, HfHubHTTPError):
-                cause = cause.__cause__
-            status = cause.response.status_code if cause is not None else 0
-            sentence = f"{self.place} answered with HTTP {status}." if status else f"{self.place} could not be reached."
-            if status in (401, 403):
-                sentence = f"The token may not read and write {self.place} (HTTP {status})."
-            raise (Changed if status in (409, 412) else BackupError)(sentence) from error
+    def reason(self, error: BaseException) -> str:
+        """What went wrong, without addresses, tokens and paths."""
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, HfHubHTTPError):
+            cause = cause.__cause__
+        if cause is not None:
+            status = cause.response.status_code
+            refused = f"the token may not read and write {self.place} (HTTP {status})"
+            return refused if status in (401, 403) else f"{self.place} answered with HTTP {status}"
+        if isinstance(error, BackupError):
+            return str(error)
+        return getattr(error, "strerror", None) or f"{self.place} could not be used ({type(error).__name__})"

@@ -1,7 +1,6 @@
 """Backup: restores the database at the start, pushes what changed at intervals and once more at the end, and says how it went.
 
-A push is one commit with a file for each table that changed. No file is ever changed; within a day after a deletion, and else once a
-week, all are replaced in one commit by files of the rows that there are, and the history goes.
+A push is one commit with a file for each table that changed; no file is ever changed. In time all are replaced by files of what is there.
 """
 
 from __future__ import annotations
@@ -14,23 +13,19 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 from huggingface_hub import CommitScheduler
 
-from hosting.backup.repository import VIEWS, BackupError, Changed, Repository, Seen
+from hosting.backup.repository import VIEWS, BackupError, Repository, Seen
 from storage import RunStore, StorageError, write_nodes_parquet, write_runs_parquet, write_tokens_parquet
 from storage.changes import Changes, follow, forget_changes, read_changes, write_changes
 
-RESTORE_S, PUSH_S, STOP_S = 900.0, 900.0, 5.0
+RESTORE_S, PUSH_S, RETRY_S = 900.0, 900.0, 60.0  # the last: until the Hub can be reached
 PAUSES_S = (0.0, 1.0, 4.0)  # before each try at the start
-RETRY_S = 60.0  # until the Hub can be reached
-TRIES = 3  # when others push at the same time
 ROWS_A_PUSH, MOST_FILES = 1000, 1000
 DAY, WEEK = timedelta(days=1), timedelta(days=7)
 
@@ -38,12 +33,11 @@ DAY, WEEK = timedelta(days=1), timedelta(days=7)
 class Backup(CommitScheduler):
     """``restore`` before the database is opened, then ``start``, at the end ``stop``. None of them raises: runs go on without.
 
-    ``pushed_at``: UTC, by this process; ``problem``: one sentence, or empty. Works in daemon threads, for which a process that
-    ends does not wait: the HTTP client has no time limit.
+    ``pushed_at``: UTC, by this process; ``problem``: one sentence, or empty.
     """
 
     def __init__(self, database: Path, repository: Repository, minutes: float, log: logging.Logger) -> None:
-        self._database, self._repository, self._minutes, self._log = database, repository, minutes, log
+        self._database, self._repository, self._every, self._log = database, repository, minutes, log
         self._folder = database.with_name(f".{database.name}.backup")
         self._ending, self._begun, self._compared, self._tidy_at = threading.Event(), False, False, datetime.now(UTC)
         self.pushed_at: datetime | None = None
@@ -52,14 +46,11 @@ class Backup(CommitScheduler):
     def restore(self, seconds: float = RESTORE_S) -> str:
         """Where there is no database, make it of what was backed up. A sentence that says what was done, or why not."""
         shutil.rmtree(self._folder, ignore_errors=True)  # of a process that was killed
-        if self._database.exists():
-            return f"The database goes on; it is backed up to {self._repository.place}."
-        end = time.monotonic() + seconds
-        for pause_s in PAUSES_S:
-            time.sleep(pause_s)
-            with self._reported("The backup was not restored"):
-                return str(_in_thread(self._restore).result(end - time.monotonic()))
-        return self.problem
+        self._told = f"The database goes on; it is backed up to {self._repository.place}."
+        if not self._database.exists():
+            self.problem = f"The backup was not restored: {self._repository.place} took too long."
+            _in_thread(self._restore).join(seconds)
+        return self.problem or self._told
 
     def start(self, store: RunStore) -> None:
         """Push at intervals from now on what changes in ``store``."""
@@ -75,45 +66,43 @@ class Backup(CommitScheduler):
         self.problem = f"Nothing is pushed to {self._repository.place}: {why}"
         self._log.warning(self.problem)
 
-    def stop(self, seconds: float = STOP_S) -> str:  # type: ignore[override]  # says how it went
+    def stop(self, seconds: float) -> str:  # type: ignore[override]  # says how it went
         """Push once more, and end; a sentence that says how it went. Takes ``seconds`` at the most."""
         self._ending.set()
         if not self._begun:
             return self.problem or f"Nothing was pushed to {self._repository.place}."
-        with self._reported("The last push did not end"):
-            self.trigger().result(seconds)
+        self.problem = f"The last push to {self._repository.place} did not end within {seconds:g} s."
+        self.trigger().join(seconds)
         super().stop()
         return self.problem or f"The backup at {self._repository.place} is up to date."
 
-    def trigger(self) -> Future[Any]:
+    def trigger(self) -> threading.Thread:  # type: ignore[override]  # a process would wait for a Future's thread
         return _in_thread(self._push_to_hub)
 
     def push_to_hub(self) -> None:
         lock = self.lock
-        if not lock.acquire(timeout=PUSH_S):
-            lock = self.lock = threading.Lock()  # who has the other one waits for an answer that does not come
-            lock.acquire()
-        try:
-            with self._reported("The backup was not pushed"):
+        with self._reported("The backup was not pushed"):
+            if not lock.acquire(timeout=PUSH_S):
+                self.lock = threading.Lock()  # who has the other one waits for an answer that does not come
+                raise BackupError(f"{self._repository.place} took too long.")
+            try:
                 self._push()
-        finally:
-            lock.release()
-        if datetime.now(UTC) >= self._tidy_at and not self._ending.is_set():
+            finally:
+                lock.release()
+        if datetime.now(UTC) >= self._tidy_at and not self._ending.is_set() and not self.problem:
             self._tidy_at = datetime.now(UTC) + DAY
             with self._reported("The backup was not tidied"):
                 return self._tidy()
             self._tidy_at = datetime.now(UTC)
 
     def _begin(self) -> None:
-        there = self._repository
+        hub = self._repository
         while not self._ending.is_set():
-            with self._reported("The backup was not pushed"), there.explained():  # the next line pushes, too
-                super().__init__(
-                    every=self._minutes, hf_api=there.api, folder_path=self._folder, private=True, **there.where
-                )
+            with self._reported("The backup was not pushed"):  # the next line pushes, too
+                super().__init__(every=self._every, folder_path=self._folder, hf_api=hub.api, private=True, **hub.where)
                 self._begun = True
                 return
-            self._ending.wait(min(RETRY_S, self._minutes * 60))
+            self._ending.wait(RETRY_S)
 
     def _push(self) -> None:
         if not self._compared:
@@ -125,14 +114,7 @@ class Backup(CommitScheduler):
                 changes = write_changes(self._store, folder, ROWS_A_PUSH)
                 if changes is None:
                     return
-                files = _files(self._store, changes, folder)
-                for left in reversed(range(TRIES)):
-                    try:
-                        self._repository.commit(self._repository.look(), files)
-                        break
-                    except Changed:
-                        if not left:
-                            raise
+                self._repository.push(_files(self._store, changes, folder))
             forget_changes(self._store, changes)
             self.pushed_at = datetime.now(UTC)
             self._log.info("Backup pushed to %s: %d changed rows.", self._repository.place, changes.rows)
@@ -150,21 +132,22 @@ class Backup(CommitScheduler):
                 self._repository.commit(seen, _files(store, changes, folder) if changes else {}, alone=True)
         self._repository.forget(squash=due)
 
-    def _restore(self) -> str:
-        self._repository.make()
-        seen = self._repository.look()
-        if not seen.pushes and not seen.earlier:
-            return f"There is no backup at {self._repository.place} yet."
-        with self._work() as folder:
-            with self._assembled(seen, folder) as store:
-                follow(store, self._repository.name, fresh=True)
-                count = store.count()
-            for side in ("-journal", "-wal", "-shm"):  # SQLite would apply those of a database that is gone
-                if (left := Path(f"{self._database}{side}")).exists():
-                    left.rename(f"{left}.left-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
-            os.sync()
-            os.link(folder / "runs.db", self._database)  # unlike a rename, never replaces
-        return f"Restored {count:,} comparison{'' if count == 1 else 's'} from {self._repository.place}."
+    def _restore(self) -> None:
+        for pause_s in PAUSES_S:
+            time.sleep(pause_s)
+            with self._reported("The backup was not restored"), self._work() as folder:
+                seen = self._repository.look()
+                self._told = f"There is no backup at {self._repository.place} yet."
+                if seen.pushes or seen.earlier:
+                    with self._assembled(seen, folder) as store:
+                        follow(store, self._repository.name, fresh=True)
+                        self._told = f"Restored from {self._repository.place}; comparisons: {store.count():,}."
+                    for side in ("-journal", "-wal", "-shm"):  # SQLite would apply those of a database that is gone
+                        if (left := Path(f"{self._database}{side}")).exists():
+                            left.rename(f"{left}.left-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
+                    os.sync()
+                    os.link(folder / "runs.db", self._database)  # unlike a rename, never replaces
+                return
 
     def _assembled(self, seen: Seen, folder: Path) -> RunStore:
         """A database runs.db in ``folder`` of all that the repository holds. Raises BackupError, StorageError."""
@@ -191,12 +174,8 @@ class Backup(CommitScheduler):
             yield
             self.problem = ""
         except Exception as error:  # noqa: BLE001  (a mistake in the program must not end the page, nor later pushes)
-            reason = getattr(error, "strerror", None) or type(error).__name__  # the rest may name temporary paths
-            if isinstance(error, BackupError | StorageError):
-                reason = str(error)
-            elif isinstance(error, TimeoutError):
-                reason = f"{self._repository.place} took too long"
-            self.problem = f"{failure}: {reason.rstrip('.')}."
+            said = str(error) if isinstance(error, StorageError) else self._repository.reason(error)
+            self.problem = f"{failure}: {said.rstrip('.')}."
             self._log.warning(self.problem)
 
 
@@ -212,15 +191,8 @@ def _files(store: RunStore, changes: Changes, folder: Path) -> dict[str, Path]:
     return files
 
 
-def _in_thread(call: Callable[[], object]) -> Future[Any]:
-    """Run it in a daemon thread."""
-    future: Future[Any] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(call())
-        except BaseException as error:  # noqa: BLE001  (raised again by who waits)
-            future.set_exception(error)
-
-    threading.Thread(target=run, name="backup", daemon=True).start()
-    return future
+def _in_thread(call: Callable[[], object]) -> threading.Thread:
+    """Begin it in a thread for which a process that ends does not wait: the HTTP client has no time limit."""
+    thread = threading.Thread(target=call, name="backup", daemon=True)
+    thread.start()
+    return thread

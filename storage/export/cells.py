@@ -89,13 +89,23 @@ def _texts(column: pa.Array, shown: Callable[[str], str]) -> pa.Array:
 
 def _alternatives(column: pa.Array) -> pa.Array:
     """The column ``top`` as JSON."""
-    ids, pieces, p = (field.cast(pa.string()) for field in column.flatten().flatten())
-    texts = _texts(pieces, lambda text: json.dumps(decode(text)))
-    numbers = pc.if_else(pc.is_nan(value := column.flatten().field("p")), "null", p)
-    numbers = pc.if_else(pc.is_inf(value), pc.binary_join_element_wise('"', p, '"', ""), numbers)
-    items = pc.binary_join_element_wise('{"id": ', ids, ', "piece": ', texts, ', "p": ', numbers, "}", "")
-    lists = pa.ListArray.from_arrays(column.offsets, items)
-    return pc.binary_join_element_wise("[", pc.binary_join(lists, ", "), "]", "")
+    ids, pieces, p = column.flatten().flatten()
+    known, words, numbers = ids.dictionary_encode(), pieces.dictionary_encode(), pc.cast(p, pa.string())
+    count = max(len(words.dictionary), 1)
+    places = pc.add(pc.multiply(known.indices.cast(pa.int64()), count), words.indices.cast(pa.int64()))
+    pairs, id_of, word_of = places.dictionary_encode(), known.dictionary.to_pylist(), words.dictionary.to_pylist()
+    heads = [_head(id_of[place // count], word_of[place % count]) for place in pairs.dictionary.to_pylist()]
+    if not pc.all(pc.is_finite(p), min_count=0).as_py():
+        quoted = pc.binary_join_element_wise('"', numbers, '"', "")
+        numbers = pc.if_else(pc.is_nan(p), "null", pc.if_else(pc.is_inf(p), quoted, numbers))
+    items = pc.binary_join_element_wise(pa.array(heads, pa.string()).take(pairs.indices), numbers, "")
+    joined = pc.binary_join(pa.ListArray.from_arrays(column.offsets, items), "}, ")
+    return pc.if_else(pc.equal(joined, ""), "[]", pc.binary_join_element_wise("[", joined, "}]", ""))
+
+
+def _head(id_: int, piece: str) -> str:
+    """An alternative up to its probability."""
+    return f'{{"id": {id_}, "piece": {json.dumps(decode(piece))}, "p": '
 
 
 def _decoded(value: Any, pairs: bool = False) -> Any:

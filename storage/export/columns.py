@@ -99,7 +99,7 @@ draft_s | float | s | spent in the drafter
 verify_s | float | s | spent in target passes and verification
 tokens_per_s | float | 1/s | new_tokens / wall_s
 tau | float | tokens | emitted a step, τ
-drafted | int | tokens |
+drafted | int | tokens | by all steps
 accepted | int | tokens | drafted, kept by strict too
 relaxed | int | tokens | drafted, kept by the rule where strict rejects
 rejected | int | tokens | drafted - accepted - relaxed: also those after a rejected one, which were never judged
@@ -108,11 +108,11 @@ bonus | int | tokens | written after a draft that was kept whole
 acceptance_rate | float | | kept / drafted
 relaxed_share | float | | relaxed / new_tokens
 tv_sum | float | | total variation between the law of each emitted token and the target's, summed
-tv_mean | float | |
-tv_max | float | |
+tv_mean | float | | tv_sum / new_tokens
+tv_max | float | | the largest
 kl_sum | float | nats | KL divergence of the law of each emitted token from the target's, summed
-kl_mean | float | nats |
-kl_max | float | nats |
+kl_mean | float | nats | kl_sum / new_tokens
+kl_max | float | nats | the largest
 shifted_share | float | | steps in which a law differs from the target's / steps
 log_likelihood | float | nats | of the new tokens under the target, temperature 1
 perplexity | float | | exp(-log_likelihood / new_tokens)
@@ -137,10 +137,10 @@ draft_position | int | | depth in the draft, from 1; of a recovered or bonus tok
 node | int | | number of the drafted node, from 1; 0 for recovered and bonus tokens
 parent | int | | number of the node before it; 0: the last token of the step before
 outcome | text | | accepted, relaxed, rejected, recovered, bonus
-token_id | int | |
+token_id | int | | in the target's vocabulary
 piece | text | | its text; those of the emitted tokens, joined, are the text that was written
 char_start | int | characters | text[char_start:char_end] becomes complete with this token
-char_end | int | characters |
+char_end | int | characters | see char_start
 z1 | float | | largest logit of the target
 z2 | float | | second largest
 id1 | int | | token of z1
@@ -175,7 +175,7 @@ step | int | | from 0
 node | int | | number in the step's draft, from 1
 parent | int | | number of the node before it; 0: the last token of the step before
 depth | int | | from 1
-token_id | int | |
+token_id | int | | in the target's vocabulary
 piece | text | | its text
 p | float | | under the target after its parent, as sampled
 q | float | | under the drafter
@@ -194,10 +194,20 @@ right_run_id | text | | the run shown on the right
 winner_run_id | text | | the run that was preferred; empty for a tie
 left_rule | text | | with its parameters
 right_rule | text | | with its parameters
-comment | text | |
+comment | text | | on the vote
 prompt | text | | of the comparison
 """
 )
+
+
+def described() -> str:
+    """All columns as Markdown, a table an export."""
+    titles = {"runs": RUNS, "tokens": TOKENS, "nodes": NODES, "votes": VOTES}
+    head = "| column | type | unit | meaning |\n|---|---|---|---|\n"
+    return "\n".join(
+        f"### {title}\n\n{head}" + "".join(f"| `{name}` | {' | '.join(rest)} |\n" for name, *rest in columns)
+        for title, columns in titles.items()
+    )
 
 
 def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:

@@ -75,11 +75,12 @@ class Started(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """How a run ended. ``error``: why it is not in the store; empty where it is."""
+    """How a run ended. ``error``: why it is not in the store; ``id``: its id there. One of them is empty."""
 
     run: int
     trace: Trace
     error: str
+    id: str
 
 
 Event = Waiting | Loading | Ready | Started | Wrote | Saved
@@ -186,7 +187,7 @@ def _run(
 ) -> Iterator[Event]:
     """One run; whatever happens, it is saved, and Saved comes before the error that broke it off."""
     record, place = Record(began), batch.order.index(began.run)
-    unsaved, broken = "", None
+    unsaved, run_id, broken = "", "", None
     try:
         yield Started(began.run, place, comparison, began.given, began.text)
         for event in events:
@@ -200,10 +201,10 @@ def _run(
     finally:
         trace = record.trace()
         try:
-            services.store.save_run(comparison, trace, lane=batch.lane + began.run, order=batch.before + place)
+            run_id = services.store.save_run(comparison, trace, lane=batch.lane + began.run, order=batch.before + place)
             services.observe(trace)
         except StorageError as error:
             unsaved = error_message(error, public=services.public)
-    yield Saved(began.run, trace, unsaved)
+    yield Saved(began.run, trace, unsaved, run_id)
     if broken:
         raise broken

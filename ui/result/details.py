@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
 from mars_core.types import Status, Trace
@@ -93,8 +94,8 @@ FIGURES: tuple[Figure, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """Of the runs that wrote something. ``table`` has ratios where all ended; ``plots``: name → figure of ``FIGURES``; ``traces`` by
-    lane."""
+    """Of the runs that wrote something. ``table`` has ratios where all ended; ``plots``: name → figure of ``FIGURES``; ``traces`` and
+    ``ids`` (of those that were saved) by lane."""
 
     table: Table
     check: Check
@@ -102,9 +103,15 @@ class Details:
     shift_note: str
     plots: Mapping[str, Plot | None]
     traces: Mapping[int, Trace]
+    ids: Mapping[int, str]
 
 
-def details_of(traces: Mapping[int, Trace], labels: Sequence[str], partings: Mapping[int, int]) -> Details | None:
+def details_of(
+    traces: Mapping[int, Trace],
+    labels: Sequence[str],
+    partings: Mapping[int, int],
+    ids: Mapping[int, str] = MappingProxyType({}),
+) -> Details | None:
     """None where no run wrote anything. ``labels``: of all lanes, also those that never ran."""
     written = {lane: traces[lane] for lane in sorted(traces) if traces[lane].tokens}
     if not written:
@@ -121,4 +128,5 @@ def details_of(traces: Mapping[int, Trace], labels: Sequence[str], partings: Map
         infinite_note(ended),
         {figure.name: figure.draw(shown) for figure in FIGURES},
         written,
+        ids,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from evaluation.format import shorten
 from mars_core.types import Status, Trace
@@ -32,9 +33,10 @@ def ended_result(
     *,
     side: str = "",
     rows: Mapping[int, tuple[Row, ...]] | None = None,
+    ids: Mapping[int, str] = MappingProxyType({}),
 ) -> Result:
     """A comparison by lane. ``labels``: of all lanes, also those that never ran; ``name``: unique to it; ``side``: beside its line;
-    ``rows``: token rows of the lanes for which they were built already."""
+    ``rows``: token rows of the lanes for which they were built already; ``ids``: of the runs that were saved."""
     partings = _partings(traces)
 
     def view(lane: int, label: str) -> LaneView:
@@ -49,14 +51,15 @@ def ended_result(
 
     strip = replace(_strip(traces, labels), side=side if traces else "")
     views = tuple(view(lane, label) for lane, label in enumerate(labels))
-    return Result(strip, views, details_of(traces, labels, partings))
+    return Result(strip, views, details_of(traces, labels, partings, ids))
 
 
 def reopened(stored: StoredComparison) -> Result:
     """The result view of a stored comparison, from its traces alone."""
     traces = {run.lane: run.trace for run in stored.runs}
     labels = dict(zip(traces, lane_labels([trace.config for trace in traces.values()]), strict=True))
-    return ended_result(traces, stored.id, [labels.get(lane, OTHER) for lane in range(max(traces, default=0) + 1)])
+    of_all = [labels.get(lane, OTHER) for lane in range(max(traces, default=0) + 1)]
+    return ended_result(traces, stored.id, of_all, ids={run.lane: run.id for run in stored.runs})
 
 
 def title_of(stored: StoredComparison) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import gradio as gr
@@ -14,10 +14,12 @@ from ui.kit.components import text_panel
 from ui.kit.events import PRIVATE, event_data
 from ui.kit.figure import figure_component, figure_json
 from ui.kit.labels import run_names
+from ui.result.stored_runs import ShownRuns, StoredRuns
 
 Traces = Mapping[int, Trace]  # lane → its run
 Updates = dict[Any, Any]
 NOTHING = "No run drafted anything."
+GONE = "This run cannot be read any more: it was deleted, or could not be saved. Run the comparison again to see its trees."
 
 
 def drafting(traces: Traces) -> dict[int, Trace]:
@@ -43,11 +45,12 @@ def step_of(traces: Traces, lane: int, index: int) -> int | None:
 
 
 class TreePanel:
-    """The components and their events; ``traces`` holds the runs that are shown, by visitor."""
+    """The components and their events; ``shown`` holds which runs are shown, a ShownRuns or None, by visitor."""
 
-    def __init__(self, scope: str, lanes: Sequence[gr.HTML]) -> None:
+    def __init__(self, scope: str, lanes: Sequence[gr.HTML], stored: StoredRuns) -> None:
         """``lanes``: a click on a token of one chooses its step."""
-        self.empty, self.traces = text_panel("mars-footnote"), gr.State(None)
+        self.stored = stored
+        self.empty, self.shown = text_panel("mars-footnote"), gr.State(None)
         with gr.Column(visible=False, elem_classes=["mars-tree"], elem_id=f"{scope}-tree") as self.box:
             with gr.Row(elem_classes=["mars-tree-tools"]):
                 columns = [(str(column + 1), column) for column in range(4)]
@@ -58,44 +61,59 @@ class TreePanel:
             with gr.Column(elem_classes=["mars-tree-plot"]):
                 label = "Draft tree of the chosen step"
                 self.plot = figure_component(scope=scope, name="draft-tree", label=label, wide=True)
-        self.outputs: list[Any] = [self.box, self.empty, self.traces, self.lane, self.step, self.plot]
-        chosen = [self.traces, self.lane, self.step]
-        self.lane.input(self.draw, chosen, self.outputs, **PRIVATE)
-        self.step.input(self.draw, chosen, self.outputs, trigger_mode="always_last", **PRIVATE)
+        self.outputs: list[Any] = [self.box, self.empty, self.shown, self.lane, self.step, self.plot]
+        chosen = [self.shown, self.lane, self.step]
+        self.lane.input(self._mover(0), chosen, self.outputs, **PRIVATE)
+        self.step.input(self._mover(0), chosen, self.outputs, trigger_mode="always_last", **PRIVATE)
         for button, by in ((previous, -1), (following, 1)):
-            button.click(partial(self._move, by), chosen, self.outputs, **PRIVATE)
+            button.click(self._mover(by), chosen, self.outputs, **PRIVATE)
         for column, component in enumerate(lanes):
-            component.select(self._chooser(column), self.traces, self.outputs, **PRIVATE)
+            component.select(self._chooser(column), self.shown, self.outputs, **PRIVATE)
 
-    def _move(self, by: int, traces: Traces | None, lane: Any, step: Any) -> Updates:
-        return self.draw(traces, lane, step + by)
+    def _mover(self, by: int) -> Any:
+        def move(shown: ShownRuns | None, lane: Any, step: Any, request: gr.Request) -> Updates:
+            return self._read(request, shown, lane, lambda _: step + by)
+
+        return move
 
     def _chooser(self, lane: int) -> Any:
-        def choose(traces: Traces | None, event: gr.EventData) -> Updates:
+        def choose(shown: ShownRuns | None, event: gr.EventData, request: gr.Request) -> Updates:
             index = event_data(event).get("index")
-            return self.draw(traces, lane, step_of(traces or {}, lane, index) if isinstance(index, int) else None)
+            if not isinstance(index, int):
+                return {self.box: gr.update()}
+            return self._read(request, shown, lane, lambda trace: step_of({lane: trace}, lane, index))
 
         return choose
 
-    def show(self, traces: Traces | None) -> Updates:
-        """The runs of a comparison that ended; None, or runs without drafts, hide the panel."""
-        drafted = drafting(traces or {})
+    def _read(
+        self, request: gr.Request, shown: ShownRuns | None, lane: Any, step: Callable[[Trace], float | None]
+    ) -> Updates:
+        """A step of a lane that is shown; without such a lane nothing changes."""
+        if not shown or lane not in shown.runs:
+            return {self.box: gr.update()}
+        trace = self.stored.read(request, shown, lane)
+        return self.draw(trace, lane, step(trace)) if trace else {self.empty: GONE}
+
+    def show(self, traces: Traces, ids: Mapping[int, str] = MappingProxyType({}), share: str = "") -> Updates:
+        """The runs of a comparison that ended; where none has drafts the panel is hidden. ``ids``: of those that were saved."""
+        drafted = drafting(traces)
         if not drafted:
-            return {self.box: gr.update(visible=False), self.empty: NOTHING, self.traces: None}
+            return {self.box: gr.update(visible=False), self.empty: NOTHING, self.shown: None}
         lane, step = first_choice(drafted)
         names = run_names([trace.config for trace in drafted.values()])
         choices = list(zip(names, drafted, strict=True))
-        shown = {self.box: gr.update(visible=True), self.empty: "", self.traces: drafted}
-        return shown | self.draw(drafted, lane, step) | {self.lane: gr.update(choices=choices, value=lane)}
+        shown = {self.box: gr.update(visible=True), self.shown: ShownRuns(self.stored.keys(drafted, ids), share)}
+        return shown | self.draw(drafted[lane], lane, step) | {self.lane: gr.update(choices=choices, value=lane)}
 
-    def draw(self, traces: Traces | None, lane: Any, step: Any) -> Updates:
+    def draw(self, trace: Trace, lane: int, step: Any) -> Updates:
         """One step of one lane; what does not exist changes nothing, a step beyond the last is the last."""
-        if not traces or lane not in traces or not isinstance(step, int | float):
+        if not trace.steps or not isinstance(step, int | float):
             return {self.box: gr.update()}
-        last = len(traces[lane].steps) - 1
+        last = len(trace.steps) - 1
         chosen = min(max(0, int(step)), last)
         return {
+            self.empty: "",
             self.lane: lane,
             self.step: gr.update(value=chosen, maximum=max(1, last)),
-            self.plot: figure_json(tree_plot(traces[lane], chosen)),
+            self.plot: figure_json(tree_plot(trace, chosen)),
         }

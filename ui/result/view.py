@@ -19,6 +19,7 @@ from ui.kit.components import (
 from ui.kit.figure import figure_component, figure_json
 from ui.kit.palette import OUTCOME_STYLES
 from ui.result.details import FIGURES, TABS, Details, Figure
+from ui.result.stored_runs import StoredRuns
 from ui.result.token_view import GIVEN_MEANING, LaneView, lane_component, reader_component
 from ui.result.tree_panel import TreePanel
 from ui.settings.form import FIRST_LANES
@@ -29,9 +30,10 @@ Updates = dict[Any, Any]  # component → new value or gr.update
 class DetailsView:
     """What stands below the lanes, in inner tabs, and how details become updates of it."""
 
-    def __init__(self, scope: str, lanes: Sequence[gr.HTML]) -> None:
+    def __init__(self, scope: str, lanes: Sequence[gr.HTML], stored: StoredRuns) -> None:
         """Hidden; the tabs' contents are there from the beginning, for a script that starts late misses its value."""
         self.figures: dict[str, gr.HTML] = {}
+        self._stored = stored
         hidden = gr.Column(visible=False, elem_classes=["mars-details", "mars-panel"])
         with hidden as self.box, gr.Tabs(elem_id=f"{scope}-details"):
             for title, lead in TABS.items():
@@ -55,7 +57,7 @@ class DetailsView:
                     self._draw(scope, of[:1])
                 self._draw(scope, of[1:])
         elif title == "Tree":
-            self.tree = TreePanel(scope, lanes)
+            self.tree = TreePanel(scope, lanes, self._stored)
         elif title == "Margins":
             with gr.Row(elem_classes=["mars-maps"]):
                 self._draw(scope, of)
@@ -66,10 +68,10 @@ class DetailsView:
         for _, name, title, _, empty, wide in figures:
             self.figures[name] = figure_component(scope=scope, name=name, label=title, empty=empty, wide=wide)
 
-    def show(self, details: Details | None) -> Updates:
-        """None hides all of it."""
+    def show(self, details: Details | None, share: str = "") -> Updates:
+        """None hides all of it. ``share``: token of the link through which the runs are read."""
         if details is None:
-            return {self.box: gr.update(visible=False)} | self.tree.show(None)
+            return {self.box: gr.update(visible=False)} | self.tree.show({})
         return {
             self.box: gr.update(visible=True),
             self.table: table_html(details.table),
@@ -77,7 +79,7 @@ class DetailsView:
             self.shift: table_html(details.shift),
             self.shift_note: details.shift_note,
             **{component: figure_json(details.plots[name]) for name, component in self.figures.items()},
-            **self.tree.show(details.traces),
+            **self.tree.show(details.traces, details.ids, share),
         }
 
 
@@ -89,6 +91,7 @@ class ResultView:
         scope: str,
         strip: Strip,
         lane_views: tuple[LaneView, ...],
+        stored: StoredRuns,
         *,
         head: Callable[[int], None] | None = None,
         tools: Callable[[], None] | None = None,
@@ -110,7 +113,7 @@ class ResultView:
                     self.lanes.append(lane_component(view, scope=scope, lane=index, continues=continues))
                 self.cards.append(card)
         gr.HTML(legend_html(), apply_default_css=False, elem_classes=["mars-legend-block"])
-        self.details = DetailsView(scope, self.lanes)
+        self.details = DetailsView(scope, self.lanes, stored)
         self.outputs: list[Any] = [self.strip, *self.lanes, *self.details.outputs]
 
     def update(self, strip: Strip | None, lanes: tuple[LaneView | None, ...]) -> Updates:
@@ -124,9 +127,9 @@ class ResultView:
             card: gr.update(elem_classes=card_classes(lane, shown=lane < count)) for lane, card in enumerate(self.cards)
         }
 
-    def show(self, details: Details | None) -> Updates:
+    def show(self, details: Details | None, share: str = "") -> Updates:
         """The part below the lanes; None hides it."""
-        return self.details.show(details)
+        return self.details.show(details, share)
 
 
 def card_classes(lane: int, *, shown: bool) -> list[str]:

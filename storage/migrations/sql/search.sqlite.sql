@@ -24,6 +24,6 @@ UPDATE comparisons SET number = rowid;
 CREATE VIRTUAL TABLE comparison_texts USING fts5(search, content = 'comparisons', content_rowid = 'number', tokenize = 'trigram case_sensitive 1', detail = none);
 CREATE VIRTUAL TABLE comparison_trigrams USING fts5vocab(comparison_texts, row);
 INSERT INTO comparison_texts (comparison_texts) VALUES ('rebuild');
-CREATE TRIGGER comparisons_inserted AFTER INSERT ON comparisons BEGIN UPDATE comparisons SET number = (SELECT coalesce(max(number), 0) + 1 FROM comparisons) WHERE id = new.id; INSERT INTO comparison_texts (rowid, search) SELECT number, search FROM comparisons WHERE id = new.id; END;
+CREATE TRIGGER comparisons_inserted AFTER INSERT ON comparisons BEGIN UPDATE comparisons SET number = (SELECT coalesce(max(number), 0) + 1 FROM comparisons) WHERE id = new.id AND number IS NULL; INSERT INTO comparison_texts (rowid, search) SELECT number, search FROM comparisons WHERE id = new.id; END;
 CREATE TRIGGER comparisons_changed AFTER UPDATE OF search ON comparisons WHEN old.search <> new.search BEGIN INSERT INTO comparison_texts (comparison_texts, rowid, search) VALUES ('delete', old.number, old.search); INSERT INTO comparison_texts (rowid, search) SELECT number, search FROM comparisons WHERE id = new.id; END;
 CREATE TRIGGER comparisons_deleted AFTER DELETE ON comparisons BEGIN INSERT INTO comparison_texts (comparison_texts, rowid, search) VALUES ('delete', old.number, old.search); END;

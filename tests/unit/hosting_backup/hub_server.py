@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 TOKEN = "hf_not_a_secret_of_anybody"
 LARGE = (".gz", ".parquet")

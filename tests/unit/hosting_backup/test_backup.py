@@ -7,15 +7,19 @@ import io
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from hosting.backup import repository, service
-from storage import RunStore
+from storage import RunStore, Search
+from storage.export.columns import NODES, RUNS, TOKENS
+from storage.schema import Comparison
 from tests.data.before_columns import OWNER, said
 from tests.traces import make_trace
 from tests.unit.hosting_backup.conftest import REPO, Page, rows
@@ -61,13 +65,17 @@ def test_everything_comes_back_as_it_was(every_kind: Path, tmp_path: Path, hub: 
     assert all(before.values()), "a table without rows is not tested"
     assert first.push() == "" and first.backup.pushed_at
     second = page(tmp_path / "second" / "runs.db")
-    assert second.told == f"Restored 20 comparisons from the dataset repository {REPO}."
+    assert second.told == f"Restored from the dataset repository {REPO}; comparisons: 20."
     assert rows(second.store) == before
     assert said(second.store) == said(first.store)
+    for text in ("STRASSE", "task", "name"):
+        found = [store.find(Search(text=text)).total for store in (first.store, second.store)]
+        assert found[0] == found[1] > 0
     assert said(second.store.of(OWNER)) == said(first.store.of(OWNER))
     pushed = commits(hub)
     assert second.push() == "" and commits(hub) == pushed, "what was restored is there already"
-    assert sorted(path.name for path in (tmp_path / "second").iterdir()) == [".runs.db.backup", "runs.db"]
+    left = [path.name for path in (tmp_path / "second").iterdir() if not path.name.startswith("runs.db")]
+    assert left == [".runs.db.backup"] and not list((tmp_path / "second" / left[0]).iterdir())
 
 
 def test_what_changes_later_is_a_newer_version(every_kind: Path, tmp_path: Path, hub: Hub, page: Open) -> None:
@@ -86,7 +94,7 @@ def test_what_changes_later_is_a_newer_version(every_kind: Path, tmp_path: Path,
     assert {path: hub.repos[REPO].files[path] for path in old} == old, "a file was changed"
     second = page(tmp_path / "second" / "runs.db")
     assert rows(second.store) == rows(first.store)
-    assert second.store.load(made) == first.store.load(made)
+    assert repr(second.store.load(made)) == repr(first.store.load(made))
 
 
 def test_readers_find_each_run_once(tmp_path: Path, hub: Hub, page: Open) -> None:
@@ -197,10 +205,7 @@ def test_two_pages_that_push_lose_nothing(
     save(one.store, "of one")
     save(other.store, "of the other")
     other.store.annotate(shared, comment="by the other")
-    one.store._remove_comparisons(
-        "not removed",
-        *[one.store.scope.of and __import__("storage.schema", fromlist=["Comparison"]).Comparison.id == gone],
-    )
+    one.store._remove_comparisons("not removed", Comparison.id == gone)
     commit = repository.Repository.commit
 
     def late(self: Any, *args: Any, **more: Any) -> None:
@@ -245,9 +250,7 @@ def test_a_push_that_fails_is_made_up_for(tmp_path: Path, hub: Hub, page: Open, 
     save(first.store, "a prompt")
     hub.fail(word, *[Fault(status=status)] * 30)  # huggingface_hub asks again up to five times
     problem = first.push()
-    assert problem.startswith("The backup was not pushed: ") and f"HTTP {status})." in problem.replace(
-        f"{status}.", f"{status})."
-    )
+    assert problem.startswith("The backup was not pushed: ") and f"HTTP {status}" in problem
     assert TOKEN not in problem and "http:" not in problem
     assert not table(hub, "data/runs")
     hub.faults.clear()
@@ -264,7 +267,7 @@ def test_a_token_that_expires_is_said_and_never_told(
     first.push()
     hub.token = "hf_a_new_one"
     save(first.store, "two")
-    sentence = "The token may not read and write the dataset repository mars/backup (HTTP 401)."
+    sentence = "the token may not read and write the dataset repository mars/backup (HTTP 401)."
     assert first.push() == f"The backup was not pushed: {sentence}"
     assert page(tmp_path / "second" / "runs.db").told == f"The backup was not restored: {sentence}"
     hub.token = TOKEN
@@ -323,7 +326,7 @@ def test_a_file_that_is_damaged_or_newer_leaves_no_database(tmp_path: Path, hub:
         told = page(target).backup.problem
         assert sentence in told
     repo.commit({**repo.files, path: whole})
-    assert "Restored 1 comparison from" in page(tmp_path / "last" / "runs.db").told
+    assert "comparisons: 1." in page(tmp_path / "last" / "runs.db").told
 
 
 def test_a_run_whose_comparison_was_not_pushed_is_left_out(tmp_path: Path, hub: Hub, page: Open) -> None:
@@ -333,18 +336,18 @@ def test_a_run_whose_comparison_was_not_pushed_is_left_out(tmp_path: Path, hub: 
     repo = hub.repos[REPO]
     repo.commit({path: content for path, content in repo.files.items() if not path.startswith("data/comparisons/")})
     second = page(tmp_path / "second" / "runs.db")
-    assert "Restored 0 comparisons" in second.told
+    assert "comparisons: 0." in second.told
     assert not any(rows(second.store).values())
 
 
-def test_what_a_lost_database_left_is_moved_aside(tmp_path: Path, hub: Hub, page: Open) -> None:
+def test_what_a_lost_database_left_is_moved_aside(tmp_path: Path, page: Open) -> None:
     first = page(tmp_path / "first" / "runs.db")
     save(first.store, "a prompt")
     first.push()
     target = tmp_path / "second" / "runs.db"
     target.parent.mkdir()
     Path(f"{target}-journal").write_bytes(b"of another file")
-    assert "Restored 1 comparison " in page(target).told
+    assert "comparisons: 1." in page(target).told
     assert [path.read_bytes() for path in target.parent.glob("runs.db-journal.left-*")] == [b"of another file"]
 
 
@@ -357,8 +360,25 @@ def test_a_snapshot_of_an_earlier_release_is_restored_and_replaced(
     earlier.commit(older | newest)
     hub.repos[REPO] = earlier
     first = page(tmp_path / "second" / "runs.db")
-    assert "Restored 20 comparisons" in first.told
+    assert "comparisons: 20." in first.told
     assert first.push() == "" and first.tidy() == ""
     assert not [path for path in hub.repos[REPO].files if path.startswith(("snapshots", "manifest"))]
     assert len(hub.repos[REPO].commits) == 1
     assert rows(page(tmp_path / "third" / "runs.db").store) == rows(page(every_kind, repo="mars/other").store)
+
+
+def test_the_card_names_the_splits_and_describes_every_column(tmp_path: Path, hub: Hub, page: Open) -> None:
+    first = page(tmp_path / "runs.db")
+    save(first.store, "a prompt")
+    first.push()
+    files = hub.repos[REPO].files
+    card = files["README.md"].decode()
+    configs = yaml.safe_load(card.split("---\n")[1])["configs"]
+    assert [config["config_name"] for config in configs] == ["runs", "tokens", "nodes"]
+    for config, columns in zip(configs, (RUNS, TOKENS, NODES), strict=True):
+        (data,) = config["data_files"]
+        (path,) = [path for path in files if fnmatch(path, data["path"]) and path.count("/") == 1]
+        assert pq.read_schema(io.BytesIO(files[path])).names == [column.name for column in columns]
+        section = card.partition(f"\n## {data['split']}\n")[2].partition("\n## ")[0]
+        rows = [f"| `{each.name}` | {each.kind} | {each.unit} | {each.meaning} |" for each in columns]
+        assert section.strip().splitlines()[2:] == rows

@@ -17,9 +17,8 @@ from mars_core.types import PromptConfig, Status
 from storage import RunStore, Shared, StorageError, write_everything
 from tests.old_sweeps import add_old_sweep
 from tests.traces import make_trace
-from tests.unit.storage.exports import nodes_csv, parsed, peak, runs_csv, save, tokens_csv, votes_csv
+from tests.unit.storage.exports import file_limit, nodes_csv, parsed, peak, runs_csv, save, tokens_csv, votes_csv
 from tests.unit.storage.test_owners import make
-from tests.unit.storage.test_snapshot import file_limit
 
 HOSTILE = "=1+1\x00\ud800␛<script>"
 FILES = {

@@ -192,14 +192,15 @@ def test_alternatives_are_json_whatever_they_hold(store: RunStore) -> None:
         ("", 1e-300),
         ("=1", 0.0),
     ]
-    top = tuple(Alternative(id_, piece, p) for id_, (piece, p) in enumerate(values))
-    trace = make_trace(new_tokens=3)
-    step = replace(trace.steps[0], tokens=tuple(replace(token, top=top) for token in trace.steps[0].tokens))
-    save(store, replace(trace, steps=(step, *trace.steps[1:])))
-    row = parsed(tokens_csv(store))[0]
-    shown = [(item["id"], item["piece"], item["p"]) for item in json.loads(row["top"])]
+    ids = [0, 2**62, 3, -(2**62), 2**63 - 1, 3]
+    top = tuple(Alternative(id_, piece, p) for id_, (piece, p) in zip(ids, values, strict=True))
+    trace = make_trace(rule="none", new_tokens=3)
+    steps = [replace(step, tokens=tuple(replace(token, top=()) for token in step.tokens)) for step in trace.steps]
+    steps[1] = replace(steps[1], tokens=(replace(steps[1].tokens[0], top=top),))
+    save(store, replace(trace, steps=tuple(steps)))
+    shown = [[tuple(item.values()) for item in json.loads(row["top"])] for row in parsed(tokens_csv(store))]
     said = [None if math.isnan(p) else p if math.isfinite(p) else str(p) for _, p in values]
-    assert shown == [(id_, piece, p) for id_, ((piece, _), p) in enumerate(zip(values, said, strict=True))]
+    assert shown == [[], [(id_, piece, p) for id_, (piece, _), p in zip(ids, values, said, strict=True)], []]
 
 
 def test_csv_is_rfc_4180(sqlite_store: RunStore) -> None:

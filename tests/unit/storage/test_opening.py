@@ -20,10 +20,25 @@ from storage import RunStore, StorageError, open_or_set_aside
 from storage.opening import TemporaryStore
 from tests.traces import make_trace
 from tests.unit.storage.exports import save
-from tests.unit.storage.test_snapshot import KILLED_WRITER
 
 NOT_KEPT = "Runs are kept until the page stops, not longer. The database "
 NOBODY = 65534
+KILLED_WRITER = """
+import os, signal, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+connection.execute("PRAGMA cache_size = 5")
+connection.execute("UPDATE run_traces SET data = zeroblob(100000)")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+KILLED_WRITER = """
+import os, signal, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+connection.execute("PRAGMA cache_size = 5")
+connection.execute("UPDATE run_traces SET data = zeroblob(100000)")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
 @pytest.fixture(scope="module")

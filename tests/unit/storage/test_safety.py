@@ -19,6 +19,7 @@ from sqlalchemy import Engine, event
 
 from mars_core.types import Trace
 from storage import RunStore, StorageError
+from storage.export.tables import EXPORTS
 from tests.traces import make_trace, same
 
 ROOT = Path(__file__).parents[3]
@@ -204,15 +205,13 @@ def test_threads_save_and_read_at_once(url: str) -> None:
 
 
 def test_long_export_holds_up_no_writer(sqlite_store: RunStore) -> None:
-    from storage.export.rows import TOKENS, pieces
-
     trace = make_trace(new_tokens=100)
     comparison_id = sqlite_store.new_comparison(trace.config.prompt)
     sqlite_store.save_run(comparison_id, trace, lane=0, order=0)
-    tokens = pieces(TOKENS, sqlite_store)
-    first = next(tokens)["token_id"]
+    tokens = EXPORTS["tokens"].tables(sqlite_store)
+    first = next(tokens)
     sqlite_store.save_run(comparison_id, trace, lane=1, order=1)
-    rest = sum(len(piece["token_id"]) for piece in tokens)
+    rest = sum(map(len, tokens))
     assert len(first) + rest == sum(len(step.tokens) for step in trace.steps)
 
 

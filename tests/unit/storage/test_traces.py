@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -170,11 +170,11 @@ def test_every_damaged_byte_is_seen() -> None:
             unpack([bad], [0])
 
 
-def changed_columns(data: bytes, without: str | None = None, **more: list[int]) -> bytes:
+def changed_columns(data: bytes, without: str = "", more: Mapping[str, list[int]] | None = None) -> bytes:
     """The bytes of a form with other columns."""
     batch = opened(data)
     columns = {name: column for name, column in zip(batch.schema.names, batch.columns, strict=True) if name != without}
-    columns |= {name: pa.array([values]) for name, values in more.items()}
+    columns |= {name: pa.array([values]) for name, values in (more or {}).items()}
     return sealed(pa.record_batch(list(columns.values()), names=list(columns)))
 
 
@@ -191,7 +191,7 @@ def test_column_that_an_older_form_lacks_is_absent(name: str, value: float) -> N
 
 def test_column_of_a_later_form_is_left_alone() -> None:
     flat = flat_of(TRACES["chain"])
-    later = changed_columns(pack(flat), **{"token.news": [1, 2, 3]})
+    later = changed_columns(pack(flat), more={"token.news": [1, 2, 3]})
     assert_same(unpack([later], [0]) | {}, flat | {"token.news": np.array([1, 2, 3])})
     assert steps_of(unpack([later, pack(flat)], [0, 0]) | {}) != ()
 

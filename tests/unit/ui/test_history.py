@@ -13,14 +13,16 @@ import gradio as gr
 import pytest
 from gradio.context import Context
 
-from mars_core.models import CATALOG
+from mars_core.models import CATALOG, ModelPool
 from mars_core.types import Exchange, PassShape, PromptConfig, Status
 from storage import RunStore, Source
 from tests.panels import Element, assert_inert, read_panel
 from tests.traces import make_trace
 from ui.api.documents import comparison_document
+from ui.jobs.services import Services
 from ui.kit.address import Address, address_component
 from ui.result.numbers import SETTINGS
+from ui.result.stored_runs import StoredRuns
 from ui.settings.form import LaneForm, read_prompt
 from ui.settings.stored import stored_form
 from ui.tabs.history.detail import few
@@ -51,7 +53,7 @@ def page() -> Iterator[gr.Blocks]:
 @pytest.fixture
 def history(store: RunStore, page: gr.Blocks, monkeypatch: pytest.MonkeyPatch) -> History:
     monkeypatch.setattr(Context, "root_block", page)
-    return History(store, address_component())
+    return History(store, address_component(), StoredRuns(Services(ModelPool(device="cpu"), store)))
 
 
 def keep(store: RunStore, prompt: str = "Tell me.", rules: tuple[str, ...] = ("strict", "mars"), **more: Any) -> str:

@@ -163,14 +163,16 @@ def _shown_anew(store: RunStore, lanes: Lanes, view: ResultView, order: Sequence
     columns = (*shown.lanes, *[None] * MOST_LANES)
     kept = tuple(columns[old] for old in order)
     try:
-        stored = {run.lane: run.trace for run in store.load(shown.comparison).runs}
+        stored = {run.lane: run for run in store.load(shown.comparison).runs}
     except StorageError:
         return {lanes.shown: None}
-    traces = {new: stored[lane] for new, lane in enumerate(kept) if lane in stored}
+    traces = {new: stored[lane].trace for new, lane in enumerate(kept) if lane in stored}
+    ids = {new: stored[lane].id for new, lane in enumerate(kept) if lane in stored}
     now = replace(shown, lanes=kept)
     if not traces:
         return {lanes.shown: now} | {view.lanes[new]: empty_lane(new).json() for new in range(len(order))}
-    result = ended_result(traces, f"{shown.comparison}/{'-'.join(map(str, kept))}", _labels(traces, len(order)))
+    name = f"{shown.comparison}/{'-'.join(map(str, kept))}"
+    result = ended_result(traces, name, _labels(traces, len(order)), ids=ids)
     if len(traces) == len(order):
         return {lanes.shown: now} | view.update(result.strip, result.lanes) | view.show(result.details)
     views = tuple(view if lane in traces else empty_lane(lane) for lane, view in enumerate(result.lanes))

@@ -59,13 +59,14 @@ class Writing:
 
 @dataclass(slots=True)
 class Lanes:
-    """The columns of the page; owned by the generator that runs them. A continuation has the columns that were there, in ``saved`` and
-    ``traces``, and runs one more after them."""
+    """The columns of the page; owned by the generator that runs them. A continuation has the columns that were there, in ``saved``
+    ``traces`` and ``ids``, and runs one more after them."""
 
     pair: PairSpec
     comparison: str = ""
     saved: tuple[int, ...] = ()  # lane in the store, by column
     traces: dict[int, Trace] = field(default_factory=dict)  # column → run that ended, in order of execution
+    ids: dict[int, str] = field(default_factory=dict)  # column → id of its run, where it was saved
     configs: tuple[RunConfig, ...] = ()  # by column
     order: tuple[int, ...] = ()
     first: int = 0  # column of the first run of this go
@@ -92,7 +93,7 @@ class Lanes:
     def closing(self, strip: Strip | None = None) -> Frame:
         """What came of it; ``strip``: in place of the sentence."""
         side = f"Not saved: {self.unsaved}" if self.unsaved else "Saved to History"
-        ended = ended_result(self.traces, self.comparison, self.labels, side=side, rows=self.rows)
+        ended = ended_result(self.traces, self.comparison, self.labels, side=side, rows=self.rows, ids=self.ids)
         return Frame(strip or ended.strip, ended.lanes, ended.details, self._fresh())
 
     @property
@@ -157,6 +158,7 @@ class Lanes:
         assert self.writing is not None
         column, rows = self.writing.column, tuple(self.writing.rows)
         self.traces[column], self.rows[column] = event.trace, rows
+        self.ids[column] = event.id
         self.unsaved = event.error or self.unsaved
         return self._lane(None, column, ended_view(event.trace, self._name(column), rows=rows))
 

@@ -46,14 +46,16 @@ def continue_run(
 def _continue(services: Services, shown: Shown, column: int, index: int, token: int, visitor: str) -> Iterator[Frame]:
     with job_errors(services):
         stored = services.store.load(shown.comparison)
-        columns = [next((run.trace for run in stored.runs if run.lane == lane), None) for lane in shown.lanes]
-        config = continued(columns, column, index, token)
+        runs = {run.lane: run for run in stored.runs}
+        there = {place: runs[lane] for place, lane in enumerate(shown.lanes) if lane in runs}
+        traces = {place: run.trace for place, run in there.items()}
+        config = continued([traces.get(place) for place in range(len(shown.lanes))], column, index, token)
     lane = 1 + max(run.lane for run in stored.runs)  # after all that the comparison ever had
     batch = Batch((config,), (0,), comparison=stored.id, lane=lane, before=len(stored.runs))
-    traces = {lane: trace for lane, trace in enumerate(columns) if trace is not None}
+    ids = {place: run.id for place, run in there.items()}
     saved = tuple(lane for lane in shown.lanes if lane is not None)
     jobs = drive(services, visitor, shown.pair, lambda _: [batch], runs=1, new_tokens=config.max_new_tokens)
-    yield from _frames(Lanes(shown.pair, stored.id, saved, traces), jobs)
+    yield from _frames(Lanes(shown.pair, stored.id, saved, traces, ids), jobs)
 
 
 def continued(columns: Sequence[Trace | None], column: int, index: int, token: int) -> RunConfig:

@@ -28,7 +28,7 @@ from ui.tabs.settings import FormFields
 
 LARGEST_NEW_SEED = 2**31 - 1
 Wish = tuple[int, int, int, float]  # continue: column, output position, token id, a number that makes it new
-MOST_ENDED = 32  # comparisons whose details wait to be shown
+MOST_ENDED = 8  # comparisons whose details wait to be shown, which takes a page a moment
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import gradio as gr
 from ui.jobs.services import Services
 from ui.kit.components import message_strip
 from ui.kit.events import PRIVATE
+from ui.result.stored_runs import StoredRuns
 from ui.result.view import ResultView, Updates
 from ui.settings.form import MOST_LANES, Form
 from ui.settings.presets import PRESETS
@@ -62,7 +63,7 @@ def build_compare_tab(services: Services) -> CompareTab:
 
     views = tuple(map(empty_lane, range(MOST_LANES)))
     view = ResultView(
-        "compare", message_strip(HINT), views, head=head, continues=True,
+        "compare", message_strip(HINT), views, StoredRuns(services), head=head, continues=True,
         tools=lambda: tools.append(lane_tools(services.catalog[0])),
     )  # fmt: skip
     lanes = Lanes(first_count(), gr.State(None), *tools[0], tuple(buttons), tuple(heads))

@@ -15,6 +15,7 @@ from ui.kit.address import Address
 from ui.kit.components import REPORT, RUN_FILES, Group, downloads_component, downloads_html, message_strip, text_panel
 from ui.kit.labels import settings_line
 from ui.result.result import reopened
+from ui.result.stored_runs import StoredRuns
 from ui.result.token_view import LaneView
 from ui.result.view import ResultView, Updates
 from ui.settings.form import CUSTOM, LIST_ONLY, MOST_LANES, Form
@@ -25,7 +26,7 @@ from ui.sharing import READ_ONLY, share_component
 class Detail:
     """The components of the open comparison, hidden until one is opened."""
 
-    def __init__(self) -> None:
+    def __init__(self, stored: StoredRuns) -> None:
         with gr.Column(elem_classes=["mars-details", "mars-away"], elem_id="history-open") as self.box:
             with gr.Column(elem_classes=["mars-panel"]) as self.head:
                 self.prompt = gr.Textbox(
@@ -45,7 +46,7 @@ class Detail:
                 self.downloads = downloads_component("history-open-downloads")
                 self.sharing = share_component("history")
             empty = tuple(LaneView("") for _ in range(MOST_LANES))
-            self.view = ResultView("history", message_strip("Choose a comparison from the list."), empty)
+            self.view = ResultView("history", message_strip("Choose a comparison from the list."), empty, stored)
         self.notes: list[Any] = [self.name, self.tags, self.comment]  # the fields that can be changed
         head = [self.box, self.head, *self.notes, self.save, self.delete, self.saved]
         shown = [self.prompt, self.settings, self.downloads, self.sharing]
@@ -65,8 +66,8 @@ class Detail:
         link through which it is read."""
         stored, view = few(whole, wanted), self.view
         result = reopened(stored)
-        shown = view.update(result.strip, result.lanes) | view.show_lanes(len(result.lanes)) | view.show(result.details)
-        return self._head(stored, len(whole.runs), share) | shown
+        shown = view.update(result.strip, result.lanes) | view.show_lanes(len(result.lanes))
+        return self._head(stored, len(whole.runs), share) | shown | view.show(result.details, share)
 
     def _head(self, stored: StoredComparison, total: int, share: str) -> Updates:
         link = f"&share={share}" if share else ""

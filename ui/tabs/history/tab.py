@@ -22,6 +22,7 @@ from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE, event_data
 from ui.kit.panel import panel_component
 from ui.result.result import title_of
+from ui.result.stored_runs import StoredRuns
 from ui.result.view import Updates
 from ui.sharing import READ_ONLY, share_html, wire_share
 from ui.tabs.history.detail import Detail, read_tags
@@ -45,7 +46,7 @@ class History:
     """The components of the tab, and what they become. The updates of every method hold the view at ``session``; ``address`` is the
     page's keeper of the view, ``store`` what the visitor may see."""
 
-    def __init__(self, store: RunStore, address: gr.HTML) -> None:
+    def __init__(self, store: RunStore, address: gr.HTML, stored: StoredRuns) -> None:
         self.store, self.address, self.public = store, address, False
         self.session = gr.State(Session())
         with gr.Column(elem_classes=["mars-panel"]):
@@ -53,7 +54,7 @@ class History:
             self.rows = panel_component(Listing(message=NOTHING).html(), elem_id="history-list")
             self.downloads = downloads_component("downloads")
         self.runs = panel_component(runs_html(RunTable()), elem_id="history-runs")
-        self.detail = Detail()
+        self.detail = Detail(stored)
 
     def of(self, services: Services) -> History:
         """The same components for the visitor of ``services``."""
@@ -193,7 +194,7 @@ def _groups(view: Address) -> list[Group]:
 
 def build_history_tab(services: Services, tab: gr.Tab, address: gr.HTML) -> History:
     """The tab's components and events; its list is read whenever the tab is chosen. ``address``: of ui.kit.address."""
-    history = History(services.store, address)
+    history = History(services.store, address, StoredRuns(services))
     session, detail, outputs = history.session, history.detail, history.outputs
 
     def own(request: gr.Request) -> History:

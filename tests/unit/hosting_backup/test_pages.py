@@ -1,0 +1,186 @@
+"""A page with its threads: it pushes by itself and at its end, survives being killed, and never keeps a process from ending."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from huggingface_hub import HfApi
+
+from hosting.backup import backup_of
+from hosting.backup.repository import Repository
+from hosting.backup.service import Backup
+from storage import RunStore
+from tests.unit.hosting_backup.conftest import REPO, Page, rows
+from tests.unit.hosting_backup.hub_server import TOKEN, Fault, Hub
+from tests.unit.hosting_backup.test_backup import commits, save, table
+
+Open = Callable[..., Page]
+LOG = logging.getLogger("tests.backup")
+
+# Opens a page at the database with the Hub, saves a run and ends as it is told.
+CHILD = """
+import logging, sys, warnings
+from pathlib import Path
+from huggingface_hub import HfApi, constants
+from hosting.backup.repository import Repository
+from hosting.backup.service import Backup
+from storage import RunStore
+from tests.unit.hosting_backup.test_backup import save
+
+constants.HF_HUB_DISABLE_XET = True
+path, url, token, seconds = sys.argv[1:]
+backup = Backup(Path(path), Repository(HfApi(endpoint=url, token=token), "mars/backup"), 60, logging.getLogger("child"))
+backup.restore()
+store = RunStore(f"sqlite:///{path}")
+save(store, "by the child")
+backup.start(store)
+input()
+print(backup.stop(float(seconds)))
+store.close()
+"""
+
+
+def child(path: Path, hub: Hub, seconds: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", CHILD, str(path), hub.url, TOKEN, seconds]
+    root = Path(__file__).parents[3]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, cwd=root, text=True, **pipes)  # type: ignore[call-overload,no-any-return]
+
+
+def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.01)
+
+
+def backup_at(path: Path, hub: Hub) -> Backup:
+    path.parent.mkdir(exist_ok=True)
+    return Backup(path, Repository(HfApi(endpoint=hub.url, token=TOKEN), REPO), 60, LOG)
+
+
+def test_a_page_pushes_at_its_start_and_at_its_end(tmp_path: Path, hub: Hub, page: Open) -> None:
+    backup = backup_at(tmp_path / "one" / "runs.db", hub)
+    assert backup.restore() == f"There is no backup at the dataset repository {REPO} yet."
+    with RunStore(f"sqlite:///{tmp_path / 'one' / 'runs.db'}") as store:
+        save(store, "before the start")
+        backup.start(store)
+        until(lambda: backup.pushed_at)
+        assert hub.repos[REPO].private
+        save(store, "later")
+        assert backup.stop(60.0) == f"The backup at the dataset repository {REPO} is up to date."
+        assert rows(page(tmp_path / "two" / "runs.db").store) == rows(store)
+
+
+def test_a_page_without_the_hub_works_and_says_so(tmp_path: Path, hub: Hub) -> None:
+    hub.fail("/api/", *[Fault(status=503)] * 100)
+    backup = backup_at(tmp_path / "one" / "runs.db", hub)
+    problem = "the dataset repository mars/backup answered with HTTP 503."
+    assert backup.restore() == f"The backup was not restored: {problem}"
+    with RunStore(f"sqlite:///{tmp_path / 'one' / 'runs.db'}") as store:
+        backup.start(store)
+        until(lambda: "not pushed" in backup.problem)
+        save(store, "a prompt")
+        assert backup.stop(1.0) == f"The backup was not pushed: {problem}"
+
+
+def test_a_page_whose_database_is_another_one_pushes_nothing(tmp_path: Path, hub: Hub) -> None:
+    backup = backup_at(tmp_path / "one" / "runs.db", hub)
+    backup.restore()
+    asked = len(hub.asked)
+    backup.hold("the database is temporary.")
+    with RunStore(f"sqlite:///{tmp_path / 'one' / 'runs.db'}") as store:
+        save(store, "a prompt")
+        backup.start(store)
+        assert backup.stop(1.0) == f"Nothing is pushed to the dataset repository {REPO}: the database is temporary."
+    assert len(hub.asked) == asked
+
+
+@pytest.mark.parametrize(
+    ("word", "fault"),
+    [("/lfs/", Fault(delay_s=600)), ("/commit/", Fault(delay_s=600)), ("/commit/", Fault(late=True))],
+    ids=["uploading", "before the commit", "after the commit"],
+)
+def test_a_page_killed_while_it_pushes_loses_nothing(
+    tmp_path: Path, hub: Hub, page: Open, word: str, fault: Fault
+) -> None:
+    path = tmp_path / "one" / "runs.db"
+    path.parent.mkdir()
+    hub.fail(word, *[fault] * 10)
+    process = child(path, hub, "60")
+    until(lambda: any(word in request for request in hub.asked))
+    if fault.late:
+        until(lambda: table(hub, "data/runs"))
+    process.kill()
+    process.communicate()
+    hub.faults.clear()
+    first = page(path)
+    assert first.push() == ""
+    assert first.store.count() == 1
+    assert [each.name for each in (tmp_path / "one").glob(".runs.db.backup/*")] == []
+    second = page(tmp_path / "two" / "runs.db")
+    assert rows(second.store) == rows(first.store)
+    assert second.push() == "" and second.tidy() == ""
+
+
+def test_a_push_that_hangs_keeps_no_process(tmp_path: Path, hub: Hub) -> None:
+    hub.fail("/commit/", *[Fault(delay_s=600)] * 10)
+    (tmp_path / "one").mkdir()
+    process = child(tmp_path / "one" / "runs.db", hub, "0.5")
+    until(lambda: commits(hub))
+    out, err = process.communicate("\n", timeout=60)
+    assert "did not end within 0.5 s" in out, err
+    assert process.returncode == 0
+
+
+def test_a_page_killed_while_it_restores_begins_again(tmp_path: Path, hub: Hub, page: Open) -> None:
+    first = page(tmp_path / "first" / "runs.db")
+    save(first.store, "a prompt")
+    first.push()
+    hub.fail("/resolve/", *[Fault(delay_s=600)] * 10)
+    path = tmp_path / "one" / "runs.db"
+    path.parent.mkdir()
+    process = child(path, hub, "60")
+    until(lambda: any("/resolve/" in request for request in hub.asked))
+    process.kill()
+    process.communicate()
+    hub.faults.clear()
+    assert not path.exists()
+    assert rows(page(path).store) == rows(first.store)
+
+
+def test_a_push_that_hangs_is_given_up(tmp_path: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hosting.backup.service.PUSH_S", 0.2)
+    hub.fail("/commit/", Fault(delay_s=30))
+    backup = backup_at(tmp_path / "one" / "runs.db", hub)
+    with RunStore(f"sqlite:///{tmp_path / 'one' / 'runs.db'}") as store:
+        save(store, "a prompt")
+        backup.start(store)
+        until(lambda: commits(hub))
+        backup.trigger().join()
+        assert backup.problem == f"The backup was not pushed: the dataset repository {REPO} took too long."
+        backup.trigger().join()
+        assert backup.problem == "" and backup.pushed_at
+        backup.stop(10.0)
+
+
+def test_settings_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "runs.db"
+    assert backup_of("", "", file, 10, LOG) is None
+    assert backup_of(REPO, TOKEN, file, 10, LOG) is not None
+    for repo, token, database, sentence in (
+        ("backup", TOKEN, file, "owner/name"),
+        ("https://huggingface.co/mars/backup", TOKEN, file, "owner/name"),
+        ("hf://buckets/mars/backup", TOKEN, file, "owner/name of a dataset repository"),
+        ("../x/y", TOKEN, file, "owner/name"),
+        (REPO, "", file, "no token"),
+        (REPO, TOKEN, None, "PostgreSQL"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            backup_of(repo, token, database, 10, LOG)

@@ -1,0 +1,64 @@
+"""docs/data.md lists the columns that the exports have, and its queries run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from storage import RunStore, write_nodes_parquet, write_runs_parquet, write_tokens_csv, write_tokens_parquet
+from storage.export.columns import described
+from storage.export.tables import EXPORTS
+from tests.traces import make_trace
+from tests.unit.storage.exports import save
+
+PAGE = (Path(__file__).parents[3] / "docs" / "data.md").read_text(encoding="utf-8")
+
+
+def code(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.fixture
+def files(sqlite_store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunStore:
+    """The working folder has the exports of two runs."""
+    save(sqlite_store, make_trace(rule="strict"), make_trace(rule="mars", seed=3))
+    write_runs_parquet(sqlite_store, tmp_path / "runs.parquet")
+    write_tokens_parquet(sqlite_store, tmp_path / "tokens.parquet")
+    write_nodes_parquet(sqlite_store, tmp_path / "nodes.parquet")
+    with (tmp_path / "tokens.csv").open("wb") as stream:
+        write_tokens_csv(sqlite_store, stream)
+    monkeypatch.chdir(tmp_path)
+    return sqlite_store
+
+
+def test_every_column_is_described() -> None:
+    assert PAGE.endswith(described())
+    for export in EXPORTS.values():
+        assert export.schema.names == [column.name for column in export.columns]
+        assert all(column.meaning for column in export.columns)
+
+
+@pytest.mark.usefixtures("files")
+def test_pandas_reads_the_files(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(code("python")[0], {})
+    shown = capsys.readouterr().out
+    assert "mars" in shown and "strict" in shown
+
+
+def test_duckdb_reads_the_files(files: RunStore) -> None:
+    (query,) = code("sql")
+    found: list[Any] = duckdb.sql(query).fetchall()
+    runs = [run.trace for id_ in files.comparisons()["id"] for run in files.load(str(id_)).runs]
+    assert [(row[0], row[3]) for row in found] == sorted((run.config.rule.name, run.summary.drafted) for run in runs)
+    assert all(0 < row[2] < 1 for row in found)
+
+
+def test_pieces_in_csv_join_to_the_text(files: RunStore) -> None:
+    names: dict[str, Any] = {}
+    exec(code("python")[1], names)
+    runs = [run for id_ in files.comparisons()["id"] for run in files.load(str(id_)).runs]
+    assert names["texts"] == {run.id: run.trace.text for run in runs}

@@ -1,0 +1,62 @@
+"""The runs that open pages show: a page keeps their ids, and an event that needs a trace has it read again.
+
+A run that could not be saved has a key in place of an id. It is here for as long as few others are asked for.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from secrets import token_hex
+from threading import Lock
+from typing import Any, NamedTuple
+
+from mars_core.types import Trace
+from storage import StorageError
+from ui.jobs.services import Services
+
+MOST = 8  # traces in memory, of all pages together; one of 2,048 tokens takes a few MB
+
+
+class ShownRuns(NamedTuple):
+    """What a page keeps: column → id of its run, or key; ``share``: token of the link through which they are read."""
+
+    runs: Mapping[int, str]
+    share: str = ""
+
+
+class StoredRuns:
+    """Traces by id or key, the latest ones in memory. Safe between threads."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._recent: OrderedDict[str, Trace] = OrderedDict()
+        self._lock = Lock()
+
+    def keys(self, traces: Mapping[int, Trace], ids: Mapping[int, str]) -> dict[int, str]:
+        """Column → id, or the key of a run without one, which is kept here."""
+        return {lane: ids.get(lane) or self._keep(f"unsaved-{token_hex(16)}", trace) for lane, trace in traces.items()}
+
+    def read(self, request: Any, shown: ShownRuns, lane: int) -> Trace | None:
+        """The run of a column, read with the rights of whoever sends ``request``; None where it is no longer there."""
+        key = shown.runs[lane]
+        with self._lock:
+            found = self._recent.get(key)
+        if found is None:
+            try:
+                store = self._services.seen_by(request).store
+                store = store.through(shown.share) if shown.share else store
+                found = store.traces([key]).get(key)
+            except StorageError:
+                return None
+        if found is not None:
+            self._keep(key, found)
+        return found
+
+    def _keep(self, key: str, trace: Trace) -> str:
+        with self._lock:
+            self._recent[key] = trace
+            self._recent.move_to_end(key)
+            while len(self._recent) > MOST:
+                self._recent.popitem(last=False)
+        return key
