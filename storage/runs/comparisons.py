@@ -15,6 +15,7 @@ from storage.lookup import new_id, row_of, unknown
 from storage.runs.records import check_numbering, new_run, prompt_row, read_prompt
 from storage.runs.reindex import reindex
 from storage.runs.runs import StoredRun, add_run, runs_of
+from storage.runs.texts import forget_texts
 from storage.schema import Comparison, Run, Source
 
 LENGTHS = {"name": 200, "tag": 40, "comment": 10_000}  # characters at most
@@ -108,7 +109,12 @@ class Comparisons(Connected):
     def _remove_comparisons(self, failure: str, *which: ColumnElement[bool]) -> int:
         """Those in the scope for good, with all below, a few at a time so that others can write; how many."""
         few = select(Comparison.id).where(*which, *self.scope.of(Comparison)).limit(COMPARISONS_A_WRITE)
-        return self._until_none(failure, lambda connection: remove(connection, connection.scalars(few).all()))
+        removed = self._until_none(failure, lambda connection: remove(connection, connection.scalars(few).all()))
+        if removed and self._engine.dialect.name == "sqlite":
+            with self._write(failure) as connection:
+                forget_texts(connection, begin=True)
+            self._until_none(failure, forget_texts)
+        return removed
 
 
 def add_comparison(connection: Connection, prompt: PromptConfig, source: Source, owner: str) -> str:

@@ -1,4 +1,4 @@
-"""Which comparisons contain a text: the condition, and the candidates that the database's index of texts names (schema/search.py)."""
+"""Which comparisons contain a text: the condition, and the candidates that the database's index of texts names (migrations/search.py)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 
 from storage.schema import Comparison
 
+PAGES_A_MERGE = 200  # written in one transaction, about
 MOST_TERMS = 16  # of a long text: more would find hardly fewer candidates
 MOST_ALTERNATIVES = 500  # trigrams that begin with a short text
 _TEXTS = table("comparison_texts", column("rowid"))
@@ -25,6 +26,8 @@ def containing(connection: Connection, wanted: str) -> ColumnElement[bool]:
     """That ``comparisons.search`` contains ``wanted``, which is folded."""
     if connection.dialect.name == "sqlite":
         return func.instr(Comparison.search, wanted) > 0
+    if len(wanted) < 3:  # of which pg_trgm knows nothing
+        return func.strpos(Comparison.search, wanted) > 0
     return Comparison.search.contains(wanted, autoescape=True)
 
 
@@ -47,3 +50,13 @@ def candidates(connection: Connection, wanted: str, few: int) -> Candidates | No
     query = word.join(f'"{term.replace(chr(34), 2 * chr(34))}"' for term in chosen)
     match = literal_column("comparison_texts").op("MATCH")(query) if chosen else false()
     return Comparison.number, select(_TEXTS.c.rowid).where(match)
+
+
+def forget_texts(connection: Connection, *, begin: bool = False) -> int:
+    """On SQLite, merge some pages of the index of texts, which keeps what was removed until then; 0 when nothing is left to merge."""
+    merge = text("INSERT INTO comparison_texts (comparison_texts, rank) VALUES ('merge', :pages)")
+    changes = "SELECT total_changes()"
+    before: int = connection.exec_driver_sql(changes).scalar_one()
+    connection.execute(merge, {"pages": -PAGES_A_MERGE if begin else PAGES_A_MERGE})
+    changed: int = connection.exec_driver_sql(changes).scalar_one() - before
+    return changed if changed > 1 else 0

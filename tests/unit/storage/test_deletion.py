@@ -143,3 +143,20 @@ def test_purge_spares_what_was_deleted_later(store: RunStore) -> None:
     store.restore(second)
     assert store.comparisons()["id"].tolist() == [kept, second]
     assert store.purge(LATER) == 0
+
+
+def test_nothing_of_a_purged_text_is_left_in_the_file(sqlite_store: RunStore) -> None:
+    kept = [sqlite_store.new_comparison(PromptConfig(f"a prompt, number {number}")) for number in range(30)]
+    gone = sqlite_store.new_comparison(PromptConfig("a \ua66e\ua66f\ua670 secret"))
+    sqlite_store.annotate(gone, name="\ua66e\ua66f\ua670")
+    assert sqlite_store.path is not None and "\ua66e\ua66f".encode() in bytes_of(sqlite_store.path)
+    sqlite_store.delete(gone)
+    assert sqlite_store.purge(LATER) == 1
+    assert sqlite_store.find(Search(text="number 7")).frame["id"].tolist() == [kept[7]]
+    sqlite_store.close()
+    assert "\ua66e\ua66f".encode() not in bytes_of(sqlite_store.path)
+
+
+def bytes_of(path: Path) -> bytes:
+    """Of the file and its journal."""
+    return b"".join(each.read_bytes() for each in path.parent.glob(f"{path.name}*"))

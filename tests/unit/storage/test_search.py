@@ -222,7 +222,7 @@ def test_rule_without_draft_is_not_found_by_its_name(store: RunStore) -> None:
     assert store.choices().rules == ("none",)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(text="\uffff", start=0, length=1)
 @example(text='"""', start=0, length=3)
 @example(text="a", start=0, length=1)
