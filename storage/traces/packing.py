@@ -1,7 +1,7 @@
 """The steps of a run as bytes: one row of an Arrow record batch (its columns are lists), compressed with zstd. Lossless.
 
 Numbers are kept in the smallest type that holds them all exactly: most were computed in float32. What follows from other columns is left
-out and computed again when it is read (derived.py). Where a value is not what follows it is kept: of whole numbers the difference, of
+out and computed again when it is read (derived.py). Where a value is not what follows it is kept: of whole numbers all differences, of
 others those that differ, with their places in a column ``NAME@``. What the target says of one place (PLACE) is kept once, though a
 rejected token and the one emitted in its stead both have it.
 """
@@ -31,10 +31,10 @@ def pack(flat: Flat) -> bytes:
     for name in ("run.steps", "run.vocabulary", "run.seed"):
         del kept[name]
     for name, derive in DERIVED.items():
-        kept |= _rest(name, flat[name], derive(flat, shape))
+        kept |= _rest(name, kept.pop(name), derive(flat, shape))
     first, of_row = shape.first, shape.place_of_row
     for name in PLACE:
-        if len(kept[name]) == len(first) and f"{name}@" not in kept:
+        if name in kept and f"{name}@" not in kept and len(kept[name]) == len(first):
             short = kept[name][first]
             kept[name] = short if _alike(short[of_row], kept[name]).all() else kept[name]
     short = {"token.top": flat["token.top"][first]} | {
@@ -89,14 +89,11 @@ def _read(data: bytes) -> Flat:
     for name in kept.keys() - {PIECE}:
         column = kept[name].to_numpy(zero_copy_only=False)
         kept[name] = column.astype(np.float64 if column.dtype.kind == "f" else np.int64)
-    for table, names, counted in (
-        ("step", STEP, "step.tokens"),
-        ("token", TOKEN, "token.token"),
-        ("node", NODE, "node.token"),
-    ):
-        for name, kind in names.items():
-            if f"{table}.{name}" not in kept:
-                kept[f"{table}.{name}"] = np.full(len(kept[counted]), ABSENT[kind], kind)
+    for table, names in (("step", STEP), ("token", TOKEN), ("node", NODE)):
+        for each in names:
+            name = f"{table}.{each}"
+            if name not in kept and name not in DERIVED:
+                kept[name] = np.full(_length(kept, name), ABSENT[names[each]], names[each])
     return kept
 
 
@@ -115,7 +112,7 @@ def _joined(runs: Sequence[Flat], seeds: Sequence[int]) -> Flat:
             shape.place_of_row[rows] - shape.place_of_row[rows.start] if rows.stop > rows.start else np.array([], int)
         )
         for name in PLACE:
-            if f"{name}@" not in run and len(run[name]) != len(places):
+            if f"{name}@" not in run and len(run.get(name, places)) != len(places):
                 run[name] = run[name][places]
         if len(run["token.top"]) != len(places):
             run |= _repeated_tops(run, places)
@@ -152,26 +149,36 @@ def _alike(one: Any, other: Any) -> Any:
 
 
 def _rest(name: str, column: Any, derived: Any) -> Flat:
-    """What is to be kept of a column that can be derived."""
+    """What is to be kept of a column that can be derived: nothing where it follows."""
     if column.dtype.kind != "f":
-        return {name: column - derived}
+        return {name: column - derived} if (column != derived).any() else {}
     (other,) = np.nonzero(~_alike(column, derived))
     if 2 * len(other) > len(column):
         return {name: column}
-    return {name: column[other], f"{name}@": np.diff(other, prepend=0)}
+    return {name: column[other], f"{name}@": np.diff(other, prepend=0)} if len(other) else {}
 
 
 def _whole(name: str, runs: Sequence[Mapping[str, Any]], derived: Any) -> Any:
     """The columns of which ``_rest`` was kept, one after the other."""
-    if derived.dtype.kind != "f":
-        return np.concatenate([run[name] for run in runs]) + derived
-    whole, table, start = derived.copy(), "token.token" if name.startswith("token") else "node.token", 0
+    whole, start = derived.copy(), 0
     for run in runs:
-        count = len(run[table])
-        mine = whole[start : start + count]
-        mine[np.cumsum(run[f"{name}@"]) if f"{name}@" in run else slice(None)] = run[name]
-        start += count
+        mine = whole[start : start + _length(run, name)]
+        if f"{name}@" in run:
+            mine[np.cumsum(run[f"{name}@"])] = run[name]
+        elif name in run:
+            mine[:] = run[name] if derived.dtype.kind == "f" else mine + run[name]
+        start += len(mine)
     return whole
+
+
+def _length(run: Mapping[str, Any], name: str) -> int:
+    """How many rows the table of a column has."""
+    match name.partition(".")[0]:
+        case "step":
+            return len(run["step.tokens"])
+        case "token":
+            return len(run["token.token"])
+    return int(run["step.nodes"].sum())
 
 
 def _repeated_tops(tops: Mapping[str, Any], places: Any) -> Flat:
