@@ -38,7 +38,7 @@ def paths(routes: Iterable[Any]) -> Iterator[str]:
 
 def break_on_demand(folder: Path) -> None:
     """Two functions of the page raise while the file ``broken`` is there."""
-    for module, name in ((ui.api.documents, "rule_documents"), (ui.tabs.votes.tally, "results")):
+    for module, name in ((ui.api.documents, "rule_documents"), (ui.tabs.votes.tally, "tally")):
         real = getattr(module, name)
 
         def broken(*given: Any, real: Any = real) -> Any:
