@@ -165,7 +165,7 @@ def test_wal_stays_small_while_others_read(sqlite_store: RunStore, monkeypatch: 
         assert connection.exec_driver_sql("SELECT count(*) FROM runs").scalar_one() == 0, "a state does not change"
     before = sqlite_store.count()
     save(sqlite_store, make_trace(new_tokens=100))
-    assert wal.stat().st_size == 0
+    assert wal.stat().st_size < 100_000
     assert sqlite_store.count() == before + 1
 
 
