@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, delete, insert, se
 
 from mars_core.types import PromptConfig, Trace
 from storage.connection import Connected
-from storage.errors import StorageError
+from storage.errors import StorageError, explained
 from storage.lookup import new_id, row_of, unknown
 from storage.runs.records import check_numbering, new_run, prompt_row, read_prompt
 from storage.runs.reindex import reindex
@@ -49,7 +49,8 @@ class Comparisons(Connected):
     def save_run(self, comparison_id: str, trace: Trace, *, lane: int, order: int) -> str:
         """Save a run, whole or not at all; returns its id. Its prompt must be the comparison's."""
         check_numbering(trace)
-        new = new_run(trace, lane, order)
+        with explained("The run was not saved", self.location):
+            new = new_run(trace, lane, order)
         with self._write("The run was not saved") as connection:
             check_prompt(comparison_row(connection, comparison_id), trace.config.prompt)
             return add_run(connection, comparison_id, new)

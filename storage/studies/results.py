@@ -13,7 +13,7 @@ from sqlalchemy import JSON, Connection, Text, bindparam, cast, delete, insert, 
 from mars_core.types import PromptConfig, Status, Trace
 from storage.connection import Connected
 from storage.database import clock
-from storage.errors import ClaimLost, StorageError
+from storage.errors import ClaimLost, StorageError, explained
 from storage.lookup import batches, row_of
 from storage.runs.comparisons import add_comparison, check_prompt
 from storage.runs.records import check_numbering, new_run
@@ -73,7 +73,8 @@ class Results(Connected):
         """
         for trace in traces:
             check_numbering(trace)
-        new = [new_run(trace, lane, order) for trace in traces]
+        with explained("The result was not saved", self.location):
+            new = [new_run(trace, lane, order) for trace in traces]
         prompts = [trace.config.prompt for trace in traces]
         of_task = {"study_id": claim.study_id, "task": claim.task}
         with self._write("The result was not saved", PATIENCE_S) as connection:
