@@ -13,9 +13,10 @@ from typing import Self
 
 from sqlalchemy import Connection
 
-from storage.database import PATIENCE, WRITING, checkpoint, file_of, location_of, open_database, parse_url
+from storage.database import file_of, location_of, open_database, parse_url
 from storage.errors import StorageError, explained
 from storage.scope import SCOPE, Everything, Scope
+from storage.writers import PATIENCE, WRITING, checkpoint
 
 SWITCH_S = 0.0005  # after which a busy thread lets one go on that holds the write lock: ten calls a write, 5 ms each by default
 

@@ -8,11 +8,9 @@ is refused before anything is written.
 from __future__ import annotations
 
 import json
-import logging
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
@@ -22,24 +20,20 @@ from typing import Any
 
 from platformdirs import user_data_path
 from sqlalchemy import URL, Connection, Engine, create_engine, event, func, inspect, make_url, select, text
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError
 
 from storage import write_lock
 from storage.errors import StorageError, explained
 from storage.schema.columns import UtcTime
+from storage.writers import WRITING, Writers
 
-LOG = logging.getLogger("mars.storage")
 BUSY_TIMEOUT_S = 10.0
 WAL_SAFE = (3, 51, 3)  # earlier builds can corrupt a WAL when two connections write and checkpoint at once
-WRITING = "mars_writing"  # execution option of connections that are going to write
-PATIENCE = "mars_patience"  # execution option: seconds that a writer may wait for others in addition to BUSY_TIMEOUT_S
 CONNECTIONS = {
     "pool_size": 20,
     "max_overflow": 20,
     "pool_timeout": 60.0,
 }  # of 100 that PostgreSQL allows; threads wait for one
-LARGE_WAL = 64 * 2**20  # bytes, from which readers have to make room for a whole checkpoint
-ROOM_S, ROOM_EVERY_S = 0.1, 10.0  # how long a writer waits for such readers, and how often
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _MIGRATION_LOCK = 0x4D415253  # PostgreSQL advisory lock: one process migrates at a time
 EARLIER = ("0006", "0006-0007")  # schemas that migrations/carry_over.py brings up to date, the latter one begun
@@ -119,26 +113,12 @@ def known_schemas() -> tuple[str, ...]:
     return tuple(sorted(path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py")))
 
 
-def checkpoint(engine: Engine) -> None:
-    """Bring all of a WAL into the file and empty it, so that what was removed is in neither. Where others hold it up, it stays as it is."""
-    if engine.dialect.name != "sqlite":
-        return
-    try:
-        with engine.connect().execution_options(**{WRITING: True}) as connection, connection.begin():
-            connection.info[_WHOLE] = True
-    except (SQLAlchemyError, sqlite3.Error, OSError) as error:
-        LOG.warning("checkpoint", exc_info=error)
-
-
-_WHOLE, _HELD = "mars_whole", "mars_held"  # of a pooled connection: to be checkpointed; the locked file
-
-
 def _create(url: URL) -> Engine:
     dumps = partial(json.dumps, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     path = file_of(url)
     if path is not None:
         engine = create_engine(url, json_serializer=dumps, connect_args={"timeout": BUSY_TIMEOUT_S}, max_overflow=-1)
-        writers = _Writers(path)
+        writers = Writers(path, lambda: BUSY_TIMEOUT_S)
         event.listen(engine, "connect", _set_pragmas)
         event.listen(engine, "begin", writers.begin)
         event.listen(engine, "checkin", writers.end)
@@ -151,59 +131,10 @@ def _create(url: URL) -> Engine:
 
 
 def _set_pragmas(connection: sqlite3.Connection, _record: Any) -> None:
-    connection.isolation_level = None  # transactions are begun by _Writers, not by the driver
+    connection.isolation_level = None  # transactions are begun by Writers, not by the driver
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA secure_delete = ON")  # what is removed for good is in no copy of the file either
-
-
-class _Writers:
-    """Begins the transactions of an engine on ``path``. One that writes has the write lock until its connection is given back."""
-
-    def __init__(self, path: Path) -> None:
-        self._lock, self._wal = write_lock.lock_file(path), Path(f"{path}-wal")
-        self._next_room = 0.0  # by the monotonic clock
-
-    def begin(self, connection: Connection) -> None:
-        options = connection.get_execution_options()
-        if not options.get(WRITING):
-            connection.exec_driver_sql("BEGIN")
-            return
-        seconds = BUSY_TIMEOUT_S + options.get(PATIENCE, 0.0)
-        if self._lock and _HELD not in connection.info:
-            connection.info[_HELD] = write_lock.acquire(self._lock, seconds)
-        elif not self._lock:
-            connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(1000 * seconds)}")
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    def end(self, connection: sqlite3.Connection | None, record: Any) -> None:
-        """The transaction is over; automatic checkpoints, a part of COMMIT, leave alone what readers need."""
-        whole, held = record.info.pop(_WHOLE, False), record.info.pop(_HELD, None)
-        try:
-            if connection is not None and (whole or (held is not None and self._too_large())):
-                self._checkpoint(connection)
-        finally:
-            if held is not None:
-                os.close(held)
-
-    def close(self, _engine: Engine) -> None:
-        if self._lock:
-            write_lock.remove(self._lock)
-
-    def _too_large(self) -> bool:
-        now = time.monotonic()
-        if now < self._next_room or not self._wal.exists() or self._wal.stat().st_size < LARGE_WAL:
-            return False
-        self._next_room = now + ROOM_EVERY_S
-        return True
-
-    def _checkpoint(self, connection: sqlite3.Connection) -> None:
-        try:
-            connection.execute(f"PRAGMA busy_timeout = {int(1000 * ROOM_S)}")
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            connection.execute(f"PRAGMA busy_timeout = {int(1000 * BUSY_TIMEOUT_S)}")
-        except sqlite3.Error as error:  # a full disk, say: the next writer hears of it
-            LOG.warning("checkpoint", exc_info=error)
 
 
 def _prepare(engine: Engine, location: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sqlite3
 import subprocess
@@ -24,7 +23,7 @@ from storage.export.tables import EXPORTS
 from tests.traces import make_trace, same
 
 ROOT = Path(__file__).parents[3]
-TABLES = ("comparisons", "runs", "steps", "tokens")
+TABLES = ("comparisons", "runs", "run_traces")
 
 # Saves runs; the cache is small, so that pages reach the file long before the commit. With a table's name: kills itself
 # at that table's second insert, which is in the middle of a transaction.
@@ -119,7 +118,7 @@ def test_file_limit_leaves_the_runs_before_it(sqlite_url: str) -> None:
     with start(sqlite_url, file_limit=400_000) as child:
         *printed, message = list(child.stdout or ())
     assert child.returncode == 3
-    assert re.match("The (run|comparison) was not saved: ", message)
+    assert message.startswith(("The run was not saved: ", "The comparison was not saved: "))
     assert str(file_of(sqlite_url)) in message
     with RunStore(sqlite_url) as store:
         assert seeds_in(store) == [int(line) for line in printed]
@@ -174,7 +173,7 @@ def test_failed_save_leaves_nothing(store: RunStore) -> None:
         store.save_run(comparison_id, with_impossible_last_token(trace), lane=0, order=0)
     with store.read() as connection:
         counts = [connection.exec_driver_sql(f"SELECT count(*) FROM {name}").scalar_one() for name in TABLES]
-    assert counts == [1, 0, 0, 0]
+    assert counts == [1, 0, 0]
     store.save_run(comparison_id, trace, lane=0, order=0)
     assert same(store.load(comparison_id).runs[0].trace, trace)
 
