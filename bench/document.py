@@ -150,8 +150,7 @@ def text_of(document: Document) -> str:
 
 def sentences(document: Document) -> list[str]:
     """The equalities, the goals and the shares, in one sentence each."""
-    goals, shares = _goals(document.goals), _shares(document.shares, document.share_goal)
-    return [*_equalities(document.equalities), *goals, shares]
+    return [*equalities(document), *_goals(document.goals), telemetry_cost(document)]
 
 
 def label(name: str) -> str:
@@ -159,9 +158,9 @@ def label(name: str) -> str:
     return LABELS.get(name, f"`{name}`")
 
 
-def _equalities(equalities: Sequence[Equality]) -> Iterator[str]:
+def equalities(document: Document) -> Iterator[str]:
     """A sentence for each method whose tokens others must give."""
-    for baseline, group in groupby(equalities, attrgetter("baseline")):
+    for baseline, group in groupby(document.equalities, attrgetter("baseline")):
         found = ", ".join(f"{label(each.method)} {each.same} of {each.count}" for each in group)
         yield f"Outputs at temperature 0 that are those of {label(baseline)}, token for token: {found}."
 
@@ -179,8 +178,9 @@ def _goals(goals: Sequence[Goal]) -> Iterator[str]:
         yield f"At temperature 0, {label(method)} over {label(baseline)}, for information: {found}."
 
 
-def _shares(shares: Sequence[Share], goal: float) -> str:
-    medians = [share.measured.median for share in shares]
+def telemetry_cost(document: Document) -> str:
+    """The range of the cost of telemetry over all settings, in one sentence."""
+    medians, goal = [share.measured.median for share in document.shares], document.share_goal
     reached = "reached" if max(medians) <= goal else "not reached"
     return (
         "What is measured of every token (p, q, margins, alternatives, TV, KL, log-likelihood) costs, by rule, drafter and temperature,"

@@ -15,13 +15,13 @@ from os.path import relpath
 from pathlib import Path
 
 from bench.common.command import RESULTS, ROOT
-from bench.document import Document, Methods, OtherFormatError, label, read, sentences, speed_and_tau
+from bench.document import Document, Methods, OtherFormatError, equalities, label, read, speed_and_tau, telemetry_cost
 
 START, END = "<!-- performance -->\n", "<!-- /performance -->\n"
 
 
 def part(document: Document, link: str) -> str:
-    """The text between the markers; ``link`` leads from the README to the Markdown of the same result."""
+    """The text between the markers, without the goals. ``link`` leads from the README to the Markdown of the result, which has them."""
     options = document.options
     lines = [
         f"Bundled pair, {document.machine['hardware']}, K = {options['k']}, `mars` with θ = {options['theta']}, EAGLE-3 trees of"
@@ -30,7 +30,8 @@ def part(document: Document, link: str) -> str:
         f" {options['max_new_tokens']} tokens,",
         f"interleaved in one process; median (quartiles) of the speed ratios, prompt by prompt (`make bench`, [full result]({link})):",
     ]
-    return "\n".join([*lines, "", *_tables(document.tables), "", *(f"- {each}" for each in sentences(document)), ""])
+    notes = (f"- {each}" for each in (*equalities(document), telemetry_cost(document)))
+    return "\n".join([*lines, "", *_tables(document.tables), "", *notes, ""])
 
 
 def _tables(tables: Sequence[Methods]) -> list[str]:
