@@ -46,8 +46,8 @@ def test_figures_show_what_the_code_does(rule: object, drawing: ModuleType) -> N
 
 
 def test_the_example_of_a_new_rule_is_a_rule() -> None:
-    """Copied from docs/structures.md into a file of its own, it can be run; and it is short."""
-    text = (DOCS / "structures.md").read_text(encoding="utf-8")
+    """Copied from docs/contributing.md into a file of its own, it can be run; and it is short."""
+    text = (DOCS / "contributing.md").read_text(encoding="utf-8")
     example = text.split("```python\n")[1].split("```")[0]
     assert len(example.splitlines()) < 30
     found: dict[str, object] = {}
@@ -69,7 +69,7 @@ def examples(name: str) -> list[dict[str, object]]:
 
 
 def test_the_example_of_a_new_figure_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    figure = examples("contributing.md")[0]["DRAFTED"]
+    figure = examples("contributing.md")[1]["DRAFTED"]
     assert isinstance(figure, details.Figure)
     assert view.FIGURES is page.FIGURES is details.FIGURES  # all that shows figures shows those of this table
     monkeypatch.setattr(details, "FIGURES", (*details.FIGURES, figure))
@@ -81,7 +81,7 @@ def test_the_example_of_a_new_figure_is_drawn(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_example_of_an_endpoint_takes_and_refuses() -> None:
-    steps = examples("contributing.md")[1]["Steps"]
+    steps = examples("contributing.md")[2]["Steps"]
     assert isinstance(steps, type) and issubclass(steps, Values)
     assert steps.read(id="x", lane=2).model_dump() == {"id": "x", "lane": 2.0}
     with pytest.raises(ValueError, match=r"^lane is 4; it must be a whole number from 0 to 3\.$"):
