@@ -1,4 +1,4 @@
-"""Keeps the database of a page whose disk does not last, in a private dataset repository on the Hub (``docs/backup.md``)."""
+"""Keeps the database of a page whose disk does not last, in a private dataset repository on the Hub (``docs/operations.md``)."""
 
 from __future__ import annotations
 

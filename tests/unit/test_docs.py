@@ -1,4 +1,4 @@
-"""The documentation keeps up with the code: every rule has its paragraph, and a figure that shows what the code does."""
+"""The documentation keeps up with the code: rules and figures, examples, tests, paths, links, commands."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 SOURCES = re.compile(r"(?<![\w/.-])(?:ui|evaluation|storage|mars_core|hosting|bench|tests|training)/[\w./-]*")
 PLACEHOLDER = re.compile(r"\bNAME\b")
+PAGES = (*sorted(DOCS.glob("*.md")), ROOT / "README.md", ROOT / "CHANGELOG.md")
 DRAFTING = [rule for rule in RULES.values() if rule.modes]
 
 
@@ -88,9 +89,9 @@ def test_the_example_of_an_endpoint_takes_and_refuses() -> None:
         steps.read(id="x", lane=4)
 
 
-def test_every_test_of_the_features_exists() -> None:
-    named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", (DOCS / "features.md").read_text(encoding="utf-8"))
-    assert len(named) > 100
+def test_every_test_of_the_invariants_exists() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", (DOCS / "testing.md").read_text(encoding="utf-8"))
+    assert len(named) > 250
     missing = [f"{path}::{test}" for path, test in named if test not in named_tests(ROOT / path)]
     assert not missing, missing
 
@@ -103,18 +104,48 @@ def named_tests(path: Path) -> set[str]:
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
-def test_every_feature_names_a_test() -> None:
-    tried = (DOCS / "features.md").read_text(encoding="utf-8").split("## Not tried by a test")[0]
-    rows = [line for line in tried.splitlines() if line.startswith("| ") and not line.startswith("| feature |")]
-    assert rows and [row for row in rows if "::test_" not in row] == []
+def test_every_invariant_names_a_test() -> None:
+    tested = (DOCS / "testing.md").read_text(encoding="utf-8").split("## Not tested")[0]
+    lines = [line for line in tested.splitlines() if line.startswith("- ")]
+    assert lines and [line for line in lines if "::test_" not in line] == []
 
 
 def test_every_path_of_the_documentation_exists() -> None:
     """A module may be named without its suffix; a name with NAME in it stands for a file that a reader makes."""
     missing = [
         f"{page.relative_to(ROOT)}: {path}"
-        for page in (*sorted(DOCS.glob("*.md")), ROOT / "README.md")
+        for page in PAGES
         for path in (found.rstrip(".") for found in SOURCES.findall(page.read_text(encoding="utf-8")))
         if not PLACEHOLDER.search(path) and not (ROOT / path).exists() and not (ROOT / f"{path}.py").is_file()
     ]
     assert not missing, missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    """Links to files of the repository, and to headings of its pages."""
+    for target, heading in re.findall(r"\]\(([A-Za-z0-9_./-]*)(?:#([a-z0-9-]+))?\)", page.read_text(encoding="utf-8")):
+        linked = page.parent / target if target else page
+        assert linked.exists(), target
+        assert not heading or heading in anchors(linked), f"{target}#{heading}"
+
+
+def anchors(page: Path) -> list[str]:
+    """The headings of a page as GitHub links to them."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return [re.sub(r"[^a-z0-9_ -]", "", title.lower()).replace(" ", "-") for title in titles]
+
+
+def test_every_command_of_the_documentation_exists() -> None:
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    modules = set(re.findall(r"(?:-m |`)((?:bench|evaluation|hosting|mars_core|storage|training)(?:\.\w+)*)", text))
+    assert len(modules) > 10
+    assert not [name for name in modules if importlib.util.find_spec(name) is None]
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"(?:^|`)make ([a-z]+)", text, re.MULTILINE))
+    assert targets and not [name for name in targets if f"\n{name}:" not in makefile]
+
+
+def test_the_command_line_lists_every_rule() -> None:
+    (row,) = re.findall(r"^\| `--rule` .+$", (DOCS / "command-line.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(re.findall(r"`([\w-]+)`", row)) - {"--rule"} == set(RULES)
