@@ -181,10 +181,10 @@ def _goals(goals: Sequence[Goal]) -> Iterator[str]:
 def telemetry_cost(document: Document) -> str:
     """The range of the cost of telemetry over all settings, in one sentence."""
     medians, goal = [share.measured.median for share in document.shares], document.share_goal
-    reached = "reached" if max(medians) <= goal else "not reached"
     return (
         "What is measured of every token (p, q, margins, alternatives, TV, KL, log-likelihood) costs, by rule, drafter and temperature,"
-        f" {signed(min(medians))} to {signed(max(medians))} of the wall time; the goal of at most {signed(goal)} is {reached}."
+        f" {signed(min(medians))} to {signed(max(medians))} of the wall time; the goal of at most {signed(goal)}"
+        f" is {'reached' if max(medians) <= goal else 'not reached'}."
     )
 
 

@@ -30,7 +30,7 @@ def part(document: Document, link: str) -> str:
         f" {options['max_new_tokens']} tokens,",
         f"interleaved in one process; median (quartiles) of the speed ratios, prompt by prompt (`make bench`, [full result]({link})):",
     ]
-    notes = (f"- {each}" for each in (*equalities(document), telemetry_cost(document)))
+    notes = [f"- {each}" for each in (*equalities(document), telemetry_cost(document))]
     return "\n".join([*lines, "", *_tables(document.tables), "", *notes, ""])
 
 
