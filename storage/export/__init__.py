@@ -7,6 +7,7 @@ pyarrow. docs/data.md lists the columns. CSV: UTF-8, a header, texts in quotes; 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -23,6 +24,7 @@ from storage.export.tables import EXPORTS
 from storage.store import RunStore
 
 ROWS_A_GROUP = 20_000  # of a Parquet file
+_CODED = ["top.list.element.id", "top.list.element.piece"]  # by a dictionary, as all columns but floating ones
 
 
 def write_csv(name: str, store: RunStore, stream: BinaryIO, comparison_ids: Iterable[str] | None = None) -> None:
@@ -30,9 +32,9 @@ def write_csv(name: str, store: RunStore, stream: BinaryIO, comparison_ids: Iter
     export = EXPORTS[name]
     tables = export.tables(store, comparison_ids)
     stream.write((",".join(export.schema.names) + "\n").encode())
-    for table in tables:
+    for table in _ahead(map(printable, tables)):
         part = pa.BufferOutputStream()
-        pc.write_csv(printable(table), part, pc.WriteOptions(include_header=False))
+        pc.write_csv(table, part, pc.WriteOptions(include_header=False))
         stream.write(part.getvalue())
 
 
@@ -43,12 +45,23 @@ def write_parquet(name: str, store: RunStore, path: Path, comparison_ids: Iterab
     part = path.with_name(path.name + ".part")
     with explained("The Parquet file was not written", str(path)):
         try:
-            with pq.ParquetWriter(part, export.schema, compression="zstd") as writer:
-                for group in _groups(tables):
+            coded = [column.name for column in export.schema if not pa.types.is_floating(column.type)]
+            with pq.ParquetWriter(part, export.schema, compression="zstd", use_dictionary=coded + _CODED) as writer:
+                for group in _groups(_ahead(tables)):
                     writer.write_table(group)
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
+
+
+def _ahead(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same, each made in a thread while the one before it is written."""
+    source = iter(tables)
+    with ThreadPoolExecutor(1, "export") as thread:
+        pending = thread.submit(next, source, None)
+        while (table := pending.result()) is not None:
+            pending = thread.submit(next, source, None)
+            yield table
 
 
 def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from itertools import accumulate, pairwise
 from operator import attrgetter
 from typing import Any
@@ -100,10 +101,9 @@ def steps_of(flat: Flat) -> tuple[Step, ...]:
         return {"id": [ids[at] for at in places], "piece": [pieces[at] for at in places], "outcome": outcomes}
 
     places = of["top.token"]
+    alternative = partial(tuple.__new__, Alternative)  # without a call of Python for each
     alternatives = list(
-        map(
-            Alternative._make, zip((ids[at] for at in places), (pieces[at] for at in places), of["top.p"], strict=False)
-        )
+        map(alternative, zip([ids[at] for at in places], [pieces[at] for at in places], of["top.p"], strict=True))
     )
     token = {name: of[f"token.{name}"] for name in TOKEN} | words("token")
     token["own"], token["own_piece"] = ([table[at] for at in of["token.own"]] for table in (ids, pieces))

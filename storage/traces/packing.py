@@ -19,7 +19,7 @@ from storage.traces.derived import DERIVED, Shape
 from storage.traces.flat import ABSENT, NODE, STEP, TOKEN, Flat
 
 VERSION = 1  # of this form; a column more or less needs no new one
-LEVEL, CRC = 9, 4  # of zstd; bytes of the checksum
+LEVEL, CRC = 3, 4  # of zstd; bytes of the checksum
 PIECE = "vocabulary.piece"
 PLACE = tuple(f"token.{name}" for name in ("z1", "z2", "entropy", "coin", "edge", "u"))
 TOP = ("top.token", "top.p")

@@ -14,3 +14,12 @@ draw();
 const ahead = () => library().catch(() => {});
 if (window.requestIdleCallback) requestIdleCallback(ahead, { timeout: 8000 });
 else setTimeout(ahead, 3000);
+// In a narrow window the result stands below what was pressed.
+document.addEventListener("click", ({ target }) => {
+  if (!target.closest("#compare, #again") || !matchMedia("(max-width: 640px)").matches) return;
+  document.querySelector("#compare-strip").scrollIntoView({ block: "start", behavior: "smooth" });
+});
+document.addEventListener("keydown", (event) => {
+  const run = document.querySelector("#compare");
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && run?.getClientRects().length) run.click();
+});

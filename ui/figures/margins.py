@@ -10,7 +10,7 @@ from mars_core.types import Outcome, Token
 from ui.figures.plot import INK, ROW, Data, Part, Plot, Run, Scale, axis, drawn, margin, plotly_text
 from ui.kit.palette import DECISIVE, NEAR_TIE, NEUTRAL
 
-CELL_PX = 24
+CELL_PX = 18
 LEAST_ROWS = 4  # so that the colour bar has room for its ticks
 HEADS = ("position", "step", "outcome", "token_id", "piece", "r", "gap", "rank", "p", "q", "tv")
 _MARKS: Mapping[Outcome, Part] = {
@@ -18,6 +18,7 @@ _MARKS: Mapping[Outcome, Part] = {
     Outcome.RECOVERED: {"symbol": "circle", "size": 6, "color": "#FFFFFF", "line": {"color": INK, "width": 1}},
     Outcome.BONUS: {"symbol": "square", "size": 4, "color": "#FFFFFF", "line": {"color": INK, "width": 1}},
 }
+SIGNS = {Outcome.RELAXED: "◆", Outcome.RECOVERED: "○", Outcome.BONUS: "▫"}  # as _MARKS
 _HOVER = (
     "<b>%{customdata[0]}</b>  %{customdata[1]}, position %{customdata[10]}<br>"
     "r %{customdata[2]}   gap %{customdata[3]}   rank %{customdata[4]}<br>"
@@ -36,8 +37,9 @@ def margin_plot(run: Run, scale: Scale, diverges: int | None = None) -> Plot:
     names = [str(ROW * (scale.first + row)) for row in ticks]
     figure = drawn(
         [_heatmap(run, scale, cells, rows), *(_marks(tokens, scale, outcome) for outcome in _MARKS)],
-        height=CELL_PX * max(rows, LEAST_ROWS) + 78,
-        margin={"l": 44, "r": 12, "t": 36, "b": 42},
+        height=CELL_PX * max(rows, LEAST_ROWS) + 30,
+        margin={"l": 36, "r": 8, "t": 10, "b": 20},
+        showlegend=False,
         xaxis=axis(range=[-0.5, ROW - 0.5], tickvals=[0, 8, 16, 24, 31], **plain),
         yaxis=axis(range=[max(rows, LEAST_ROWS) - 0.5, -0.5], tickvals=ticks, ticktext=names, **plain),
         shapes=_frame(*scale.place(diverges)) if diverges in cells and diverges is not None else [],
@@ -45,7 +47,9 @@ def margin_plot(run: Run, scale: Scale, diverges: int | None = None) -> Plot:
     numbers = [(t.position, t.step, t.outcome.value, t.id, t.piece, t.r, t.gap, t.rank, t.p, t.q, t.tv) for t in tokens]
     near = sum(value > scale.border for value in cells.values())
     words = f"{near} of {plural(len(cells), 'token')} with {scale.name} above {scale.border:.3g}"
-    return Plot(figure, Data(HEADS, numbers), f"{run.label}: {words}")
+    there = {token.outcome for token in tokens}
+    marks = "".join(f"  {sign} {outcome.value}" for outcome, sign in SIGNS.items() if outcome in there)
+    return Plot(figure, Data(HEADS, numbers), f"{run.label}: {words}{marks}")
 
 
 def _clip(value: float, scale: Scale) -> float:

@@ -72,7 +72,7 @@ TERMS: Mapping[str, Term] = {
     ),
     "acceptance_rate": Term("acceptance rate", "kept share of drafts", "Kept drafted tokens / drafted tokens."),
     "relaxed_share": Term(
-        "relaxed share", "forgiven share of the text", "Tokens kept only because the rule forgave them / new tokens."
+        "relaxed share", "relaxed share of the text", "Tokens kept only because the rule relaxed them / new tokens."
     ),
     "ttft": Term("TTFT", "time to first token", "Prefill and the first step."),
     "tokens_per_s": Term("tokens/s", "speed", "New tokens / total latency, from the prompt's first token to the last new one."),

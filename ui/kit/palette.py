@@ -30,9 +30,9 @@ _RECOVERED = ("#0072B2", "#00619A", "#62B6E7", "#7CC4EE", "square")
 _BONUS = ("#7A7F87", "#5F646C", "#8D949E", "#B3B9C2", "triangle-right")
 OUTCOME_STYLES: Mapping[Outcome, OutcomeStyle] = {
     Outcome.ACCEPTED: OutcomeStyle(*_ACCEPTED, "drafted, and the target draws it too"),
-    Outcome.RELAXED: OutcomeStyle(*_RELAXED, "drafted, forgiven by the rule: strict refuses it"),
-    Outcome.REJECTED: OutcomeStyle(*_REJECTED, "drafted, refused: not in the text"),
-    Outcome.RECOVERED: OutcomeStyle(*_RECOVERED, "the target's own token after a refusal"),
+    Outcome.RELAXED: OutcomeStyle(*_RELAXED, "drafted; the rule keeps it, strict rejects it"),
+    Outcome.REJECTED: OutcomeStyle(*_REJECTED, "drafted and rejected: not in the text"),
+    Outcome.RECOVERED: OutcomeStyle(*_RECOVERED, "the target's own token after a rejection"),
     Outcome.BONUS: OutcomeStyle(*_BONUS, "the target's own token after a full draft"),
 }
 

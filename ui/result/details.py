@@ -24,13 +24,9 @@ from ui.kit.values import Check, Table
 from ui.result.numbers import QUANTITIES, SHIFT_QUANTITIES, comparison_table, infinite_note, self_check, summary_table
 
 UNDRAFTED = "No run drafted anything."
+MARGINS = "Margins"  # no tab: a figure of every lane, below its text
 TABS: Mapping[str, str] = {  # title → what the tab shows, in a sentence
     "Numbers": "The numbers of every run, and their ratio to those of the left one where all runs ended.",
-    "Margins": (
-        "One cell a token, in rows of 32, all runs on one scale: violet where the target is sure, orange where its two best tokens "
-        "nearly tie. The colours part at θ, above which MARS may relax. The frame is the first difference from the left run. "
-        "A click shows the token."
-    ),
     "Steps": (
         "Above: one column a decoding step, its tokens from below in the order of the text. Below: the time of the same steps; the "
         "runs were made one after the other and are shown on one clock. Drag to look closer, double-click to go back."
@@ -80,7 +76,7 @@ def _margins(lane: int, shown: Comparison) -> Plot | None:
 
 FIGURES: tuple[Figure, ...] = (
     *(
-        Figure("Margins", f"margins-{lane + 1}", f"Margin of every token, {name.lower()} lane", partial(_margins, lane), "", True)
+        Figure(MARGINS, f"margins-{lane + 1}", f"Margin of every token, {name.lower()} lane", partial(_margins, lane), "", True)
         for lane, name in enumerate(LANE_NAMES)
     ),
     Figure("Steps", "ribbon", "Accepted length of every step", lambda shown: ribbon_plot(shown.runs)),

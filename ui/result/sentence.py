@@ -1,4 +1,4 @@
-"""What came of a comparison, in one sentence of plain words: faster or slower, how much was forgiven, where the texts part.
+"""What came of a comparison, in plain words: target passes, relaxed tokens, where the texts part, and the time of these single runs.
 
 Values in, values out: no gradio. A sentence is a tuple of parts, some of which point to a token of a lane.
 """
@@ -69,31 +69,46 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _against(names: tuple[str, ...], left: Trace, right: Trace, lane: int) -> Sentence:
-    """``right``, in ``lane``, against the leftmost."""
-    spoken = (*_speed(names, left, right), *_forgiven(names, left, right), *_parting(names, left, right))
-    return tuple(replace(part, lane=lane) if part.lane == 1 else part for part in spoken)
+    """``right``, in ``lane``, against the leftmost: first what repeats, the time last."""
+    spoken = (*_passes(names, left, right), *_relaxed(names, left, right), *_parting(names, left, right))
+    time = Part(f" {_time(left, right)}")
+    return (*(replace(part, lane=lane) if part.lane == 1 else part for part in spoken), time)
 
 
-def _speed(names: tuple[str, ...], left: Trace, right: Trace) -> Sentence:
+def _passes(names: tuple[str, ...], left: Trace, right: Trace) -> Sentence:
+    """Target passes for how many tokens, which are the same whenever the runs are made again."""
+    ours, base = right.summary, left.summary
+    taus = f"(τ\N{NO-BREAK SPACE}{number(ours.tau)} against {number(base.tau)})"
+    return (
+        Part(f"{names[1]} took "),
+        Part(f"{count(ours.steps)} target pass{'' if ours.steps == 1 else 'es'}", "strong"),
+        Part(
+            f" for {plural(ours.new_tokens, 'token')}, {names[0]} {count(base.steps)} for {count(base.new_tokens)} {taus}"
+        ),
+    )
+
+
+def _time(left: Trace, right: Trace) -> str:
+    """The ratio of the speeds of two single runs; no ratio where both did the same work."""
     factor = over(right.summary.tokens_per_s, left.summary.tokens_per_s)
-    taus = f"(τ\N{NO-BREAK SPACE}{number(right.summary.tau)} against {number(left.summary.tau)})"
+    if right.summary.steps == left.summary.steps and right.token_ids == left.token_ids:
+        return "Same tokens, same passes: a difference in time is noise."
     if math.isnan(factor) or factor <= 0:
-        return (Part(f"{names[1]} wrote {plural(right.summary.new_tokens, 'token')} {taus}"),)
+        return "Its time was not measured."
     if abs(factor - 1) < SAME_SPEED:
-        return (Part(f"{names[1]} ran "), Part("as fast", "strong"), Part(f" as {names[0]} {taus}"))
-    verdict = f"{ratio(factor)} faster" if factor > 1 else f"{ratio(1 / factor)} slower"
-    return (Part(f"{names[1]} ran "), Part(verdict, "strong"), Part(f" than {names[0]} {taus}"))
+        return "In this one run both were as fast."
+    return f"In this one run it was {ratio(max(factor, 1 / factor))} {'faster' if factor > 1 else 'slower'}."
 
 
-def _forgiven(names: tuple[str, ...], left: Trace, right: Trace) -> Sentence:
+def _relaxed(names: tuple[str, ...], left: Trace, right: Trace) -> Sentence:
     ours, base = right.summary.relaxed, left.summary.relaxed
     if not ours and not base:
-        return (Part(", forgave no token"),)
+        return (Part(", relaxed no token"),)
     first = next((token for token in right.tokens if token.outcome is Outcome.RELAXED), None)
     place = first.position if first else None
-    link = Part(f"{count(ours)} of {plural(right.summary.new_tokens, 'token')}", "strong", 1 if first else None, place)
-    against = (Part(f" ({names[0]}: {count(base)} of {count(left.summary.new_tokens)})"),) if base else ()
-    return (Part(", forgave "), link, *against)
+    link = Part(plural(ours, "token"), "strong", 1 if first else None, place)
+    against = (Part(f" ({names[0]}: {count(base)})"),) if base else ()
+    return (Part(", relaxed "), link, *against)
 
 
 def _parting(names: tuple[str, ...], left: Trace, right: Trace) -> Sentence:

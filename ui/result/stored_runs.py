@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from secrets import token_hex
 from threading import Lock
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mars_core.types import Trace
@@ -26,10 +27,10 @@ class ShownRuns(NamedTuple):
 
 
 class StoredRuns:
-    """Traces by id or key, the latest ones in memory. Safe between threads."""
+    """Traces by id or key, the latest ones in memory. Safe between threads. ``always``: traces that are in no store, by key."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, services: Services, always: Mapping[str, Trace] = MappingProxyType({})) -> None:
+        self._services, self._always = services, always
         self._recent: OrderedDict[str, Trace] = OrderedDict()
         self._lock = Lock()
 
@@ -41,7 +42,7 @@ class StoredRuns:
         """The run of a column, read with the rights of whoever sends ``request``; None where it is no longer there."""
         key = shown.runs[lane]
         with self._lock:
-            found = self._recent.get(key)
+            found = self._always.get(key) or self._recent.get(key)
         if found is None:
             try:
                 store = self._services.seen_by(request).store

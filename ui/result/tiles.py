@@ -61,7 +61,7 @@ def stat_tiles(counts: Counts) -> tuple[Tile, ...]:
         ("τ", number(tau), "/ step" if began else "", "mean acceptance length: emitted tokens per decoding step"),
         ("First token", *_time(counts.ttft_s), "TTFT: from the prompt to the first new token"),
         ("Latency", *_time(counts.elapsed_s if began else math.nan), "wall time of the run so far, or in all"),
-        ("Relaxed", relaxed, f"of {count(counts.tokens)}" if began else "", "tokens kept only because the rule forgave them"),
+        ("Relaxed", relaxed, f"of {count(counts.tokens)}" if began else "", "tokens kept only because the rule relaxed them"),
         ("Shift", number(tv_sum if began else math.nan), "TV" if began else "", shift_help),
     )  # fmt: skip
 

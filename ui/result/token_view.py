@@ -42,7 +42,7 @@ FIELDS: tuple[tuple[str, str], ...] = (
     ("forgiven", "probability with which the rule keeps this token though the target drew another"),
     ("position", "output position, from 0; as in the CSV"),
     ("step", "decoding step, from 0"),
-    ("depth", "place in the draft, from 1; after a refusal or a full draft: kept tokens + 1"),
+    ("depth", "place in the draft, from 1; after a rejection or a full draft: kept tokens + 1"),
     ("node", "number in the draft tree of its step, from 1; 0 for a token that the target drew"),
     ("id", "token id"),
 )

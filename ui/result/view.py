@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import gradio as gr
@@ -17,22 +17,26 @@ from ui.kit.components import (
     text_panel,
 )
 from ui.kit.figure import figure_component, figure_json
+from ui.kit.glossary import TERMS, help_html
 from ui.kit.palette import OUTCOME_STYLES
-from ui.result.details import FIGURES, TABS, Details, Figure
+from ui.result.details import FIGURES, MARGINS, TABS, Details, Figure
+from ui.result.result import Result
 from ui.result.stored_runs import StoredRuns
 from ui.result.token_view import GIVEN_MEANING, LaneView, lane_component, reader_component
 from ui.result.tree_panel import TreePanel
 from ui.settings.form import FIRST_LANES
 
 Updates = dict[Any, Any]  # component → new value or gr.update
+HELPED = ("rule", "tau", "r", "theta", "tv", "k")
 
 
 class DetailsView:
     """What stands below the lanes, in inner tabs, and how details become updates of it."""
 
-    def __init__(self, scope: str, lanes: Sequence[gr.HTML], stored: StoredRuns) -> None:
-        """Hidden; the tabs' contents are there from the beginning, for a script that starts late misses its value."""
-        self.figures: dict[str, gr.HTML] = {}
+    def __init__(self, scope: str, lanes: Sequence[gr.HTML], stored: StoredRuns, figures: dict[str, gr.HTML]) -> None:
+        """Hidden; the tabs' contents are there from the beginning, for a script that starts late misses its value. ``figures``: those
+        that stand elsewhere, by name."""
+        self.figures = figures
         self._stored = stored
         hidden = gr.Column(visible=False, elem_classes=["mars-details", "mars-panel"])
         with hidden as self.box, gr.Tabs(elem_id=f"{scope}-details"):
@@ -54,19 +58,12 @@ class DetailsView:
                     with gr.Column(min_width=280):
                         self.shift = table_component(scope=f"{scope}-shift")
                         self.shift_note = text_panel("mars-footnote")
-                    self._draw(scope, of[:1])
-                self._draw(scope, of[1:])
+                    _draw(self.figures, scope, of[:1])
+                _draw(self.figures, scope, of[1:])
         elif title == "Tree":
             self.tree = TreePanel(scope, lanes, self._stored)
-        elif title == "Margins":
-            with gr.Row(elem_classes=["mars-maps"]):
-                self._draw(scope, of)
         else:
-            self._draw(scope, of)
-
-    def _draw(self, scope: str, figures: Sequence[Figure]) -> None:
-        for _, name, title, _, empty, wide in figures:
-            self.figures[name] = figure_component(scope=scope, name=name, label=title, empty=empty, wide=wide)
+            _draw(self.figures, scope, of)
 
     def show(self, details: Details | None, share: str = "") -> Updates:
         """None hides all of it. ``share``: token of the link through which the runs are read."""
@@ -93,28 +90,31 @@ class ResultView:
         lane_views: tuple[LaneView, ...],
         stored: StoredRuns,
         *,
-        head: Callable[[int], None] | None = None,
-        tools: Callable[[], None] | None = None,
         continues: bool = False,
     ) -> None:
-        """``head`` fills the head of each lane's card, ``tools`` the row above the lanes. ``continues``: new runs can be asked for from
-        within the result."""
+        """``continues``: new runs can be asked for from within the result."""
         self.strip = strip_component(strip, scope=scope)
-        if tools:
-            tools()
         self.reader = reader_component(scope=scope, runs=continues)
         self.cards: list[gr.Column] = []
         self.lanes: list[gr.HTML] = []
+        margins = [figure for figure in FIGURES if figure.tab == MARGINS]
+        figures: dict[str, gr.HTML] = {}
         with gr.Row(equal_height=False, elem_classes=["mars-lanes"]):
             for index, view in enumerate(lane_views):
                 with gr.Column(elem_classes=card_classes(index, shown=index < FIRST_LANES), min_width=300) as card:
-                    if head:
-                        head(index)
                     self.lanes.append(lane_component(view, scope=scope, lane=index, continues=continues))
+                    _draw(figures, scope, margins[index : index + 1])
                 self.cards.append(card)
-        gr.HTML(legend_html(), apply_default_css=False, elem_classes=["mars-legend-block"])
-        self.details = DetailsView(scope, self.lanes, stored)
+        gr.HTML(legend_html() + words_html(), apply_default_css=False, elem_classes=["mars-legend-block"])
+        self.details = DetailsView(scope, self.lanes, stored, figures)
         self.outputs: list[Any] = [self.strip, *self.lanes, *self.details.outputs]
+
+    def begin_with(self, result: Result) -> None:
+        """What the page shows when it is opened; to be called while it is built."""
+        for component, value in (self.update(result.strip, result.lanes) | self.show(result.details)).items():
+            changed = value if isinstance(value, dict) else {"value": value}
+            for name in changed.keys() - {"__type__"}:
+                setattr(component, name, changed[name])
 
     def update(self, strip: Strip | None, lanes: tuple[LaneView | None, ...]) -> Updates:
         """Line and lanes; None leaves a component as it is."""
@@ -123,9 +123,7 @@ class ResultView:
 
     def show_lanes(self, count: int) -> Updates:
         """The cards of the first ``count`` lanes."""
-        return {
-            card: gr.update(elem_classes=card_classes(lane, shown=lane < count)) for lane, card in enumerate(self.cards)
-        }
+        return show_columns(self.cards, count)
 
     def show(self, details: Details | None, share: str = "") -> Updates:
         """The part below the lanes; None hides it."""
@@ -135,6 +133,25 @@ class ResultView:
 def card_classes(lane: int, *, shown: bool) -> list[str]:
     """A card that is not shown is there all the same: a component that appears late starts its script without its props."""
     return ["mars-card", f"mars-card-{lane}", *([] if shown else ["mars-away"])]
+
+
+def show_columns(columns: Sequence[gr.Column], count: int) -> Updates:
+    """The first ``count`` of them."""
+    return {
+        column: gr.update(elem_classes=card_classes(lane, shown=lane < count)) for lane, column in enumerate(columns)
+    }
+
+
+def _draw(drawn: dict[str, gr.HTML], scope: str, figures: Sequence[Figure]) -> None:
+    """Adds the components of these figures to ``drawn``, by name."""
+    for _, name, title, _, empty, wide in figures:
+        drawn[name] = figure_component(scope=scope, name=name, label=title, empty=empty, wide=wide)
+
+
+def words_html() -> str:
+    """The terms that a first visitor meets above; constant text of ours."""
+    terms = "".join(f"<span>{TERMS[key].symbol}{help_html(key)}</span>" for key in HELPED)
+    return f'<p class="mars-help-row">{terms}</p>'
 
 
 def legend_html() -> str:

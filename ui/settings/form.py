@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mars_core.models import PairSpec, custom_pair
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, RunConfig, Sampling, TreeShape
-from ui.kit.labels import parameter_title
+from ui.kit.labels import parameter_title, rule_title
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
@@ -80,6 +80,30 @@ class PairForm(NamedTuple):
     own_target: str = ""
     own_draft: str = ""
     own_head: str = ""
+
+
+def settings_label(form: Form, catalog: Sequence[PairSpec]) -> str:
+    """What a form asks for, in one line; values that are missing or wrong as they are."""
+    pair = next((spec.title for spec in catalog if spec.key == form.pair), "own pair")
+    lanes = " | ".join(_lane_words(lane) for lane in form.lanes)
+    drafts = {
+        "model": f"draft model, K = {_words(form.k)}",
+        "ngram": f"n-grams, K = {_words(form.k)}",
+        "none": "no drafts",
+    }
+    tree = "tree" if form.shape == TREE else f"chain, K = {_words(form.k)}"
+    shown = drafts.get(form.drafter, f"EAGLE-3 {tree}")
+    numbers = f"T = {_words(form.temperature)} · {_words(form.max_new_tokens)} tokens · seed {_words(form.seed)}"
+    return f"Settings:  {lanes}  ·  {pair}  ·  {shown}  ·  {numbers}"
+
+
+def _lane_words(lane: LaneForm) -> str:
+    values = ", ".join(f"{parameter_title(name)} = {_words(value)}" for name, value in lane.parameters.items())
+    return f"{rule_title(lane.rule)} {values}".strip()
+
+
+def _words(value: object) -> str:
+    return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else "?"
 
 
 def read_pair(form: PairForm | RunForm, catalog: Sequence[PairSpec], *, own_models: bool = True) -> PairSpec:

@@ -53,5 +53,7 @@ PRESETS: Mapping[str, Preset] = {
 
 
 def presets_for(spec: PairSpec | None) -> list[tuple[str, str]]:
-    """Titles and keys of those whose drafter the pair has."""
-    return [(preset.title, key) for key, preset in PRESETS.items() if preset.drafter in offered(spec)]
+    """Titles and keys of those whose drafter the pair has, after an empty choice."""
+    return [("Presets", "")] + [
+        (preset.title, key) for key, preset in PRESETS.items() if preset.drafter in offered(spec)
+    ]

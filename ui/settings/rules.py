@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import gradio as gr
@@ -15,55 +16,52 @@ from ui.kit.events import PRIVATE
 from ui.kit.labels import LANE_NAMES, parameter_title, rule_title
 from ui.kit.panel import panel_component, render
 from ui.settings.drafter import SHARED, lane_drafter, read_lane_drafter
-from ui.settings.form import DraftForm, LaneForm
+from ui.settings.form import LaneForm
 
 DEFAULT_RULES = ("strict", "mars", "lenience", "typical")
 STEP = 0.01  # of parameters between 0 and 1
+MOST_PARAMETERS = max(len(rule.parameters) for rule in RULES.values())
 
 
 @dataclass(frozen=True, slots=True)
 class RuleFields:
-    """A rule, the parameters of all rules, of which only the chosen one's are read, and a drafter of the lane's own where it may
-    have one."""
+    """A rule, as many numbers as a rule has parameters at most, and a drafter of the lane's own where it may have one."""
 
     rule: gr.Dropdown
-    parameters: dict[tuple[str, str], Any]  # (rule, parameter) → field
+    parameters: tuple[gr.Number, ...]  # by place among the parameters of the rule
     draft: dict[str, Any] = field(default_factory=dict)  # name of DraftForm → field
 
     @property
     def inputs(self) -> list[Any]:
-        return [self.rule, *self.parameters.values(), *self.draft.values()]
+        return [self.rule, *self.parameters, *self.draft.values()]
 
     def read(self, given: Iterator[Any]) -> LaneForm:
         """The values of ``inputs``, taken from ``given``."""
         rule = next(given)
-        values = {key: next(given) for key in self.parameters}
-        own = {name: value for (owner, name), value in values.items() if owner == rule}
-        return LaneForm(
-            rule, own, read_lane_drafter({name: next(given) for name in self.draft}) if self.draft else None
-        )
+        values = [next(given) for _ in self.parameters]
+        known = RULES[rule].parameters if rule in RULES else ()
+        own = {parameter.name: value for parameter, value in zip(known, values, strict=False)}
+        draft = read_lane_drafter({name: next(given) for name in self.draft}) if self.draft else None
+        return LaneForm(rule, own, draft)
 
-    def write(
-        self, rule: str, parameters: Mapping[str, float | None], draft: DraftForm | None = None
-    ) -> dict[Any, Any]:
-        """Updates that choose a rule with these parameters, and drafts of its own or the form's."""
-        fields = {self.parameters[rule, name]: value for name, value in parameters.items()}
-        if draft is None:
-            return {self.rule: rule, **fields, self.draft["drafter"]: SHARED}
-        return {self.rule: rule, **fields} | {field: getattr(draft, name) for name, field in self.draft.items()}
+    def write(self, lane: LaneForm) -> dict[Any, Any]:
+        """Updates that choose the rule with these parameters, and drafts of its own or the form's."""
+        shown = dict[Any, Any](zip(self.parameters, _parameter_updates(lane.rule, lane.parameters), strict=True))
+        if lane.draft is None:
+            return {self.rule: lane.rule, **shown, self.draft["drafter"]: SHARED}
+        return {self.rule: lane.rule, **shown} | {
+            field: getattr(lane.draft, name) for name, field in self.draft.items()
+        }
 
 
 def lane_head(lane: int, spec: PairSpec) -> RuleFields:
-    """The head of a lane's card: rule, drafter, sliders, and below them what the rule says."""
+    """The head of a lane's card: rule, drafter, parameters, and below them what the rule says."""
     default = DEFAULT_RULES[lane]
     with gr.Row(elem_classes=["mars-head"]):
         rule = _rule_field(f"{LANE_NAMES[lane]} rule", default, f"rule-{lane}")
         draft = lane_drafter(lane, spec)
         with gr.Column(elem_classes=["mars-head-parameters"], min_width=140):
-            parameters = {
-                (owner, parameter.name): _slider(parameter, visible=owner == default)
-                for owner, parameter in _all_parameters()
-            }
+            parameters = _parameter_fields(default, f"rule-{lane}")
     note = panel_component(rule_html(default), elem_id=f"rule-note-{lane}", name="mars-rule")
     _wire_rule(rule, parameters)
     rule.change(rule_html, rule, note, **PRIVATE)
@@ -71,22 +69,12 @@ def lane_head(lane: int, spec: PairSpec) -> RuleFields:
 
 
 def compact_rule(label: str, default: str, name: str) -> RuleFields:
-    """A rule and its parameters as numbers, in one row. ``name`` starts the ids of the fields."""
+    """A rule and its parameters in one row. ``name`` starts the ids of the fields."""
     with gr.Row(elem_classes=["mars-votes-rule"]):
         rule = _rule_field(label, default, name)
-        parameters = {
-            (owner, parameter.name): gr.Number(
-                parameter.default, label=parameter_title(parameter.name), step=_step(parameter), visible=owner == default,
-                min_width=90, scale=1, elem_id=f"{name}-{owner}-{parameter.name}",
-            )
-            for owner, parameter in _all_parameters()
-        }  # fmt: skip
+        parameters = _parameter_fields(default, name)
     _wire_rule(rule, parameters)
     return RuleFields(rule, parameters)
-
-
-def _all_parameters() -> list[tuple[str, Parameter]]:
-    return [(owner, parameter) for owner, rule in RULES.items() for parameter in rule.parameters]
 
 
 def _rule_field(label: str, default: str, name: str) -> gr.Dropdown:
@@ -94,12 +82,34 @@ def _rule_field(label: str, default: str, name: str) -> gr.Dropdown:
     return gr.Dropdown(choices, value=default, label=label, elem_id=name, min_width=160, scale=2)
 
 
-def _wire_rule(rule: gr.Dropdown, parameters: Mapping[tuple[str, str], Any]) -> None:
-    """Shows the chosen rule's own parameters only."""
-    owners = [owner for owner, _ in parameters]
-    rule.change(
-        lambda name: [gr.update(visible=owner == name) for owner in owners], rule, list(parameters.values()), **PRIVATE
+def _parameter_fields(rule: str, name: str) -> tuple[gr.Number, ...]:
+    """Those of ``rule``; the others are hidden."""
+    return tuple(
+        gr.Number(**shown, min_width=90, elem_id=f"{name}-parameter-{place}", elem_classes=["mars-parameter"])
+        for place, shown in enumerate(_parameter_values(rule, {}))
     )
+
+
+def _parameter_values(rule: str, values: Mapping[str, float | None]) -> list[dict[str, Any]]:
+    """What each field shows of a rule with these values; parameters without one have their default."""
+    known = RULES[rule].parameters if rule in RULES else ()
+    shown = [
+        {
+            "value": values.get(parameter.name, parameter.default), "label": parameter_title(parameter.name),
+            "info": parameter.help, "step": _step(parameter), "visible": True,
+        }
+        for parameter in known
+    ]  # fmt: skip
+    return shown + [{"visible": False}] * (MOST_PARAMETERS - len(shown))
+
+
+def _parameter_updates(rule: str, values: Mapping[str, float | None] = MappingProxyType({})) -> list[Any]:
+    return [gr.update(**shown) for shown in _parameter_values(rule, values)]
+
+
+def _wire_rule(rule: gr.Dropdown, parameters: Sequence[gr.Number]) -> None:
+    """Shows the chosen rule's own parameters, with their defaults."""
+    rule.input(_parameter_updates, rule, list(parameters), **PRIVATE)
 
 
 def rule_html(name: str) -> str:
@@ -114,17 +124,6 @@ def _limits(rule: Rule) -> list[str]:
     modes = [f"{mode.value} drafts only" for mode in rule.modes] if len(rule.modes) < len(DraftMode) else []
     distribution = ["needs the drafter’s probabilities"] if rule.needs_law else []
     return [*chains, *modes, *distribution]
-
-
-def _slider(parameter: Parameter, *, visible: bool) -> Any:
-    common: dict[str, Any] = {
-        "label": parameter_title(parameter.name), "info": parameter.help, "step": _step(parameter), "visible": visible,
-        "min_width": 120, "elem_classes": ["mars-parameter"],
-    }  # fmt: skip
-    if parameter.high > 1:
-        return gr.Number(parameter.default, **common)
-    lowest = parameter.low if parameter.low == 0 else max(parameter.low, STEP)
-    return gr.Slider(lowest, parameter.high, parameter.default, **common)
 
 
 def _step(parameter: Parameter) -> float:

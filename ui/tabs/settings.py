@@ -53,14 +53,18 @@ class SettingsPanel:
         return f"{self._scope}-{name}" if self._scope else name
 
     def prompt(self, placeholder: str) -> None:
-        """The prompt, and the pair's examples as buttons."""
+        """The prompt, which grows with its text."""
         self.by_name["prompt"] = gr.Textbox(
-            self._first.prompts[0], label="Prompt", lines=2, max_lines=12, elem_id=self.id("prompt"), placeholder=placeholder
+            self._first.prompts[0], label="Prompt", lines=1, max_lines=12, elem_id=self.id("prompt"), scale=5, min_width=300,
+            placeholder=placeholder,
         )  # fmt: skip
+
+    def examples(self) -> None:
+        """The pair's example prompts as buttons."""
         self.chips = chips_component(self._first.prompts, self.id("chips"))
 
-    def bar(self, action: Callable[[], None] = lambda: None) -> None:
-        """Pair, drafter and numbers in a row, which ``action`` ends; then the fields of a tree, and the limits of a public page."""
+    def bar(self) -> None:
+        """Pair, drafter and numbers in a row; then the fields of a tree, and the limits of a public page."""
         limits, by_name = self.services.limits, self.by_name
         with gr.Row(elem_classes=["mars-bar"]):
             by_name["pair"] = gr.Dropdown(
@@ -80,7 +84,6 @@ class SettingsPanel:
             if self._lists:
                 by_name["repeats"] = number_field("Repeats", 1, 1, name=self.id("repeats"))
             by_name["seed"] = number_field("First seed" if self._lists else "Seed", 0, 1, name=self.id("seed"))
-            action()
         by_name.update(tree_fields(self._first, limits))
         if sentence := limits.sentence(sweep=self._lists):
             text_panel("mars-page mars-limits", sentence)

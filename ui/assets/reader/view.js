@@ -27,7 +27,7 @@ function draw() {
 
 function key() {
   const scale = QUANTITIES[chosen.quantity];
-  if (scale.key === "outcome") return [make("span", "mars-r-words", "Underlines say what became of a token; the legend below names them.")];
+  if (scale.key === "outcome") return [];
   if (scale.key === "whatif") return foreseen();
   const strip = make("span", "mars-r-scale " + (scale.key === "r" ? "parted" : "plain"));
   const words = chosen.granularity === "token" ? "" : chosen.granularity === "word" ? `${scale.most} of each word` : "mean of each sentence";

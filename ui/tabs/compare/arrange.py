@@ -5,7 +5,7 @@ The leftmost lane is the baseline, so a result is put together anew for the new 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,18 +17,14 @@ from mars_core.types import RunConfig
 from storage import RunStore, StorageError
 from ui.jobs.services import Services
 from ui.kit.events import PRIVATE
-from ui.kit.glossary import TERMS, help_html
 from ui.kit.labels import lane_labels, parameter_title, rule_title
 from ui.result.result import ended_result
 from ui.result.tiles import Counts, stat_tiles
 from ui.result.token_view import LaneView
-from ui.result.view import ResultView, Updates
-from ui.settings.form import FIRST_LANES, LEAST_LANES, MOST_LANES
-from ui.settings.presets import presets_for
-from ui.settings.rules import DEFAULT_RULES, RuleFields
+from ui.result.view import ResultView, Updates, card_classes, show_columns
+from ui.settings.form import FIRST_LANES, LEAST_LANES, MOST_LANES, LaneForm
+from ui.settings.rules import DEFAULT_RULES, RuleFields, lane_head
 from ui.tabs.compare.frames import Shown
-
-HELPED = ("rule", "tau", "r", "theta", "tv", "k")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +37,12 @@ class LaneButtons:
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """The lanes' heads and their order. ``shown``: the comparison that the lanes show, a Shown or None."""
+    """The lanes' rules and their order. ``shown``: the comparison that the lanes show, a Shown or None."""
 
     count: gr.State
     shown: gr.State
-    preset: gr.Dropdown
     add: gr.Button
+    columns: tuple[gr.Column, ...]
     buttons: tuple[LaneButtons, ...]
     heads: tuple[RuleFields, ...]
 
@@ -57,6 +53,11 @@ class Lanes:
     @property
     def head_fields(self) -> list[Any]:
         return [field for head in self.heads for field in head.inputs]
+
+    def forms(self, values: Iterable[Any]) -> list[LaneForm]:
+        """Of all lanes, from the values of ``head_fields``."""
+        given = iter(values)
+        return [head.read(given) for head in self.heads]
 
     def lock(self) -> Updates:
         """While a comparison is under way."""
@@ -71,36 +72,29 @@ class Lanes:
         return changed
 
     def set_count(self, view: ResultView, count: int) -> Updates:
-        return {self.count: count} | self.unlock(count) | view.show_lanes(count)
+        return {self.count: count} | self.unlock(count) | view.show_lanes(count) | show_columns(self.columns, count)
+
+    def outputs(self, view: ResultView) -> list[Any]:
+        """What ``set_count`` and the heads' ``write`` change."""
+        return [self.count, *self.all_buttons, *self.columns, *view.cards, *self.head_fields]
 
 
-def lane_buttons(lane: int) -> LaneButtons:
-    """To the left, and away: at the top of a card."""
-    with gr.Row(elem_classes=["mars-card-tools"]):
-        left = gr.Button("← Move left", size="sm", elem_id=f"left-lane-{lane}", visible=lane > 0)
-        remove = gr.Button("Remove", size="sm", elem_id=f"remove-lane-{lane}")
-    return LaneButtons(left, remove)
-
-
-def lane_tools(spec: PairSpec) -> tuple[gr.Dropdown, gr.Button]:
-    """The row above the lanes: what sets them all, and one more."""
-    with gr.Row(elem_classes=["mars-lane-tools"]):
-        preset = gr.Dropdown(
-            presets_for(spec), value=None, label="Preset: settings and lanes at once", elem_id="preset", min_width=260
-        )  # fmt: skip
-        gr.HTML(words_html(), apply_default_css=False, elem_classes=["mars-words"])
-        add = gr.Button("Add a lane", size="sm", elem_id="add-lane")
-    return preset, add
-
-
-def words_html() -> str:
-    """The terms that a first visitor meets below; constant text of ours."""
-    terms = "".join(f"<span>{TERMS[key].symbol}{help_html(key)}</span>" for key in HELPED)
-    return f'<p class="mars-help-row">{terms}</p>'
-
-
-def first_count() -> gr.State:
-    return gr.State(FIRST_LANES)
+def build_lanes(spec: PairSpec) -> Lanes:
+    """The fields of every lane, side by side, and the button for one more."""
+    columns: list[gr.Column] = []
+    buttons: list[LaneButtons] = []
+    heads: list[RuleFields] = []
+    with gr.Row(equal_height=False, elem_classes=["mars-lanes", "mars-lane-settings"]):
+        for lane in range(MOST_LANES):
+            with gr.Column(elem_classes=card_classes(lane, shown=lane < FIRST_LANES), min_width=240) as column:
+                with gr.Row(elem_classes=["mars-card-tools"]):
+                    left = gr.Button("← Move left", size="sm", elem_id=f"left-lane-{lane}", visible=lane > 0)
+                    remove = gr.Button("Remove", size="sm", elem_id=f"remove-lane-{lane}")
+                buttons.append(LaneButtons(left, remove))
+                heads.append(lane_head(lane, spec))
+            columns.append(column)
+    add = gr.Button("Add a lane", size="sm", elem_id="add-lane")
+    return Lanes(gr.State(FIRST_LANES), gr.State(None), add, tuple(columns), tuple(buttons), tuple(heads))
 
 
 def empty_lane(lane: int) -> LaneView:
@@ -111,7 +105,7 @@ def empty_lane(lane: int) -> LaneView:
 
 
 def wire_lanes(services: Services, lanes: Lanes, view: ResultView) -> None:
-    outputs = [lanes.count, lanes.shown, *lanes.all_buttons, *view.cards, *lanes.head_fields, *view.outputs]
+    outputs = [lanes.shown, *lanes.outputs(view), *view.outputs]
     inputs = [lanes.count, lanes.shown, *lanes.head_fields]
 
     def add(count: int, shown: Shown | None) -> Updates:
@@ -148,11 +142,11 @@ def wire_lanes(services: Services, lanes: Lanes, view: ResultView) -> None:
 
 def _moved_heads(lanes: Lanes, order: Sequence[int], values: Sequence[Any]) -> Updates:
     """Every head gets the values of the one that stood where ``order`` says."""
-    size = len(lanes.heads[0].inputs)
+    forms = lanes.forms(values)
     changed: Updates = {}
     for new, old in enumerate(order):
         if new != old:
-            changed |= dict(zip(lanes.heads[new].inputs, values[old * size : (old + 1) * size], strict=True))
+            changed |= lanes.heads[new].write(forms[old])
     return changed
 
 

@@ -18,11 +18,10 @@ from ui.kit.components import text_panel
 from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE
 from ui.settings.drafter import lane_drafter_for_pair
-from ui.settings.form import PairForm, read_thinking
+from ui.settings.form import PairForm, read_thinking, settings_label
 from ui.settings.presets import presets_for
-from ui.settings.rules import RuleFields
 from ui.sharing import consent_line
-from ui.tabs.settings import SettingsPanel
+from ui.tabs.settings import FormFields, SettingsPanel
 
 NOT_LOADED = "The token count appears once the models are loaded."
 COUNTED = ("prompt", "system", "chat", "thinking", "pair", "own_target", "own_draft", "own_head")
@@ -33,10 +32,12 @@ class Ask:
     """The settings and what is no field of them."""
 
     panel: SettingsPanel
+    preset: gr.Dropdown
     run: gr.Button
     stop: gr.Button
     again: gr.Button
     tokens: gr.HTML
+    drawer: gr.Accordion  # of all settings; its label sums them up
 
     @property
     def by_name(self) -> dict[str, Any]:
@@ -48,38 +49,48 @@ class Ask:
         return [self.by_name[name] for name in COUNTED]
 
 
-def build_ask(services: Services) -> Ask:
-    """The components, in their panel."""
-    panel, buttons = SettingsPanel(services), list[gr.Button]()
-
-    def action() -> None:
-        with gr.Column(elem_classes=["mars-action"], min_width=150):
-            buttons.append(gr.Button("Compare", variant="primary", elem_id="compare"))
-            buttons.append(gr.Button("Stop", variant="stop", visible=False, elem_id="stop"))
-            buttons.append(gr.Button("Again with a new seed", size="sm", elem_id="again"))
-
+def build_ask(services: Services, lanes: Callable[[], None]) -> Ask:
+    """The components, in their panel. ``lanes`` adds the fields of the lanes to the settings."""
+    panel = SettingsPanel(services)
     with gr.Column(elem_classes=["mars-panel", "mars-ask"]):
-        panel.prompt("What should the models write?")
-        tokens = text_panel("mars-page mars-prompt-tokens", NOT_LOADED)
-        panel.bar(action)
+        with gr.Row(elem_classes=["mars-ask-line"]):
+            panel.prompt("What should the models write?")
+            run = gr.Button("Compare", variant="primary", elem_id="compare", min_width=130, scale=0)
+            stop = gr.Button("Stop", variant="stop", visible=False, elem_id="stop", min_width=130, scale=0)
+            preset = gr.Dropdown(
+                presets_for(services.catalog[0]), value="", label="Preset", elem_id="preset", min_width=250, scale=0
+            )
+            again = gr.Button("New seed", elem_id="again", min_width=100, scale=0)
+        with gr.Row(elem_classes=["mars-ask-line"]):
+            panel.examples()
+            tokens = text_panel("mars-page mars-prompt-tokens", NOT_LOADED)
         consent_line(services)
-        panel.own_pair()
-        panel.note()
-        panel.advanced("Advanced: system prompt, chat template, sampling, draft mode")
-    run, stop, again = buttons
-    return Ask(panel, run, stop, again, tokens)
+        with gr.Accordion("Settings", open=False, elem_id="settings", elem_classes=["mars-drawer"]) as drawer:
+            panel.bar()
+            panel.own_pair()
+            panel.note()
+            lanes()
+            panel.advanced("Advanced: system prompt, chat template, sampling, draft mode")
+    return Ask(panel, preset, run, stop, again, tokens, drawer)
 
 
-def wire_ask(services: Services, ask: Ask, rules: tuple[RuleFields, ...], preset: gr.Dropdown) -> None:
-    """What the choice of a pair, of an example or a changed prompt changes."""
+def wire_ask(services: Services, ask: Ask, fields: FormFields) -> None:
+    """What the choice of a pair, of an example or a changed prompt changes; and the label of the settings."""
+    preset, rules = ask.preset, fields.rules
 
     def follow(spec: Any, _preset: str | None, *lanes: str) -> tuple[Any, ...]:
-        presets = gr.update(choices=presets_for(spec), value=None)
+        presets = gr.update(choices=presets_for(spec), value="")
         return presets, *(lane_drafter_for_pair(spec, lane) for lane in lanes)
 
     ask.panel.wire(follow, (preset, *(rule.draft["drafter"] for rule in rules)))
     changes: list[Callable[..., Any]] = [field.change for field in ask.counted]
     gr.on(changes, count_prompt(services), ask.counted, ask.tokens, trigger_mode="always_last", **PRIVATE)
+
+    def label(*values: Any) -> Any:
+        return gr.update(label=settings_label(fields.form(values), services.catalog))
+
+    shown: list[Callable[..., Any]] = [field.change for field in fields.inputs if field is not ask.by_name["prompt"]]
+    gr.on(shown, label, fields.inputs, ask.drawer, trigger_mode="always_last", **PRIVATE)
 
 
 def count_prompt(services: Services) -> Callable[..., str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import gradio as gr
@@ -136,13 +136,14 @@ def _wire_theta(parts: Running, compare: Callable[..., Iterator[Updates]]) -> No
 
     def take(event: gr.EventData, count: int, *values: Any) -> Updates:
         theta = event_data(event).get("theta")
-        rules = values[:: len(heads[0].inputs)][:count]
         if not isinstance(theta, int | float) or not 0 <= theta <= 1:
             return {heads[0].rule: gr.update()}
-        having = {lane: rule for lane, rule in enumerate(rules) if (rule, "theta") in heads[lane].parameters}
-        if not having:
-            return heads[count - 1].write("mars", {"theta": float(theta)})
-        return {heads[lane].parameters[rule, "theta"]: float(theta) for lane, rule in having.items()}
+        forms = parts.lanes.forms(values)[:count]
+        having = [(lane, form) for lane, form in enumerate(forms) if "theta" in form.parameters]
+        changed: Updates = {}
+        for lane, form in having or [(count - 1, replace(forms[-1], rule="mars"))]:
+            changed |= heads[lane].write(replace(form, parameters={"theta": float(theta)}))
+        return changed
 
     taken = parts.view.reader.select(
         take, [parts.lanes.count, *parts.lanes.head_fields], parts.lanes.head_fields, **PRIVATE
@@ -166,9 +167,7 @@ def _wire_continue(parts: Running) -> None:
     def open_lane(wanted: Wish | None, count: int, shown: Shown | None, *values: Any) -> Updates:
         if wanted is None or shown is None or None in shown.lanes or count >= MOST_LANES:
             return {lanes.count: count}  # the run itself says why it cannot be
-        size = len(lanes.heads[0].inputs)
-        source = values[wanted[0] * size : (wanted[0] + 1) * size]
-        return lanes.set_count(view, count + 1) | dict(zip(lanes.heads[count].inputs, source, strict=True))
+        return lanes.set_count(view, count + 1) | lanes.heads[count].write(lanes.forms(values)[wanted[0]])
 
     def go_on(wanted: Wish | None, shown: Shown | None, request: gr.Request) -> Iterator[Updates]:
         if wanted is None or shown is None:
@@ -181,6 +180,6 @@ def _wire_continue(parts: Running) -> None:
         component.select(wished(column), None, wish, **QUEUED)  # queued: else gradio misses that a state changed
     opened = wish.change(
         open_lane, [wish, lanes.count, lanes.shown, *lanes.head_fields],
-        [lanes.count, *lanes.all_buttons, *view.cards, *lanes.head_fields], **PRIVATE,
+        lanes.outputs(view), **PRIVATE,
     )  # fmt: skip
     _run(parts, opened.then(**_begin(parts)), go_on, [wish, lanes.shown])

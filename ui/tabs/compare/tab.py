@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gradio as gr
 
+from mars_core.types import Trace
 from ui.jobs.services import Services
 from ui.kit.components import message_strip
 from ui.kit.events import PRIVATE
+from ui.kit.labels import lane_labels
+from ui.result import example
+from ui.result.result import Result, ended_result
 from ui.result.stored_runs import StoredRuns
 from ui.result.view import ResultView, Updates
-from ui.settings.form import MOST_LANES, Form
+from ui.settings.form import MOST_LANES, Form, LaneForm, settings_label
 from ui.settings.presets import PRESETS
-from ui.settings.rules import RuleFields, lane_head
-from ui.tabs.compare.arrange import LaneButtons, Lanes, empty_lane, first_count, lane_buttons, lane_tools, wire_lanes
+from ui.tabs.compare.arrange import Lanes, build_lanes, empty_lane, wire_lanes
 from ui.tabs.compare.ask import Ask, build_ask, wire_ask
 from ui.tabs.compare.running import Running, wire_running
 from ui.tabs.settings import FormFields
 
-HINT = "Press Compare: the prompt is decoded once in each lane, and every token says how it came to be."
+EXAMPLE = "Stored example of these settings; press Compare to run it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,45 +38,46 @@ class CompareTab:
     @property
     def outputs(self) -> list[Any]:
         """What ``fill`` changes."""
-        return [
-            *self.fields.by_name.values(),
-            *self.lanes.head_fields,
-            *self.lanes.all_buttons,
-            *self.view.cards,
-            self.lanes.count,
-        ]
+        return [*self.fields.by_name.values(), *self.lanes.outputs(self.view)]
 
     def fill(self, form: Form) -> Updates:
         """The fields and lanes of a form."""
         changed: Updates = {field: getattr(form, name) for name, field in self.fields.by_name.items()}
         for head, lane in zip(self.lanes.heads, form.lanes, strict=False):
-            changed |= head.write(lane.rule, lane.parameters, lane.draft)
+            changed |= head.write(lane)
         return changed | self.lanes.set_count(self.view, len(form.lanes))
 
 
 def build_compare_tab(services: Services) -> CompareTab:
     """The tab and its events."""
-    ask = build_ask(services)
-    heads: list[RuleFields] = []
-    buttons: list[LaneButtons] = []
-    tools: list[tuple[gr.Dropdown, gr.Button]] = []
-
-    def head(lane: int) -> None:
-        buttons.append(lane_buttons(lane))
-        heads.append(lane_head(lane, services.catalog[0]))
-
+    made: list[Lanes] = []
+    ask = build_ask(services, lambda: made.append(build_lanes(services.catalog[0])))
+    (lanes,) = made
+    traces = dict(enumerate(example.stored()))
+    keys = {lane: f"example-{lane}" for lane in traces}
     views = tuple(map(empty_lane, range(MOST_LANES)))
-    view = ResultView(
-        "compare", message_strip(HINT), views, StoredRuns(services), head=head, continues=True,
-        tools=lambda: tools.append(lane_tools(services.catalog[0])),
-    )  # fmt: skip
-    lanes = Lanes(first_count(), gr.State(None), *tools[0], tuple(buttons), tuple(heads))
+    stored = StoredRuns(services, {keys[lane]: trace for lane, trace in traces.items()})
+    view = ResultView("compare", message_strip(""), views, stored, continues=True)
+    view.begin_with(example_result(traces, keys))
     fields = FormFields(ask.by_name, lanes.heads, lanes.count)
-    wire_ask(services, ask, lanes.heads, lanes.preset)
+    first = fields.form(tuple(field.value for field in fields.inputs))
+    ask.drawer.label = settings_label(first, services.catalog)
+    wire_ask(services, ask, fields)
     wire_lanes(services, lanes, view)
     _wire_presets(ask, lanes, view)
     wire_running(Running(services, ask, fields, lanes, view))
     return CompareTab(fields, lanes, view)
+
+
+def example_result(traces: Mapping[int, Trace], keys: Mapping[int, str]) -> Result:
+    """The stored example as a result that says what it is. ``keys``: under which its runs are read."""
+    labels = lane_labels([trace.config for trace in traces.values()])
+    result = ended_result(traces, "example", labels, side=EXAMPLE, ids=keys)
+    return replace(
+        result,
+        strip=replace(result.strip, state="example"),
+        lanes=tuple(replace(lane, state="example") for lane in result.lanes),
+    )
 
 
 def _wire_presets(ask: Ask, lanes: Lanes, view: ResultView) -> None:
@@ -84,8 +89,7 @@ def _wire_presets(ask: Ask, lanes: Lanes, view: ResultView) -> None:
         preset = PRESETS[key]
         changed: Updates = {ask.by_name[name]: value for name, value in preset.fields.items()}
         for head, (rule, parameters) in zip(lanes.heads, preset.rules, strict=False):
-            changed |= head.write(rule, parameters)
+            changed |= head.write(LaneForm(rule, parameters))
         return changed | lanes.set_count(view, len(preset.rules))
 
-    outputs = [lanes.count, *lanes.all_buttons, *view.cards, *lanes.head_fields, *fields]
-    lanes.preset.input(apply, lanes.preset, outputs, **PRIVATE)
+    ask.preset.input(apply, ask.preset, [*lanes.outputs(view), *fields], **PRIVATE)

@@ -28,7 +28,7 @@ _MORE = (
     Quantity("Verifying", "wall time of the target's passes, in all", "verify_s", duration),
     Quantity("Drafted", "tokens", "drafted", whole),
     Quantity("Relaxed", "tokens kept only because they were forgiven", "relaxed", whole),
-    Quantity("Recovered", "tokens drawn after a refusal", "recovered", whole),
+    Quantity("Recovered", "tokens drawn after a rejection", "recovered", whole),
     Quantity("Bonus", "tokens drawn after a full draft", "bonus", whole),
     Quantity("Peak memory", "of the device, while this run went", "peak_memory_bytes", memory),
 )  # fmt: skip

@@ -168,6 +168,7 @@ def _settings(services: Services) -> tuple[FormFields, gr.Checkbox]:
     """The fields, and whether every round gets a new seed."""
     panel = SettingsPanel(services, "votes")
     panel.prompt("What should both answers be about?")
+    panel.examples()
     with gr.Row(elem_classes=["mars-votes-rules"]):
         rules = [compact_rule(*rule, f"votes-rule-{place}") for place, rule in enumerate(RULES)]
     panel.bar()

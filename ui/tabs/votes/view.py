@@ -115,6 +115,6 @@ def _named(trace: Trace, position: int | None, chosen: bool) -> Answer:
     facts = (
         ("Speed", number(s.tokens_per_s), "tok/s", "new tokens / wall time of the run"),
         ("τ", number(s.tau), "/ step", "mean acceptance length: emitted tokens per decoding step"),
-        ("Relaxed", count(s.relaxed), f"of {count(s.new_tokens)}", "tokens kept only because the rule forgave them"),
+        ("Relaxed", count(s.relaxed), f"of {count(s.new_tokens)}", "tokens kept only because the rule relaxed them"),
     )
     return Answer(text, rest, lane_label(trace.config), facts, chosen)

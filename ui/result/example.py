@@ -1,0 +1,62 @@
+"""The comparison that Compare shows before the first press: runs of the bundled pair with the settings that the page begins with.
+
+``python -m ui.result.example`` makes them anew and writes the file, which a test compares with runs of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter
+
+from mars_core.models import CATALOG, ModelPool
+from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, RunConfig, Sampling, Trace
+
+if TYPE_CHECKING:
+    from mars_core.models import Pair
+
+FILE = Path(__file__).with_name("example.json")
+RULES = (RuleConfig("strict"), RuleConfig("mars", {"theta": 0.9}))
+
+
+def stored() -> tuple[Trace, ...]:
+    """The runs of the file, by lane."""
+    return TypeAdapter(tuple[Trace, ...]).validate_json(FILE.read_bytes())
+
+
+def configs(pair: Pair) -> tuple[RunConfig, ...]:
+    from mars_core.session import run_config
+
+    prompt, drafter = PromptConfig(CATALOG[0].prompts[0]), DrafterConfig("model", k=5)
+    return tuple(
+        run_config(
+            pair, prompt=prompt, rule=rule, drafter=drafter, sampling=Sampling(1.0), max_new_tokens=128, seed=0
+        )
+        for rule in RULES
+    )  # fmt: skip
+
+
+def made() -> tuple[Trace, ...]:
+    """The same runs, made now on the CPU in float32, each after a warm-up."""
+    from mars_core.session import Session
+
+    pair = ModelPool(device="cpu", dtype="float32").get(CATALOG[0])
+    session = Session(pair)
+    for _ in range(2):
+        runs = [session.start(config) for config in configs(pair)]
+        for run in runs:
+            for _step in run:
+                pass
+    return tuple(run.trace() for run in runs)
+
+
+def write(traces: Sequence[Trace]) -> None:
+    FILE.write_text(json.dumps([asdict(trace) for trace in traces], separators=(",", ":")) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(made())
