@@ -179,7 +179,6 @@ def _goals(goals: Sequence[Goal]) -> Iterator[str]:
 
 
 def telemetry_cost(document: Document) -> str:
-    """The range of the cost of telemetry over all settings, in one sentence."""
     medians, goal = [share.measured.median for share in document.shares], document.share_goal
     return (
         "What is measured of every token (p, q, margins, alternatives, TV, KL, log-likelihood) costs, by rule, drafter and temperature,"
