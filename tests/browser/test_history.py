@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Server, Window
-from tests.browser.steps import compare, fill, lane_text, open_history, reopen_latest, wait_for
+from tests.browser.steps import compare, fill, lane_text, open_history, open_settings, reopen_latest, wait_for
 
 pytestmark = pytest.mark.browser
 STRIP = "#history-strip .mars-strip"
@@ -105,6 +105,7 @@ def test_settings_are_loaded_into_compare_and_run_again(window: Window) -> None:
     open_history(page)
     reopen_latest(page)
     page.click("#history-again")
+    open_settings(page)
     expect(page.get_by_label("Seed", exact=True)).to_have_value("7")
     expect(page.locator("#prompt textarea")).to_have_value("one two three")
     compare(page, tokens=12)

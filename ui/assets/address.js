@@ -49,10 +49,10 @@ function write(patch, places) {
   history[place && places ? "pushState" : "replaceState"](history.state, "", target);
 }
 
-const listen = (name, target, deed) => {
+const listen = (name, target, action) => {
   const heard = (event) => {
     if (!element.isConnected) return target.removeEventListener(name, heard);
-    deed(event);
+    action(event);
   };
   target.addEventListener(name, heard);
 };
@@ -76,7 +76,7 @@ listen("mars:history", document, () => {
   if (!there && props.names.some((name) => name !== "tab" && words[name])) trigger("input", words);
   there = true;
 });
-for (const deed of ["pointerdown", "keydown"]) listen(deed, document, () => { awaited = null; });
+for (const type of ["pointerdown", "keydown"]) listen(type, document, () => { awaited = null; });
 listen("popstate", window, report);
 watch("value", () => merge(JSON.parse(props.value)));
 if (props.names.some((name) => asked().get(name))) report();

@@ -53,5 +53,5 @@ scrub.addEventListener("input", () => {
 });
 speed.value = "1";
 listen("mars:lane", offer);
-listen("mars:clock", (told) => { if (told.t === null && t !== null) stop(); });
+listen("mars:clock", (clock) => { if (clock.t === null && t !== null) stop(); });
 offer();

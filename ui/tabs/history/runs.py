@@ -27,7 +27,7 @@ _MORE = (
     Quantity("Drafting", "wall time of the drafter, in all", "draft_s", duration),
     Quantity("Verifying", "wall time of the target's passes, in all", "verify_s", duration),
     Quantity("Drafted", "tokens", "drafted", whole),
-    Quantity("Relaxed", "tokens kept only because they were forgiven", "relaxed", whole),
+    Quantity("Relaxed", "tokens that the rule keeps and strict rejects", "relaxed", whole),
     Quantity("Recovered", "tokens drawn after a rejection", "recovered", whole),
     Quantity("Bonus", "tokens drawn after a full draft", "bonus", whole),
     Quantity("Peak memory", "of the device, while this run went", "peak_memory_bytes", memory),
@@ -102,7 +102,7 @@ def _measure(quantity: Quantity, summaries: Sequence[Summary]) -> RunRow:
 
 
 def signed(write: Callable[[float], str], difference: float) -> str:
-    """A difference as the quantity is written, with its sign; of shares in percentage points; empty where it is no number."""
+    """A difference as the quantity is written, with its sign; of shares in percentage points; empty where it is not a number."""
     if not math.isfinite(difference):
         return ""
     if difference == 0:
