@@ -19,13 +19,29 @@ function expect(words) {
   awaited = words.tab || (words.sweep ? "sweep" : words.study ? "quality" : named ? "history" : props.first);
 }
 
+// What another tab shows is taken out of the address, and comes back with that tab.
+const away = {};
+const home = (name) => ({ sweep: "sweep", study: "quality" }[name] || "history");
+function moved(patch) {
+  if (!("tab" in patch)) return patch;
+  const query = asked(), whole = { ...patch };
+  for (const name of props.names) {
+    if (name === "tab" || name in patch) continue;
+    const here = home(name) === (patch.tab || props.first), text = query.get(name);
+    if (!here && text) away[name] = text;
+    if (!here) whole[name] = "";
+    else if (!text && away[name]) whole[name] = away[name];
+  }
+  return whole;
+}
+
 function merge(patch) {
   if (awaited !== null && "tab" in patch) {
     if (patch.tab !== awaited) return;
     awaited = null;
-    return write(patch, false);
+    return write(moved(patch), false);
   }
-  write(patch, true);
+  write(moved(patch), true);
 }
 
 function write(patch, places) {

@@ -112,12 +112,11 @@ def signed(write: Callable[[float], str], difference: float) -> str:
 
 
 def with_run(records: Sequence[RunRecord], added: RunRecord) -> tuple[str, ...]:
-    """The ids with one more: where they stand latest first it finds its place among them, else it comes last."""
+    """The ids with one more: beside the runs of its comparison, in the order of their lanes; without any it comes last."""
     ids = [record.id for record in records]
-    times = [record.created_at for record in records]
-    place = len(ids)
-    if times == sorted(times, reverse=True):
-        place = next((at for at, made in enumerate(times) if made < added.created_at), place)
+    same = [place for place, record in enumerate(records) if record.comparison_id == added.comparison_id]
+    after = same[-1] + 1 if same else len(ids)
+    place = next((place for place in same if records[place].lane > added.lane), after)
     return (*ids[:place], added.id, *ids[place:])
 
 
