@@ -66,6 +66,7 @@ def stream(browser: Browser, folder: Path, tokens: int) -> Streamed:
     pair = save_models(small(VOCABULARY), folder / "pair", NOISE)
     with served(folder) as app, opened(browser, app.url) as page:
         page.evaluate(OBSERVE)
+        page.click("#settings > button")
         page.get_by_label("Model pair").click()
         page.get_by_role("option", name="Own folders or Hub ids").click()
         page.fill("#own-target textarea, #own-target input", pair.target.name)
@@ -81,7 +82,6 @@ def stream(browser: Browser, folder: Path, tokens: int) -> Streamed:
         page.wait_for_selector("#compare-strip [data-state=done]")
         closing = blocked(page)
         shown = page.locator("#compare-lane-0 .tok").count()
-        page.get_by_role("tab", name="Margins").first.click()
         page.wait_for_selector("#compare-lane-0")
         page.locator(".heatmaplayer").first.wait_for()
         drawing = blocked(page)

@@ -15,7 +15,7 @@ from ui.api.endpoints import build_api
 from ui.jobs.services import Services
 from ui.kit.address import address_component, wire_tabs
 from ui.kit.assets import asset
-from ui.kit.components import text_panel
+from ui.kit.components import message_strip, text_panel
 from ui.kit.errors import ErrorPages, error_message
 from ui.kit.events import PRIVATE
 from ui.kit.figure import plotly_script
@@ -86,10 +86,11 @@ def _wire_reopening(services: Services, history: History, compare: CompareTab, t
         try:
             form = open_form(services.seen_by(request), session.view)
         except (StorageError, ValueError) as error:
-            return {history.detail.saved: displayable(error_message(error, public=services.public))}
+            message = message_strip(error_message(error, public=services.public), "failed")
+            return {history.detail.view.strip: message.html()}
         return compare.fill(form) | {tabs: gr.update(selected="compare")}
 
-    history.detail.again.click(load, history.session, [*compare.outputs, tabs, history.detail.saved], **PRIVATE)
+    history.detail.again.click(load, history.session, [*compare.outputs, tabs, history.detail.view.strip], **PRIVATE)
 
 
 def page_layers(services: Services, *, trust_proxy: bool = False) -> list[Middleware]:

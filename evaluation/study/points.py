@@ -22,6 +22,9 @@ class Cost(StrEnum):
     SCORE_LOSS = "score_loss"  # share of right answers under strict − under the rule
 
 
+LEAST_PAIRS = 5  # of a setting, else the noise of its times decides what is fastest
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
     """One setting over all its pairs; numbers of nothing are nan."""
@@ -62,8 +65,9 @@ def points(plan: Plan, pairs: Sequence[Paired]) -> tuple[Point, ...]:
 
 
 def optimal(points: Sequence[Point], cost: Cost) -> tuple[int, ...]:
-    """Indices of the Pareto front of speed-up and cost, by rising cost."""
-    return front([(point.cost(cost), point.speedup.value) for point in points])
+    """Indices of the Pareto front of speed-up and cost, by rising cost, of the points with at least LEAST_PAIRS pairs."""
+    measured = [point.cost(cost) if point.n >= LEAST_PAIRS else math.nan for point in points]
+    return front([(price, point.speedup.value) for price, point in zip(measured, points, strict=True)])
 
 
 def front(options: Sequence[tuple[float, float]]) -> tuple[int, ...]:

@@ -18,7 +18,8 @@ PROMPT_PREVIEW = 280  # characters of the prompt in the table of comparisons
 COMPARISONS_A_READ = 500
 _NUMBERS = ("new_tokens", "tau", "tokens_per_s", "ttft_s", "wall_s", "relaxed_share")
 COLUMNS = ["id", "created_at", "prompt", "target", "rules", "status", *_NUMBERS]
-_NOTES = ["name", "tags", "comment", "source", "run_ids"]
+_SETTINGS = ("drafter", "k", "tree_tokens", "temperature", "seed")
+_NOTES = ["name", "tags", "comment", "source", "run_ids", *_SETTINGS]
 
 
 def frame(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
@@ -43,7 +44,7 @@ def frame(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
     data["tags"] = [tuple(row["tags"]) for row in comparisons]
     data["target"] = [readable(lane[0]["target"]) if lane else "" for lane in lanes]
     data["rules"] = [tuple(rule_label(run) for run in lane) for lane in lanes]
-    for name, column in (("run_ids", "id"), *((name, name) for name in ("status", *_NUMBERS))):
+    for name, column in (("run_ids", "id"), *((name, name) for name in ("status", *_NUMBERS, *_SETTINGS))):
         data[name] = [tuple(run[column] for run in lane) for lane in lanes]
     return pd.DataFrame(data)[[*COLUMNS, *_NOTES]].astype({"created_at": "datetime64[us, UTC]"})
 
@@ -51,7 +52,7 @@ def frame(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
 def _lanes(connection: Connection, comparison_ids: Sequence[str]) -> list[list[RowMapping]]:
     """The runs of each comparison, by lane, then order."""
     found: dict[str, list[RowMapping]] = {comparison_id: [] for comparison_id in comparison_ids}
-    names = ("comparison_id", "id", "target", "rule", "rule_parameters", "status", *_NUMBERS)
+    names = ("comparison_id", "id", "target", "rule", "rule_parameters", "status", *_NUMBERS, *_SETTINGS)
     statement = select(*(Run.__table__.c[name] for name in names))
     statement = statement.order_by(Run.comparison_id, Run.lane, Run.execution_order)
     for some in batches(comparison_ids, COMPARISONS_A_READ):

@@ -102,7 +102,8 @@ class Lists(Connected):
         """One page of the comparisons that were asked for. All are counted where that is quick, else 1,000 of them.
 
         Columns: those of ``comparisons``, then ``name`` and ``comment`` (made ``text.readable``), ``tags`` (a tuple),
-        ``source`` and ``run_ids`` (a tuple with one entry a run by lane).
+        ``source``; and, each a tuple with one entry a run by lane: ``run_ids``, ``drafter``, ``k``,
+        ``tree_tokens``, ``temperature``, ``seed``.
         """
         with self.read() as connection:
             ids, total, more = self._find(connection, search)

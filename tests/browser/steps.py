@@ -8,7 +8,16 @@ STRIP = "#compare-strip .mars-strip"
 SLOW = "Once upon a time, slowly"  # a prompt whose run cannot end before it is stopped: tests/slow_runs.py
 
 
+def open_settings(page: Page) -> None:
+    """The settings of Compare; nothing on another tab."""
+    drawer = page.locator("#settings")
+    if drawer.is_visible() and not page.locator("#pair").count():
+        drawer.locator("button").first.click()
+        page.locator("#pair").wait_for()
+
+
 def fill(page: Page, label: str, value: str) -> None:
+    open_settings(page)
     field = page.get_by_label(label, exact=True)
     field.fill(value)
     field.blur()
@@ -16,6 +25,7 @@ def fill(page: Page, label: str, value: str) -> None:
 
 def pick(page: Page, label: str, option: str) -> None:
     """An option of a dropdown."""
+    open_settings(page)
     page.get_by_label(label, exact=True).click()
     page.get_by_role("option", name=option, exact=True).click()
 

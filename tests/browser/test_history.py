@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Server, Window
-from tests.browser.steps import compare, fill, lane_text, open_history, reopen_latest, wait_for
+from tests.browser.steps import compare, fill, lane_text, open_history, open_settings, reopen_latest, wait_for
 
 pytestmark = pytest.mark.browser
 STRIP = "#history-strip .mars-strip"
@@ -70,6 +71,31 @@ def test_a_shared_address_opens_what_was_open(window: Window) -> None:
     page.goto(page.url)
     assert wait_for(page, "done", STRIP) == sentence
     assert lane_text(page, 1, "history") == text
+    expect(page.locator("#history-reader .mars-r-whatif")).to_be_visible()
+    expect(page.locator("#history-reader .mars-r-replay")).to_be_visible()
+
+
+def test_the_address_names_what_is_shown_on_each_tab(window: Window) -> None:
+    page = window.page
+    compare(page, tokens=12)
+    open_history(page)
+    reopen_latest(page)
+    expect(page).to_have_url(re.compile("comparison="))
+    page.get_by_role("tab", name="Votes").click()
+    expect(page).to_have_url(re.compile(r"\?tab=votes$"))
+    page.get_by_role("tab", name="History").click()
+    expect(page).to_have_url(re.compile("tab=history.*comparison="))
+
+
+def test_no_tick_is_lost_while_the_list_is_drawn_anew(window: Window) -> None:
+    page = window.page
+    for seed in ("1", "2"):
+        fill(page, "Seed", seed)
+        compare(page, tokens=12)
+    open_history(page)
+    page.evaluate("[...document.querySelectorAll('.mars-history-run input')].slice(0, 4).forEach((box) => box.click())")
+    expect(page.locator(".mars-runs thead th")).to_have_count(4)
+    expect(page.locator(".mars-history-run input:checked")).to_have_count(4)
 
 
 def test_a_report_needs_nothing_but_itself_and_runs_nothing_hostile(
@@ -105,6 +131,7 @@ def test_settings_are_loaded_into_compare_and_run_again(window: Window) -> None:
     open_history(page)
     reopen_latest(page)
     page.click("#history-again")
+    open_settings(page)
     expect(page.get_by_label("Seed", exact=True)).to_have_value("7")
     expect(page.locator("#prompt textarea")).to_have_value("one two three")
     compare(page, tokens=12)

@@ -6,10 +6,10 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Window
-from tests.browser.steps import SLOW, compare, fill, lane_text, pick, press_compare, wait_for
+from tests.browser.steps import SLOW, compare, fill, lane_text, open_settings, pick, press_compare, wait_for
 
 pytestmark = pytest.mark.browser
-PRESET = "Preset: settings and lanes at once"
+PRESET = "Preset"
 
 
 def test_a_preset_sets_fields_and_lanes_and_runs(window: Window) -> None:
@@ -18,19 +18,20 @@ def test_a_preset_sets_fields_and_lanes_and_runs(window: Window) -> None:
     expect(page.locator("#rule-2")).to_be_visible()
     expect(page.get_by_label("Temperature", exact=True)).to_have_value("0")
     sentence = compare(page, tokens=24)
-    assert sentence.startswith("Strict ran") and "the same, token for token" in sentence
+    assert sentence.startswith("Strict took") and "the same, token for token" in sentence
     assert lane_text(page, 0) == lane_text(page, 1)
 
 
 def test_a_lane_that_moves_to_the_left_becomes_the_baseline_with_its_result(window: Window) -> None:
     page = window.page
-    assert compare(page, tokens=24).startswith("MARS ran")
+    assert compare(page, tokens=24).startswith("MARS took")
     before = [lane_text(page, lane) for lane in (0, 1)]
+    open_settings(page)
     page.click("#left-lane-1")
     expect(page.locator("#compare-lane-0 .mars-lane-title")).to_have_text("MARS θ = 0.9")
     expect(page.get_by_label("Left rule", exact=True)).to_have_value("MARS")
     assert [lane_text(page, lane) for lane in (0, 1)] == before[::-1]
-    assert page.inner_text("#compare-strip p").startswith("Strict ran")
+    assert page.inner_text("#compare-strip p").startswith("Strict took")
     page.click("#remove-lane-1")
     expect(page.locator("#rule-1")).to_be_hidden()
     assert page.inner_text("#compare-strip p").startswith("MARS wrote")
@@ -38,6 +39,7 @@ def test_a_lane_that_moves_to_the_left_becomes_the_baseline_with_its_result(wind
 
 def test_a_lane_drafts_in_its_own_way(window: Window) -> None:
     page = window.page
+    open_settings(page)
     page.locator("#lane-drafter-1 input").click()
     page.get_by_role("option", name="N-gram lookup", exact=True).click()
     own = page.get_by_label("K, this lane", exact=True).locator("visible=true")
@@ -68,6 +70,7 @@ def test_the_length_of_the_prompt_is_told_in_tokens(window: Window) -> None:
 
 def test_one_lane_alone_is_a_run_like_any_other(window: Window) -> None:
     page = window.page
+    open_settings(page)
     page.click("#remove-lane-1")
     expect(page.locator("#rule-1")).to_be_hidden()
     press_compare(page)

@@ -7,7 +7,7 @@ from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-unt
 from playwright.sync_api import ViewportSize, expect
 
 from tests.browser.conftest import Window
-from tests.browser.steps import compare, details_tab
+from tests.browser.steps import compare
 
 pytestmark = pytest.mark.browser
 # What a stock gradio 6.31 page violates by itself.
@@ -19,8 +19,7 @@ def test_a_narrow_window_needs_no_sideways_scrolling_and_a_wide_one_sets_lanes_s
     page = window.page
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     compare(page)
-    details_tab(page, "Margins")
-    expect(page.locator("#compare-details .mars-figure[data-state=drawn]:visible").first).to_be_visible()
+    expect(page.locator(".mars-card .mars-figure[data-state=drawn]:visible").first).to_be_visible()
     window.shot("narrow")
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     page.set_viewport_size({"width": 2560, "height": 1300})

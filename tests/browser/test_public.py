@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from storage import Shared
 from tests.browser.conftest import PATIENCE_MS
-from tests.browser.steps import compare, lane_text, open_history
+from tests.browser.steps import compare, lane_text, open_history, open_settings
 from tests.unit.ui.public.conftest import Served
 from ui.public.visitors import COOKIE, browser_owner
 
@@ -43,6 +43,7 @@ def secret(page: Page) -> str:
 
 def test_each_browser_sees_its_own_and_what_a_link_shows(public: Served, pages: tuple[Page, Page]) -> None:
     mine, other = pages
+    open_settings(mine)
     expect(mine.locator(".mars-limits").first).to_contain_text("at most: prompts of 8,000 characters")
     mine.get_by_label("Model pair", exact=True).first.click()
     expect(mine.get_by_role("option", name="Own folders or Hub ids")).to_have_count(0)

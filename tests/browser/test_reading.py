@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Server, Window
-from tests.browser.steps import SLOW, compare, details_tab, lane_text, wait_for
+from tests.browser.steps import SLOW, compare, details_tab, fill, lane_text, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -32,8 +32,10 @@ def test_another_theta_is_foreseen_and_then_run(window: Window) -> None:
     expect(reader.locator(".mars-r-count").first).to_contain_text("drafts")
     window.shot("what-if")
     reader.get_by_role("button", name="Run with this θ").click()
-    expect(page.locator("#compare-lane-1 .mars-lane-title")).to_have_text("MARS θ = 0.5")
+    expect(page.locator("#compare-lane-2 .mars-lane")).to_have_attribute("data-state", "completed")
     wait_for(page, "done")
+    titles = [page.inner_text(f"#compare-lane-{lane} .mars-lane-title") for lane in range(3)]
+    assert titles == ["Strict", "MARS θ = 0.9", "MARS θ = 0.5"]
 
 
 def test_a_replay_shows_the_tokens_of_its_time(window: Window) -> None:
@@ -52,7 +54,7 @@ def test_a_replay_shows_the_tokens_of_its_time(window: Window) -> None:
 
 def test_a_comparison_needs_no_mouse(window: Window) -> None:
     page = window.page
-    page.get_by_label("Max new tokens", exact=True).fill("16")
+    fill(page, "Max new tokens", "16")
     page.locator("#prompt textarea").focus()
     for _ in range(60):
         page.keyboard.press("Tab")
@@ -73,7 +75,7 @@ def test_a_comparison_needs_no_mouse(window: Window) -> None:
 def test_a_reload_while_it_runs_leaves_a_page_that_works(window: Window, server: Server) -> None:
     page = window.page
     page.fill("#prompt textarea", SLOW)
-    page.get_by_label("Max new tokens", exact=True).fill("3000")
+    fill(page, "Max new tokens", "3000")
     page.click("#compare")
     page.wait_for_selector(".mars-lane[data-state=running] .tok")
     page.goto(server.url)

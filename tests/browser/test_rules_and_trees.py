@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Window
-from tests.browser.steps import compare, details_tab, open_history, pick, reopen_latest, wait_for
+from tests.browser.steps import compare, details_tab, open_history, open_settings, pick, reopen_latest, wait_for
 
 pytestmark = pytest.mark.browser
 EAGLE = "A small random model with a head"
@@ -21,8 +21,7 @@ def test_three_rules_run_in_one_go_and_come_back_from_history(window: Window) ->
     assert len(sentence.splitlines()) == 2
     expect(page.locator(".mars-lane[data-state=completed]:visible")).to_have_count(3)
     expect(page.locator("#compare-table thead th")).to_have_count(5)
-    details_tab(page, "Margins")
-    expect(page.locator("#compare-details .js-plotly-plot .heatmaplayer")).to_have_count(3)
+    expect(page.locator(".mars-card .js-plotly-plot .heatmaplayer")).to_have_count(3)
     window.shot("three")
     open_history(page)
     reopen_latest(page)
@@ -33,6 +32,7 @@ def test_three_rules_run_in_one_go_and_come_back_from_history(window: Window) ->
 
 def test_lanes_are_added_and_removed_within_bounds(window: Window) -> None:
     page = window.page
+    open_settings(page)
     add = page.locator("#add-lane")
     for lane in (2, 3):
         add.click()
@@ -47,7 +47,7 @@ def test_lanes_are_added_and_removed_within_bounds(window: Window) -> None:
 
 def test_only_the_chosen_rules_parameters_and_note_are_shown(window: Window) -> None:
     page = window.page
-    card = page.locator(".mars-card-1")
+    card = page.locator(".mars-lane-settings .mars-card-1")
     pick(page, "Right rule", "Typical acceptance")
     expect(card.get_by_label("ε", exact=False).first).to_be_visible()
     expect(card.get_by_text("θ", exact=True)).to_have_count(0)

@@ -33,7 +33,7 @@ def open_votes(page: Page, *, tokens: int = 24) -> None:
     page.goto(f"{page.url.split('?')[0]}?tab=votes")
     page.wait_for_selector("#votes-write")
     page.uncheck("#votes-fresh input")
-    fields = {"#votes-max": str(tokens), "#votes-rule-1-mars-theta": "0.2", "#votes-seed": "3", "#votes-k": "4"}
+    fields = {"#votes-max": str(tokens), "#votes-rule-1-parameter-0": "0.2", "#votes-seed": "3", "#votes-k": "4"}
     for field, value in fields.items():
         page.fill(f"{field} input", value)
         page.locator(f"{field} input").blur()

@@ -19,13 +19,29 @@ function expect(words) {
   awaited = words.tab || (words.sweep ? "sweep" : words.study ? "quality" : named ? "history" : props.first);
 }
 
+// What another tab shows is taken out of the address, and comes back with that tab.
+const away = {};
+const home = (name) => ({ sweep: "sweep", study: "quality" }[name] || "history");
+function moved(patch) {
+  if (!("tab" in patch)) return patch;
+  const query = asked(), whole = { ...patch };
+  for (const name of props.names) {
+    if (name === "tab" || name in patch) continue;
+    const here = home(name) === (patch.tab || props.first), text = query.get(name);
+    if (!here && text) away[name] = text;
+    if (!here) whole[name] = "";
+    else if (!text && away[name]) whole[name] = away[name];
+  }
+  return whole;
+}
+
 function merge(patch) {
   if (awaited !== null && "tab" in patch) {
     if (patch.tab !== awaited) return;
     awaited = null;
-    return write(patch, false);
+    return write(moved(patch), false);
   }
-  write(patch, true);
+  write(moved(patch), true);
 }
 
 function write(patch, places) {
@@ -49,10 +65,10 @@ function write(patch, places) {
   history[place && places ? "pushState" : "replaceState"](history.state, "", target);
 }
 
-const listen = (name, target, deed) => {
+const listen = (name, target, action) => {
   const heard = (event) => {
     if (!element.isConnected) return target.removeEventListener(name, heard);
-    deed(event);
+    action(event);
   };
   target.addEventListener(name, heard);
 };
@@ -76,7 +92,7 @@ listen("mars:history", document, () => {
   if (!there && props.names.some((name) => name !== "tab" && words[name])) trigger("input", words);
   there = true;
 });
-for (const deed of ["pointerdown", "keydown"]) listen(deed, document, () => { awaited = null; });
+for (const type of ["pointerdown", "keydown"]) listen(type, document, () => { awaited = null; });
 listen("popstate", window, report);
 watch("value", () => merge(JSON.parse(props.value)));
 if (props.names.some((name) => asked().get(name))) report();

@@ -31,7 +31,9 @@ def shift_plot(runs: Sequence[Run]) -> Plot:
     )
     rows = [(run.lane + 1, run.label, token.position, token.piece, token.tv, token.kl) for run, token in tokens]
     data = Data(("lane", "rule", "position", "piece", "tv", "kl"), rows)
-    return Plot(figure, data, "Total variation between emitted law and p at every position, all runs on one scale")
+    return Plot(
+        figure, data, "Total variation between the emitted distribution and p at every position, all runs on one scale"
+    )
 
 
 def _bars(run: Run) -> Part:

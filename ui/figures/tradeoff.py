@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 
 from evaluation.format import MISSING, count, number, plural, ratio, share
 from evaluation.study.plan import Plan
-from evaluation.study.points import Cost, Point, optimal
+from evaluation.study.points import LEAST_PAIRS, Cost, Point, optimal
 from evaluation.study.sweep import Cell, first_lane, ks_of
 from ui.figures.plot import Data, Part, Plot, Value, axis, drawn, plotly_text
 from ui.kit.labels import parameter_title, rule_title
@@ -26,6 +26,7 @@ COSTS: Mapping[Cost, str] = {
 }
 SYMBOLS = ("circle", "square", "triangle-up", "cross", "pentagon", "hexagon2", "star-triangle-up", "hourglass")
 PAPER_SYMBOL = "diamond-open"
+TOO_FEW = f"fewer than {LEAST_PAIRS} pairs: not compared with other settings"
 LABELLED = 12  # points that carry their value as text; with more only those on the front do, hover tells the others
 COLOURS = (*LANES[1:], LANES[0])  # grey last: the paper's points are grey
 HEIGHT = 440
@@ -134,7 +135,11 @@ def _mark(plan: Plan, row: int, point: Point, cost: Cost, best: bool) -> Mark:
         share(point.differ.value),
         number(point.tv),
         scores,
-        "not beaten by any other setting" if best else "beaten by another setting",
+        TOO_FEW
+        if point.n < LEAST_PAIRS
+        else "not beaten by any other setting"
+        if best
+        else "beaten by another setting",
     )
     label = value if cell.value is None else f"{cell.value:g}"
     colour, shape = plan.temperatures.index(cell.temperature), ks.index(cell.k) if cell.k in ks else 0
@@ -144,15 +149,15 @@ def _mark(plan: Plan, row: int, point: Point, cost: Cost, best: bool) -> Mark:
 
 def _title(marks: Sequence[Mark], front: Sequence[Mark], cost: Cost) -> str:
     """What is to be seen, in words."""
+    intro = f"Speed-up over strict against {against(cost)}: {plural(len(marks), 'setting')}"
+    paper = f"Right: MARS over EAGLE-3 as published ({PUBLISHED_SETTING}), which gives no such cost."
+    if not front:
+        return f"{intro}; no Pareto front from fewer than {LEAST_PAIRS} pairs a setting. {paper}"
     fastest = max(marks, key=lambda mark: mark.y)
     several = len({mark.group for mark in marks}) > 1
     names = [f"{mark.label} ({mark.group})" if several else mark.label for mark in front]
     best = ", ".join(names[:6]) + (" …" if len(names) > 6 else "")
-    return (
-        f"Speed-up over strict against {against(cost)}: {plural(len(marks), 'setting')}, fastest "
-        f"{fastest.label} at {fastest.group} with {ratio(fastest.y)}; on the Pareto front: {best}. "
-        f"Right: MARS over EAGLE-3 as published ({PUBLISHED_SETTING}), which gives no such cost."
-    )
+    return f"{intro}, fastest {fastest.label} at {fastest.group} with {ratio(fastest.y)}; on the Pareto front: {best}. {paper}"
 
 
 def _numbers(marks: Sequence[Mark], cost: Cost) -> Data:

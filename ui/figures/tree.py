@@ -96,9 +96,9 @@ def _title(step: Step) -> str:
     if not step.nodes:
         return f"Step {step.index}: nothing was drafted; the target wrote {_named(last)} itself."
     relaxed = sum(token.outcome is Outcome.RELAXED for token in step.emitted)
-    forgiven = f", {relaxed} of them forgiven" if relaxed else ""
+    more = f", {relaxed} of them relaxed" if relaxed else ""
     own = f", then {_named(last)}, {last.outcome}" if last and last.outcome in OWN else ""
-    return f"Step {step.index}: {plural(len(step.nodes), 'token')} drafted, {step.kept} kept{forgiven}{own}."
+    return f"Step {step.index}: {plural(len(step.nodes), 'token')} drafted, {step.kept} kept{more}{own}."
 
 
 def _named(token: Token | None) -> str:

@@ -88,7 +88,7 @@ def check_configs(services: Services, session: Session, configs: Sequence[RunCon
 
 
 def ticket(services: Services, visitor: str, *, runs: int, new_tokens: float | None) -> Ticket:
-    """A place in the queue for ``runs`` of at most ``new_tokens`` each; what is no number is refused later. Raises QueueError."""
+    """A place in the queue for ``runs`` of at most ``new_tokens`` each; other values are refused later. Raises QueueError."""
     longest = new_tokens if isinstance(new_tokens, int | float) and 0 < new_tokens < 10**6 else 1
     return services.queue.ticket(services.visitor.owner or visitor, runs=runs, tokens=int(longest * runs))
 

@@ -19,19 +19,19 @@ class Term(NamedTuple):
 
 
 TERMS: Mapping[str, Term] = {
-    "step": Term("step", "one draft, one check", "One draft and one target pass over all of it. The prefill is no step."),
+    "step": Term("step", "one draft, one check", "One draft and one target pass over all of it. The prefill is not a step."),
     "tau": Term(
         "τ", "mean acceptance length",
         "Emitted tokens per step, with the recovered or bonus token. Plain decoding has τ = 1; more means fewer target passes.",
     ),
     "r": Term(
         "r", "margin ratio",
-        "z₂/z₁, the ratio of the target's two best raw logits; near 1 they nearly tie. Where z₁ ≤ 0 there is no ratio, and the place "
+        "z₂/z₁, the ratio of the target's two best raw logits; near 1 they nearly tie. Where z₁ ≤ 0 there is no ratio, and the position "
         "counts as decisive.",
     ),
     "theta": Term(
         "θ", "margin threshold",
-        "The border: MARS may forgive where r > θ. θ = 0.9 is the paper's default; a smaller θ forgives more, θ = 1 never forgives.",
+        "Threshold: MARS may relax where r > θ. The paper uses 0.9; a smaller θ relaxes more, θ = 1 relaxes nothing.",
     ),
     "gap": Term("gap", "logit gap", "z₁ − z₂, the difference of the target's two best raw logits; near 0 they nearly tie."),
     "p": Term("p, q", "probabilities", "The token's probability under the target (p) and under the drafter (q)."),
@@ -45,7 +45,7 @@ TERMS: Mapping[str, Term] = {
     ),
     "tv": Term(
         "TV", "total variation",
-        "Distance between the law P of the emitted token and p, 0 to 1; exact at every place. Strict and block verification: 0, which "
+        "Distance from p to the distribution of the emitted token, 0 to 1; exact at every position. Strict and block: 0, which "
         "every run of theirs checks live.",
     ),
     "kl": Term(
@@ -72,7 +72,7 @@ TERMS: Mapping[str, Term] = {
     ),
     "acceptance_rate": Term("acceptance rate", "kept share of drafts", "Kept drafted tokens / drafted tokens."),
     "relaxed_share": Term(
-        "relaxed share", "relaxed share of the text", "Tokens kept only because the rule relaxed them / new tokens."
+        "relaxed share", "relaxed share of the text", "Tokens that the rule keeps and strict rejects / new tokens."
     ),
     "ttft": Term("TTFT", "time to first token", "Prefill and the first step."),
     "tokens_per_s": Term("tokens/s", "speed", "New tokens / total latency, from the prompt's first token to the last new one."),

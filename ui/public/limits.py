@@ -1,4 +1,4 @@
-"""What one visitor may ask for. In private mode everything that the models can do; in public mode bounds, told in one sentence."""
+"""What one visitor may ask for. In private mode everything that the models can do; in public mode bounds, stated in one sentence."""
 
 from __future__ import annotations
 

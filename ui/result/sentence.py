@@ -51,14 +51,14 @@ def broken_sentence(runs: Sequence[tuple[str, Trace | None]]) -> Sentence:
             ended = [other for other, run in runs if run is not None and run.status is Status.COMPLETED]
             others = f" {_listed(ended)} ended and {'is' if len(ended) == 1 else 'are'} kept." if ended else ""
             return (Part(f"{name} failed after {amount}: {displayable(trace.error)}{others}{untold}"),)
-    told = "; ".join(
+    ended_runs = "; ".join(
         f"{name} {_ENDED[trace.status]} {plural(trace.summary.new_tokens, 'token')}"
         for name, trace in runs
         if trace is not None
     )
-    rest = f";{untold}" if untold else ". What was written is kept."
+    rest = f";{untold}" if untold else ". Completed text was saved."
     late = any(trace is not None and trace.stop_reason is StopReason.DEADLINE for _, trace in runs)
-    return (Part("The time for one request is up. " if late else "Stopped. ", "strong"), Part(told + rest))
+    return (Part("The time for one request is up. " if late else "Stopped. ", "strong"), Part(ended_runs + rest))
 
 
 _ENDED = {Status.COMPLETED: "had ended with", Status.CANCELLED: "was stopped after"}
@@ -118,7 +118,7 @@ def _parting(names: tuple[str, ...], left: Trace, right: Trace) -> Sentence:
     link = Part(f"position {parting.position}", "strong", 1, parting.position)
     if parting.cause is Cause.LENGTH:
         longer, shorter = (1, 0) if right.summary.new_tokens > left.summary.new_tokens else (0, 1)
-        words = f"; {names[longer]} goes on where {names[shorter]} ends, at "
+        words = f"; {names[longer]} continues where {names[shorter]} ends, at "
         return Part(words), replace(link, lane=longer), Part(".")
     if parting.cause is Cause.CHOSEN:
         return (Part(", and differs from "), link, Part(" on, where "), *_chosen(parting.position, left, right))
@@ -171,8 +171,8 @@ def _piece(text: str) -> Part:
 
 
 def _chances(mine: Token, theirs: Token, greedy: bool) -> str:
-    """p of both tokens under the law at this place, which both runs share; at temperature 0, where p is one-hot, that at 1."""
-    law = {alternative.id: alternative.p for alternative in mine.top}
-    if greedy and mine.id in law and theirs.id in law:
-        return f"p at temperature 1: {number(law[mine.id])} against {number(law[theirs.id])}"
-    return f"p {number(mine.p)} against {number(law.get(theirs.id, theirs.p))}"
+    """p of both tokens at this position, whose distribution both runs share; at temperature 0, where p is one-hot, p at temperature 1."""
+    alternatives_p = {alternative.id: alternative.p for alternative in mine.top}
+    if greedy and mine.id in alternatives_p and theirs.id in alternatives_p:
+        return f"p at temperature 1: {number(alternatives_p[mine.id])} against {number(alternatives_p[theirs.id])}"
+    return f"p {number(mine.p)} against {number(alternatives_p.get(theirs.id, theirs.p))}"

@@ -12,7 +12,7 @@ from ui.kit.labels import rule_title
 from ui.kit.values import UNCHECKED, Check
 
 LOSSLESS = ("none", "strict", "block")  # rules whose emitted distribution is p, whatever is drafted
-FLOAT_ERROR = 1e-6  # a larger total variation is no rounding
+FLOAT_ERROR = 1e-6  # a larger total variation is not rounding
 Tile = tuple[str, str, str, str]  # name, value, unit, help
 
 
@@ -50,18 +50,18 @@ def counts_of(trace: Trace) -> Counts:
 
 
 def stat_tiles(counts: Counts) -> tuple[Tile, ...]:
-    """Speed, τ, first token, latency, forgiven tokens, shift; dashes before anything happened."""
+    """Speed, τ, first token, latency, relaxed tokens, shift; dashes before the run."""
     began = counts.steps > 0
     speed, tau = over(counts.tokens, counts.elapsed_s), over(counts.tokens, counts.steps)
     relaxed = count(counts.relaxed) if began else number(math.nan)
     tv_sum = counts.tv_sum if counts.tv_max > FLOAT_ERROR else 0.0  # without rounding
-    shift_help = f"total variation between emitted law and p, summed; largest {number(counts.tv_max)}"
+    shift_help = f"total variation between the emitted distribution and p, summed; largest {number(counts.tv_max)}"
     return (
         ("Speed", number(speed), "tok/s" if began else "", "new tokens / wall time of the run"),
         ("τ", number(tau), "/ step" if began else "", "mean acceptance length: emitted tokens per decoding step"),
         ("First token", *_time(counts.ttft_s), "TTFT: from the prompt to the first new token"),
         ("Latency", *_time(counts.elapsed_s if began else math.nan), "wall time of the run so far, or in all"),
-        ("Relaxed", relaxed, f"of {count(counts.tokens)}" if began else "", "tokens kept only because the rule relaxed them"),
+        ("Relaxed", relaxed, f"of {count(counts.tokens)}" if began else "", "tokens that the rule keeps and strict rejects"),
         ("Shift", number(tv_sum if began else math.nan), "TV" if began else "", shift_help),
     )  # fmt: skip
 
@@ -78,6 +78,7 @@ def lane_check(config: RunConfig, tv_max: float, tokens: int) -> Check:
     title = rule_title(config.rule.name)
     if tv_max > FLOAT_ERROR:
         return Check(
-            "bad", f"Self-check failed: {title} must not shift the law, but its largest TV is {number(tv_max)}."
+            "bad",
+            f"Self-check failed: {title} must not shift the distribution, but its largest TV is {number(tv_max)}.",
         )
     return Check("ok", f"Self-check: {title} shifted nothing (largest TV {number(tv_max)}).")

@@ -36,10 +36,10 @@ FIELDS: tuple[tuple[str, str], ...] = (
     ("ln p", "ln of its softmax probability under the target, at temperature 1 and unfiltered"),
     ("u", "the uniform with which the target draws here"),
     ("coin", "the uniform that decides where a rule keeps a token by chance, and on sampled drafts"),
-    ("TV", "distance of the law P of the emitted token from p, 0 to 1"),
+    ("TV", "distance of the distribution P of the emitted token from p, 0 to 1"),
     ("KL", "KL(P‖p) in nats; ∞ where P may emit what p excludes, as at temperature 0"),
     ("entropy", "of p, in nats"),
-    ("forgiven", "probability with which the rule keeps this token though the target drew another"),
+    ("relaxed", "probability with which the rule keeps this token though the target drew another"),
     ("position", "output position, from 0; as in the CSV"),
     ("step", "decoding step, from 0"),
     ("depth", "place in the draft, from 1; after a rejection or a full draft: kept tokens + 1"),
@@ -50,8 +50,8 @@ NUMBERS = ",".join(
     ["%.9g"] * 6 + ["%d"] + ["%.9g"] * 7 + ["%d"] * 5
 )  # by FIELDS; nine digits tell any two float32 apart
 MOST = 0.55  # of a hue over the ground: text on it stays readable, light and dark
-GIVEN = len(OUTCOMES)  # the place of what is no outcome: a token that this run was given
-GIVEN_MEANING = "given: this run goes on after it and did not write it"
+GIVEN = len(OUTCOMES)  # after the outcomes: a token that was given to the run
+GIVEN_MEANING = "given: the beginning of the text, not written by this run"
 GREEDY, SAMPLED = 1, 2  # flags of a row: temperature 0; a sampled draft
 # [text, outcome, piece, numbers, own, refused siblings, top, flags], as lane.js takes them. numbers: one string, by FIELDS; own:
 # [piece, id] or nothing; each refused sibling: [piece, "id,p,q"]; top: [pieces, "id,p,id,p,…"].
@@ -124,7 +124,7 @@ class LaneView:
 def token_rows(tokens: Iterable[Token], text: str, *, greedy: bool, drafts: DraftMode = DraftMode.GREEDY) -> list[Row]:
     """One row an emitted token; the rejected siblings before it become its struck-through alternatives.
 
-    ``greedy``: temperature 0, where p is one-hot and the alternatives show the law at temperature 1. On sampled ``drafts`` the
+    ``greedy``: temperature 0, where p is one-hot and the alternatives show the distribution at temperature 1. On sampled ``drafts`` the
     target's own draw is not what strict would have written, and is left out.
     """
     flags = GREEDY if greedy else SAMPLED if drafts is DraftMode.SAMPLED else 0
@@ -140,7 +140,7 @@ def token_rows(tokens: Iterable[Token], text: str, *, greedy: bool, drafts: Draf
 
 
 def given_rows(given: Iterable[Given], text: str) -> list[Row]:
-    """The rows of the tokens after which a continued run goes on: text without numbers."""
+    """The rows of given tokens: text without numbers."""
     return [[displayable(text[g.start : g.end]), GIVEN, _visible(g.piece), "", [], [], [[], ""], 0] for g in given]
 
 

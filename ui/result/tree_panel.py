@@ -28,7 +28,7 @@ def drafting(traces: Traces) -> dict[int, Trace]:
 
 
 def first_choice(traces: Traces) -> tuple[int, int]:
-    """Lane and step to begin with: the first step of the rightmost run that forgave, else the one that kept most."""
+    """Lane and step to begin with: the first step of the rightmost run that relaxed a token, else the one that kept most."""
     for lane in sorted(traces, reverse=True):
         for step in traces[lane].steps:
             if any(token.outcome is Outcome.RELAXED for token in step.emitted):

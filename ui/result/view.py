@@ -34,14 +34,13 @@ class DetailsView:
     """What stands below the lanes, in inner tabs, and how details become updates of it."""
 
     def __init__(self, scope: str, lanes: Sequence[gr.HTML], stored: StoredRuns, figures: dict[str, gr.HTML]) -> None:
-        """Hidden; the tabs' contents are there from the beginning, for a script that starts late misses its value. ``figures``: those
-        that stand elsewhere, by name."""
+        """Hidden. ``figures``: those that stand elsewhere, by name."""
         self.figures = figures
         self._stored = stored
         hidden = gr.Column(visible=False, elem_classes=["mars-details", "mars-panel"])
         with hidden as self.box, gr.Tabs(elem_id=f"{scope}-details"):
             for title, lead in TABS.items():
-                with gr.Tab(title, id=title.lower(), render_children=True):
+                with gr.Tab(title, id=title.lower()):
                     gr.HTML(f'<p class="mars-lead">{lead}</p>', apply_default_css=False)  # a text of ours
                     self._fill(title, scope, lanes)
         fixed = [self.box, self.table, self.check, self.shift, self.shift_note]

@@ -76,11 +76,11 @@ def _by_draw(step: Step) -> Iterator[Judged]:
             drafted = children[token.parent] or {token.id: token.node}
             first = drafted[token.id] == token.node
             own = first and token.id == token.own
-            low = own or (first and token.own not in drafted and token.id == _forgiven(token, drafted))
+            low = own or (first and token.own not in drafted and token.id == _runner_up(token, drafted))
             yield Judged(token.position, token.r, low, own, token.outcome in KEPT)
 
 
-def _forgiven(token: Token, drafted: Mapping[int, int]) -> int | None:
+def _runner_up(token: Token, drafted: Mapping[int, int]) -> int | None:
     """The one of the drafted ids that a low margin lets through: the best first, of equal ones the earlier drafted."""
     best = (token.id1, token.id2)
     wanted = [id_ for id_ in drafted if id_ in best] if token.gap == 0 else [id_ for id_ in best if id_ in drafted]

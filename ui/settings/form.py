@@ -4,7 +4,7 @@ what cannot be run gets its sentence from the session. No gradio; the session, w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from mars_core.models import PairSpec, custom_pair
@@ -82,6 +82,12 @@ class PairForm(NamedTuple):
     own_head: str = ""
 
 
+def form_with_theta(lanes: Sequence[LaneForm], theta: float) -> LaneForm:
+    """The latest lane whose rule has a θ, else the last one under MARS, with this θ."""
+    lane = next((lane for lane in reversed(lanes) if "theta" in lane.parameters), replace(lanes[-1], rule="mars"))
+    return replace(lane, parameters={"theta": theta})
+
+
 def settings_label(form: Form, catalog: Sequence[PairSpec]) -> str:
     """What a form asks for, in one line; values that are missing or wrong as they are."""
     pair = next((spec.title for spec in catalog if spec.key == form.pair), "own pair")
@@ -150,7 +156,7 @@ def thinking_word(thinking: bool | None) -> str:
 
 
 def read_configs(form: Form, pair: Pair) -> tuple[RunConfig, ...]:
-    """One configuration a lane. Raises ValueError for a field that is no value; ranges are the session's to judge."""
+    """One configuration a lane. Raises ValueError for a field without a value; the session checks ranges."""
     from mars_core.session import run_config
 
     if not 1 <= len(form.lanes) <= MOST_LANES:

@@ -28,7 +28,7 @@ from ui.public.limits import Limits
 from ui.public.visitors import Visitor
 from ui.settings.form import Form, LaneForm
 from ui.tabs.compare.frames import Frame, Shown
-from ui.tabs.compare.handlers import continue_run, run_comparison
+from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more
 from ui.tabs.study.sweep_form import SweepForm
 from ui.tabs.study.sweep_run import SweepFrame
 from ui.tabs.study.sweep_run import run as run_sweep
@@ -268,7 +268,7 @@ def test_every_saved_run_is_observed_once(place: Services) -> None:
     watched = replace(place, observers=(seen.append,))
     shown = shown_by(run_comparison(watched, FORM, "visitor"))
     list(run_comparison(watched, FORM, "visitor"))
-    list(continue_run(watched, shown, 0, 3, 7, "visitor"))
+    list(run_one_more(watched, shown, Wish(0, 3, 7), "visitor"))
     list(run_sweep(watched, replace(SWEEP, values="0.9"), "visitor"))
     list(write_answers(watched, Rounds(), FORM, "visitor"))
     list(Api(watched).compare(prompt="Once", max_new_tokens=8))
@@ -305,7 +305,7 @@ def test_a_public_page_bounds_sweeps_continuations_and_programs(public: Services
     assert swept(ks="9").startswith("K is 9") and swept(pair="custom", own_target="/etc").startswith("This page runs")
     shown = shown_by(run_comparison(public, replace(FORM, max_new_tokens=64), "v"))
     closed = replace(shown, pair=replace(spec, key="custom", title="Own"))
-    assert "of its list only" in said(list(continue_run(public, closed, 0, 3, 7, "v"))[-1])[1]
+    assert "of its list only" in said(list(run_one_more(public, closed, Wish(0, 3, 7), "v"))[-1])[1]
     for ask in ({"max_new_tokens": 65}, {"prefix": [5] * 60, "max_new_tokens": 8}, {"prompt": "x" * 300}):
         with pytest.raises(gr.Error, match="on this public page"):
             list(Api(public).compare(**({"prompt": "Once"} | ask)))  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from ui.kit.values import plain
 from ui.result.sentence import divergence
 from ui.settings.form import Form, LaneForm
 from ui.tabs.compare.frames import Frame, Shown
-from ui.tabs.compare.handlers import continue_run, continued, run_comparison
+from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more, wished_config
 
 FORM = Form(
     prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,
@@ -47,7 +47,7 @@ def traces(services: Services, shown: Shown) -> list[Trace]:
 
 
 def go_on(services: Services, shown: Shown, column: int, index: int, token: int) -> list[Frame]:
-    return list(continue_run(services, shown, column, index, token, "visitor"))
+    return list(run_one_more(services, shown, Wish(column, index, token), "visitor"))
 
 
 @pytest.mark.parametrize("index", [0, 7, 20])
@@ -92,11 +92,41 @@ def test_what_cannot_be_continued_is_said_and_changes_nothing(
 
 def test_four_lanes_are_the_most() -> None:
     with pytest.raises(ValueError, match="All 4 lanes are in use"):
-        continued([make_trace()] * 4, 0, 3, 1)
+        wished_config([make_trace()] * 4, Wish(0, 3, 1))
 
 
 def test_a_run_that_is_stopped_while_it_continues_is_kept(services: Services, shown: Shown) -> None:
-    frames = continue_run(services, shown, 0, 2, 7, "visitor")
+    frames = run_one_more(services, shown, Wish(0, 2, 7), "visitor")
     next(frame for frame in frames if any(view and view.state == "running" for view in frame.lanes))
     frames.close()  # type: ignore[attr-defined]
     assert traces(services, shown)[2].status is Status.CANCELLED
+
+
+def test_another_theta_is_one_more_run_and_leaves_the_others(services: Services, shown: Shown) -> None:
+    before = traces(services, shown)
+    frames = list(run_one_more(services, shown, Wish(theta=0.5), "visitor"))
+    after = traces(services, shown)
+    assert [trace.token_ids for trace in after[:2]] == [trace.token_ids for trace in before]
+    new = after[2].config
+    assert new.rule.name == "mars" and new.rule.parameters == {"theta": 0.5}
+    assert (new.seed, new.prompt, new.sampling) == (
+        before[1].config.seed,
+        before[1].config.prompt,
+        before[1].config.sampling,
+    )
+    assert [frame.shown for frame in frames if frame.shown][-1].lanes == (0, 1, 2)
+
+
+def test_another_theta_keeps_the_given_beginning_of_a_continued_run(services: Services, shown: Shown) -> None:
+    mars = traces(services, shown)[1]
+    other = next(a.id for a in mars.tokens[5].top if a.id != mars.tokens[5].id)
+    frames = go_on(services, shown, 1, 5, other)
+    now = [frame.shown for frame in frames if frame.shown][-1]
+    list(run_one_more(services, now, Wish(theta=0.4), "visitor"))
+    continued, again = traces(services, shown)[2:]
+    assert again.config.prefix == continued.config.prefix != () and again.config.rule.parameters == {"theta": 0.4}
+
+
+def test_another_theta_without_a_rule_that_has_one_is_mars() -> None:
+    config = wished_config([make_trace(rule="strict")], Wish(theta=0.7))
+    assert (config.rule.name, config.rule.parameters) == ("mars", {"theta": 0.7})

@@ -25,7 +25,7 @@ from ui.kit.values import plain
 from ui.public.limits import Limits
 from ui.settings.form import Form, LaneForm, read_configs
 from ui.tabs.compare.frames import Shown
-from ui.tabs.compare.handlers import continue_run, run_comparison
+from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more
 from ui.tabs.votes.round import Rounds, write_answers
 
 FORM = Form(
@@ -108,7 +108,7 @@ def sentence(way: str, services: Services, shown: Shown, *, valid: bool = True) 
     if way == "vote":
         strip = list(write_answers(services, Rounds(), form, services.key))[-1].strip
     elif way == "continue":
-        strip = list(continue_run(services, shown, 0, 3, 7 if valid else NO_TOKEN, services.key))[-1].strip
+        strip = list(run_one_more(services, shown, Wish(0, 3, 7 if valid else NO_TOKEN), services.key))[-1].strip
     else:
         strip = list(run_comparison(services, form, services.key))[-1].strip
     assert strip is not None

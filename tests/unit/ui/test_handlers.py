@@ -242,3 +242,13 @@ def test_a_run_that_breaks_is_kept_as_failed_with_its_reason(
     state, sentence = said(last(services, FORM))
     assert state == "failed" and "The device is gone." in sentence and "stack" not in sentence
     assert saved(services)[0][2] is Status.FAILED
+
+
+@pytest.mark.parametrize(("load", "named"), [(0.5, False), (1000.0, True)])
+def test_a_busy_machine_is_named_beside_the_result(
+    services: Services, monkeypatch: pytest.MonkeyPatch, load: float, named: bool
+) -> None:
+    monkeypatch.setattr("os.getloadavg", lambda: (load, load, load))
+    strip = last(services, FORM).strip
+    assert strip is not None and strip.side.startswith("Saved to History")
+    assert ("The machine was busy: load 1000.0 on" in strip.side) is named

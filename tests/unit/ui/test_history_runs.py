@@ -83,11 +83,17 @@ def test_ratios_are_of_quantities_that_there_are() -> None:
     assert set(RATIOS) <= {quantity.name for quantity in MEASURES}
 
 
-def test_the_latest_comes_first_until_somebody_moves_a_run() -> None:
-    one, two, three = record(1), record(2), record(3)
-    assert with_run([three, one], two) == (three.id, two.id, one.id)
-    assert with_run([], two) == (two.id,)
-    assert with_run([one, three], two) == (one.id, three.id, two.id)
+def test_runs_of_a_comparison_stand_in_the_order_of_their_lanes_and_others_after_them() -> None:
+    left, middle, right = (
+        replace(record(3 - lane), lane=lane) for lane in range(3)
+    )  # the last lane was executed first
+    other = replace(record(9), comparison_id="b" * 32)
+    assert with_run([], middle) == (middle.id,)
+    assert with_run([middle], left) == (left.id, middle.id)
+    assert with_run([left, right], middle) == (left.id, middle.id, right.id)
+    assert with_run([left, other], right) == (left.id, right.id, other.id)
+    assert with_run([right, left], middle) == (middle.id, right.id, left.id)
+    assert with_run([left], other) == (left.id, other.id)
 
 
 def test_moved_left_is_the_baseline_and_nothing_is_lost(tmp_path: Path) -> None:

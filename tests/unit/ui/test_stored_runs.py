@@ -28,7 +28,7 @@ from ui.result.tree_panel import GONE
 from ui.result.view import ResultView
 from ui.settings.form import MOST_LANES, Form, LaneForm
 from ui.tabs.compare.frames import Frame
-from ui.tabs.compare.handlers import continue_run, run_comparison
+from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more
 from ui.tabs.compare.tab import build_compare_tab
 from ui.tabs.history.tab import History
 
@@ -88,7 +88,7 @@ def test_compare_keeps_ids_and_draws_trees_of_what_the_store_has(services: Servi
     frames: list[Frame] = list(run_comparison(services, FORM, "visitor"))
     shown = next(frame.shown for frame in reversed(frames) if frame.shown)
     assert b"Trace" not in pickle.dumps(shown)
-    frames += continue_run(services, shown, 0, 5, 7, "visitor")
+    frames += run_one_more(services, shown, Wish(0, 5, 7), "visitor")
     details = frames[-1].details
     assert details is not None
     ids = {run.lane: run.id for run in services.store.load(shown.comparison).runs}

@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 
 from evaluation.study.pairs import Paired, Sweep, load_sweep
 from evaluation.study.plan import Models, Plan
-from evaluation.study.points import Cost, optimal, points
+from evaluation.study.points import LEAST_PAIRS, Cost, optimal, points
 from evaluation.study.sweep import Case, Grid, cells, sweep_plan
 from evaluation.study.sweep_csv import PAIR_HEADS, POINT_HEADS
 from mars_core.types import DrafterConfig, ModelRef, PromptConfig, Status
@@ -57,6 +57,7 @@ def result(at: int, case: int) -> Paired:
 
 
 RESULTS = tuple(result(at, case) for case in (0, 1) for at in range(12))
+MANY = 3 * RESULTS  # enough pairs of every setting for a Pareto front
 SHOWN = Sweep("a" * 32, PLAN, RESULTS, Status.COMPLETED)
 
 
@@ -95,13 +96,22 @@ def test_a_click_on_a_point_names_its_row() -> None:
 
 
 def test_the_front_in_the_chart_is_the_front_of_the_points() -> None:
-    found = points(PLAN, RESULTS)
+    found = points(PLAN, MANY)
     for cost in Cost:
         plot = tradeoff_plot(PLAN, found, cost)
         assert plot is not None
         best = optimal(found, cost)
+        assert best and "on the Pareto front" in plot.title
         assert list(plot.figure.data[0].x) == [found[row].cost(cost) for row in best]
         assert [row for row, values in enumerate(plot.data.rows[: len(found)]) if values[-1] == "true"] == sorted(best)
+
+
+def test_few_pairs_have_no_front_and_the_chart_says_so() -> None:
+    few, enough = points(PLAN, 2 * RESULTS), points(PLAN, MANY)
+    assert {point.n for point in few} == {4} and optimal(few, Cost.TV) == () and optimal(enough, Cost.TV)
+    plot = tradeoff_plot(PLAN, few, Cost.TV)
+    assert plot is not None and "no Pareto front from fewer than 5 pairs" in plot.title
+    assert list(plot.figure.data[0].x) == []
 
 
 def test_settings_without_the_cost_are_not_drawn_and_none_leaves_no_chart() -> None:
@@ -115,7 +125,7 @@ def test_settings_without_the_cost_are_not_drawn_and_none_leaves_no_chart() -> N
 def test_many_points_carry_no_text_but_on_the_front() -> None:
     values = tuple(at / 100 for at in range(40))
     plan = planned(*values)
-    found = points(plan, [replace(RESULTS[0], value=value, tv_sum=value) for value in values])
+    found = points(plan, LEAST_PAIRS * [replace(RESULTS[0], value=value, tv_sum=value) for value in values])
     plot = tradeoff_plot(plan, found, Cost.TV)
     assert len(values) > LABELLED and plot is not None
     assert [text for text in plot.figure.data[1].text if text] == ["0"]
@@ -131,10 +141,15 @@ def test_chart_and_csv_of_the_chart_have_the_same_numbers() -> None:
 
 
 def test_the_table_marks_the_front_of_the_chosen_trade_off() -> None:
+    many = replace(SHOWN, pairs=MANY)
     for cost in Cost:
-        rows = re.findall(r'<tr class="(.*?)" data-event="select" data-value=\'(.*?)\'>', settings_html(SHOWN, cost))
+        rows = re.findall(r'<tr class="(.*?)" data-event="select" data-value=\'(.*?)\'>', settings_html(many, cost))
         assert [json.loads(value) for _, value in rows] == [{"sweep": SHOWN.id, "row": row} for row in range(12)]
-        assert {at for at, (kind, _) in enumerate(rows) if kind == "best"} == set(optimal(points(PLAN, RESULTS), cost))
+        assert (
+            {at for at, (kind, _) in enumerate(rows) if kind == "best"}
+            == set(optimal(points(PLAN, MANY), cost))
+            != set()
+        )
     assert "tbody" not in settings_html(None, Cost.TV)
 
 

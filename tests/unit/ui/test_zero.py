@@ -24,7 +24,7 @@ from ui.jobs.services import Services
 from ui.kit.values import plain
 from ui.settings.form import Form, LaneForm
 from ui.tabs.compare.frames import Frame
-from ui.tabs.compare.handlers import continue_run, run_comparison
+from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more
 from ui.tabs.study.sweep_form import SweepForm
 from ui.tabs.study.sweep_run import run as run_sweep
 from ui.tabs.votes.round import Rounds, write_answers
@@ -176,7 +176,7 @@ def test_a_closed_tab_frees_the_slot_and_the_process(place: Services, gpu: Forki
 
 def test_continuing_voting_and_sweeping_are_calls_too(place: Services, gpu: ForkingGpu) -> None:
     *_, shown = [frame.shown for frame in run_comparison(place, FORM, "visitor") if frame.shown]
-    ended = list(continue_run(place, shown, 0, 3, 7, "visitor"))[-1]
+    ended = list(run_one_more(place, shown, Wish(0, 3, 7), "visitor"))[-1]
     assert said(ended)[0] == "done" and len(gpu.durations) == 2
     rounds = list(write_answers(place, Rounds(), FORM, "visitor"))
     assert rounds[-1].strip.state == "done" and len(gpu.durations) == 3

@@ -52,15 +52,20 @@ function foreseen(row, index) {
   return [line];
 }
 
+const FEW = new Set(["r", "p", "q", "rank", "position"]);  // what explains most; a pinned token shows the rest on demand
+
 function figures(row) {
-  const list = make("dl", "mars-pop-numbers");
-  for (const [name, help] of row[3] ? FIELDS : []) {
+  const [few, rest] = [make("dl", "mars-pop-numbers"), make("dl", "mars-pop-numbers")];
+  for (const [name, help] of FIELDS) {
     const cell = make("div");
     cell.title = help;
     cell.append(make("dt", "", name), make("dd", "", figure(row, name)));
-    list.append(cell);
+    (FEW.has(name) ? few : rest).append(cell);
   }
-  return list;
+  if (!pinned) return [few];
+  const more = make("details", "mars-pop-more");
+  more.append(make("summary", "", "All numbers"), rest);
+  return [few, more];
 }
 
 function alternatives(row, index) {
@@ -92,7 +97,7 @@ function fill(index) {
   const row = state.rows[index], first = index === state.latest.diverges && state.latest.cause;
   const parts = [heading(row, index), story(row, index), ...foreseen(row, index)];
   if (first) parts.splice(1, 0, make("p", "mars-pop-first", "First difference: " + state.latest.cause));
-  if (row[3]) parts.push(figures(row), alternatives(row, index));
+  if (row[3]) parts.push(...figures(row), alternatives(row, index));
   pop.replaceChildren(...parts);
   pop.classList.toggle("pinned", pinned);
   if (!pinned) return;

@@ -12,11 +12,11 @@ function show(index, speak) {
 }
 
 function said(row, index) {
-  const told = [row[2], outcomeOf(row), `position ${index}`];
-  if (row[3]) told.push(`r ${figure(row, "r")}`, `p ${figure(row, "p")}`);
-  if (row[4].length && outcomeOf(row) === "relaxed") told.push(`the target drew ${row[4][0]}`);
-  if (index === state.latest.diverges && state.latest.cause) told.push("first difference: " + state.latest.cause);
-  return told.join(", ");
+  const words = [row[2], outcomeOf(row), `position ${index}`];
+  if (row[3]) words.push(`r ${figure(row, "r")}`, `p ${figure(row, "p")}`);
+  if (row[4].length && outcomeOf(row) === "relaxed") words.push(`the target drew ${row[4][0]}`);
+  if (index === state.latest.diverges && state.latest.cause) words.push("first difference: " + state.latest.cause);
+  return words.join(", ");
 }
 
 function hide(force) {
@@ -97,4 +97,4 @@ pop.addEventListener("keydown", (event) => { if (event.key === "Escape") leave()
 parting.firstElementChild.addEventListener("click", () => jump({ lane: props.lane, position: state.latest.diverges }));
 listen("mars:show", jump);
 const look = () => setTimeout(() => { follows = text.scrollTop + text.clientHeight >= text.scrollHeight - 40; }, 120);
-for (const deed of ["wheel", "touchmove", "pointerup", "keyup"]) text.addEventListener(deed, look, { passive: true });
+for (const type of ["wheel", "touchmove", "pointerup", "keyup"]) text.addEventListener(type, look, { passive: true });

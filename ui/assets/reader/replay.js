@@ -52,6 +52,8 @@ scrub.addEventListener("input", () => {
   seek(to);
 });
 speed.value = "1";
-listen("mars:lane", offer);
-listen("mars:clock", (told) => { if (told.t === null && t !== null) stop(); });
+// A lane may have its value before it is shown.
+listen("mars:lane", () => requestAnimationFrame(offer));
+new ResizeObserver(() => { if (at("whatif").hidden) offer(); }).observe(box);
+listen("mars:clock", (clock) => { if (clock.t === null && t !== null) stop(); });
 offer();

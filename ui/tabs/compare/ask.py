@@ -29,7 +29,7 @@ COUNTED = ("prompt", "system", "chat", "thinking", "pair", "own_target", "own_dr
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """The settings and what is no field of them."""
+    """The settings, the buttons and the token count."""
 
     panel: SettingsPanel
     preset: gr.Dropdown

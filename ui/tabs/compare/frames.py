@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 
-from evaluation.format import count, duration
+from evaluation.format import count, duration, plural
 from mars_core.jobs import Wrote
 from mars_core.models import PairSpec
 from mars_core.types import DraftMode, RunConfig, Trace
@@ -21,7 +22,18 @@ FIRST = "Runs first, after a short warm-up."
 LATER = "Runs {}: running them at once would distort the timings."
 TURNS = ("first", "second", "third", "fourth")
 CONTINUES = "Continues from the chosen token."
+BUSY = 1.5  # load for each processor, averaged over a minute
 WARMING = "Warming up: a few tokens that do not count, so that the first run is not the slower one …"
+
+
+def busy_note() -> str:
+    """Names a machine on which more wants to run than it has processors: times measured there say little."""
+    load, processors = os.getloadavg()[0], os.cpu_count() or 1
+    return (
+        f". The machine was busy: load {load:.1f} on {plural(processors, 'processor')}"
+        if load > BUSY * processors
+        else ""
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +104,7 @@ class Lanes:
 
     def closing(self, strip: Strip | None = None) -> Frame:
         """What came of it; ``strip``: in place of the sentence."""
-        side = f"Not saved: {self.unsaved}" if self.unsaved else "Saved to History"
+        side = f"Not saved: {self.unsaved}" if self.unsaved else f"Saved to History{busy_note()}"
         ended = ended_result(self.traces, self.comparison, self.labels, side=side, rows=self.rows, ids=self.ids)
         return Frame(strip or ended.strip, ended.lanes, ended.details, self._fresh())
 

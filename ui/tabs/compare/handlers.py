@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from mars_core.types import RunConfig, Trace
+from mars_core.types import RuleConfig, RunConfig, Trace
 from ui.jobs.admission import JobError, admit, job_errors, unbroken
 from ui.jobs.driver import Batch, Event, drive
 from ui.jobs.services import Services
@@ -35,21 +36,30 @@ def _compare(services: Services, form: Form, visitor: str) -> Iterator[Frame]:
     yield from _frames(Lanes(spec), jobs)
 
 
-def continue_run(
-    services: Services, shown: Shown, column: int, index: int, token: int, visitor: str
-) -> Iterator[Frame]:
-    """Write on from another token: in a new lane, the text of ``column`` up to output position ``index``, then ``token``, then what
-    the same settings make of it. Saved as a further run of the comparison that is shown."""
-    return unbroken(_continue(services, shown, column, index, token, visitor), Frame, "continue")
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One more run of the comparison that is shown: ``column`` up to output position ``index``, continued with ``token``; or, with
+    ``theta``, its latest run that has a θ (else its last, under MARS) with another. ``nonce`` tells two wishes for the same apart."""
+
+    column: int = 0
+    index: int = 0
+    token: int = 0
+    theta: float | None = None
+    nonce: float = field(default_factory=random.random)
 
 
-def _continue(services: Services, shown: Shown, column: int, index: int, token: int, visitor: str) -> Iterator[Frame]:
+def run_one_more(services: Services, shown: Shown, wish: Wish, visitor: str) -> Iterator[Frame]:
+    """The run in a new lane, saved as a further run of the comparison that is shown. Never raises, as ``run_comparison``."""
+    return unbroken(_one_more(services, shown, wish, visitor), Frame, "continue")
+
+
+def _one_more(services: Services, shown: Shown, wish: Wish, visitor: str) -> Iterator[Frame]:
     with job_errors(services):
         stored = services.store.load(shown.comparison)
         runs = {run.lane: run for run in stored.runs}
         there = {place: runs[lane] for place, lane in enumerate(shown.lanes) if lane in runs}
         traces = {place: run.trace for place, run in there.items()}
-        config = continued([traces.get(place) for place in range(len(shown.lanes))], column, index, token)
+        config = wished_config([traces.get(place) for place in range(len(shown.lanes))], wish)
     lane = 1 + max(run.lane for run in stored.runs)  # after all that the comparison ever had
     batch = Batch((config,), (0,), comparison=stored.id, lane=lane, before=len(stored.runs))
     ids = {place: run.id for place, run in there.items()}
@@ -58,24 +68,29 @@ def _continue(services: Services, shown: Shown, column: int, index: int, token: 
     yield from _frames(Lanes(shown.pair, stored.id, saved, traces, ids), jobs)
 
 
-def continued(columns: Sequence[Trace | None], column: int, index: int, token: int) -> RunConfig:
-    """The configuration of the run that continues ``column`` with ``token`` at output position ``index``. Raises ValueError."""
-    trace = columns[column] if 0 <= column < len(columns) else None
-    if trace is None:
+def wished_config(columns: Sequence[Trace | None], wish: Wish) -> RunConfig:
+    """The configuration of the new run; ``columns``: what the lanes show. Raises ValueError."""
+    known = [trace for trace in columns if trace is not None]
+    source = columns[wish.column] if 0 <= wish.column < len(columns) else None
+    if not known or (wish.theta is None and source is None):
         raise ValueError("There is no run to continue in this lane; press Compare first.")
-    if None in columns or len(columns) >= MOST_LANES:
-        raise ValueError(
-            f"All {MOST_LANES} lanes are in use or one is empty; remove one, then continue from the token."
+    if len(known) < len(columns) or len(columns) >= MOST_LANES:
+        raise ValueError(f"All {MOST_LANES} lanes are in use or one is empty; remove one, then try again.")
+    if wish.theta is not None or source is None:
+        config = next(
+            (trace.config for trace in reversed(known) if "theta" in trace.config.rule.parameters), known[-1].config
         )
-    ids = (*trace.config.prefix, *trace.token_ids)
+        name = config.rule.name if "theta" in config.rule.parameters else "mars"
+        return replace(config, rule=RuleConfig(name, {"theta": wish.theta or 0.0}))
+    ids, index = (*source.config.prefix, *source.token_ids), wish.index
     if not 0 <= index < len(ids):
         raise ValueError(f"The output position is {index}; this run has positions 0 to {len(ids) - 1}.")
-    longest = len(trace.config.prefix) + trace.config.max_new_tokens - index - 1
+    longest = len(source.config.prefix) + source.config.max_new_tokens - index - 1
     if longest < 1:
         raise ValueError(
             f"Position {index} is the last that these settings allow; raise “Max new tokens” to go on from it."
         )
-    return replace(trace.config, prefix=(*ids[:index], token), max_new_tokens=longest)
+    return replace(source.config, prefix=(*ids[:index], wish.token), max_new_tokens=longest)
 
 
 def _frames(lanes: Lanes, jobs: Generator[Event, None, None]) -> Iterator[Frame]:

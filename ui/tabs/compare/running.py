@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import gradio as gr
@@ -19,15 +19,14 @@ from ui.kit.components import message_strip
 from ui.kit.events import PRIVATE, QUEUED, event_data
 from ui.result.details import Details
 from ui.result.view import ResultView, Updates
-from ui.settings.form import MOST_LANES
+from ui.settings.form import MOST_LANES, form_with_theta
 from ui.tabs.compare.arrange import Lanes
 from ui.tabs.compare.ask import Ask, count_prompt
 from ui.tabs.compare.frames import Frame, Shown
-from ui.tabs.compare.handlers import continue_run, run_comparison
+from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more
 from ui.tabs.settings import FormFields
 
 LARGEST_NEW_SEED = 2**31 - 1
-Wish = tuple[int, int, int, float]  # continue: column, output position, token id, a number that makes it new
 MOST_ENDED = 8  # comparisons whose details wait to be shown, which takes a page a moment
 
 
@@ -61,7 +60,7 @@ class Running:
         return changed | ({self.lanes.shown: frame.shown} if frame.shown else {})
 
     def shown(self, request: gr.Request, frames: Callable[[Services], Iterator[Frame]]) -> Iterator[Updates]:
-        """The frames for whoever asked, as updates; an error of ours is the last one, told with its id."""
+        """The frames for whoever asked, as updates; an internal error is the last one, with its id."""
 
         def updates() -> Iterator[Updates]:
             place = self.services.seen_by(request)
@@ -95,8 +94,7 @@ def wire_running(parts: Running) -> None:
     )
     _run(parts, again.then(**_begin(parts)), compare, fields.inputs)
     ask.stop.click(ask_stop, None, ask.stop, **PRIVATE)
-    _wire_theta(parts, compare)
-    _wire_continue(parts)
+    _wire_wishes(parts, compare)
 
 
 def _begin(parts: Running) -> dict[str, Any]:
@@ -130,56 +128,44 @@ def _run(parts: Running, begun: Any, handler: Callable[..., Iterator[Updates]], 
     ended.then(count_prompt(parts.services), parts.ask.counted, parts.ask.tokens, **PRIVATE)
 
 
-def _wire_theta(parts: Running, compare: Callable[..., Iterator[Updates]]) -> None:
-    """“Run with this θ” of the bar above the lanes: θ goes to the lanes whose rule has one, else to the last as MARS."""
-    heads = parts.lanes.heads
-
-    def take(event: gr.EventData, count: int, *values: Any) -> Updates:
-        theta = event_data(event).get("theta")
-        if not isinstance(theta, int | float) or not 0 <= theta <= 1:
-            return {heads[0].rule: gr.update()}
-        forms = parts.lanes.forms(values)[:count]
-        having = [(lane, form) for lane, form in enumerate(forms) if "theta" in form.parameters]
-        changed: Updates = {}
-        for lane, form in having or [(count - 1, replace(forms[-1], rule="mars"))]:
-            changed |= heads[lane].write(replace(form, parameters={"theta": float(theta)}))
-        return changed
-
-    taken = parts.view.reader.select(
-        take, [parts.lanes.count, *parts.lanes.head_fields], parts.lanes.head_fields, **PRIVATE
-    )
-    _run(parts, taken.then(**_begin(parts)), compare, parts.fields.inputs)
-
-
-def _wire_continue(parts: Running) -> None:
-    """A click on an alternative of a token: a wish, which opens the new lane and runs there."""
+def _wire_wishes(parts: Running, compare: Callable[..., Iterator[Updates]]) -> None:
+    """A click on an alternative of a token, or "Run with this θ": opens one more lane and runs it; the other lanes stay."""
     wish = gr.State(None)
     lanes, view = parts.lanes, parts.view
 
-    def wished(column: int) -> Any:
+    def continuing(column: int) -> Callable[[gr.EventData], Any]:
         def take(event: gr.EventData) -> Any:
             index, token = event_data(event).get("index"), event_data(event).get("token")
-            valid = isinstance(index, int) and isinstance(token, int)
-            return (column, index, token, random.random()) if valid else gr.skip()
+            if isinstance(index, int) and isinstance(token, int):
+                return Wish(column, index, token)
+            return gr.skip()
 
         return take
 
-    def open_lane(wanted: Wish | None, count: int, shown: Shown | None, *values: Any) -> Updates:
-        if wanted is None or shown is None or None in shown.lanes or count >= MOST_LANES:
-            return {lanes.count: count}  # the run itself says why it cannot be
-        return lanes.set_count(view, count + 1) | lanes.heads[count].write(lanes.forms(values)[wanted[0]])
+    def with_theta(event: gr.EventData) -> Any:
+        theta = event_data(event).get("theta")
+        return Wish(theta=float(theta)) if isinstance(theta, int | float) and 0 <= theta <= 1 else gr.skip()
 
-    def go_on(wanted: Wish | None, shown: Shown | None, request: gr.Request) -> Iterator[Updates]:
-        if wanted is None or shown is None:
+    def open_lane(wanted: Wish | None, count: int, shown: Shown | None, *values: Any) -> Updates:
+        possible = count < MOST_LANES and (shown is None or None not in shown.lanes)
+        if wanted is None or not possible or (shown is None and wanted.theta is None):
+            return {lanes.count: count}  # the run itself says why it cannot be
+        forms = lanes.forms(values)[:count]
+        form = forms[wanted.column] if wanted.theta is None else form_with_theta(forms, wanted.theta)
+        return lanes.set_count(view, count + 1) | lanes.heads[count].write(form)
+
+    def run(wanted: Wish | None, shown: Shown | None, request: gr.Request, *values: Any) -> Iterator[Updates]:
+        if wanted is None or (shown is None and wanted.theta is None):
             yield view.update(message_strip("There is no run to continue; press Compare first.", "failed"), ())
-            return
-        column, index, token, _ = wanted
-        yield from parts.shown(request, lambda place: continue_run(place, shown, column, index, token, place.key))
+        elif shown is None:
+            yield from compare(request, *values)
+        else:
+            yield from parts.shown(request, lambda place: run_one_more(place, shown, wanted, place.key))
 
     for column, component in enumerate(view.lanes):
-        component.select(wished(column), None, wish, **QUEUED)  # queued: else gradio misses that a state changed
+        component.select(continuing(column), None, wish, **QUEUED)  # queued: else gradio misses that a state changed
+    view.reader.select(with_theta, None, wish, **QUEUED)
     opened = wish.change(
-        open_lane, [wish, lanes.count, lanes.shown, *lanes.head_fields],
-        lanes.outputs(view), **PRIVATE,
-    )  # fmt: skip
-    _run(parts, opened.then(**_begin(parts)), go_on, [wish, lanes.shown])
+        open_lane, [wish, lanes.count, lanes.shown, *lanes.head_fields], lanes.outputs(view), **PRIVATE
+    )
+    _run(parts, opened.then(**_begin(parts)), run, [wish, lanes.shown, *parts.fields.inputs])

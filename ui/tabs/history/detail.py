@@ -33,22 +33,24 @@ class Detail:
                     label="Prompt", interactive=False, lines=1, max_lines=6, elem_id="history-prompt"
                 )
                 self.settings = text_panel("mars-page")
+                with gr.Row(elem_classes=["mars-tools"]):
+                    self.again = gr.Button("Load into Compare", size="sm", elem_id="history-again")
+                    self.close = gr.Button("Close", size="sm", elem_id="history-close")
+            empty = tuple(LaneView("") for _ in range(MOST_LANES))
+            self.view = ResultView("history", message_strip("Choose a comparison from the list."), empty, stored)
+            with gr.Column(elem_classes=["mars-panel"]) as self.foot:
                 with gr.Row(elem_classes=["mars-notes"]):
                     self.name = _note("Name", "What you call it", "history-name", max_length=200)
                     self.tags = _note("Tags, separated by commas", "paper, greedy", "history-tags")
                 self.comment = _note("Comment", "Notes", "history-comment", lines=2, max_lines=8, max_length=10_000)
                 with gr.Row(elem_classes=["mars-tools"]):
                     self.save = gr.Button("Save name, tags and comment", size="sm", elem_id="history-save")
-                    self.again = gr.Button("Load into Compare", size="sm", elem_id="history-again")
-                    self.close = gr.Button("Close", size="sm", elem_id="history-close")
                     self.delete = gr.Button("Delete", size="sm", variant="stop", elem_id="history-delete")
                     self.saved = text_panel("mars-page")
                 self.downloads = downloads_component("history-open-downloads")
                 self.sharing = share_component("history")
-            empty = tuple(LaneView("") for _ in range(MOST_LANES))
-            self.view = ResultView("history", message_strip("Choose a comparison from the list."), empty, stored)
         self.notes: list[Any] = [self.name, self.tags, self.comment]  # the fields that can be changed
-        head = [self.box, self.head, *self.notes, self.save, self.delete, self.saved]
+        head = [self.box, self.head, self.foot, *self.notes, self.save, self.delete, self.saved]
         shown = [self.prompt, self.settings, self.downloads, self.sharing]
         self.outputs: list[Any] = [*head, *shown, *self.view.outputs, *self.view.cards]
 
@@ -57,7 +59,8 @@ class Detail:
 
     def failed(self, error: str) -> Updates:
         """One sentence in place of the comparison."""
-        shown = {self.box: _shown("mars-details", True), self.head: _shown("mars-panel", False)}
+        shown = {self.box: _shown("mars-details", True)}
+        shown |= {part: _shown("mars-panel", False) for part in (self.head, self.foot)}
         strip = self.view.update(message_strip(error, "failed"), ())
         return shown | strip | self.view.show_lanes(0) | self.view.show(None)
 
@@ -76,6 +79,7 @@ class Detail:
         return {
             self.box: _shown("mars-details", True),
             self.head: _shown("mars-panel", True),
+            self.foot: _shown("mars-panel", True),
             self.name: gr.update(value=displayable(stored.name), interactive=own),
             self.tags: gr.update(value=displayable(", ".join(stored.tags)), interactive=own),
             self.comment: gr.update(value=displayable(stored.comment), interactive=own),

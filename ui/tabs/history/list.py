@@ -9,11 +9,13 @@ from typing import Any
 
 from evaluation.format import count, number, plural, ratio, shorten
 from evaluation.statistics import over
+from mars_core.rules import PLAIN
 from mars_core.types import Status
 from storage import Choices, RunStore
 from ui.kit.address import EVERYTHING, SEARCH, SORTS, Address, read_address, to_search
 from ui.kit.labels import rule_label
 from ui.kit.panel import render
+from ui.settings.drafter import TITLES
 
 PAGE = 20  # comparisons on one page of the list
 NOTHING = "No comparison is saved yet. Press Compare on the first tab; what it writes is kept here."
@@ -87,15 +89,16 @@ def listing(store: RunStore, address: Address = Address()) -> Listing:  # noqa: 
 
 def _row(record: Mapping[Any, Any], chosen: Collection[str]) -> dict[str, Any]:
     """``created`` is ISO 8601 in UTC; the browser writes it in its own time. A lane is ``chosen`` that stands among the compared runs."""
-    speeds, states = record["tokens_per_s"], [str(status) for status in record["status"]]
+    taus, states = record["tau"], [str(status) for status in record["status"]]
     status = next((state for state in states if state != "completed"), "completed" if states else "cancelled")
-    numbers = zip(record["run_ids"], record["rules"], speeds, record["tau"], record["new_tokens"], strict=True)
+    numbers = zip(record["run_ids"], record["rules"], record["tokens_per_s"], taus, record["new_tokens"], strict=True)
     return {
         "id": record["id"],
         "created": record["created_at"].isoformat(),
         "name": record["name"],
         "prompt": shorten(record["prompt"]),
         "tags": tuple(record["tags"]),
+        "settings": _settings(record),
         "source": "" if record["source"] == "compare" else str(record["source"]),
         "lanes": [
             {
@@ -106,9 +109,20 @@ def _row(record: Mapping[Any, Any], chosen: Collection[str]) -> dict[str, Any]:
             }
             for run, rule, speed, tau, tokens in numbers
         ],
-        "ratio": ratio(over(speeds[1], speeds[0])) if len(speeds) == 2 and status == "completed" else "",
+        "ratio": f"τ {ratio(over(taus[1], taus[0]))}" if len(taus) == 2 and status == "completed" else "",
         "status": status,
     }
+
+
+def _settings(record: Mapping[Any, Any]) -> tuple[str, ...]:
+    """What the runs were made with, each value once: drafters, temperature, seed."""
+    drafts = [
+        f"{TITLES.get(kind, kind)}, {f'tree of {tree:g}' if tree else f'K {k:g}'}"
+        for kind, k, tree in zip(record["drafter"], record["k"], record["tree_tokens"], strict=True)
+        if kind != PLAIN
+    ]
+    numbers = [f"T {value:g}" for value in record["temperature"]] + [f"seed {value}" for value in record["seed"]]
+    return tuple(dict.fromkeys([*drafts, *numbers]))
 
 
 def searched(address: Address, fields: Mapping[str, Any]) -> Address:

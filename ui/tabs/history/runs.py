@@ -27,7 +27,7 @@ _MORE = (
     Quantity("Drafting", "wall time of the drafter, in all", "draft_s", duration),
     Quantity("Verifying", "wall time of the target's passes, in all", "verify_s", duration),
     Quantity("Drafted", "tokens", "drafted", whole),
-    Quantity("Relaxed", "tokens kept only because they were forgiven", "relaxed", whole),
+    Quantity("Relaxed", "tokens that the rule keeps and strict rejects", "relaxed", whole),
     Quantity("Recovered", "tokens drawn after a rejection", "recovered", whole),
     Quantity("Bonus", "tokens drawn after a full draft", "bonus", whole),
     Quantity("Peak memory", "of the device, while this run went", "peak_memory_bytes", memory),
@@ -102,7 +102,7 @@ def _measure(quantity: Quantity, summaries: Sequence[Summary]) -> RunRow:
 
 
 def signed(write: Callable[[float], str], difference: float) -> str:
-    """A difference as the quantity is written, with its sign; of shares in percentage points; empty where it is no number."""
+    """A difference as the quantity is written, with its sign; of shares in percentage points; empty where it is not a number."""
     if not math.isfinite(difference):
         return ""
     if difference == 0:
@@ -112,12 +112,11 @@ def signed(write: Callable[[float], str], difference: float) -> str:
 
 
 def with_run(records: Sequence[RunRecord], added: RunRecord) -> tuple[str, ...]:
-    """The ids with one more: where they stand latest first it finds its place among them, else it comes last."""
+    """The ids with one more: beside the runs of its comparison, in the order of their lanes; without any it comes last."""
     ids = [record.id for record in records]
-    times = [record.created_at for record in records]
-    place = len(ids)
-    if times == sorted(times, reverse=True):
-        place = next((at for at, made in enumerate(times) if made < added.created_at), place)
+    same = [place for place, record in enumerate(records) if record.comparison_id == added.comparison_id]
+    after = same[-1] + 1 if same else len(ids)
+    place = next((place for place in same if records[place].lane > added.lane), after)
     return (*ids[:place], added.id, *ids[place:])
 
 

@@ -49,12 +49,12 @@ class History:
     def __init__(self, store: RunStore, address: gr.HTML, stored: StoredRuns) -> None:
         self.store, self.address, self.public = store, address, False
         self.session = gr.State(Session())
+        self.detail = Detail(stored)
         with gr.Column(elem_classes=["mars-panel"]):
             self.search = panel_component(search_html(Address(), NO_CHOICES), elem_id="history-search")
             self.rows = panel_component(Listing(message=NOTHING).html(), elem_id="history-list")
             self.downloads = downloads_component("downloads")
         self.runs = panel_component(runs_html(RunTable()), elem_id="history-runs")
-        self.detail = Detail(stored)
 
     def of(self, services: Services) -> History:
         """The same components for the visitor of ``services``."""
@@ -228,7 +228,8 @@ def build_history_tab(services: Services, tab: gr.Tab, address: gr.HTML) -> Hist
     tab.select(show, session, history.light, **PRIVATE)
     history.address.input(go, session, outputs, **PRIVATE)
     history.search.select(handler("search", History.searched), session, outputs, **PRIVATE)
-    gr.on([history.rows.select, history.runs.select], handler("act", History.act), session, outputs, **PRIVATE)
+    gr.on([history.rows.select, history.runs.select], handler("act", History.act), session, outputs,
+          trigger_mode="multiple", **PRIVATE)  # fmt: skip
     noted = [detail.save.click, detail.name.submit, detail.tags.submit]
     gr.on(noted, save, [session, *detail.notes], outputs, **PRIVATE)
     detail.delete.click(delete, session, outputs, **PRIVATE)

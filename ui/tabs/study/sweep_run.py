@@ -15,7 +15,7 @@ from evaluation.study.check import check, every_prompt, every_setting
 from evaluation.study.engine import Accelerated
 from evaluation.study.pairs import Paired, Sweep, load_sweep, pairs_of
 from evaluation.study.plan import Models, Plan
-from evaluation.study.points import Cost, optimal, points
+from evaluation.study.points import LEAST_PAIRS, Cost, optimal, points
 from evaluation.study.processes import own_name
 from evaluation.study.sweep import cell_of, runs_planned
 from evaluation.study.worker import Saved, Stopped, Worker, Writing
@@ -163,6 +163,9 @@ def verdict(sweep: Sweep) -> str:
     speeds = [(point.speedup.value, index) for index, point in enumerate(found) if not math.isnan(point.speedup.value)]
     if not speeds:
         return ""
+    fewest = min(point.n for point in found)
+    if fewest < LEAST_PAIRS:
+        return f"With fewer than {LEAST_PAIRS} pairs a setting no fastest one is named: add prompts or repeats."
     point = found[max(speeds)[1]]
     prices = [f"texts differ in {share(point.differ.value)} of {plural(point.n, 'pair')}"]
     prices += [f"TV {number(point.tv)} a token"] if not math.isnan(point.tv) else []

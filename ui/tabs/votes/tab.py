@@ -25,7 +25,7 @@ from ui.tabs.votes.view import RoundView, reveal_strip, revealed
 
 HINT = "Two rules answer one prompt. You see both texts without names, vote, and then learn which rule wrote which."
 STARTING = "Starting; it waits for its turn …"
-BROKE = message_strip("The round broke off before it began; look at what the fields say, then try again.", "failed")
+BROKE = message_strip("The round did not start. Check the fields and try again.", "failed")
 SEEDS = 2**31
 RULES = (("First rule", "strict"), ("Second rule", "mars"))
 HEADING = (

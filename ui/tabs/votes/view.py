@@ -97,8 +97,8 @@ def same_strip(round_: Round) -> Strip:
     ids = [trace.token_ids for trace in round_.traces]
     if ids[0] == ids[1]:
         return Strip((Part("Nothing to vote on.", "strong"), Part(" "), *_comparison(round_)), "done")
-    told = Part(": both rules wrote the same text, in other tokens.")
-    return Strip((Part("Nothing to vote on", "strong"), told), "done")
+    reason = Part(": both rules wrote the same text with different tokens.")
+    return Strip((Part("Nothing to vote on", "strong"), reason), "done")
 
 
 def _comparison(round_: Round) -> Sentence:
@@ -115,6 +115,6 @@ def _named(trace: Trace, position: int | None, chosen: bool) -> Answer:
     facts = (
         ("Speed", number(s.tokens_per_s), "tok/s", "new tokens / wall time of the run"),
         ("τ", number(s.tau), "/ step", "mean acceptance length: emitted tokens per decoding step"),
-        ("Relaxed", count(s.relaxed), f"of {count(s.new_tokens)}", "tokens kept only because the rule relaxed them"),
+        ("Relaxed", count(s.relaxed), f"of {count(s.new_tokens)}", "tokens that the rule keeps and strict rejects"),
     )
     return Answer(text, rest, lane_label(trace.config), facts, chosen)
