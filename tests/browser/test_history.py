@@ -131,6 +131,7 @@ def test_settings_are_loaded_into_compare_and_run_again(window: Window) -> None:
     open_history(page)
     reopen_latest(page)
     page.click("#history-again")
+    expect(page.locator("#settings")).to_be_visible()
     open_settings(page)
     expect(page.get_by_label("Seed", exact=True)).to_have_value("7")
     expect(page.locator("#prompt textarea")).to_have_value("one two three")

@@ -7,7 +7,7 @@ from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-unt
 from playwright.sync_api import ViewportSize, expect
 
 from tests.browser.conftest import Window
-from tests.browser.steps import compare
+from tests.browser.steps import compare, open_settings
 
 pytestmark = pytest.mark.browser
 # What a stock gradio 6.31 page violates by itself.
@@ -55,6 +55,7 @@ def test_tokens_are_reached_with_the_keyboard(window: Window) -> None:
 
 def test_streaming_does_not_move_the_page(window: Window) -> None:
     page = window.page
+    open_settings(page)
     before = page.locator("#compare-lane-1 .mars-text").bounding_box()
     compare(page)
     after = page.locator("#compare-lane-1 .mars-text").bounding_box()

@@ -15,6 +15,7 @@ EAGLE = "A small random model with a head"
 def test_three_rules_run_in_one_go_and_come_back_from_history(window: Window) -> None:
     page = window.page
     expect(page.locator("#compare-lane-2")).to_be_hidden()
+    open_settings(page)
     page.click("#add-lane")
     expect(page.locator("#compare-lane-2")).to_be_visible()
     sentence = compare(page, tokens=24)

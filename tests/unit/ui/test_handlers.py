@@ -101,7 +101,7 @@ def test_streamed_deltas_spell_the_whole_text(services: Services, monkeypatch: p
 def test_plain_decoding_is_a_lane_like_any_other(services: Services) -> None:
     frame = last(services, replace(FORM, lanes=(LaneForm(PLAIN, {}), LaneForm("strict", {}))))
     state, words = said(frame)
-    assert state == "done" and words.endswith("the same, token for token.") and "Target alone" in words
+    assert state == "done" and "the same, token for token." in words and "Target alone" in words
 
 
 def test_three_rules_run_in_one_go_and_history_shows_them_as_they_were(services: Services) -> None:

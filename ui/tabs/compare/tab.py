@@ -24,7 +24,7 @@ from ui.tabs.compare.ask import Ask, build_ask, wire_ask
 from ui.tabs.compare.running import Running, wire_running
 from ui.tabs.settings import FormFields
 
-EXAMPLE = "Stored example of these settings; press Compare to run it"
+EXAMPLE = "Stored example of the bundled pair; press Compare for a run of your own"
 
 
 @dataclass(frozen=True, slots=True)

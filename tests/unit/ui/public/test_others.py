@@ -24,13 +24,26 @@ from ui.tabs.study.downloads import SWEEP_TABLES as SWEEP_FILES
 # Every event by the name of its function. A new one is tried below by itself; that it was thought of, only a person can say here.
 EVENTS = frozenset((
     "compare", "rules", "pairs", "comparisons", "comparison", "divergences", "tokens",  # endpoints for programs
-    "act", "add", "apply", "ask_stop", "begin", "change", "choose", "close", "delete", "end", "enter", "go", "go_on",
-    "lambda", "leave", "load", "look", "more", "move", "narrow", "open_lane", "open_sweep", "_own_note", "press", "read",
+    "act", "add", "apply", "ask_stop", "begin", "change", "choose", "close", "delete", "end", "enter", "go", "label",
+    "lambda", "leave", "load", "look", "_parameter_updates", "run", "with_theta", "more", "move", "narrow", "open_lane", "open_sweep", "_own_note", "press", "read",
     "refresh", "rule_html", "save", "search", "show", "sweep", "take", "_example", "against", "vary", "show_device",
     "on_begin", "on_end", "on_enter", "on_keep", "on_stop", "on_vote", "on_write",
 ))  # fmt: skip
 REPORTED = frozenset(
-    ("_example", "act", "change", "choose", "go", "open_sweep", "press", "read", "refresh", "search", "on_vote")
+    (
+        "_example",
+        "act",
+        "change",
+        "choose",
+        "go",
+        "open_sweep",
+        "press",
+        "read",
+        "refresh",
+        "search",
+        "on_vote",
+        "with_theta",
+    )
 )  # act on what a component reports
 OURS = frozenset((
     "/downloads/{name}", "/mine/export.zip", "/votes/vote_results.csv", "/assets/plotly.min.js",
