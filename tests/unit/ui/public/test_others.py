@@ -25,7 +25,8 @@ from ui.tabs.study.downloads import SWEEP_TABLES as SWEEP_FILES
 EVENTS = frozenset((
     "compare", "rules", "pairs", "comparisons", "comparison", "divergences", "tokens",  # endpoints for programs
     "act", "add", "apply", "ask_stop", "begin", "change", "choose", "close", "delete", "end", "enter", "go", "label",
-    "lambda", "leave", "load", "look", "_parameter_updates", "run", "with_theta", "more", "move", "narrow", "open_lane", "open_sweep", "_own_note", "press", "read",
+    "lambda", "leave", "load", "look", "_parameter_updates", "run", "with_theta", "more", "move", "narrow", "open_lane",
+    "open_sweep", "_own_note", "press", "read",
     "refresh", "rule_html", "save", "search", "show", "sweep", "take", "_example", "against", "vary", "show_device",
     "on_begin", "on_end", "on_enter", "on_keep", "on_stop", "on_vote", "on_write",
 ))  # fmt: skip
