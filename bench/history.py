@@ -29,7 +29,7 @@ from storage.runs.reindex import reindex
 from storage.schema import Comparison, Run, Vote
 
 CPU = torch.device("cpu")
-MOST_MS = 100
+MAX_MS = 100
 COMPARISONS_A_WRITE = 5000
 WORDS = 4000  # in the vocabulary of the prompts
 RULES = (
@@ -217,7 +217,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             notes.append(f"{name}: filled in {took:.0f} s")
             data[name] = found
             slowest, action = max((ms, action) for each in found.values() for action, ms in each.items())
-            figures.append(Figure(f"{name}: slowest action", slowest, "ms", action, most=MOST_MS))
+            figures.append(Figure(f"{name}: slowest action", slowest, "ms", action, most=MAX_MS))
             rows: list[list[Cell]] = [[action, *(each[action] for each in found.values())] for action in found[""]]
             tables.append(Table(("action", "everything", "owner of 89 %", "owner of 1 %"), rows, f"{name}, ms"))
     title = f"History with {options.comparisons:,} comparisons"

@@ -13,7 +13,7 @@ from evaluation.report.values import Interval, Outcome, Verdict
 from evaluation.statistics import Array, Places, Z, over
 
 POWER = 0.8
-MOST_NEEDED = 1_000_000  # prompts; above that no number is given
+MAX_NEEDED = 1_000_000  # prompts; above that no number is given
 ROUNDS = 44  # of bisection: to 2**-44 on the scale ratio / (1 + ratio)
 
 
@@ -138,7 +138,7 @@ def prompts_needed(pairs: Paired, margin: float) -> int | None:
     null = null_deviation(margin, rule - gained, gained, lost) * math.sqrt(design_effect(pairs))
     seen = float((pairs.rule - margin * pairs.baseline).std()) * math.sqrt(prompts)
     reach = Z * null + NormalDist().inv_cdf(POWER) * seen
-    if abs(distance) * math.sqrt(MOST_NEEDED) <= reach * math.sqrt(prompts):
+    if abs(distance) * math.sqrt(MAX_NEEDED) <= reach * math.sqrt(prompts):
         return None
     number = prompts * (reach / distance) ** 2
     unit = 10 ** max(0, math.floor(math.log10(number)) - 1) if number > 1 else 1

@@ -28,11 +28,11 @@ PRINTED = logging.getLogger("printed")
 # Of a record's extra values, these are written: short words of this program.
 TEXTS = ("fault", "where", "method", "route", "state")
 NUMBERS = ("status", "ms", "seconds", "count", "bytes")
-LONGEST_WORD = 80  # characters
+MAX_WORD = 80  # characters
 ROOT = Path(__file__).parents[1]
-LONGEST_CHAIN = 5  # exceptions
-LONGEST_STACK = 30  # frames, the innermost
-LONGEST_MESSAGE = 300  # characters
+MAX_CHAIN = 5  # exceptions
+MAX_STACK = 30  # frames, the innermost
+MAX_MESSAGE = 300  # characters
 # Of the path of a file, what stands before the root of the project or of the installed package: it differs from machine to machine.
 _IN_PACKAGE = re.compile(rf"(?s).*((site|dist)-packages|{re.escape(ROOT.as_posix())})/")
 KEPT_BACK = "(a message of a library; it may quote a visitor and is not kept)"
@@ -116,7 +116,7 @@ def fields(record: logging.LogRecord) -> dict[str, Any]:
         "message": readable(record.getMessage()),
     }
     extra = vars(record)
-    written |= {name: readable(extra[name], LONGEST_WORD) for name in TEXTS if isinstance(extra.get(name), str)}
+    written |= {name: readable(extra[name], MAX_WORD) for name in TEXTS if isinstance(extra.get(name), str)}
     written |= {name: extra[name] for name in NUMBERS if isinstance(extra.get(name), int | float)}
     if record.name.partition(".")[0] != LOG.name:
         written["at"] = f"{readable(record.module)}:{record.lineno}"
@@ -134,7 +134,7 @@ class Link(NamedTuple):
 def trail(error: BaseException | None, *, messages: bool) -> tuple[Link, ...]:
     """``error`` and what it came of, the latest first. Raises nothing, whatever the exception does."""
     chain: list[BaseException] = []
-    while error is not None and all(error is not each for each in chain) and len(chain) < LONGEST_CHAIN:
+    while error is not None and all(error is not each for each in chain) and len(chain) < MAX_CHAIN:
         chain.append(error)
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return tuple(_link(each, messages) for each in chain)
@@ -149,10 +149,10 @@ def _link(error: BaseException, messages: bool) -> Link:
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     frames = [
-        readable(f"{_IN_PACKAGE.sub('', frame.f_code.co_filename)}:{line} {frame.f_code.co_name}", LONGEST_MESSAGE)
+        readable(f"{_IN_PACKAGE.sub('', frame.f_code.co_filename)}:{line} {frame.f_code.co_name}", MAX_MESSAGE)
         for frame, line in traceback.walk_tb(error.__traceback__)
     ]
-    return Link(name, _message(error) if messages else "", tuple(frames[-LONGEST_STACK:]))
+    return Link(name, _message(error) if messages else "", tuple(frames[-MAX_STACK:]))
 
 
 def _message(error: BaseException) -> str:
@@ -160,7 +160,7 @@ def _message(error: BaseException) -> str:
         first, *_ = str(error).strip().splitlines() or [""]
     except Exception:  # noqa: BLE001 - an exception that cannot be told must not break the log
         return ""
-    return readable(first, LONGEST_MESSAGE)
+    return readable(first, MAX_MESSAGE)
 
 
 def _links(record: logging.LogRecord) -> tuple[Link, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_LONGEST_WAIT = timedelta(weeks=52)  # one process may be slower than the others by hours
+_MAX_WAIT = timedelta(weeks=52)  # one process may be slower than the others by hours
 
 
 class Processes:
@@ -26,7 +26,7 @@ class Processes:
         from accelerate.utils import InitProcessGroupKwargs
 
         self._accelerator = Accelerator(
-            cpu=device == "cpu", kwargs_handlers=[InitProcessGroupKwargs(timeout=_LONGEST_WAIT)]
+            cpu=device == "cpu", kwargs_handlers=[InitProcessGroupKwargs(timeout=_MAX_WAIT)]
         )
         self.rank, self.size = self._accelerator.process_index, self._accelerator.num_processes
         place = self._accelerator.device

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 URL, MODEL, KEY = "MARS_JUDGE_URL", "MARS_JUDGE_MODEL", "MARS_JUDGE_KEY"
 PATH = "/chat/completions"
 TIMEOUT_S = 120.0
-PAUSE_S, LONGEST_PAUSE_S = (
+PAUSE_S, MAX_PAUSE_S = (
     1.0,
     60.0,
 )  # before the second try; doubled for each further one, unless the server says how long
-_MOST_SHOWN = 200  # characters of a server's message
+_MAX_SHOWN = 200  # characters of a server's message
 _AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))  # statuses that may pass
 
 
@@ -97,7 +97,7 @@ class Endpoint:
                     break
                 pause = _pause_of(answer, pause)
             if number < self.settings.tries:
-                self._sleep(min(pause, LONGEST_PAUSE_S))
+                self._sleep(min(pause, MAX_PAUSE_S))
         raise JudgeError(f"The judge {self.settings.model} {trouble}.")
 
     @property
@@ -108,7 +108,7 @@ class Endpoint:
     def _shown(self, answer: httpx.Response) -> str:
         """The beginning of a server's message on one line, without the key, which some repeat."""
         message = " ".join(answer.text.replace(self.settings.key, "…").split())
-        return message[:_MOST_SHOWN] or "nothing"
+        return message[:_MAX_SHOWN] or "nothing"
 
 
 def _pause_of(answer: httpx.Response, otherwise: float) -> float:

@@ -21,7 +21,7 @@ from evaluation.suites.item import Item
 from mars_core.types import Status
 from storage import Preferred, RunRecord, RunStore, StoredResult
 
-MOST_FAILURES = 5  # one after the other: then the endpoint is taken to be gone
+MAX_FAILURES = 5  # one after the other: then the endpoint is taken to be gone
 SAME = "The two answers are the same; nobody was asked."
 _RULES = """You compare two assistants, A and B, who were given the same requests. Decide which of them served the user better.
 
@@ -66,7 +66,7 @@ def judge_study(
 ) -> Iterator[Progress]:
     """Ask for every verdict that is not stored yet. ``limit``: pairs at most, sampled over the whole study, the same ones every time.
 
-    Raises JudgeError when MOST_FAILURES questions in a row fail, StorageError where the store fails.
+    Raises JudgeError when MAX_FAILURES questions in a row fail, StorageError where the store fails.
     """
     pairs = _pairs(store, study_id)
     random.Random(study_id).shuffle(pairs)
@@ -90,7 +90,7 @@ def judge_study(
         for job, answer in answers:
             failures = failures + 1 if isinstance(answer, JudgeError) else 0
             if isinstance(answer, JudgeError):
-                if failures >= MOST_FAILURES:
+                if failures >= MAX_FAILURES:
                     raise answer
                 progress = progress._replace(failed=progress.failed + 1)
             elif choice := preferred(answer, swapped=job.swapped):

@@ -19,7 +19,7 @@ from evaluation.scoring.sandbox import runs
 from evaluation.suites.item import Item
 
 LONGEST = 100_000  # characters of an answer or a prompt that may be code
-_MOST_TRIES = 60  # beginnings or ends that are tried to find code in prose
+_MAX_TRIES = 60  # beginnings or ends that are tried to find code in prose
 # lm-eval's task humaneval: what follows the function is not part of it.
 _STOPS = re.compile(r"\n(?:class|def|#|if|print)")
 _BLOCK = re.compile(r"```[^\n`]*\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTALL)
@@ -154,7 +154,7 @@ def _ends(prompt: str) -> Iterator[str]:
     starts = [
         match.start() for match in re.finditer(r"^", prompt, re.MULTILINE) if _BEGINS.match(prompt, match.start())
     ]
-    return (prompt[start:] for start in starts[:_MOST_TRIES])
+    return (prompt[start:] for start in starts[:_MAX_TRIES])
 
 
 def _code_in(text: str) -> str:
@@ -163,7 +163,7 @@ def _code_in(text: str) -> str:
     starts = [place for place, line in enumerate(lines) if _BEGINS.match(line)]
     ends = [len(lines), *(place for place in range(len(lines) - 1, 0, -1) if lines[place][:1].strip())]
     for start in starts[:3]:
-        for end in ends[:_MOST_TRIES]:
+        for end in ends[:_MAX_TRIES]:
             if end > start and _parses("".join(lines[start:end])):
                 return "".join(lines[start:end])
     return ""

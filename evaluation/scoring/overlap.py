@@ -12,7 +12,7 @@ from evaluation.scoring.graders import library
 
 LIBRARIES = ("sacrebleu", "rouge_score")
 LONGEST = 100_000  # characters of a text that BLEU and chrF compare
-MOST_WORDS = 2000  # of a text that ROUGE-L compares: its time grows with the product of both, here to about 2 s
+MAX_WORDS = 2000  # of a text that ROUGE-L compares: its time grows with the product of both, here to about 2 s
 # Han; kana; Thai, Lao, Myanmar and Khmer. Hangul is written with spaces between words.
 _HAN = r"\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _KANA = r"\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f"
@@ -106,4 +106,4 @@ class _Words:
     """The tokenizer that rouge-score asks for."""
 
     def tokenize(self, text: str) -> list[str]:
-        return words(text)[:MOST_WORDS]
+        return words(text)[:MAX_WORDS]

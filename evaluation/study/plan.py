@@ -17,9 +17,9 @@ from mars_core.types import DrafterConfig, DraftMode, ModelRef, PromptConfig, Ru
 
 BASELINE = "strict"
 LARGEST_SEED = 2**53 - 1  # exact in every table that a study is read into
-MOST_LANES = 64
-MOST_SWEEP_LANES = 1024
-MOST_TASKS = 1_000_000
+MAX_LANES = 64
+MAX_SWEEP_LANES = 1024
+MAX_TASKS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ def _check(plan: Plan) -> None:
         raise ValueError("A temperature stands twice in the list; name each once.")
     for temperature in plan.temperatures:
         _check_range("temperature", temperature, 0, 100)
-    _check_range("tasks (items × seeds × temperatures)", plan.tasks, 1, MOST_TASKS)
+    _check_range("tasks (items × seeds × temperatures)", plan.tasks, 1, MAX_TASKS)
     _check_range("seed", plan.seed, 0, LARGEST_SEED - plan.repeats * plan.items)
 
 
@@ -193,7 +193,7 @@ def _check_suites(plan: Plan) -> None:
 def _check_lanes(plan: Plan) -> None:
     if len(set(map(repr, plan.lanes))) < len(plan.lanes):
         raise ValueError("Two lanes are the same; each rule with its parameters and drafter may stand once.")
-    _check_range("lanes", len(plan.lanes), 2, MOST_LANES if plan.varied is None else MOST_SWEEP_LANES)
+    _check_range("lanes", len(plan.lanes), 2, MAX_LANES if plan.varied is None else MAX_SWEEP_LANES)
     strict = [lane.drafter for lane in plan.lanes if lane.rule.name == BASELINE]
     if not strict:
         raise ValueError(f"{BASELINE} is not among the rules; every other rule is compared with it.")

@@ -15,9 +15,9 @@ from evaluation.suites.item import Item, Suite
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import DrafterConfig, RuleConfig
 
-MOST_RUNS = 2000
-MOST_REPEATS = 100
-LONGEST_DRAFT = 64  # as mars_core.validation, which needs the models' libraries
+MAX_RUNS = 2000
+MAX_REPEATS = 100
+MAX_DRAFT = 64  # as mars_core.validation, which needs the models' libraries
 SUITE = "prompts"
 
 
@@ -52,8 +52,8 @@ def sweep_plan(models: Models, cases: Sequence[Case], grid: Grid, name: str = "s
     """The study of a grid. ``settings``: further fields of Plan. Raises ValueError with one sentence."""
     _check_cases(cases)
     _check_grid(grid)
-    if (repeats := settings.get("repeats", 1)) > MOST_REPEATS:
-        raise ValueError(f"repeats is {repeats:g}; it must be 1 to {MOST_REPEATS}.")
+    if (repeats := settings.get("repeats", 1)) > MAX_REPEATS:
+        raise ValueError(f"repeats is {repeats:g}; it must be 1 to {MAX_REPEATS}.")
     items = (
         Item(str(number), (case.prompt,), (case.reference,) * bool(case.reference))
         for number, case in enumerate(cases, start=1)
@@ -61,9 +61,9 @@ def sweep_plan(models: Models, cases: Sequence[Case], grid: Grid, name: str = "s
     metrics = (ANSWER,) if any(case.reference for case in cases) else ()
     suite = Suite(SUITE, tuple(items), metrics=metrics)
     plan = Plan(name, models, (suite,), tuple(_lanes(grid)), varied=grid.parameter, **settings)
-    if runs_planned(plan) > MOST_RUNS:
+    if runs_planned(plan) > MAX_RUNS:
         raise ValueError(
-            f"The sweep has {runs_planned(plan):,} runs; it must be at most {MOST_RUNS:,}: take fewer prompts or values."
+            f"The sweep has {runs_planned(plan):,} runs; it must be at most {MAX_RUNS:,}: take fewer prompts or values."
         )
     return plan
 
@@ -166,8 +166,8 @@ def _check_grid(grid: Grid) -> None:
     _check_list("K", grid.ks, needed=grid.drafter.tree is None)
     _check_list(f"values of {grid.parameter}", grid.values, needed=bool(grid.parameter))
     for k in grid.ks:
-        if not 1 <= k <= LONGEST_DRAFT:
-            raise ValueError(f"K is {k:g}; it must be 1 to {LONGEST_DRAFT}.")
+        if not 1 <= k <= MAX_DRAFT:
+            raise ValueError(f"K is {k:g}; it must be 1 to {MAX_DRAFT}.")
 
 
 def _check_list(name: str, values: Sequence[float], *, needed: bool) -> None:

@@ -50,8 +50,8 @@ _NUMBER = re.compile(r"-?\$?[0-9][0-9,]*(?:\.[0-9]+)?")  # as lm-eval's filters 
 _BOX = re.compile(r"\\(?:boxed|fbox)\b")
 _LATEX = re.compile(r"\\[A-Za-z]{2,}|[\w)}\]]\^[\w({\\]|^\$[^$]+\$$")
 _LETTER = re.compile(r"\(?[A-J]\)?\.?")
-_LONGEST_FORMULA = 200  # characters
-_LONGEST_PHRASE = 16  # words
+_MAX_FORMULA = 200  # characters
+_MAX_PHRASE = 16  # words
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,13 +160,13 @@ def _is_worked_number(text: str) -> bool:
 def _is_phrase(text: str) -> bool:
     """A few words on one line that are not a sentence: a name, a date, yes."""
     bare = text.strip()
-    return "\n" not in bare and len(words(bare)) <= (4 if bare[-1:] in ".!?。\uff01\uff1f" else _LONGEST_PHRASE)
+    return "\n" not in bare and len(words(bare)) <= (4 if bare[-1:] in ".!?。\uff01\uff1f" else _MAX_PHRASE)
 
 
 def _is_formula(text: str) -> bool:
     """Short, one line, with something of LaTeX in it."""
     bare = text.strip()
-    return len(bare) <= _LONGEST_FORMULA and "\n" not in bare and _LATEX.search(bare) is not None
+    return len(bare) <= _MAX_FORMULA and "\n" not in bare and _LATEX.search(bare) is not None
 
 
 def _is_latex(group: _Group) -> bool:
@@ -174,7 +174,7 @@ def _is_latex(group: _Group) -> bool:
     references = group.references
     if _mostly(_has_box, references):
         return True
-    if not _mostly(lambda text: len(text) <= _LONGEST_FORMULA, references, 0.9):
+    if not _mostly(lambda text: len(text) <= _MAX_FORMULA, references, 0.9):
         return False
     expected = _MATHS.search(group.name) is not None or _mostly(_has_box, group.prompts)
     return any(map(_is_formula, references)) if expected else _mostly(_is_formula, references, 0.2)

@@ -19,10 +19,10 @@ from evaluation.suites.grading import union, with_metrics
 from evaluation.suites.item import Item, Suite
 
 QUESTIONS = "question.jsonl"  # in a folder that has the suite's name, as EAGLE and Spec-Bench have it
-LONGEST_LINE = 4 * 2**20  # bytes
-LONGEST_FILE = 2**30  # bytes
-MOST_ITEMS = 100_000
-MOST_TURNS = 64
+MAX_LINE = 4 * 2**20  # bytes
+MAX_FILE = 2**30  # bytes
+MAX_ITEMS = 100_000
+MAX_TURNS = 64
 _BOM = b"\xef\xbb\xbf"
 _ID = ("question_id", "task_id", "unique_id", "id", "qid")
 _TURNS = ("turns", "prompt", "question", "problem", "instruction", "text")
@@ -68,8 +68,8 @@ def _file(source: str) -> Path:
 def _read(path: Path, source: str) -> Suite:
     digest = hashlib.sha256()
     try:
-        if path.stat().st_size > LONGEST_FILE:
-            raise ValueError(f"{path} has {path.stat().st_size:,} bytes; a suite may have {LONGEST_FILE:,}.")
+        if path.stat().st_size > MAX_FILE:
+            raise ValueError(f"{path} has {path.stat().st_size:,} bytes; a suite may have {MAX_FILE:,}.")
         with path.open("rb") as stream:
             items = tuple(_items(stream, path, digest))
     except OSError as error:
@@ -83,21 +83,21 @@ def _items(stream: BinaryIO, path: Path, digest: hashlib._Hash) -> Iterator[Item
     """Item by item; lines end with a line feed only, since a text may contain every other separator. Empty lines are left out."""
     seen: dict[str, int] = {}
     number = 0
-    while line := stream.readline(LONGEST_LINE + 1):
+    while line := stream.readline(MAX_LINE + 1):
         number += 1
         digest.update(line)
         if number == 1:
             line = line.removeprefix(_BOM)
         try:
-            if len(line) > LONGEST_LINE:
-                raise ValueError(f"the line has more than {LONGEST_LINE:,} bytes")
+            if len(line) > MAX_LINE:
+                raise ValueError(f"the line has more than {MAX_LINE:,} bytes")
             if not line.strip():
                 continue
             item = _item(line, number)
             if item.id in seen:
                 raise ValueError(f"the id {item.id!r} is in line {seen[item.id]} already; each must be unique")
-            if len(seen) == MOST_ITEMS:
-                raise ValueError(f"a suite may have {MOST_ITEMS:,} items")
+            if len(seen) == MAX_ITEMS:
+                raise ValueError(f"a suite may have {MAX_ITEMS:,} items")
         except ValueError as error:
             raise ValueError(f"{path}, line {number}: {error}.") from None
         seen[item.id] = number
@@ -151,8 +151,8 @@ def _turns(row: Mapping[str, Any]) -> tuple[str, ...]:
         raise ValueError("there are no turns; a line needs turns (a list of texts) or prompt (a text)")
     given = row[key]
     turns = [given] if isinstance(given, str) else given
-    if not isinstance(turns, list) or not 1 <= len(turns) <= MOST_TURNS:
-        raise ValueError(f"{key} is {_kind(given)}; it must be a text or a list of 1 to {MOST_TURNS} texts")
+    if not isinstance(turns, list) or not 1 <= len(turns) <= MAX_TURNS:
+        raise ValueError(f"{key} is {_kind(given)}; it must be a text or a list of 1 to {MAX_TURNS} texts")
     for place, turn in enumerate(turns):
         if not isinstance(turn, str) or not turn.strip():
             raise ValueError(f"{key}[{place}] is {_kind(turn)}; it must be a text that is not empty")

@@ -26,7 +26,7 @@ from storage.changes import Changes, follow, forget_changes, read_changes, write
 
 RESTORE_S, PUSH_S, RETRY_S = 900.0, 900.0, 60.0  # the last: until the Hub can be reached
 PAUSES_S = (0.0, 1.0, 4.0)  # before each try at the start
-ROWS_A_PUSH, MOST_FILES = 1000, 1000
+ROWS_A_PUSH, MAX_FILES = 1000, 1000
 DAY, WEEK = timedelta(days=1), timedelta(days=7)
 
 
@@ -124,7 +124,7 @@ class Backup(CommitScheduler):
         seen = self._repository.look()
         deleted = any("/deleted/" in path for *_, path in seen.pushes)
         aged = len({number for number, *_ in seen.pushes}) > 1 and datetime.now(UTC) - seen.pushes[0][1] > WEEK
-        due = bool(deleted or aged or seen.earlier or len(seen.pushes) > MOST_FILES)
+        due = bool(deleted or aged or seen.earlier or len(seen.pushes) > MAX_FILES)
         if due:
             with self._work() as folder, self._assembled(seen, folder) as store:
                 follow(store, "", everything=True)

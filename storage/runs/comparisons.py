@@ -19,7 +19,7 @@ from storage.runs.texts import forget_texts
 from storage.schema import Comparison, Run, Source
 
 LENGTHS = {"name": 200, "tag": 40, "comment": 10_000}  # characters at most
-MOST_TAGS = 20
+MAX_TAGS = 20
 COMPARISONS_A_WRITE = 20  # a run of 512 tokens has some 2,000 rows
 
 
@@ -156,6 +156,6 @@ def checked(noun: str, text: str) -> str:
 def _checked_tags(tags: Sequence[str]) -> list[str]:
     """Stripped, each once, sorted; empty ones are left out. Raises StorageError where one, or their number, is too great."""
     found = sorted({tag.strip() for tag in tags} - {""})
-    if len(found) > MOST_TAGS:
-        raise StorageError(f"A comparison may have {MOST_TAGS} tags at most, not {len(found)}.")
+    if len(found) > MAX_TAGS:
+        raise StorageError(f"A comparison may have {MAX_TAGS} tags at most, not {len(found)}.")
     return [checked("tag", tag) for tag in found]

@@ -11,8 +11,8 @@ from sqlalchemy.orm import InstrumentedAttribute
 from storage.schema import Comparison
 
 PAGES_A_MERGE = 200  # written in one transaction, about
-MOST_TERMS = 16  # of a long text: more would find hardly fewer candidates
-MOST_ALTERNATIVES = 500  # trigrams that begin with a short text
+MAX_TERMS = 16  # of a long text: more would find hardly fewer candidates
+MAX_ALTERNATIVES = 500  # trigrams that begin with a short text
 _TEXTS = table("comparison_texts", column("rowid"))
 _TRIGRAMS = text("SELECT term, doc FROM comparison_trigrams WHERE term >= :first AND term < :last")
 _REPLACED = re.compile("[\ufffe\uffff]")  # by FTS5
@@ -42,11 +42,11 @@ def candidates(connection: Connection, wanted: str, few: int) -> Candidates | No
         first = _REPLACED.sub("\ufffd", wanted)
         for term, comparisons in connection.execute(_TRIGRAMS, {"first": first, "last": first + _LAST}):
             terms[term] = found = found + comparisons
-            if found > few or len(terms) > MOST_ALTERNATIVES:
+            if found > few or len(terms) > MAX_ALTERNATIVES:
                 return None
     chosen = list(terms)
     if word == " AND ":
-        chosen = chosen[:: -(-len(chosen) // MOST_TERMS)]
+        chosen = chosen[:: -(-len(chosen) // MAX_TERMS)]
     query = word.join(f'"{term.replace(chr(34), 2 * chr(34))}"' for term in chosen)
     match = literal_column("comparison_texts").op("MATCH")(query) if chosen else false()
     return Comparison.number, select(_TEXTS.c.rowid).where(match)

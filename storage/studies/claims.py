@@ -19,7 +19,7 @@ from storage.schema import Study, StudyTask
 from storage.scope import scope_of
 
 PATIENCE_S = 60.0  # of workers: nobody looks on while they wait, and what they would lose has cost much
-LONGEST_LEASE_S = 86_400.0
+MAX_LEASE_S = 86_400.0
 UNCLAIMED = {"token": None, "worker": None, "claimed_until": None}
 
 
@@ -119,6 +119,6 @@ def _under_claim(study_id: str) -> tuple[ColumnElement[bool], ...]:
 
 
 def _lease(lease_s: float) -> timedelta:
-    if not 0 < lease_s <= LONGEST_LEASE_S:
-        raise StorageError(f"lease_s is {lease_s:g}; it must be more than 0 and at most {LONGEST_LEASE_S:g} seconds.")
+    if not 0 < lease_s <= MAX_LEASE_S:
+        raise StorageError(f"lease_s is {lease_s:g}; it must be more than 0 and at most {MAX_LEASE_S:g} seconds.")
     return timedelta(seconds=lease_s)

@@ -19,7 +19,7 @@ from storage.runs.reindex import reindex
 from storage.schema import Comparison, Study, StudyResult, StudyTask, Sweep
 from storage.studies.claims import lock_study
 
-MOST_TASKS = 1_000_000
+MAX_TASKS = 1_000_000
 COMPARISONS_A_WRITE = 500
 _SWEEP = (Sweep.id, Sweep.created_at, Sweep.status, Sweep.plan, Sweep.results)
 
@@ -95,8 +95,8 @@ class Studies(Connected):
     def new_study(self, name: str, plan: Mapping[str, Any], tasks: int) -> str:
         """Save a plan of 1 to 1,000,000 tasks, all open; returns its id. The name may have 200 characters."""
         with self._write("The study was not saved") as connection:
-            if not 1 <= tasks <= MOST_TASKS:
-                raise StorageError(f"tasks is {tasks}; it must be 1 to {MOST_TASKS:,}.")
+            if not 1 <= tasks <= MAX_TASKS:
+                raise StorageError(f"tasks is {tasks}; it must be 1 to {MAX_TASKS:,}.")
             study_id = new_id()
             row = {
                 "id": study_id,

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from storage.traces.flat import OUTCOMES, Flat, numbered
 
-MOST_UNIFORMS = 2**20  # of a run: a longer one keeps its own
+MAX_UNIFORMS = 2**20  # of a run: a longer one keeps its own
 _EMITTED = np.array([outcome != "rejected" for outcome in OUTCOMES])
 
 
@@ -79,7 +79,7 @@ def _uniforms(flat: Flat, shape: Shape) -> Any:
     u = np.full(len(flat["token.position"]), np.nan)
     for seed, rows in zip(flat["run.seed"], shape.rows, strict=True):
         position, source = flat["token.position"][rows], random.Random(int(seed))
-        if position.min(initial=0) >= 0 and position.max(initial=0) < MOST_UNIFORMS:
+        if position.min(initial=0) >= 0 and position.max(initial=0) < MAX_UNIFORMS:
             u[rows] = np.array([source.random() for _ in range(position.max(initial=-1) + 1)])[position]
     return u
 

@@ -18,7 +18,7 @@ import uvicorn.config
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hosting.logs import KEPT_BACK, LONGEST_CHAIN, LONGEST_STACK, readable, set_up, trail
+from hosting.logs import KEPT_BACK, MAX_CHAIN, MAX_STACK, readable, set_up, trail
 from ui.kit.errors import fault
 
 SECRET = "zebra\npassphrase"  # what a visitor typed
@@ -200,15 +200,15 @@ def test_a_long_chain_and_a_deep_stack_are_cut() -> None:
         dive(depth - 1)
 
     error: BaseException | None = None
-    for _ in range(LONGEST_CHAIN + 3):
+    for _ in range(MAX_CHAIN + 3):
         try:
-            dive(LONGEST_STACK + 10)
+            dive(MAX_STACK + 10)
         except ValueError as latest:
             latest.__cause__ = error
             error = latest
     links = trail(error, messages=True)
-    assert len(links) == LONGEST_CHAIN
-    assert {len(link.frames) for link in links} == {LONGEST_STACK}
+    assert len(links) == MAX_CHAIN
+    assert {len(link.frames) for link in links} == {MAX_STACK}
     assert links[0].frames[-1].endswith(" dive")
 
 

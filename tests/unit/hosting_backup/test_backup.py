@@ -175,7 +175,7 @@ def test_history_that_could_not_be_removed_is_removed_the_next_time(
 def test_old_versions_go_after_a_week_or_when_there_are_many_files(
     tmp_path: Path, hub: Hub, page: Open, monkeypatch: pytest.MonkeyPatch, days: int, files: int, due: bool
 ) -> None:
-    monkeypatch.setattr(service, "MOST_FILES", files)
+    monkeypatch.setattr(service, "MAX_FILES", files)
     first = page(tmp_path / "runs.db")
     made = save(first.store, "a prompt")
     first.store.annotate(made, name="old name")

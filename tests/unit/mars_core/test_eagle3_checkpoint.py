@@ -400,7 +400,7 @@ def test_a_damaged_index_is_refused(head: Eagle3Head, target: PreTrainedModel, t
     index = tmp_path / "model.safetensors.index.json"
     part = tmp_path / "model-00002-of-00002.safetensors"
     part.rename(tmp_path / "elsewhere")
-    assert f"names {part.name}, which is no weight file there" in refusal(tmp_path, target)
+    assert f"names {part.name}, which is not a weight file there" in refusal(tmp_path, target)
     for content in ("{", "[]", '{"weight_map": {"a": "../x.safetensors"}}', '{"weight_map": {"a": 1}}'):
         index.write_text(content)
         assert "index.json" in refusal(tmp_path, target) and "damaged" in refusal(tmp_path, target)
