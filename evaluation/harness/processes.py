@@ -1,4 +1,4 @@
-"""This process among those of ``accelerate launch``: its number, and how the numbers of all meet in the first."""
+"""The processes of ``accelerate launch``: rank of this one, and gathering of results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_WAIT = timedelta(weeks=52)  # one process may be slower than the others by 
 
 
 class Processes:
-    """``rank`` of ``size``. ``device``: where this process is to run: ``device`` where it is alone, else what accelerate gives it."""
+    """``rank`` of ``size``. ``device``: the device of this process: ``device`` for a single process, else assigned by accelerate."""
 
     def __init__(self, device: str) -> None:
         self.rank, self.size = 0, 1
@@ -33,7 +33,7 @@ class Processes:
         self.device = "cpu" if place.type == "cpu" else str(place)  # accelerate numbers CPUs
 
     def gather(self, tensor: Tensor) -> Tensor:
-        """The tensors of all processes, one after the other."""
+        """The tensors of all processes, concatenated."""
         if self.size == 1:
             return tensor
         gathered: Tensor = self._accelerator.gather(tensor)
@@ -48,6 +48,6 @@ class Processes:
         return values
 
     def wait(self) -> None:
-        """Until all are here."""
+        """A barrier for all processes."""
         if self.size > 1:
             self._accelerator.wait_for_everyone()

@@ -104,7 +104,7 @@ HOSTILE = {
     r"turns\[0\] is 5": b'{"turns": [5]}',
     "turns is an object": b'{"turns": {"a": 1}}',
     "turns is a list of 65": json.dumps({"turns": ["a"] * 65}).encode(),
-    "turns has half a surrogate pair at character 2": b'{"turns": ["a\\ud800"]}',
+    "turns has a lone surrogate at character 2": b'{"turns": ["a\\ud800"]}',
     r"reference\[0\] is an object": b'{"turns": ["a"], "reference": [{}]}',
     "reference is true": b'{"turns": ["a"], "reference": true}',
     "reference is inf": b'{"turns": ["a"], "reference": 1e999}',
