@@ -18,7 +18,7 @@ import uvicorn.config
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hosting.logs import KEPT_BACK, MAX_CHAIN, MAX_STACK, readable, set_up, trail
+from hosting.logs import MAX_CHAIN, MAX_STACK, WITHHELD, readable, set_up, trail
 from ui.kit.errors import fault
 
 SECRET = "zebra\npassphrase"  # what a visitor typed
@@ -110,7 +110,7 @@ def test_a_public_log_holds_nothing_that_was_typed(begin: Begin, as_json: bool) 
         assert written
         assert "zebra" not in written
         assert "passphrase" not in written
-    assert stream.getvalue().count(KEPT_BACK) == 3
+    assert stream.getvalue().count(WITHHELD) == 3
     assert stream.getvalue().count("KeyError") == 4
 
 
@@ -238,7 +238,7 @@ def test_in_json_every_line_that_a_library_prints_is_a_record(begin: Begin, publ
     assert {line["logger"] for line in found} == {"printed"}
     assert public or "KeyboardInterrupt" in found[-1]["message"]
     texts = [line["message"] for line in found[:5]]
-    assert texts == [KEPT_BACK] * 5 if public else texts == ["zebra", " and more", "passphrase", " 50 %", "100 %"]
+    assert texts == [WITHHELD] * 5 if public else texts == ["zebra", " and more", "passphrase", " 50 %", "100 %"]
     assert sys.stderr.fileno() == number
 
 

@@ -162,7 +162,7 @@ def test_history_that_could_not_be_removed_is_removed_the_next_time(
     first.store.of("somebody").delete_everything()
     first.push()
     hub.fail(word, *[Fault(status=500)] * 6)
-    assert "not tidied: the dataset repository mars/backup answered with HTTP 500." in first.tidy()
+    assert "not compacted: the dataset repository mars/backup answered with HTTP 500." in first.tidy()
     assert b"secret words" in everything_stored(hub)
     hub.faults.clear()
     assert first.tidy() == ""

@@ -363,7 +363,7 @@ def test_a_pickle_with_code_is_refused_and_the_code_not_run(
     save_head(head, tmp_path, form="bin")
     evil = {**stored(head, "eagle"), "evil": Evil(tmp_path / "ran")}
     torch.save(evil, tmp_path / "pytorch_model.bin", _use_new_zipfile_serialization=zipped)
-    assert "could run code, so it was not opened" in refusal(tmp_path, target)
+    assert "could run code, so it was not loaded" in refusal(tmp_path, target)
     assert not (tmp_path / "ran").exists()
 
 
@@ -413,7 +413,7 @@ def test_folders_without_weights_or_configuration_are_refused(
     (tmp_path / "model.safetensors").unlink()
     assert "has no weights" in refusal(tmp_path, target)
     (tmp_path / "config.json").write_text("[]")
-    assert "no JSON object" in refusal(tmp_path, target)
+    assert "not a JSON object" in refusal(tmp_path, target)
     (tmp_path / "config.json").unlink()
     assert "no config.json" in refusal(tmp_path, target)
 
