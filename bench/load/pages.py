@@ -1,6 +1,6 @@
 """``python -m bench.load.pages``: memory of the page's process for each open page that shows a comparison of two runs of 2,048 tokens.
 
-A page is a session with its connection to the server; each opens the comparison in History, as its address asks, and chooses a step of
+A page is a session with its connection to the server; each opens the comparison in History, by its address, and selects a step of
 its draft trees.
 """
 
@@ -70,7 +70,7 @@ class Pages:
 
 
 async def growth(page: Served, comparison: str, pages: int) -> float:
-    """Bytes a page."""
+    """Bytes per page."""
     limits = httpx.Limits(max_connections=pages + WARM + 10)
     async with (
         httpx.AsyncClient(base_url=page.url, timeout=120, limits=limits) as client,
