@@ -1,1 +1,1 @@
-"""Measurements beside the field's own code, in one process and one run."""
+"""Benchmarks, with the field's reference implementations in the same process and run."""

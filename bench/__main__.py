@@ -1,6 +1,6 @@
-"""``python -m bench``: our decoding beside transformers' on the bundled pair, in one interleaved run.
+"""``python -m bench``: our decoding and transformers' on the bundled pair, in one interleaved run.
 
-Prints the report and writes it to bench/results/ beside the JSON that it follows from. Ends with 1 if outputs differ that must be equal.
+Prints the report and writes it to bench/results/ with its JSON data. Exit status 1 if outputs differ that must be equal.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
 from mars_core.rules import RULES
 from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig
 
-# At temperature 0: measure, method, baseline, goal, whether it binds. The two below the tree's speed explain it.
+# At temperature 0: measure, method, baseline, goal, whether it is binding. The two below the tree's speed explain it.
 GOALS: Sequence[tuple[Measure, str, str, float | None, bool]] = (
     ("speed", "none", "generate", 1.15, True),
     ("speed", "strict", "assisted", 1.6, True),
@@ -35,12 +35,12 @@ GOALS: Sequence[tuple[Measure, str, str, float | None, bool]] = (
     ("tau", "eagle3 tree", "eagle3 chain", None, False),
     ("pace", "eagle3 tree", "eagle3 chain", None, False),
 )
-SHARE_GOAL = 0.03  # of the wall time, for all that is measured of every token
-METERED = ("strict", "mars", "eagle3 tree")  # each beside itself with the meter off
+SHARE_GOAL = 0.03  # of the wall time, for the telemetry of every token
+METERED = ("strict", "mars", "eagle3 tree")  # each compared with the meter off
 EQUAL = (
     ("none", "generate"), ("assisted", "generate"),
     ("strict", "none"), ("eagle3 chain", "none"), ("eagle3 tree", "none"), ("ngram", "none"),
-)  # must give the same tokens  # fmt: skip
+)  # must produce the same tokens  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def methods(pair: Pair, temperature: float, k: int, max_new_tokens: int) -> Mapping[str, Method]:
     """By name, in the order of the table, its baseline first.
 
-    transformers' own take part at temperature 0, where all must give the same tokens; above it a draft may be sampled too.
+    transformers' methods are included at temperature 0, where all must produce the same tokens; above it also sampled drafts.
     """
 
     def ours(rule: str, drafter: DrafterConfig, *, meter: bool = True) -> Method:

@@ -1,15 +1,15 @@
 """``python -m bench.compare OLD.json NEW.json``: which ratios of two runs of ``make bench`` changed beyond noise.
 
 Only ratios within one run are compared, never times: of every method to its table's baseline, of the goals, and the shares of telemetry.
-Such a ratio also falls where its baseline became faster. The ratios that only explain a goal are left out.
+Such a ratio also falls if its baseline became faster. Ratios that only explain a goal are left out.
 
 A bootstrap over prompts: prompts are resampled with replacement, each with all its rounds (rounds of one prompt are not independent),
 DRAWS times; both runs get the same prompts in a resample if they measured the same ones. A change is beyond noise if the interval of the
-difference of medians excludes 0. All intervals of a comparison hold together with 95 % (Bonferroni). They contain the noise within the
-two runs only, and two processes differ by more (memory, clock): a ratio of two methods whose median changed by less than LEAST of itself
-is noise, too; the two of a share do the same work. With too few prompts (12 suffice for 100 ratios) there is no result.
+difference of medians excludes 0. The intervals of a comparison have simultaneous 95 % coverage (Bonferroni). They contain the noise
+within the two runs only, and two processes differ by more (memory, clock): a relative change of the median by less than LEAST
+also counts as noise, except for shares. With too few prompts (12 suffice for 100 ratios) there is no result.
 
-Ends with 1 if there is a regression beyond noise, 2 if a file cannot be read, else 0.
+Exit status 1 for a regression beyond noise, 2 if a file cannot be read, else 0.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Change(NamedTuple):
 
 
 def ratios(document: Document) -> dict[Key, Ratios]:
-    """Raises ValueError naming the runs that a ratio needs and that are not there."""
+    """The ratios of a document. Raises ValueError that names missing runs."""
     samples = {table.temperature: table.samples for table in document.tables}
     keys = [
         Key(table.temperature, "speed", row.name, table.baseline, False)
@@ -86,7 +86,7 @@ def ratios(document: Document) -> dict[Key, Ratios]:
 
 
 def changes(old: Mapping[Key, Ratios], new: Mapping[Key, Ratios], *, same_prompts: bool) -> list[Change]:
-    """One for every ratio of both."""
+    """One change for every ratio in both."""
     shared = [key for key in old if key in new]
     alpha = (1 - LEVEL) / max(1, len(shared))
     return [change(key, old[key], new[key], alpha, same_prompts=same_prompts) for key in shared]
@@ -99,7 +99,7 @@ def change(key: Key, old: Ratios, new: Ratios, alpha: float, *, same_prompts: bo
     places = draw.integers(len(before), size=(DRAWS, len(before)))
     others = places if same_prompts else draw.integers(len(after), size=(DRAWS, len(after)))
     low, high = np.quantile(_medians(after, others) - _medians(before, places), (alpha / 2, 1 - alpha / 2))
-    if 2 * 0.5 ** min(len(before), len(after)) > alpha:  # the chance that all prompts lie on one side of the median
+    if 2 * 0.5 ** min(len(before), len(after)) > alpha:  # probability that all prompts are on one side of the median
         verdict = Verdict.UNKNOWN
     elif low <= 0 <= high or abs(second - first) < (0 if key.share else LEAST * first):
         verdict = Verdict.NOISE
@@ -113,7 +113,7 @@ def _grid(found: Ratios) -> NDArray[np.float64]:  # [prompts, rounds]
 
 
 def _medians(grid: NDArray[np.float64], places: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Of every draw; ``grid``: [prompts, rounds], ``places``: [DRAWS, prompts], the result: [DRAWS]."""
+    """Medians of every resample; ``grid``: [prompts, rounds], ``places``: [DRAWS, prompts], the result: [DRAWS]."""
     medians: NDArray[np.float64] = np.median(grid[places].reshape(len(places), -1), axis=1)
     return medians
 
@@ -134,7 +134,7 @@ def report(old: Document, new: Document) -> tuple[str, bool]:
 
 
 def _cells(found: Change) -> tuple[str, ...]:
-    """A share as it is (1 − the ratio), its changes in percentage points."""
+    """Table cells; shares are 1 − ratio, with changes in percentage points."""
     difference = found.new - found.old
     if found.key.share:
         cells = [signed(1 - found.old), signed(1 - found.new)]

@@ -1,10 +1,10 @@
-"""Random pairs of any size, whose drafts are right about as often as one wishes: for speed, not for text.
+"""Random pairs of any size with a configurable acceptance rate, for measuring speed.
 
 Target and drafter agree because both are a bigram from embedding to output layer. Token x has a random code of unit length; the
 output row of a token is the code of the token before it on a first ring of tokens plus a times that of the token before
-it on a second ring, so that after x two tokens are likely, with logits near β and a(x)·β. Every model carries the codes
-in its first channels, whatever its width. What its random layers add to the residual stream has root mean square ``noise``, and
-``noise`` is also the standard deviation of z/β that follows from it: the larger, the more often two models choose differently.
+it on a second ring, so that after x two tokens are likely, with logits near β and a(x)·β. Every model has the codes
+in its first channels, for any width. What its random layers add to the residual stream has root mean square ``noise``, and
+``noise`` is also the standard deviation of z/β that follows from it: the larger it is, the more often two models choose differently.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from mars_core.models import Pair, PairSpec, custom_pair
 from mars_core.types import ModelRef, PromptConfig
 
 PROMPT = 64  # tokens
-WORDS = 1024  # of the tokenizer, or fewer where a vocabulary is smaller; texts consist of them
-SHARPNESS = 24.0  # β, the logit of the likeliest token
+WORDS = 1024  # words of the tokenizer, or fewer for a smaller vocabulary; texts consist of them
+SHARPNESS = 24.0  # β, the logit of the most likely token
 RIVAL = (0.5, 1.0)  # a(x) is uniform between these
 CODE = 256  # channels, or fewer where a model is narrower
-FAINT = 0.01  # what fills the other channels, so that no weight is zero
+FAINT = 0.01  # scale of the other channels, so that no weight is zero
 SELF = 16.0  # the score with which a head's entry attends to itself
 CPU = torch.device("cpu")
 SILU_RMS = 0.596  # root mean square of silu(g)·u for independent standard normal g and u
 
 
 class Codes(NamedTuple):
-    """What all models of a pair share: rows [V, R] of the embedding and of the output layer."""
+    """Codes shared by all models of a pair: rows [V, R] of the embedding and of the output layer."""
 
     inputs: Tensor
     outputs: Tensor
 
 
 def _shared(trio: Trio, seed: int) -> Codes:
-    """The rings go through the first ids only: no other token is likely anywhere, and a text stays in them."""
+    """The rings go through the first ids only: other tokens are always unlikely, so texts stay in them."""
     source, closed = torch.Generator().manual_seed(seed), _closed(trio)
     rank = min(CODE, *(min(shape.hidden, shape.kv_heads * shape.head_dim) for shape in trio if shape is not None))
     inputs = torch.randn(trio.target.vocabulary, rank, generator=source)
@@ -62,14 +62,14 @@ def _shared(trio: Trio, seed: int) -> Codes:
 def coupled_models(
     trio: Trio, noise: float, device: torch.device, dtype: torch.dtype, seed: int = 0
 ) -> tuple[PreTrainedModel, PreTrainedModel]:
-    """Target and draft as transformers makes them; the same arguments give the same weights."""
+    """Target and draft as transformers models; deterministic for the same arguments."""
     shared = _shared(trio, seed)
     target = random_model(trio.target, shared, noise, device, dtype, seed + 1)
     return target, random_model(trio.draft, shared, noise, device, dtype, seed + 2)
 
 
 def coupled_pair(trio: Trio, noise: float, device: torch.device, dtype: torch.dtype, seed: int = 0) -> Pair:
-    """The same models, prepared as the project prepares what it loads. No text ends before its last token."""
+    """The same models, prepared as loaded ones are. Texts do not end before the last token."""
     target, draft = coupled_models(trio, noise, device, dtype, seed)
     head = random_head(trio.head, target, _shared(trio, seed), noise, seed + 3) if trio.head else None
     for model in (target, draft):
@@ -87,7 +87,7 @@ def coupled_pair(trio: Trio, noise: float, device: torch.device, dtype: torch.dt
 def save_models(
     trio: Trio, folder: Path, noise: float, device: torch.device = CPU, dtype: torch.dtype = torch.float32
 ) -> PairSpec:
-    """The files of target and draft in ``folder``, as a user's own would be."""
+    """The files of target and draft in ``folder``, as for a user's own models."""
     names = {"target": folder / "target", "draft": folder / "draft"}
     for place, model in zip(names.values(), coupled_models(trio, noise, device, dtype), strict=True):
         model.save_pretrained(place)
@@ -96,7 +96,7 @@ def save_models(
 
 
 def word_tokenizer(words: int) -> PreTrainedTokenizerFast:
-    """One token a word: t1, t2 and so on."""
+    """One token per word: t1, t2 and so on."""
     core = Tokenizer(models.WordLevel({"<unk>": 0} | {f"t{id_}": id_ for id_ in range(1, words)}, unk_token="<unk>"))
     core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(tokenizer_object=core, unk_token="<unk>", clean_up_tokenization_spaces=False)
@@ -119,7 +119,7 @@ def _closed(trio: Trio) -> int:
 def random_model(
     shape: Shape, shared: Codes, noise: float, device: torch.device, dtype: torch.dtype, seed: int
 ) -> PreTrainedModel:
-    """Made on the device, filled in place one matrix after the other: it never takes more memory than its weights."""
+    """A model initialised in place on the device, without memory in addition to its weights."""
     with torch.random.fork_rng(devices=[]), device:
         model: Any = AutoModelForCausalLM.from_config(shape.config(), dtype=dtype)
     fill = _Fill(torch.Generator(device).manual_seed(seed), shared)
@@ -155,7 +155,7 @@ def random_head(shape: Shape, target: PreTrainedModel, shared: Codes, noise: flo
 
 
 def _scale(noise: float, hidden: int) -> float:
-    """Undoes the last norm: the stream is a code of length 1 and noise, [H]."""
+    """The weight that undoes the last norm: the stream is a code of length 1 and noise, [H]."""
     return SHARPNESS * math.sqrt(noise**2 + 1 / hidden)
 
 

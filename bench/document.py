@@ -1,4 +1,4 @@
-"""The result of ``make bench`` as it is stored in JSON, and its Markdown, which follows from it alone."""
+"""The result of ``make bench`` as stored in JSON, and its Markdown."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Methods:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A ratio at temperature 0, and what it should be at least; None for a ratio that only explains another."""
+    """A ratio at temperature 0, and its minimum; None for a ratio that only explains another."""
 
     measure: Measure
     method: str
@@ -72,7 +72,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What telemetry costs: the share of a method's wall time that it does not need with the meter off."""
+    """The cost of telemetry: the share of a method's wall time that is saved with the meter off."""
 
     temperature: float
     method: str
@@ -92,7 +92,7 @@ class Equality:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """All that was measured in one run. ``options`` holds what decides the work: prompts, rounds, K, tokens, tree, θ."""
+    """All measurements of one run. ``options`` determine the work: prompts, rounds, K, tokens, tree, θ."""
 
     format: Literal[2]
     command: str
@@ -107,11 +107,11 @@ class Document:
 
 
 class OtherFormatError(ValueError):
-    """The file was written by another version of this bench, or by something else."""
+    """The file was not written by this version of the bench."""
 
 
 def dump(document: Document) -> str:
-    """As JSON, the samples one a line."""
+    """The document as JSON, with one sample per line."""
     text = json.dumps({"sample": Sample._fields, **asdict(document)}, indent=1, ensure_ascii=False)
     return re.sub(r"\[[^\[\]{}]*\]", lambda found: re.sub(r"\n\s*", " ", found[0]), text) + "\n"
 
@@ -130,7 +130,7 @@ def read(path: Path) -> Document:
 
 
 def text_of(document: Document) -> str:
-    """The Markdown of the whole result."""
+    """The result as Markdown."""
     notes = [
         f"EAGLE-3 trees: {document.options['tree']}; mars with θ = {document.options['theta']}",
         "ratios: medians over prompts and rounds (quartiles); drafts are greedy where not stated otherwise",
@@ -159,14 +159,14 @@ def label(name: str) -> str:
 
 
 def equalities(document: Document) -> Iterator[str]:
-    """A sentence for each method whose tokens others must give."""
+    """A sentence for each baseline with the methods that must produce the same tokens."""
     for baseline, group in groupby(document.equalities, attrgetter("baseline")):
         found = ", ".join(f"{label(each.method)} {each.same} of {each.count}" for each in group)
         yield f"Outputs at temperature 0 that are those of {label(baseline)}, token for token: {found}."
 
 
 def _goals(goals: Sequence[Goal]) -> Iterator[str]:
-    """A sentence for each that binds, and one for each pair of methods with ratios for information."""
+    """A sentence for each binding goal, and one for each pair of methods with informational ratios."""
     for each in goals:
         if each.binding and each.goal is not None:
             what = f"{MEASURE_NAMES[each.measure]} of {label(each.method)} over {label(each.baseline)}"
@@ -197,6 +197,6 @@ def times(spread: Spread) -> str:
 
 
 def signed(share: float) -> str:
-    """In per cent, with a real minus sign, and no sign where nothing but zeros is left."""
+    """A percentage with a minus sign (U+2212), without a sign for zero."""
     text = f"{100 * share:.1f}"
     return f"{'0.0' if text == '-0.0' else text.replace('-', '−')} %"

@@ -1,7 +1,7 @@
-"""``python -m bench.exact``: in a dtype that rounds, how often is strict's text not that of the target alone?
+"""``python -m bench.exact``: how often strict's text differs from the target's in half precision.
 
 The held-out problems and story requests of the bundled pair at temperatures 0 and 1; every drafter against ``none``, and a run that is
-continued in its middle with its own tokens against itself. The result is written after every prompt, so that it may be stopped.
+continued in its middle with its own tokens against itself. The result is written after every prompt, so that it can be interrupted.
 """
 
 from __future__ import annotations

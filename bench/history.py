@@ -1,7 +1,7 @@
-"""``python -m bench.history``: what each action of History takes in the store with 100,000 comparisons, on SQLite and PostgreSQL.
+"""``python -m bench.history``: the time of each action of History with 100,000 comparisons, on SQLite and PostgreSQL.
 
-Comparisons and runs are invented and inserted in bulk, without steps and tokens. Most belong to one owner, some to a second one; one in a
-hundred is deleted. Each action is timed on a connection that was used before, for everything and for both owners.
+Comparisons and runs are synthetic and inserted in bulk, without steps and tokens. Most belong to one owner, some to a second one; one in a
+hundred is deleted. Each action is timed on a warm connection, for everything and for both owners.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from storage.runs.reindex import reindex
 from storage.schema import Comparison, Run, Vote
 
 CPU = torch.device("cpu")
-MOST_MS = 100
+MAX_MS = 100
 COMPARISONS_A_WRITE = 5000
 WORDS = 4000  # in the vocabulary of the prompts
 RULES = (
@@ -53,7 +53,7 @@ Rows = list[dict[str, Any]]
 
 
 class Invented:
-    """Rows of comparisons with their runs and votes, the same ones every time."""
+    """Synthetic rows of comparisons with their runs and votes, deterministic."""
 
     def __init__(self) -> None:
         self.rng = random.Random(0)
@@ -120,7 +120,7 @@ class Invented:
 
 
 def fill(store: RunStore, comparisons: int) -> None:
-    """The comparisons, a second of them a minute."""
+    """Inserts the comparisons, one per second of created_at."""
     invented = Invented()
     for first in range(0, comparisons, COMPARISONS_A_WRITE):
         tables = zip(
@@ -138,7 +138,7 @@ def fill(store: RunStore, comparisons: int) -> None:
 
 
 def actions(store: RunStore, comparisons: int) -> Iterator[tuple[str, Callable[[], object]]]:
-    """What History asks of the store, by name."""
+    """The queries of History, by name."""
     common, rare = Invented().words[0], "rare needle"
     middle = Invented().start + timedelta(minutes=comparisons // 2)
 
@@ -178,7 +178,7 @@ def actions(store: RunStore, comparisons: int) -> Iterator[tuple[str, Callable[[
 
 
 def timed(store: RunStore, comparisons: int, rounds: int) -> dict[str, float]:
-    """Milliseconds of each action, the median; one call before does not count."""
+    """Median milliseconds of each action, after one warm-up call."""
     found = {}
     for name, act in actions(store, comparisons):
         times = []
@@ -191,7 +191,7 @@ def timed(store: RunStore, comparisons: int, rounds: int) -> dict[str, float]:
 
 
 def measure(url: str, comparisons: int, rounds: int) -> tuple[dict[str, dict[str, float]], float]:
-    """Milliseconds by owner ("": everything) and action; and the seconds that filling took."""
+    """Milliseconds by owner ("": everything) and action; and the seconds of inserting."""
     started = time.perf_counter()
     with RunStore(url) as store:
         fill(store, comparisons)
@@ -217,7 +217,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             notes.append(f"{name}: filled in {took:.0f} s")
             data[name] = found
             slowest, action = max((ms, action) for each in found.values() for action, ms in each.items())
-            figures.append(Figure(f"{name}: slowest action", slowest, "ms", action, most=MOST_MS))
+            figures.append(Figure(f"{name}: slowest action", slowest, "ms", action, most=MAX_MS))
             rows: list[list[Cell]] = [[action, *(each[action] for each in found.values())] for action in found[""]]
             tables.append(Table(("action", "everything", "owner of 89 %", "owner of 1 %"), rows, f"{name}, ms"))
     title = f"History with {options.comparisons:,} comparisons"

@@ -1,4 +1,4 @@
-"""``python -m bench.linear``: packed linear layers beside torch's own, for the rows of decoding steps, with the lower bound."""
+"""``python -m bench.linear``: packed linear layers compared with torch's, for the rows of decoding steps, with the lower bound."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mars_core.decoder.linear import PackedLinear
 
 SHAPES = ((512, 256), (1280, 256), (256, 640), (2048, 2048), (8192, 2048), (2048, 8192))  # out, in
 ROWS = (1, 6, 25, 512)
-COPIES = 12  # different matrices, so that none is in the nearest caches
+COPIES = 12  # different matrices, so that none stays in the CPU caches
 CPU = torch.device("cpu")
 
 

@@ -1,4 +1,4 @@
-"""``python -m bench.memory``: does memory stay flat over many runs? Also the peak of a single one, for ``bench.growth``."""
+"""``python -m bench.memory``: memory growth over many runs, and the peak of a single run for ``bench.growth``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Usage:
 
 
 def peak_above(device: torch.device, run: Callable[[], object]) -> int:
-    """Bytes that ``run`` needs at most above what there was before it: on CUDA allocated, elsewhere resident (Linux only)."""
+    """Peak bytes of ``run`` above those before it: allocated on CUDA, elsewhere resident (Linux only)."""
     gc.collect()
     if device.type == "cuda":
         before = torch.cuda.memory_allocated(device)
@@ -49,20 +49,20 @@ def peak_above(device: torch.device, run: Callable[[], object]) -> int:
 
 
 def _high_water() -> int:
-    """The largest resident set of this process, in bytes; ru_maxrss would begin with that of the process that started it."""
+    """The largest resident set of this process, in bytes; ru_maxrss would start with that of the parent process."""
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
     assert found is not None
     return 1024 * int(found.group(1))
 
 
 def drift(samples: Sequence[float]) -> float:
-    """How much larger the median of the last 20 is than that of the runs 20 to 40, as a share; of ``LEAST`` samples or more."""
+    """How much larger the median of the last 20 is than that of the runs 20 to 40, as a share; needs at least ``LEAST`` samples."""
     first, last = median(samples[FIRST]), median(samples[LAST])
     return last / first - 1 if first else 0.0
 
 
 def usage_by_run(pair: Pair, runs: int, tokens: int, drafters: Mapping[str, DrafterConfig] = DRAFTERS) -> list[Usage]:
-    """Memory after each of consecutive runs, the drafters and prompts taking turns; no run is stored."""
+    """Memory after each of consecutive runs, with alternating drafters and prompts; runs are not stored."""
     found, device = [], pair.device
     for number, text, drafter in zip(range(runs), cycle(pair.spec.prompts), cycle(drafters.values()), strict=False):
         complete(pair, config_of(pair, PromptConfig(text), drafter, 1.0, tokens, number))

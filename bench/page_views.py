@@ -1,6 +1,6 @@
-"""``python -m bench.page_views``: what the page's views cost the browser: a long stream, a long history, a long margin map.
+"""``python -m bench.page_views``: the cost of the page's views in the browser: a long stream, a long history, a long margin map.
 
-The real page in Chromium, on the cores that also decode. Blocked is the sum of the browser's own ``longtask`` entries, each whole (a
+The real page in Chromium, on the cores that also decode. Blocked is the sum of the browser's ``longtask`` entries (a
 task counts from 50 ms on). The stream is one lane of a random pair with a long context, given as the user's own folders.
 """
 
@@ -55,7 +55,7 @@ class Streamed:
 
 
 def blocked(page: Page, *, wait: bool = True) -> float:
-    """Milliseconds of long tasks since the last call, by default once the page is at rest."""
+    """Milliseconds of long tasks since the last call, by default once the page is idle."""
     if wait:
         page.wait_for_timeout(700)
     return float(page.evaluate(TAKE))
@@ -106,7 +106,7 @@ def fill(folder: Path, comparisons: int) -> None:
 
 
 def history(browser: Browser, folder: Path, comparisons: int, visits: int) -> list[float]:
-    """Milliseconds from the click on History to the painted list, one fresh window a visit."""
+    """Milliseconds from the click on History to the painted list, one new window per visit."""
     fill(folder, comparisons)
     found = []
     with served(folder) as app:

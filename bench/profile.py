@@ -1,7 +1,7 @@
-"""``python -m bench.profile``: where a step's time goes, per drafter, with the lower bound of the step by memory bandwidth.
+"""``python -m bench.profile``: the time of the parts of a step, per drafter, with the step's lower bound by memory bandwidth.
 
 Every part is timed by a wrapper around its function, with the device synchronised before and after, so that parts do not overlap:
-a whole step is a little slower here than in a run. The runs of the drafters take turns.
+a step is a little slower than in a run. The runs of the drafters alternate.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from mars_core.text.assembly import Assembler
 from mars_core.types import DrafterConfig, PromptConfig, Summary
 
 PREFILL, TARGET, DRAFT, COMMIT = "prefill", "target pass", "draft passes", "commit"
-PARTS: Sequence[tuple[Any, str, str]] = (  # owner and name of a function, and what its time is spent on
+PARTS: Sequence[tuple[Any, str, str]] = (  # owner and name of a function, name of the part
     (FastCache, "_pass", TARGET),
     (FastCache, "move", COMMIT),
     (HeadCache, "_through_layer", DRAFT),
@@ -104,7 +104,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Milliseconds a step."""
+    """Milliseconds per step."""
 
     parts: dict[str, float]
     step_ms: float
@@ -131,12 +131,12 @@ def profile(
 
 
 def _step_ms(runs: Sequence[Summary]) -> float:
-    """Without the prefill."""
+    """Milliseconds per step, without the prefill."""
     return 1000 * sum(each.wall_s - each.prefill_s for each in runs) / sum(each.steps for each in runs)
 
 
 def bytes_read(pair: Pair, drafter: DrafterConfig) -> int:
-    """Of the weights in a step: the target once, the drafter once a pass."""
+    """Bytes of weights read in a step: the target once, the drafter once per pass."""
     passes = drafter.tree.depth if drafter.tree else drafter.k
     each = {"model": pair.draft, "eagle3": pair.head}.get(drafter.kind)
     return weight_bytes(pair.target) + (passes * weight_bytes(each) if each is not None else 0)
@@ -158,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def report(pair: Pair, found: Mapping[str, Profile]) -> Report:
-    """One column a drafter."""
+    """One column per drafter."""
     bytes_a_s = bandwidth(pair.device, weight_bytes(pair.target))
     read = [bytes_read(pair, DRAFTERS[name]) for name in found]
     names = sorted({part for each in found.values() for part in each.parts} - {"the rest"})

@@ -1,6 +1,6 @@
-"""``python -m bench.readme [JSON]``: the README's part about speed, from the newest stored result or the given one.
+"""``python -m bench.readme [JSON]``: the README's speed section, from the newest stored result or the given one.
 
-Everything between the markers follows from that one file; ``--check`` writes nothing and ends with 1 if something else stands there.
+Replaces the text between the markers; ``--check`` writes nothing and exits with 1 if the text differs.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ def _tables(tables: Sequence[Methods]) -> list[str]:
 
 
 def replaced(text: str, new: str) -> str:
-    """``text`` with ``new`` between the markers. Raises ValueError if they are not there, once each and in order."""
+    """``text`` with ``new`` between the markers. Raises ValueError unless both occur once and in order."""
     if re.findall(f"{START}|{END}", text) != [START, END]:
         raise ValueError(f"The README needs the lines {START.strip()} and {END.strip()}, once each and in this order.")
     return f"{text.partition(START)[0]}{START}{new}{END}{text.partition(END)[2]}"
 
 
 def newest(folder: Path) -> Path:
-    """The latest result by its date. Raises ValueError if there is none of the present format, or one is broken."""
+    """The latest result by its date. Raises ValueError if there is none of the current format, or one is damaged."""
     found = list[tuple[str, Path]]()
     for path in folder.glob("*-bundled-*.json"):
         with suppress(OtherFormatError):
@@ -71,7 +71,7 @@ def newest(folder: Path) -> Path:
 
 
 def generated(readme: Path, result: Path | None, results: Path = RESULTS) -> str:
-    """The whole README as it should be. Raises ValueError with one sentence for what cannot be read."""
+    """The complete README with the current text. Raises ValueError with one sentence if a file cannot be read."""
     path = (newest(results) if result is None else result).resolve()
     link = Path(relpath(path.with_suffix(".md"), readme.parent.resolve())).as_posix()
     return replaced(readme.read_text(encoding="utf-8"), part(read(path), link))

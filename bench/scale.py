@@ -1,8 +1,8 @@
-"""``python -m bench.scale``: a study of 10,000 runs of 512 tokens: bytes a token, time of a save, a read and the report, rate and memory of
-the exports; and the bytes a token of shorter runs and of trees.
+"""``python -m bench.scale``: a study of 10,000 runs of 512 tokens: bytes per token, time of a save, a read and the report, rate and memory
+of the exports; and the bytes per token of shorter runs and of trees.
 
-A worker runs the first tasks on a random pair; the others are copies of them in the database, under ids of their own and with numbers
-that differ as those of real runs do. Copying takes minutes where running would take a day.
+A worker runs the first tasks on a random pair; the others are copies of them in the database, with new ids and with numbers that
+vary like those of real runs. Copying takes minutes, running would take a day.
 """
 
 from __future__ import annotations

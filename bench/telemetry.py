@@ -1,4 +1,4 @@
-"""``python -m bench.telemetry``: what measuring every token costs, in processor time, over many interleaved pairs of runs."""
+"""``python -m bench.telemetry``: the cost of telemetry in processor time, over many interleaved pairs of runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOKENS = 96
 def cost(
     pair: Pair, rule: str, drafter: str, temperature: float, prompts: Sequence[PromptConfig], rounds: int
 ) -> list[float]:
-    """The share of processor time that the meter takes, in per cent, of each pair of runs with the meter on and off."""
+    """The share of processor time used by the meter, in per cent, for each pair of runs with the meter on and off."""
     methods = {
         name: Ours(pair, RuleConfig(rule), DRAFTERS[drafter], temperature, TOKENS, meter)
         for name, meter in (("on", True), ("off", False))

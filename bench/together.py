@@ -1,7 +1,7 @@
 """``python -m bench.together``: 16 writers and 16 readers at once, threads of 4 processes, on SQLite and PostgreSQL.
 
-Every writer saves one run after the other, each as a comparison of its own; every reader lists comparisons and reads one. Afterwards all
-that was saved is looked for, and read.
+Every writer saves one run after the other, each as a separate comparison; every reader lists comparisons and reads one. Afterwards all
+saved runs are read back.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LONGEST_S = 1.0  # goal of one save, at most
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """By one process. ``saved``: comparison id → seed of its run; seconds of each save and of each read; messages of failures."""
+    """Results of one process. ``saved``: comparison id → seed of its run; seconds of each save and of each read; messages of failures."""
 
     saved: dict[str, int]
     save_s: list[float]
@@ -110,7 +110,7 @@ def figures(name: str, url: str, trace: Trace, processes: int, threads: int, sec
 
 
 def lost_of(url: str, trace: Trace, saved: dict[str, int]) -> int:
-    """How many of the comparisons have not the one run that was saved."""
+    """Number of comparisons without their one saved run."""
     lost = 0
     with RunStore(url) as store:
         for comparison_id, seed in saved.items():

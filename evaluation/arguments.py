@@ -1,4 +1,4 @@
-"""The options of ``python -m evaluation``, and how they become a plan. Runs nothing and prints nothing."""
+"""The options of ``python -m evaluation``, and their conversion to a plan."""
 
 from __future__ import annotations
 
@@ -32,47 +32,49 @@ _RULES = "none,strict,mars"
 _STORE: Options = {
     "--db": {"help": "sqlite:////folder/file.db or postgresql://… (else MARS_DATABASE_URL, else the page's own database)"},
 }  # fmt: skip
-_STUDY: Options = {"study": {"help": "id of a study, or the beginning of one; latest: the last one planned"}} | _STORE
+_STUDY: Options = {
+    "study": {"help": "id of a study or a unique prefix of one; latest: the study that was planned last"}
+} | _STORE
 _WORK: Options = MACHINE_OPTIONS | {
-    "--workers": {"type": int, "default": 1, "help": "processes on this machine (default 1)"},
-    "--threads": {"type": int, "help": "threads of each worker (default: the cores, shared evenly)"},
-    "--quiet": {"action": "store_true", "help": "no lines of progress"},
+    "--workers": {"type": int, "default": 1, "help": "worker processes on this machine (default 1)"},
+    "--threads": {"type": int, "help": "threads per worker (default: an equal share of the cores)"},
+    "--quiet": {"action": "store_true", "help": "do not print progress"},
 }
 _PLAN: Options = PAIR_OPTIONS | PROMPT_OPTIONS | RULE_OPTIONS | DRAFT_OPTIONS | SAMPLING_OPTIONS | {
     "--suite": {"action": "append", "required": True, "metavar": "NAME|FILE",
                 "help": "demo_arithmetic, demo_stories, or a file in the question.jsonl format; may be repeated"},
-    "--limit": {"type": int, "help": "only the first items of every suite"},
+    "--limit": {"type": int, "help": "use only the first items of every suite"},
     "--skip-long": {"action": "store_true", "help": "leave out items that do not fit into the context"},
     "--name": {"default": "", "help": "a name for the study"},
     "--rules": {"default": _RULES, "help": f"of {', '.join(RULES)} (default {_RULES})"},
     "--draft": {"help": "Hub id or folder of a draft model"},
     "--head": {"help": "Hub id or folder of an EAGLE-3 head"},
-    "--drafter": {"default": "", "help": "of model, eagle3, ngram; several by commas (default: the pair's)"},
+    "--drafter": {"default": "", "help": "model, eagle3 or ngram; several separated by commas (default: the pair's)"},
     "--tree": {"default": "", "metavar": "N/D/K", "help": "eagle3: tokens/depth/top-k of a tree; else a chain of K"},
-    "--temperature": {"default": "0", "help": "one or more, by commas (default 0)"},
-    "--seeds": {"type": int, "default": 1, "help": "how many seeds every item is run with (default 1)"},
-    "--seed": {"type": int, "default": 0, "help": "the first one"},
-    "--max-new-tokens": {"type": int, "default": 256, "help": "at most so many tokens (default 256)"},
-    "--margin": {"type": float, "default": 0.98, "help": "recovery that is enough, stated before the run (default 0.98)"},
+    "--temperature": {"default": "0", "help": "one or more, separated by commas (default 0)"},
+    "--seeds": {"type": int, "default": 1, "help": "number of seeds per item (default 1)"},
+    "--seed": {"type": int, "default": 0, "help": "the first seed (default 0)"},
+    "--max-new-tokens": {"type": int, "default": 256, "help": "maximum number of new tokens per turn (default 256)"},
+    "--margin": {"type": float, "default": 0.98, "help": "required recovery, chosen before the run (default 0.98)"},
     "--execute-code": {"action": "store_true",
-                       "help": "run code that the models wrote, to score it: in a sandbox (its limits: docs/evaluation.md)"},
-    "--plan-only": {"action": "store_true", "help": "store the plan, print its id and end; resume runs it"},
+                       "help": "run code written by the models in a sandbox, to score it (limits: docs/evaluation.md)"},
+    "--plan-only": {"action": "store_true", "help": "store the plan, print its id and exit; resume runs it"},
 }  # fmt: skip
 _COMMANDS: dict[str, tuple[str, Options]] = {
     "run": ("plan a study and run it", _PLAN | _STORE | _WORK),
-    "resume": ("go on with a study, or help others with it",
+    "resume": ("continue a study, alone or beside other workers",
                _STUDY | _WORK | {"--failed": {"action": "store_true", "help": "run the tasks with failed lanes again"}}),
-    "list": ("list the studies of the database, latest first", _STORE),
+    "list": ("list the studies in the database, latest first", _STORE),
     "report": ("report a study, to the terminal or as files", _STUDY | {
         "--markdown": {"metavar": "FILE", "help": "write Markdown, with its chart as SVG beside it"},
         "--folder": {"metavar": "FOLDER", "help": "write HTML, Markdown, chart and CSV into a folder"},
     }),
     "export": ("write answers in the formats of lm-eval and Spec-Bench, as JSON", _STUDY | {
         "--folder": {"metavar": "FOLDER", "required": True}}),
-    "judge": ("have a language model behind an OpenAI-compatible endpoint judge pairs of answers", _STUDY | {
+    "judge": ("judge pairs of answers by a language model with an OpenAI-compatible endpoint", _STUDY | {
         "--url": {"help": "base URL of the endpoint (else MARS_JUDGE_URL)"},
-        "--model": {"help": "the judge (else MARS_JUDGE_MODEL); the key is read from MARS_JUDGE_KEY"},
-        "--limit": {"type": int, "help": "at most so many pairs of answers"},
+        "--model": {"help": "model name of the judge (else MARS_JUDGE_MODEL); the key is read from MARS_JUDGE_KEY"},
+        "--limit": {"type": int, "help": "maximum number of answer pairs"},
     }),
     "delete": ("remove a study; its comparisons can be restored for 30 days", _STUDY),
 }  # fmt: skip
@@ -91,7 +93,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def read_plan_options(options: argparse.Namespace, pair: Pair) -> Plan:
-    """The plan that is asked for on these models. Raises ValueError."""
+    """The plan given by the options, for these models. Raises ValueError."""
     suites = tuple(read_suite(source, options.limit) for given in options.suite for source in given.split(","))
     return Plan(
         name=options.name or ", ".join(suite.name for suite in suites),

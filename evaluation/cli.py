@@ -1,6 +1,6 @@
 """Command line: ``python -m evaluation run | resume | list | report | export | judge | delete | lm_eval``.
 
-Exit status 2 for bad input, 1 where something failed, 130 if interrupted: then ``resume`` goes on. Results go to standard output,
+Exit status 2 for bad input, 1 where something failed, 130 if interrupted; ``resume`` continues. Results go to standard output,
 progress to standard error. Libraries that take seconds to import are imported by the commands that need them.
 """
 
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: Namespace, store: RunStore) -> int:
-    """Plan a study and work on it. Of several processes started together the first plans."""
+    """Plan and run a study. Of several processes started together the first one plans."""
     from evaluation.study.check import check, without_long
     from evaluation.study.launch import open_session
     from evaluation.study.processes import place, share
@@ -54,7 +54,7 @@ def _run(options: Namespace, store: RunStore) -> int:
         plan = read_plan_options(options, session.pair)
         if options.skip_long:
             short = without_long(plan, session)
-            _note(f"{plan.items - short.items:,} of {plan.items:,} items do not fit into the context and are left out.")
+            _note(f"{plan.items - short.items:,} of {plan.items:,} items do not fit into the context and are skipped.")
             plan = short
         check(plan, session)
         study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
@@ -64,7 +64,7 @@ def _run(options: Namespace, store: RunStore) -> int:
 
 
 def _resume(options: Namespace, store: RunStore) -> int:
-    """Go on with a study, alone or beside others."""
+    """Continue a study, alone or beside other workers."""
     from evaluation.study.launch import open_session, spec_of_models
     from evaluation.study.plan import read_plan
     from evaluation.study.processes import place
@@ -85,7 +85,7 @@ def _work(options: Namespace, store: RunStore, study_id: str, session: Session) 
     with further_workers(options, study_id):
         done = work(store, study_id, session, place(), quiet=options.quiet)
     if not done:
-        _note(f"Stopped; completed runs were saved. Go on with: python -m evaluation resume {study_id}")
+        _note(f"Stopped; completed runs were saved. Continue with: python -m evaluation resume {study_id}")
         return INTERRUPTED
     return 0
 
@@ -94,7 +94,9 @@ def _check_workers(options: Namespace, world: int) -> None:
     if not 1 <= options.workers <= 256:
         raise ValueError(f"--workers is {options.workers}; it must be 1 to 256.")
     if options.workers > 1 and world > 1:
-        raise ValueError(f"--workers is {options.workers} in a launch of {world} processes; use one of the two.")
+        raise ValueError(
+            f"--workers is {options.workers} in a launch of {world} processes; use either --workers or a launcher."
+        )
 
 
 def _list(_: Namespace, store: RunStore) -> int:
@@ -128,13 +130,13 @@ def _export(options: Namespace, store: RunStore) -> int:
 
 
 def _judge(options: Namespace, store: RunStore) -> int:
-    """Ask a language model about pairs of answers; without a key nothing is asked."""
+    """Judge pairs of answers by a language model. Raises ValueError without a key."""
     from evaluation.judge.endpoint import KEY, Endpoint, JudgeError, read_settings
     from evaluation.judge.study import judge_study
 
     settings = read_settings(os.environ, url=options.url, model=options.model)
     if settings is None:
-        raise ValueError(f"{KEY} is not set; nothing is judged without the key of an endpoint.")
+        raise ValueError(f"{KEY} is not set; it must be the key of the judge's endpoint.")
     with Endpoint(settings) as endpoint:
         try:
             for progress in judge_study(store, _find(store, options.study), endpoint, limit=options.limit):
@@ -163,14 +165,14 @@ _COMMANDS: dict[str, Callable[[Namespace, RunStore], int]] = {
 
 
 def _find(store: RunStore, name: str) -> str:
-    """The id of the study called ``name``: ``latest``, an id, or the beginning of one. Raises ValueError where none or several are."""
+    """The id of the study ``name``: ``latest``, an id, or a unique prefix of one. Raises ValueError for none or several matches."""
     studies = store.studies(limit=10_000)
     if name == "latest" and studies:
         return studies[0].id
     found = [study.id for study in studies if study.id.startswith(name)] if name else []
     if len(found) != 1:
         raise ValueError(
-            f"The study is {name[:64]!r}, and {len(found)} studies of this database begin so; name exactly one."
+            f"The study is {name[:64]!r}, and {len(found)} studies in this database match; name exactly one."
         )
     return found[0]
 

@@ -1,4 +1,4 @@
-"""Settings written as the command that asks for them again: of a study, of the runs of a comparison, and as lm-eval's ``--model_args``."""
+"""Command lines that repeat a study or the runs of a comparison, and lm-eval's ``--model_args``."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mars_core.rules import PLAIN
 from mars_core.types import DrafterConfig, DraftMode, ModelRef, PromptConfig, RunConfig
 
 PROGRAM = "python -m mars_core"
-_UNPRINTABLE = "The prompt has characters that a command line cannot carry, so that no command repeats this run."
-_CONTINUED = "This run continues from a token that was chosen by hand; no command repeats that."
+_UNPRINTABLE = "The prompt has characters that a command line cannot contain, so no command can repeat this run."
+_CONTINUED = "This run continues from a token that was chosen by hand; no command can repeat it."
 Options = dict[str, Any]
 
 
 def study_command(plan: Plan) -> str | None:
-    """Plans and runs a study again; None where its lanes are not every rule with every drafter, which no one command asks for."""
+    """The command that plans and runs a study again; None unless its lanes are every rule with every drafter."""
     lanes = [(replace(lane.drafter, model=None), lane.rule) for lane in plan.lanes if lane.rule.name != PLAIN]
     drafters = list(dict.fromkeys(drafter for drafter, _ in lanes))
     values: dict[str, dict[str, dict[float, None]]] = {}  # rule → parameter → its values in the order of the plan
@@ -46,7 +46,7 @@ def study_command(plan: Plan) -> str | None:
 
 
 def _drafters(drafters: Sequence[DrafterConfig]) -> Options | None:
-    """None where one K, one tree and one mode cannot express them all."""
+    """The drafter options; None where one K, one tree and one mode cannot express them all."""
     kinds = [drafter.kind for drafter in drafters]
     lengths = {drafter.k for drafter in drafters if not drafter.tree}
     trees = {drafter.tree for drafter in drafters if drafter.kind == "eagle3"}
@@ -83,7 +83,7 @@ def _study_settings(plan: Plan) -> Options:
 
 
 def comparison_commands(configs: Sequence[RunConfig]) -> str:
-    """The commands that repeat runs, one a line; a comment where a run cannot be repeated so. ``configs`` by lane."""
+    """The commands that repeat runs, one per line; a comment for runs that cannot be repeated. ``configs`` by lane."""
     if len(configs) > 1 and not any(map(_obstacle, configs)) and _one_command(configs):
         return compare_command(configs)
     lines = [f"# {_obstacle(config)}" if _obstacle(config) else run_command(config) for config in configs]
@@ -91,7 +91,7 @@ def comparison_commands(configs: Sequence[RunConfig]) -> str:
 
 
 def _obstacle(config: RunConfig) -> str:
-    """Why no command line can ask for this run; empty where one can. It carries neither NUL nor half a surrogate pair, and ``-`` means
+    """Why no command line can repeat this run, or an empty string. Arguments cannot contain NUL or a lone surrogate, and ``-`` means
     standard input."""
     texts = (config.prompt.text, config.prompt.system, *config.prompt.stop)
     whole = all("\0" not in text and not any("\ud800" <= c <= "\udfff" for c in text) for text in texts)
@@ -113,7 +113,7 @@ def _one_command(configs: Sequence[RunConfig]) -> bool:
 
 
 def compare_command(configs: Sequence[RunConfig]) -> str:
-    """One command for all of them; strict runs in any case."""
+    """One command for all runs; strict is always included."""
     rules = [config.rule.name for config in configs if config.rule.name != BASELINE]
     given = {name: value for config in configs for name, value in config.rule.parameters.items()}
     return _command("compare", _richest(configs), rules, given)
@@ -125,7 +125,7 @@ def run_command(config: RunConfig) -> str:
 
 
 def _richest(configs: Sequence[RunConfig]) -> RunConfig:
-    """A run that drafted, if there is one: only it names the drafter."""
+    """A run with drafts, if there is one, because only it has the drafter's settings."""
     return next((config for config in configs if config.drafter.kind != PLAIN), configs[0])
 
 
@@ -150,7 +150,7 @@ def _command(name: str, config: RunConfig, rules: Sequence[str], parameters: Map
 
 
 def _machine(config: RunConfig) -> Options:
-    """``exact`` is named where the machine alone would choose otherwise."""
+    """``exact``, if it differs from the machine's default."""
     device, dtype = config.environment.get("device", "").partition(" ")[0], config.environment.get("dtype", "")
     exact, automatic = config.passes is not None, device.startswith("cuda") or dtype != "float32"
     named = device and dtype and exact is not automatic
@@ -158,7 +158,7 @@ def _machine(config: RunConfig) -> Options:
 
 
 def pair_key(config: RunConfig, catalog: Iterable[PairSpec] = CATALOG) -> str | None:
-    """The pair of the catalog whose models the run had."""
+    """The key of the catalog pair with the run's models, or None."""
     for spec in catalog:
         offered = {"model": spec.draft, "eagle3": spec.head}.get(config.drafter.kind)
         drafter_fits = config.drafter.model is None or _offers(offered, config.drafter.model)
@@ -168,19 +168,19 @@ def pair_key(config: RunConfig, catalog: Iterable[PairSpec] = CATALOG) -> str | 
 
 
 def _offers(offered: ModelRef | None, used: ModelRef) -> bool:
-    """A pair without a pinned revision offers whichever was resolved."""
+    """Whether a catalog entry matches the model used; one without a pinned revision matches any."""
     return offered is not None and offered.name == used.name and offered.revision in (None, used.revision)
 
 
 def model_args(models: Models, lane: Lane) -> dict[str, Any]:
-    """A lane as ``--model_args`` of the model mars takes it."""
+    """A lane as ``--model_args`` of the model mars."""
     model = {"model": models.draft, "eagle3": models.head}.get(lane.drafter.kind)
     rule = {"target": models.target.name, "rule": lane.rule.name, **lane.rule.parameters}
     return {**rule, **_drafter(lane.drafter, model.name if model else "")}
 
 
 def model_name(ref: ModelRef) -> str:
-    """A model as a field and an option take it: the revision of a folder is a hash of its content, which cannot be asked for."""
+    """A model as a form field or option value, without the revision of a folder, which is a hash of its content."""
     pinned = ref.revision and not ref.revision.startswith("local:")
     return f"{ref.name}@{ref.revision}" if pinned else ref.name
 

@@ -1,7 +1,7 @@
-"""Numbers and text as a reader sees them: three significant digits, units always, nothing invisible. Standard library only.
+"""Formats numbers and text for display: three significant digits, always with units.
 
-Knows no page and no trace. Text from models and prompts is hostile: ``displayable`` leaves nothing that could hide,
-reorder or break the text beside it.
+Text from models and prompts is untrusted: ``displayable`` replaces every character that could hide,
+reorder or break the surrounding text.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def plural(amount: int, noun: str) -> str:
 
 
 def displayable(text: str) -> str:
-    """``text`` for running display: line breaks and tabs stay, every other control, bidi mark and lone surrogate is spelt out."""
-    if text.isprintable():  # no control, bidi mark or surrogate is
+    """``text`` for running display: line breaks and tabs stay; other control characters, bidi marks and lone surrogates are escaped."""
+    if text.isprintable():  # control characters, bidi marks and surrogates are not printable
         return text
     return "".join(character if character in "\n\t" else _shown(character) for character in text)
 
@@ -99,7 +99,7 @@ def displayable(text: str) -> str:
 def visible(piece: str) -> str:
     """``piece`` on one line with its white space shown; never empty."""
     text = displayable(piece.translate(_SHOWN_SPACE))
-    if not text.isprintable():  # white space that has no sign of its own
+    if not text.isprintable():  # white space without a symbol
         text = "".join(f"⟨U+{ord(character):04X}⟩" if character.isspace() else character for character in text)
     return text or "∅"
 

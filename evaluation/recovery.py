@@ -1,4 +1,4 @@
-"""Recovery: the ratio of a rule's score to its baseline's, its score interval, and the verdict on the margin the user demands."""
+"""Recovery: the ratio of a rule's score to its baseline's, its score interval, and the verdict on the user's margin."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evaluation.report.values import Interval, Outcome, Verdict
 from evaluation.statistics import Array, Places, Z, over
 
 POWER = 0.8
-MOST_NEEDED = 1_000_000  # prompts; above that no number is given
+MAX_NEEDED = 1_000_000  # prompts; above that no number is reported
 ROUNDS = 44  # of bisection: to 2**-44 on the scale ratio / (1 + ratio)
 
 
@@ -21,7 +21,7 @@ ROUNDS = 44  # of bisection: to 2**-44 on the scale ratio / (1 + ratio)
 class Paired:
     """The scores of a rule and its baseline, summed over the seeds of each prompt: all [N].
 
-    A score of 0 to 1 counts as that part of a right answer: ``gained`` sums max(r − b, 0), what only the rule got, ``lost`` max(b − r, 0).
+    A score of 0 to 1 counts as that fraction of a right answer: ``gained`` sums max(r − b, 0), ``lost`` max(b − r, 0).
     For answers that are right or wrong these are cells of the paired fourfold table.
     """
 
@@ -33,13 +33,13 @@ class Paired:
 
     @property
     def totals(self) -> tuple[float, float, float, float]:
-        """Of rule, baseline, gained and lost."""
+        """Totals of rule, baseline, gained and lost."""
         rule, baseline, gained, lost = map(np.sum, (self.rule, self.baseline, self.gained, self.lost))
         return float(rule), float(baseline), float(gained), float(lost)
 
     @property
     def ratio(self) -> float:
-        """Of the totals; nan where the baseline got nothing."""
+        """The ratio of the totals; nan where the baseline's is 0."""
         return over(*self.totals[:2])
 
 
@@ -55,9 +55,9 @@ def paired(rule: Array, baseline: Array, prompt: Places, *, binary: bool) -> Pai
 
 
 def ratio_interval(pairs: Paired) -> Interval:
-    """The ratios φ that the score test does not refute: |T(φ)| ≤ z (Nam & Blackwelder 2002), T with the design effect.
+    """The ratios φ that the score test does not reject: |T(φ)| ≤ z (Nam & Blackwelder 2002), T with the design effect.
 
-    Unlike a bootstrap it does not shrink to a point where nothing differed.
+    Unlike a bootstrap interval it does not shrink to a point where no answers differ.
     """
     value = pairs.ratio
     if math.isnan(value):
@@ -76,8 +76,8 @@ def ratio_interval(pairs: Paired) -> Interval:
 def null_deviation(ratio: float, both: float, gained: float, lost: float) -> float:
     """Standard deviation of ``rule − ratio·baseline`` (totals of independent runs) where ``ratio`` is the true one: √(n·φ·(g + l)).
 
-    g and l are the likeliest shares of gained and lost runs under that ratio (constrained maximum likelihood, closed form of Nam &
-    Blackwelder 2002, Statistics in Medicine 21, 689-699). Runs that neither got right drop out.
+    g and l are the maximum likelihood shares of gained and lost runs under that ratio (constrained, closed form of Nam &
+    Blackwelder 2002, Statistics in Medicine 21, 689-699). Runs that neither answered correctly do not contribute.
     """
     runs = both + gained + lost
     a = ratio * (1 + ratio) * runs
@@ -89,11 +89,11 @@ def null_deviation(ratio: float, both: float, gained: float, lost: float) -> flo
 
 
 def design_effect(pairs: Paired) -> float:
-    """How many times the variance is that of independent runs that are right or wrong; 1 for one seed of such runs.
+    """The ratio of the variance to that of independent binary runs; 1 for one seed of such runs.
 
-    Σᵢ(Rᵢ − φBᵢ)² over prompts, by φ·(gained + lost), what independent runs have on average. To both one average prompt that is lost
-    altogether is added, with all its seeds: where next to nothing differed the correlation of seeds is unknown, and n prompts
-    then count as n, whatever the number of seeds. Scores between 0 and 1 vary less than right and wrong, so theirs may be below 1.
+    Σᵢ(Rᵢ − φBᵢ)² over prompts, divided by φ·(gained + lost), its expectation for independent runs. To both one average prompt that is lost
+    with all its seeds is added: where almost no answers differ the correlation of seeds is unknown, and n prompts
+    then count as n, for any number of seeds. Fractional scores vary less than binary ones, so theirs may be below 1.
     """
     _, baseline, gained, lost = pairs.totals
     prompts, ratio = len(pairs.baseline), pairs.ratio
@@ -104,7 +104,7 @@ def design_effect(pairs: Paired) -> float:
 
 
 def _bisect(above: Callable[[float], bool], low: float, high: float) -> float:
-    """The ratio where ``above`` turns false; ``low`` and ``high`` on the scale ratio / (1 + ratio)."""
+    """The ratio at which ``above`` becomes false; ``low`` and ``high`` on the scale ratio / (1 + ratio)."""
     for _ in range(ROUNDS):
         middle = (low + high) / 2
         low, high = (middle, high) if above(middle / (1 - middle)) else (low, middle)
@@ -113,7 +113,8 @@ def _bisect(above: Callable[[float], bool], low: float, high: float) -> float:
 
 
 def verdict(recovery: Interval, pairs: Paired, margin: float) -> Verdict:
-    """Supported where the whole 95 % interval is at ``margin`` or above, not supported where all of it is below: each errs in 2.5 %."""
+    """Supported where the whole 95 % interval is at ``margin`` or above, not supported where all of it is below; each is wrong with
+    probability 2.5 %."""
     outcome, needed, sentence = Outcome.TOO_FEW, None, "cannot be computed, the baseline scored nothing"
     if recovery.low >= margin:
         outcome = sentence = Outcome.SUPPORTED
@@ -121,16 +122,17 @@ def verdict(recovery: Interval, pairs: Paired, margin: float) -> Verdict:
         outcome = sentence = Outcome.NOT_SUPPORTED
     elif pairs.baseline.sum():
         needed = prompts_needed(pairs, margin)
-        about = f"need about {needed:,}" if needed else "and so near the margin that no number would do"
+        about = f"need about {needed:,}" if needed else "and too near the margin for any number"
         sentence = f"too few prompts, {about}"
     return Verdict(margin, outcome, needed, f"recovery ≥ {100 * margin:g} %: {sentence}")
 
 
 def prompts_needed(pairs: Paired, margin: float) -> int | None:
-    """Prompts like these for an answer with probability 80 %, if recovery is what was seen, 1 at most; rounded to two digits.
+    """Number of similar prompts for a conclusive verdict with 80 % power, if the recovery is as observed (at most 1); two significant
+    digits.
 
     N = n·((z₀.₉₇₅·s₀ + z₀.₈·s₁) / (R − margin·B))², with s₀ and s₁ the standard deviations of R − margin·B if recovery is the margin
-    and as seen. None above a million.
+    and as observed. None above a million.
     """
     rule, baseline, gained, lost = pairs.totals
     prompts = len(pairs.rule)
@@ -138,7 +140,7 @@ def prompts_needed(pairs: Paired, margin: float) -> int | None:
     null = null_deviation(margin, rule - gained, gained, lost) * math.sqrt(design_effect(pairs))
     seen = float((pairs.rule - margin * pairs.baseline).std()) * math.sqrt(prompts)
     reach = Z * null + NormalDist().inv_cdf(POWER) * seen
-    if abs(distance) * math.sqrt(MOST_NEEDED) <= reach * math.sqrt(prompts):
+    if abs(distance) * math.sqrt(MAX_NEEDED) <= reach * math.sqrt(prompts):
         return None
     number = prompts * (reach / distance) ** 2
     unit = 10 ** max(0, math.floor(math.log10(number)) - 1) if number > 1 else 1

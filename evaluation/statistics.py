@@ -25,7 +25,7 @@ Places = NDArray[np.intp]
 
 
 def over(part: float, whole: float) -> float:
-    """``part / whole``, nan where that is not a number."""
+    """``part / whole``, nan where it is undefined."""
     return part / whole if whole else math.nan
 
 
@@ -36,7 +36,7 @@ def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def wilson(successes: float, trials: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Wilson's score interval of a proportion (E. B. Wilson 1927), within [0, 1]; (nan, nan) where nothing was tried.
+    """Wilson's score interval of a proportion (E. B. Wilson 1927), within [0, 1]; (nan, nan) for 0 trials.
 
     Raises ValueError where ``successes`` are not 0 to ``trials`` or ``confidence`` is not between 0 and 1.
     """
@@ -57,8 +57,8 @@ def wilson(successes: float, trials: float, confidence: float = CONFIDENCE) -> t
 def share_interval(hits: Array, prompt: Places) -> Interval:
     """Share of 1 among ``hits`` (0 or 1 a run, [R]).
 
-    Wilson's interval on R / d runs. d is the variance of the share over what independent runs would have, with one prompt added
-    whose seeds all agree; 1 at least. With one seed a prompt it is Wilson's interval.
+    Wilson's interval on R / d runs. d is the ratio of the variance to that of independent runs, with one prompt added
+    whose seeds all agree; at least 1. With one seed per prompt it is Wilson's interval.
     """
     if not hits.size:
         return Interval()
@@ -96,7 +96,7 @@ def _weights(generator: np.random.Generator, prompts: int, rows: int) -> Array:
 def percentile_intervals(values: Array, resampled: Array, prompts: int) -> tuple[Interval, ...]:
     """Expanded percentile intervals of ``values`` [Q] from their resampled values, [Q, B].
 
-    Percentiles need no variance and do not depend on whether a ratio or its inverse is asked for. Resamples without a value (0 / 0)
+    Percentiles need no variance estimate and are the same for a ratio and its inverse. Resamples without a value (0 / 0)
     are left out; the ends are nan for fewer than 2 prompts.
     """
     return tuple(_between(float(value), row, prompts) for value, row in zip(values, resampled, strict=True))
@@ -136,9 +136,9 @@ def mcnemar(difference: Counts, prompt: Places) -> McNemar:
 
 
 def sign_flips(differences: Counts) -> float:
-    """Two-sided: how often |Σ ±dᵢ| reaches |Σ dᵢ| when every sign is drawn by a fair coin; dᵢ the sum over a prompt's seeds, [N].
+    """Two-sided p: the probability that |Σ ±dᵢ| ≥ |Σ dᵢ| with random signs; dᵢ the sum over a prompt's seeds, [N].
 
-    Exact, by convolution: with one seed a prompt it is exact McNemar; with several it holds whatever their correlation.
+    Exact, by convolution: with one seed per prompt it is exact McNemar; with several it is valid for any correlation between them.
     """
     from scipy.stats import binom
 
@@ -153,7 +153,7 @@ def sign_flips(differences: Counts) -> float:
 
 
 def holm(values: Sequence[float]) -> tuple[float, ...]:
-    """p values such that rejecting those below α errs at all with probability α at most (S. Holm 1979); in the order given."""
+    """Adjusted p values: rejecting those below α has a family-wise error rate of at most α (S. Holm 1979); in the given order."""
     order = np.argsort(values, kind="stable")
     adjusted = np.empty(len(values))
     adjusted[order] = np.maximum.accumulate(np.minimum(1.0, np.arange(len(values), 0, -1) * np.asarray(values)[order]))

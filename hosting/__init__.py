@@ -1,1 +1,1 @@
-"""What it takes to serve the page in public: settings, logs, health, metrics, backups, deployment."""
+"""Serving the page in public: settings, logs, health, metrics, backups, deployment."""

@@ -1,7 +1,7 @@
-"""``/health``: the process answers. ``/ready``: visitors can be served, and if not, why.
+"""``/health``: the process responds. ``/ready``: whether visitors can be served, and if not, why.
 
-A probe returns one sentence of what is wrong, or nothing; it is called from a thread of its own, and may take its time. Both answers are
-for anybody, so a probe's sentence names no path and no visitor; what a probe raises goes to the log alone.
+A probe returns one sentence about a problem, or an empty string; it runs in a separate thread and may be slow. Both responses are
+public, so a probe's sentence has no path and no visitor; exceptions of a probe are only logged.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from storage import RunStore, StorageError, TemporaryStore
 
 LOG = logging.getLogger("mars.health")
 PATIENCE_S = 1.0  # for all probes together
-FRESH_S = 1.0  # an answer is given again for so long, however many ask
-LOCKED_S = 0.8  # how long another writer may hold the file
-ROOM = 32 * 2**20  # bytes of disk that a few comparisons, their journal and a snapshot take
+FRESH_S = 1.0  # lifetime of a cached result
+LOCKED_S = 0.8  # how long to wait for another writer
+MIN_FREE_BYTES = 32 * 2**20  # disk space for a few comparisons, their journal and a snapshot
 READING = "The database cannot be read."
 WRITING = "The database cannot be written."
 LOCKED = "The database is held by another writer."
@@ -42,7 +42,7 @@ Probe = Callable[[], str]
 
 
 def health_routes(needed: Mapping[str, Probe], information: Mapping[str, Probe] | None = None) -> list[BaseRoute]:
-    """Probes by the name of what they look at. ``needed``: any sentence makes the page unready; ``information``: shown beside."""
+    """Probes by name. ``needed``: any sentence makes the page unready; ``information``: only shown."""
     probes = {name: _CachedProbe(name, probe) for name, probe in {**needed, **(information or {})}.items()}
     was_ready = True
 
@@ -52,7 +52,7 @@ def health_routes(needed: Mapping[str, Probe], information: Mapping[str, Probe] 
         if futures:
             await asyncio.wait(futures.values(), timeout=PATIENCE_S)
         results = {
-            name: future.result() if future.done() else f"The {name} gave no answer within {PATIENCE_S:g} s."
+            name: future.result() if future.done() else f"The {name} did not respond within {PATIENCE_S:g} s."
             for name, future in futures.items()
         }
         shown = {name: results.pop(name) for name in information or {}}
@@ -66,12 +66,12 @@ def health_routes(needed: Mapping[str, Probe], information: Mapping[str, Probe] 
 
 
 async def _alive(_request: Request) -> JSONResponse:
-    """Waits for nothing, so it answers as long as the server's loop does."""
+    """Responds without waiting, as long as the server's event loop runs."""
     return JSONResponse({"alive": True}, headers=NO_STORE)
 
 
 class _CachedProbe:
-    """A probe in a thread of its own, never twice at once: requests meanwhile and shortly after get the same answer."""
+    """Runs a probe in a thread, one call at a time: requests meanwhile and within FRESH_S share the result."""
 
     def __init__(self, name: str, probe: Probe) -> None:
         self._name, self._probe = name, probe
@@ -79,7 +79,7 @@ class _CachedProbe:
         self._running: Future[str] | None = None
 
     def call(self) -> Future[str]:
-        """To be called from one thread, that of the server's loop."""
+        """Call it from the server's event loop only."""
         old = time.monotonic() - self._ended > FRESH_S
         if self._running is None or (self._running.done() and old):
             self._running = Future()
@@ -90,15 +90,15 @@ class _CachedProbe:
     def _run(self, future: Future[str]) -> None:
         try:
             result = self._probe()
-        except Exception as error:  # a probe that breaks is an answer, too
+        except Exception as error:  # a failing probe is a result too
             LOG.error("probe", exc_info=error, extra={"where": self._name})
-            result = f"The {self._name} does not answer as it should; the log says more."
+            result = f"The {self._name} could not be checked; see the log."
         self._ended = time.monotonic()
         future.set_result(result)
 
 
 def database_probe(store: RunStore) -> Probe:
-    """Reads, and begins to write to the file; nothing is changed. A server (PostgreSQL) is only read from."""
+    """A probe that reads, and starts a write without changes. A server (PostgreSQL) is only read."""
 
     def probe() -> str:
         if isinstance(store, TemporaryStore):
@@ -114,7 +114,7 @@ def database_probe(store: RunStore) -> Probe:
 
 
 def _file(path: Path) -> str:
-    if shutil.disk_usage(path.parent).free < ROOM:
+    if shutil.disk_usage(path.parent).free < MIN_FREE_BYTES:
         return FULL
     try:
         address = f"{path.absolute().as_uri()}?mode=rw"
@@ -128,7 +128,7 @@ def _file(path: Path) -> str:
 
 
 class PairProbe:
-    """Ready once a pair was loaded. Whoever loads the first pair calls ``fail`` where that failed. ``loaded``: the pairs in memory."""
+    """Ready once a pair has been loaded; call ``fail`` if loading the first pair failed. ``loaded``: the pairs in memory."""
 
     def __init__(self, loaded: Callable[[], Sequence[object]]) -> None:
         self._loaded, self._ready, self._reason = loaded, False, LOADING

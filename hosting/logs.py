@@ -1,10 +1,10 @@
-"""The log: one line a record, as JSON or as text, on the standard error. Never prompts, texts, addresses, tokens or cookies.
+"""The log: one line per record, as JSON or text, on standard error. Without prompts, texts, addresses, tokens or cookies.
 
-What is written of a record is a fixed set of fields, so what a caller adds besides is not. In public mode records are cleaned where they
-are made: no handler of any library gets to see the message of an exception, or of a library, both of which may quote what a visitor
+Only a fixed set of fields of a record is written. In public mode records are cleaned where they
+are created: no handler of any library receives the message of an exception or of a library, which may quote what a visitor
 typed. Tracebacks that are printed (Gradio prints those of its handlers) become records too, and in JSON every line that is printed.
-Of an exception a record has file, line and function: a source line, a local value or a message could quote a prompt, and SQLAlchemy's
-repeats the statement with all that was stored.
+An exception is logged as file, line and function: a source line, a local value or a message could quote a prompt, and SQLAlchemy's
+messages contain the statement with stored values.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ import uvicorn.config
 LOG = logging.getLogger("mars")
 UNCAUGHT = logging.getLogger("mars.uncaught")
 PRINTED = logging.getLogger("printed")
-# Of a record's extra values, these are written: short words of this program.
+# The extra values of a record that are written: short identifiers of this program.
 TEXTS = ("fault", "where", "method", "route", "state")
 NUMBERS = ("status", "ms", "seconds", "count", "bytes")
-LONGEST_WORD = 80  # characters
+MAX_WORD = 80  # characters
 ROOT = Path(__file__).parents[1]
-LONGEST_CHAIN = 5  # exceptions
-LONGEST_STACK = 30  # frames, the innermost
-LONGEST_MESSAGE = 300  # characters
-# Of the path of a file, what stands before the root of the project or of the installed package: it differs from machine to machine.
+MAX_CHAIN = 5  # exceptions
+MAX_STACK = 30  # frames, the innermost
+MAX_MESSAGE = 300  # characters
+# The part of a file path before the root of the project or of the installed package, which depends on the machine.
 _IN_PACKAGE = re.compile(rf"(?s).*((site|dist)-packages|{re.escape(ROOT.as_posix())})/")
-KEPT_BACK = "(a message of a library; it may quote a visitor and is not kept)"
+WITHHELD = "(a message of a library; it may quote a visitor and is not kept)"
 
 
 def set_up(*, json: bool, public: bool, stream: TextIO | None = None) -> None:
-    """Log to ``stream``, the standard error where None, from now on, in this whole process.
+    """Log to ``stream`` (default: standard error) from now on, in the whole process.
 
-    To be called before the server is launched: uvicorn reads what it logs with when it starts.
+    Call it before the server is launched: uvicorn configures its logging at the start.
     """
     handler = _Handler(stream or sys.stderr)
     handler.setFormatter(JsonLines() if json else TextLines())
@@ -60,7 +60,7 @@ def set_up(*, json: bool, public: bool, stream: TextIO | None = None) -> None:
 
 
 def _replace_streams() -> None:
-    """Also where handlers of libraries hold the standard streams since they were imported."""
+    """Replaces the standard streams, also in handlers of libraries."""
     replaced = {id(stream): _Printed(stream) for stream in (sys.stdout, sys.stderr)}
     sys.stdout, sys.stderr = replaced[id(sys.stdout)], replaced[id(sys.stderr)]
     for logger in list(logging.root.manager.loggerDict.values()):
@@ -70,24 +70,24 @@ def _replace_streams() -> None:
 
 
 def _cleaned(record: logging.LogRecord, public: bool) -> logging.LogRecord:
-    """With its exception as plain values; on a public page without what may quote a visitor."""
+    """The record with its exception as plain values; in public mode without texts that may quote a visitor."""
     record.trail = trail(record.exc_info[1] if record.exc_info else None, messages=not public)
     if public:
         record.exc_info = record.exc_text = record.stack_info = None
         if record.name.partition(".")[0] != LOG.name:
-            record.msg, record.args = KEPT_BACK, None
+            record.msg, record.args = WITHHELD, None
     return record
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """Whatever cannot be written is not reported either: Python would print the record's values."""
+    """A handler that ignores write errors, because Python would print the record's values."""
 
     def handleError(self, record: logging.LogRecord) -> None:
         del record
 
 
 class _Printed(io.TextIOBase):
-    """Takes the place of a standard stream: each line that a library prints becomes a record."""
+    """Replaces a standard stream: each line that a library prints becomes a record."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._rest, self._lock = stream, "", threading.RLock()
@@ -108,7 +108,7 @@ class _Printed(io.TextIOBase):
 
 
 def fields(record: logging.LogRecord) -> dict[str, Any]:
-    """What is written of a record, in this order."""
+    """The written fields of a record, in order."""
     written: dict[str, Any] = {
         "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z",
         "level": record.levelname.lower(),
@@ -116,7 +116,7 @@ def fields(record: logging.LogRecord) -> dict[str, Any]:
         "message": readable(record.getMessage()),
     }
     extra = vars(record)
-    written |= {name: readable(extra[name], LONGEST_WORD) for name in TEXTS if isinstance(extra.get(name), str)}
+    written |= {name: readable(extra[name], MAX_WORD) for name in TEXTS if isinstance(extra.get(name), str)}
     written |= {name: extra[name] for name in NUMBERS if isinstance(extra.get(name), int | float)}
     if record.name.partition(".")[0] != LOG.name:
         written["at"] = f"{readable(record.module)}:{record.lineno}"
@@ -124,7 +124,7 @@ def fields(record: logging.LogRecord) -> dict[str, Any]:
 
 
 class Link(NamedTuple):
-    """One exception of a chain. ``frames``: ``file:line function``, the innermost last. ``message`` is empty where it is not told."""
+    """One exception of a chain. ``frames``: ``file:line function``, the innermost last. ``message`` is empty where it is withheld."""
 
     type: str
     message: str
@@ -132,16 +132,16 @@ class Link(NamedTuple):
 
 
 def trail(error: BaseException | None, *, messages: bool) -> tuple[Link, ...]:
-    """``error`` and what it came of, the latest first. Raises nothing, whatever the exception does."""
+    """``error`` and its causes, the latest first. Does not raise."""
     chain: list[BaseException] = []
-    while error is not None and all(error is not each for each in chain) and len(chain) < LONGEST_CHAIN:
+    while error is not None and all(error is not each for each in chain) and len(chain) < MAX_CHAIN:
         chain.append(error)
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return tuple(_link(each, messages) for each in chain)
 
 
 def readable(text: str, most: int = 2000) -> str:
-    """``text`` on one line, without anything that a terminal would obey, ``most`` characters at most."""
+    """``text`` on one line without control characters, at most ``most`` characters."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text[:most])
 
 
@@ -149,18 +149,18 @@ def _link(error: BaseException, messages: bool) -> Link:
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     frames = [
-        readable(f"{_IN_PACKAGE.sub('', frame.f_code.co_filename)}:{line} {frame.f_code.co_name}", LONGEST_MESSAGE)
+        readable(f"{_IN_PACKAGE.sub('', frame.f_code.co_filename)}:{line} {frame.f_code.co_name}", MAX_MESSAGE)
         for frame, line in traceback.walk_tb(error.__traceback__)
     ]
-    return Link(name, _message(error) if messages else "", tuple(frames[-LONGEST_STACK:]))
+    return Link(name, _message(error) if messages else "", tuple(frames[-MAX_STACK:]))
 
 
 def _message(error: BaseException) -> str:
     try:
         first, *_ = str(error).strip().splitlines() or [""]
-    except Exception:  # noqa: BLE001 - an exception that cannot be told must not break the log
+    except Exception:  # noqa: BLE001 - an exception whose message fails must not break the log
         return ""
-    return readable(first, LONGEST_MESSAGE)
+    return readable(first, MAX_MESSAGE)
 
 
 def _links(record: logging.LogRecord) -> tuple[Link, ...]:
@@ -169,7 +169,7 @@ def _links(record: logging.LogRecord) -> tuple[Link, ...]:
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a record, in ASCII; ``error`` is the exception and what it came of."""
+    """One JSON object per record, in ASCII; ``error`` is the exception and its causes."""
 
     def format(self, record: logging.LogRecord) -> str:
         written = fields(record)
@@ -179,7 +179,7 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """Time, level, logger, message and ``name=value``; of an exception its types and frames on lines of their own, indented."""
+    """Time, level, logger, message and ``name=value``; exceptions as types and frames on separate indented lines."""
 
     def format(self, record: logging.LogRecord) -> str:
         written = fields(record)
@@ -192,7 +192,7 @@ class TextLines(logging.Formatter):
 
 
 def _catch() -> None:
-    """What would be printed with a traceback becomes a record: of the main thread, of others, of destructors, of ``print_exc``."""
+    """Logs tracebacks that would be printed: of the main thread, other threads, destructors and ``print_exc``."""
     printed, of_main = traceback.print_exception, sys.excepthook
 
     def record(error: BaseException | None, where: str) -> None:

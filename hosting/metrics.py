@@ -1,7 +1,7 @@
-"""``/metrics`` for Prometheus: counts of runs, in vLLM's names where vLLM has the same number, else under ``mars:``.
+"""``/metrics`` for Prometheus: counts of runs, with vLLM's names for metrics that vLLM has, else with the prefix ``mars:``.
 
-Totals only, of runs that ended. Labels are the name of a model of the catalog and of a rule, each ``other`` where it is none of those
-known at the start, so that nothing a visitor types can become a label.
+Totals of ended runs. Labels are the name of a catalog model and of a rule, each ``other`` if it is not
+known at the start, so that visitors' input cannot become a label.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from mars_core.models import PairSpec
 from mars_core.types import StopReason, Trace
 
 OTHER = "other"
-POSITIONS = 64  # of a draft, each with its own count; deeper ones are in the totals alone
+POSITIONS = 64  # draft positions with separate counts; deeper ones are in the totals only
 _BY = ("model_name", "rule")
 _SHORT_S = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20)
 _LONG_S = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600)
 _TOKEN_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1)
-_REASONS: Mapping[StopReason, str] = {  # in the words of vLLM's label
+_REASONS: Mapping[StopReason, str] = {  # values of vLLM's label
     StopReason.EOS: "stop",
     StopReason.STOP_STRING: "stop",
     StopReason.LENGTH: "length",
@@ -62,12 +62,12 @@ _COUNTS: Mapping[str, tuple[str, Value]] = {
 
 
 def _token_s(run: Trace) -> float:
-    """Seconds a token after those of the first step; nan without any."""
+    """Seconds per token after the first step; nan without any."""
     later = run.summary.new_tokens - len(run.steps[0].emitted)
     return (run.summary.wall_s - run.summary.ttft_s) / later if later else math.nan
 
 
-# Name → help, buckets, seconds of one run. Waiting for a turn is in none of them.
+# Name → help, buckets, seconds of one run. Time in the queue is not included.
 _TIMES: Mapping[str, tuple[str, tuple[float, ...], Value]] = {
     "vllm:time_to_first_token_seconds": ("Of a run: its first new token.", _SHORT_S, lambda run: run.summary.ttft_s),
     "vllm:e2e_request_latency_seconds": ("Of a run: its last token.", _LONG_S, lambda run: run.summary.wall_s),
@@ -82,14 +82,14 @@ _TIMES: Mapping[str, tuple[str, tuple[float, ...], Value]] = {
 
 
 class Metrics(logging.Handler):
-    """Safe between threads. ``models``: name of a target as runs have it → label; ``rules``: the names that may be labels; ``line``: how
-    many requests compute and how many wait, asked at each scrape. As a handler of the log ``mars.faults`` it counts the errors there."""
+    """Thread-safe. ``models``: target name in runs → label; ``rules``: names used as labels; ``line``: number of
+    running and of waiting requests, called at each scrape. As a handler of the log ``mars.faults`` it counts its errors."""
 
     def __init__(
         self, models: Mapping[str, str], rules: Iterable[str], line: Callable[[], tuple[int, int]] = lambda: (0, 0)
     ) -> None:
         super().__init__(logging.ERROR)
-        prometheus.disable_created_metrics()  # type: ignore[no-untyped-call]  # a time beside every counter, which Prometheus keeps
+        prometheus.disable_created_metrics()  # type: ignore[no-untyped-call]  # omit the creation times of counters
         self._models, self._rules = dict(models), frozenset(rules)
         self.registry = here = prometheus.CollectorRegistry()
         prometheus.ProcessCollector(registry=here)
@@ -116,12 +116,12 @@ class Metrics(logging.Handler):
         self._faults.inc()
 
     def observe(self, trace: Trace) -> None:
-        """Count a run that ended, however it did; to be called once for each. A run without a token has no times."""
+        """Count an ended run; call it once per run. A run without a token has no times."""
         rule = trace.config.rule.name
         by = (self._models.get(trace.config.target.name, OTHER), rule if rule in self._rules else OTHER)
         self._ended.labels(*by, _REASONS[trace.stop_reason]).inc()
         for counter, of in self._counts:
-            value = of(trace)  # a counter never falls, and stays a number
+            value = of(trace)  # counters must not decrease or become nan
             counter.labels(*by).inc(value if math.isfinite(value) and value > 0 else 0.0)
         for position, count in enumerate(_accepted_at(trace)):
             self._accepted_at.labels(*by, str(position)).inc(count)
@@ -139,7 +139,7 @@ class Metrics(logging.Handler):
 
 
 def _accepted_at(trace: Trace) -> list[int]:
-    """Steps that accepted a drafted token at each depth, the first POSITIONS."""
+    """Steps that accepted a drafted token at each of the first POSITIONS depths."""
     deepest = min(max((step.kept for step in trace.steps), default=0), POSITIONS)
     return [sum(step.kept > position for step in trace.steps) for position in range(deepest)]
 

@@ -1,7 +1,7 @@
-"""What every answer of the server gets: the security headers, and a line in the log where wanted or where it broke off.
+"""Security headers for every response, and a log line for errors or, optionally, every request.
 
-The log has of a request its method, the pattern of its route, its status and its time: never the address that was asked for, which
-holds ids and tokens, nor whose it was.
+A request is logged with its method, the pattern of its route, its status and its time, without the requested address, which
+contains ids and tokens, and without its client.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOG = logging.getLogger("mars.requests")
-OWN = ("'self'", "https://huggingface.co", "https://*.hf.space")  # who may show a Space in a frame
-METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS")  # others are logged as such
+OWN = ("'self'", "https://huggingface.co", "https://*.hf.space")  # allowed frame ancestors of a Space
+METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS")  # others are logged as "other"
 
 
 class Guard:
-    """ASGI middleware. ``frames``: sources that may show the page in a frame, all where empty. ``requests``: log every answer, not only
-    errors (500 and above, without 503: /ready and a full queue refuse with it, and are asked often)."""
+    """ASGI middleware. ``frames``: allowed frame ancestors, empty for all. ``requests``: log every response, not only
+    errors (500 and above, without 503, the frequent response of /ready and of a full queue)."""
 
     def __init__(self, app: ASGIApp, *, frames: Sequence[str] = (), requests: bool = False) -> None:
         self._app, self._requests = app, requests
         self._headers = {
             "X-Content-Type-Options": "nosniff",
-            "Referrer-Policy": "same-origin",  # the address may hold the token of what is shared
+            "Referrer-Policy": "same-origin",  # the address may contain the token of a link
             "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
         } | ({"Content-Security-Policy": f"frame-ancestors {' '.join(frames)}"} if frames else {})
 
@@ -56,7 +56,7 @@ class Guard:
 
 
 def _pattern(scope: Scope) -> str:
-    """Of the route that answered, its parameters by their names; else the name of the function; empty where nothing answered."""
+    """The pattern of the matched route, with names of its parameters; else the function's name; empty if no route matched."""
     pattern = getattr(scope.get("route"), "path", "")
     endpoint = scope.get("endpoint")
     name = getattr(endpoint, "__qualname__", type(endpoint).__qualname__)

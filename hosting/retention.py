@@ -1,4 +1,4 @@
-"""What is too old is removed for good: at the start, and once a day in a thread of its own. Knows dates, and no tables."""
+"""Permanently removes old data at the start and once a day, in a separate thread."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from storage import RunStore
 LOG = logging.getLogger("mars.retention")
 DAY_S = 24 * 3600.0
 AGAIN_S = 3600.0  # after a failure
-DELETED_FOR = timedelta(days=30)  # how long what was deleted can be brought back
-UNFINISHED_FOR = timedelta(days=1)  # a comparison that has no run after so long lost its process
+DELETED_FOR = timedelta(days=30)  # how long deleted comparisons can be restored
+UNFINISHED_FOR = timedelta(days=1)  # older comparisons without a run are removed
 
 
 class Retention:
-    """Removes what was deleted long ago, comparisons whose process was killed before their first run was saved, and with ``days`` all
-    that is older; until stopped. After a failure, which goes to the log, it is tried again in an hour.
+    """Removes comparisons deleted long ago, comparisons without a run because their process was killed, and with ``days`` everything
+    older than that. Failures are logged and retried after an hour.
 
-    ``now`` and ``wait`` (seconds; whether it is to end) are the clock.
+    ``now`` and ``wait`` (seconds → whether to stop) can be replaced in tests.
     """
 
     def __init__(
@@ -39,19 +39,19 @@ class Retention:
         self._thread.start()
 
     def stop(self, seconds: float = 1.0) -> None:
-        """No further work; waits ``seconds`` at most for what is under way, which is whole or not done at all whenever it is cut."""
+        """Stops; waits at most ``seconds`` for the current transactions, which are atomic."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join(seconds)
 
     def run(self) -> None:
-        """Until stopped; what the thread does."""
+        """The body of the thread."""
         ended = self._ended.is_set()
         while not ended:
             try:
                 self._clean(self._now())
                 seconds = DAY_S
-            except Exception as error:  # tomorrow is another day
+            except Exception as error:  # retried later
                 LOG.error("not removed", exc_info=error)
                 seconds = AGAIN_S
             ended = self._wait(seconds)

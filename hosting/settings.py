@@ -1,4 +1,4 @@
-"""The variables of the environment as values, read once by app.py, and what they choose."""
+"""The settings from environment variables, read once by app.py."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class Settings:
 
     host: str = "127.0.0.1"
     port: int = 7860
-    root_path: str = ""  # the path under which a proxy shows the page, as /mars
+    root_path: str = ""  # path prefix behind a proxy, e.g. /mars
     database: str | None = None
     device: str = AUTO
     dtype: str = AUTO
     graphs: bool = True
     exact: str = AUTO
     proxy: bool = False  # a proxy in front sets X-Forwarded-Host and X-Forwarded-Proto
-    mcp: bool = False  # whether the endpoints are tools of an MCP server too
+    mcp: bool = False  # whether the endpoints are also MCP tools
     public: bool = False
     pairs: tuple[str, ...] = ()  # keys of the catalog; empty: all in private mode, the bundled one in public
-    limits: str = ""  # changes to the limits of the mode, as new_tokens=256,seconds=60
+    limits: str = ""  # changes to the limits of the mode, e.g. new_tokens=256,seconds=60
     sign_in: bool = False  # a Space with hf_oauth
     retention_days: int | None = None
     backup_repo: str = ""  # dataset repository owner/name
@@ -40,7 +40,7 @@ class Settings:
     zero_gpu: bool = False
 
     def __repr__(self) -> str:
-        """Without the secrets, so that no log can hold them."""
+        """Without the secrets, so that they cannot be logged."""
         return f"Settings(host={self.host!r}, port={self.port}, public={self.public})"
 
 
@@ -53,8 +53,8 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     days = _whole("MARS_RETENTION_DAYS", get("MARS_RETENTION_DAYS", "0"), 0, 36_500)
     root_path = _path(get("MARS_ROOT_PATH", ""))
     mcp = _switch("MARS_MCP", get("MARS_MCP", OFF), False)
-    if mcp and importlib.util.find_spec("mcp") is None:  # Gradio would ignore it without a word
-        message = "MARS_MCP is on and the package mcp is missing; install it with pip install -r requirements-mcp.txt."
+    if mcp and importlib.util.find_spec("mcp") is None:  # Gradio would ignore it silently
+        message = "MARS_MCP is on but the package mcp is missing; install it with pip install -r requirements-mcp.txt."
         raise ValueError(message)
     return Settings(
         host=get("HOST", "0.0.0.0" if space else "127.0.0.1"),
@@ -82,7 +82,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
 
 
 def json_log(environment: Mapping[str, str]) -> bool:
-    """Whether the log is JSON, also where the value of another variable is not allowed."""
+    """Whether the log is JSON; does not raise for invalid values of other variables."""
     try:
         public = _switch("MARS_PUBLIC", environment.get("MARS_PUBLIC", AUTO), bool(environment.get("SPACE_ID")))
         return _switch("MARS_JSON_LOG", environment.get("MARS_JSON_LOG", AUTO), public)
@@ -91,7 +91,7 @@ def json_log(environment: Mapping[str, str]) -> bool:
 
 
 def offered(chosen: Settings, catalog: Sequence[PairSpec]) -> tuple[PairSpec, ...]:
-    """The pairs that may be chosen, the default first. Raises ValueError."""
+    """The available pairs, the default first. Raises ValueError."""
     by_key = {pair.key: pair for pair in catalog}
     public = PUBLIC_PAIR in by_key and chosen.public
     keys = dict.fromkeys(chosen.pairs or ((PUBLIC_PAIR,) if public else by_key))

@@ -1,3 +1,3 @@
-"""Margin-aware speculative decoding: engine, rules, trace. Knows no screen and no database."""
+"""Margin-aware speculative decoding: engine, rules, trace."""
 
 __version__ = "0.1.0"

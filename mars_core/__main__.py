@@ -26,14 +26,14 @@ from mars_core.types import Cause, RunConfig, Status, Trace
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     if options.command == "rules":
-        _say(_rules_table())
+        _print(_rules_table())
         return 0
     transformers_logging.set_verbosity_error()
     try:
         graphs = not options.no_graphs
         pool = ModelPool(device=options.device, dtype=options.dtype, graphs=graphs, exact=options.exact)
         if options.command == "models":
-            _say(_models_table(pool))
+            _print(_models_table(pool))
             return 0
         session = Session(pool.get(read_spec(options), _progress))
         configs = read_configs(options, session.pair)
@@ -44,14 +44,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(_printable(f"{error}\n"))
         return 2
     traces = _run_all(session, configs)
-    _say(_document(traces) if options.json else _report(traces))
+    _print(_document(traces) if options.json else _report(traces))
     if any(trace.status is Status.CANCELLED for trace in traces):
         return 130
     return 1 if any(trace.status is Status.FAILED for trace in traces) else 0
 
 
 def _run_all(session: Session, configs: list[RunConfig]) -> list[Trace]:
-    """The traces in the order of the configs, run in random order. Ctrl-C ends the run under way and skips the rest."""
+    """The traces in the order of the configs, run in random order. Ctrl-C stops the current run and skips the rest."""
     traces: dict[int, Trace] = {}
     order = execution_order(len(configs))
     for number in order:
@@ -64,7 +64,7 @@ def _run_all(session: Session, configs: list[RunConfig]) -> list[Trace]:
         except KeyboardInterrupt:
             run.cancel()
         except RUN_FAILURES as error:
-            _progress(str(error))  # its trace says it again
+            _progress(str(error))  # the trace holds the same message
         traces[number] = run.trace()
         if traces[number].status is Status.CANCELLED:
             break
@@ -84,7 +84,7 @@ def _document(traces: list[Trace]) -> str:
         for trace in traces
     ]  # fmt: skip
     document = json.dumps({"config": asdict(traces[0].config), "prompt_ids": traces[0].prompt_ids, "runs": runs})
-    # JSON has no nan: a rate of nothing is null.
+    # JSON has no NaN: an undefined rate is null.
     return json.dumps(json.loads(document, parse_constant=lambda _constant: None))
 
 
@@ -102,7 +102,7 @@ def _report(traces: list[Trace]) -> str:
         for trace in traces
         for s in (trace.summary,)
     ]
-    # A number that does not exist is a dash, as wide as it was.
+    # Undefined numbers (nan) become a dash of the same width.
     return "\n".join([*lines, head, *(re.sub(r" *nan[%×]?", lambda nan: "–".rjust(len(nan[0])), row) for row in rows)])
 
 
@@ -134,7 +134,7 @@ def _models_table(pool: ModelPool) -> str:
 
 
 def _rules_table() -> str:
-    """Every rule with what it does, its formula, where it is defined, its parameters and its source."""
+    """Every rule: summary, formula, supported drafts, parameters and source."""
     blocks = []
     for rule in RULES.values():
         shapes = "chains only" if rule.siblings is Siblings.REFUSED else "chains and trees"
@@ -146,17 +146,17 @@ def _rules_table() -> str:
 
 
 def _printable(text: str) -> str:
-    """Control characters of a model's text, or of a name in its files, must not reach the terminal."""
+    """Escapes control characters in model output and file names before they reach the terminal."""
     return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
 
 
-def _say(text: str) -> None:
-    encoding = sys.stdout.encoding or "utf-8"  # of a file or a pipe often one that lacks τ
+def _print(text: str) -> None:
+    encoding = sys.stdout.encoding or "utf-8"  # a file or pipe may use an encoding without τ
     sys.stdout.write(_printable(text).encode(encoding, "replace").decode(encoding) + "\n")
 
 
 def _progress(text: str) -> None:
-    """One line on a terminal's standard error, written over."""
+    """Rewrites one line on standard error, if that is a terminal."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{_printable(text)}")
         sys.stderr.flush()

@@ -1,6 +1,6 @@
-"""The options of the command lines, each declared once, and how they become a pair, rules and RunConfigs.
+"""Command-line options, each declared once, and their conversion to a pair, rules and RunConfigs.
 
-``mars_core``, ``evaluation`` and lm-eval's ``--model_args`` take their parts of these tables. Runs nothing and prints nothing.
+Used by ``mars_core``, ``evaluation`` and lm-eval's ``--model_args``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _KINDS = ("eagle3", "ngram", PLAIN)
 _TREE = TreeShape()
-Options = dict[str, dict[str, Any]]  # by name: what argparse takes
+Options = dict[str, dict[str, Any]]  # option name → keyword arguments of add_argument
 
 MACHINE_OPTIONS: Options = {
     "--device": {"default": "auto", "help": "auto, cpu, cuda, cuda:1"},
@@ -34,15 +34,18 @@ MACHINE_OPTIONS: Options = {
 PROMPT_OPTIONS: Options = {
     "--system": {"default": "", "help": "system prompt"},
     "--no-chat": {"action": "store_true", "help": "continue the prompt as it is, without the chat template"},
-    "--thinking": {"choices": ("on", "off"), "help": "of chat templates that have it (default: the template's own)"},
+    "--thinking": {
+        "choices": ("on", "off"),
+        "help": "thinking switch of the chat template (default: the template's own)",
+    },
     "--stop": {"action": "append", "default": [], "help": "stop string; may be repeated"},
 }
 PAIR_OPTIONS: Options = {
     "--pair": {"default": "bundled", "help": f"a pair of the catalog: {', '.join(spec.key for spec in CATALOG)}"},
-    "--target": {"help": "Hub id (owner/name@revision) or folder, in place of --pair"},
+    "--target": {"help": "Hub id (owner/name@revision) or folder, used instead of --pair"},
 }
 DRAFT_OPTIONS: Options = {
-    "--k": {"type": int, "default": 5, "help": "drafted tokens a step, of chains (default 5)"},
+    "--k": {"type": int, "default": 5, "help": "drafted tokens per step, for chains (default 5)"},
     "--draft-mode": {"choices": [mode.value for mode in DraftMode], "default": DraftMode.GREEDY.value},
 }
 DRAFTER_OPTIONS: Options = DRAFT_OPTIONS | {
@@ -50,10 +53,10 @@ DRAFTER_OPTIONS: Options = DRAFT_OPTIONS | {
     "--chain": {"action": "store_true", "help": "eagle3: draft a chain of K, not a tree"},
     "--tree-tokens": {"type": int, "default": _TREE.tokens, "help": f"eagle3: drafted nodes (default {_TREE.tokens})"},
     "--tree-depth": {"type": int, "default": _TREE.depth, "help": f"eagle3: longest path (default {_TREE.depth})"},
-    "--tree-top-k": {"type": int, "default": _TREE.top_k, "help": f"eagle3: nodes expanded a depth (default {_TREE.top_k})"},
+    "--tree-top-k": {"type": int, "default": _TREE.top_k, "help": f"eagle3: nodes expanded per depth (default {_TREE.top_k})"},
 }  # fmt: skip
 RULE_OPTIONS: Options = {
-    "--theta": {"default": "", "help": "θ of the rules that take it (default 0.9); several values by commas"},
+    "--theta": {"default": "", "help": "θ of the rules that have it (default 0.9); separate several values by commas"},
     "--set": {"action": "append", "default": [], "metavar": "[RULE.]NAME=V1,V2",
               "help": "values of any parameter of a rule; may be repeated"},
 }  # fmt: skip
@@ -61,8 +64,8 @@ SAMPLING_OPTIONS: Options = {
     "--temperature": {"type": float, "default": 0.0, "help": "0 is greedy (default)"},
     "--top-k": {"type": int, "default": 0, "help": "0 is off (default)"},
     "--top-p": {"type": float, "default": 1.0, "help": "1 is off (default)"},
-    "--max-new-tokens": {"type": int, "default": 128, "help": "at most so many tokens (default 128)"},
-    "--seed": {"type": int, "default": 0, "help": "of the random draws (default 0)"},
+    "--max-new-tokens": {"type": int, "default": 128, "help": "maximum number of new tokens (default 128)"},
+    "--seed": {"type": int, "default": 0, "help": "random seed (default 0)"},
 }
 
 
@@ -84,7 +87,9 @@ def parser() -> argparse.ArgumentParser:
         add_options(command, PROMPT_OPTIONS | RULE_OPTIONS | DRAFTER_OPTIONS | SAMPLING_OPTIONS)
         add_options(command, PAIR_OPTIONS | MACHINE_OPTIONS)
         command.add_argument("--json", action="store_true", help="print one JSON object")
-    models = commands.add_parser("models", help="list the pairs, what they need and whether they fit here")
+    models = commands.add_parser(
+        "models", help="list the model pairs, the memory they need and whether they fit on this machine"
+    )
     add_options(models, MACHINE_OPTIONS)
     commands.add_parser("rules", help="list the verification rules with formula, parameters and source")
     return root
@@ -96,7 +101,7 @@ def add_options(command: argparse.ArgumentParser, options: Options) -> None:
 
 
 def find_spec(pair: str, target: str | None, draft: str | None, head: str | None) -> PairSpec:
-    """The pair of the catalog that is called ``pair``, with the other models that are named. Raises ValueError, ModelError."""
+    """The catalog entry ``pair``, with any of its models replaced. Raises ValueError, ModelError."""
     found = next((spec for spec in CATALOG if spec.key == pair), None)
     if found is None:
         raise ValueError(f"pair is {pair!r}; it must be one of {', '.join(spec.key for spec in CATALOG)}.")
@@ -108,14 +113,14 @@ def find_spec(pair: str, target: str | None, draft: str | None, head: str | None
 
 
 def read_spec(options: argparse.Namespace) -> PairSpec:
-    """The pair of PAIR_OPTIONS and ``--drafter``. Raises ValueError, ModelError."""
+    """The pair given by PAIR_OPTIONS and ``--drafter``. Raises ValueError, ModelError."""
     kind, path = _drafter(options.drafter)
     draft, head = (path, None) if kind == "model" else (None, path)
     return find_spec(options.pair, options.target, draft, head)
 
 
 def read_drafter(options: argparse.Namespace, pair: Pair) -> DrafterConfig:
-    """What drafts, of DRAFTER_OPTIONS; the pair's own drafter where none is named."""
+    """The drafter given by DRAFTER_OPTIONS; by default the pair's own."""
     kind = _drafter(options.drafter)[0] or own_drafter(pair)
     if kind == PLAIN:
         return DrafterConfig(PLAIN)
@@ -125,12 +130,12 @@ def read_drafter(options: argparse.Namespace, pair: Pair) -> DrafterConfig:
 
 
 def own_drafter(pair: Pair) -> str:
-    """The kind of drafter that a pair comes with."""
+    """The default drafter kind of a pair."""
     return "model" if pair.draft else "eagle3" if pair.head else "ngram"
 
 
 def _drafter(option: str | None) -> tuple[str | None, str | None]:
-    """Kind and model of ``--drafter``; None where they are left to the pair."""
+    """Kind and model of ``--drafter``; None selects the pair's own."""
     if option is None or option in _KINDS:
         return option, None
     kind, _, path = option.partition(":")
@@ -138,9 +143,9 @@ def _drafter(option: str | None) -> tuple[str | None, str | None]:
 
 
 def read_rules(names: Sequence[str], options: argparse.Namespace) -> list[RuleConfig]:
-    """Every named rule with every combination of the values of RULE_OPTIONS; parameters that are not given are left out.
+    """Every named rule with every combination of the values of RULE_OPTIONS; parameters without a value are left out.
 
-    Raises ValueError for an unknown rule, a parameter that none of the rules has, and what is not a number.
+    Raises ValueError for an unknown rule, a parameter that none of the rules has, and a value that is not a number.
     """
     if unknown := [name for name in names if name not in RULES]:
         raise ValueError(f"The rule is {unknown[0]!r}; it must be one of {', '.join(RULES)}.")
@@ -161,23 +166,25 @@ def read_rules(names: Sequence[str], options: argparse.Namespace) -> list[RuleCo
 
 
 def _parameters(options: argparse.Namespace) -> dict[tuple[str, str], tuple[float, ...]]:
-    """(rule, parameter) → values; the rule is empty where every rule is meant."""
+    """(rule, parameter) → values; an empty rule name stands for every rule."""
     found = {("", "theta"): read_numbers("--theta", options.theta)} if options.theta else {}
     for item in options.set:
         left, _, values = item.partition("=")
         rule, _, name = left.rpartition(".")
         if not name or not values:
-            raise ValueError(f"--set is {item!r}; it takes NAME=VALUE or RULE.NAME=VALUE, several values by commas.")
+            raise ValueError(
+                f"--set is {item!r}; it takes NAME=VALUE or RULE.NAME=VALUE, with several values separated by commas."
+            )
         found[rule, name] = read_numbers(f"--set {left}", values)
     return found
 
 
 def read_numbers(name: str, text: str) -> tuple[float, ...]:
-    """Numbers, several by commas. Raises ValueError."""
+    """Numbers separated by commas. Raises ValueError."""
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise ValueError(f"{name} is {text!r}; it takes numbers, several by commas.") from None
+        raise ValueError(f"{name} is {text!r}; it takes numbers separated by commas.") from None
 
 
 def read_configs(options: argparse.Namespace, pair: Pair) -> list[RunConfig]:
@@ -192,7 +199,7 @@ def read_configs(options: argparse.Namespace, pair: Pair) -> list[RunConfig]:
 
 
 def _config(options: argparse.Namespace, pair: Pair, rule: RuleConfig) -> RunConfig:
-    from mars_core.session import run_config  # here: who only reads options needs no models' libraries
+    from mars_core.session import run_config  # imported here because it loads transformers
 
     return run_config(
         pair,
@@ -208,12 +215,12 @@ def _config(options: argparse.Namespace, pair: Pair, rule: RuleConfig) -> RunCon
 
 
 def read_thinking(options: argparse.Namespace) -> bool | None:
-    """``--thinking``; None is the template's own."""
+    """``--thinking``; None is the template's default."""
     return None if options.thinking is None else bool(options.thinking == "on")
 
 
 def _prompt(options: argparse.Namespace) -> str:
-    """Read once: a file or standard input cannot be read again for the second rule."""
+    """The prompt; read once, because standard input cannot be read again for the second rule."""
     if options.prompt_file is not None:
         options.prompt = options.prompt_file.read()
         options.prompt_file = None

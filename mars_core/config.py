@@ -1,6 +1,6 @@
-"""What a run is asked to do: prompt, models, drafter, rule, sampling. Every value is frozen.
+"""Configuration of a run: prompt, models, drafter, rule, sampling. Every value is frozen.
 
-Standard library only; other modules import these names from ``mars_core.types``.
+Other modules import these names from ``mars_core.types``.
 """
 
 from __future__ import annotations
@@ -64,15 +64,15 @@ class DrafterConfig:
 
 
 class PassShape(NamedTuple):
-    """The one shape of all passes of the target in an exact run: ``rows`` tokens, filled up where fewer are read, over the first
-    ``width`` positions of its cache. With one shape a row's logits do not depend on what else is read, in any dtype."""
+    """The shape of all passes of the target in an exact run: ``rows`` tokens (padded where fewer are read) over the first
+    ``width`` positions of its cache. With a single shape the logits of a row do not depend on the other rows, in any dtype."""
 
     rows: int
     width: int
 
 
 class Exchange(NamedTuple):
-    """An earlier turn of a conversation, and what the model answered."""
+    """An earlier turn of a conversation: prompt and answer."""
 
     user: str
     answer: str
@@ -80,7 +80,7 @@ class Exchange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PromptConfig:
-    """What the user typed and how it becomes tokens. ``history``: the turns before, oldest first. ``thinking``: passed to chat
+    """A prompt and how it is encoded. ``history``: earlier turns, oldest first. ``thinking``: passed to chat
     templates that have such a switch as ``enable_thinking``; None leaves it to the template."""
 
     text: str
@@ -93,10 +93,10 @@ class PromptConfig:
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """Everything that a run needs to be repeated. ``environment`` holds versions of libraries and app, device and dtype.
+    """Everything needed to repeat a run. ``environment`` holds versions of libraries and app, device and dtype.
 
-    ``prefix`` are ids of output tokens that are given, not written: the run goes on after prompt and prefix, its first new token
-    has output position ``len(prefix)``, and its draws count on from there. ``passes`` is set where the run is exact.
+    ``prefix``: ids of output tokens that are given, not generated. The run continues after prompt and prefix: its first new token
+    has output position ``len(prefix)``, and its random draws start at that position. ``passes`` is set where the run is exact.
     """
 
     prompt: PromptConfig
@@ -104,7 +104,7 @@ class RunConfig:
     drafter: DrafterConfig
     rule: RuleConfig
     sampling: Sampling = Sampling()
-    max_new_tokens: int = 128  # given tokens are not counted
+    max_new_tokens: int = 128  # without the prefix
     seed: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)
     prefix: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""torch, imported when it is first used: the page is there seconds before that."""
+"""torch, imported on first use, so that the page starts seconds earlier."""
 
 from __future__ import annotations
 

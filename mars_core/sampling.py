@@ -1,6 +1,6 @@
 """From logits to distributions and from distributions to tokens: warpers, inverse CDF, residual, uniforms.
 
-Filtering (``target_law``) and drawing (``draw``) are separate; a residual is never filtered again.
+Filtering (``target_distribution``) and drawing (``draw``) are separate; a residual is never filtered again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mars_core.types import Sampling
 
 
 class Use(IntEnum):
-    """What each of a place's uniforms decides: a column of ``step_uniforms``."""
+    """The use of each uniform of a position: a column of ``step_uniforms``."""
 
     DRAW = 0  # the target's own token, or the correction
     ACCEPT = 1  # keep or reject
@@ -24,16 +24,16 @@ class Use(IntEnum):
 
 
 def uniforms(seed: int, count: int) -> Tensor:
-    """The drawing uniforms in [0, 1), float64 [count]: number i belongs to output position i whatever ``count`` is."""
+    """The drawing uniforms in [0, 1), float64 [count]: number i belongs to output position i, independent of ``count``."""
     source = random.Random(seed)
     return torch.tensor([source.random() for _ in range(count)], dtype=torch.float64)
 
 
 def step_uniforms(draws: Tensor, seed: int, position: int, count: int) -> Tensor:
-    """float64 [count, 3] for a step whose first token has output position ``position``; draws as ``uniforms`` gives them.
+    """float64 [count, 3] for a step whose first token has output position ``position``; ``draws`` as returned by ``uniforms``.
 
-    Only the drawing uniform of a place belongs to its position. A rule may look at the other two of places that the step does not
-    reach (block verification, a window), so that they must not decide there again: they belong to the step.
+    Only the drawing uniform is indexed by output position. A rule may read the other two at positions that the step does not
+    reach (block verification, a window) and must not reuse them in the next step, so they depend on the step.
     """
     source = random.Random(f"{seed}/{position}")
     others = torch.tensor([[source.random(), source.random()] for _ in range(count)], dtype=torch.float64)
@@ -45,8 +45,8 @@ def lowest_argmax(logits: Tensor) -> Tensor:
     return logits.argmax(-1)  # documented to give the first of equal maxima
 
 
-def target_law(logits: Tensor, sampling: Sampling) -> Tensor:
-    """p [N, V] from raw logits [N, V], warped as transformers warps: temperature, top-k (ties kept), top-p.
+def target_distribution(logits: Tensor, sampling: Sampling) -> Tensor:
+    """p [N, V] from raw logits [N, V], with transformers' warpers: temperature, top-k (ties kept), top-p.
 
     Temperature 0 is one-hot p, at the lowest of equal maxima.
     """
@@ -64,31 +64,31 @@ def target_law(logits: Tensor, sampling: Sampling) -> Tensor:
     return logits.softmax(-1)
 
 
-def shown_law(logits: Tensor, p: Tensor, sampling: Sampling) -> Tensor:
+def displayed_distribution(logits: Tensor, p: Tensor, sampling: Sampling) -> Tensor:
     """The distribution shown beside a token, [N, V]: p itself; at temperature 0, where p is one-hot, softmax(z)."""
     return logits.softmax(-1) if sampling.temperature == 0 else p
 
 
-class Drawn(NamedTuple):
-    """What uniforms drew from distributions."""
+class Draws(NamedTuple):
+    """Tokens sampled from distributions by uniforms."""
 
     ids: Tensor  # [N]
     u: Tensor  # [N] float64, times the sum of the distribution
     cdf: Tensor  # [N, V] float64
 
 
-def draw(distribution: Tensor, u: Tensor) -> Drawn:
+def draw(distribution: Tensor, u: Tensor) -> Draws:
     """Inverse CDF in id order: distribution [N, V], u [N]. An id of probability 0 is never drawn. The cumulative sum is float64."""
     cdf = distribution.cumsum(-1, dtype=torch.float64)
     total = cdf[:, -1:]
-    below = total * (1 - torch.finfo(torch.float64).eps)  # u · total may be rounded up to total, where nothing is
+    below = total * (1 - torch.finfo(torch.float64).eps)  # u · total may be rounded up to total, beyond the last token
     wanted = torch.minimum(u[:, None] * total, below)
-    ids = torch.searchsorted(cdf, wanted, right=True).clamp(max=distribution.shape[-1] - 1)  # beyond only for a nan
-    return Drawn(ids[:, 0], wanted[:, 0], cdf)
+    ids = torch.searchsorted(cdf, wanted, right=True).clamp(max=distribution.shape[-1] - 1)  # out of range only for nan
+    return Draws(ids[:, 0], wanted[:, 0], cdf)
 
 
 def residual(p: Tensor, q: Tensor) -> Tensor:
-    """norm((p − q)₊) row by row, [N, V]; p itself where nothing is left (p = q)."""
+    """norm((p − q)₊) row by row, [N, V]; p itself where the residual is zero (p = q)."""
     rest = (p - q).clamp(min=0)
     mass = rest.sum(-1, keepdim=True)
     return torch.where(mass > 0, rest / mass.clamp(min=torch.finfo(rest.dtype).tiny), p)

@@ -1,4 +1,4 @@
-"""Text in, Steps and a Trace out: tokenizer, chat template, validation, stop conditions, cancellation. Knows no screen, no store."""
+"""Text in, Steps and a Trace out: tokenizer, chat template, validation, stop conditions, cancellation."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _environment(pair: Pair) -> dict[str, str]:
     return {
         "app": __version__,
         "python": platform.python_version(),
-        "torch": str(torch.__version__),  # a class of torch's own, which is not to cross
+        "torch": str(torch.__version__),  # a torch class, converted so that it can be pickled
         "transformers": transformers.__version__,
         "platform": platform.platform(),
         "device": f"{pair.device} ({device})",
@@ -55,7 +55,7 @@ def _environment(pair: Pair) -> dict[str, str]:
 
 
 class Session:
-    """Runs on one pair of models."""
+    """Starts runs on a pair of models."""
 
     def __init__(self, pair: Pair) -> None:
         self.pair = pair
@@ -65,7 +65,7 @@ class Session:
         return len(encode(self.pair.tokenizer, prompt))
 
     def check(self, config: RunConfig) -> Checked:
-        """Validates and encodes; takes no memory. Raises ValueError with one sentence that names what is wrong."""
+        """Validates and encodes, without allocating caches. Raises ValueError with one sentence that names the problem."""
         validate(config, self.pair)
         parameters = RULES[config.rule.name].values(config.rule.parameters)
         config = replace(config, rule=RuleConfig(config.rule.name, parameters))
@@ -75,14 +75,14 @@ class Session:
         return Checked(replace(config, passes=passes), tuple(ids))
 
     def start(self, config: RunConfig, *, meter: bool = True) -> Run:
-        """A run that is ready to be iterated, with its caches. Raises ValueError as ``check``, and what the lack of memory raises.
+        """A run that is ready to be iterated, with its caches. Raises ValueError as ``check``, and out-of-memory errors.
 
-        Without ``meter`` only times and outcomes are known: the measure of what measuring costs.
+        Without ``meter`` only times and outcomes are recorded, to measure the cost of the telemetry.
         """
         return Run(self.pair, *self.check(config), meter)
 
     def warm_up(self, config: RunConfig) -> None:
-        """A few tokens that nobody sees, by the engine of the run itself. A failure here comes again in the run, and is told there."""
+        """Decodes a few tokens and discards them, with the engine of the run itself. Errors are ignored: the run will raise them again."""
         with suppress(*RUN_FAILURES):
             run = self.start(config)
             for step in run:
@@ -98,7 +98,7 @@ class Session:
 
 
 class Checked(NamedTuple):
-    """A configuration that can be run, its parameters complete, and its prompt."""
+    """A valid configuration with complete parameters, and its prompt."""
 
     config: RunConfig
     prompt_ids: tuple[int, ...]
@@ -134,25 +134,25 @@ class Run(Record):
         try:
             return self._step(self._engine)
         except (RuntimeError, ValueError, MemoryError) as error:
-            self._raw = self._engine = None  # whatever state it is in
+            self._raw = self._engine = None  # its state is undefined
             self._finish(Status.FAILED, StopReason.ERROR, failure(error, str(self._pair.device)))
             raise
 
     def cancel(self, why: StopReason = StopReason.CANCELLED) -> None:
-        """Ends the run before its next step, from any thread; a run that has ended stays as it is."""
+        """Ends the run before its next step, from any thread; no effect after the run has ended."""
         if not self._cancelled and self.status is Status.CANCELLED:
             self.stop_reason = why
         self._cancelled = True
 
     def close(self) -> None:
-        """Lets go of caches and captures: a run that has not ended stays cancelled. In the thread that iterates it."""
+        """Releases caches and captures; a run that has not ended is cancelled. Call it in the thread that iterates the run."""
         self._cancelled, self._raw = True, None
         if self._engine is not None and self._pair.graphs:
             self._pair.engines.give_back(self._kind, self._engine)
         self._engine = None
 
     def _step(self, engine: Engine) -> Step:
-        """The next step. What the consumer does between two steps, and captures, which serve later runs too, are not the run's time."""
+        """The next step. Its times exclude the consumer's work between two steps, and captures, which later runs share."""
         config, given, started = self.config, len(self.config.prefix), time.perf_counter()
         if self._raw is None:
             read = [*self.prompt_ids, *config.prefix]
@@ -177,12 +177,12 @@ class Run(Record):
 
 
 def failure(error: Exception, device: str) -> str:
-    """Why a run failed, in one sentence without the stack of a library's message."""
+    """Why a run failed, in one sentence without the stack trace in a library's message."""
     if is_out_of_memory(error):
         return f"The memory of {device} ran out; take a shorter prompt, fewer new tokens or a smaller pair."
     return brief(error)
 
 
 def _longest(config: RunConfig, prompt: int) -> int:
-    """Tokens of the text, the prompt included."""
+    """Maximum tokens of the text, prompt included."""
     return prompt + len(config.prefix) + config.max_new_tokens

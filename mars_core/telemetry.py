@@ -1,4 +1,4 @@
-"""Steps to numbers: the summary of a run and the first difference of two runs. Standard library only."""
+"""The summary of a run and the first difference of two runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHIFTED = 1e-9  # a token's distribution counts as shifted where its TV from p i
 def summarise(steps: Sequence[Step], *, prompt_tokens: int, prefill_s: float, peak_memory_bytes: int) -> Summary:
     """All numbers of a run from its steps. The wall time ends with the last step.
 
-    A share, mean or maximum of nothing is nan, a sum of nothing 0; what the run did not measure (nan) makes its numbers nan.
+    A share, mean or maximum over an empty set is nan, an empty sum 0; values that the run did not measure (nan) propagate.
     """
     tokens = [token for step in steps for token in step.emitted]
     new_tokens, drafted = len(tokens), sum(step.drafted for step in steps)
@@ -41,7 +41,9 @@ def summarise(steps: Sequence[Step], *, prompt_tokens: int, prefill_s: float, pe
 
 def _by_position(steps: Sequence[Step]) -> tuple[float, ...]:
     """Steps that kept a token at depth i / steps that drafted one there, for i = 1 … the deepest draft."""
-    depths = [max((node.depth for node in step.nodes), default=0) for step in steps]  # every depth above is drafted too
+    depths = [
+        max((node.depth for node in step.nodes), default=0) for step in steps
+    ]  # all smaller depths are drafted too
     places = range(1, max(depths, default=0) + 1)
     return tuple(_ratio(sum(step.kept >= i for step in steps), sum(depth >= i for depth in depths)) for i in places)
 
@@ -70,7 +72,7 @@ def _exp(x: float) -> float:
 def first_divergence(baseline: Trace, other: Trace) -> Divergence | None:
     """The first output position at which the texts differ, and why; None where the token ids are the same.
 
-    Given tokens are part of the text, and the first ones of it: where the ids differ at one of either, somebody chose it.
+    Given tokens are the beginning of the text: a difference at a given token of either run has the cause CHOSEN.
     """
     one: tuple[Given | Token, ...] = (*baseline.given, *baseline.tokens)
     two: tuple[Given | Token, ...] = (*other.given, *other.tokens)
@@ -85,7 +87,7 @@ def first_divergence(baseline: Trace, other: Trace) -> Divergence | None:
 
 
 def _cause(left: Token, right: Token) -> Cause:
-    """Up to here both runs read the same text, so p is the same but for rounding."""
+    """The cause. Both runs have read the same text up to here, so p is the same except for rounding."""
     if Outcome.RELAXED in (left.outcome, right.outcome):
         return Cause.RELAXED
     if left.own != right.own:

@@ -1,6 +1,6 @@
-"""The values that cross the borders of the engine: what was asked (``config``), what happened (Step, Token), what came of it.
+"""Values of the public interface: configuration (``config``), steps and tokens, and the result of a run.
 
-Standard library only. Every value is frozen, so it may be kept, compared and stored as it is.
+Every value is frozen.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Outcome(StrEnum):
-    """What became of a token. The one list for engine, database, CSV, colours and help texts."""
+    """The outcome of a token; used by engine, database, CSV, colours and help texts."""
 
     ACCEPTED = "accepted"  # drafted, kept by the strict rule
     RELAXED = "relaxed"  # drafted, kept by the rule under test where strict, with the same u, would have rejected
@@ -40,7 +40,7 @@ class Outcome(StrEnum):
 
 
 class Status(StrEnum):
-    """How a run ended."""
+    """The final status of a run."""
 
     COMPLETED = "completed"
     CANCELLED = "cancelled"
@@ -48,29 +48,29 @@ class Status(StrEnum):
 
 
 class StopReason(StrEnum):
-    """Why generation ended."""
+    """The reason why generation ended."""
 
     EOS = "eos"
     STOP_STRING = "stop_string"
     LENGTH = "length"
     CANCELLED = "cancelled"
-    DEADLINE = "deadline"  # cancelled because its time was up
+    DEADLINE = "deadline"  # cancelled because the time limit was reached
     ERROR = "error"
 
 
 class Cause(StrEnum):
-    """Why two runs of one prompt part."""
+    """Why two runs of the same prompt differ."""
 
     RELAXED = "relaxed"  # the rule kept a token that strict rejects
-    TIGHTENED = "tightened"  # the rule refused a token that strict keeps
-    REDRAWN = "redrawn"  # both rejected; the rule corrects with another law or emits top-1
+    TIGHTENED = "tightened"  # the rule rejected a token that strict keeps
+    REDRAWN = "redrawn"  # both rejected; the rule corrects with another distribution or emits top-1
     NUMERIC = "numeric"  # the same decision on logits that differ by rounding
     LENGTH = "length"  # one text is the beginning of the other
-    CHOSEN = "chosen"  # the reader chose another token: it differs within the given beginning of either
+    CHOSEN = "chosen"  # the user chose another token: the difference is in a prefix
 
 
 class Given(NamedTuple):
-    """One output token that was given to the run; ``text[start:end]`` are the characters that become complete with it."""
+    """A token of the run's prefix; ``text[start:end]`` are the characters that become complete with it."""
 
     id: int
     piece: str
@@ -79,7 +79,7 @@ class Given(NamedTuple):
 
 
 class Alternative(NamedTuple):
-    """One of the target's likeliest tokens at a position: id, text and probability p under the run's sampling."""
+    """One of the target's most likely tokens at a position: id, text and probability p under the run's sampling."""
 
     id: int
     piece: str
@@ -88,21 +88,21 @@ class Alternative(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One emitted token, or (``outcome=rejected``) the drafted token refused at the place of the recovered one that follows it.
+    """One emitted token, or (``outcome=rejected``) the drafted token that the recovered token after it replaces.
 
     ``z1 >= z2`` are the target's two best raw logits, ``r = z2/z1`` (nan where z1 <= 0: such a position counts as decisive) and
     ``gap = z1 - z2``. ``p``, ``q`` are the token's probability under target and drafter (q is nan where nothing was drafted;
     1 for drafters without probabilities). ``own`` is the token the target drew here with the uniform ``u``; ``forgiveness`` is the
     probability with which the rule keeps this token though strict does not; ``tv`` and ``kl`` (nats) are total variation and
-    KL(P‖p) between the law P of the token emitted here, given context and draft, and p; ``logprob`` is ln softmax(z) of this token:
-    the target's own opinion of it, at temperature 1 and unfiltered whatever the run's sampling.
+    KL(P‖p) between the distribution P of the token emitted here, given context and draft, and p; ``logprob`` is ln softmax(z) of this
+    token: always at temperature 1 and unfiltered.
     """
 
-    position: int  # output position, 0-based; a rejected token has that of the token emitted in its stead
+    position: int  # output position, 0-based; a rejected token has that of the token emitted instead
     step: int  # 0-based
     draft_position: int  # depth in the draft, 1..; for a recovered or bonus token: kept tokens of the step + 1
     node: int  # number of the drafted node in the step's tree, 1..; 0 for a recovered or bonus token
-    parent: int  # number of the node after which this token stands; 0 is the root, the last token of the step before
+    parent: int  # number of the parent node; 0 is the root, the last token of the previous step
     outcome: Outcome
     id: int
     piece: str
@@ -118,11 +118,11 @@ class Token:
     own_piece: str
     p: float
     q: float
-    rank: int  # of this token in p, 1 = likeliest
+    rank: int  # of this token in p, 1 = most likely
     entropy: float  # of p, nats
     forgiveness: float
     u: float  # the drawing uniform of the position
-    coin: float  # the accepting uniform of the place: sampled drafts, and rules that keep by chance
+    coin: float  # the accepting uniform: for sampled drafts and randomised rules
     edge: float  # distance from u to the nearer end of own's interval of the inverse CDF; at temperature 0 the gap
     tv: float
     kl: float
@@ -132,11 +132,11 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class DraftNode:
-    """One drafted token of a step's tree, kept or not. ``p`` and ``q``: under target and drafter, after its parent."""
+    """One drafted token of a step's tree, kept or not. ``p`` and ``q``: probabilities under target and drafter, given its parent."""
 
     id: int
     piece: str
-    parent: int  # number of its parent node; 0 is the root; nodes are numbered from 1
+    parent: int  # number of its parent node; 0 is the root, nodes are numbered from 1
     depth: int  # 1..
     p: float
     q: float
@@ -145,15 +145,15 @@ class DraftNode:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One draft and one target pass. ``tokens`` in order of position, a rejected one directly before its recovered one."""
+    """One draft and one target pass. ``tokens`` in order of position, a rejected one directly before the recovered one."""
 
     index: int
     drafted: int
     kept: int  # drafted tokens in the text
     draft_s: float
-    verify_s: float  # target pass, rule, commit and the one transfer to the host
+    verify_s: float  # target pass, rule, commit and the transfer to the host
     elapsed_s: float  # since the start of the run, at the end of this step
-    nodes: tuple[DraftNode, ...]  # the whole draft; node number i stands at nodes[i - 1]
+    nodes: tuple[DraftNode, ...]  # the whole draft; node number i is nodes[i - 1]
     tokens: tuple[Token, ...]
 
     @property
@@ -163,7 +163,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The numbers of one run. Times in seconds, memory in bytes; rates of nothing are nan."""
+    """The numbers of one run. Times in seconds, memory in bytes; undefined rates are nan."""
 
     new_tokens: int
     prompt_tokens: int
@@ -190,7 +190,7 @@ class Summary:
     kl_sum: float  # nats; infinite where the rule may emit what p excludes
     kl_mean: float
     kl_max: float
-    shifted_share: float  # steps in which any emitted token's law differs from p (TV > SHIFTED) / steps
+    shifted_share: float  # steps in which any emitted token's distribution differs from p (TV > SHIFTED) / steps
     log_likelihood: float  # sum of logprob over the emitted tokens
     perplexity: float  # exp(−log_likelihood / new_tokens)
     peak_memory_bytes: int
@@ -200,7 +200,7 @@ class Summary:
 class Trace:
     """One run: its configuration, steps and result. ``text`` is the decoded output without special tokens.
 
-    It begins with the text of the ``given`` tokens; ``steps``, ``tokens``, ``token_ids`` and ``summary`` speak of new tokens only.
+    It begins with the text of the ``given`` tokens; ``steps``, ``tokens``, ``token_ids`` and ``summary`` cover new tokens only.
     """
 
     config: RunConfig
@@ -211,7 +211,7 @@ class Trace:
     steps: tuple[Step, ...]
     summary: Summary
     error: str = ""  # one sentence; only with status failed
-    given: tuple[Given, ...] = ()  # one for every id of the configuration's prefix
+    given: tuple[Given, ...] = ()  # one per id of the configuration's prefix
 
     @property
     def tokens(self) -> tuple[Token, ...]:
@@ -225,7 +225,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """The first output position at which two runs differ, and why. ``gap``: how close the numeric tie was, else nan."""
+    """The first output position at which two runs differ, and why. ``gap``: logit gap of a numeric tie, else nan."""
 
     position: int
     cause: Cause

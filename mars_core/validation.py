@@ -1,4 +1,4 @@
-"""Checks a RunConfig once, at the border: every error is one sentence with the field, the value and the allowed range."""
+"""Validates a RunConfig: every error is one sentence with the field, the value and the allowed range."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from mars_core.models import Pair
 from mars_core.rules import PLAIN, RULES, Rule, Siblings
 from mars_core.types import DrafterConfig, DraftMode, RunConfig, Sampling
 
-LONGEST_DRAFT = 64
+MAX_DRAFT = 64
 LARGEST_SEED = 2**63 - 1
 DRAFTERS = ("model", "eagle3", "ngram", PLAIN)
 TREE_RANGES = {"tokens": (1, 256), "depth": (1, 32), "top_k": (1, 64)}
 
 
 def validate(config: RunConfig, pair: Pair) -> None:
-    """Raises ValueError for the first thing that cannot be run. The length of the prompt is checked with its tokens."""
+    """Raises ValueError for the first invalid field. ``validate_length`` checks the length of the prompt."""
     _sampling(config.sampling)
     _drafter(config.drafter, pair)
     _require(config.rule.name in RULES, f"The rule is {config.rule.name!r}; it must be one of {', '.join(RULES)}.")
@@ -36,15 +36,15 @@ def _require(holds: bool, message: str) -> None:
 
 
 def validate_length(config: RunConfig, prompt: int, context: int) -> None:
-    """Raises ValueError where a prompt of so many tokens, the given tokens and the new ones do not fit into the context."""
+    """Raises ValueError if ``prompt`` tokens, the prefix and the new tokens do not fit into the context."""
     given = len(config.prefix)
-    room = context - prompt - given
+    available = context - prompt - given
     begun = f" and the given beginning {given}" if given else ""
     alone = "prompt and beginning alone do not" if given else "the prompt alone does not"
     _require(
-        1 <= config.max_new_tokens <= room,
+        1 <= config.max_new_tokens <= available,
         f"max_new_tokens is {config.max_new_tokens}, and the prompt has {prompt} tokens{begun}; "
-        + (f"1 to {room} fit into" if room > 0 else f"{alone} fit into")
+        + (f"1 to {available} fit into" if available > 0 else f"{alone} fit into")
         + f" the context of {context} tokens.",
     )
 
@@ -57,7 +57,7 @@ def _sampling(sampling: Sampling) -> None:
 
 
 def _drafter(drafter: DrafterConfig, pair: Pair) -> None:
-    kind, tree, longest = drafter.kind, drafter.tree, LONGEST_DRAFT
+    kind, tree, longest = drafter.kind, drafter.tree, MAX_DRAFT
     _require(kind in DRAFTERS, f"The drafter is {kind!r}; it must be one of {', '.join(DRAFTERS)}.")
     k_fits = kind == PLAIN or tree is not None or 1 <= drafter.k <= longest
     _require(k_fits, f"K is {drafter.k}; it must be 1 to {longest} (for no draft choose drafter none).")
@@ -68,23 +68,23 @@ def _drafter(drafter: DrafterConfig, pair: Pair) -> None:
     possible = kind == "model" or drafter.mode is not DraftMode.SAMPLED
     _require(possible, f"Draft mode is sampled and the drafter {kind}; only a draft model samples its drafts.")
     if tree is not None:
-        _require(kind == "eagle3", f"A draft tree is asked for and the drafter is {kind}; only eagle3 drafts trees.")
+        _require(kind == "eagle3", f"A draft tree is set and the drafter is {kind}; only eagle3 drafts trees.")
         for field, (low, high) in TREE_RANGES.items():
             value = getattr(tree, field)
             _require(low <= value <= high, f"{field} of the draft tree is {value}; it must be {low} to {high}.")
 
 
 def _combination(rule: Rule, drafter: DrafterConfig) -> None:
-    """Whether the rule is defined for what the drafter does."""
+    """Raises ValueError if the rule is not defined for the drafter."""
     _require(
         (rule.name == PLAIN) is (drafter.kind == PLAIN),
-        f"The rule is {rule.name} and the drafter {drafter.kind}; rule none and drafter none only go with each other.",
+        f"The rule is {rule.name} and the drafter {drafter.kind}; rule none and drafter none can only be used together.",
     )
     if rule.name == PLAIN:
         return
     mode, modes = drafter.mode, " and ".join(rule.modes)
     _require(mode in rule.modes, f"Draft mode is {mode}; rule {rule.name} is defined for {modes} drafts only.")
     chain = drafter.tree is None or drafter.tree.top_k == 1 or rule.siblings is not Siblings.REFUSED
-    _require(chain, f"A draft tree is asked for; rule {rule.name} is defined for chains only.")
-    known = not rule.needs_law or drafter.kind != "ngram"
+    _require(chain, f"A draft tree is set; rule {rule.name} is defined for chains only.")
+    known = not rule.needs_distribution or drafter.kind != "ngram"
     _require(known, f"Rule {rule.name} needs the drafter's probabilities; drafter ngram has none.")

@@ -1,4 +1,4 @@
-"""Runs and studies in a database: RunStore, and export as CSV and Parquet. Knows mars_core.types and no screen."""
+"""Runs and studies in a database: RunStore, and export as CSV and Parquet."""
 
 from storage.database import database_file
 from storage.errors import ClaimLost, StorageError

@@ -15,7 +15,7 @@ from storage.store import RunStore
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status 2 where something could not be imported; what was imported before stays."""
+    """Exit status 2 if a file could not be imported; runs imported before are kept."""
     parser = argparse.ArgumentParser(prog="python -m storage", description=__doc__)
     commands = parser.add_subparsers(required=True, dest="command")
     commands.add_parser("columns", help="the columns of the exports, as Markdown")
@@ -26,9 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument(
         "--database",
         default=os.environ.get("MARS_DATABASE_URL"),
-        help="URL; default: MARS_DATABASE_URL, or this user's own",
+        help="database URL (default: MARS_DATABASE_URL, else this user's database)",
     )
-    command.add_argument("--owner", help="whose the imported runs are; default: everybody's")
+    command.add_argument("--owner", help="owner of the imported runs (default: everybody)")
     options = parser.parse_args(arguments)
     if options.command == "columns":
         sys.stdout.write(described())
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (StorageError, ValueError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    sys.stdout.write(f"{done.runs:,} runs imported; {done.known:,} were there already.\n")
+    sys.stdout.write(f"{done.runs:,} runs imported; {done.known:,} were already stored.\n")
     return 0
 
 

@@ -1,7 +1,7 @@
-"""What changed in a SQLite database, as Parquet files of rows as they are stored; and a database made from such files. For backups.
+"""Changed rows of a SQLite database as Parquet files, and restoring a database from such files. For backups.
 
 Triggers on every table write the key of each row that is inserted, updated or deleted, by a cascade too, into ``backup_changes``;
-a row that changes again has its last change there. Both tables are made here: a database without backups has neither.
+only the last change of a row is kept. Tables and triggers are created here: a database without backups has neither.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from storage.errors import StorageError, explained
 from storage.schema import Base
 from storage.store import RunStore
 
-DELETED = "deleted"  # the file of rows that are gone: their table, and their key as JSON
+DELETED = "deleted"  # the file of deleted rows: their table, and their key as JSON
 ROWS_A_READ = 200
 _TABLES = {table.name: table for table in Base.metadata.sorted_tables}  # parents first
 _GONE = pa.schema([("table", pa.string()), ("key", pa.string())])
-_FAILURE = "The backup was not made"
+_FAILURE = "The backup was not created"
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """``files``: of rows, by their table, or DELETED; ``runs``: those among them that exports have, with their comparisons;
+    """``files``: of rows, by table, or DELETED; ``runs``: the changed runs that exports include, with their comparisons;
     ``last``: the number of the last change.
     """
 
@@ -44,9 +44,9 @@ class Changes:
 
 
 def follow(store: RunStore, place: str, *, fresh: bool = False, everything: bool = False) -> None:
-    """Note changes from now on, and all rows that are there, unless they were noted for this place and schema before.
+    """Record changes from now on, and all existing rows, unless they were recorded for this place and schema before.
 
-    ``fresh``: the place has all that is there; ``everything``: it has nothing.
+    ``fresh``: the place has all rows already; ``everything``: it has none.
     """
     state = f"{place} {known_schemas()[-1]}"
     with store._write(_FAILURE) as connection:
@@ -59,8 +59,8 @@ def follow(store: RunStore, place: str, *, fresh: bool = False, everything: bool
         for name, table in _TABLES.items():
             for event, row in (("INSERT", "NEW"), ("UPDATE", "NEW"), ("DELETE", "OLD")):
                 trigger, this = f"backup_{name}_{event}", f"'{name}', {_key(table, row)}"
-                delete = f"DELETE FROM backup_changes WHERE (name, key) = ({this})"  # the statement outside decides
-                insert = f"INSERT INTO backup_changes (name, key) VALUES ({this})"  # what OR REPLACE would do here
+                delete = f"DELETE FROM backup_changes WHERE (name, key) = ({this})"  # conflict handling is that of the outer statement
+                insert = f"INSERT INTO backup_changes (name, key) VALUES ({this})"  # equivalent to OR REPLACE here
                 run(f"DROP TRIGGER IF EXISTS {trigger}")
                 run(f"CREATE TRIGGER {trigger} AFTER {event} ON [{name}] BEGIN {delete}; {insert}; END")
             if not fresh:
@@ -73,7 +73,7 @@ def follow(store: RunStore, place: str, *, fresh: bool = False, everything: bool
 def write_changes(store: RunStore, folder: Path, most: int = -1) -> Changes | None:
     """The first ``most`` changes (−1: all) as files in ``folder``; None where there are none. Raises StorageError.
 
-    A row is written as it is when it is read; if it changes afterwards, that is noted as a later change.
+    A row is written as read; a later change of it is recorded as a new change.
     """
     noted = "SELECT seq FROM backup_changes ORDER BY seq LIMIT ?"
     with store.read() as connection:
@@ -108,20 +108,20 @@ def write_changes(store: RunStore, folder: Path, most: int = -1) -> Changes | No
 
 
 def forget_changes(store: RunStore, changes: Changes) -> None:
-    """They are kept elsewhere."""
+    """Removes recorded changes that have been backed up."""
     with store._write(_FAILURE) as connection:
         connection.exec_driver_sql("DELETE FROM backup_changes WHERE seq <= ?", (changes.last,))
 
 
 def read_changes(store: RunStore, files: Iterable[tuple[str, Path]]) -> None:
-    """Put the rows of files, by their table, into a database that nobody else uses; of two with one key the later stays.
+    """Insert the rows of files, by table, into a database without other users; of two rows with the same key the later one is kept.
 
-    Rows whose parents are in no file are left out. Raises StorageError.
+    Rows without their parents are skipped. Raises StorageError.
     """
     with explained("The backup cannot be read", store.location), closing(store._engine.raw_connection()) as raw:
         run = raw.cursor()
         for pragma in ("foreign_keys = OFF", "recursive_triggers = ON", "synchronous = OFF"):
-            run.execute(f"PRAGMA {pragma}")  # the second: triggers see what REPLACE removes
+            run.execute(f"PRAGMA {pragma}")  # the second one: REPLACE fires delete triggers
         run.execute("BEGIN")
         for name, path in files:
             for statement, values in _statements(name, path):
@@ -138,11 +138,11 @@ def read_changes(store: RunStore, files: Iterable[tuple[str, Path]]) -> None:
                 )
                 run.execute(f"{change} WHERE {own} IS NOT NULL AND NOT EXISTS ({parents})")
         run.execute("COMMIT")
-        raw.invalidate()  # these pragmas are for nobody else
+        raw.invalidate()  # the connection keeps these pragmas, so it is not reused
 
 
 def _statements(name: str, path: Path) -> Iterator[tuple[str, Sequence[Sequence[Any]]]]:
-    """What is to be executed for a file, a few rows at a time."""
+    """The statements for a file, a few rows at a time."""
     try:
         with pq.ParquetFile(path) as file:
             schema = (file.schema_arrow.metadata or {}).get(b"mars_schema", b"").decode()
@@ -177,7 +177,7 @@ def _pages(store: RunStore, select: str, last: int) -> Iterator[list[Any]]:
 
 
 def _write(path: Path, schema: pa.Schema, pages: Iterable[list[Any]]) -> bool:
-    """Whether there was a row to write."""
+    """Whether any row was written."""
     pages = iter(pages)
     if (first := next(pages, None)) is None:
         return False
@@ -196,7 +196,7 @@ def _key(table: Table, row: str) -> str:
 
 
 def _schema(table: Table) -> pa.Schema:
-    """As SQLite stores the columns: times and JSON are texts. Numbers that a trigger gives are each database's own."""
+    """The columns as SQLite stores them: times and JSON are texts. Numbers set by a trigger are excluded."""
     columns = (column for column in table.columns if (table.name, column.name) != ("comparisons", "number"))
     return pa.schema([(column.name, _arrow(column.type.compile(dialect=sqlite.dialect()))) for column in columns])
 

@@ -1,4 +1,4 @@
-"""One database, opened: connections to read and to write with, each with the scope of the store. Knows no rows."""
+"""One database, opened: connections for reading and writing, each with the scope of the store."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from storage.errors import StorageError, explained
 from storage.scope import SCOPE, Everything, Scope
 from storage.writers import PATIENCE, WRITING, checkpoint
 
-SWITCH_S = 0.0005  # after which a busy thread lets one go on that holds the write lock: ten calls a write, 5 ms each by default
+SWITCH_S = 0.0005  # interpreter switch interval while the write lock is held; with the default of 5 ms a write takes ten times as long
 
 
-class InTurn:
-    """A lock that threads get in the order in which they asked: of a ``threading.Lock`` who writes on and on has more than its share."""
+class FairLock:
+    """A lock that is granted in order of request; ``threading.Lock`` can starve other writers."""
 
     def __init__(self) -> None:
         self._changing = threading.Lock()
@@ -44,21 +44,21 @@ class InTurn:
 
 
 class Connected:
-    """A database by its URL; its subclasses, one a feature, save and read rows."""
+    """A database given by its URL; subclasses, one per feature, save and read rows."""
 
     def __init__(self, url: str | None = None) -> None:
-        """Open the database, make its folder and file where missing, and bring its schema up to date."""
+        """Open the database, create its folder and file if missing, and bring its schema up to date."""
         parsed = parse_url(url)
         self.path: Path | None = file_of(parsed)  # None for a server
-        self.location: str = location_of(parsed)  # for people; holds no password
+        self.location: str = location_of(parsed)  # for messages; without the password
         self._engine = open_database(parsed)
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_S))
-        self._writing = InTurn()
-        self._borrowed = False  # whether another one opened the database, and closes it
+        self._writing = FairLock()
+        self._borrowed = False  # whether another store opened the database and closes it
         self.scope: Scope = Everything()
 
     def scoped(self, scope: Scope) -> Self:
-        """The same connections and the same lock for writers, with another scope. It need not be closed."""
+        """The same connections and the same lock for writers, with another scope. It does not have to be closed."""
         narrowed = copy.copy(self)
         narrowed.scope, narrowed._borrowed = scope, True
         return narrowed
@@ -70,7 +70,7 @@ class Connected:
         self.close()
 
     def close(self) -> None:
-        """Close all connections; only the store that opened them does."""
+        """Close all connections; no effect unless this store opened them."""
         if not self._borrowed:
             self._end()
 
@@ -79,7 +79,7 @@ class Connected:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A connection on one unchanging state of the database. Keep it briefly: meanwhile a SQLite file's WAL can only grow."""
+        """A connection with a consistent snapshot of the database. Keep it short: meanwhile a SQLite WAL can only grow."""
         with explained("The database could not be read", self.location), self._engine.connect() as connection:
             connection = connection.execution_options(**{SCOPE: self.scope})
             if self._engine.dialect.name == "postgresql":
@@ -88,9 +88,9 @@ class Connected:
 
     @contextmanager
     def _write(self, failure: str, patience_s: float = 0.0) -> Iterator[Connection]:
-        """A writing transaction. ``patience_s``: how much longer than usual it may wait for those of other processes."""
+        """A writing transaction. ``patience_s``: additional seconds to wait for those of other processes."""
         if not self.scope.writable:
-            raise StorageError(f"{failure}: what a link shows can only be read.")
+            raise StorageError(f"{failure}: a link gives read access only.")
         with (
             self._writing,
             explained(failure, self.location),
@@ -102,7 +102,7 @@ class Connected:
             yield connection
 
     def _until_none(self, failure: str, few: Callable[[Connection], int]) -> int:
-        """Remove a ``few`` in one short transaction after the other until it returns 0; the sum of what it returned."""
+        """Call ``few``, which removes some rows, in short transactions until it returns 0; returns the sum."""
         removed = 0
         while True:
             with self._write(failure) as connection:

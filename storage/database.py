@@ -1,8 +1,8 @@
-"""From a URL to an engine on an up-to-date schema: dialects, pragmas, transactions, migrations. Knows no runs.
+"""From a URL to an engine on an up-to-date schema: dialects, pragmas, transactions, migrations.
 
-SQLite: foreign keys on, synchronous FULL, ``BEGIN IMMEDIATE`` for writers, who hold ``write_lock`` until their connection is back in
-the pool; WAL where there is such a lock, or the build needs none. An older schema is migrated in one transaction; a newer or foreign one
-is refused before anything is written.
+SQLite: foreign keys on, synchronous FULL, ``BEGIN IMMEDIATE`` for writers, which hold ``write_lock`` until their connection is returned
+to the pool; WAL if that lock is available or not needed by the build. An older schema is migrated in one transaction; a newer or foreign
+one raises an error before anything is written.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ CONNECTIONS = {
 }  # of 100 that PostgreSQL allows; threads wait for one
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _MIGRATION_LOCK = 0x4D415253  # PostgreSQL advisory lock: one process migrates at a time
-EARLIER = ("0006", "0006-0007")  # schemas that migrations/carry_over.py brings up to date, the latter one begun
+EARLIER = ("0006", "0006-0007")  # schemas that migrations/carry_over.py migrates, the latter one partly migrated
 _MIGRATING = threading.Lock()  # alembic's `op` and `context` belong to the process
 
 
 def parse_url(url: str | None) -> URL:
     """``url`` with its driver; None: the SQLite file in this user's data folder.
 
-    Raises StorageError (without repeating the URL: it may hold a password).
+    Raises StorageError (without the URL, which may contain a password).
     """
     if url is None:
         return URL.create("sqlite", database=str(user_data_path("mars-playground", appauthor=False) / "runs.db"))
@@ -56,7 +56,7 @@ def parse_url(url: str | None) -> URL:
     if parsed.get_backend_name() not in ("sqlite", "postgresql"):
         raise StorageError(f"The database {parsed.get_backend_name()!r} is not supported. {_FORMS}")
     if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
-        raise StorageError(f"The database URL names no file. {_FORMS}")
+        raise StorageError(f"The database URL does not name a file. {_FORMS}")
     return parsed
 
 
@@ -71,17 +71,17 @@ def file_of(url: URL) -> Path | None:
 
 
 def location_of(url: URL) -> str:
-    """For people: the file, or the URL without its password."""
+    """For messages: the file, or the URL without its password."""
     return str(file_of(url) or url.render_as_string(hide_password=True))
 
 
 def database_file(url: str | None = None) -> Path | None:
-    """Where a store of this URL keeps its file; None for a server. Raises StorageError."""
+    """The file of a store with this URL; None for a server. Raises StorageError."""
     return file_of(parse_url(url))
 
 
 def open_database(url: URL) -> Engine:
-    """An engine on the current schema; the folder of a SQLite file is made. Raises StorageError."""
+    """An engine on the current schema; creates the folder of a SQLite file. Raises StorageError."""
     location, path = location_of(url), file_of(url)
     with explained("The database could not be opened", location):
         if path is not None:
@@ -96,20 +96,20 @@ def open_database(url: URL) -> Engine:
 
 
 def clock(connection: Connection) -> datetime:
-    """The time, in UTC, by the one clock that all who use the database share: SQLite's is that of its machine."""
+    """The time in UTC by the clock of the database, which all its users share (SQLite: of the machine)."""
     if connection.dialect.name == "sqlite":
         return datetime.now(UTC)
     return connection.execute(select(func.clock_timestamp(type_=UtcTime))).scalar_one()
 
 
 def safe_journal_mode(version: tuple[int, ...], *, locked: bool) -> str:
-    """The SQLite journal that this build keeps whole. ``locked``: writers exclude each other (storage/write_lock.py)."""
+    """The journal mode that is safe with this SQLite build. ``locked``: writers exclude each other (storage/write_lock.py)."""
     return "WAL" if locked or version >= WAL_SAFE else "DELETE"
 
 
 @cache
 def known_schemas() -> tuple[str, ...]:
-    """The revisions that this version can read or bring up to date, the current one last: the numbers of the migrations' files."""
+    """The revisions that this version can read or migrate, the current one last: the numbers of the migration files."""
     return tuple(sorted(path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py")))
 
 
@@ -131,10 +131,10 @@ def _create(url: URL) -> Engine:
 
 
 def _set_pragmas(connection: sqlite3.Connection, _record: Any) -> None:
-    connection.isolation_level = None  # transactions are begun by Writers, not by the driver
+    connection.isolation_level = None  # Writers begins transactions, not the driver
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA secure_delete = ON")  # what is removed for good is in no copy of the file either
+    connection.execute("PRAGMA secure_delete = ON")  # deleted data must not remain in copies of the file
 
 
 def _prepare(engine: Engine, location: str) -> None:
@@ -149,7 +149,7 @@ def _prepare(engine: Engine, location: str) -> None:
         if not earlier and not _is_current(connection, location):
             _upgrade(connection)
     if earlier:
-        from storage.migrations.carry_over import carry_over  # here, as alembic: at most starts there is nothing to do
+        from storage.migrations.carry_over import carry_over  # imported here, as alembic, because it is rarely needed
 
         carry_over(partial(_migrating, engine))
         if engine.dialect.name == "sqlite":
@@ -159,7 +159,7 @@ def _prepare(engine: Engine, location: str) -> None:
 
 @contextmanager
 def _migrating(engine: Engine) -> Iterator[Connection]:
-    """A transaction in which no other process migrates."""
+    """A transaction that excludes migrations by other processes."""
     with _MIGRATING, engine.connect().execution_options(**{WRITING: True}) as connection, connection.begin():
         if engine.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
@@ -172,7 +172,7 @@ def _versions(connection: Connection) -> Sequence[str]:
 
 
 def _is_current(connection: Connection, location: str) -> bool:
-    """Whether nothing is to be migrated. Raises StorageError for a revision that is not known here."""
+    """Whether the schema is current. Raises StorageError for an unknown revision."""
     present = _versions(connection)
     if unknown := sorted(set(present) - {*known_schemas(), *EARLIER}):
         if unknown[0] < EARLIER[0]:
@@ -188,7 +188,7 @@ def _is_current(connection: Connection, location: str) -> bool:
 
 
 def _upgrade(connection: Connection) -> None:
-    from alembic import command  # here: at most starts there is nothing to migrate
+    from alembic import command  # imported here because migrations are rare
     from alembic.config import Config
 
     config = Config(attributes={"connection": connection})

@@ -1,4 +1,4 @@
-"""The errors that storage raises, and how a database's own errors become one clear sentence. Knows no tables."""
+"""The errors of storage, and the conversion of database errors to one sentence."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class StorageError(RuntimeError):
 
 
 class ClaimLost(StorageError):
-    """The task belongs to another worker by now, or is done; nothing was saved."""
+    """The task has been claimed by another worker or is done; nothing was saved."""
 
 
 @contextmanager
 def explained(action: str, location: str) -> Iterator[None]:
-    """Turn database errors inside into a StorageError: ``action`` (what did not happen), why, where, the way out."""
+    """Convert database errors to StorageError: ``action`` (what failed), reason, location, what to do."""
     try:
         yield
     except (SQLAlchemyError, SqliteError, OverflowError, LookupError, OSError) as error:
-        if isinstance(error, KeyError | IndexError):  # a mistake in the program; a word unknown to an Enum is neither
+        if isinstance(error, KeyError | IndexError):  # a programming error; an unknown Enum value raises ValueError
             raise
         reason = _reason(error)
         advice = next((text for sign, text in _ADVICE if sign in reason.lower()), "")
@@ -42,6 +42,6 @@ def explained(action: str, location: str) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of the driver's message: SQLAlchemy's own would repeat the statement and the stored texts."""
+    """The first line of the driver's message, because SQLAlchemy's contains the statement and stored texts."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     return (str(cause).strip() or type(cause).__name__).splitlines()[0].rstrip(".")

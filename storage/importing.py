@@ -1,6 +1,6 @@
 """Runs of another instance, from its exports: Parquet files of runs, tokens and nodes, or the ZIP of "Your data". Exact and idempotent.
 
-What is there already, by its id, is left as it is. Votes, sweeps, studies and links are not imported.
+Runs with known ids are not changed. Votes, sweeps, studies and links are not imported.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from storage.store import RunStore
 
 RUNS_A_READ = 100
 KINDS = ("runs", "tokens", "nodes")
-_DATA = "comparisons.json"  # of the ZIP: times and deletions, which no table has
+_DATA = "comparisons.json"  # in the ZIP: times and deletions, which the tables lack
 _FIELDS = {"token_id": "id", "char_start": "start", "char_end": "end"}  # exported column → field
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """How many runs were imported, and how many were there already."""
+    """Number of runs imported, and of runs that were already stored."""
 
     runs: int
     known: int
@@ -49,12 +49,12 @@ class Imported:
 def import_files(store: RunStore, paths: Sequence[Path]) -> Imported:
     """Add the runs of these files to ``store``; new comparisons belong to its owner.
 
-    Each run is added whole or not at all, and a second call goes on where one was broken off. Raises StorageError for a file that is
-    no export of this version, for runs without their tokens, and for a comparison that belongs to somebody else.
+    Each run is added in one transaction; calling it again after a failure imports the rest. Raises StorageError for a file that is
+    not an export of this version, for runs without their tokens, and for a comparison of another owner.
     """
     new = known = 0
     with TemporaryDirectory(prefix="mars-import-") as folder, ExitStack() as stack:
-        files, made = _files(paths, Path(folder))
+        files, archived = _files(paths, Path(folder))
         tokens, nodes = (
             _Rows([stack.enter_context(pq.ParquetFile(path)) for path in files[kind]]) for kind in KINDS[1:]
         )
@@ -64,36 +64,36 @@ def import_files(store: RunStore, paths: Sequence[Path]) -> Imported:
                     for row in batch.to_pylist(maps_as_pydicts="strict"):
                         values = {name: _decoded(value) for name, value in row.items()}
                         steps = _steps(tokens.of(values["run_id"]), nodes.of(values["run_id"]))
-                        added = _add(store, values, steps, made.get(values["comparison_id"], {}))
+                        added = _add(store, values, steps, archived.get(values["comparison_id"], {}))
                         new, known = new + added, known + (not added)
     return Imported(new, known)
 
 
 def _files(paths: Sequence[Path], folder: Path) -> tuple[dict[str, list[Path]], dict[str, Any]]:
-    """The Parquet files by what they hold, and what a ZIP says of comparisons, by id."""
+    """The Parquet files by kind, and the comparisons of a ZIP by id."""
     files: dict[str, list[Path]] = {kind: [] for kind in KINDS}
-    made: dict[str, Any] = {}
+    archived: dict[str, Any] = {}
     for number, path in enumerate(paths):
         if not path.is_file():
-            raise StorageError(f"Nothing was imported: there is no file {path}.")
+            raise StorageError(f"Nothing was imported: the file {path} does not exist.")
         try:
             if is_zipfile(path):
                 with ZipFile(path) as archive:
                     for kind in KINDS:
                         member = archive.extract(f"{kind}.parquet", folder / str(number))
                         files[_kind(Path(member))].append(Path(member))
-                    made |= {row["id"]: row for row in json.loads(archive.read(_DATA))}
+                    archived |= {row["id"]: row for row in json.loads(archive.read(_DATA))}
             else:
                 files[_kind(path)].append(path)
         except (BadZipFile, KeyError, ValueError, OSError, pa.ArrowException) as error:
-            raise StorageError(f"Nothing was imported: {path} is no export of MARS Playground ({error}).") from None
+            raise StorageError(f"Nothing was imported: {path} is not an export of MARS Playground ({error}).") from None
     if not files["runs"]:
-        raise StorageError("Nothing was imported: no file holds runs (runs.parquet, or the ZIP of your data).")
-    return files, made
+        raise StorageError("Nothing was imported: no file has runs (runs.parquet, or the ZIP of your data).")
+    return files, archived
 
 
 def _kind(path: Path) -> str:
-    """Which export a Parquet file is. Raises ValueError for none of this version."""
+    """The kind of an exported Parquet file. Raises ValueError unless it is one of this version."""
     schema = pq.read_schema(path)
     version = (schema.metadata or {}).get(b"schema_version", b"none").decode()
     for kind in KINDS:
@@ -105,12 +105,12 @@ def _kind(path: Path) -> str:
 
 
 class _Rows:
-    """The rows of each run in some files, in which those of a run stand together."""
+    """The rows of each run in some files, in which the rows of a run are contiguous."""
 
     def __init__(self, files: Sequence[pq.ParquetFile]) -> None:
         self._files = files
         self._at: dict[str, tuple[int, int, int]] = {}  # run → file, first row, rows
-        self._group: tuple[int, int, pa.Table] | None = None  # file, group: the last that was read
+        self._group: tuple[int, int, pa.Table] | None = None  # file and row group that were read last
         for number, file in enumerate(files):
             ends = pc.run_end_encode(file.read(["run_id"])["run_id"].combine_chunks())
             start = 0
@@ -172,7 +172,7 @@ def _values(kind: type, row: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _add(store: RunStore, row: dict[str, Any], steps: tuple[Step, ...], made: Mapping[str, Any]) -> bool:
+def _add(store: RunStore, row: dict[str, Any], steps: tuple[Step, ...], archived: Mapping[str, Any]) -> bool:
     """Whether the run was new."""
     for name in ("run_id", "comparison_id"):
         check_id(row[name], name.removesuffix("_id"))
@@ -181,9 +181,9 @@ def _add(store: RunStore, row: dict[str, Any], steps: tuple[Step, ...], made: Ma
             return False
         if len(steps) != row["steps"]:
             raise StorageError(
-                f"The run {row['run_id']} was not imported: it has {row['steps']:,} steps, and {len(steps):,} are in the files of tokens."
+                f"The run {row['run_id']} was not imported: it has {row['steps']:,} steps, but the files of tokens have {len(steps):,}."
             )
-        _comparison(connection, store.scope.owner, row, made)
+        _comparison(connection, store.scope.owner, row, archived)
         run = {column.name: row[column.name] for column in Run.__table__.columns if column.name in row} | {
             "id": row["run_id"]
         }
@@ -195,14 +195,14 @@ def _add(store: RunStore, row: dict[str, Any], steps: tuple[Step, ...], made: Ma
         return True
 
 
-def _comparison(connection: Connection, owner: str, row: Mapping[str, Any], made: Mapping[str, Any]) -> None:
-    """The comparison of the run, where it is not there."""
+def _comparison(connection: Connection, owner: str, row: Mapping[str, Any], archived: Mapping[str, Any]) -> None:
+    """Adds the comparison of the run if it does not exist."""
     there = connection.execute(select(Comparison.owner).where(Comparison.id == row["comparison_id"])).first()
     if there is not None:
         if owner not in (EVERYBODY, there.owner):
-            raise StorageError(f"The run {row['run_id']} was not imported: its comparison belongs to somebody else.")
+            raise StorageError(f"The run {row['run_id']} was not imported: its comparison belongs to another owner.")
         return
     names = ("chat", "prompt", "system", "stop", "name", "tags", "comment", "source")
-    created = datetime.fromisoformat(made["created_at"]) if "created_at" in made else row["created_at"]
+    created = datetime.fromisoformat(archived["created_at"]) if "created_at" in archived else row["created_at"]
     values = {name: row[name] for name in names} | {"id": row["comparison_id"], "created_at": created, "owner": owner}
     connection.execute(insert(Comparison), values)

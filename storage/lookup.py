@@ -1,4 +1,4 @@
-"""Rows by their ids, and pages of rows: what is asked for is checked here. Opens no transaction."""
+"""Rows by id, and pages of rows, with checks of the arguments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def new_id() -> str:
 
 
 def check_id(id_: str, noun: str = "comparison") -> None:
-    """Raise StorageError for what cannot be an id: databases differ in what else they make of it."""
+    """Raise StorageError for an invalid id, which databases would treat differently."""
     if re.fullmatch("[0-9a-f]{32}", id_) is None:
         raise unknown(id_, noun)
 
@@ -30,7 +30,7 @@ def unknown(id_: str, noun: str = "comparison") -> StorageError:
 
 
 def row_of(connection: Connection, table: Table, id_: str, *columns: Any) -> RowMapping:
-    """``columns`` of the comparison, sweep or study with this id. Raises StorageError where the scope has none."""
+    """``columns`` of the comparison, sweep or study with this id. Raises StorageError if it is not in the scope."""
     noun = table.__name__.lower()
     check_id(id_, noun)
     statement = select(*(columns or (table.id,))).where(table.id == id_, *scope_of(connection).of(table))
@@ -46,5 +46,5 @@ def check_page(limit: int, offset: int = 0) -> None:
 
 
 def batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    """``items`` in order, at most ``size`` at a time: a statement takes a bounded number of parameters."""
+    """``items`` in order, at most ``size`` at a time: the number of parameters of a statement is limited."""
     return (items[start : start + size] for start in range(0, len(items), size))

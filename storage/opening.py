@@ -1,10 +1,10 @@
-"""The store of a page that is to run whatever became of its database. Deletes nothing but its own temporary file.
+"""Opens the store of a page, with a fallback if its database cannot be used. Deletes only its own temporary file.
 
-A damaged file is moved aside and a new one begun. Where the database is newer than this version, locked, read-only or cannot be
-made, it is left as it is, and runs are kept in a temporary file until the page stops. A server that cannot be reached is no such
-case: whoever starts the page again may have it back.
+A damaged file is renamed and a new one created. If the database is newer than this version, locked, read-only or cannot be
+created, it is not changed, and runs are stored in a temporary file until the page stops. A server that cannot be reached raises
+StorageError instead.
 
-What is looked for at every start: whether SQLite can read the file through, for CHECK_S at most (a large file is read in
+Checks at every start: whether SQLite can read the whole file, for at most CHECK_S (a large file is read in
 part), and whether it can be written to.
 """
 
@@ -28,15 +28,15 @@ CHECK_S = 2.0
 _HEADER = b"SQLite format 3\x00"
 _SIDES = ("-journal", "-wal", "-shm")
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_STEPS_A_LOOK = 10_000  # of SQLite's machine, between two looks at the clock
+_STEPS_PER_CHECK = 10_000  # instructions of SQLite's virtual machine between two checks of the clock
 
 
 class Damaged(StorageError):
-    """The file cannot be read through."""
+    """The file is damaged."""
 
 
 class TemporaryStore(RunStore):
-    """A store in a file that goes when it is closed."""
+    """A store in a file that is deleted when it is closed."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="mars-playground-", ignore_cleanup_errors=True)
@@ -49,9 +49,9 @@ class TemporaryStore(RunStore):
 
 
 def open_or_set_aside(url: str | None = None) -> tuple[RunStore, str]:
-    """A store that can be written to, and what there is to say about it: empty where it is the one asked for, as it was.
+    """A writable store, and a message: empty if it is the requested one, unchanged.
 
-    Raises StorageError for a URL that is none and for a server that cannot be used.
+    Raises StorageError for an invalid URL and for a server that cannot be used.
     """
     path = database_file(url)
     if path is None:
@@ -60,14 +60,14 @@ def open_or_set_aside(url: str | None = None) -> tuple[RunStore, str]:
         return _opened(url, path), ""
     except StorageError as error:
         if not _damaged(error) or not (url is None or _is_sqlite(path)):
-            return TemporaryStore(), f"Runs are kept until the page stops, not longer. {error}"
+            return TemporaryStore(), f"Runs are stored only until the page stops. {error}"
         damage = error
     try:
         aside = set_aside(path)
         store = _opened(url, path)
     except (StorageError, OSError):
-        return TemporaryStore(), f"Runs are kept until the page stops, not longer. {damage}"
-    return store, f"The database was damaged; it was moved to {aside}, and a new one was begun. {damage}"
+        return TemporaryStore(), f"Runs are stored only until the page stops. {damage}"
+    return store, f"The database was damaged; it was moved to {aside}, and a new one was created. {damage}"
 
 
 def set_aside(path: Path) -> Path:
@@ -77,7 +77,7 @@ def set_aside(path: Path) -> Path:
     while aside.exists():
         number += 1
         aside = path.with_name(f"{path.name}.damaged-{now:%Y%m%dT%H%M%SZ}-{number}")
-    for side in _SIDES:  # first: a journal left behind would be played back into the new file
+    for side in _SIDES:  # first, because a remaining journal would be applied to the new file
         if (journal := Path(f"{path}{side}")).exists():
             journal.rename(f"{aside}{side}")
     path.rename(aside)
@@ -97,14 +97,14 @@ def _opened(url: str | None, path: Path) -> RunStore:
 
 
 def _check(path: Path) -> None:
-    """Read the file through, for a while. Raises StorageError, of which Damaged."""
+    """Read the file for at most CHECK_S. Raises Damaged, or StorageError."""
     with explained("The database could not be opened", str(path)):
         if not path.is_file() or path.stat().st_size == 0:
             return
-        uri = f"{path.as_uri()}?mode=rw"  # rw: the journal of a killed writer is to be rolled back first
+        uri = f"{path.as_uri()}?mode=rw"  # rw, so that the journal of a killed writer can be rolled back first
         with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)) as connection:
             until = time.monotonic() + CHECK_S
-            connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS_A_LOOK)
+            connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS_PER_CHECK)
             try:
                 found = [row[0] for row in connection.execute("PRAGMA quick_check(1)")]
             except sqlite3.OperationalError as error:
@@ -118,12 +118,12 @@ def _check(path: Path) -> None:
 def _damaged(error: StorageError) -> bool:
     cause = error.__cause__
     cause = cause.orig if isinstance(cause, DBAPIError) else cause
-    code = getattr(cause, "sqlite_errorcode", 0) & 0xFF  # the rest says more of the same
+    code = getattr(cause, "sqlite_errorcode", 0) & 0xFF  # the primary result code
     return isinstance(error, Damaged) or code in _DAMAGE
 
 
 def _is_sqlite(path: Path) -> bool:
-    """Whether it once was a database: who names a letter by mistake is to find it where it was."""
+    """Whether it is a database: other files are not renamed."""
     try:
         with path.open("rb") as file:
             return file.read(len(_HEADER)) == _HEADER

@@ -1,4 +1,4 @@
-"""What belongs to an owner: seen alone, counted, given to another, removed for good. Knows no cookies and no accounts."""
+"""Access by owner: scoped stores, counts, transfer and permanent deletion."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NOT_EXPIRED = "Not all old runs were removed"
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How much there is. ``deleted``: comparisons that were put away and can be brought back, in no other number."""
+    """Number of stored objects. ``deleted``: deleted comparisons that can be restored, not in the other numbers."""
 
     comparisons: int
     runs: int
@@ -34,34 +34,34 @@ class Counts:
 
 
 class Owners(Comparisons, Shares):
-    """A store has everything, or (``of``) what belongs to one owner, or (``through``) what one link shows.
+    """A store has access to everything, or (``of``) to one owner's objects, or (``through``) to what one link shows.
 
-    What is not in it is not there: its id is as unknown as one that was never given, to read and to write.
+    Objects outside its scope do not exist for it: their ids are unknown for reading and writing.
     """
 
     @property
     def owner(self) -> str | None:
-        """Whose things are in it and who owns new ones; None: everything is, and new ones are everybody's (or it is a link's)."""
+        """The owner of its objects and of new ones; None: all objects, and new ones belong to everybody (or it is a link's)."""
         return self.scope.owner if isinstance(self.scope, Owned) else None
 
     @property
     def read_only(self) -> bool:
-        """Whether every write is refused, as it is through a link."""
+        """Whether every write raises an error, as through a link."""
         return not self.scope.writable
 
     def of(self, owner: str | None) -> Self:
-        """The same database with what belongs to ``owner`` (1 to 64 characters); None: this store, which must have everything.
+        """The same database restricted to ``owner`` (1 to 64 characters); None: this store, which must have everything.
 
-        Raises ValueError for another owner than the one it already has: a store is never widened.
+        Raises ValueError for another owner than the one it already has: a scope is never widened.
         """
         if owner == self.owner and self.scope.writable:
             return self
         if not isinstance(self.scope, Everything) or owner is None:
-            raise ValueError("A store of one owner, or of a link, cannot be made one of others.")
+            raise ValueError("A store of one owner, or of a link, cannot be changed to another scope.")
         return self.scoped(owned_by(owner))
 
     def counts(self) -> Counts:
-        """How much there is."""
+        """The number of stored objects."""
         comparisons, studies = self.scope.of(Comparison), self.scope.of(Study)
         live = (Comparison.deleted_at.is_(None), *comparisons)
         vote = (Vote, Vote.comparison_id == Comparison.id)
@@ -85,15 +85,15 @@ class Owners(Comparisons, Shares):
             )
 
     def give(self, owner_from: str, owner_to: str) -> int:
-        """Make everything of one owner another's, in one transaction; how many comparisons that were, deleted ones included.
+        """Transfer everything of one owner to another, in one transaction; returns the number of comparisons, including deleted ones.
 
-        Whoever asks must have shown to be both. Raises ValueError where this store is that of somebody else, and for
-        what is everybody's.
+        The caller must have authenticated as both. Raises ValueError if this store belongs to another owner, and for
+        objects of everybody.
         """
         owned_by(owner_from), owned_by(owner_to)
         if not isinstance(self.scope, Everything) and self.owner != owner_from:
-            raise ValueError("A store of one owner gives away its own things only.")
-        with self._write("Nothing was taken along") as connection:
+            raise ValueError("A store of one owner can transfer only its own objects.")
+        with self._write("Nothing was moved") as connection:
             moved = [
                 connection.execute(update(table).where(table.owner == owner_from).values(owner=owner_to)).rowcount
                 for table in (Comparison, Facet, Sweep, Study, Link)
@@ -101,12 +101,13 @@ class Owners(Comparisons, Shares):
             return moved[0]
 
     def delete_everything(self) -> int:
-        """Remove all of this owner for good, what was put away too; how many comparisons that were. Raises ValueError for no owner.
+        """Permanently remove everything of this owner, including deleted comparisons; returns their number. Raises ValueError without an
+        owner.
 
-        Links end first, in a transaction of their own; the rest goes a few comparisons at a time, so that others can write.
+        Links are removed first, in a separate transaction; then a few comparisons at a time, so that others can write.
         """
         if self.owner is None:
-            raise ValueError("Only the things of one owner can be deleted all at once.")
+            raise ValueError("Only the objects of one owner can be deleted together.")
         with self._write(_NOT_DELETED) as connection:
             connection.execute(delete(Link).where(*self.scope.of(Link)))
         removed = self._remove_comparisons(_NOT_DELETED)
@@ -115,9 +116,9 @@ class Owners(Comparisons, Shares):
         return removed
 
     def expire(self, before: datetime, *, everybodys: bool = False) -> int:
-        """Remove for good what was made before, a few at a time; how many comparisons that were, those of studies not counted.
+        """Permanently remove objects created before, a few at a time; returns the number of comparisons, without those of studies.
 
-        A study goes with all that was made for it. What belongs to everybody stays, unless ``everybodys``.
+        A study is removed with its comparisons. Objects of everybody are kept, unless ``everybodys``.
         """
 
         def old(table: Table) -> Sequence[ColumnElement[bool]]:
@@ -129,7 +130,7 @@ class Owners(Comparisons, Shares):
         return removed
 
     def _remove_sweeps(self, failure: str, *which: ColumnElement[bool]) -> None:
-        """For good, a few at a time, not their comparisons."""
+        """Permanently removes sweeps, a few at a time, without their comparisons."""
         ids = select(Sweep.id).where(*which, *self.scope.of(Sweep)).limit(COMPARISONS_A_WRITE)
 
         def few(connection: Connection) -> int:
@@ -138,7 +139,7 @@ class Owners(Comparisons, Shares):
         self._until_none(failure, few)
 
     def _remove_studies(self, failure: str, *which: ColumnElement[bool]) -> None:
-        """For good: a few tasks of one of them at a time, with their comparisons, and at last the study."""
+        """Permanently removes studies: a few tasks at a time, with their comparisons, then the study."""
 
         def few(connection: Connection) -> int:
             study_id = connection.scalars(select(Study.id).where(*which, *self.scope.of(Study)).limit(1)).first()

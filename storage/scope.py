@@ -1,8 +1,8 @@
-"""Which comparisons, sweeps and studies a store has: all, those of one owner, or what one link shows; as conditions for SQL.
+"""The comparisons, sweeps and studies visible to a store: all, those of one owner, or what one link shows; as SQL conditions.
 
-Every connection of a store carries its scope, and every statement that begins with an id or with none asks for it: what is not
-in the scope is not there. Runs, steps, tokens and votes are reached through their comparison, tasks and results through
-their study. Opens no transaction.
+Every connection of a store has its scope, and every statement on these tables uses it: objects outside
+the scope do not exist. Runs, steps, tokens and votes are read through their comparison, tasks and results through
+their study.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 from storage.schema import Comparison, Facet, Link, Shared, Study, StudyTask, Sweep
 
 SCOPE = "mars_scope"  # execution option of every connection of a store
-EVERYBODY = ""  # the owner of what was made by a store that has everything
+EVERYBODY = ""  # the owner of objects created by an unrestricted store
 OWNER_LENGTH = 64  # characters
 Conditions = tuple[ColumnElement[bool], ...]
 Table = type[Comparison | Sweep | Study]
@@ -24,7 +24,7 @@ Table = type[Comparison | Sweep | Study]
 
 @dataclass(frozen=True, slots=True)
 class Everything:
-    """Whatever is there. What is made belongs to everybody."""
+    """All objects. New ones belong to everybody."""
 
     writable: ClassVar[bool] = True
     owner: ClassVar[str] = EVERYBODY
@@ -36,7 +36,7 @@ class Everything:
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """What belongs to ``owner``, and what is made from now on."""
+    """The objects of ``owner``, including new ones."""
 
     owner: str
     writable: ClassVar[bool] = True
@@ -48,7 +48,7 @@ class Owned:
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """What one link shows, for as long as it is valid, and only to read. Who voted for what is not shared, nor are other links."""
+    """What one link shows, read-only and as long as it is valid, without votes and other links."""
 
     token_hash: str
     kind: Shared
@@ -80,7 +80,7 @@ class Linked:
                 return there, Comparison.id.in_(tasks.where(StudyTask.study_id.in_(self._shown(Link.study_id))))
 
     def _shown(self, column: InstrumentedAttribute[str | None]) -> Select[str | None]:
-        """Nothing as soon as the link is gone."""
+        """The shown id; no row after the link is removed."""
         return select(column).where(Link.token_hash == self.token_hash, column.is_not(None))
 
 
@@ -88,13 +88,13 @@ Scope = Everything | Owned | Linked
 
 
 def scope_of(connection: Connection) -> Scope:
-    """That of the store whose connection it is."""
+    """The scope of the store of a connection."""
     scope: Scope = connection.get_execution_options()[SCOPE]
     return scope
 
 
 def owned_by(owner: str) -> Owned:
-    """Raises ValueError for what cannot be an owner: nobody may be taken for everybody."""
+    """Raises ValueError for an invalid owner; the empty owner is EVERYBODY."""
     if not 1 <= len(owner) <= OWNER_LENGTH:
         raise ValueError(f"owner has {len(owner)} characters; it must have 1 to {OWNER_LENGTH}.")
     return Owned(owner)

@@ -1,6 +1,6 @@
-"""Links: to read one comparison, sweep or study. Knows no addresses.
+"""Links that give read access to a comparison, sweep or study.
 
-The token of a link is returned once, to whoever shares; the table has its SHA-256. It is random and long, so a plain hash is enough.
+The token of a link is returned once; the table has its SHA-256. It is long and random, so a plain hash is sufficient.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from storage.studies.studies import is_sweep
 
 TOKEN_BYTES = 32
 TITLE_LENGTH = 120  # characters
-ENDED = "This link is not valid any more: what it showed is no longer shared."
+ENDED = "This link is not valid any more: its content is no longer shared."
 _TOKEN = re.compile("[A-Za-z0-9_-]{32,128}")
 _OBJECT = {Shared.COMPARISON: Link.comparison_id, Shared.SWEEP: Link.sweep_id, Shared.STUDY: Link.study_id}
 _LIVE = Link.comparison_id.is_(None) | Comparison.deleted_at.is_(None)
@@ -36,7 +36,7 @@ _LIVE = Link.comparison_id.is_(None) | Comparison.deleted_at.is_(None)
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Something that whoever has its link can read. ``title``: its name, else the beginning of its prompt, made readable."""
+    """A shared object. ``title``: its name, else the beginning of its prompt, made readable."""
 
     kind: Shared
     object_id: str
@@ -45,13 +45,13 @@ class Share:
 
 
 class Shares(Connected):
-    """Every method with an id raises StorageError where there is no such object."""
+    """Every method with an id raises StorageError for an unknown object."""
 
     def through(self, token: str) -> Self:
-        """What a link shows, to read only: one comparison, or a sweep or a study with its comparisons.
+        """A read-only store of what a link shows: one comparison, or a sweep or a study with its comparisons.
 
-        Name, tags and comment of a comparison are shared with it; votes are not. It ends at once when the link does. Raises
-        StorageError for a token that shows nothing, or nothing any more.
+        Name, tags and comment of a comparison are shared with it; votes are not. Access ends immediately with the link. Raises
+        StorageError for an invalid or expired token.
         """
         row = None
         with self.read() as connection:
@@ -64,7 +64,7 @@ class Shares(Connected):
             return self.scoped(Linked(_hash(token), kind, connection.dialect.name))
 
     def share(self, kind: Shared, object_id: str) -> str:
-        """Let whoever has a link read this; returns the token of the link, once. An earlier link to it ends."""
+        """Share an object by link; returns the token of the link, once. Replaces an earlier link to it."""
         token = secrets.token_urlsafe(TOKEN_BYTES)
         with self._write("Nothing was shared") as connection:
             table, column = _place(connection, kind, object_id)
@@ -75,20 +75,20 @@ class Shares(Connected):
         return token
 
     def unshare(self, kind: Shared, object_id: str) -> None:
-        """End the link to this; nothing where there is none."""
+        """Remove the link to an object, if any."""
         with self._write("Sharing was not ended") as connection:
             _, column = _place(connection, kind, object_id)
             connection.execute(delete(Link).where(column == object_id))
 
     def shared(self, kind: Shared, object_id: str) -> bool:
-        """Whether there is a link to this."""
+        """Whether an object has a link."""
         with self.read() as connection:
             _, column = _place(connection, kind, object_id)
             there = exists().where(column == object_id, *self.scope.of(Link))
             return connection.execute(select(there)).scalar_one()
 
     def shares(self) -> tuple[Share, ...]:
-        """What is shared, latest first. A comparison that is put away is not, until it is restored."""
+        """Shared objects, latest first, without deleted comparisons."""
         beginning = func.substr(Comparison.prompt, 1, TITLE_LENGTH)
         title = func.coalesce(func.nullif(Comparison.name, ""), beginning, Study.name, "")
         statement = (
@@ -108,9 +108,9 @@ class Shares(Connected):
 
 
 def _place(connection: Connection, kind: Shared, object_id: str) -> tuple[Table, InstrumentedAttribute[str | None]]:
-    """The table of this object, and where a link names it: a sweep is a study unless it is of an earlier release.
+    """The table of this object, and its column in a link: a sweep is a study unless it is of an earlier release.
 
-    Raises StorageError where there is none.
+    Raises StorageError for an unknown object.
     """
     if kind is Shared.COMPARISON:
         comparison_row(connection, object_id)

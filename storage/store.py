@@ -1,4 +1,4 @@
-"""RunStore: saves runs whole or not at all and reads them back. Knows no models, no screen and no environment."""
+"""RunStore: saves runs atomically and reads them back."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ from storage.studies.studies import Studies
 class RunStore(Runs, Lists, Votes, Studies, Claims, Results, Owners):
     """The runs and studies in one database: ``sqlite:////folder/file.db`` or ``postgresql://…``; None: a file in the data folder.
 
-    May be used from several threads; writes are made one after the other. Every method raises StorageError when the
+    Thread-safe; writes are serialised. Every method raises StorageError when the
     database fails, and then nothing has been changed.
     """

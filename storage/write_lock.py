@@ -1,7 +1,7 @@
-"""The one writer of a SQLite file, among threads and processes: a lock on the file ``NAME-lock`` beside it. Linux, local disks.
+"""Exclusive write access to a SQLite file among threads and processes: a lock on the file ``NAME-lock`` beside it. Linux, local disks.
 
-SQLite before 3.51.3 can damage a database in WAL mode when one connection commits while another makes a checkpoint. Whoever commits holds
-this lock, and checkpoints are made by the COMMIT itself or by whoever holds the lock, so that the two never coincide.
+SQLite before 3.51.3 can damage a database in WAL mode when one connection commits while another makes a checkpoint. Committing
+connections hold this lock, and checkpoints run within the COMMIT or under the lock, so that the two never coincide.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ except ImportError:  # Windows
 
 PAUSE_S = 0.001  # between two attempts
 _MOUNTS = Path("/proc/self/mountinfo")
-_OCTAL = re.compile(r"\\([0-7]{3})")  # a space in a mount's name, say
+_OCTAL = re.compile(r"\\([0-7]{3})")  # e.g. a space in a mount point
 _LOCAL = frozenset(
     ["bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "fuse.fuse-overlayfs", "overlay", "tmpfs", "xfs", "zfs"]
 )
 
 
 def lock_file(database: Path) -> Path | None:
-    """The file whose lock writers of ``database`` hold; None where there is no such lock, or no local disk that is known."""
+    """The lock file of ``database``; None if locks are not supported or the file system is not a known local one."""
     known = fcntl is not None and _MOUNTS.exists()
     return (
         Path(f"{database}-lock")
@@ -38,10 +38,10 @@ def lock_file(database: Path) -> Path | None:
 
 
 def acquire(path: Path, seconds: float) -> int:
-    """The locked file, once all others let go of it; ``os.close`` ends it. Raises sqlite3.OperationalError after ``seconds``, OSError.
+    """Waits for the lock and returns the open file; ``os.close`` releases it. Raises sqlite3.OperationalError after ``seconds``, OSError.
 
-    Two locks, so that nobody starves: who holds the first is the next one, and gives it up when the second is had. So a process that
-    writes again at once comes after the one that waits.
+    Two locks avoid starvation: the owner of the first is next in line, and releases it after acquiring the second. So a process that
+    writes again immediately comes after the one that waits.
     """
     until = time.monotonic() + seconds
     while True:
@@ -62,7 +62,7 @@ def acquire(path: Path, seconds: float) -> int:
 
 
 def remove(path: Path) -> None:
-    """Remove the file, unless somebody holds its lock. Who waits for it meanwhile finds out, and begins with a new one."""
+    """Remove the file, unless it is locked. Waiting processes detect the removal and use a new file."""
     with suppress(OSError, sqlite3.OperationalError):
         file = acquire(path, 0.0)
         path.unlink()
@@ -85,7 +85,7 @@ def _locked(lock: Callable[[int, int], object], file: int) -> bool:
 
 
 def _kind(folder: Path, mounts: str) -> str:
-    """The kind of the file system that ``folder`` is on: of the deepest mount, of several at one point the last."""
+    """The type of the file system of ``folder``: of the deepest mount point, the last one if there are several."""
     real, depth, kind = folder.resolve(), -1, ""
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")

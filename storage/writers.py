@@ -1,4 +1,4 @@
-"""The writing transactions and checkpoints of a SQLite engine: under the lock of storage/write_lock.py where there is one."""
+"""The writing transactions and checkpoints of a SQLite engine: under the lock of storage/write_lock.py if available."""
 
 from __future__ import annotations
 
@@ -16,26 +16,29 @@ from sqlalchemy.exc import SQLAlchemyError
 from storage import write_lock
 
 LOG = logging.getLogger("mars.storage")
-WRITING = "mars_writing"  # execution option of connections that are going to write
+WRITING = "mars_writing"  # execution option of writing connections
 PATIENCE = "mars_patience"  # execution option: seconds that a writer may wait for others in addition to the usual ones
-LARGE_WAL = 64 * 2**20  # bytes, from which readers have to make room for a whole checkpoint
-ROOM_S, ROOM_EVERY_S = 0.1, 10.0  # how long a writer waits for such readers, and how often
-_WHOLE, _HELD = "mars_whole", "mars_held"  # of a pooled connection: to be checkpointed; the locked file
+LARGE_WAL = 64 * 2**20  # bytes, from which a full checkpoint waits for readers
+CHECKPOINT_WAIT_S, CHECKPOINT_EVERY_S = 0.1, 10.0  # how long a writer waits for readers, and how often
+_FULL_CHECKPOINT, _LOCK_FILE = (
+    "mars_whole",
+    "mars_held",
+)  # info of a pooled connection: checkpoint pending; the locked file
 
 
 def checkpoint(engine: Engine) -> None:
-    """Bring all of a WAL into the file and empty it, so that what was removed is in neither. Where others hold it up, it stays as it is."""
+    """Copy the whole WAL into the file and truncate it, so that deleted data is in neither. No effect while readers block it."""
     if engine.dialect.name != "sqlite":
         return
     try:
         with engine.connect().execution_options(**{WRITING: True}) as connection, connection.begin():
-            connection.info[_WHOLE] = True
+            connection.info[_FULL_CHECKPOINT] = True
     except (SQLAlchemyError, sqlite3.Error, OSError) as error:
         LOG.warning("checkpoint", exc_info=error)
 
 
 class Writers:
-    """Begins the transactions of an engine on ``path``. One that writes has the write lock until its connection is given back.
+    """Begins the transactions of an engine on ``path``. Writers hold the write lock until their connection is returned.
 
     ``busy_s``: how long a writer waits for others.
     """
@@ -43,7 +46,7 @@ class Writers:
     def __init__(self, path: Path, busy_s: Callable[[], float]) -> None:
         self._busy_s = busy_s
         self._lock, self._wal = write_lock.lock_file(path), Path(f"{path}-wal")
-        self._next_room = 0.0  # by the monotonic clock
+        self._next_checkpoint = 0.0  # by the monotonic clock
 
     def begin(self, connection: Connection) -> None:
         options = connection.get_execution_options()
@@ -51,15 +54,15 @@ class Writers:
             connection.exec_driver_sql("BEGIN")
             return
         seconds = self._busy_s() + options.get(PATIENCE, 0.0)
-        if self._lock and _HELD not in connection.info:
-            connection.info[_HELD] = write_lock.acquire(self._lock, seconds)
+        if self._lock and _LOCK_FILE not in connection.info:
+            connection.info[_LOCK_FILE] = write_lock.acquire(self._lock, seconds)
         elif not self._lock:
             connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(1000 * seconds)}")
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     def end(self, connection: sqlite3.Connection | None, record: Any) -> None:
-        """The transaction is over; automatic checkpoints, a part of COMMIT, leave alone what readers need."""
-        whole, held = record.info.pop(_WHOLE, False), record.info.pop(_HELD, None)
+        """Ends a transaction. Automatic checkpoints during COMMIT keep the pages that readers need."""
+        whole, held = record.info.pop(_FULL_CHECKPOINT, False), record.info.pop(_LOCK_FILE, None)
         try:
             if connection is not None and (whole or (held is not None and self._too_large())):
                 self._checkpoint(connection)
@@ -73,15 +76,15 @@ class Writers:
 
     def _too_large(self) -> bool:
         now = time.monotonic()
-        if now < self._next_room or not self._wal.exists() or self._wal.stat().st_size < LARGE_WAL:
+        if now < self._next_checkpoint or not self._wal.exists() or self._wal.stat().st_size < LARGE_WAL:
             return False
-        self._next_room = now + ROOM_EVERY_S
+        self._next_checkpoint = now + CHECKPOINT_EVERY_S
         return True
 
     def _checkpoint(self, connection: sqlite3.Connection) -> None:
         try:
-            connection.execute(f"PRAGMA busy_timeout = {int(1000 * ROOM_S)}")
+            connection.execute(f"PRAGMA busy_timeout = {int(1000 * CHECKPOINT_WAIT_S)}")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             connection.execute(f"PRAGMA busy_timeout = {int(1000 * self._busy_s())}")
-        except sqlite3.Error as error:  # a full disk, say: the next writer hears of it
+        except sqlite3.Error as error:  # e.g. a full disk, which the next writer reports
             LOG.warning("checkpoint", exc_info=error)

@@ -2,7 +2,7 @@
 
 ``make_trace`` plays one run over a small vocabulary: at every output position the target's own token is drawn by a
 uniform that depends on seed and position only, so two rules agree up to the first token that one of them forgave.
-Drafts are trees (a chain has one path); a node beside the path is judged under the law of its own context.
+Drafts are trees (a chain has one path); a node beside the path is judged under the distribution of its own context.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The target's law at one output position, over five tokens."""
+    """The target's distribution at one output position, over five tokens."""
 
     ids: tuple[int, ...]  # likeliest first
     probabilities: tuple[float, ...]  # under the run's sampling

@@ -1,4 +1,4 @@
-"""The EAGLE-3 head as training runs it: with gradients, and with chains that feed the head's own output back.
+"""The EAGLE-3 head for training: with gradients, and with chains that feed the head's own output back.
 
 Shapes: B batch, N entries, R chains, H width of the head, T width of the target, d head size, D draft vocabulary.
 """

@@ -1,4 +1,4 @@
-"""Measures the bundled pair on problems that never trained it, and writes its model card.
+"""Measures the bundled pair on held-out problems, and writes its model card.
 
 ``python -m training.measure`` writes ``weights/README.md``: accuracy, τ of both draft modes, the share of low margins.
 """
@@ -85,9 +85,9 @@ def _run(session: Session, text: str, rule: str, temperature: float, drafts: str
 def card(
     pair: Pair, rows: Sequence[Measured], examples: Sequence[Trace], count: int, seen: tuple[int, int], provenance: str
 ) -> str:
-    """The model card. Every number in it is measured here or stands in the recipe.
+    """The model card. Every number in it is measured here or part of the recipe.
 
-    ``seen``: equations that were trained on, of how many; ``provenance``: how these weights differ from the recipe.
+    ``seen``: number of equations in the training data, and in total; ``provenance``: how these weights differ from the recipe.
     """
     assert pair.draft is not None and pair.head is not None
     models = (pair.target, pair.draft, pair.head)
@@ -106,7 +106,7 @@ def card(
 
 
 def equations_seen(pair: Pair, count: int) -> tuple[int, int]:
-    """How many equations of the first ``count`` held-out problems the target was trained on, of how many."""
+    """Number of equations of the first ``count`` held-out problems in the training data, and in total."""
     wanted = [equation for item in held_out()[:count] for equation in _EQUATION.findall(item.solution)]
     seen: set[str] = set()
     for number, stage in enumerate(Recipe().target_stages):

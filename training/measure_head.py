@@ -1,4 +1,4 @@
-"""What the bundled EAGLE-3 head drafts right, step by step, on the target's own greedy answers to held-out problems.
+"""Measures the accuracy of the bundled EAGLE-3 head per draft step, on the target's greedy answers to held-out problems.
 
 ``python -m training.measure_head`` logs it. Teacher-forced: a chain is judged on the answer's tokens, so that its first
 miss is where drafting would stop, and τ of greedy chains follows without the engine.
@@ -32,7 +32,7 @@ NEW_TOKENS = 160
 def hits(head: Eagle3Head, target: LlamaForCausalLM, prompt: list[int], answer: list[int], steps: int) -> Tensor:
     """bool [M, steps]: whether step s of the chain whose root is token m of the answer (M = its length − 1) is the next token.
 
-    False behind the end of the answer.
+    False after the end of the answer.
     """
     ids = torch.tensor([prompt + answer])
     features, _ = study(target, ids, head.config.taps)
@@ -48,7 +48,7 @@ def hits(head: Eagle3Head, target: LlamaForCausalLM, prompt: list[int], answer: 
 
 
 def emitted(hit: Tensor) -> tuple[int, int]:
-    """Tokens and rounds of one answer behind its first token, drafted in chains; hit [M, K] as ``hits`` gives it."""
+    """Tokens and rounds of one answer after its first token, drafted in chains; hit [M, K] as returned by ``hits``."""
     accepted: list[int] = hit.long().cumprod(1).sum(1).tolist()
     rounds = place = 0
     while place < len(accepted):

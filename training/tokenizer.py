@@ -1,6 +1,6 @@
 """The bundled pair's tokenizer: byte-level BPE with single digits, trained on the corpus, with a chat template.
 
-Plain text begins with ``<|begin|>``; a chat template writes its own.
+Plain text begins with ``<|begin|>``; the chat template adds it itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TEMPLATE = (
 
 
 def train_tokenizer(seed: int, samples: int, vocabulary: int, context: int) -> PreTrainedTokenizerFast:
-    """Any text can be encoded (all 256 bytes are in the vocabulary); no token holds two digits."""
+    """Any text can be encoded (all 256 bytes are in the vocabulary); no token has two digits."""
     core = Tokenizer(models.BPE())
     core.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
@@ -50,7 +50,7 @@ def train_tokenizer(seed: int, samples: int, vocabulary: int, context: int) -> P
 
 
 def split_document(item: Document) -> tuple[str, str]:
-    """What is given and what is to be written, special tokens included (the same text the chat template makes)."""
+    """Prompt and answer, with special tokens (the same text as by the chat template)."""
     if not item.request:
         return BEGIN, item.answer + END
     system = SYSTEM + item.system if item.system else ""

@@ -1,4 +1,4 @@
-"""Makes the bundled pair from nothing: tokenizer, target, and a draft distilled from the target.
+"""Trains the bundled pair: tokenizer, target, and a draft distilled from the target.
 
 ``python -m training.train`` reproduces the weights in ``weights/``; ``--quick`` runs the same recipe at a size
 that a test can afford. bf16 autocast on the CPU; Muon for the matrices, AdamW for embeddings and norms.
@@ -26,12 +26,12 @@ from training.tokenizer import split_document, train_tokenizer
 log = logging.getLogger(__name__)
 
 _KEEP_EVERY = 200  # steps
-_REQUEST_WEIGHT = 0.2  # loss weight of the words of a request; those of an answer weigh 1
+_REQUEST_WEIGHT = 0.2  # loss weight of request tokens, relative to answer tokens
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stretch of training with its own optimisers. ``decay``: the rate falls linearly to 0, else it is constant."""
+    """A training stage with its own optimisers. ``decay``: the learning rate falls linearly to 0, else it is constant."""
 
     tokens: int  # as the model sees them
     decay: bool = True
@@ -70,7 +70,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 def texts(
     tokenizer: PreTrainedTokenizerFast, seed: int, practice_share: float = 0.0
 ) -> Iterator[tuple[list[int], list[int]]]:
-    """The corpus, as token ids of what is given and of what is to be written."""
+    """The corpus, as token ids of prompts and answers."""
     return (encoded(tokenizer, item) for item in documents(seed, practice_share))
 
 
@@ -116,7 +116,7 @@ def optimise(
     model: nn.Module, loss: Loss, data: Iterator[tuple[Tensor, Tensor]], recipe: Recipe, stage: Stage,
     keep: Callable[[], None] = lambda: None,
 ) -> None:  # fmt: skip
-    """One stage, after a warm-up of 40 steps. ``keep`` is called every 200 steps, to save what there is."""
+    """One stage, after a warm-up of 40 steps. ``keep`` is called every 200 steps, to save a checkpoint."""
     trained = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
     tables = [n for n, p in trained if p.ndim == 2 and ("embed" in n or "lm_head" in n)]
     matrices = [p for n, p in trained if p.ndim == 2 and n not in tables]
@@ -148,7 +148,7 @@ def train(
     model: nn.Module, loss: Loss, recipe: Recipe, stages: Sequence[Stage], tokenizer: PreTrainedTokenizerFast, seed: int,
     compiled: bool,
 ) -> None:  # fmt: skip
-    """All stages, each on documents of its own."""
+    """All stages, each on different documents."""
     step = torch.compile(loss) if compiled else loss
     for number, stage in enumerate(stages):
         data = pack(recipe, texts(tokenizer, seed + 10 * number, stage.practice_share))
@@ -189,7 +189,7 @@ def distil_draft(
 
 def save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     """bf16 safetensors, tokenizer and a generation config: a checkpoint like any other."""
-    cast: Any = model.to  # its annotation knows only devices
+    cast: Any = model.to  # its annotation allows devices only
     cast(torch.bfloat16).save_pretrained(folder)
     GenerationConfig(
         bos_token_id=tokenizer.bos_token_id,

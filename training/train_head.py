@@ -1,7 +1,7 @@
-"""Makes the bundled EAGLE-3 head from the bundled target: ``python -m training.train_head`` (2503.01840, its own recipe).
+"""Trains the bundled EAGLE-3 head for the bundled target: ``python -m training.train_head`` (2503.01840, its own recipe).
 
-The head learns to draft several tokens from one look at the target: every entry reads the target's hidden states, and from
-some of them (anchors) a chain goes on that feeds the head's own output back, as drafting does. Stored as EAGLE does.
+The head learns to draft several tokens from one pass of the target: every entry reads the target's hidden states, and from
+some of them (anchors) a chain continues that feeds the head's own output back, as in drafting. Stored in EAGLE's format.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class HeadRecipe:
     text: Recipe = _TEXT
     intermediate: int = 1024
     steps: int = 7
-    step_decay: float = 0.9  # loss weight of a step, relative to the one before
+    step_decay: float = 0.9  # loss weight of a step, relative to the previous one
     anchors: int = 96  # chains of a window
     stages: tuple[Stage, Stage] = (Stage(4_608_000, decay=False), Stage(2_764_800))  # texts, then own answers too
     own_share: float = 0.5  # requests that the target answers itself (greedy) in the second stage
-    block: int = 256  # documents of which the target answers its share at once
+    block: int = 256  # documents whose share of requests the target answers in one batch
     answer_tokens: int = 96  # at most
 
 
@@ -57,7 +57,7 @@ QUICK = HeadRecipe(
 
 
 def open_target(folder: Path) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
-    """In float32 and evaluation mode."""
+    """The target in float32 and evaluation mode."""
     target: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     tokenizer: Any = AutoTokenizer.from_pretrained(folder)
     return target.eval(), tokenizer
@@ -122,7 +122,7 @@ def chain_loss(
 def train_head(
     recipe: HeadRecipe, tokenizer: PreTrainedTokenizerFast, target: LlamaForCausalLM, out: Path, compiled: bool
 ) -> Eagle3Head:
-    """Two stages: the corpus, then the corpus with part of its requests answered by the target. Saves as it goes."""
+    """Two stages: the corpus, then the corpus with part of its requests answered by the target. Saves checkpoints."""
     target.requires_grad_(False)
     head = build_head(target, recipe.intermediate, recipe.text.seed)
     judge, ask = (torch.compile(chain_loss), torch.compile(study)) if compiled else (chain_loss, study)
@@ -148,7 +148,7 @@ def train_head(
 
 
 def study(target: LlamaForCausalLM, ids: Tensor, taps: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """What the target tells of ids [B, T]: the inputs of its tapped layers [B, T, taps · H] and its logits [B, T, V]."""
+    """The target's values for ids [B, T]: the inputs of its tapped layers [B, T, taps · H] and its logits [B, T, V]."""
     output = target(ids, use_cache=False, output_hidden_states=True)
     return torch.cat([output.hidden_states[tap] for tap in taps], -1), output.logits
 
@@ -172,9 +172,9 @@ def answers(
 def greedy_answers(
     target: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, prompts: list[str], tokens: int
 ) -> list[list[int]]:
-    """What the target writes at temperature 0, up to its end token (included)."""
+    """The target's answer at temperature 0, up to and including its end token."""
     given = tokenizer(prompts, padding=True, padding_side="left", add_special_tokens=False, return_tensors="pt")
-    writer: Any = target  # the annotation of generate refuses it
+    writer: Any = target  # the annotation of generate does not allow it
     made = writer.generate(given.input_ids, attention_mask=given.attention_mask, max_new_tokens=tokens, do_sample=False)
     rows: list[list[int]] = made[:, given.input_ids.shape[1] :].tolist()
     end = tokenizer.eos_token_id

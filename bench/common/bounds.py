@@ -1,4 +1,4 @@
-"""The lower bound of a pass: the bytes that it must read over the bandwidth of the memory."""
+"""The lower bound of the time of a pass: the bytes that it must read / memory bandwidth."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mars_core.decoder import synchronise
 
 
 def weight_bytes(model: Any) -> int:
-    """Of the weights that a pass of a model or a head reads: an embedding table is read one row a token, unless the output layer
+    """Bytes of the weights read by a pass of a model or a head: of an embedding table one row per token, unless the output layer
     shares it."""
     weights = [*model.parameters(), *(each for name, each in model.named_buffers() if name.endswith("packed"))]
     table = model.embed_tokens if hasattr(model, "embed_tokens") else model.get_input_embeddings()
@@ -23,7 +23,7 @@ def weight_bytes(model: Any) -> int:
 
 
 def bandwidth(device: torch.device, size: int) -> float:
-    """Bytes a second: on a CPU a buffer of ``size`` bytes is read, on CUDA it is copied (read and written)."""
+    """Bytes per second: on a CPU a buffer of ``size`` bytes is read, on CUDA it is copied (read and written)."""
     source = torch.ones(max(1, size // 4), device=device)
     if device.type != "cuda":
         return source.nbytes / timed(source.sum, device)
@@ -32,12 +32,12 @@ def bandwidth(device: torch.device, size: int) -> float:
 
 
 def timed(work: Callable[[], object], device: torch.device, repeats: int = 50) -> float:
-    """Seconds, the median of ``repeats`` calls."""
+    """Median seconds of ``repeats`` calls."""
     return median(seconds(work, device) for _ in range(repeats))
 
 
 def seconds(work: Callable[[], object], device: torch.device) -> float:
-    """Of one call, until the device has done it."""
+    """Seconds of one call, including the device's work."""
     synchronise(device)
     started = time.perf_counter()
     work()

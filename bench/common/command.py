@@ -1,4 +1,4 @@
-"""The command line of a measurement, and the facts about the machine that a result contains."""
+"""The command line of a measurement, and the description of the machine in a result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STARTED = datetime.now(UTC)
 
 
 class Command(argparse.ArgumentParser):
-    """``counts``: options that take a number of at least 1, with their defaults; or the default and the least number."""
+    """``counts``: options for numbers of at least 1, with their defaults; or (default, minimum)."""
 
     def __init__(self, module: str, description: str | None, **counts: int | tuple[int, int]) -> None:
         super().__init__(prog=f"python -m {module}", description=description)
@@ -44,7 +44,7 @@ class Command(argparse.ArgumentParser):
 
     @property
     def line(self) -> str:
-        """The command as it was given."""
+        """The command line."""
         return " ".join([self.prog, *self._given])
 
     def path(self, name: str, device: torch.device) -> Path:

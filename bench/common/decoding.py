@@ -1,4 +1,4 @@
-"""Our ways of decoding with the drafters that are measured, the bundled pair and its prompts."""
+"""Our decoding methods and drafters, the bundled pair and its prompts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DRAFTERS: Mapping[str, DrafterConfig] = {
 
 
 class Timed(NamedTuple):
-    """One step, but the first of a run, which follows the prefill."""
+    """One step, except the first of a run, which follows the prefill."""
 
     drafted: int
     draft_s: float
@@ -38,7 +38,7 @@ class Timed(NamedTuple):
 
 @dataclass(slots=True)
 class Ours:
-    """A method of ours, which keeps the times of its steps."""
+    """A method of ours, which records the times of its steps."""
 
     pair: Pair
     rule: RuleConfig
@@ -69,7 +69,7 @@ class Ours:
 
 
 def lossless(drafter: DrafterConfig) -> RuleConfig:
-    """The rule under which a drafter leaves the text the target's own."""
+    """The lossless rule for a drafter."""
     return RuleConfig("none" if drafter.kind == "none" else "strict")
 
 
@@ -77,7 +77,7 @@ def config_of(
     pair: Pair, prompt: PromptConfig, drafter: DrafterConfig, temperature: float, tokens: int, seed: int,
     rule: RuleConfig | None = None,
 ) -> RunConfig:  # fmt: skip
-    """By default with the rule under which the drafter leaves the text the target's own."""
+    """A configuration, by default with the lossless rule for the drafter."""
     return run_config(
         pair, prompt=prompt, rule=rule or lossless(drafter), drafter=drafter, sampling=Sampling(temperature),
         max_new_tokens=tokens, seed=seed,
@@ -106,8 +106,8 @@ def mixed_prompts(count: int) -> list[PromptConfig]:
 
 @dataclass(slots=True)
 class Differences:
-    """How often strict writes another text than the target alone, and a continued run another than the whole one, by method over
-    ``texts`` texts. ``cpu_s``: processor seconds of the whole runs."""
+    """How often strict's text differs from the target's, and a continued run's from the original's, by method over
+    ``texts`` texts. ``cpu_s``: processor seconds of the complete runs."""
 
     strict: Counter[str] = field(default_factory=Counter)
     continued: Counter[str] = field(default_factory=Counter)
@@ -118,8 +118,8 @@ class Differences:
         self, methods: Mapping[str, Ours], prompt: PromptConfig, seed: int, *, continued: Collection[str],
         repeated: str = "",
     ) -> None:  # fmt: skip
-        """One text of each method. The first decodes without a draft. ``continued``: methods that write their text once more from its
-        middle; ``repeated``: one that starts after a text which repeats its beginning, so that n-grams have something to draft."""
+        """One text of each method. The first decodes without a draft. ``continued``: methods that generate their text again from its
+        middle; ``repeated``: one that starts after a text which repeats its beginning, so that n-grams can draft."""
         none = next(iter(methods))
         whole: tuple[int, ...] = ()
         for name, method in methods.items():

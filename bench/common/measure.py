@@ -1,6 +1,6 @@
 """Interleaved timing: every prompt is decoded by every method in random order, several rounds; ratios are paired by prompt and round.
 
-Needs neither torch nor the models: a stored run is counted with the same functions as a fresh one.
+Imports neither torch nor models: stored runs are evaluated with the same functions as new ones.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Sample(NamedTuple):
 
 Samples = Mapping[str, Sequence[Sample]]  # of every method, one for each prompt and round
 
-# More is better in each of them, and speed = tau × pace.
+# Higher is better for each; speed = tau × pace.
 MEASURES: Mapping[str, Callable[[Sample], float]] = {
     "speed": lambda sample: sample.tokens / sample.seconds,
     "tau": lambda sample: sample.tokens / sample.steps,
@@ -57,8 +57,8 @@ def interleaved(
     methods: Mapping[str, Method], prompts: Sequence[PromptConfig], rounds: int, *, warm_up: int = WARM_UP_PROMPTS,
     until: float = math.inf, clock: Callable[[], float] = time.perf_counter,
 ) -> Samples:  # fmt: skip
-    """Seeds of the runs are the numbers of the rounds; the order of methods is random for every prompt. The prompt during which
-    ``time.perf_counter`` passes ``until`` is the last one. ``clock``: seconds, of the machine or of the process."""
+    """Decodes all prompts by all methods. Seeds are the round numbers; the order of methods is random per prompt. The prompt during which
+    ``time.perf_counter`` passes ``until`` is the last one. ``clock``: wall or process time in seconds."""
     for prompt in prompts[:warm_up]:
         for method in methods.values():
             method(prompt, 0)
@@ -79,12 +79,12 @@ def interleaved(
 
 
 def digest(ids: Sequence[int]) -> str:
-    """Equal for equal token ids, and only for them."""
+    """A hash of token ids."""
     return hashlib.sha256(" ".join(map(str, ids)).encode()).hexdigest()[:16]
 
 
 def paired(samples: Samples, method: str, baseline: str, measure: str = "speed") -> dict[int, list[float]]:
-    """The ratios method / baseline in each round, by prompt. Raises ValueError for a method or a run that is not there."""
+    """The ratios method / baseline in each round, by prompt. Raises ValueError for a missing method or run."""
     value = MEASURES[measure]
     missing = [name for name in (method, baseline) if name not in samples]
     others = {(sample.prompt, sample.round): sample for sample in samples.get(baseline, ())}
@@ -102,14 +102,14 @@ def ratio(samples: Samples, method: str, baseline: str, measure: str = "speed") 
 
 
 def same_outputs(samples: Samples, method: str, baseline: str) -> tuple[int, int]:
-    """How many outputs are equal token for token, of how many."""
+    """Number of outputs that are equal token for token, and number of outputs."""
     others = {(sample.prompt, sample.round): sample.digest for sample in samples[baseline]}
     own = samples[method]
     return sum(sample.digest == others[sample.prompt, sample.round] for sample in own), len(own)
 
 
 def median_speed(samples: Sequence[Sample]) -> float:
-    """Tokens a second."""
+    """Median tokens per second."""
     return median(map(MEASURES["speed"], samples))
 
 

@@ -1,4 +1,4 @@
-"""The page in a process of its own, and Chromium to open it with."""
+"""The page in a separate process, and Chromium."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"
 
 
 class Served(NamedTuple):
-    """A page that answers. ``started``: when its process was started, on ``time.monotonic``; ``http_s``: seconds until it answered."""
+    """A running page. ``started``: start of its process, on ``time.monotonic``; ``http_s``: seconds until the first response."""
 
     url: str
     process: psutil.Process
@@ -34,7 +34,7 @@ class Served(NamedTuple):
 
 @contextmanager
 def served(folder: Path, **environment: str) -> Iterator[Served]:
-    """``app.py`` with a database of its own in ``folder``. Raises TimeoutError."""
+    """Runs ``app.py`` with a new database in ``folder``. Raises TimeoutError."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
@@ -51,7 +51,7 @@ def served(folder: Path, **environment: str) -> Iterator[Served]:
 
 
 def _answers(url: str, started: float) -> float:
-    """Seconds until the page answers with 200."""
+    """Seconds until the page responds with 200."""
     while time.monotonic() - started < PATIENCE_S:
         try:
             with urllib.request.urlopen(url, timeout=5) as answer:
@@ -73,7 +73,7 @@ def chromium() -> Iterator[Browser]:
 
 @contextmanager
 def opened(browser: Browser, url: str) -> Iterator[Page]:
-    """A fresh page on which Compare can be pressed."""
+    """A new page on which Compare can be clicked."""
     page = browser.new_page(reduced_motion="reduce", viewport={"width": 1280, "height": 900})
     page.set_default_timeout(1000 * PATIENCE_S)
     page.goto(url)

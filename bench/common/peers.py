@@ -1,8 +1,8 @@
-"""Two other ways of decoding with a draft model, at temperature 0: transformers' assisted generation, and a plain loop.
+"""Two reference implementations of draft-model decoding at temperature 0: transformers' assisted generation, and a plain loop.
 
-The loop is the published idea in its shortest form (as in gpt-fast): K greedy draft steps on a static cache, one pass of the target
-over them, the longest prefix on which both agree, one token of the target's own; the host waits for the device once a round.
-Nothing is compiled and nothing measured. Both need models as transformers makes them, and ids of a prompt.
+The loop is the basic algorithm (as in gpt-fast): K greedy draft steps on a static cache, one pass of the target
+over them, the longest prefix on which both agree, and one token of the target; the host waits for the device once per round.
+Without compilation and telemetry. Both need unmodified transformers models and prompt ids.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from mars_core.text.prompting import encode
 from mars_core.types import PromptConfig
 
 Decoder = Callable[[Sequence[int], int], Decoded]  # prompt ids, number of new tokens → new ids
-Ends = int | list[int] | None  # ids that end a text; None: it goes on to the last token
+Ends = int | list[int] | None  # ids that end a text; None: continue to the last token
 
 
 def prompted(decoder: Decoder, tokenizer: PreTrainedTokenizerBase, new: int) -> Method:
-    """As a method of ``bench``: the same ids of a prompt that our runs read."""
+    """A decoder as a benchmark method, with the same prompt ids as our runs."""
 
     def decode(prompt: PromptConfig, _seed: int) -> Decoded:
         return decoder(encode(tokenizer, prompt), new)
@@ -32,7 +32,7 @@ def prompted(decoder: Decoder, tokenizer: PreTrainedTokenizerBase, new: int) -> 
 
 
 def greedy(target: PreTrainedModel, eos: Ends = None, **options: Any) -> Decoder:
-    """transformers' ``generate``, by default without a draft."""
+    """transformers' ``generate``, by default without a draft model."""
     model: Any = target
 
     @torch.inference_mode()
@@ -46,7 +46,8 @@ def greedy(target: PreTrainedModel, eos: Ends = None, **options: Any) -> Decoder
 
 
 def assisted(target: PreTrainedModel, draft: PreTrainedModel, k: int, eos: Ends = None) -> Decoder:
-    """transformers' assisted generation: always K drafted tokens, whatever the draft's confidence. Configures ``draft``."""
+    """transformers' assisted generation: always K drafted tokens, independent of the draft's confidence. Changes the configuration of
+    ``draft``."""
     always: dict[str, Any] = {"num_assistant_tokens_schedule": "constant", "assistant_confidence_threshold": 0.0}
     draft.generation_config = GenerationConfig(num_assistant_tokens=k, eos_token_id=eos, pad_token_id=0, **always)
     return greedy(target, eos, assistant_model=draft)
@@ -70,7 +71,7 @@ def looped(target: PreTrainedModel, draft: PreTrainedModel, k: int) -> Decoder:
 
 
 def _round(reader: _Static, drafter: _Static, ids: Sequence[int], k: int) -> list[int]:
-    """What one draft of k tokens and one pass of the target emit."""
+    """Tokens emitted by one draft of k tokens and one pass of the target."""
     fed = torch.tensor(ids[drafter.length :], device=drafter.device)
     drafted: list[Tensor] = []
     for _ in range(k):
@@ -86,7 +87,7 @@ def _round(reader: _Static, drafter: _Static, ids: Sequence[int], k: int) -> lis
 
 
 class _Static:
-    """A model with transformers' static cache, of which the first ``length`` positions count."""
+    """A model with transformers' static cache, of which the first ``length`` positions are valid."""
 
     def __init__(self, model: PreTrainedModel, room: int) -> None:
         self._model: Any = model
@@ -96,7 +97,7 @@ class _Static:
         self.length = 0
 
     def read(self, ids: Tensor) -> Tensor:
-        """Caches ids [n]; the likeliest token after each, [n]."""
+        """Caches ids [n]; the most likely token after each, [n]."""
         positions = self._columns[self.length : self.length + len(ids)]
         if not len(ids):
             return positions
@@ -113,7 +114,7 @@ class _Static:
         return chosen
 
     def keep(self, length: int) -> None:
-        """Later positions are overwritten; ``length`` never grows here."""
+        """Truncates the cache to ``length``; later positions are overwritten."""
         self.length = min(self.length, length)
         for layer in self._cache.layers:
             layer.cumulative_length.fill_(self.length)

@@ -1,4 +1,4 @@
-"""A private PostgreSQL cluster in a temporary folder, for as long as a measurement takes."""
+"""A private PostgreSQL cluster in a temporary folder, for the duration of a measurement."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def postgres() -> Iterator[str | None]:
     if not found:
         yield None
         return
-    folder = Path(tempfile.mkdtemp(prefix="mars-pg-", dir="/tmp"))  # a socket's path must be short
+    folder = Path(tempfile.mkdtemp(prefix="mars-pg-", dir="/tmp"))  # socket paths must be short
     user: list[str] = []
     if os.geteuid() == 0:  # PostgreSQL refuses to run as root
         shutil.chown(folder, "postgres")

@@ -1,7 +1,4 @@
-"""What a measurement reports: figures with their goals and tables, as Markdown beside the JSON of the samples.
-
-Needs only the standard library.
-"""
+"""Reports of measurements: figures with goals, and tables, as Markdown and as JSON with the samples."""
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ def spread(values: Iterable[float]) -> Spread:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured number, with a goal if it has one. ``note``: what it was computed from; ``samples``: the values whose median it is."""
+    """One measured number, optionally with a goal. ``note``: its basis; ``samples``: the values whose median it is."""
 
     name: str
     value: float
@@ -54,7 +51,7 @@ class Figure:
     def of(
         cls, name: str, values: Iterable[float], unit: str = "", least: float | None = None, most: float | None = None
     ) -> Figure:
-        """The median of ``values``; their quartiles and number are the note."""
+        """The median of ``values``, with quartiles and count as note."""
         samples = tuple(values)
         found = spread(samples)
         note = f"{number(found.low)} to {number(found.high)}, n = {found.count}" if found.count > 1 else ""
@@ -83,7 +80,7 @@ class Table(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``facts``: by name; ``Command`` adds command, date and machine; ``data``: what the numbers follow from, for the JSON file alone."""
+    """``facts``: by name; ``Command`` adds command, date and machine; ``data``: raw data, for the JSON file only."""
 
     title: str
     notes: Sequence[str] = ()
@@ -94,7 +91,7 @@ class Report:
 
 
 def figure_table(figures: Sequence[Figure], title: str = "", text: Sequence[str] = ()) -> Table:
-    """Goals have columns where there are any."""
+    """A table of figures, with columns for goals if there are any."""
     answers = {None: "–", True: "yes", False: "no"}
     goals = any(one.goal for one in figures)
     rows = [
@@ -115,7 +112,7 @@ def spread_table(rows: Mapping[str, Iterable[float]], title: str) -> Table:
 
 
 def number(value: float) -> str:
-    """Whole numbers as they are, others with about three digits."""
+    """Integers in full, others with about three digits."""
     whole = math.isfinite(value) and value == int(value)
     return f"{value:{'.0f' if whole or abs(value) >= 100 else '.2f' if abs(value) >= 1 else '.3f'}}"
 
@@ -142,7 +139,7 @@ def _row(cells: Sequence[Cell]) -> str:
 
 
 def figure_values(figures: Iterable[Figure]) -> list[dict[str, Any]]:
-    """For JSON, with whether the goals are reached."""
+    """The figures for JSON, including whether goals are reached."""
     return [asdict(one) | {"reached": one.reached} for one in figures]
 
 

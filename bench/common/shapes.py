@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from transformers import LlamaConfig, Qwen3Config
 
-CONTEXT = 8448  # tokens: the longest prompt of a measurement, and what follows it
+CONTEXT = 8448  # tokens: the longest prompt of a measurement and its output
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Sizes of one model. ``source``: where they are public. ``tied``: the original's output layer is its embedding table."""
+    """Sizes of one model. ``source``: their public model. ``tied``: the original's output layer is its embedding table."""
 
     source: str
     family: type[LlamaConfig | Qwen3Config]
@@ -29,7 +29,7 @@ class Shape:
     drafted: int = 0  # draft vocabulary of an EAGLE-3 head
 
     def config(self, *, tied: bool = False) -> LlamaConfig | Qwen3Config:
-        """With output layers of their own, so that a draft's can hold the bigram: a pass reads as many bytes as one of a tied model."""
+        """A configuration with a separate output layer for the bigram: a pass reads as many bytes as one of a tied model."""
         fields: Mapping[str, Any] = {
             "hidden_size": self.hidden, "num_hidden_layers": self.layers, "num_attention_heads": self.heads,
             "num_key_value_heads": self.kv_heads, "head_dim": self.head_dim, "intermediate_size": self.intermediate,
@@ -41,7 +41,7 @@ class Shape:
 
 
 class Trio(NamedTuple):
-    """A target with what drafts for it: another model, and a head where there is one."""
+    """A target with its draft model and, optionally, its head."""
 
     target: Shape
     draft: Shape
@@ -54,7 +54,7 @@ _4B = Shape("Qwen/Qwen3-4B", Qwen3Config, 2560, 36, 32, 8, 128, 9728, 151936, 1e
 _SMALL = Shape("Qwen/Qwen3-0.6B", Qwen3Config, 1024, 28, 16, 8, 128, 3072, 151936, 1e6, tied=True)
 _HEAD = replace(_8B, source="yuhuili/EAGLE3-LLaMA3.1-Instruct-8B", layers=1, drafted=32000)
 _4B_HEAD = replace(_4B, source="a head as for Llama 3.1", family=LlamaConfig, layers=1, drafted=32000, tied=False)
-PUBLIC: Mapping[str, Trio] = {  # as their config.json is remembered: none could be fetched when this was written
+PUBLIC: Mapping[str, Trio] = {  # from memory of their config.json: not verified against the Hub
     "llama": Trio(_8B, _1B, _HEAD),
     "qwen": Trio(_4B, _SMALL, _4B_HEAD),
 }
@@ -70,7 +70,7 @@ def small(vocabulary: int) -> Trio:
 
 
 def tiny(trio: Trio) -> Trio:
-    """The same families in sizes for a test."""
+    """The same families in sizes for tests."""
     draft = replace(trio.draft, hidden=64, layers=2, intermediate=128, **_TINY)
     head = replace(trio.head, hidden=128, intermediate=256, drafted=1024, **_TINY) if trio.head else None
     return Trio(replace(trio.target, hidden=128, layers=6, intermediate=256, **_TINY), draft, head)

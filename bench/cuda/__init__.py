@@ -1,5 +1,5 @@
-"""``make cuda``: all measurements of a machine with a CUDA device, and nothing but torch and transformers, in one command.
+"""``make cuda``: all measurements on a CUDA device, requiring only torch and transformers.
 
-The models are random, with the sizes of public ones and a coupling that makes drafts right as often as real ones are
-(``bench.coupled``): times are true, texts mean nothing.
+The models are random, with the sizes of public ones and a realistic acceptance rate
+(``bench.coupled``): times are realistic, texts are meaningless.
 """

@@ -1,6 +1,6 @@
-"""``python -m bench.cuda``: all parts one after the other, each in a process of its own; the result is written after each.
+"""``python -m bench.cuda``: all parts in turn, each in a separate process; the result is written after each.
 
-Ends with 2 where there is no CUDA device. ``--tiny`` rehearses all of it on the CPU.
+Exit status 2 without a CUDA device. ``--tiny`` rehearses it on the CPU.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from bench.common.report import Figure, Report, Table, figure_table, figure_valu
 from bench.cuda.parts import PARTS
 from bench.cuda.trial import Trial, without_graphs
 
-TOTAL = 500.0  # seconds of all parts; a part that could not have LEAST of them is not begun
+TOTAL = 500.0  # seconds of all parts; a part with less than LEAST left is not started
 LEAST = 15.0
 PATIENCE = 4  # times the limits in a rehearsal, whose machine is slower and shared
-GRACE = 5.0  # seconds that a part may take to write after it was to end
+GRACE = 5.0  # seconds for a part to write its result after its time limit
 LOG = 20_000  # characters of the end of a part's log
 
 
@@ -83,7 +83,7 @@ def measured(names: Sequence[str], tiny: bool) -> Iterator[Outcome]:
 
 
 def attempted(name: str, title: str, command: Sequence[str], seconds: float) -> Outcome:
-    """The outcome of ``command`` in its own group of processes, which is killed when its time is up."""
+    """The outcome of ``command`` in its own process group, which is killed after the time limit."""
     started = time.perf_counter()
     process = subprocess.Popen(
         command, cwd=ROOT, env={**os.environ, "HF_HUB_OFFLINE": "1"}, start_new_session=True, text=True,
@@ -100,7 +100,7 @@ def attempted(name: str, title: str, command: Sequence[str], seconds: float) -> 
 
 
 def _figures(answer: str) -> Iterator[Figure]:
-    """Of whole lines: the last one of a process that was killed may not be."""
+    """Figures of complete lines: the last line of a killed process may be incomplete."""
     for line in answer.split("\n")[:-1]:
         with suppress(ValueError, TypeError, AttributeError):
             read = json.loads(line)
@@ -108,7 +108,7 @@ def _figures(answer: str) -> Iterator[Figure]:
 
 
 def _measure(name: str, trial: Trial) -> int:
-    """One part, in this process."""
+    """Runs one part in this process."""
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     if trial.tiny:
@@ -121,7 +121,7 @@ def _measure(name: str, trial: Trial) -> int:
 
 
 def report(tiny: bool, outcomes: Sequence[Outcome]) -> Report:
-    """Goals first, then every part; the log of one that failed."""
+    """The goals, then every part, with the log of failed ones."""
     where = "a CPU: tiny shapes, no number means anything" if tiny else "a GPU"
     goals = [replace(one, name=f"{each.title}: {one.name}") for each in outcomes for one in each.figures if one.goal]
     notes = [

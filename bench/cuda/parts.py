@@ -1,4 +1,4 @@
-"""The parts of the measurement in the order of their worth: each is a process of its own, with a limit of its own."""
+"""The parts of the measurement, most important first: each is a separate process with its own time limit."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from bench.cuda.trial import NOISE, Trial, switched
 from bench.memory import usage_by_run
 from mars_core.models import ModelPool, Pair
 
-RUNS, SETTLED = 50, 20  # runs, and those after which memory must not grow: every prompt with every drafter
-# Warnings of other versions are no errors here; a file that cannot be imported stops no other.
+RUNS, SETTLED = 50, 20  # runs, and warm-up runs (every prompt with every drafter) after which memory must not grow
+# Warnings of other versions are not errors here; a file that cannot be imported does not stop the others.
 COMMAND = (
     "-m", "pytest", "-v", "-m", "cuda", "-p", "no:cacheprovider", "-o", "filterwarnings=default",
     "--continue-on-collection-errors", "--tb=short",
@@ -36,8 +36,8 @@ _UNREAD = re.compile(r"^ERROR (tests/\S+\.py)$", re.MULTILINE)
 
 
 def tests(trial: Trial) -> Iterator[Figure]:
-    """Those that need a CUDA device, without what such a machine may lack: counted line by line, so that a test counts that ended
-    before the time was up. The output of pytest goes to stderr. Raises SystemExit where pytest does not end with 0."""
+    """Runs the tests marked cuda, without optional packages: counted line by line, so that tests count that ended
+    before the time limit. The output of pytest goes to stderr. Raises SystemExit if pytest does not end with 0."""
     process = subprocess.Popen(
         [sys.executable, *COMMAND, *marked()], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -54,7 +54,7 @@ def tests(trial: Trial) -> Iterator[Figure]:
 
 
 def marked() -> list[str]:
-    """The files with such tests: to read all others takes longer than to run these."""
+    """The files with such tests: collecting all others takes longer than running these."""
     files = sorted((ROOT / "tests" / "unit" / "mars_core").glob("test_*.py"))
     return [str(file.relative_to(ROOT)) for file in files if "pytest.mark.cuda" in file.read_text(encoding="utf-8")]
 
@@ -72,7 +72,7 @@ def outcomes(output: str) -> Iterator[Figure]:
 
 
 def texts(trial: Trial) -> Iterator[Figure]:
-    """How often strict writes another text than the target alone, and a continued run another than the whole one: with exact passes,
+    """How often strict's text differs from the target's, and a continued run's from the original's: with exact passes,
     where chains must never differ, then with free ones."""
     pair, cases = trial.pair("qwen"), list(product((True, False), (0.0, 1.0)))
     for at, (exact, temperature) in enumerate(cases):
@@ -94,7 +94,7 @@ def _counted(trial: Trial, pair: Pair, temperature: float, until: float) -> Iter
 
 
 def memory(trial: Trial) -> Iterator[Figure]:
-    """Growth after the first runs, the drafters taking turns."""
+    """Growth after the first runs, with alternating drafters."""
     found = usage_by_run(trial.pair("qwen"), RUNS, trial.size.tokens, trial.drafters)
     first, last = found[SETTLED - 1], found[-1]
     kinds = (("allocated", first.device, last.device), ("reserved", first.reserved, last.reserved))
@@ -106,7 +106,7 @@ def memory(trial: Trial) -> Iterator[Figure]:
 
 
 def loading(trial: Trial) -> Iterator[Figure]:
-    """A small pair: what is tried of it is what is tried of a large one."""
+    """Loads a small pair: the checks are the same as for a large one."""
     small = trial.trio("qwen").draft
     with TemporaryDirectory() as folder:
         spec = save_models(Trio(small, replace(small, layers=8)), Path(folder), NOISE, trial.device, trial.size.dtype)

@@ -1,4 +1,4 @@
-"""What is faster than what: steps beside their lower bounds, our decoding beside transformers' own and a plain loop, and the same runs
+"""Speed: steps and their lower bounds, our decoding compared with transformers' and a plain loop, and the same runs
 with and without captures, exact passes and the meter."""
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ GRAPHS_GOAL = 1.5  # times the eager speed, at least
 METER_GOAL = 3.0  # per cent of the time, at most
 COMPARED = ("none", "draft model", "EAGLE-3 chain", "EAGLE-3 tree")
 ROWS, WIDTHS = (16, 64), (512, 2048, 8192)  # of attention
-LAYERS = 8  # each with keys and values of its own, so that they come from memory as in a model
+LAYERS = 8  # each with its own keys and values, so that they are read from memory as in a model
 REPEATS = 30
 
 
 def speed(trial: Trial, key: str) -> Iterator[Figure]:
-    """Of one pair: lower bounds, then temperature 0 with the peers, then temperature 1."""
+    """Measures one pair: lower bounds, then temperature 0 with the peers, then temperature 1."""
     pair = trial.pair(key)
     strict = trial.ours(pair, "draft model")
     for prompt in prompts(3):
@@ -56,14 +56,14 @@ def _ours(trial: Trial, pair: Pair, temperature: float) -> dict[str, Method]:
 
 
 def _peers(trial: Trial, pair: Pair, key: str) -> dict[str, Method]:
-    """On models as transformers makes them."""
+    """The peers, on unmodified transformers models."""
     target, draft = coupled_models(trial.trio(key), NOISE, trial.device, trial.size.dtype)
     found = {"generate": greedy(target), "assisted": assisted(target, draft, K), LOOP: looped(target, draft, K)}
     return {name: prompted(decoder, pair.tokenizer, trial.size.tokens) for name, decoder in found.items()}
 
 
 def bounds(method: Ours, bytes_a_s: float) -> Iterator[Figure]:
-    """Of the steps that ``method`` has taken with a whole draft: medians over the times in which their bytes could be read."""
+    """Lower bounds for steps of ``method`` with a full draft: median times / time to read their bytes."""
     whole = [step for step in method.timed if step.drafted == K]
     target, draft = weight_bytes(method.pair.target) / bytes_a_s, K * weight_bytes(method.pair.draft) / bytes_a_s
     parts = (
@@ -83,7 +83,7 @@ def goals(samples: Samples) -> Iterator[Figure]:
 
 
 def rows(samples: Samples, temperature: float) -> Iterator[Figure]:
-    """Of every method, beside the first."""
+    """Figures of every method, relative to the first."""
     baseline = next(iter(samples))
     for name, own in samples.items():
         beside, tau = ratio(samples, name, baseline), overall_tau(own)
@@ -93,7 +93,7 @@ def rows(samples: Samples, temperature: float) -> Iterator[Figure]:
 
 
 def graphs(trial: Trial) -> Iterator[Figure]:
-    """First what the captures take: a first run less a second one."""
+    """The time of captures (first run − second run), then the speed with graphs."""
     eager, captured = (switched(trial.pair("qwen"), graphs=on) for on in (False, True))
     for name in COMPARED:
         run = partial(trial.ours(captured, name), prompts(1)[0], 0)
@@ -116,7 +116,7 @@ def meter(trial: Trial) -> Iterator[Figure]:
 
 
 def _beside(trial: Trial, pair: Pair, baseline: Pair, *, meter: bool = True) -> Iterator[tuple[str, float, str]]:
-    """Of every drafter its name, the ratio of speeds, and the speeds in words. ``meter``: of the baseline."""
+    """Name of every drafter, ratio of speeds, and text with both speeds. ``meter``: of the baseline."""
     for at, name in enumerate(COMPARED):
         both = {"with": trial.ours(pair, name), "without": trial.ours(baseline, name, meter=meter)}
         samples = trial.interleaved(both, 1 / (len(COMPARED) - at))
@@ -126,7 +126,7 @@ def _beside(trial: Trial, pair: Pair, baseline: Pair, *, meter: bool = True) -> 
 
 @torch.inference_mode()
 def attention(trial: Trial) -> Iterator[Figure]:
-    """Of few rows over grouped key heads: query heads folded into rows beside ``enable_gqa``, to choose between them."""
+    """Attention of few rows over grouped key heads: query heads folded into rows compared with ``enable_gqa``."""
     for width in (64, 128) if trial.tiny else WIDTHS:
         for count in ROWS:
             folded, grouped = (_attention_s(trial, count, width, fold=fold) for fold in (True, False))
@@ -135,7 +135,7 @@ def attention(trial: Trial) -> Iterator[Figure]:
 
 
 def _attention_s(trial: Trial, rows: int, width: int, *, fold: bool) -> float:
-    """Of one layer's attention in a replayed graph. What ``_attend`` does follows from the rows of the mask."""
+    """Seconds of one layer's attention in a replayed graph. ``_attend`` selects the variant by the rows of the mask."""
     heads = Heads(8, 2, 16, 0.25) if trial.tiny else Heads(32, 8, 128, 128**-0.5)
     device, dtype = trial.device, trial.size.dtype
     normal = partial(torch.randn, generator=torch.Generator(device).manual_seed(0), device=device, dtype=dtype)

@@ -1,4 +1,4 @@
-"""Where and how large a part measures, the pairs and drafters that all parts use, and captures as a CPU can play them in a rehearsal."""
+"""Device and sizes of a part, shared pairs and drafters, and emulated captures for a rehearsal on a CPU."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ from mars_core.engine import Engines, capture
 from mars_core.models import Pair
 from mars_core.types import DrafterConfig, RuleConfig, TreeShape
 
-NOISE = 0.1  # of the pairs; the larger, the less often a draft is right
+NOISE = 0.1  # of the pairs; the larger, the lower the acceptance rate
 Outputs = TypeVar("Outputs")
 
 
 class Size(NamedTuple):
-    """Of a measurement. ``tokens``: of a text; ``prompts`` and ``rounds``: of interleaved runs; ``texts``: that are compared."""
+    """Sizes of a measurement. ``tokens``: of a text; ``prompts`` and ``rounds``: of interleaved runs; ``texts``: number of compared
+    texts."""
 
     tokens: int
     prompts: int
     rounds: int
     texts: int
     dtype: torch.dtype
-    tree: TreeShape  # as heads of large models are used with
+    tree: TreeShape  # typical for heads of large models
 
 
 FULL = Size(96, 8, 4, 16, torch.bfloat16, TreeShape())
@@ -40,7 +41,7 @@ TINY = Size(14, 2, 1, 2, torch.float32, TREE)
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Where a part measures, how large, and until when, on ``time.perf_counter``. ``tiny``: sizes for a rehearsal on a CPU."""
+    """Device, sizes and end (on ``time.perf_counter``) of a part. ``tiny``: sizes for a rehearsal on a CPU."""
 
     device: torch.device
     tiny: bool
@@ -55,7 +56,7 @@ class Trial:
         return {**DRAFTERS, "EAGLE-3 tree": DrafterConfig("eagle3", tree=self.size.tree)}
 
     def share(self, part: float) -> float:
-        """The time at which this part of what is left is over."""
+        """The end of this fraction of the remaining time."""
         now = time.perf_counter()
         return now + part * (self.until - now)
 
@@ -63,7 +64,7 @@ class Trial:
         return tiny(PUBLIC[key]) if self.tiny else PUBLIC[key]
 
     def pair(self, key: str) -> Pair:
-        """As it is used on CUDA: passes are exact and, if both models have fast layers, steps captured."""
+        """The pair as used on CUDA: with exact passes and, if both models have fast layers, captured steps."""
         pair = coupled_pair(self.trio(key), NOISE, self.device, self.size.dtype)
         return switched(pair, graphs=all(is_fast(each) for each in (pair.target, pair.draft) if each), exact=True)
 
@@ -76,19 +77,19 @@ class Trial:
         return Ours(pair, chosen, drafter, temperature, self.size.tokens, meter)
 
     def interleaved(self, methods: Mapping[str, Method], part: float) -> Samples:
-        """All methods in turns, in this part of the time that is left."""
+        """Interleaves all methods, in this fraction of the remaining time."""
         size = self.size
         return interleaved(methods, prompts(size.prompts), size.rounds, warm_up=1, until=self.share(part))
 
 
 def switched(pair: Pair, **switches: Any) -> Pair:
-    """The same models with engines of their own."""
+    """The same models with separate engines."""
     return replace(pair, engines=Engines(), **switches)
 
 
 class Called(Generic[Outputs]):
-    """In place of ``Captured``: the function is called instead of being replayed, and its numbers go where those of the first call
-    stand, as a graph writes them."""
+    """Replaces ``Captured``: the function is called instead of replayed, and its outputs are copied to those of the first call,
+    as in a graph."""
 
     def __init__(self, function: Callable[[], Outputs], device: torch.device) -> None:
         assert device.type == "cpu"
@@ -102,12 +103,12 @@ class Called(Generic[Outputs]):
 
 
 def without_graphs() -> None:
-    """For the rest of this process."""
+    """Replaces captures for the rest of this process."""
     capture.Captured = Called  # type: ignore[misc, assignment]
 
 
 def _tensors(outputs: Any) -> Iterable[Tensor]:
-    """Of a tensor, a list of them, or a value with fields that are."""
+    """The tensors in a tensor, a list, or a value with such fields."""
     if isinstance(outputs, Tensor):
         return [outputs]
     values = [getattr(outputs, each.name) for each in fields(outputs)] if is_dataclass(outputs) else outputs

@@ -1,6 +1,6 @@
 """``python -m bench.growth``: time per token and peak memory against context, K, tree size and vocabulary, with exponents.
 
-The pairs are random and coupled (``bench.coupled``): drafts are right often, not always.
+The pairs are random and coupled (``bench.coupled``): drafts are often, but not always, accepted.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def curves(options: argparse.Namespace, pool: ModelPool) -> list[Curve]:
     }
     pairs = {size: pair_of(size, pool) for size in sorted({point.vocabulary for point in points.values()})}
     samples = dict(zip(points, measure(pairs, [*points.values()], options.tokens, options.repetitions), strict=True))
-    os.environ["MALLOC_MMAP_THRESHOLD_"] = "65536"  # for processes from now on: freed tensors leave the resident set
+    os.environ["MALLOC_MMAP_THRESHOLD_"] = "65536"  # for child processes: freed tensors leave the resident set
 
     def peak_of(name: str, x: int, seed: int) -> int:
-        """On a CPU in a process of its own."""
+        """On a CPU in a separate process."""
         if pool.device.type == "cuda":
             return peak(pairs[points[name, x].vocabulary], points[name, x], options.tokens, seed)
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as apart:

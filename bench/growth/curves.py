@@ -1,4 +1,4 @@
-"""Samples of ``bench.growth`` to medians, quartiles and exponents, its report and its plots. Loads no model."""
+"""Medians, quartiles and exponents of samples of ``bench.growth``, its report and its plots."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """What was measured along one axis. ``samples`` and ``peaks`` (bytes above the process before its run) by point."""
+    """Measurements along one axis. ``samples`` and ``peaks`` (bytes above the process before its run) by point."""
 
     name: str
     title: str
@@ -66,7 +66,7 @@ def series(curve: Curve) -> dict[str, list[Spread]]:
 
 
 def fitted(curve: Curve) -> dict[str, list[Spread]]:
-    """Those that are drawn: without the prefill where it does not grow with the axis."""
+    """The plotted quantities: without the prefill if it does not grow with the axis."""
     return {name: values for name, values in series(curve).items() if curve.prefill or name != PREFILL}
 
 
@@ -109,7 +109,7 @@ def _tables(curve: Curve, image: str) -> tuple[Table, Table]:
 
 
 def drawing(curve: Curve) -> Drawing:
-    """Times, and peak memory: two panels with logarithmic axes, a dot a point, a bar from quartile to quartile."""
+    """Times, and peak memory: two panels with logarithmic axes, dots for medians, bars for quartiles."""
     lines = [
         (Look(colour), name, values) for colour, (name, values) in zip(COLOURS, fitted(curve).items(), strict=False)
     ]
@@ -134,7 +134,7 @@ def _panel(curve: Curve, unit: str, lines: Sequence[tuple[Look, str, list[Spread
 
 
 def _axis(name: str, values: Sequence[float], start: float, end: float, ticks: Iterable[float] = ()) -> Axis:
-    """Of logarithms, with a quarter of a decade of room at both ends; by default ticks at 1, 2 and 5 times the powers of ten."""
+    """A logarithmic axis with a margin of a quarter of a decade at both ends; by default ticks at 1, 2 and 5 times the powers of ten."""
     axis = Axis(name, math.log10(min(values)) - 0.25, math.log10(max(values)) + 0.25, start, end)
     powers = range(math.floor(axis.low), math.ceil(axis.high))
     round_ones = (digit * 10.0**power for power in powers for digit in (1, 2, 5))
@@ -143,7 +143,7 @@ def _axis(name: str, values: Sequence[float], start: float, end: float, ticks: I
 
 
 def _at(axis: Axis, value: float) -> float:
-    """In pixels; what has no logarithm stands at the low end."""
+    """Position in pixels; values without a logarithm are at the low end."""
     return axis.at(math.log10(value)) if value > 0 else axis.start
 
 

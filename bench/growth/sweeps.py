@@ -1,4 +1,4 @@
-"""What ``bench.growth`` varies, and the runs at its points."""
+"""The parameters varied by ``bench.growth``, and its runs."""
 
 from __future__ import annotations
 
@@ -48,22 +48,22 @@ SWEEPS: Mapping[str, Sweep] = {
         lambda x: Point(x, PROMPT, CHAIN),
     ),
 }  # fmt: skip
-QUICK = 3  # points a sweep, the first ones
+QUICK = 3  # points per sweep, the first ones
 
 
 def pair_of(vocabulary: int, pool: ModelPool) -> Pair:
-    """On the device and in the dtype that the pool would load to."""
+    """A pair on the device and in the dtype of the pool."""
     return coupled_pair(small(vocabulary), NOISE, pool.device, pool.dtype)
 
 
 def decode(pair: Pair, point: Point, tokens: int, seed: int) -> Summary:
-    """One run at temperature 0 on a prompt of random words, another one for every seed."""
+    """One run at temperature 0 on a prompt of random words, a different one for every seed."""
     prompt = random_prompt(point.prompt, seed, min(1000, point.vocabulary))
     return complete(pair, config_of(pair, prompt, point.drafter, 0.0, tokens, seed)).summary
 
 
 def measure(pairs: Mapping[int, Pair], points: Sequence[Point], tokens: int, repetitions: int) -> list[list[Sample]]:
-    """Samples by point; every repetition takes all points in an order of its own, after one run of each that does not count."""
+    """Samples by point; every repetition uses all points in random order, after one warm-up run of each."""
     order, samples = random.Random(0), [list[Sample]() for _ in points]
     for repetition in range(-1, repetitions):
         for at in order.sample(range(len(points)), len(points)):
@@ -75,12 +75,12 @@ def measure(pairs: Mapping[int, Pair], points: Sequence[Point], tokens: int, rep
 
 
 def peak(pair: Pair, point: Point, tokens: int, seed: int) -> int:
-    """Bytes that one run needs at most above what there was before it, after a small run that does not count."""
+    """Peak bytes of one run above those before it, after a small warm-up run."""
     decode(pair, Point(point.vocabulary, 8, point.drafter), 8, seed)
     return peak_above(pair.device, lambda: decode(pair, point, tokens, seed))
 
 
 def peak_on_cpu(sweep: str, x: int, tokens: int, seed: int) -> int:
-    """The same for a pair of this process's own."""
+    """The same, with a new pair in this process."""
     point = SWEEPS[sweep].point(x)
     return peak(pair_of(point.vocabulary, ModelPool(device="cpu")), point, tokens, seed)

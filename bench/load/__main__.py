@@ -1,7 +1,7 @@
-"""``python -m bench.load``: 50 clients at once and 1,000 runs in a row against the running public page, in a process of its own.
+"""``python -m bench.load``: 50 clients at once and 1,000 runs in a row against a public page in a separate process.
 
-First every client's comparison runs alone; then all of them start at the same moment, once with room for all in the line and once
-with the page's own limit. Nobody may get another's text, see another's comparison, or be passed over.
+First every client's comparison runs alone; then all start at the same time, once with a queue long enough for all and once
+with the page's own limit. Clients must not get another's text, see another's comparison, or be overtaken.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ HEADS = (
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """One crowd beside the same comparisons run alone. ``room``: in the line; ``foreign``: owners whose list is not their one comparison;
+    """Concurrent comparisons compared with the same ones run alone. ``room``: queue length; ``foreign``: owners who see other comparisons;
     ``quick_s``: seconds of a quick endpoint meanwhile."""
 
     room: str
@@ -50,7 +50,7 @@ class Crowd:
 
     @property
     def row(self) -> tuple[Cell, ...]:
-        """Of the table; the last cell counts the served that got a message with their place in the line."""
+        """A table row; the last cell counts served clients that were notified of their queue position."""
         served, refused, notified = len(self.served), len(self.refused), sum(one.waiting > 0 for one in self.served)
         found = (self.different, self.foreign, overtaken(self.served), notified)
         return (self.room, served + refused, served, refused, *found)
@@ -84,7 +84,7 @@ class Row:
 
 
 def requests_of(clients: int, tokens: int) -> list[Request]:
-    """A comparison a client, each with a seed, a prompt and an owner of its own."""
+    """One comparison per client, each with a different seed, prompt and owner."""
     owners = (f"client-{number:04d}-{os.urandom(8).hex()}" for number in range(clients))
     prompts = cycle(BUNDLED_PROMPTS)
     return [Request(owner, next(prompts), seed, max_new_tokens=tokens) for seed, owner in enumerate(owners)]

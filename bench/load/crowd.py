@@ -17,7 +17,7 @@ QUICK_S = 0.5  # between two calls of a quick endpoint
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One comparison of one owner. ``owner``: the secret that a program sends, at least 22 characters."""
+    """One comparison of one owner. ``owner``: the secret of the client, at least 22 characters."""
 
     owner: str
     prompt: str
@@ -29,8 +29,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """``texts``: of the runs, empty where the request was refused; ``error``: the message of the refusal; ``waiting``: how often a message
-    said that the client waits; ``started_s``, ``ended_s``: on this process's clock."""
+    """``texts``: of the runs, empty where the request was refused; ``error``: the message of the refusal; ``waiting``: number of messages
+    that the client is waiting; ``started_s``, ``ended_s``: on this process's clock."""
 
     request: Request
     texts: tuple[str, ...]
@@ -60,7 +60,7 @@ async def compare(client: httpx.AsyncClient, url: str, request: Request) -> Resp
 
 
 async def crowd(url: str, requests: Sequence[Request]) -> tuple[list[Response], list[float]]:
-    """All at once; and the seconds that the quick endpoint /rules took meanwhile, twice a second."""
+    """All concurrently; and the response times of the quick endpoint /rules meanwhile, twice per second."""
     quick: list[float] = []
     async with _client() as client:
         running = asyncio.gather(*(compare(client, url, each) for each in requests))
@@ -80,7 +80,7 @@ async def in_turn(url: str, requests: Sequence[Request]) -> list[Response]:
 
 
 async def lists(url: str, owners: Sequence[str]) -> list[list[str]]:
-    """The ids of the comparisons that each owner sees."""
+    """The ids of the comparisons visible to each owner."""
     found: dict[str, list[str]] = {owner: [] for owner in owners}
     async with _client() as client:
         for owner in owners:

@@ -1,6 +1,6 @@
 """``python -m bench.load.pages``: memory of the page's process for each open page that shows a comparison of two runs of 2,048 tokens.
 
-A page is a session with its connection to the server; each opens the comparison in History, as its address asks, and chooses a step of
+A page is a session with its connection to the server; each opens the comparison in History, by its address, and selects a step of
 its draft trees.
 """
 
@@ -27,7 +27,7 @@ from mars_core.types import DrafterConfig, RuleConfig
 from storage import RunStore
 
 CPU = torch.device("cpu")
-MOST_KB = 200.0  # goal of an open page
+MAX_KB = 200.0  # goal of an open page
 WARM = 20  # pages before the first measurement
 
 
@@ -70,7 +70,7 @@ class Pages:
 
 
 async def growth(page: Served, comparison: str, pages: int) -> float:
-    """Bytes a page."""
+    """Bytes per page."""
     limits = httpx.Limits(max_connections=pages + WARM + 10)
     async with (
         httpx.AsyncClient(base_url=page.url, timeout=120, limits=limits) as client,
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         comparison = save_comparison(f"sqlite:///{name}/runs.db", options.max_new_tokens)
         with served(Path(name)) as page:
             found = asyncio.run(growth(page, comparison, options.pages))
-    figure = Figure("memory of an open page", found / 1e3, "kB", f"{options.pages} pages", most=MOST_KB)
+    figure = Figure("memory of an open page", found / 1e3, "kB", f"{options.pages} pages", most=MAX_KB)
     title = f"Open pages that show a comparison of 2 × {options.max_new_tokens:,} tokens"
     return command.publish(Report(title, (), [figure]), "open-pages", CPU)
 

@@ -1,1 +1,1 @@
-"""``bench.page``: start, first token and streaming of the page."""
+"""``bench.page``: start-up, first token and streaming of the page."""

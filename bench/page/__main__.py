@@ -1,7 +1,7 @@
-"""``python -m bench.page``: how soon the page is usable, how soon a first token shows, and what streaming to it costs.
+"""``python -m bench.page``: time until the page is usable, time to the first token, and cost of streaming.
 
-In a browser: ``app.py`` in a process of its own with an empty database, driven by Chromium; before each start gradio is imported alone in
-another process. Without a browser: the page's generator beside plain runs of the same configurations, in this process, in turns.
+In a browser: ``app.py`` in a separate process with an empty database, driven by Chromium; before each start gradio is imported alone in
+another process. Without a browser: the page's generator compared with plain runs of the same configurations, alternating.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ WATCH = """() => {
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Seconds from the start of the process to the first answer, and to a button that can be pressed. ``gradio_s``: what a process of its
-    own took just before to start and import gradio."""
+    """Seconds from the start of the process to the first response, and to a usable button. ``gradio_s``: time of a separate
+    process just before to start and import gradio."""
 
     http_s: float
     usable_s: float
@@ -66,7 +66,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Click:
-    """Milliseconds from the click on Compare, in the browser's clock; a token counts after the frame that paints it."""
+    """Milliseconds from the click on Compare, in the browser's clock; a token counts once its frame is painted."""
 
     answered: float
     opened: float  # the lanes wait, the warm-up begins
@@ -75,7 +75,7 @@ class Click:
 
 
 def click(page: Page) -> Click:
-    """One whole comparison, once the page has painted what was before it."""
+    """One complete comparison, started once the page is idle."""
     page.wait_for_timeout(SETTLE_MS)
     page.click("#compare")
     page.wait_for_function("window.marsMarks.done")
@@ -84,7 +84,7 @@ def click(page: Page) -> Click:
 
 
 def visit(browser: Browser, clicks: int) -> tuple[Start, tuple[Click, ...], tuple[float, ...]]:
-    """A fresh page: its start, its comparisons, the first one cold, and the stored milliseconds of the runs of each."""
+    """A new page: its start, its comparisons, the first one cold, and the stored milliseconds of their runs."""
     gradio_s = imported("gradio")
     with TemporaryDirectory(prefix="mars-page-") as name:
         with served(Path(name)) as app, opened(browser, app.url) as page:
@@ -112,7 +112,7 @@ def run_python(code: str, *arguments: str) -> str:
 
 
 def stages() -> dict[str, float]:
-    """Seconds of the parts of a start, in a process of its own."""
+    """Seconds of the parts of a start, in a separate process."""
     parts = "; ".join(f"{code}; marks.append(time.perf_counter())" for code in STAGES.values())
     with TemporaryDirectory(prefix="mars-page-") as folder:
         code = f"import json, sys, time; marks = [time.perf_counter()]; {parts}; print(json.dumps(marks))"
@@ -168,7 +168,7 @@ def generator_parts(shown: Sequence[Shown]) -> dict[str, list[float]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """``clicks``: comparisons a start, the first one cold; ``rounds``: comparisons without a browser."""
+    """``clicks``: comparisons per start, the first one cold; ``rounds``: comparisons without a browser."""
     command = Command("bench.page", __doc__, starts=3, clicks=(8, 2), rounds=15)
     options = command.read(arguments)
     with chromium() as browser:

@@ -1,4 +1,4 @@
-"""The page's generator beside plain runs of the same configurations, in one process, in turns: what streaming to a page costs."""
+"""The cost of streaming: the page's generator compared with plain runs of the same configurations, alternating in one process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ui.tabs.compare import frames, handlers
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Seconds of one comparison through the page's generator, beside the same runs without it (``direct``)."""
+    """Seconds of one comparison through the page's generator, and of the same runs without it (``direct``)."""
 
     direct: float
     total: float
@@ -40,7 +40,7 @@ class Shown:
 
     @property
     def streaming(self) -> float:
-        """The runs and showing them as they grow: all but opening, warm-up, saving and closing."""
+        """The runs and their display: everything except opening, warm-up, saving and closing."""
         return self.total - self.opening - self.warm_up - self.saving - self.closing
 
 
@@ -56,14 +56,14 @@ def clocked(seconds: defaultdict[str, float], function: Callable[..., Any]) -> C
 
 
 def form(seed: int) -> Form:
-    """The page's own defaults, with another seed."""
+    """The page's defaults with another seed."""
     lanes = (LaneForm("strict", {}), LaneForm("mars", {"theta": 0.9}))
     spec = CATALOG[0]
     return Form(prompt=spec.prompts[0], pair=spec.key, temperature=1.0, k=5, max_new_tokens=128, seed=seed, lanes=lanes)
 
 
 def compare(rounds: int) -> list[Shown]:
-    """Both ways in turns, in random order; the first round warms up and does not count."""
+    """Both alternately, in random order; the first round is a warm-up."""
     engine, found = ThreadPoolExecutor(max_workers=1), list[Shown]()
     clock: defaultdict[str, float] = defaultdict(float)
     with (
@@ -89,7 +89,7 @@ def compare(rounds: int) -> list[Shown]:
 
 
 def direct(pair: Pair, seed: int) -> float:
-    """Seconds of the runs, one after the other, in one go."""
+    """Seconds of the runs, without interruption."""
     started = time.perf_counter()
     for config in read_configs(form(seed), pair):
         complete(pair, config)

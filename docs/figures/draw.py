@@ -17,7 +17,7 @@ from torch import Tensor
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from mars_core.rules import RULES, Reach, Rule
-from mars_core.sampling import target_law
+from mars_core.sampling import target_distribution
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification import Verdict, chain_draft, judge, walk
 
@@ -34,7 +34,7 @@ def distribution_of(rule: Rule, place: tuple[float, ...]) -> Tensor:
     sure = torch.full((FOLLOWING + 1, len(place)), -20.0, dtype=torch.float64)
     sure[:, 0] = 20.0
     logits = torch.cat([torch.tensor([place], dtype=torch.float64), sure])
-    p = target_law(logits, SAMPLING)[0]
+    p = target_distribution(logits, SAMPLING)[0]
     ids = torch.tensor([0, DRAFTED, *[0] * FOLLOWING])
     drafter = torch.tensor([CHANCE, *[1.0] * FOLLOWING], dtype=torch.float64)
     emitted = torch.zeros_like(p)

@@ -1,4 +1,4 @@
-"""lm-eval with this engine: the model ``mars``, and the tasks of the bundled pair. ``register`` makes both known to lm-eval.
+"""lm-eval with this engine: the model ``mars``, and the tasks of the bundled pair. ``register`` registers both with lm-eval.
 
 Importing this package imports no lm-eval; ``register``, ``command`` and ``model`` need it (requirements-eval.txt).
 """

@@ -12,7 +12,7 @@ from evaluation.harness import MISSING, MODEL, TASKS, register
 
 
 def main(arguments: Sequence[str]) -> int:
-    """``lm_eval`` with these arguments. Exit status 2 for what cannot be run, with one sentence on standard error.
+    """Runs ``lm_eval`` with these arguments. Exit status 2 for invalid options, with one sentence on standard error.
 
     lm-eval's parser reads and changes ``sys.argv``, so it is set here.
     """
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str]) -> int:
     except (ValueError, ModuleNotFoundError):
         _note(MISSING)
         return 2
-    from evaluation.harness.options import Refused
+    from evaluation.harness.options import OptionsError
     from mars_core.models import ModelError
     from storage import StorageError
 
@@ -34,11 +34,11 @@ def main(arguments: Sequence[str]) -> int:
     try:
         _complete(options)
         parser.execute(options)
-    except (Refused, ModelError, StorageError) as error:
+    except (OptionsError, ModelError, StorageError) as error:
         _note(str(error))
         return 2
     finally:
-        _leave()
+        _close_processes()
     return 0
 
 
@@ -55,7 +55,7 @@ def _complete(options: argparse.Namespace) -> None:
 
 
 def _file(options: argparse.Namespace) -> dict[str, Any]:
-    """What ``--config`` says; lm-eval lets an argument of the command replace it."""
+    """The contents of ``--config``; command-line arguments override them."""
     from lm_eval.config.evaluate_config import EvaluatorConfig
 
     path = getattr(options, "config", None)
@@ -65,7 +65,7 @@ def _file(options: argparse.Namespace) -> dict[str, Any]:
 def _named(given: dict[str, Any], options: argparse.Namespace, file: dict[str, Any]) -> dict[str, Any]:
     """The model's arguments, checked before lm-eval looks for its tasks.
 
-    lm-eval names the folder of the results after ``model``, and makes up a name where there is none.
+    lm-eval names the results folder after ``model``, and invents a name if it is missing.
     """
     from lm_eval.utils import sanitize_model_name
 
@@ -90,8 +90,8 @@ def _device() -> str:
     return "cuda:0" if torch.cuda.is_available() else "cpu"
 
 
-def _leave() -> None:
-    """Ends the process group of several processes."""
+def _close_processes() -> None:
+    """Destroys the process group, if there is one."""
     import torch
 
     if torch.distributed.is_available() and torch.distributed.is_initialized():

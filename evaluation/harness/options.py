@@ -1,4 +1,4 @@
-"""What lm-eval passes: ``--model_args`` as the options of the command line, and a task's ``generation_kwargs``. Loads nothing."""
+"""Reads lm-eval's ``--model_args`` and a task's ``generation_kwargs``."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from mars_core.models import CATALOG, ModelError
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import RuleConfig, Sampling
 
-# Those that only lm-eval's ``hf`` and this model have; the rest is that of ``python -m mars_core``, with _ for -.
+# Options specific to lm-eval; the others are those of ``python -m mars_core``, with _ instead of -.
 _TABLE: Table = PAIR_OPTIONS | DRAFTER_OPTIONS | MACHINE_OPTIONS | {
     "--pair": PAIR_OPTIONS["--pair"] | {"choices": [spec.key for spec in CATALOG]},
-    "--rule": {"default": "mars", "choices": list(RULES)},  # any of its parameters may stand beside it
+    "--rule": {"default": "mars", "choices": list(RULES)},  # its parameters are further arguments
     "--graphs": {"type": bool, "default": True},
-    "--seed": {"type": int},  # None takes lm-eval's --seed
-    "--max-new-tokens": {"type": int, "default": 256},  # where a task does not say; as the model ``hf`` has it
+    "--seed": {"type": int},  # default: lm-eval's --seed
+    "--max-new-tokens": {"type": int, "default": 256},  # if the task does not set it; as in the model ``hf``
     "--max-length": {"type": int},  # tokens of prompt and answer; None: the models' own
     "--enable-thinking": {"type": bool},  # an argument of some chat templates
     "--think-end-token": {},  # the answer is what follows the last one
-    "--db": {},  # URL of a database that stores every run
+    "--db": {},  # URL of a database for the runs
     "--telemetry": {},  # a folder
 }  # fmt: skip
 _OPTIONS = {name[2:].replace("-", "_"): keywords for name, keywords in _TABLE.items() if name != "--no-graphs"}
-_LM_EVAL = ("batch_size", "max_batch_size", "model")  # lm-eval gives these; the engine's batch is always one run
+_LM_EVAL = ("batch_size", "max_batch_size", "model")  # set by lm-eval; the engine's batch size is always 1
 _OTHER_NAMES = {"pretrained": "target", "max_gen_toks": "max_new_tokens"}
-_MAY_BE_NONE = ("rule", "drafter")  # lm-eval makes None of the word none
-# Arguments of other models that may be given as long as they change nothing.
+_MAY_BE_NONE = ("rule", "drafter")  # lm-eval parses the word none as None
+# Arguments of other models, accepted with these values only.
 _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "num_beams": (1,),
     "num_return_sequences": (1,),
@@ -44,19 +44,19 @@ _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
 _KNOWN = "until, do_sample, temperature, top_k, top_p, max_gen_toks"
 
 
-class Refused(ValueError):
+class OptionsError(ValueError):
     """Options that cannot be run, in one sentence."""
 
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Makes a ValueError Refused, so that the command prints its sentence only."""
+    """Converts ValueError to OptionsError, so that the command prints its message only."""
     try:
         yield
     except ModelError:
         raise
     except ValueError as error:
-        raise Refused(str(error)) from None
+        raise OptionsError(str(error)) from None
 
 
 class Options(argparse.Namespace):
@@ -69,7 +69,7 @@ NAMES = tuple(_OPTIONS)
 
 
 def read_options(given: Mapping[str, Any]) -> Options:
-    """The options of lm-eval's ``--model_args``. Raises Refused for an unknown name and a value of the wrong kind."""
+    """The options of lm-eval's ``--model_args``. Raises OptionsError for an unknown name and a value of the wrong kind."""
     named = {_OTHER_NAMES.get(name, name): value for name, value in given.items()}
     named |= {name: PLAIN for name in _MAY_BE_NONE if name in named and named[name] is None}
     named = {name: value for name, value in named.items() if name not in _LM_EVAL and value is not None}
@@ -90,30 +90,30 @@ def _value(name: str, keywords: Mapping[str, Any], value: Any) -> Any:
         or not isinstance(value, bool | int | float)
         or value != int(value)
     ):
-        raise Refused(f"{name} is {value!r}; it must be {'true or false' if kind is bool else 'a whole number'}.")
+        raise OptionsError(f"{name} is {value!r}; it must be {'true or false' if kind is bool else 'a whole number'}.")
     if value not in keywords.get("choices", [value]):
-        raise Refused(f"{name} is {value!r}; it must be one of {', '.join(keywords['choices'])}.")
+        raise OptionsError(f"{name} is {value!r}; it must be one of {', '.join(keywords['choices'])}.")
     if name in ("max_new_tokens", "max_length") and value < 1:
-        raise Refused(f"{name} is {value}; it must be at least 1.")
+        raise OptionsError(f"{name} is {value}; it must be at least 1.")
     return kind(value)
 
 
 def _parameters(rule: str, given: Mapping[str, Any]) -> dict[str, float]:
-    """What is not an option is a parameter of the rule."""
+    """Arguments that are not options are parameters of the rule."""
     known = [parameter.name for parameter in RULES[rule].parameters]
     for name, value in given.items():
         if name not in known:
             takes = ", ".join((*known, *NAMES))
-            raise Refused(f"{name} is not an argument of the model mars with rule {rule}; it takes {takes}.")
+            raise OptionsError(f"{name} is not an argument of the model mars with rule {rule}; it takes {takes}.")
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise Refused(f"{name} is {value!r}; it must be a number.")
+            raise OptionsError(f"{name} is {value!r}; it must be a number.")
     with refusals():
         return RULES[rule].values(given)
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """``until``: what ends the answer and does not belong to it, the text of the end token included."""
+    """``until``: strings that end the answer and are removed from it, including the text of the end token."""
 
     sampling: Sampling
     max_new_tokens: int
@@ -121,9 +121,9 @@ class Generation:
 
 
 def read_generation(given: Mapping[str, Any], eos: str | None, max_new_tokens: int) -> Generation:
-    """As lm-eval reads it for its model ``hf``: without ``do_sample`` a temperature above 0 samples; ``do_sample: false`` is greedy.
+    """As in lm-eval's model ``hf``: without ``do_sample`` a temperature above 0 samples; ``do_sample: false`` is greedy.
 
-    Raises Refused for an argument that this engine does not have.
+    Raises OptionsError for an argument that this engine does not have.
     """
     from lm_eval.models.utils import handle_stop_sequences, normalize_gen_kwargs
 
@@ -135,12 +135,12 @@ def read_generation(given: Mapping[str, Any], eos: str | None, max_new_tokens: i
     top_k, top_p = max(0, int(named.pop("top_k", None) or 0)), named.pop("top_p", None)
     for name, value in named.items():
         if value is not None and value not in _NEUTRAL.get(name, ()):
-            raise Refused(f"The task asks for {name}={value!r}; the model mars takes {_KNOWN}.")
+            raise OptionsError(f"The task sets {name}={value!r}; the model mars takes {_KNOWN}.")
     sampling = Sampling(temperature, top_k, 1.0 if top_p is None else float(top_p)) if samples else Sampling()
     return Generation(sampling, length, tuple(stop for stop in until if stop))
 
 
 def seed_of(seed: int, request: Any, repeat: int) -> int:
-    """A seed of its own for every answer to an lm-eval Instance: the draws of two documents must not be the same numbers."""
+    """A separate seed for every answer to an lm-eval Instance, so that two documents do not share their random draws."""
     key = f"{seed}/{request.task_name}/{request.doc_id}/{request.idx}/{repeat}"
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:6], "big")

@@ -1,4 +1,4 @@
-"""This process among those of ``accelerate launch``: its number, and how the numbers of all meet in the first."""
+"""The processes of ``accelerate launch``: rank of this one, and gathering of results."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_LONGEST_WAIT = timedelta(weeks=52)  # one process may be slower than the others by hours
+_MAX_WAIT = timedelta(weeks=52)  # one process may be slower than the others by hours
 
 
 class Processes:
-    """``rank`` of ``size``. ``device``: where this process is to run: ``device`` where it is alone, else what accelerate gives it."""
+    """``rank`` of ``size``. ``device``: the device of this process: ``device`` for a single process, else assigned by accelerate."""
 
     def __init__(self, device: str) -> None:
         self.rank, self.size = 0, 1
@@ -26,14 +26,14 @@ class Processes:
         from accelerate.utils import InitProcessGroupKwargs
 
         self._accelerator = Accelerator(
-            cpu=device == "cpu", kwargs_handlers=[InitProcessGroupKwargs(timeout=_LONGEST_WAIT)]
+            cpu=device == "cpu", kwargs_handlers=[InitProcessGroupKwargs(timeout=_MAX_WAIT)]
         )
         self.rank, self.size = self._accelerator.process_index, self._accelerator.num_processes
         place = self._accelerator.device
         self.device = "cpu" if place.type == "cpu" else str(place)  # accelerate numbers CPUs
 
     def gather(self, tensor: Tensor) -> Tensor:
-        """The tensors of all processes, one after the other."""
+        """The tensors of all processes, concatenated."""
         if self.size == 1:
             return tensor
         gathered: Tensor = self._accelerator.gather(tensor)
@@ -48,6 +48,6 @@ class Processes:
         return values
 
     def wait(self) -> None:
-        """Until all are here."""
+        """A barrier for all processes."""
         if self.size > 1:
             self._accelerator.wait_for_everyone()

@@ -1,4 +1,5 @@
-"""``python -m evaluation.harness.script`` puts our ``lm_eval`` over the one that pip installed: lm-eval finds no models by itself."""
+"""``python -m evaluation.harness.script`` replaces the ``lm_eval`` script that pip installed, because lm-eval does not discover models by
+itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each answer took, beside lm-eval's samples: one JSON object a line, written as soon as the answer is there."""
+"""Telemetry of each answer, as JSON lines beside lm-eval's samples, written as soon as the answer is complete."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POOLED = ("new_tokens", "steps", "wall_s", "drafted", "accepted", "relaxed", "tv
 def row_of(trace: Trace, **known: Any) -> Row:
     """The numbers of one answer; ``known`` identifies it: task, doc_id, repeat, prompt_hash (those of lm-eval's samples).
 
-    JSON has no nan and no infinity: null is a rate of nothing, or a KL that is not finite.
+    Undefined rates and infinite KL are null, because JSON has no NaN or infinity.
     """
     config = trace.config
     row = known | {
@@ -36,7 +36,7 @@ def row_of(trace: Trace, **known: Any) -> Row:
 
 
 def pooled(rows: Sequence[Row]) -> dict[str, Any]:
-    """All answers with POOLED, pooled: rates are sums over sums, ``tv_sum`` is a mean over answers."""
+    """Pooled values of all answers: rates are ratios of sums, ``tv_sum`` is a mean over answers."""
     total = {name: sum(row[name] or 0 for row in rows) for name in POOLED}
     rates = {
         "tokens_per_s": over(total["new_tokens"], total["wall_s"]),
@@ -49,7 +49,7 @@ def pooled(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 class Telemetry:
-    """The rows of this process, and their file where there is a folder for it. ``rank`` is None for the only process."""
+    """The rows of this process, and their file, if a folder is set. ``rank`` is None for a single process."""
 
     def __init__(self, folder: str | None, rank: int | None) -> None:
         self.rows: list[Row] = []

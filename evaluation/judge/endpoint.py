@@ -1,4 +1,4 @@
-"""A chat model behind an OpenAI-compatible endpoint: one question, one answer, tried again where that may help. Knows no study."""
+"""A chat model behind an OpenAI-compatible endpoint: sends requests and retries transient errors."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 URL, MODEL, KEY = "MARS_JUDGE_URL", "MARS_JUDGE_MODEL", "MARS_JUDGE_KEY"
 PATH = "/chat/completions"
 TIMEOUT_S = 120.0
-PAUSE_S, LONGEST_PAUSE_S = (
+PAUSE_S, MAX_PAUSE_S = (
     1.0,
     60.0,
-)  # before the second try; doubled for each further one, unless the server says how long
-_MOST_SHOWN = 200  # characters of a server's message
-_AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))  # statuses that may pass
+)  # before the second try; doubled for each further one, unless the server sets Retry-After
+_MAX_SHOWN = 200  # characters of a server's message
+_AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))  # transient statuses
 
 
 class JudgeError(Exception):
-    """The endpoint did not answer, in one sentence. The key is never in it."""
+    """The endpoint did not answer; one sentence, without the key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``url``: up to ``/v1``. ``tries``: requests for one answer at most."""
+    """``url``: up to ``/v1``. ``tries``: maximum number of requests per answer."""
 
     url: str
     model: str
@@ -42,9 +42,9 @@ class Settings:
 def read_settings(
     environment: Mapping[str, str], *, url: str | None = None, model: str | None = None
 ) -> Settings | None:
-    """From the environment's variables, arguments first; None without a key: then nothing is judged.
+    """Settings from arguments, else environment variables; None without a key.
 
-    Raises ValueError where there is a key and URL or model are missing.
+    Raises ValueError if there is a key but URL or model are missing.
     """
     if not (key := environment.get(KEY, "").strip()):
         return None
@@ -56,7 +56,7 @@ def read_settings(
 
 
 class Endpoint:
-    """May be used from several threads. ``sleep`` is for tests."""
+    """Thread-safe client. ``sleep`` can be replaced in tests."""
 
     def __init__(self, settings: Settings, sleep: Callable[[float], None] = time.sleep) -> None:
         """Raises ValueError where httpx is not installed."""
@@ -66,7 +66,7 @@ class Endpoint:
             raise ValueError("Judging needs httpx: pip install -r requirements-eval.txt") from None
         self.settings = settings
         self._sleep = sleep
-        self._failures: tuple[type[Exception], ...] = (httpx.TransportError,)  # time-outs are among them
+        self._failures: tuple[type[Exception], ...] = (httpx.TransportError,)  # includes time-outs
         self._client = httpx.Client(
             timeout=TIMEOUT_S, headers={"Authorization": f"Bearer {settings.key}"}, follow_redirects=False
         )
@@ -78,7 +78,7 @@ class Endpoint:
         self._client.close()
 
     def ask(self, messages: list[dict[str, str]]) -> str:
-        """The answer to a conversation. Raises JudgeError once nothing more can be tried."""
+        """The answer to a conversation. Raises JudgeError when all tries have failed."""
         body: dict[str, Any] = {"model": self.settings.model, "messages": messages, "temperature": 0.0}
         for number in range(1, self.settings.tries + 1):
             pause = PAUSE_S * 2 ** (number - 1)
@@ -91,13 +91,13 @@ class Endpoint:
                     return _content(answer)
                 trouble = f"answered {answer.status_code}: {self._shown(answer)}"
                 if answer.status_code == 400 and "temperature" in answer.text and "temperature" in body:
-                    del body["temperature"]  # some models take none
+                    del body["temperature"]  # some models do not support it
                     continue
                 if answer.status_code not in _AGAIN:
                     break
                 pause = _pause_of(answer, pause)
             if number < self.settings.tries:
-                self._sleep(min(pause, LONGEST_PAUSE_S))
+                self._sleep(min(pause, MAX_PAUSE_S))
         raise JudgeError(f"The judge {self.settings.model} {trouble}.")
 
     @property
@@ -106,9 +106,9 @@ class Endpoint:
         return url if url.endswith(PATH) else url + PATH
 
     def _shown(self, answer: httpx.Response) -> str:
-        """The beginning of a server's message on one line, without the key, which some repeat."""
+        """The beginning of a server's message on one line, without the key, which some servers repeat."""
         message = " ".join(answer.text.replace(self.settings.key, "…").split())
-        return message[:_MOST_SHOWN] or "nothing"
+        return message[:_MAX_SHOWN] or "nothing"
 
 
 def _pause_of(answer: httpx.Response, otherwise: float) -> float:

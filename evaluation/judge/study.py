@@ -1,7 +1,7 @@
-"""A study judged pair by pair: each rule's answer beside its baseline's, in both orders; every verdict is stored as it comes.
+"""Judges a study pair by pair: each rule's answer and its baseline's, in both orders; every verdict is stored immediately.
 
 The protocol is MT-bench's (2306.05685, 3.1): A, B or tie. The prompt is our own; the form of the verdict, ``[[A]]``, ``[[B]]``, ``[[C]]``,
-is the field's. Stored verdicts of the same judge are not asked for again, so that a judging that was stopped can go on.
+is MT-bench's too. Stored verdicts of the same judge are not requested again, so a stopped judging can be continued.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from evaluation.suites.item import Item
 from mars_core.types import Status
 from storage import Preferred, RunRecord, RunStore, StoredResult
 
-MOST_FAILURES = 5  # one after the other: then the endpoint is taken to be gone
+MAX_FAILURES = 5  # consecutive failures after which the judging stops
 SAME = "The two answers are the same; nobody was asked."
 _RULES = """You compare two assistants, A and B, who were given the same requests. Decide which of them served the user better.
 
@@ -36,7 +36,7 @@ _VERDICT = re.compile(r"\[\[\s*([ABC])\s*\]\]")
 
 
 class Pair(NamedTuple):
-    """Two answers to one item, one text a turn. ``lane`` is the rule's."""
+    """Two answers to an item, one text per turn. ``lane`` is the rule's."""
 
     task: int
     lane: int
@@ -46,7 +46,7 @@ class Pair(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """Questions, two a pair. ``unclear``: answers without a verdict, not stored."""
+    """Number of questions, two per pair. ``unclear``: answers without a verdict, which are not stored."""
 
     total: int
     judged: int = 0
@@ -55,7 +55,7 @@ class Progress(NamedTuple):
 
 
 class _Job(NamedTuple):
-    """One question. ``swapped``: the baseline's answer stands first."""
+    """One question. ``swapped``: the baseline's answer comes first."""
 
     pair: Pair
     swapped: bool
@@ -64,9 +64,9 @@ class _Job(NamedTuple):
 def judge_study(
     store: RunStore, study_id: str, endpoint: Endpoint, *, limit: int | None = None, parallel: int = 4
 ) -> Iterator[Progress]:
-    """Ask for every verdict that is not stored yet. ``limit``: pairs at most, sampled over the whole study, the same ones every time.
+    """Requests every verdict that is not stored yet. ``limit``: maximum number of pairs, a fixed random sample of the study.
 
-    Raises JudgeError when MOST_FAILURES questions in a row fail, StorageError where the store fails.
+    Raises JudgeError when MAX_FAILURES questions in a row fail, StorageError where the store fails.
     """
     pairs = _pairs(store, study_id)
     random.Random(study_id).shuffle(pairs)
@@ -90,7 +90,7 @@ def judge_study(
         for job, answer in answers:
             failures = failures + 1 if isinstance(answer, JudgeError) else 0
             if isinstance(answer, JudgeError):
-                if failures >= MOST_FAILURES:
+                if failures >= MAX_FAILURES:
                     raise answer
                 progress = progress._replace(failed=progress.failed + 1)
             elif choice := preferred(answer, swapped=job.swapped):
@@ -102,7 +102,7 @@ def judge_study(
 
 
 def _ask_all(endpoint: Endpoint, jobs: Sequence[_Job], parallel: int) -> Generator[tuple[_Job, str | JudgeError]]:
-    """Answers as they come; those that were not begun are given up when the iterator is closed."""
+    """Answers in order of arrival; closing the iterator cancels requests that have not started."""
     pool = ThreadPoolExecutor(max_workers=max(1, parallel))
     try:
         waiting = {pool.submit(endpoint.ask, question(*job.pair[2:], swapped=job.swapped)): job for job in jobs}
@@ -114,7 +114,7 @@ def _ask_all(endpoint: Endpoint, jobs: Sequence[_Job], parallel: int) -> Generat
 
 
 def question(item: Item, rule: Sequence[str], baseline: Sequence[str], *, swapped: bool) -> list[dict[str, str]]:
-    """The messages for a judge. ``rule``, ``baseline``: the answers of both, one a turn; ``swapped``: the baseline's stand first."""
+    """The messages for a judge. ``rule``, ``baseline``: the answers of both, one per turn; ``swapped``: the baseline's come first."""
     first, second = (baseline, rule) if swapped else (rule, baseline)
     references = [text for text in item.references if text.strip()]
     rules = _RULES.format(reference=_REFERENCE if references else "", turns=_TURNS if len(item.turns) > 1 else "")
@@ -124,7 +124,7 @@ def question(item: Item, rule: Sequence[str], baseline: Sequence[str], *, swappe
 
 
 def preferred(answer: str, *, swapped: bool) -> Preferred | None:
-    """Whom the last verdict of an answer names; None where there is none."""
+    """The answer preferred by the last verdict in a text; None without a verdict."""
     found = _VERDICT.findall(answer)
     if not found:
         return None
@@ -143,7 +143,7 @@ def _part(name: str, text: str) -> str:
 
 
 def _pairs(store: RunStore, study_id: str) -> list[Pair]:
-    """Every completed answer of a rule, with its baseline's, whose texts are still there; plain decoding is not a rule to judge."""
+    """Every completed answer of a rule with its baseline's, if both texts are still stored; plain decoding is not judged."""
     plan = read_plan(store.study(study_id).plan)
     completed = {
         (result.task, result.lane): result

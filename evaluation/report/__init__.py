@@ -1,1 +1,1 @@
-"""What a study says: measured values, and their tables, figures and files."""
+"""Reports of studies: measured values, tables, figures and files."""

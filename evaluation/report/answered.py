@@ -1,4 +1,4 @@
-"""The answers of each lane at each temperature, as values: what the shapes of other tools are made of."""
+"""The answers of each lane at each temperature, for export to the formats of other tools."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from storage import RunRecord, RunStore, StoredResult
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One item with one seed. ``runs``, ``texts`` (without a stop string) and ``lengths``: one a turn; lengths are tokens a step."""
+    """One item with one seed. ``runs``, ``texts`` (without a stop string) and ``lengths``: one per turn; lengths are tokens per step."""
 
     task: Task
     result: Result
@@ -29,7 +29,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """All completed answers of a lane at a temperature. ``name`` may stand in a path; ``gone``: answers whose runs were deleted since."""
+    """All completed answers of a lane at a temperature. ``name`` is safe in a path; ``gone``: number of answers whose runs have been
+    deleted."""
 
     plan: Plan
     lane: int
@@ -41,7 +42,7 @@ class Answered:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Of the first answer."""
+        """The environment of the first answer."""
         return dict(self.answers[0].runs[0].config.environment) if self.answers else {}
 
     @property
@@ -50,7 +51,7 @@ class Answered:
         return max((answer.saved_at for answer in self.answers), default=datetime.fromtimestamp(0, UTC))
 
     def items(self, suite: int) -> Iterator[tuple[int, Item, tuple[Answer, ...]]]:
-        """Number, item and answers, by seed, of every item of a suite that was answered."""
+        """Number, item and answers by seed, of every answered item of a suite."""
         by_item: dict[int, list[Answer]] = {}
         for one in sorted(self.answers, key=lambda one: (one.task.item, one.task.repeat)):
             if one.task.suite == suite:
@@ -60,7 +61,8 @@ class Answered:
 
 
 def read_answered(store: RunStore, study_id: str, *, steps: bool) -> Iterator[Answered]:
-    """By lane and temperature. ``steps``: with the lengths of their steps. Raises StorageError; ValueError for another version's study."""
+    """By lane and temperature. ``steps``: with the lengths of their steps. Raises StorageError; ValueError for a study of another
+    version."""
     plan = read_plan(store.study(study_id).plan)
     groups: dict[tuple[int, float], list[StoredResult]] = {}
     for one in store.results(study_id):
@@ -85,17 +87,17 @@ def read_answered(store: RunStore, study_id: str, *, steps: bool) -> Iterator[An
 
 
 def _lengths(kept: tuple[int, ...], new_tokens: int) -> tuple[int, ...]:
-    """Tokens that each step wrote: the accepted drafts and one more; in the last step what is left, as the text may end before that."""
+    """Tokens per step: the accepted drafts and one more; in the last step the remaining ones, as the text may end earlier."""
     lengths = [one + 1 for one in kept]
     return tuple(lengths[:-1]) + ((new_tokens - sum(lengths[:-1]),) if lengths else ())
 
 
 def _model(plan: Plan, lane: int) -> str:
-    """What lm-eval and EAGLE would call the model."""
+    """The model name for lm-eval and EAGLE."""
     target = plan.models.target.name.rstrip("/").rpartition("/")[2]
     return file_name(f"{target}-{plan.lanes[lane].name}-{plan.lanes[lane].drafts}")
 
 
 def file_name(text: str) -> str:
-    """Letters, digits and ``.=-``, the rest underlined."""
+    """Letters, digits and ``.=-``; other characters become underscores."""
     return re.sub(r"[^\w.=-]+", "_", text, flags=re.ASCII).strip("_.-")[:150] or "unnamed"

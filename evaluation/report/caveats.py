@@ -1,4 +1,4 @@
-"""What a reader must know before believing a number of the report: one sentence each."""
+"""Caveats of a report, one sentence each."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from mars_core.types import Cause, DraftMode
 FEW_PROMPTS = 30
 MANY_UNENDED = 0.1
 ALPHA = 0.05
-NAMED = 5  # settings in one sentence
-# Of an environment, in numbers that are compared.
+NAMED = 5  # settings listed in one sentence
+# Keys of the environment that must be equal for numbers to be comparable.
 ONE_VALUE = ("device", "dtype", "threads", "torch", "transformers", "app")
 
 
 def warnings(
     grid: Grid, tasks: int, measured: Sequence[Measured], environment: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...]:
-    """``tasks``: how many are done."""
+    """``tasks``: number of completed tasks."""
     plan = grid.plan
     suites = [row for row in measured if row.group in {suite.name for suite in plan.suites}]
     unfinished = f"Only {tasks:,} of {plan.tasks:,} tasks are done; every number may still change."
-    without_none = "The plan has no lane none, so there is no speed-up over decoding token by token."
+    without_none = "The plan has no lane none, so the speed-up over decoding without drafts is not reported."
     return (
         *([unfinished] if tasks < plan.tasks else []),
         *_failed(grid),
@@ -43,7 +43,7 @@ def warnings(
 
 
 def lane_name(plan: Plan, lane: int) -> str:
-    """The rule; with its drafter where the plan has several."""
+    """The rule, with its drafter if the plan has several."""
     drafts = {each.drafts for each in plan.lanes if each.drafts}
     here = plan.lanes[lane]
     return f"{here.name} ({here.drafts})" if len(drafts) > 1 and here.drafts else here.name
@@ -70,8 +70,8 @@ def _longer(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
     more = [f"{len(both) - NAMED} more"] if len(both) > NAMED else []
     if both:
         yield (
-            f"In {len(both)} settings a rule keeps more of each draft and also writes longer texts, so tokens/s overstates what a "
-            f"reader gains: {'; '.join([*named, *more])}."
+            f"In {len(both)} settings a rule keeps more of each draft and also writes longer texts, so tokens/s overstates the time "
+            f"saved: {'; '.join([*named, *more])}."
         )
 
 
@@ -91,7 +91,7 @@ def _many_tests(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
     if len(outcomes) > 1 and supported:
         yield (
             f"{len(outcomes)} verdicts were reached and {supported} say supported; each of these is wrong with probability 2.5 % at most "
-            "where the true recovery is the margin, so the best of many is not to be picked without a new study."
+            "where the true recovery is the margin, so confirm the best of many with a new study."
         )
 
 
@@ -99,10 +99,10 @@ def _few_or_unscored(rows: Sequence[Measured]) -> Iterator[str]:
     groups = dict.fromkeys(row.group for row in rows if row.runs)
     for group in groups:
         if not any(row.scores for row in rows if row.group == group):
-            yield f"Nothing on {group} could be scored, so there is no verdict on it: likeness to strict is not quality."
+            yield f"Nothing on {group} could be scored, so there is no verdict on it; similarity to strict is not quality."
     few = {row.group: row.prompts for row in rows if 0 < row.prompts < FEW_PROMPTS}
     for group, prompts in few.items():
-        yield f"{group} has {prompts} prompts; below {FEW_PROMPTS} bootstrap intervals are too narrow, and rare losses are not seen."
+        yield f"{group} has {prompts} prompts; below {FEW_PROMPTS} bootstrap intervals are too narrow, and rare losses are missed."
 
 
 def _unended(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
@@ -116,17 +116,17 @@ def _unended(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
 
 
 def _rounding(grid: Grid) -> Iterator[str]:
-    """Strict with greedy drafts must write what the target alone writes."""
+    """Strict with greedy drafts must produce the same text as the target alone."""
     for lane, settings in enumerate(grid.plan.lanes):
         same = grid.numbers["same_as_none"][:, lane]
         differ, known = int((same == 0).sum()), int(np.isfinite(same).sum())
         if differ and grid.plan.baseline(lane) is None and settings.drafter.mode is DraftMode.GREEDY:
             yield (
                 f"{lane_name(grid.plan, lane)} differs from none in {differ:,} of {known:,} runs though "
-                "both must write the same: rounding differs between passes of different width, and recovery over strict carries it."
+                "both must produce the same tokens: rounding differs between passes of different width and affects recovery over strict."
             )
     if ties := grid.causes.count(Cause.NUMERIC):
-        yield f"{ties:,} of {len(grid.causes):,} texts that differ from their baseline part at a numeric tie: by rounding, not by the rule."
+        yield f"{ties:,} of {len(grid.causes):,} texts that differ from their baseline do so at a numeric tie: by rounding, not the rule."
 
 
 def _environment(environment: Mapping[str, Sequence[str]]) -> Iterator[str]:

@@ -1,7 +1,6 @@
-"""A report as files: HTML, Markdown with its charts, and CSV: every result with all that its statistics rest on, every measured number,
-every prompt. RFC 4180, cells as elsewhere.
+"""A report as files: HTML, Markdown with its charts, and CSV (RFC 4180) of results, measured numbers and prompts.
 
-``results.csv`` alone is enough to compute the report again: one row a lane of a finished task.
+``results.csv`` is sufficient to compute the report again: one row per lane of a finished task.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _INTERVALS = {each.name for kind in (Measured, Score) for each in fields(kind) i
 
 
 def csv_text(table: Iterable[Sequence[Any]]) -> str:
-    """Rows of values as RFC 4180; cells as in the other downloads: numbers raw and unrounded, no formula."""
+    """Rows of values as RFC 4180; cells as in the other downloads: unrounded numbers, formulas neutralised."""
     stream = io.StringIO(newline="")
     csv.writer(stream).writerows([cell(_plain(value)) for value in row] for row in table)
     return stream.getvalue()
@@ -53,7 +52,7 @@ def _plain(value: Any) -> Any:
 
 
 def results_table(store: RunStore, study_id: str) -> Iterator[Sequence[Any]]:
-    """Heads, and one row a result of the finished tasks, by task and lane.
+    """Header, and one row per result of the finished tasks, by task and lane.
 
     Raises StorageError for an unknown study, ValueError for one of another version of this program.
     """
@@ -89,7 +88,7 @@ def _result(stored: StoredResult, metrics: Sequence[str]) -> Iterator[Any]:
 
 
 def measured_table(report: Report) -> Iterator[Sequence[Any]]:
-    """Heads, and one row a group, temperature, lane and metric: every number of the report with its interval."""
+    """Header, and one row per group, temperature, lane and metric: every number of the report with its interval."""
     yield ["study", *_spread(_MEASURED), "name", "drafts", *_spread(_SCORE), *_TEST, *_VERDICT]
     for measured in report.measured:
         lane = report.plan.lanes[measured.lane]
@@ -101,19 +100,19 @@ def measured_table(report: Report) -> Iterator[Sequence[Any]]:
 
 
 def _spread(names: Iterable[str]) -> list[str]:
-    """An interval has three columns."""
+    """Column names; an interval has three columns."""
     ends = {name: (name, f"{name}_low", f"{name}_high") for name in _INTERVALS}
     return [column for name in names for column in ends.get(name, (name,))]
 
 
 def _values(record: object, names: Sequence[str]) -> list[Any]:
-    """Fields of a record, intervals in three cells; empty cells where there is no record."""
+    """Fields of a record, intervals in three cells; empty cells without a record."""
     values = [None if record is None else getattr(record, name) for name in names]
     return [each for value in values for each in (value if isinstance(value, Interval) else (value,))]
 
 
 def prompts_table(report: Report) -> Iterator[Sequence[Any]]:
-    """Heads, and one row a prompt, lane and temperature, worst first."""
+    """Header, and one row per prompt, lane and temperature, worst first."""
     yield ("study", "name", "drafts", *_PROMPT, "baseline_run", "run")
     for row in report.prompts:
         lane = report.plan.lanes[row.lane]
@@ -153,7 +152,7 @@ def markdown_of(report: Report) -> str:
 
 
 def _write_markdown(whole: Document, path: Path) -> tuple[Path, ...]:
-    """Charts that an earlier report left under the same name are removed: it may have had more of them."""
+    """Removes charts of an earlier report with the same name, which may have had more charts."""
     for old in path.parent.glob(f"{path.stem}-chart-*.svg"):
         old.unlink()
     path.write_text(markdown(whole, f"{path.stem}-"), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A study's results as arrays, tasks × lanes, so that they can be summed at once; and the groups of items that are measured together."""
+"""A study's results as arrays, tasks × lanes, and the groups of items that are measured together."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RELATIVE = ("same", "same_as_none", "divergence", "bleu", "chrf", "rouge_l")
 
 
 class Group(NamedTuple):
-    """A suite, a category of a suite, or everything. ``items``: whether each item of the plan belongs to it, [I]."""
+    """A suite, a category of a suite, or all suites. ``items``: whether each item of the plan belongs to it, [I]."""
 
     name: str
     items: Mask
@@ -44,13 +44,13 @@ def groups(plan: Plan) -> tuple[Group, ...]:
 
 
 def items_of(plan: Plan) -> tuple[tuple[str, Item], ...]:
-    """Every item of the plan in order, with the name of its suite: what ``Grid.item`` counts."""
+    """Every item of the plan in order, with the name of its suite; ``Grid.item`` indexes it."""
     return tuple((suite.name, item) for suite in plan.suites for item in suite.items)
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Done tasks in their order, T of them, each with the plan's lanes, L. What was not measured is nan."""
+    """The T done tasks in order, each with the plan's L lanes. Values that were not measured are nan."""
 
     plan: Plan
     tasks: tuple[Task, ...]
@@ -64,11 +64,11 @@ class Grid:
     scores: Mapping[str, Array]  # by metric, [T, L]
     main: tuple[str, ...]  # each task's main metric; empty where nothing is scored
     main_scores: Array  # every task by its own main metric, [T, L]
-    run_ids: Mapping[tuple[int, int], tuple[str, ...]]  # one a turn, by number of the row and lane
+    run_ids: Mapping[tuple[int, int], tuple[str, ...]]  # one per turn, by row and lane
     causes: tuple[str, ...]  # of all divergences
 
     def baseline(self, lane: int) -> int:
-        """The lane that a lane is compared with; a baseline with itself."""
+        """The baseline of a lane; a baseline's is itself."""
         found = self.plan.baseline(lane)
         return lane if found is None else found
 
@@ -91,7 +91,7 @@ def _grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
     at = tuple(np.array([(rows[one.task], one.lane) for one in stored], dtype=np.intp).reshape(-1, 2).T)
 
     def place(values: Iterable[float | str | None]) -> Array:
-        """Values of single results, [T, L]; a stored nan is a word."""
+        """Values of single results, [T, L]; nan is stored as a string."""
         found = np.full(shape, np.nan)
         found[at] = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
         return found

@@ -1,6 +1,6 @@
-"""The lanes of one group at one temperature, measured. What each number is, and its source, stands in docs/statistics.md.
+"""Measures the lanes of one group at one temperature; docs/statistics.md defines each number.
 
-Every number of a lane is a function of sums over its runs, so that one function serves the value and its resampled interval.
+Every number of a lane is a function of sums over its runs, so the same function computes the value and its bootstrap interval.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from evaluation.report.values import Interval, Measured, Score
 from evaluation.scoring.metrics import METRICS
 from evaluation.statistics import mcnemar, over, percentile_intervals, quartiles, resampled_totals, share_interval
 
-MAIN = "main"  # every item by its own main metric, where these differ
-ITSELF = Interval(1.0, 1.0, 1.0)  # recovery of a lane beside itself
+MAIN = "main"  # every item by its own main metric, if these differ
+ITSELF = Interval(1.0, 1.0, 1.0)  # recovery of a baseline
 PLAIN = (
     "tokens_per_s", "speedup", "speedup_mean", "speedup_strict", "speedup_strict_mean", "tau", "tau_ratio", "length_ratio", "bleu",
     "chrf", "rouge_l", "tv", "log_likelihood", "log_likelihood_difference",
@@ -79,7 +79,7 @@ def _scores(grid: Grid, rows: Places) -> dict[str, Array]:
 
 
 def _sums(cell: Cell, lane: int) -> Columns:
-    """What is summed over the runs of a lane, [R]; runs that are not used are 0. ``name`` and ``name_n`` make a mean."""
+    """The values that are summed over the runs of a lane, [R]; 0 for unused runs. A mean is ``name`` / ``name_n``."""
     grid, used, found = cell.grid, cell.used(lane), Columns()
     baseline, none = grid.baseline(lane), grid.plan.none
     likely = used & np.isfinite(cell.number("log_likelihood", lane) + cell.number("log_likelihood", baseline))
@@ -106,7 +106,7 @@ def _sums(cell: Cell, lane: int) -> Columns:
 
 
 def _numbers(total: Columns, metrics: Mapping[str, Array]) -> Columns:
-    """Ratios and differences from the sums of a lane, of whatever shape; nan for 0 / 0."""
+    """Ratios and differences from the sums of a lane, of any shape; nan for 0 / 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         rate, tau = total["new_tokens"] / total["wall_s"], total["new_tokens"] / total["steps"]
         likelihood = total["log_likelihood"] / total["likely_tokens"]
@@ -165,7 +165,7 @@ def _lane(cell: Cell, group: Group, temperature: float, lane: int, total: Column
 
 
 def _share(cell: Cell, name: str, lane: int, used: Mask) -> Interval:
-    """Of runs that know; Wilson."""
+    """Share of runs with a value; Wilson interval."""
     values = cell.number(name, lane)
     known = used & np.isfinite(values)
     return share_interval(values[known], cell.prompt[known])
@@ -199,7 +199,7 @@ def _score(cell: Cell, lane: int, metric: str, spread: Mapping[str, Interval]) -
 
 
 def is_binary(metric: str, scores: Array) -> bool:
-    """Whether a metric says right or wrong; ``main`` and unknown ones do where all scores are 0 or 1."""
+    """Whether a metric is binary; ``main`` and unknown ones are if all scores are 0 or 1."""
     if metric in METRICS:
         return METRICS[metric].binary
     return bool(np.isin(scores[np.isfinite(scores)], (0.0, 1.0)).all())

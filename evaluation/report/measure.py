@@ -1,4 +1,4 @@
-"""A stored study, measured: everything that a report says, as one value. Reads the store and writes nothing."""
+"""Measures a stored study: all values of a report."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _adjusted(plan: Plan, rows: Sequence[Measured]) -> tuple[Measured, ...]:
 
 
 def _environments(store: RunStore, stored: Sequence[StoredResult]) -> dict[str, tuple[str, ...]]:
-    """What the runs say of where they were made: of each worker and lane the first and the last, as far as these are still there."""
+    """The environments of the runs: of the first and last stored run of each worker and lane."""
     ends: dict[tuple[str, int, bool], str] = {}
     for row in sorted((row for row in stored if row.run_ids), key=lambda row: row.created_at):
         ends.setdefault((row.worker, row.lane, True), row.run_ids[0])
@@ -84,7 +84,7 @@ def _environments(store: RunStore, stored: Sequence[StoredResult]) -> dict[str, 
 def _prompt_rows(grid: Grid) -> tuple[PromptRow, ...]:
     """Every item at every temperature under every lane that has a baseline, of runs completed in both.
 
-    First what lost most score; then by the share of runs that differ, where the texts part, summed TV, and the plan.
+    Sorted by lost score, then share of runs that differ, position of the first difference, summed TV, and order in the plan.
     """
     rows = [
         row for lane in range(len(grid.plan.lanes)) if grid.baseline(lane) != lane for row in _prompts_of(grid, lane)
@@ -107,7 +107,9 @@ def _prompts_of(grid: Grid, lane: int) -> Iterator[PromptRow]:
     settings, setting = np.unique(keys, axis=0, return_inverse=True)
     setting = setting.reshape(-1)
     order = np.lexsort((first, change, setting))
-    worst = rows[order[np.unique(setting[order], return_index=True)[1]]]  # the run that lost most, else parted earliest
+    worst = rows[
+        order[np.unique(setting[order], return_index=True)[1]]
+    ]  # the run with the largest loss, else the earliest difference
     earliest = np.full(len(settings), np.inf)
     np.minimum.at(earliest, setting, first)
 
@@ -142,7 +144,7 @@ def _prompts_of(grid: Grid, lane: int) -> Iterator[PromptRow]:
 
 
 def _human_votes(store: RunStore, plan: Plan) -> tuple[VoteRow, ...]:
-    """All votes of the page between strict and a rule of the plan with its models, whatever the prompt; rules as in the plan."""
+    """All votes of the page between strict and a rule of the plan with its models, for any prompt; rules as in the plan."""
     rules = dict.fromkeys(lane.name for lane in plan.lanes if lane.name != BASELINE)
     pairs = [(vote, {vote.left_rule, vote.right_rule}) for vote in store.votes()]
     votes = [vote for vote, pair in pairs if BASELINE in pair and pair & rules.keys()]
@@ -152,7 +154,7 @@ def _human_votes(store: RunStore, plan: Plan) -> tuple[VoteRow, ...]:
     }
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for vote in votes:
-        if all(_made_by(plan.models, records[run]) for run in (vote.left_run, vote.right_run)):
+        if all(_uses_models(plan.models, records[run]) for run in (vote.left_run, vote.right_run)):
             rule = vote.right_rule if vote.left_rule == BASELINE else vote.left_rule
             winner = {Choice.LEFT: vote.left_rule, Choice.RIGHT: vote.right_rule}.get(vote.choice)
             counts[rule]["ties" if winner is None else "losses" if winner == BASELINE else "wins"] += 1
@@ -177,8 +179,8 @@ def _vote_row(rule: str, counts: Mapping[str, int]) -> VoteRow:
     return VoteRow(rule, wins, losses, ties, Interval(over(wins, wins + losses), *wilson(wins, wins + losses)))
 
 
-def _made_by(models: Models, run: RunRecord) -> bool:
-    """Whether a run was made with the target of the study, and its drafter if it had one."""
+def _uses_models(models: Models, run: RunRecord) -> bool:
+    """Whether a run used the target of the study, and its drafter if it had one."""
     drafter = run.config.drafter.model
     drafts = drafter is None or any(_same_model(drafter, other) for other in (models.draft, models.head))
     return _same_model(run.config.target, models.target) and drafts

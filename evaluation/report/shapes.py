@@ -1,8 +1,8 @@
-"""A study as JSON in the field's shapes, so that other tools read it: lm-eval's results and samples, Spec-Bench's and EAGLE's answers.
+"""Exports a study as JSON in the formats of other tools: lm-eval's results and samples, Spec-Bench's and EAGLE's answers.
 
-A lane at one temperature is what these tools call a model. The seeds of a study are lm-eval's repeats, and Spec-Bench's choices.
-lm-eval's files are those of 0.4.13 (its result_schema.py), without needing it: a score of a document is the mean over its seeds; the
-standard error is that of the mean over documents, as lm-eval computes it.
+A lane at one temperature is a model there. The seeds of a study are lm-eval's repeats, and Spec-Bench's choices.
+lm-eval's files follow version 0.4.13 (its result_schema.py), which need not be installed: a score of a document is the mean over its
+seeds; the standard error is that of the mean over documents, as lm-eval computes it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ TELEMETRY = ("new_tokens", "steps", "wall_s", "relaxed", "tv_sum", "log_likeliho
 
 
 def write_lm_eval(store: RunStore, study_id: str, folder: Path) -> tuple[Path, ...]:
-    """For each lane and temperature a folder as lm-eval's ``--output_path`` makes it: ``results_TIME.json``, ``samples_SUITE_TIME.jsonl``.
+    """For each lane and temperature a folder as written by lm-eval's ``--output_path``: ``results_TIME.json``,
+    ``samples_SUITE_TIME.jsonl``.
 
-    ``arguments`` hold the user's text of each turn, without what the chat template adds. Failed answers are left out.
+    ``arguments`` are the user's text of each turn, without the chat template. Failed answers are left out.
     Raises StorageError; ValueError for a study of another version.
     """
     written: list[Path] = []
@@ -89,7 +90,7 @@ def _values(answers: Sequence[Answer], filter_name: str) -> dict[str, float]:
 
 
 def _telemetry(answer: Answer) -> dict[str, Any]:
-    """Of one seed; ``run_ids`` are those of the database, one a turn."""
+    """Telemetry of one seed; ``run_ids`` are those of the database, one per turn."""
     ids = {"repeat": answer.task.repeat, "run_ids": [run.id for run in answer.runs], "ended": answer.result.ended}
     return ids | _finite(answer, TELEMETRY)
 
@@ -100,7 +101,7 @@ def _finite(answer: Answer, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _results(answered: Answered, samples_by_task: Mapping[str, Sequence[Sample]]) -> dict[str, Any]:
-    """The one object of ``results_TIME.json``; ``config["mars"]`` holds the numbers that lm-eval has no place for."""
+    """The one object of ``results_TIME.json``; ``config["mars"]`` has the numbers without a field in lm-eval."""
     plan = answered.plan
     tasks = {name: found for name, found in samples_by_task.items() if found}
     counts = {name: len({sample["doc_id"] for sample in found}) for name, found in tasks.items()}
@@ -179,8 +180,8 @@ def _hash(text: str) -> str:
 
 
 def write_answers(store: RunStore, study_id: str, folder: Path) -> tuple[Path, ...]:
-    """For each suite, lane and temperature ``SUITE/model_answer/MODEL.jsonl``, a line a question, as Spec-Bench (evaluation/eval.py) and
-    EAGLE (evaluation/gen_ea_answer_*.py) write them, and their ``speed.py`` reads.
+    """For each suite, lane and temperature ``SUITE/model_answer/MODEL.jsonl``, one line per question, as Spec-Bench (evaluation/eval.py)
+    and EAGLE (evaluation/gen_ea_answer_*.py) write them, and their ``speed.py`` reads.
 
     Failed answers are left out. Raises StorageError; ValueError for a study of another version.
     """
@@ -194,7 +195,7 @@ def write_answers(store: RunStore, study_id: str, folder: Path) -> tuple[Path, .
 
 
 def _questions(answered: Answered, suite: int) -> list[dict[str, Any]]:
-    """A row for every question, in the order of the suite; ``choices``: one for every seed."""
+    """A row for every question, in the order of the suite; ``choices``: one per seed."""
     return [
         {
             "question_id": int(item.id) if item.id.isascii() and item.id.isdecimal() else item.id,
@@ -209,9 +210,9 @@ def _questions(answered: Answered, suite: int) -> list[dict[str, Any]]:
 
 
 def _choice(answer: Answer) -> dict[str, Any]:
-    """Lists have one entry a turn, but for ``accept_lengths``: one a step, all turns together. Seconds include the prefill.
+    """Lists have one entry per turn, except ``accept_lengths``: one per step of all turns. Seconds include the prefill.
 
-    ``decoding_steps`` is Spec-Bench's word for target passes, ``idxs`` EAGLE's for the number of the last one, counted from 0.
+    ``decoding_steps`` is Spec-Bench's name for target passes, ``idxs`` EAGLE's for the index of the last one, from 0.
     """
     summaries = [run.summary for run in answer.runs]
     return {

@@ -1,4 +1,4 @@
-"""The texts of a study's runs, as far as they are still in the store."""
+"""The texts of a study's runs that are still stored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RUNS_A_READ = 500
 
 
 def records_of(store: RunStore, run_ids: Sequence[str]) -> dict[str, RunRecord]:
-    """Run id → record, without runs whose comparison was deleted since. Raises StorageError where the database fails."""
+    """Run id → record, without runs whose comparison has been deleted. Raises StorageError where the database fails."""
     found: dict[str, RunRecord] = {}
     for start in range(0, len(run_ids), RUNS_A_READ):
         found |= {record.id: record for record in _existing(store, run_ids[start : start + RUNS_A_READ])}
@@ -20,7 +20,7 @@ def records_of(store: RunStore, run_ids: Sequence[str]) -> dict[str, RunRecord]:
 
 
 def _existing(store: RunStore, run_ids: Sequence[str]) -> tuple[RunRecord, ...]:
-    """One unknown id makes the store refuse all: a request for many is halved until it is alone."""
+    """The records that exist. The store raises for any unknown id, so a failed request is split in halves."""
     try:
         return store.records(run_ids)
     except StorageError:
@@ -31,12 +31,12 @@ def _existing(store: RunStore, run_ids: Sequence[str]) -> tuple[RunRecord, ...]:
 
 
 def worst_texts(store: RunStore, report: Report) -> dict[tuple[str, str], Texts]:
-    """Of the prompts that a report opens, by ``PromptRow.worst``."""
+    """The texts of the prompts shown in full in a report, by ``PromptRow.worst``."""
     return texts_of(store, report.prompts[:OPENED])
 
 
 def texts_of(store: RunStore, rows: Sequence[PromptRow]) -> dict[tuple[str, str], Texts]:
-    """Of these prompts, as far as all their runs are there: the first turn whose texts differ, else the first turn."""
+    """The texts of these prompts, if all their runs are stored: of the first turn that differs, else the first turn."""
     records = records_of(
         store, list(dict.fromkeys(run for row in rows for turn in row.turns or (row.worst,) for run in turn))
     )

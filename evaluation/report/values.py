@@ -1,6 +1,6 @@
-"""What a report says, as values: measured by evaluation.report.measure, what the page, HTML, Markdown and CSV show.
+"""The values of a report: computed by evaluation.report.measure, shown by the page, HTML, Markdown and CSV.
 
-Every number stands beside the number of prompts and seeds that it was measured on. A number of nothing is nan.
+Every number comes with its number of prompts and seeds. Undefined numbers are nan.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Interval(NamedTuple):
 
 
 class Outcome(StrEnum):
-    """What a study says about the stated margin."""
+    """The result of the test of recovery against the margin."""
 
     SUPPORTED = "supported"
     NOT_SUPPORTED = "not supported"
@@ -36,23 +36,23 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether recovery ≥ margin. ``needed``: prompts for an answer, about; None where that cannot be said."""
+    """Whether recovery ≥ margin. ``needed``: approximate number of prompts for a conclusive verdict; None if unknown."""
 
     margin: float
     outcome: Outcome
     needed: int | None
-    sentence: str  # for people: "recovery ≥ 98 %: too few prompts, need about 240"
+    sentence: str  # e.g. "recovery ≥ 98 %: too few prompts, need about 240"
 
 
 @dataclass(frozen=True, slots=True)
 class McNemar:
-    """Exact test of two paired proportions. ``gained``: right here and wrong under the baseline; ``lost``: the other way round."""
+    """Exact test of two paired proportions. ``gained``: right here and wrong under the baseline; ``lost``: the reverse."""
 
     gained: int
     lost: int
     p: float  # two-sided, exact binomial; counts prompt × seed as independent
-    p_by_prompt: float  # sign flips of whole prompts: holds with several seeds too
-    p_holm: float = NAN  # p_by_prompt after Holm's correction over all comparisons; nan where it is not one
+    p_by_prompt: float  # sign flips of whole prompts: valid with several seeds too
+    p_holm: float = NAN  # p_by_prompt after Holm's correction over all comparisons; nan if it is not one of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Score:
     recovery: Interval
     recovery_none: Interval
     difference: Interval
-    mcnemar: McNemar | None  # of binary metrics, None for a baseline
+    mcnemar: McNemar | None  # for binary metrics; None for a baseline
     verdict: Verdict | None  # None for a baseline and for none
     recovery_bootstrap: Interval = Interval()  # noqa: RUF009 (immutable); its ends from the paired bootstrap, for comparison
 
@@ -84,7 +84,7 @@ class Measured:
     lane: int
     prompts: int
     seeds: int
-    runs: int  # completed in all lanes that the numbers are paired with
+    runs: int  # completed in all lanes of the paired comparison
     failed: int
     tokens_per_s: Interval  # all new tokens / all seconds
     speedup: Interval  # over none: ratio of means (all tokens / all seconds, over the same of none)
@@ -97,32 +97,32 @@ class Measured:
     acceptance_by_position: tuple[float, ...]
     relaxed_share: float  # of new tokens
     length_ratio: Interval  # all new tokens over the baseline's
-    unended: float  # share of runs that max_new_tokens cut
+    unended: float  # share of runs cut by max_new_tokens
     same: Interval  # share of runs whose tokens are the baseline's; Wilson
     same_as_none: Interval
     divergence: Interval  # median and quartiles of the first differing position, over runs that differ
     bleu: Interval  # the baseline's text as reference; means over runs, 0 to 1
     chrf: Interval
     rouge_l: Interval
-    tv: Interval  # summed TV a run, mean
-    tv_token: float  # mean TV a token
-    log_likelihood: Interval  # a token, nats
+    tv: Interval  # summed TV per run, mean
+    tv_token: float  # mean TV per token
+    log_likelihood: Interval  # per token, nats
     log_likelihood_difference: Interval  # over the baseline's
     scores: Mapping[str, Score] = field(default_factory=dict)
 
     @property
     def main_score(self) -> Score | None:
-        """The first metric of its suite, if there is something to score."""
+        """The first metric of its suite, None without a metric."""
         return next(iter(self.scores.values()), None)
 
     def speedup_over(self, plan: Plan) -> Interval:
-        """Over none; over strict where the plan has no lane none."""
+        """The speed-up over none; over strict if the plan has no lane none."""
         return self.speedup_strict if plan.none is None else self.speedup
 
 
 @dataclass(frozen=True, slots=True)
 class PromptRow:
-    """One item under one lane, all its seeds at one temperature: the row of the table that is sorted by disagreement."""
+    """One item under one lane, with all its seeds at one temperature: a row of the table of prompts."""
 
     suite: str
     category: str
@@ -137,7 +137,7 @@ class PromptRow:
     divergence: int | None  # earliest
     tv_sum: float  # mean over runs
     length_ratio: float
-    # Ids of the baseline's and the lane's run that lost most, else parted earliest: of the first turn, and of every turn in order.
+    # Ids of the baseline's and the lane's run with the largest loss, else the earliest difference: first turn, then every turn.
     worst: tuple[str, str]
     turns: tuple[tuple[str, str], ...] = ()
 
@@ -161,12 +161,12 @@ class Report:
     plan: Plan
     created_at: datetime
     tasks_done: int
-    environment: Mapping[str, str]  # of the runs; where they differ, all values
+    environment: Mapping[str, str]  # of the runs; all values where they differ
     measured: tuple[Measured, ...]
     prompts: tuple[PromptRow, ...]  # worst first
     warnings: tuple[str, ...]  # one sentence each
     votes: tuple[VoteRow, ...] = ()
-    judged: tuple[VoteRow, ...] = ()  # by a language model, both orders
+    judged: tuple[VoteRow, ...] = ()  # votes of a language model, both orders
 
     @property
     def drafts(self) -> tuple[str, ...]:
@@ -175,6 +175,6 @@ class Report:
 
     @property
     def whole_groups(self) -> tuple[str, ...]:
-        """Suites, and all of them together: no categories."""
+        """Groups of whole suites, and of all suites; without categories."""
         names = {suite.name for suite in self.plan.suites} | {ALL}
         return tuple(group for group in dict.fromkeys(row.group for row in self.measured) if group in names)

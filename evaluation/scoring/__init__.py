@@ -1,1 +1,1 @@
-"""How an answer is scored: the metrics of lm-eval, sacrebleu and rouge-score; code in a subprocess."""
+"""Scoring of answers: the metrics of lm-eval, sacrebleu and rouge-score; code in a subprocess."""

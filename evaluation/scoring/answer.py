@@ -1,8 +1,8 @@
-"""Whether a text answers a task: one documented test for answers that are numbers and one for answers that are words.
+"""Tests whether a text contains the reference answer, for numeric and for verbal answers.
 
-A number: the last number of the text must equal the reference's. Where ``####`` stands in either, as in GSM8K, only what follows the
-last one counts. Thousands separators, currency and percent signs, and trailing zeros make no difference.
-Words: the reference, case, width, punctuation and spacing aside, must stand in the text as whole words.
+Numbers: the last number of the text must equal the reference's. If either contains ``####``, as in GSM8K, only the text after the
+last one counts. Thousands separators, currency and percent signs, and trailing zeros are ignored.
+Words: the reference must occur in the text as whole words; case, width, punctuation and spacing are ignored.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def score(text: str, reference: str) -> bool:
 
 
 def contains(text: str, reference: str) -> bool:
-    """Whether ``reference`` stands in ``text`` as whole words, or is its final number. Raises ValueError where it is empty."""
+    """Whether ``reference`` occurs in ``text`` as whole words, or is its final number. Raises ValueError where it is empty."""
     return score(text, reference) or _contains(text, reference)
 
 
 def reference_number(reference: str) -> Decimal | None:
-    """The number that a reference is, or that follows its last ``####``; None where it is words."""
+    """The number that a reference is, or that follows its last ``####``; None if it is not a number."""
     if MARK in reference:
         return final_number(reference)
     bare = _plain_signs(reference).strip(_DRESS)
@@ -45,7 +45,7 @@ def final_number(text: str) -> Decimal | None:
 
 
 def _plain_signs(text: str) -> str:
-    """Full-width digits and typographic minus signs as ASCII ones; a currency sign between sign and digits goes."""
+    """Full-width digits and typographic minus signs as ASCII ones; a currency sign between sign and digits is removed."""
     text = unicodedata.normalize("NFKC", text).replace("\N{MINUS SIGN}", "-")
     return re.sub(r"[$€£¥]", "", text)
 
@@ -62,10 +62,10 @@ def _contains(text: str, reference: str) -> bool:
 
 
 def _words(text: str) -> str:
-    """Words in lower case with one space between two."""
+    """Lower-case words separated by single spaces."""
     return " ".join(re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold()))
 
 
 def _unspaced(words: str) -> bool:
-    """Whether a script is written without spaces between words (Chinese, Japanese, Thai …), so that word boundaries mean nothing."""
+    """Whether a script is written without spaces between words (Chinese, Japanese, Thai …), so that word boundaries cannot be used."""
     return any(unicodedata.category(letter) == "Lo" for letter in words)

@@ -1,7 +1,7 @@
-"""Whether code that a model wrote passes the item's tests: its own, else the examples in the docstring that the prompt ends with.
+"""Tests generated code with the item's tests, else with the examples in the docstring at the end of the prompt.
 
-An answer may be a continuation of the prompt, as HumanEval asks a base model for, or a whole function, in a Markdown block or bare, as chat
-models write it. What is not run here is only parsed; ``evaluation.scoring.sandbox`` runs the rest.
+An answer may be a continuation of the prompt, as HumanEval expects of a base model, or a whole function, in a Markdown block or bare, as
+chat models write it. This module only parses code; ``evaluation.scoring.sandbox`` runs it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from evaluation.scoring.sandbox import runs
 from evaluation.suites.item import Item
 
 LONGEST = 100_000  # characters of an answer or a prompt that may be code
-_MOST_TRIES = 60  # beginnings or ends that are tried to find code in prose
-# lm-eval's task humaneval: what follows the function is not part of it.
+_MAX_TRIES = 60  # first or last lines that are tried to find code in prose
+# Stop strings of lm-eval's task humaneval: text after the function is removed.
 _STOPS = re.compile(r"\n(?:class|def|#|if|print)")
 _BLOCK = re.compile(r"```[^\n`]*\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTALL)
 _BEGINS = re.compile(r"(?:from|import|def|async|class|@|#)(?=\W|\w)|\w+\s*=")
@@ -55,7 +55,7 @@ for _source, _want, _error in {examples!r}:
 
 
 class _Task(NamedTuple):
-    """What a prompt has of code. ``entry``: the function to be written; ``examples``: Python that asserts, empty without any."""
+    """The code in a prompt. ``entry``: name of the function to write; ``examples``: Python with assertions, or empty."""
 
     code: str
     entry: str
@@ -63,18 +63,18 @@ class _Task(NamedTuple):
 
 
 def has_tests(item: Item) -> bool:
-    """Whether the item has tests of its own, or its prompt examples."""
+    """Whether the item has tests, or its prompt has examples."""
     return bool(item.tests.strip() or _task(item.turns[-1]).examples)
 
 
 def passes(item: Item, text: str) -> bool | None:
-    """None where the item has nothing to test with. Raises ValueError where code cannot be run safely on this machine."""
+    """Whether the answer passes; None without tests. Raises ValueError where code cannot be run safely on this machine."""
     return _passes(item, text) if has_tests(item) and _sound(item) else None
 
 
 @lru_cache(maxsize=1024)
 def _sound(item: Item) -> bool:
-    """Whether the examples of a prompt agree with the reference solution; of HumanEval's some do not, and then they test nothing."""
+    """Whether the examples of a prompt agree with the reference solution; some of HumanEval's do not, and are then ignored."""
     return (
         bool(item.tests.strip()) or not item.references or any(_passes(item, solution) for solution in item.references)
     )
@@ -89,7 +89,7 @@ def _passes(item: Item, text: str) -> bool:
 
 
 def _programs(prompt: str, entry: str, text: str) -> Iterator[str]:
-    """What the answer may be meant as, the likeliest first: a whole function, a continuation, a continuation that lost its indent."""
+    """Interpretations of the answer, most likely first: a whole function, a continuation, a continuation without its indent."""
     blocks = [match.group(1) for match in _BLOCK.finditer(text)]
     whole = next((body for body in (*blocks, text) if _defines(body, entry)), None)
     if whole is not None or not prompt:
@@ -113,7 +113,7 @@ def _defines(code: str, entry: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _task(prompt: str) -> _Task:
-    """The code that the prompt ends with, as HumanEval's do, or has in a Markdown block."""
+    """The code at the end of the prompt, as in HumanEval, or in its Markdown block."""
     if "def " not in prompt or len(prompt) > LONGEST:
         return _Task("", "", "")
     blocks = [match.group(1) + "\n" for match in _BLOCK.finditer(prompt)]
@@ -125,17 +125,17 @@ def _task(prompt: str) -> _Task:
 
 
 def _examples(docstring: str) -> str:
-    """The ``>>>`` examples as one program; empty where none of them says what must come out."""
+    """The ``>>>`` examples as one program; empty if none has an expected result."""
     try:
         found = doctest.DocTestParser().get_examples(docstring)
-    except ValueError:  # a line that only looks like one
+    except ValueError:  # a line that resembles an example
         return ""
     rows = [(example.source, _want(example), _error(example)) for example in found]
     return _EXAMPLES.format(examples=rows) if any(want for _, want, _ in rows) else ""
 
 
 def _want(example: doctest.Example) -> str:
-    """What must come out. HumanEval also writes ``f(1) == 2`` without a line below, which must be true."""
+    """The expected output. HumanEval also has ``f(1) == 2`` without an output line, which must be true."""
     compared = (
         (tree := _tree(example.source))
         and isinstance(tree.body[-1], ast.Expr)
@@ -145,16 +145,16 @@ def _want(example: doctest.Example) -> str:
 
 
 def _error(example: doctest.Example) -> str:
-    """The name of the exception that an example raises."""
+    """The name of the expected exception."""
     return (example.exc_msg or "").partition(":")[0].strip().rpartition(".")[2]
 
 
 def _ends(prompt: str) -> Iterator[str]:
-    """The prompt from each line on that may begin code."""
+    """The rest of the prompt from each line that may begin code."""
     starts = [
         match.start() for match in re.finditer(r"^", prompt, re.MULTILINE) if _BEGINS.match(prompt, match.start())
     ]
-    return (prompt[start:] for start in starts[:_MOST_TRIES])
+    return (prompt[start:] for start in starts[:_MAX_TRIES])
 
 
 def _code_in(text: str) -> str:
@@ -163,7 +163,7 @@ def _code_in(text: str) -> str:
     starts = [place for place, line in enumerate(lines) if _BEGINS.match(line)]
     ends = [len(lines), *(place for place in range(len(lines) - 1, 0, -1) if lines[place][:1].strip())]
     for start in starts[:3]:
-        for end in ends[:_MOST_TRIES]:
+        for end in ends[:_MAX_TRIES]:
             if end > start and _parses("".join(lines[start:end])):
                 return "".join(lines[start:end])
     return ""
@@ -175,7 +175,7 @@ def _functions(code: str) -> list[ast.FunctionDef]:
 
 
 def _parses(code: str) -> bool:
-    """Whether it is a program; compiled, since a ``return`` outside a function parses."""
+    """Whether it is a valid program; compiled, because a ``return`` outside a function parses."""
     tree = _tree(code)
     try:
         with warnings.catch_warnings():

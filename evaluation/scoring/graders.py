@@ -1,6 +1,6 @@
-"""Right or wrong by lm-eval's own tasks: their filters, comparisons and LaTeX rules, taken from the installed package.
+"""Grades answers with lm-eval's own tasks: filters, comparisons and LaTeX rules of the installed package.
 
-Nothing is graded by rules of ours: a task's YAML names the filters and the options of ``exact_match``, and lm-eval's code runs both.
+A task's YAML names the filters and the options of ``exact_match``; lm-eval's code runs both.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 _INSTALL = "pip install -r requirements-eval.txt"
-_PACKAGES = {"lm_eval": "lm-eval", "rouge_score": "rouge-score"}  # where the name differs from the module's
+_PACKAGES = {"lm_eval": "lm-eval", "rouge_score": "rouge-score"}  # package names that differ from the module's
 _TASKS = {  # filter → the YAML that defines it
     "strict-match": "gsm8k/gsm8k.yaml",
     "flexible-extract": "gsm8k/gsm8k.yaml",
@@ -32,7 +32,7 @@ def library(module: str) -> Any:
     package = module.partition(".")[0]
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of their own code, at import
+            warnings.simplefilter("ignore")  # warnings of the libraries at import
             return importlib.import_module(module)
     except ImportError as error:
         name = _PACKAGES.get(package, package)
@@ -73,17 +73,17 @@ def _undollared(reference: str) -> str:
 
 
 def _in_box(math: Any, text: str) -> str | None:
-    """The content of the last box; None where there is none that closes."""
+    """The content of the last box; None without a closed box."""
     try:
         found = math.last_boxed_only_string(text)
         return None if found is None else str(math.remove_boxed(found))
-    except AssertionError:  # it knows \fbox in one place and not in the other
+    except AssertionError:  # lm-eval handles \fbox in one place only
         return None
 
 
 @cache
 def _grader(filter_name: str) -> _Grader:
-    """Read from the installed package; only the first ``exact_match`` of the task counts."""
+    """Reads the grader from the installed package; only the first ``exact_match`` of the task is used."""
     folder = Path(library("lm_eval.tasks").__file__).parent
     task = library("lm_eval.tasks._yaml_loader").load_yaml(folder / _TASKS[filter_name], resolve_func=False)
     steps = next(entry["filter"] for entry in task["filter_list"] if entry["name"] == filter_name)

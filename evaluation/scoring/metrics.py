@@ -1,4 +1,4 @@
-"""What an answer scores: the metrics of its item, each computed by the library that is the field's standard."""
+"""The metrics of answers, each computed by the standard library of the field."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from evaluation.scoring.graders import boxed, exact_match, library
 from evaluation.scoring.sandbox import check_sandbox
 from evaluation.suites.item import Item, Suite
 
-Scorer = Callable[[str, Sequence[str]], float]  # of a text and its references
+Scorer = Callable[[str, Sequence[str]], float]  # text, references → score
 
 
 class Metric(NamedTuple):
-    """A score of one answer, 0 to 1. ``binary``: only 0 or 1. ``scorer``: None runs code. ``needs``: the module of the library that
-    computes it, or empty."""
+    """A score of one answer, 0 to 1. ``binary``: only 0 or 1. ``scorer``: None runs code. ``needs``: module of the library,
+    or empty."""
 
     binary: bool
     scorer: Scorer | None
@@ -25,15 +25,15 @@ class Metric(NamedTuple):
 
 
 def metrics_of(suite: Suite, item: Item) -> tuple[str, ...]:
-    """The names of the metrics of an item, the main one first: the suite's, or its own where the suite is mixed."""
+    """The names of the metrics of an item, the main one first: the suite's, or its own in a mixed suite."""
     return item.metrics if any(each.metrics for each in suite.items) else suite.metrics
 
 
 def scores(suite: Suite, item: Item, texts: Sequence[str], *, execute_code: bool) -> dict[str, float]:
     """Metric → 0 to 1, the main one first; empty where there are no references.
 
-    ``texts``: the answers, one a turn. Several turns with as many references: each turn has its own, and a binary metric wants
-    all of them right; otherwise the last answer counts, and any of the references. Code runs only with ``execute_code``.
+    ``texts``: the answers, one per turn. Several turns with as many references: each turn has its own, and a binary metric requires
+    all to be right; otherwise the last answer is compared with any of the references. Code runs only with ``execute_code``.
     Raises ValueError where a needed library is missing.
     """
     found: dict[str, float] = {}
@@ -50,7 +50,8 @@ def scores(suite: Suite, item: Item, texts: Sequence[str], *, execute_code: bool
 
 
 def check_libraries(suites: Iterable[Suite], *, execute_code: bool = False) -> None:
-    """Raises ValueError where a library is missing that a metric of the suites, or the likeness to strict, needs; or code cannot be run."""
+    """Raises ValueError where a library is missing that a metric of the suites, or the similarity to strict, needs, or code cannot be
+    run."""
     for needed in overlap.LIBRARIES:
         library(needed)
     listed = [metrics for suite in suites for metrics in (suite.metrics, *(item.metrics for item in suite.items))]
@@ -84,20 +85,20 @@ def _lm_eval(name: str) -> Scorer:
 
 
 METRICS = {
-    # The number after ####, or the last number, is the reference's: filters and comparison of lm-eval's gsm8k.
+    # The number after ####, or the last number, equals the reference's: filters and comparison of lm-eval's gsm8k.
     names.STRICT: Metric(True, _lm_eval(names.STRICT), "lm_eval"),
     names.FLEXIBLE: Metric(True, _lm_eval(names.FLEXIBLE), "lm_eval"),
-    # The letter in “answer is (X)” is the reference's: filter and comparison of lm-eval's mmlu_pro.
+    # The letter in “answer is (X)” equals the reference's: filter and comparison of lm-eval's mmlu_pro.
     names.CHOICE: Metric(True, _lm_eval(names.CHOICE), "lm_eval"),
-    # The last \boxed answer is the reference's, as lm-eval's hendrycks_math compares LaTeX; without a box what it takes: the text between
-    # the first and the last $, or all.
+    # The last \boxed answer is the reference's, as lm-eval's hendrycks_math compares LaTeX; without a box the text between
+    # the first and the last $, or the whole answer.
     names.BOXED: Metric(True, _any(boxed), "lm_eval"),
-    # A reference, or every reference, stands in the answer as whole words, or is its final number; case, width, punctuation aside.
+    # A reference, or every reference, occurs in the answer as whole words, or is its final number; case, width, punctuation ignored.
     names.CONTAINS: Metric(True, _any(contains)),
     names.CONTAINS_ALL: Metric(True, lambda text, references: float(all(contains(text, each) for each in references))),
-    # The last number, or what follows the last ####, is the reference's; words stand in it as whole words.
+    # The last number, or the text after the last ####, equals the reference's; words occur in it as whole words.
     names.ANSWER: Metric(True, _any(score)),
-    # Of sentences: a mean of them is not that of a corpus. ROUGE-L is F1, the best of several references.
+    # Sentence scores: their mean is not the corpus score. ROUGE-L is F1, the best of several references.
     names.BLEU: Metric(False, overlap.bleu, "sacrebleu"),
     names.CHRF: Metric(False, overlap.chrf, "sacrebleu"),
     names.ROUGE: Metric(False, overlap.rouge_l, "rouge_score"),

@@ -1,4 +1,4 @@
-"""How much of a text is another's: BLEU and chrF by sacrebleu, ROUGE-L by rouge-score, all of one pair of texts and from 0 to 1."""
+"""Overlap of two texts, 0 to 1: BLEU and chrF by sacrebleu, ROUGE-L by rouge-score."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from evaluation.scoring.graders import library
 
 LIBRARIES = ("sacrebleu", "rouge_score")
 LONGEST = 100_000  # characters of a text that BLEU and chrF compare
-MOST_WORDS = 2000  # of a text that ROUGE-L compares: its time grows with the product of both, here to about 2 s
+MAX_WORDS = 2000  # of a text that ROUGE-L compares: its time grows with the product of both, to about 2 s here
 # Han; kana; Thai, Lao, Myanmar and Khmer. Hangul is written with spaces between words.
 _HAN = r"\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _KANA = r"\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f"
@@ -21,7 +21,7 @@ _WORD = re.compile(rf"[{_HAN}{_KANA}{_SOUTHEAST}]|[^\W_{_HAN}{_KANA}{_SOUTHEAST}
 
 
 class Overlap(NamedTuple):
-    """Of one text and its reference, each 0 to 1."""
+    """Scores of a text and its reference, each 0 to 1."""
 
     bleu: float
     chrf: float
@@ -29,7 +29,7 @@ class Overlap(NamedTuple):
 
 
 def overlap(text: str, reference: str) -> Overlap:
-    """Equal texts, two empty ones too, give exactly 1. Raises ValueError where sacrebleu or rouge-score is missing."""
+    """All scores; exactly 1 for equal texts, including empty ones. Raises ValueError where sacrebleu or rouge-score is missing."""
     return Overlap(bleu(text, [reference]), chrf(text, [reference]), rouge_l(text, [reference]))
 
 
@@ -43,7 +43,7 @@ def bleu(text: str, references: Sequence[str]) -> float:
 
 
 def chrf(text: str, references: Sequence[str]) -> float:
-    """Sentence chrF (chrF2: character 6-grams, β = 2) against the nearest reference."""
+    """Sentence chrF (chrF2: character 6-grams, β = 2) against the best matching reference."""
     simple = _simple(text, references)
     if simple is not None:
         return simple
@@ -51,7 +51,7 @@ def chrf(text: str, references: Sequence[str]) -> float:
 
 
 def rouge_l(text: str, references: Sequence[str]) -> float:
-    """F1 of the longest common subsequence of words, the best of the references. Words of every script, not of ASCII only."""
+    """F1 of the longest common subsequence of words, the best of the references. Words of every script, not only ASCII."""
     simple = _simple(text, references)
     if simple is not None:
         return simple
@@ -66,8 +66,8 @@ def words(text: str) -> list[str]:
 def bleu_tokenizer(text: str) -> str:
     """sacrebleu's tokenizer for the script of ``text``: letters for Japanese and Southeast Asian scripts, ``zh`` for Chinese.
 
-    A script counts from a tenth of the letters on. Korean has spaces and takes 13a as all others; the tokenizers for
-    Japanese and Korean words need dictionaries, and a score must not depend on whether they are installed.
+    A script is used if it has a tenth of the letters. Korean has spaces and uses 13a as all others; the tokenizers for
+    Japanese and Korean words need dictionaries, and scores must not depend on whether these are installed.
     """
     letters = sum(map(str.isalpha, text)) or 1
     if len(re.findall(f"[{_KANA}{_SOUTHEAST}]", text)) >= letters / 10:
@@ -76,14 +76,14 @@ def bleu_tokenizer(text: str) -> str:
 
 
 def _simple(text: str, references: Sequence[str]) -> float | None:
-    """What needs no library: equal texts, and nothing beside something."""
+    """The score of equal texts, or of an empty text; else None."""
     if text in references:
         return 1.0
     return 0.0 if not text.strip() or not any(reference.strip() for reference in references) else None
 
 
 def _share(percent: float) -> float:
-    """0 to 1; sums of logarithms give a little more than 100."""
+    """A percentage as 0 to 1, clipped: sums of logarithms may exceed 100 by rounding."""
     return min(percent / 100, 1.0)
 
 
@@ -103,7 +103,7 @@ def _rouge() -> Any:
 
 
 class _Words:
-    """The tokenizer that rouge-score asks for."""
+    """The tokenizer interface of rouge-score."""
 
     def tokenize(self, text: str) -> list[str]:
-        return words(text)[:MOST_WORDS]
+        return words(text)[:MAX_WORDS]

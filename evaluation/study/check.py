@@ -1,4 +1,4 @@
-"""Whether these models can run a plan, found out before the first run. Knows no store."""
+"""Checks before the first run whether these models can run a plan."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check(plan: Plan, session: Session) -> None:
     """Raises ValueError with one sentence for a setting that cannot be run, a suite that cannot be scored, a prompt that does not fit."""
     from mars_core.validation import validate
 
-    if plan.varied is None:  # a sweep needs no library
+    if plan.varied is None:  # a sweep needs no scoring library
         check_libraries(plan.suites, execute_code=plan.execute_code)
     for config in every_setting(plan, session):
         validate(config, session.pair)
@@ -53,18 +53,18 @@ def every_prompt(plan: Plan, session: Session) -> Iterator[RunConfig]:
 
 
 def without_long(plan: Plan, session: Session) -> Plan:
-    """The plan without the items whose first turn does not fit. Raises ValueError where a suite has no other."""
+    """The plan without the items whose first turn does not fit. Raises ValueError if a suite has no other items."""
     room = session.pair.context - plan.max_new_tokens
     return replace(plan, suites=tuple(_short(plan, session, suite, room) for suite in plan.suites))
 
 
 def check_models(plan: Plan, pair: Pair) -> None:
-    """Raises ValueError where the models are not those that the plan was made for."""
+    """Raises ValueError if the models are not those of the plan."""
     planned = (plan.models.target, plan.models.draft, plan.models.head)
     for before, now in zip(planned, (pair.target_ref, pair.draft_ref, pair.head_ref), strict=True):
         if before != now:
             raise ValueError(
-                f"The study was planned with {_name(before)}, and here is {_name(now)}; its numbers would not belong together."
+                f"The study was planned with {_name(before)}, but this is {_name(now)}; the results would not be comparable."
             )
 
 

@@ -1,7 +1,7 @@
-"""Runs one lane on one item: each turn with the lane's own answers before it, in a session of this process or on the page's accelerator.
+"""Runs one lane on one item: each turn continues the lane's own answers, in a session of this process or on the page's accelerator.
 
-``run`` yields how many tokens were written since it yielded last and returns the trace; closed, the run ends before its next step.
-It raises ValueError for a configuration that cannot be started.
+``run`` yields the number of new tokens since the last yield and returns the trace; closing it ends the run before its next step.
+It raises ValueError for an invalid configuration.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Engine(Protocol):
     def warm_up(self, config: RunConfig) -> None: ...
 
     def run(self, config: RunConfig) -> Generator[int, None, Trace | None]:
-        """The trace; None where a stop was requested before the run began."""
+        """The trace; None if a stop was requested before the run began."""
         ...
 
 
@@ -57,9 +57,9 @@ class InProcess:
 
 @dataclass(slots=True)
 class Accelerated:
-    """Each run is one job of the accelerator, warmed up within it: on ZeroGPU one call, whose time is requested and counted by itself.
+    """Each run is one job of the accelerator, including its warm-up: on ZeroGPU one call with its own time quota.
 
-    ``seconds``: of wall clock for all runs together, after which the run under way is cancelled with reason deadline.
+    ``seconds``: wall time for all runs together, after which the current run is cancelled with reason deadline.
     """
 
     pair: PairSpec
@@ -69,7 +69,7 @@ class Accelerated:
     _started: float = field(default_factory=time.monotonic, init=False)
 
     def warm_up(self, config: RunConfig) -> None:
-        """The job does."""
+        """Does nothing: the job includes the warm-up."""
 
     def run(self, config: RunConfig) -> Generator[int, None, Trace | None]:
         left = max(0.0, self.seconds - (time.monotonic() - self._started))
@@ -88,7 +88,7 @@ class Accelerated:
 
 def config_of(plan: Plan, session: Session, task: Task, lane: int) -> RunConfig:
     """The first turn of a task in a lane."""
-    from mars_core.session import run_config  # here: it needs the models' libraries
+    from mars_core.session import run_config  # imported here because it loads transformers
 
     chosen = plan.lanes[lane]
     return run_config(
@@ -103,7 +103,7 @@ def config_of(plan: Plan, session: Session, task: Task, lane: int) -> RunConfig:
 
 
 def converse(engine: Engine, first: RunConfig, turns: tuple[str, ...]) -> Generator[int, None, tuple[Trace, ...]]:
-    """Yields as ``Engine.run`` and returns the traces of the turns that began; after one that is not completed no turn follows.
+    """Yields as ``Engine.run`` and returns the traces of the turns that were started; stops after a turn that is not completed.
 
     Raises ValueError where a turn cannot be started.
     """

@@ -1,6 +1,6 @@
-"""Opens what a study needs and works on it: models, threads, further processes, signals, a line of progress.
+"""Runs a study from the command line: models, threads, worker processes, signals, progress.
 
-The only place of this package that reads the environment (with ``processes``, for the launchers' variables).
+Only this module and ``processes`` (launchers' variables) read the environment.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from mars_core.models import CATALOG, ModelPool, PairSpec, custom_pair
 from mars_core.session import Session
 from storage import RunStore
 
-INTERRUPTED = 130  # exit status of a worker that was asked to end
-EVERY_S = 1.0  # between two lines of progress on a terminal
-SELDOM_S = 15.0  # elsewhere
+INTERRUPTED = 130  # exit status of an interrupted worker
+TERMINAL_INTERVAL_S = 1.0  # between two progress lines on a terminal
+LOG_INTERVAL_S = 15.0  # and elsewhere
 
 
 def open_session(options: argparse.Namespace, spec: PairSpec, place: Place) -> Session:
@@ -46,14 +46,14 @@ def open_session(options: argparse.Namespace, spec: PairSpec, place: Place) -> S
 
 
 def spec_of_models(models: Models) -> PairSpec:
-    """The pair that a study was planned with. Raises ModelError."""
+    """The pair of a study's plan. Raises ModelError."""
     found = next((spec for spec in CATALOG if spec.key == models.key), None)
     target, draft, head = (ref and model_name(ref) for ref in (models.target, models.draft, models.head))
     return found or custom_pair(target or "", draft, head)
 
 
 def work(store: RunStore, study_id: str, session: Session, place: Place, *, quiet: bool = False) -> bool:
-    """One process's part in a study, until it is done; False where the process was asked to end before. Raises StorageError, ValueError."""
+    """Works on a study until it is done; False if the process was interrupted before. Raises StorageError, ValueError."""
     plan = read_plan(store.study(study_id).plan)
     check_models(plan, session.pair)
     check_libraries(plan.suites, execute_code=plan.execute_code)
@@ -62,7 +62,7 @@ def work(store: RunStore, study_id: str, session: Session, place: Place, *, quie
     terminal, pace, shown_at = sys.stderr.isatty(), Pace(), 0.0
 
     def show(end: str = "") -> None:
-        """A line of progress on standard error, by the first process only."""
+        """Writes a progress line to standard error, in the first process only."""
         if not quiet and place.first:
             line = pace.line(store.study_progress(study_id), len(plan.lanes))
             sys.stderr.write(f"\r\x1b[K{line}{end}" if terminal else f"{line}\n")
@@ -70,7 +70,9 @@ def work(store: RunStore, study_id: str, session: Session, place: Place, *, quie
 
     with _stop_requested() as requested, closing(worker.events()) as events:
         for event in events:
-            if isinstance(event, Saved) and time.monotonic() - shown_at >= (EVERY_S if terminal else SELDOM_S):
+            if isinstance(event, Saved) and time.monotonic() - shown_at >= (
+                TERMINAL_INTERVAL_S if terminal else LOG_INTERVAL_S
+            ):
                 shown_at = time.monotonic()
                 show()
             if requested.is_set():
@@ -81,7 +83,7 @@ def work(store: RunStore, study_id: str, session: Session, place: Place, *, quie
 
 @contextmanager
 def _stop_requested() -> Iterator[Event]:
-    """Set by Ctrl-C and SIGTERM, which end the run under way; what was committed stays, the task is given back."""
+    """An event set by Ctrl-C and SIGTERM. The current run is dropped and the task released; committed results stay."""
     requested = Event()
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, lambda *_: requested.set()) for number in numbers}
@@ -94,9 +96,9 @@ def _stop_requested() -> Iterator[Event]:
 
 @contextmanager
 def further_workers(options: argparse.Namespace, study_id: str) -> Iterator[None]:
-    """``options.workers`` − 1 more processes on this machine; waited for at the end, told to stop where this one fails."""
+    """``options.workers`` − 1 more processes on this machine; joined at the end, terminated if this one fails."""
     environment = dict(os.environ)
-    if options.db:  # not an argument: may hold a password
+    if options.db:  # not an argument, because it may contain a password
         environment["MARS_DATABASE_URL"] = options.db
     command = [sys.executable, "-m", "evaluation", "resume", study_id, "--quiet", "--dtype", options.dtype]
     command += ["--exact", options.exact, "--threads", str(options.threads or _threads(options.workers))]
@@ -118,6 +120,6 @@ def further_workers(options: argparse.Namespace, study_id: str) -> Iterator[None
 
 
 def _threads(workers: int) -> int:
-    """The cores that this process may use, shared evenly among the workers of this machine."""
+    """The cores available to this process, divided evenly among the workers of this machine."""
     beside = max(workers, int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
     return max(1, len(os.sched_getaffinity(0)) // beside)

@@ -1,7 +1,7 @@
-"""What a sweep has measured: the rule at each setting beside strict, pair by pair.
+"""The results of a sweep: paired runs of the rule at each setting and of strict.
 
-``load_sweep`` and ``latest_sweeps`` also read the sweeps of earlier releases, which had a table of their own and ran strict once for
-every pair.
+``load_sweep`` and ``latest_sweeps`` also read the sweeps of earlier releases, which had a separate table and ran
+strict once per pair.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from storage import RunStore, StorageError, StoredResult, StoredStudy, StoredSwe
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """The rule at one setting on one prompt and seed, beside strict. Counts are sums, so that they can be pooled."""
+    """The rule at one setting on one prompt and seed, paired with strict. Counts are sums, so that they can be pooled."""
 
     comparison: str  # id in the store
     runs: tuple[str, ...]  # ids of strict's run and the rule's; empty for a sweep of an earlier release
@@ -62,7 +62,7 @@ class Paired:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A sweep, or what there is of it. ``status`` is cancelled until it is completed; ``error``: why it failed."""
+    """A sweep, possibly incomplete. ``status`` is cancelled until it is completed; ``error``: why it failed."""
 
     id: str
     plan: Plan
@@ -72,12 +72,12 @@ class Sweep:
 
     @property
     def total(self) -> int:
-        """How many pairs are planned."""
+        """Number of planned pairs."""
         return pairs_planned(self.plan)
 
 
 class SweepHead(NamedTuple):
-    """A sweep in a list. ``done`` and ``total``: of its tasks (of an earlier release: of its pairs, ``unit`` says so)."""
+    """A sweep in a list. ``done`` and ``total``: number of tasks (pairs for sweeps of earlier releases, see ``unit``)."""
 
     id: str
     created_at: datetime
@@ -88,7 +88,7 @@ class SweepHead(NamedTuple):
 
 
 def pairs_of(plan: Plan, results: Iterable[StoredResult]) -> tuple[Paired, ...]:
-    """All pairs of which both runs were completed, by task, then setting. Raises ValueError for results of another version."""
+    """All pairs with two completed runs, by task, then setting. Raises ValueError for results of another version."""
     by_place = {(stored.task, stored.lane): stored for stored in results}
     found = (_paired(plan, by_place, rule) for _, rule in sorted(by_place.items()))
     return tuple(pair for pair in found if pair is not None)
@@ -127,7 +127,7 @@ def load_sweep(store: RunStore, sweep_id: str) -> Sweep:
         return _read_old(study)
     plan = read_plan(study.plan)
     if plan.varied is None:
-        raise ValueError("This is not a sweep but a study; the tab Quality shows it.")
+        raise ValueError("This is a study, not a sweep; it is shown in the tab Quality.")
     results = store.results(sweep_id, unfinished=True)
     failed = next((stored for stored in results if stored.data.get("status") == Status.FAILED), None)
     ended = Status.COMPLETED if study.done == study.tasks else Status.CANCELLED
@@ -136,7 +136,7 @@ def load_sweep(store: RunStore, sweep_id: str) -> Sweep:
 
 
 def latest_sweeps(store: RunStore, limit: int = 50) -> tuple[SweepHead, ...]:
-    """Latest first, those of earlier releases among them; without what this version cannot read."""
+    """Sweeps, latest first, including those of earlier releases; without those that this version cannot read."""
     heads = [
         SweepHead(head.id, head.created_at, head.name, head.done, head.tasks, "task")
         for head in store.studies(limit, sweeps=True)

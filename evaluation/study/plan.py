@@ -1,7 +1,7 @@
-"""What a study runs: items × seeds × temperatures, each as a task of all lanes. A plan that exists can be run and stored.
+"""The plan of a study: items × seeds × temperatures, each a task of all lanes. Plans are validated on construction.
 
-A task is one item with one seed at one temperature; a lane is a rule with its parameters and a drafter. All lanes of a task see the
-same prompt and seed, so every number of a lane is paired with its baseline's. A sweep is a plan that says which parameter it varies.
+A task is one item with one seed at one temperature; a lane is a rule with its parameters and a drafter. All lanes of a task have the
+same prompt and seed, so every number of a lane is paired with its baseline's. A sweep is a plan with a varied parameter.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from mars_core.rules import PLAIN, RULES
 from mars_core.types import DrafterConfig, DraftMode, ModelRef, PromptConfig, RuleConfig, Sampling
 
 BASELINE = "strict"
-LARGEST_SEED = 2**53 - 1  # exact in every table that a study is read into
-MOST_LANES = 64
-MOST_SWEEP_LANES = 1024
-MOST_TASKS = 1_000_000
+LARGEST_SEED = 2**53 - 1  # exact as a float64
+MAX_LANES = 64
+MAX_SWEEP_LANES = 1024
+MAX_TASKS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,13 @@ class Lane:
 
     @property
     def name(self) -> str:
-        """The rule with its parameters, as tables show it."""
+        """The rule with its parameters, for tables."""
         parameters = ", ".join(f"{name}={value:g}" for name, value in self.rule.parameters.items())
         return f"{self.rule.name}({parameters})" if parameters else self.rule.name
 
     @property
     def drafts(self) -> str:
-        """The drafter, as tables show it: ``model K=5``, ``model K=5 sampled``, ``eagle3 12/6/2``, ``eagle3 K=5``; empty for none."""
+        """The drafter, for tables: ``model K=5``, ``model K=5 sampled``, ``eagle3 12/6/2``, ``eagle3 K=5``; empty for none."""
         drafter = self.drafter
         if drafter.kind == PLAIN:
             return ""
@@ -67,7 +67,7 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that a study needs to be run again. ``margin``: the share of the baseline's score that must be kept, e.g. 0.98."""
+    """Everything needed to repeat a study. ``margin``: the share of the baseline's score that must be kept, e.g. 0.98."""
 
     name: str
     models: Models
@@ -85,7 +85,7 @@ class Plan:
     stop: tuple[str, ...] = ()
     margin: float = 0.98
     execute_code: bool = False
-    limit: int | None = None  # with which the suites were read; their items are those that it left
+    limit: int | None = None  # that was applied when the suites were read
     skip_long: bool = False  # whether items that do not fit were left out
     varied: str | None = None  # of a sweep: the parameter of its one rule, empty where that has none; None: not a sweep
 
@@ -94,7 +94,7 @@ class Plan:
 
     @property
     def items(self) -> int:
-        """How many items all suites have."""
+        """Number of items of all suites."""
         return sum(len(suite.items) for suite in self.suites)
 
     @property
@@ -102,7 +102,7 @@ class Plan:
         return self.items * self.repeats * len(self.temperatures)
 
     def task(self, number: int) -> Task:
-        """Task ``number``: repeats outermost, then temperatures, then items, so that a study that is stopped is still balanced.
+        """Task ``number``: repeats outermost, then temperatures, then items, so that an unfinished study is balanced.
 
         A sweep has few items, so there the temperatures of an item follow each other.
         """
@@ -126,7 +126,7 @@ class Plan:
         return PromptConfig(item.turns[0], self.system, self.chat, self.stop, thinking=self.thinking)
 
     def seed_of(self, task: Task) -> int:
-        """A seed of its own for each item and repeat: the draws of two items must not be the same numbers."""
+        """A separate seed for each item and repeat, so that items do not share their random draws."""
         before = sum(len(suite.items) for suite in self.suites[: task.suite])
         return self.seed + task.repeat * self.items + before + task.item
 
@@ -150,12 +150,12 @@ class Plan:
         return next((number for number, lane in enumerate(self.lanes) if lane.rule.name == PLAIN), None)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for the store; ``read_plan`` is the way back."""
+        """Plain values for the store; ``read_plan`` is the inverse."""
         return plain(self)
 
 
 def read_plan(stored: Mapping[str, Any]) -> Plan:
-    """The plan of ``as_dict``, also after a journey through JSON. Raises ValueError for one that this version cannot read."""
+    """The plan of ``as_dict``, also after conversion to JSON and back. Raises ValueError if this version cannot read it."""
     return read(Plan, stored)
 
 
@@ -171,20 +171,20 @@ def _check(plan: Plan) -> None:
     if not plan.temperatures:
         raise ValueError("The list of temperatures is empty; give at least one.")
     if len(set(plan.temperatures)) < len(plan.temperatures):
-        raise ValueError("A temperature stands twice in the list; name each once.")
+        raise ValueError("A temperature is listed twice; list each once.")
     for temperature in plan.temperatures:
         _check_range("temperature", temperature, 0, 100)
-    _check_range("tasks (items × seeds × temperatures)", plan.tasks, 1, MOST_TASKS)
+    _check_range("tasks (items × seeds × temperatures)", plan.tasks, 1, MAX_TASKS)
     _check_range("seed", plan.seed, 0, LARGEST_SEED - plan.repeats * plan.items)
 
 
 def _check_suites(plan: Plan) -> None:
     if not plan.suites:
-        raise ValueError("There is no suite; name at least one.")
+        raise ValueError("The list of suites is empty; give at least one.")
     names = [suite.name for suite in plan.suites]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"Two suites are called {twice!r}; each needs a name of its own.")
+        raise ValueError(f"Two suites are called {twice!r}; each needs a different name.")
     for suite in plan.suites:
         if not suite.items:
             raise ValueError(f"The suite {suite.name!r} has no item; it needs at least 1.")
@@ -192,8 +192,8 @@ def _check_suites(plan: Plan) -> None:
 
 def _check_lanes(plan: Plan) -> None:
     if len(set(map(repr, plan.lanes))) < len(plan.lanes):
-        raise ValueError("Two lanes are the same; each rule with its parameters and drafter may stand once.")
-    _check_range("lanes", len(plan.lanes), 2, MOST_LANES if plan.varied is None else MOST_SWEEP_LANES)
+        raise ValueError("Two lanes are the same; each rule with its parameters and drafter may be used once.")
+    _check_range("lanes", len(plan.lanes), 2, MAX_LANES if plan.varied is None else MAX_SWEEP_LANES)
     strict = [lane.drafter for lane in plan.lanes if lane.rule.name == BASELINE]
     if not strict:
         raise ValueError(f"{BASELINE} is not among the rules; every other rule is compared with it.")

@@ -1,4 +1,4 @@
-"""Every setting of a sweep over all its pairs, what its speed costs, and which settings no other beats in both."""
+"""Speed-up and cost of every setting of a sweep, and the Pareto-optimal settings."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from evaluation.study.sweep import Cell, cells
 
 
 class Cost(StrEnum):
-    """What a faster text may cost; less is better."""
+    """Costs of a faster text; lower is better."""
 
     DIFFER = "differ"  # share of texts that differ from strict's
-    TV = "tv"  # mean total variation a token
+    TV = "tv"  # mean total variation per token
     SCORE_LOSS = "score_loss"  # share of right answers under strict − under the rule
 
 
@@ -27,7 +27,7 @@ LEAST_PAIRS = 5  # of a setting, else the noise of its times decides what is fas
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One setting over all its pairs; numbers of nothing are nan."""
+    """One setting over all its pairs; undefined numbers are nan."""
 
     cell: Cell
     n: int  # pairs
@@ -40,7 +40,7 @@ class Point:
     differ: Interval  # share of pairs whose texts differ in any token; Wilson
     divergence: float  # median first differing position, over those that differ
     relaxed_share: float  # relaxed / new tokens
-    tv: float  # mean total variation a token
+    tv: float  # mean total variation per token
     length_ratio: float  # all new tokens, the rule's over strict's
     scored: int  # pairs with a reference
     score: Interval  # share right; Wilson
@@ -48,16 +48,16 @@ class Point:
 
     @property
     def score_loss(self) -> float:
-        """Share right under strict − under the rule: negative where the rule did better."""
+        """Share right under strict − under the rule: negative if the rule is better."""
         return self.strict_score.value - self.score.value
 
     def cost(self, cost: Cost) -> float:
-        """nan where it was not measured."""
+        """The value of a cost; nan if it was not measured."""
         return {Cost.DIFFER: self.differ.value, Cost.TV: self.tv, Cost.SCORE_LOSS: self.score_loss}[cost]
 
 
 def points(plan: Plan, pairs: Sequence[Paired]) -> tuple[Point, ...]:
-    """Every setting of the plan in its order, also those that nothing was measured of yet."""
+    """Every setting of the plan in its order, including those without measurements."""
     by_cell: dict[Cell, list[Paired]] = {cell: [] for cell in cells(plan)}
     for pair in pairs:
         by_cell[pair.cell].append(pair)
@@ -73,7 +73,7 @@ def optimal(points: Sequence[Point], cost: Cost) -> tuple[int, ...]:
 def front(options: Sequence[tuple[float, float]]) -> tuple[int, ...]:
     """Indices of the Pareto-optimal options by rising cost; an option is (cost, gain): less cost and more gain are better.
 
-    One option beats another that costs no less and gains no more, unless both are equal. Options with a nan take no part.
+    One option beats another that costs no less and gains no more, unless both are equal. Options with a nan are ignored.
     """
     known = [index for index, option in enumerate(options) if not any(map(math.isnan, option))]
     found: list[int] = []

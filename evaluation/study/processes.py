@@ -1,4 +1,4 @@
-"""The processes that work on one study: what a launcher says about this one, how it is named, which of them are dead, their pace."""
+"""The worker processes of a study: rank from the launcher, names, detection of dead workers, pace."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import psutil
 from evaluation.format import about
 from storage import RunStore, StudyProgress, WorkerProgress
 
-WINDOW = 120  # looks at the count of results from which the pace is taken
+WINDOW = 120  # samples of the result count from which the pace is computed
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """This process among those started together. ``local``: its number on this machine."""
+    """The rank of this process among those started together. ``local``: its rank on this machine."""
 
     rank: int = 0
     world: int = 1
@@ -31,13 +31,13 @@ class Place:
 
 
 def place() -> Place:
-    """From the environment that torch's launchers set; a process that was started alone is the first of one."""
+    """The rank from the environment variables of torch's launchers; without a launcher the first of one."""
     rank, world, local = (int(os.environ.get(name, "0")) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
     return Place(rank, max(world, 1), local)
 
 
 def share(place: Place, word: str) -> str:
-    """The first process's ``word``, in every process. Every process of the launch must call it."""
+    """Broadcasts the first process's ``word``. Every process of the launch must call it."""
     if place.world == 1:
         return word
     import torch
@@ -47,12 +47,12 @@ def share(place: Place, word: str) -> str:
     state = PartialState(cpu=not torch.cuda.is_available())
     words = [word]
     broadcast_object_list(words, from_process=0)
-    state.destroy_process_group()  # from here on every worker stands alone: one that dies must not stop the others
+    state.destroy_process_group()  # workers are independent from here on: one that dies must not stop the others
     return str(words[0])
 
 
 def device_of(local: int, processes: int, asked: str) -> str:
-    """The device of process ``local``: where there are several and GPUs, one each in turn."""
+    """The device of process ``local``: with several processes and GPUs, one GPU each in turn."""
     import torch
 
     if asked not in ("auto", "cuda") or processes == 1 or not torch.cuda.is_available():
@@ -66,7 +66,7 @@ def own_name() -> str:
 
 
 def free_dead(store: RunStore, study_id: str) -> int:
-    """Give back the tasks of dead processes of this machine; how many. Those of other machines come back when their claim expires."""
+    """Releases the tasks of dead processes of this machine; returns their number. Claims of other machines expire."""
     holders = {claim.worker for claim in store.claims(study_id)}
     return sum(store.release_worker(study_id, worker) for worker in holders if _dead(worker))
 
@@ -89,13 +89,13 @@ def _name(process: psutil.Process) -> str:
 
 
 class Pace:
-    """The pace of this session: results a second over the last looks, whatever happened before a pause."""
+    """The pace of this session: results per second over the last samples."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque(maxlen=WINDOW)
 
     def line(self, progress: StudyProgress, lanes: int) -> str:
-        """For people: ``312/1,800 tasks · 6,552 results · 8.1 results/s · about 27 min to go · 2 workers: 4.0, 4.1/s``."""
+        """Progress text: ``312/1,800 tasks · 6,552 results · 8.1 results/s · about 27 min to go · 2 workers: 4.0, 4.1/s``."""
         self._seen.append((time.monotonic(), progress.results))
         pace = self.results_a_second
         parts = [f"{progress.done:,}/{progress.tasks:,} tasks", f"{progress.results:,} results"]
@@ -110,7 +110,7 @@ class Pace:
 
     @property
     def results_a_second(self) -> float:
-        """Results a second; nan before there are two looks."""
+        """Results per second; nan before the second sample."""
         if len(self._seen) < 2:
             return math.nan
         (start, before), (now, count) = self._seen[0], self._seen[-1]
@@ -118,7 +118,7 @@ class Pace:
 
 
 def rate(worker: WorkerProgress) -> float:
-    """Results a second of one worker, from its first to its last; nan before there are two."""
+    """Results per second of one worker, from its first to its last; nan for fewer than two."""
     if worker.first_at is None or worker.last_at is None or worker.results < 2:
         return math.nan
     seconds = (worker.last_at - worker.first_at).total_seconds()

@@ -1,4 +1,4 @@
-"""What one lane of a task came to: alone (Result) and beside its baseline (Relative), from the traces of its runs."""
+"""Results of one lane of a task: absolute (Result) and relative to its baseline (Relative), from the traces of its runs."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Result:
     """One lane of one task, all turns of a conversation together: counts and seconds are sums, so that they can be pooled.
 
     ``scores``: metric → 0 to 1, empty where the item has no reference. ``drafted_at``, ``kept_at``: steps that drafted, and kept,
-    a token at draft position i + 1. Rates of nothing are nan.
+    a token at draft position i + 1. Undefined rates are nan.
     """
 
     status: Status
     error: str = ""  # one sentence; only with status failed
-    turns: int = 1  # that were run
-    ended: bool = False  # every turn by its end token or a stop string, none by max_new_tokens
+    turns: int = 1  # number of turns that were run
+    ended: bool = False  # every turn ended by its end token or a stop string, not by max_new_tokens
     prompt_tokens: int = 0
     new_tokens: int = 0
     characters: int = 0
@@ -53,13 +53,13 @@ class Result:
     scores: Mapping[str, float] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for the store; what is no finite number is a word there."""
+        """Plain values for the store; non-finite numbers become strings."""
         return plain(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Relative:
-    """One lane beside its baseline, strict with the same drafter (for ``none``: the first strict lane). Scores are 0 to 1."""
+    """One lane relative to its baseline, strict with the same drafter (for ``none``: the first strict lane). Scores are 0 to 1."""
 
     same: bool  # token for token
     same_as_none: bool | None = None  # None without a lane ``none``
@@ -74,7 +74,7 @@ class Relative:
 
 
 def read_result(stored: Mapping[str, Any]) -> Result:
-    """The result of ``as_dict``. Raises ValueError for one that this version cannot read."""
+    """The result of ``as_dict``. Raises ValueError if this version cannot read it."""
     return read(Result, stored, "error", "drafted_at", "kept_at", "scores")
 
 
@@ -84,13 +84,13 @@ def read_relative(stored: Mapping[str, Any]) -> Relative:
 
 
 def answer(run: Trace | RunRecord) -> str:
-    """The text of a run without the stop string that ended it; one that is a special token is not in the text."""
+    """The text of a run without the stop string that ended it, unless that is a special token, which is not in the text."""
     ends = [run.text.find(stop) for stop in run.config.prompt.stop] if run.stop_reason is StopReason.STOP_STRING else []
     return run.text[: min((end for end in ends if end >= 0), default=None)]
 
 
 def result_of(traces: Sequence[Trace], scores: Mapping[str, float]) -> Result:
-    """What a lane came to; ``traces``: one a turn, at least one."""
+    """The result of a lane; ``traces``: one per turn, at least one."""
     last, summaries = traces[-1], [trace.summary for trace in traces]
     steps = [step for trace in traces for step in trace.steps]
     depths = [max((node.depth for node in step.nodes), default=0) for step in steps]
@@ -113,19 +113,19 @@ def result_of(traces: Sequence[Trace], scores: Mapping[str, float]) -> Result:
 
 
 def refused(error: ValueError) -> Result:
-    """What a lane came to that could not be started."""
+    """The result of a lane that could not be started."""
     return Result(Status.FAILED, error=str(error), turns=0)
 
 
 def relative_of(
     traces: Sequence[Trace], baseline: Sequence[Trace], none: Sequence[Trace] | None, *, likeness: bool = True
 ) -> Relative:
-    """One lane beside its baseline; a baseline beside itself is the same. ``likeness``: BLEU, chrF and ROUGE-L too."""
-    position, found = _parted(traces, baseline)
+    """One lane relative to its baseline; a baseline is compared with itself. ``likeness``: compute BLEU, chrF and ROUGE-L too."""
+    position, found = _first_divergence(traces, baseline)
     close = overlap(_text(traces), _text(baseline)) if likeness else Overlap(math.nan, math.nan, math.nan)
     return Relative(
         same=found is None,
-        same_as_none=None if none is None else _parted(traces, none)[1] is None,
+        same_as_none=None if none is None else _first_divergence(traces, none)[1] is None,
         divergence=None if found is None else position,
         cause="" if found is None else str(found.cause),
         bleu=close.bleu,
@@ -134,8 +134,8 @@ def relative_of(
     )
 
 
-def _parted(traces: Sequence[Trace], others: Sequence[Trace]) -> tuple[int, Divergence | None]:
-    """Where two conversations part, counted over the tokens of all turns. Up to there the prompts of a turn are the same too."""
+def _first_divergence(traces: Sequence[Trace], others: Sequence[Trace]) -> tuple[int, Divergence | None]:
+    """The first difference of two conversations, counted over the tokens of all turns. Before it the prompts are equal too."""
     before = 0
     for mine, theirs in zip_longest(traces, others):
         if mine is None or theirs is None:
@@ -148,7 +148,7 @@ def _parted(traces: Sequence[Trace], others: Sequence[Trace]) -> tuple[int, Dive
 
 
 def _ended_early(more: Trace) -> Divergence | None:
-    """One conversation has a turn that the other lacks, since it failed."""
+    """The divergence where the other conversation lacks a turn because it failed."""
     return Divergence(0, Cause.LENGTH, math.nan) if more.tokens else None
 
 

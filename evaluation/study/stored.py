@@ -1,4 +1,4 @@
-"""Plans and results as plain values, as the store keeps them, and back."""
+"""Converts plans and results to plain values for the store, and back."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 
 def plain(value: Any) -> dict[str, Any]:
-    """The fields of a dataclass; what is not a finite number is a word."""
+    """The fields of a dataclass; non-finite numbers become strings."""
     return {name: _plain(each) for name, each in asdict(value).items()}
 
 
 def read(kind: type[T], stored: Mapping[str, Any], *needed: str) -> T:
-    """The dataclass of ``plain``, also after a journey through JSON. ``needed``: fields that must be there though they have a default.
+    """The dataclass of ``plain``, also after conversion to JSON and back. ``needed``: fields that are required though they have a default.
 
-    Raises ValueError for one that this version cannot read.
+    Raises ValueError if this version cannot read it.
     """
     try:
         for name in needed:

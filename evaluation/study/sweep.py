@@ -1,4 +1,4 @@
-"""A sweep: a study of one rule with one parameter varied, over temperatures and K, on prompts that it brings with it.
+"""A sweep: a study of one rule with one parameter varied, over temperatures and K, on prompts given with it.
 
 Every rule lane is paired with the strict lane of the same drafter.
 """
@@ -15,9 +15,9 @@ from evaluation.suites.item import Item, Suite
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import DrafterConfig, RuleConfig
 
-MOST_RUNS = 2000
-MOST_REPEATS = 100
-LONGEST_DRAFT = 64  # as mars_core.validation, which needs the models' libraries
+MAX_RUNS = 2000
+MAX_REPEATS = 100
+MAX_DRAFT = 64  # as in mars_core.validation, which would load transformers
 SUITE = "prompts"
 
 
@@ -52,8 +52,8 @@ def sweep_plan(models: Models, cases: Sequence[Case], grid: Grid, name: str = "s
     """The study of a grid. ``settings``: further fields of Plan. Raises ValueError with one sentence."""
     _check_cases(cases)
     _check_grid(grid)
-    if (repeats := settings.get("repeats", 1)) > MOST_REPEATS:
-        raise ValueError(f"repeats is {repeats:g}; it must be 1 to {MOST_REPEATS}.")
+    if (repeats := settings.get("repeats", 1)) > MAX_REPEATS:
+        raise ValueError(f"repeats is {repeats:g}; it must be 1 to {MAX_REPEATS}.")
     items = (
         Item(str(number), (case.prompt,), (case.reference,) * bool(case.reference))
         for number, case in enumerate(cases, start=1)
@@ -61,9 +61,9 @@ def sweep_plan(models: Models, cases: Sequence[Case], grid: Grid, name: str = "s
     metrics = (ANSWER,) if any(case.reference for case in cases) else ()
     suite = Suite(SUITE, tuple(items), metrics=metrics)
     plan = Plan(name, models, (suite,), tuple(_lanes(grid)), varied=grid.parameter, **settings)
-    if runs_planned(plan) > MOST_RUNS:
+    if runs_planned(plan) > MAX_RUNS:
         raise ValueError(
-            f"The sweep has {runs_planned(plan):,} runs; it must be at most {MOST_RUNS:,}: take fewer prompts or values."
+            f"The sweep has {runs_planned(plan):,} runs; it must be at most {MAX_RUNS:,}: use fewer prompts or values."
         )
     return plan
 
@@ -131,7 +131,7 @@ def _rule_lanes(plan: Plan) -> tuple[Lane, ...]:
 
 
 def sweep_name(grid: Grid, cases: Sequence[Case]) -> str:
-    """How a list calls a sweep: rule, parameter and its values, and the first prompt."""
+    """The default name of a sweep: rule, parameter and its values, and the first prompt."""
     varied = f", {grid.parameter}: {len(grid.values)} values" if grid.values else ""
     prompts = f"{len(cases)} prompts" if len(cases) > 1 else "1 prompt"
     return f"{grid.rule}{varied}, {prompts}: {' '.join(cases[0].prompt.split())}"[:120]
@@ -139,7 +139,7 @@ def sweep_name(grid: Grid, cases: Sequence[Case]) -> str:
 
 def _check_cases(cases: Sequence[Case]) -> None:
     if not cases:
-        raise ValueError("There is no prompt; give at least one, one a line.")
+        raise ValueError("There is no prompt; give at least one, one per line.")
     for number, case in enumerate(cases, start=1):
         if not case.prompt.strip():
             raise ValueError(f"Prompt {number} is empty; each needs at least 1 character.")
@@ -148,8 +148,8 @@ def _check_cases(cases: Sequence[Case]) -> None:
 def _check_grid(grid: Grid) -> None:
     others = [name for name, rule in RULES.items() if rule.modes and name != BASELINE]
     if grid.rule not in others:
-        what = {BASELINE: "is what every other rule is compared with", PLAIN: "takes no drafts"}
-        why = what.get(grid.rule, "is not known")
+        what = {BASELINE: "is the baseline", PLAIN: "has no drafts"}
+        why = what.get(grid.rule, "is unknown")
         raise ValueError(f"The rule is {grid.rule!r}, which {why}; it must be one of {', '.join(others)}.")
     names = [parameter.name for parameter in RULES[grid.rule].parameters]
     if grid.parameter not in (names or [""]):
@@ -160,14 +160,14 @@ def _check_grid(grid: Grid) -> None:
             f"{grid.parameter} is varied and also fixed at {grid.others[grid.parameter]:g}; leave one out."
         )
     if grid.drafter.kind == PLAIN:
-        raise ValueError("The drafter is none; a sweep compares rules for drafted tokens, choose one that drafts.")
+        raise ValueError("The drafter is none; a sweep compares rules for drafted tokens, so choose another drafter.")
     if grid.drafter.tree and grid.ks:
-        raise ValueError(f"K is {grid.ks[0]} and the draft is a tree; a tree has no K, leave it empty.")
+        raise ValueError(f"K is {grid.ks[0]} and the draft is a tree; K applies to chains only, leave it empty.")
     _check_list("K", grid.ks, needed=grid.drafter.tree is None)
     _check_list(f"values of {grid.parameter}", grid.values, needed=bool(grid.parameter))
     for k in grid.ks:
-        if not 1 <= k <= LONGEST_DRAFT:
-            raise ValueError(f"K is {k:g}; it must be 1 to {LONGEST_DRAFT}.")
+        if not 1 <= k <= MAX_DRAFT:
+            raise ValueError(f"K is {k:g}; it must be 1 to {MAX_DRAFT}.")
 
 
 def _check_list(name: str, values: Sequence[float], *, needed: bool) -> None:
@@ -175,4 +175,4 @@ def _check_list(name: str, values: Sequence[float], *, needed: bool) -> None:
         raise ValueError(f"The list of {name} is empty; give at least one number.")
     if len(set(values)) < len(values):
         twice = next(value for value in values if values.count(value) > 1)
-        raise ValueError(f"{twice:g} stands twice among the {name}; name each number once.")
+        raise ValueError(f"{twice:g} is listed twice in the {name}; list each number once.")

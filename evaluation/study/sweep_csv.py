@@ -1,4 +1,4 @@
-"""The tables of a sweep's downloads: one row a setting, or one row a pair."""
+"""CSV tables of a sweep: one row per setting, or one row per pair."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ PAIR_HEADS = ("sweep", "rule", "parameter", *_PAIR, "seed", "prompt", "reference
 
 
 def points_table(sweep: Sweep) -> Iterator[Sequence[Any]]:
-    """Heads, and one row a setting, in the order of the table on the page."""
+    """Header, and one row per setting, in the order of the table on the page."""
     found = points(sweep.plan, sweep.pairs)
     best = [frozenset(optimal(found, cost)) for cost in Cost]
     shared = [read(sweep.plan) for read in _PLAN.values()]
@@ -73,7 +73,7 @@ def points_table(sweep: Sweep) -> Iterator[Sequence[Any]]:
 
 
 def pairs_table(sweep: Sweep) -> Iterator[Sequence[Any]]:
-    """Heads, and one row a pair, in the order of ``sweep.pairs``."""
+    """Header, and one row per pair, in the order of ``sweep.pairs``."""
     plan, rule = sweep.plan, first_lane(sweep.plan).rule.name
     yield PAIR_HEADS
     for pair in sweep.pairs:

@@ -1,7 +1,7 @@
-"""A worker: claims a task, runs what is missing of its lanes, commits each as it ends, marks the task done, takes the next.
+"""A worker: claims a task, runs its missing lanes, commits each result, marks the task done, and continues with the next.
 
-Any number of workers share a study through the store, on one machine or several. What ends with a worker, killed or not, is the lane under
-way: its claim runs out (or is taken from a dead process of the same machine), and another worker goes on with the lanes that are missing.
+Any number of workers share a study through the store, on one machine or several. A worker that stops loses only its current
+lane: its claim expires (or is released, for a dead process of the same machine), and another worker runs the missing lanes.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from mars_core.session import Session
 
 log = logging.getLogger(__name__)
-LEASE_S = 300.0  # how long a claim lasts without a sign of life
-PAUSE_S = 1.0  # between two looks for a task while others hold what is left
+LEASE_S = 300.0  # lifetime of a claim without a heartbeat
+PAUSE_S = 1.0  # between two attempts to claim while others have the remaining tasks
 Traces = Mapping[int, tuple[Trace, ...]]  # lane → its turns
 
 
 class Stopped(Exception):
-    """A run was cancelled, by request or because the time was up. It was not committed; everything before it was."""
+    """A run was cancelled, by request or time limit. It is not committed; all earlier results are."""
 
     def __init__(self, reason: StopReason) -> None:
         super().__init__(reason)
@@ -39,7 +39,7 @@ class Stopped(Exception):
 
 
 class Writing(NamedTuple):
-    """A lane of a task is under way. ``tokens``: of all its turns so far."""
+    """A lane of a task is running. ``tokens``: of all its turns so far."""
 
     task: int
     lane: int
@@ -55,7 +55,7 @@ class Saved(NamedTuple):
     traces: tuple[Trace, ...]
 
 
-Event = Writing | Saved | None  # None: nothing to report, only a chance to stop
+Event = Writing | Saved | None  # None: no progress; the caller may stop
 
 
 @dataclass(slots=True)
@@ -68,15 +68,15 @@ class Worker:
     session: Session
     engine: Engine
     name: str
-    free_dead: Callable[[], int] = lambda: 0  # gives back the tasks of dead workers; how many
+    free_dead: Callable[[], int] = lambda: 0  # releases the tasks of dead workers; returns their number
     order: Callable[[int], list[int]] = execution_order
     lease_s: float = LEASE_S
-    _beaten: float = field(default=0.0, init=False)
+    _renewed_at: float = field(default=0.0, init=False)
 
     def events(self) -> Generator[Event, None, None]:
-        """Work until every task of the study is done, by whomever. Closed, it gives its task back; the lane under way is lost.
+        """Works until every task of the study is done by any worker. Closing it releases its task and drops the current lane.
 
-        Raises Stopped, and StorageError where the store fails.
+        Raises Stopped and StorageError.
         """
         warm = False
         while True:
@@ -86,7 +86,7 @@ class Worker:
                     return
                 yield None
                 continue
-            self._beaten = time.monotonic()
+            self._renewed_at = time.monotonic()
             try:
                 if not warm:
                     yield from self._warm_up(self.plan.task(claim.task))
@@ -99,7 +99,7 @@ class Worker:
                 raise
 
     def _left(self) -> bool:
-        """Whether tasks are left, held by others; waits a little, so that those of the dead come back."""
+        """Whether other workers have unfinished tasks; waits for PAUSE_S and releases those of dead workers."""
         progress = self.store.study_progress(self.study_id)
         if progress.done == progress.tasks:
             return False
@@ -108,7 +108,7 @@ class Worker:
         return True
 
     def _warm_up(self, task: Task) -> Generator[Event, None, None]:
-        """Every lane once: kernels, caches and recordings are made before anything is timed."""
+        """Runs every lane once, so that kernels, caches and CUDA graphs exist before timed runs."""
         for lane in range(len(self.plan.lanes)):
             self.engine.warm_up(config_of(self.plan, self.session, task, lane))
             yield None
@@ -135,7 +135,7 @@ class Worker:
         try:
             with closing(converse(self.engine, config_of(self.plan, self.session, task, lane), item.turns)) as written:
                 traces = yield from self._report(claim, lane, written)
-        except ValueError as error:  # the settings do not fit this prompt
+        except ValueError as error:  # the settings are invalid for this prompt
             return (), refused(error)
         if not traces or traces[-1].status is Status.CANCELLED:
             raise Stopped(traces[-1].stop_reason if traces else StopReason.CANCELLED)
@@ -147,7 +147,7 @@ class Worker:
     def _report(
         self, claim: Claim, lane: int, written: Generator[int, None, tuple[Trace, ...]]
     ) -> Generator[Event, None, tuple[Trace, ...]]:
-        """The traces that ``written`` returns; after each of its reports a sign of life."""
+        """The traces returned by ``written``; sends a heartbeat after each of its reports."""
         tokens = 0
         while True:
             try:
@@ -155,11 +155,11 @@ class Worker:
             except StopIteration as end:
                 traces: tuple[Trace, ...] = end.value
                 return traces
-            self._beat(claim)
+            self._heartbeat(claim)
             yield Writing(claim.task, lane, tokens)
 
     def _read(self, stored: Mapping[int, StoredResult]) -> dict[int, tuple[Trace, ...]]:
-        """The traces of lanes as they were committed; a lane is left out whose runs somebody has deleted since."""
+        """The traces of committed lanes, without lanes whose runs have been deleted."""
         found: dict[int, tuple[Trace, ...]] = {}
         for lane, result in stored.items():
             traces = self.store.traces(result.run_ids)
@@ -168,8 +168,8 @@ class Worker:
         return found
 
     def _relatives(self, ran: Traces, known: Mapping[int, object], *, last: bool) -> dict[int, dict[str, object]]:
-        """Every completed lane that is not ``known``, beside its completed baseline. Unless it is the last time, the lane without
-        drafts is waited for."""
+        """Relative results of every completed lane that is not ``known`` and has a completed baseline. Unless ``last``, the lane without
+        drafts must be completed too."""
         whole = {lane: traces for lane, traces in ran.items() if traces and traces[-1].status is Status.COMPLETED}
         none = None if self.plan.none is None else whole.get(self.plan.none)
         if self.plan.none is not None and none is None and not last:
@@ -183,9 +183,9 @@ class Worker:
                 found[lane] = relative_of(whole[lane], beside, none, likeness=likeness).as_dict()
         return found
 
-    def _beat(self, claim: Claim) -> None:
-        """A sign of life in good time. Raises ClaimLost where another worker has taken over."""
-        if time.monotonic() - self._beaten > self.lease_s / 4:
-            self._beaten = time.monotonic()
+    def _heartbeat(self, claim: Claim) -> None:
+        """Renews the claim if it is due. Raises ClaimLost if another worker has taken it."""
+        if time.monotonic() - self._renewed_at > self.lease_s / 4:
+            self._renewed_at = time.monotonic()
             if not self.store.beat(claim, self.lease_s):
                 raise ClaimLost(f"Task {claim.task} was taken over by another worker.")

@@ -10,7 +10,7 @@ from mars_core.demo import lexicon
 from mars_core.demo.corpus import held_out, held_out_requests
 
 ARITHMETIC, STORIES = "demo_arithmetic", "demo_stories"
-_REQUESTS = 300  # sampled; those that name nobody and nothing, and duplicates, are left out
+_REQUESTS = 300  # sampled; requests without names, and duplicates, are left out
 _NAMES = tuple(name for names in lexicon.NAMES.values() for name in names)
 _REQUESTABLE = (
     *_NAMES,
@@ -32,7 +32,7 @@ def arithmetic() -> Suite:
 
 
 def stories() -> Suite:
-    """Requests for stories; the references are whom and what the request names, and all must occur."""
+    """Requests for stories; the references are the names in the request, and all must occur."""
     requests = dict.fromkeys(held_out_requests(_REQUESTS))
     named = [(request, _named(request)) for request in requests]
     items = (Item(str(number), (request,), words, "story") for number, (request, words) in enumerate(named) if words)
@@ -40,7 +40,7 @@ def stories() -> Suite:
 
 
 def _named(request: str) -> tuple[str, ...]:
-    """Name, thing, animal and place of a request; of a story to be continued only the name: the rest is in the text already."""
+    """Name, thing, animal and place of a request; for a story to be continued only the name, as the rest is in its text already."""
     found = dict.fromkeys(_WORD.findall(request))
     return tuple(word for word in found if word in _NAMES or not request.startswith("Continue"))
 

@@ -1,6 +1,6 @@
-"""Which metrics score a suite: by its name, by its categories, else by what its references and prompts look like.
+"""Selects the metrics of a suite: by its name, by its categories, else by the form of its references and prompts.
 
-Decided once, when a file is read, and stored with the suite, so that a stored study says how it was scored.
+Selected once, when a file is read, and stored with the suite.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Metrics = tuple[str, ...]
 _WORKED, _NUMBERS, _LETTERS = (STRICT, FLEXIBLE), (FLEXIBLE,), (CHOICE, CONTAINS)
 _FORMULAS, _IN_BOX = (BOXED,), (BOXED, FLEXIBLE)
 _PHRASES, _TRANSLATION, _SUMMARY, _GENERIC, _CODE = (CONTAINS,), (BLEU, CHRF), (ROUGE,), (ROUGE, BLEU, CHRF), (PASS,)
-_NAMED: dict[str, Metrics] = {  # file names of the field, letters and digits only
+_NAMED: dict[str, Metrics] = {  # file names of known data sets, letters and digits only
     "gsm8k": _WORKED, "humaneval": _CODE, "mbpp": _CODE, "mtbench": (), "alpaca": _GENERIC, "qa": _PHRASES, "sum": _SUMMARY,
     "cnndm": _SUMMARY, "math": _FORMULAS, "math500": _FORMULAS, "hendrycksmath": _FORMULAS,
 }  # fmt: skip
@@ -30,7 +30,7 @@ _LANGUAGE = (
     "(?:ar|bg|bn|cs|da|de|el|en|es|et|fa|fi|fr|gu|he|hi|hr|hu|id|is|it|ja|kk|ko|lt|lv|nl|no|pl|pt|ro|ru|sk|sl|sr|sv|sw|th|tr|uk|ur|vi|zh"
     "|ara|ces|deu|ell|eng|fin|fra|heb|hin|hun|ind|ita|jpn|kor|nld|pol|por|ron|rus|spa|swe|tha|tur|ukr|vie|zho)(?:_[a-z]{4})?"
 )
-_IN_NAMES = {  # what a category, or the name of a file, says
+_IN_NAMES = {  # pattern in a category or file name → metrics
     _CODE: re.compile(r"(?<![a-z])(?:code|coding|humaneval|mbpp|python|programming)(?![a-z])"),
     _TRANSLATION: re.compile(
         rf"translat|(?<![a-z])(?:wmt|iwslt|flores|opus)|(?<![a-z]){_LANGUAGE}(?:[-_>→2]|->|[-_]to[-_]){_LANGUAGE}(?![a-z])"
@@ -46,12 +46,12 @@ _IN_PROMPTS = {
     ),
     _SUMMARY: re.compile(r"\bsummar(?:y|i[sz]e)\b|\btl;?dr\b", re.IGNORECASE),
 }  # fmt: skip
-_NUMBER = re.compile(r"-?\$?[0-9][0-9,]*(?:\.[0-9]+)?")  # as lm-eval's filters spell one; not 45 %, which is a phrase
+_NUMBER = re.compile(r"-?\$?[0-9][0-9,]*(?:\.[0-9]+)?")  # as in lm-eval's filters; 45 % is a phrase
 _BOX = re.compile(r"\\(?:boxed|fbox)\b")
 _LATEX = re.compile(r"\\[A-Za-z]{2,}|[\w)}\]]\^[\w({\\]|^\$[^$]+\$$")
 _LETTER = re.compile(r"\(?[A-J]\)?\.?")
-_LONGEST_FORMULA = 200  # characters
-_LONGEST_PHRASE = 16  # words
+_MAX_FORMULA = 200  # characters
+_MAX_PHRASE = 16  # words
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class _Group:
 
 
 def with_metrics(suite: Suite) -> Suite:
-    """The suite with its metrics, and with solutions that the file has line by line joined."""
+    """The suite with its metrics, and with solutions that are split into lines joined."""
     items = tuple(_joined(item) for item in suite.items)
     found = _by_category(suite.name, items)
     if len(set(found.values())) > 1:
@@ -80,7 +80,7 @@ def with_metrics(suite: Suite) -> Suite:
 
 
 def union(items: Iterable[Item]) -> Metrics:
-    """The items' own metrics, each once, in the order in which they come."""
+    """The items' own metrics, without duplicates, in order of appearance."""
     return tuple(dict.fromkeys(name for item in items for name in item.metrics))
 
 
@@ -91,7 +91,7 @@ def _by_category(name: str, items: Sequence[Item]) -> dict[str, Metrics]:
         groups.setdefault(item.category, []).append(item)
     only = name if len(groups) == 1 else ""
     found = {each: _of_group(_Group(f"{each} {only}".lower(), members), named) for each, members in groups.items()}
-    if _FORMULAS in found.values():  # one grader for a file of mathematics, part of whose answers are plain numbers
+    if _FORMULAS in found.values():  # one grader for a file of mathematics in which some answers are plain numbers
         found = {each: _FORMULAS if names in (_NUMBERS, _IN_BOX) else names for each, names in found.items()}
     return found
 
@@ -111,7 +111,7 @@ def _of_group(group: _Group, named: Metrics | None) -> Metrics:
 
 
 def _by_name(group: _Group) -> Metrics | None:
-    """None where the name decides nothing."""
+    """None if the name is not known."""
     if (group.name.split() or [""])[0] in _MT_BENCH and all(len(item.turns) == 2 for item in group.items):
         return ()
     return next((metrics for metrics, pattern in _IN_NAMES.items() if pattern.search(group.name)), None)
@@ -135,7 +135,7 @@ def _by_references(group: _Group) -> Metrics:
 
 
 def _mostly(test: Callable[[str], object], texts: Iterable[str], share: float = 0.5) -> bool:
-    """Whether at least ``share`` of the texts pass; of no text none does."""
+    """Whether at least ``share`` of the texts pass; False without texts."""
     passed = [bool(test(text)) for text in texts]
     return bool(passed) and sum(passed) >= share * len(passed)
 
@@ -160,28 +160,28 @@ def _is_worked_number(text: str) -> bool:
 def _is_phrase(text: str) -> bool:
     """A few words on one line that are not a sentence: a name, a date, yes."""
     bare = text.strip()
-    return "\n" not in bare and len(words(bare)) <= (4 if bare[-1:] in ".!?。\uff01\uff1f" else _LONGEST_PHRASE)
+    return "\n" not in bare and len(words(bare)) <= (4 if bare[-1:] in ".!?。\uff01\uff1f" else _MAX_PHRASE)
 
 
 def _is_formula(text: str) -> bool:
-    """Short, one line, with something of LaTeX in it."""
+    """Short, one line, with LaTeX."""
     bare = text.strip()
-    return len(bare) <= _LONGEST_FORMULA and "\n" not in bare and _LATEX.search(bare) is not None
+    return len(bare) <= _MAX_FORMULA and "\n" not in bare and _LATEX.search(bare) is not None
 
 
 def _is_latex(group: _Group) -> bool:
-    """Boxed solutions; or short answers of which some are formulas, more so where the category or the prompts speak of mathematics."""
+    """Boxed solutions; or short answers with some formulas; fewer are needed if the category or the prompts mention mathematics."""
     references = group.references
     if _mostly(_has_box, references):
         return True
-    if not _mostly(lambda text: len(text) <= _LONGEST_FORMULA, references, 0.9):
+    if not _mostly(lambda text: len(text) <= _MAX_FORMULA, references, 0.9):
         return False
     expected = _MATHS.search(group.name) is not None or _mostly(_has_box, group.prompts)
     return any(map(_is_formula, references)) if expected else _mostly(_is_formula, references, 0.2)
 
 
 def _is_other_script(group: _Group) -> bool:
-    """Whether sentences are answered in another script than they are asked in."""
+    """Whether references and prompts are in different scripts."""
     pairs = [(item.turns[-1], item.references[0]) for item in group.items if item.references]
     other = [
         _script(prompt) != _script(reference) and not _is_number(reference) and len(reference) > 8
@@ -198,14 +198,14 @@ def _script(text: str) -> str:
 
 
 def _ends(prompt: str) -> str:
-    """Both ends of a prompt, where the request stands; between may be any text."""
+    """The beginning and the end of a prompt, which contain the request."""
     return prompt if len(prompt) <= 400 else f"{prompt[:200]}\n{prompt[-200:]}"
 
 
 def _joined(item: Item) -> Item:
-    """Lines of one solution, as EAGLE's files have them, made one reference; several answers stay several."""
+    """Joins the lines of one solution, as in EAGLE's files, to one reference; several answers stay separate."""
     references = item.references
-    if len(item.turns) > 1 and len(references) == len(item.turns):  # each turn its own
+    if len(item.turns) > 1 and len(references) == len(item.turns):  # one per turn
         return item
     if len(references) > 1 and _are_lines(references):
         return replace(item, references=("\n".join(references),))
@@ -213,7 +213,7 @@ def _joined(item: Item) -> Item:
 
 
 def _are_lines(references: Sequence[str]) -> bool:
-    """GSM8K's lines end in one with ####; of LaTeX lines not all have a box; code is indented."""
+    """Whether the references are lines of one solution: GSM8K's end in one with ####; not all LaTeX lines have a box; code is indented."""
     marked, boxed = list(map(_has_mark, references)), list(map(_has_box, references))
     indented = any(line.startswith(("    ", "\t")) for line in references)
     return (marked[-1] and not all(marked)) or (any(boxed) and not all(boxed)) or indented

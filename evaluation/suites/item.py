@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One conversation: the user's turns in order, and what the right answer is, where there is one.
+    """One conversation: the user's turns in order, and the right answer, if known.
 
-    ``references``: as many as turns, where there are several turns and each has its own; otherwise any of them is right (or good).
-    ``tests``: Python that asserts, for code only. ``metrics``: where they are not the suite's, as in a file of several kinds.
+    ``references``: one per turn for several turns with a reference each; otherwise alternatives.
+    ``tests``: Python assertions, for code only. ``metrics``: if they differ from the suite's, as in a mixed file.
     """
 
     id: str
@@ -21,18 +21,18 @@ class Item:
     metrics: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "metrics", tuple(self.metrics))  # a list, where it comes out of the store
+        object.__setattr__(self, "metrics", tuple(self.metrics))  # a list when read from the store
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
     """Items that are reported as one group. ``sha256``: of the file, empty for a built-in suite.
 
-    ``metrics``: names of evaluation.scoring, the first is the main one; empty: nothing to score. Of a mixed suite: all of its items'.
+    ``metrics``: names of evaluation.scoring, the first is the main one; empty: not scored. In a mixed suite: those of all items.
     """
 
     name: str
     items: tuple[Item, ...]
-    source: str = ""  # path or built-in name, for people
+    source: str = ""  # path or built-in name, for display
     sha256: str = ""
     metrics: tuple[str, ...] = ()

@@ -18,11 +18,11 @@ from evaluation.suites.demo import BUILT_IN
 from evaluation.suites.grading import union, with_metrics
 from evaluation.suites.item import Item, Suite
 
-QUESTIONS = "question.jsonl"  # in a folder that has the suite's name, as EAGLE and Spec-Bench have it
-LONGEST_LINE = 4 * 2**20  # bytes
-LONGEST_FILE = 2**30  # bytes
-MOST_ITEMS = 100_000
-MOST_TURNS = 64
+QUESTIONS = "question.jsonl"  # in a folder with the suite's name, as in EAGLE and Spec-Bench
+MAX_LINE = 4 * 2**20  # bytes
+MAX_FILE = 2**30  # bytes
+MAX_ITEMS = 100_000
+MAX_TURNS = 64
 _BOM = b"\xef\xbb\xbf"
 _ID = ("question_id", "task_id", "unique_id", "id", "qid")
 _TURNS = ("turns", "prompt", "question", "problem", "instruction", "text")
@@ -35,17 +35,17 @@ _TESTS = ("tests", "test", "test_list")
 def read_suite(source: str, limit: int | None = None) -> Suite:
     """The suite of a path (a file, or a folder with question.jsonl) or a built-in name; ``limit``: its first items only.
 
-    What scores it is found from the whole file, whatever the limit: from its name, its categories, and what its references look like.
-    Raises ValueError, one sentence with the file, the line and what is wrong.
+    The metrics are selected from the whole file, independent of ``limit``; see ``grading``.
+    Raises ValueError, one sentence with the file, the line and the reason.
     """
     if limit is not None and limit < 1:
-        raise ValueError(f"limit is {limit}; it must be at least 1, or be left out.")
+        raise ValueError(f"limit is {limit}; it must be at least 1, or omitted.")
     suite = BUILT_IN[source]() if source in BUILT_IN else _read(_file(source), source)
     return suite if limit is None else _first(suite, limit)
 
 
 def _first(suite: Suite, limit: int) -> Suite:
-    """The first items; a mixed suite has the metrics that they use."""
+    """The first items; a mixed suite keeps the metrics used by them."""
     items = suite.items[:limit]
     metrics = union(items) if union(suite.items) else suite.metrics
     return replace(suite, items=items, metrics=metrics)
@@ -58,7 +58,7 @@ def _file(source: str) -> Path:
             path /= QUESTIONS
         if path.is_file():
             return path
-    except (OSError, ValueError):  # a name that no file can have
+    except (OSError, ValueError):  # not a valid file name
         pass
     raise ValueError(
         f"There is no suite {source!r}: it is not a file, and the built-in suites are {', '.join(BUILT_IN)}."
@@ -68,8 +68,8 @@ def _file(source: str) -> Path:
 def _read(path: Path, source: str) -> Suite:
     digest = hashlib.sha256()
     try:
-        if path.stat().st_size > LONGEST_FILE:
-            raise ValueError(f"{path} has {path.stat().st_size:,} bytes; a suite may have {LONGEST_FILE:,}.")
+        if path.stat().st_size > MAX_FILE:
+            raise ValueError(f"{path} has {path.stat().st_size:,} bytes; a suite may have {MAX_FILE:,}.")
         with path.open("rb") as stream:
             items = tuple(_items(stream, path, digest))
     except OSError as error:
@@ -80,24 +80,24 @@ def _read(path: Path, source: str) -> Suite:
 
 
 def _items(stream: BinaryIO, path: Path, digest: hashlib._Hash) -> Iterator[Item]:
-    """Item by item; lines end with a line feed only, since a text may contain every other separator. Empty lines are left out."""
+    """Item by item. Only line feeds end a line, because texts may contain other separators. Empty lines are skipped."""
     seen: dict[str, int] = {}
     number = 0
-    while line := stream.readline(LONGEST_LINE + 1):
+    while line := stream.readline(MAX_LINE + 1):
         number += 1
         digest.update(line)
         if number == 1:
             line = line.removeprefix(_BOM)
         try:
-            if len(line) > LONGEST_LINE:
-                raise ValueError(f"the line has more than {LONGEST_LINE:,} bytes")
+            if len(line) > MAX_LINE:
+                raise ValueError(f"the line has more than {MAX_LINE:,} bytes")
             if not line.strip():
                 continue
             item = _item(line, number)
             if item.id in seen:
                 raise ValueError(f"the id {item.id!r} is in line {seen[item.id]} already; each must be unique")
-            if len(seen) == MOST_ITEMS:
-                raise ValueError(f"a suite may have {MOST_ITEMS:,} items")
+            if len(seen) == MAX_ITEMS:
+                raise ValueError(f"a suite may have {MAX_ITEMS:,} items")
         except ValueError as error:
             raise ValueError(f"{path}, line {number}: {error}.") from None
         seen[item.id] = number
@@ -111,7 +111,7 @@ def _name(path: Path) -> str:
 
 
 def _item(line: bytes, number: int) -> Item:
-    """The item of line ``number`` (from 1), whose id is that number where the line has none. Raises ValueError without the place."""
+    """The item of line ``number`` (from 1), which is the default of its id. Raises ValueError without file and line."""
     row = _object(line)
     key = _key(row, _ID)
     name = str(number) if key is None else _name_in(row, key)
@@ -131,7 +131,7 @@ def _object(line: bytes) -> dict[str, Any]:
     except RecursionError:
         raise ValueError("not JSON that can be read: it is nested too deeply") from None
     if not isinstance(row, dict):
-        raise ValueError(f"one JSON object is wanted, not {_kind(row)}")
+        raise ValueError(f"it must be one JSON object, not {_kind(row)}")
     return row
 
 
@@ -151,18 +151,18 @@ def _turns(row: Mapping[str, Any]) -> tuple[str, ...]:
         raise ValueError("there are no turns; a line needs turns (a list of texts) or prompt (a text)")
     given = row[key]
     turns = [given] if isinstance(given, str) else given
-    if not isinstance(turns, list) or not 1 <= len(turns) <= MOST_TURNS:
-        raise ValueError(f"{key} is {_kind(given)}; it must be a text or a list of 1 to {MOST_TURNS} texts")
+    if not isinstance(turns, list) or not 1 <= len(turns) <= MAX_TURNS:
+        raise ValueError(f"{key} is {_kind(given)}; it must be a text or a list of 1 to {MAX_TURNS} texts")
     for place, turn in enumerate(turns):
         if not isinstance(turn, str) or not turn.strip():
             raise ValueError(f"{key}[{place}] is {_kind(turn)}; it must be a text that is not empty")
-    if key == "instruction" and isinstance(row.get("input"), str) and row["input"].strip():  # Alpaca's own rows
+    if key == "instruction" and isinstance(row.get("input"), str) and row["input"].strip():  # rows of Alpaca
         turns = [f"{turns[0]}\n\n{row['input']}", *turns[1:]]
     return tuple(_text(key, turn) for turn in turns)
 
 
 def _references(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """As they are in the row, empty ones too."""
+    """The references of the row, including empty ones."""
     key = _key(row, _REFERENCE)
     if key is None:
         return ()
@@ -206,16 +206,16 @@ def _key(row: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
 
 
 def _text(name: str, text: str) -> str:
-    """Text that can be encoded: half a surrogate pair can be neither tokenized nor stored."""
+    """Text that can be encoded: a lone surrogate can be neither tokenized nor stored."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"{name} has half a surrogate pair at character {error.start + 1}") from None
+        raise ValueError(f"{name} has a lone surrogate at character {error.start + 1}") from None
     return text
 
 
 def _kind(value: Any) -> str:
-    """A value for people, short."""
+    """A short description of a value."""
     if value is None:
         return "null"
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Keeps the database of a page whose disk does not last, in a private dataset repository on the Hub (``docs/operations.md``)."""
+"""Backs up the database to a private dataset repository on the Hub, for hosts without persistent disks (``docs/operations.md``)."""
 
 from __future__ import annotations
 
@@ -22,28 +22,29 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")  # a bucket mounted by NFS is serv
 
 
 def backup_of(repo: str, token: str, database: Path | None, minutes: int, log: logging.Logger) -> Backup | None:
-    """By the settings; None where no repository is named. ``database``: the SQLite file, None for a server. Raises ValueError."""
+    """The backup configured by the settings; None without a repository. ``database``: the SQLite file, None for a server. Raises
+    ValueError."""
     if not repo:
         return None
     if not _NAME.fullmatch(repo):
         raise ValueError(f"MARS_BACKUP_REPO is {repo[:80]!r}; it must be owner/name of a dataset repository.")
     if not token:
-        raise ValueError("MARS_BACKUP_REPO is set and no token is; set MARS_BACKUP_TOKEN to one that may write there.")
+        raise ValueError("MARS_BACKUP_REPO is set but no token is; set MARS_BACKUP_TOKEN to one with write access.")
     if database is None:
-        raise ValueError("MARS_BACKUP_REPO is for a SQLite file; a PostgreSQL server has backups of its own.")
+        raise ValueError("MARS_BACKUP_REPO is for a SQLite file; use the backups of the PostgreSQL server instead.")
     refuse_mounted(database)
     return Backup(database, Repository(HfApi(token=token), repo), minutes, log)
 
 
 def refuse_mounted(database: Path, mounts: Iterable[Any] | None = None) -> None:
-    """Raise ValueError where ``database`` lies on a mounted bucket: writes come late there. ``mounts``: None: this system's."""
+    """Raise ValueError if ``database`` is on a mounted bucket, where writes are delayed. ``mounts``: default this system's."""
     real, point, kind, source = database.resolve(), Path(), "", ""
     for mount in psutil.disk_partitions(all=True) if mounts is None else mounts:
         if real.is_relative_to(mount.mountpoint) and len(Path(mount.mountpoint).parts) >= len(point.parts):
-            point, kind, source = Path(mount.mountpoint), mount.fstype, mount.device  # the last of those at one point
+            point, kind, source = Path(mount.mountpoint), mount.fstype, mount.device  # the last mount at a mount point
     served = kind in ("nfs", "nfs4") and source.rpartition(":")[0].strip("[]") in _LOOPBACK
     if served or (kind.partition(".")[0] == "fuse" and kind != _LOCAL):
         raise ValueError(
-            f"The database {database} lies on {point}, a mounted bucket or file system of kind {kind}, on which SQLite loses "
-            "data; set MARS_DATABASE_URL to a file on a local disk and let MARS_BACKUP_REPO name a repository."
+            f"The database {database} is on {point}, a mounted bucket or file system of kind {kind}, on which SQLite loses "
+            "data; set MARS_DATABASE_URL to a file on a local disk and MARS_BACKUP_REPO to a repository."
         )

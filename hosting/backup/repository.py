@@ -1,4 +1,4 @@
-"""A private dataset repository on the Hub that holds nothing but backups. A commit is made upon the one that was read, or refused."""
+"""A private dataset repository on the Hub for backups only. Commits fail if the repository has changed since it was read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 from huggingface_hub.errors import HfHubHTTPError
 
-VIEWS = ("runs", "tokens", "nodes")  # for readers; a restore needs only data/
+VIEWS = ("runs", "tokens", "nodes")  # for dataset viewers; a restore needs only data/
 _CARD, _BESIDE = "README.md", (".gitattributes", "README.md")
 _FILE = re.compile(rf"(?:data/\w+|{'|'.join(VIEWS)})/(\d{{8}})-(\d{{8}}T\d{{6}}Z)\.parquet")
 _EARLIER = re.compile(r"manifest\.json|snapshots/\d{8}-[0-9a-f]{12}\.db\.gz")  # whole databases of earlier releases
@@ -23,13 +23,13 @@ class BackupError(Exception):
     """Why a repository cannot be used, in one sentence."""
 
 
-class Seen(NamedTuple):
+class Snapshot(NamedTuple):
     """A commit: ``files``: path → SHA-256 of a large file; ``pushes``: number, time in UTC and path of the files of rows, in order."""
 
     commit: str
     files: Mapping[str, str]
     pushes: list[tuple[int, datetime, str]]
-    earlier: list[str]  # the newest database last
+    earlier: list[str]  # newest database last
 
 
 class Repository:
@@ -39,28 +39,30 @@ class Repository:
         self.api, self.name, self.place = api, name, f"the dataset repository {name}"
         self.where: dict[str, Any] = {"repo_id": name, "repo_type": "dataset"}
 
-    def look(self) -> Seen:
-        """The newest commit of the repository, which is made where it is missing."""
+    def look(self) -> Snapshot:
+        """The newest commit of the repository, which is created if missing."""
         self.api.create_repo(**self.where, private=True, exist_ok=True)
         info = self.api.dataset_info(self.name, files_metadata=True, timeout=20.0)
         files = {each.rfilename: each.lfs.sha256 if each.lfs else "" for each in info.siblings or ()}
         earlier = sorted(filter(_EARLIER.fullmatch, files))
         if not info.private:
-            raise BackupError(f"{self.place} is public, and backups hold prompts and texts; make it private.")
+            raise BackupError(f"{self.place} is public, but backups contain prompts and texts; make it private.")
         if not all(_FILE.fullmatch(path) or path in (*_BESIDE, *earlier) for path in files):
-            raise BackupError(f"{self.place} holds other files than backups; give them a repository of their own.")
+            raise BackupError(f"{self.place} holds other files than backups; use a separate repository for backups.")
         found = ((match, path) for path in files if path.startswith("data/") and (match := _FILE.fullmatch(path)))
         pushes = [(int(match[1]), datetime.strptime(match[2], "%Y%m%dT%H%M%S%z"), path) for match, path in found]
-        return Seen(str(info.sha), files, sorted(pushes, key=lambda each: (each[0], "/deleted/" in each[2])), earlier)
+        return Snapshot(
+            str(info.sha), files, sorted(pushes, key=lambda each: (each[0], "/deleted/" in each[2])), earlier
+        )
 
-    def fetch(self, seen: Seen, paths: Iterable[str], folder: Path) -> None:
+    def fetch(self, seen: Snapshot, paths: Iterable[str], folder: Path) -> None:
         """Files of that commit, below ``folder``."""
         get = partial(self.api.hf_hub_download, **self.where, revision=seen.commit, local_dir=folder)
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda path: get(filename=path), paths))
 
     def push(self, files: Mapping[str, Path], tries: int = 3) -> None:
-        """A commit upon the newest one, whoever else pushes meanwhile."""
+        """Commits on top of the newest commit; retries after concurrent pushes."""
         try:
             self.commit(self.look(), files)
         except HfHubHTTPError as error:
@@ -68,8 +70,8 @@ class Repository:
                 raise
             self.push(files, tries - 1)
 
-    def commit(self, seen: Seen, files: Mapping[str, Path], *, alone: bool = False) -> None:
-        """One commit upon ``seen`` with a file in each of these folders; ``alone``: all others go."""
+    def commit(self, seen: Snapshot, files: Mapping[str, Path], *, alone: bool = False) -> None:
+        """One commit upon ``seen`` with a file in each of these folders; ``alone``: all others are deleted."""
         number = seen.pushes[-1][0] + 1 if seen.pushes else 1
         name = f"{number:08d}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.parquet"
         changes: list[Any] = [CommitOperationAdd(f"{folder}/{name}", str(file)) for folder, file in files.items()]
@@ -80,7 +82,7 @@ class Repository:
         self.api.create_commit(**self.where, operations=changes, commit_message="Backup", parent_commit=seen.commit)
 
     def forget(self, *, squash: bool) -> None:
-        """Free the storage of what the newest commit does not hold; if there is such a thing, or to ``squash``, the history goes."""
+        """Free the storage of files that are not in the newest commit. Squashes the history if there are any, or with ``squash``."""
         kept, stored = set(self.look().files.values()), self.api.list_lfs_files(**self.where)
         gone = [
             each for each in stored if each.filename and kept.isdisjoint((each.oid, each.file_oid))
@@ -90,7 +92,7 @@ class Repository:
             self.api.permanently_delete_lfs_files(**self.where, lfs_files=gone, rewrite_history=False)
 
     def reason(self, error: BaseException) -> str:
-        """What went wrong, without addresses, tokens and paths."""
+        """The reason of an error, without addresses, tokens and paths."""
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, HfHubHTTPError):
             cause = cause.__cause__

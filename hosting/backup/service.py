@@ -1,6 +1,6 @@
-"""Backup: restores the database at the start, pushes what changed at intervals and once more at the end, and says how it went.
+"""Backup: restores the database at the start, and pushes changes at intervals and at the end.
 
-A push is one commit with a file for each table that changed; no file is ever changed. In time all are replaced by files of what is there.
+A push is one commit with a new file for each changed table. At times all files are replaced by files of the current rows.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from huggingface_hub import CommitScheduler
 
-from hosting.backup.repository import VIEWS, BackupError, Repository, Seen
+from hosting.backup.repository import VIEWS, BackupError, Repository, Snapshot
 from storage import RunStore, StorageError, write_nodes_parquet, write_runs_parquet, write_tokens_parquet
 from storage.changes import Changes, follow, forget_changes, read_changes, write_changes
 
-RESTORE_S, PUSH_S, RETRY_S = 900.0, 900.0, 60.0  # the last: until the Hub can be reached
+RESTORE_S, PUSH_S, RETRY_S = 900.0, 900.0, 60.0  # the last one: between tries while the Hub is unreachable
 PAUSES_S = (0.0, 1.0, 4.0)  # before each try at the start
-ROWS_A_PUSH, MOST_FILES = 1000, 1000
+ROWS_A_PUSH, MAX_FILES = 1000, 1000
 DAY, WEEK = timedelta(days=1), timedelta(days=7)
 
 
 class Backup(CommitScheduler):
-    """``restore`` before the database is opened, then ``start``, at the end ``stop``. None of them raises: runs go on without.
+    """``restore`` before the database is opened, then ``start``, at the end ``stop``. None of them raises.
 
     ``pushed_at``: UTC, by this process; ``problem``: one sentence, or empty.
     """
@@ -44,30 +44,30 @@ class Backup(CommitScheduler):
         self.problem = ""
 
     def restore(self, seconds: float = RESTORE_S) -> str:
-        """Where there is no database, make it of what was backed up. A sentence that says what was done, or why not."""
-        shutil.rmtree(self._folder, ignore_errors=True)  # of a process that was killed
-        self._told = f"The database goes on; it is backed up to {self._repository.place}."
+        """Create the database from the backup if it does not exist. Returns a sentence with the result."""
+        shutil.rmtree(self._folder, ignore_errors=True)  # left by a killed process
+        self._message = f"The existing database is used; it is backed up to {self._repository.place}."
         if not self._database.exists():
             self.problem = f"The backup was not restored: {self._repository.place} took too long."
             _in_thread(self._restore).join(seconds)
-        return self.problem or self._told
+        return self.problem or self._message
 
     def start(self, store: RunStore) -> None:
-        """Push at intervals from now on what changes in ``store``."""
+        """Push changes of ``store`` at intervals from now on."""
         self._store = store
         if not self._ending.is_set():
-            with self._reported("The backup was not begun"):
+            with self._reported("The backup was not started"):
                 follow(store, self._repository.name)
             _in_thread(self._begin)
 
     def hold(self, why: str) -> None:
-        """Push nothing in this process: the database that is open is not the one that was backed up."""
+        """Disable pushes in this process: the open database is not the one that was backed up."""
         self._ending.set()
         self.problem = f"Nothing is pushed to {self._repository.place}: {why}"
         self._log.warning(self.problem)
 
-    def stop(self, seconds: float) -> str:  # type: ignore[override]  # says how it went
-        """Push once more, and end; a sentence that says how it went. Takes ``seconds`` at the most."""
+    def stop(self, seconds: float) -> str:  # type: ignore[override]  # returns the result
+        """Push once more, and stop. Returns a sentence with the result. Takes at most ``seconds``."""
         self._ending.set()
         if not self._begun:
             return self.problem or f"Nothing was pushed to {self._repository.place}."
@@ -76,14 +76,14 @@ class Backup(CommitScheduler):
         super().stop()
         return self.problem or f"The backup at {self._repository.place} is up to date."
 
-    def trigger(self) -> threading.Thread:  # type: ignore[override]  # a process would wait for a Future's thread
+    def trigger(self) -> threading.Thread:  # type: ignore[override]  # process exit would wait for a Future's thread
         return _in_thread(self._push_to_hub)
 
     def push_to_hub(self) -> None:
         lock = self.lock
         with self._reported("The backup was not pushed"):
             if not lock.acquire(timeout=PUSH_S):
-                self.lock = threading.Lock()  # who has the other one waits for an answer that does not come
+                self.lock = threading.Lock()  # the old lock is held by a push that does not return
                 raise BackupError(f"{self._repository.place} took too long.")
             try:
                 self._push()
@@ -91,14 +91,14 @@ class Backup(CommitScheduler):
                 lock.release()
         if datetime.now(UTC) >= self._tidy_at and not self._ending.is_set() and not self.problem:
             self._tidy_at = datetime.now(UTC) + DAY
-            with self._reported("The backup was not tidied"):
+            with self._reported("The backup was not compacted"):
                 return self._tidy()
             self._tidy_at = datetime.now(UTC)
 
     def _begin(self) -> None:
         hub = self._repository
         while not self._ending.is_set():
-            with self._reported("The backup was not pushed"):  # the next line pushes, too
+            with self._reported("The backup was not pushed"):  # the next line pushes too
                 super().__init__(every=self._every, folder_path=self._folder, hf_api=hub.api, private=True, **hub.where)
                 self._begun = True
                 return
@@ -120,11 +120,11 @@ class Backup(CommitScheduler):
             self._log.info("Backup pushed to %s: %d changed rows.", self._repository.place, changes.rows)
 
     def _tidy(self) -> None:
-        """Replace all files if it is time for it, and remove for good what is in none."""
+        """Replace all files if due, and permanently remove deleted rows."""
         seen = self._repository.look()
         deleted = any("/deleted/" in path for *_, path in seen.pushes)
         aged = len({number for number, *_ in seen.pushes}) > 1 and datetime.now(UTC) - seen.pushes[0][1] > WEEK
-        due = bool(deleted or aged or seen.earlier or len(seen.pushes) > MOST_FILES)
+        due = bool(deleted or aged or seen.earlier or len(seen.pushes) > MAX_FILES)
         if due:
             with self._work() as folder, self._assembled(seen, folder) as store:
                 follow(store, "", everything=True)
@@ -137,20 +137,20 @@ class Backup(CommitScheduler):
             time.sleep(pause_s)
             with self._reported("The backup was not restored"), self._work() as folder:
                 seen = self._repository.look()
-                self._told = f"There is no backup at {self._repository.place} yet."
+                self._message = f"There is no backup at {self._repository.place} yet."
                 if seen.pushes or seen.earlier:
                     with self._assembled(seen, folder) as store:
                         follow(store, self._repository.name, fresh=True)
-                        self._told = f"Restored from {self._repository.place}; comparisons: {store.count():,}."
-                    for side in ("-journal", "-wal", "-shm"):  # SQLite would apply those of a database that is gone
+                        self._message = f"Restored from {self._repository.place}; comparisons: {store.count():,}."
+                    for side in ("-journal", "-wal", "-shm"):  # SQLite would apply the journals of a removed database
                         if (left := Path(f"{self._database}{side}")).exists():
                             left.rename(f"{left}.left-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
                     os.sync()
-                    os.link(folder / "runs.db", self._database)  # unlike a rename, never replaces
+                    os.link(folder / "runs.db", self._database)  # unlike a rename, does not overwrite
                 return
 
-    def _assembled(self, seen: Seen, folder: Path) -> RunStore:
-        """A database runs.db in ``folder`` of all that the repository holds. Raises BackupError, StorageError."""
+    def _assembled(self, seen: Snapshot, folder: Path) -> RunStore:
+        """Builds the database runs.db in ``folder`` from the repository. Raises BackupError, StorageError."""
         paths, snapshots = [path for *_, path in seen.pushes], seen.earlier[-1:]
         self._repository.fetch(seen, [*paths, *snapshots], folder)
         for name in snapshots:
@@ -169,22 +169,24 @@ class Backup(CommitScheduler):
 
     @contextmanager
     def _reported(self, failure: str) -> Iterator[None]:
-        """What goes wrong inside goes to the log and becomes ``problem``, and no further."""
+        """Logs errors, stores them in ``problem`` and does not raise."""
         try:
             yield
             self.problem = ""
-        except Exception as error:  # noqa: BLE001  (a mistake in the program must not end the page, nor later pushes)
-            said = str(error) if isinstance(error, StorageError) else self._repository.reason(error)
-            self.problem = f"{failure}: {said.rstrip('.')}."
+        except Exception as error:  # noqa: BLE001  (a programming error must not stop the page or later pushes)
+            reason = str(error) if isinstance(error, StorageError) else self._repository.reason(error)
+            self.problem = f"{failure}: {reason.rstrip('.')}."
             self._log.warning(self.problem)
 
 
 def _files(store: RunStore, changes: Changes, folder: Path) -> dict[str, Path]:
-    """Files by their folder in the repository: of rows, and for readers of the runs among them."""
+    """Files by their folder in the repository: of rows, and of the changed runs for dataset viewers."""
     files = {f"data/{name}": path for name, path in changes.files.items()}
     writers = zip(VIEWS, (write_runs_parquet, write_tokens_parquet, write_nodes_parquet), strict=True)
     for name, write in writers if changes.runs else ():
-        write(store, folder / "all.parquet", sorted(set(changes.runs.values())))  # with earlier runs of a comparison
+        write(
+            store, folder / "all.parquet", sorted(set(changes.runs.values()))
+        )  # including earlier runs of these comparisons
         files[name] = folder / f"{name}.view.parquet"
         own = pq.read_table(folder / "all.parquet", filters=[("run_id", "in", list(changes.runs))])
         pq.write_table(own, files[name], compression="zstd")
@@ -192,7 +194,7 @@ def _files(store: RunStore, changes: Changes, folder: Path) -> dict[str, Path]:
 
 
 def _in_thread(call: Callable[[], object]) -> threading.Thread:
-    """Begin it in a thread for which a process that ends does not wait: the HTTP client has no time limit."""
+    """Start a daemon thread, because the HTTP client has no time limit."""
     thread = threading.Thread(target=call, name="backup", daemon=True)
     thread.start()
     return thread

@@ -1,1 +1,1 @@
-"""Putting the page on a Hugging Face Space: what goes there, in which form, and the upload. ``python -m hosting.deploy``."""
+"""Deployment of the page to a Hugging Face Space. ``python -m hosting.deploy``."""

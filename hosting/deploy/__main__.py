@@ -1,7 +1,7 @@
-"""``python -m hosting.deploy owner/name [--flavour zerogpu] [--dry-run]``: puts the page on a Space, or lists what would go.
+"""``python -m hosting.deploy owner/name [--flavour zerogpu] [--dry-run]``: deploys the page to a Space, or lists the files.
 
-A Space is made, or brought up to date, in one commit through huggingface_hub: text goes in the commit and binary files through Xet, as the
-Hub asks for each (a plain git push of weights is refused).
+A Space is created or updated in one commit through huggingface_hub: text is in the commit and binary files use Xet, as the
+Hub requires (it rejects a plain git push of weights).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from huggingface_hub.errors import (
 from hosting.deploy.files import FLAVOURS, DeployError, Flavour, Upload, tree, uploads
 
 ROOT = Path(__file__).parents[2]
-KEPT = frozenset({".gitattributes"})  # the Hub's own
+HUB_FILES = frozenset({".gitattributes"})  # maintained by the Hub
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 _UNREACHABLE = "The Hugging Face Hub cannot be reached: connect (and unset HF_HUB_OFFLINE), then try again."
 _EXPLAINED: Sequence[tuple[type[Exception], str]] = (
@@ -38,7 +38,7 @@ _EXPLAINED: Sequence[tuple[type[Exception], str]] = (
         RepositoryNotFoundError,
         "The Space {space} cannot be reached with this token: check the owner, and that the token may write there.",
     ),
-    (HFValidationError, "{space!r} is not a name of a Space: write owner/name."),
+    (HFValidationError, "{space!r} is not the name of a Space: write owner/name."),
 )
 _ANSWERS = {
     401: "The Hugging Face Hub does not know this token: run `hf auth login` again, or set another HF_TOKEN.",
@@ -52,7 +52,7 @@ _ANSWERS = {
 
 
 def main(arguments: Sequence[str] | None = None, api: HfApi | None = None, root: Path = ROOT) -> int:
-    """0: the Space has it, or the list is written; 2: nothing was uploaded, and why."""
+    """Returns 0 after an upload or a listing, 2 if nothing was uploaded; the reason is on standard error."""
     options = _parser().parse_args(arguments)
     flavour, space = FLAVOURS[options.flavour], options.space
     try:
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None, api: HfApi | None = None, root:
 
 
 def listing(space: str, flavour: Flavour, commit: str, files: Sequence[Upload]) -> str:
-    """Every file with its size and the way it would take."""
+    """Every file with its size and upload method."""
     rows = [f"{len(file.content):>12,}  {'Xet ' if file.binary else 'text'}  {file.path}" for file in files]
     large = [file for file in files if file.binary]
     return "\n".join(
@@ -86,7 +86,7 @@ def listing(space: str, flavour: Flavour, commit: str, files: Sequence[Upload]) 
             f"MARS_PAIRS={flavour.pairs or '(unset: the bundled pair)'}",
             *rows,
             f"{len(files)} files, {sum(len(file.content) for file in files):,} bytes; of these {len(large)} binary, "
-            f"{sum(len(file.content) for file in large):,} bytes. What the Space has beside these would be removed.",
+            f"{sum(len(file.content) for file in large):,} bytes. Other files of the Space would be removed.",
             "",
         ]
     )
@@ -96,17 +96,17 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m hosting.deploy", description=__doc__)
     parser.add_argument("space", help="owner/name")
     parser.add_argument("--flavour", choices=list(FLAVOURS), default="zerogpu")
-    parser.add_argument("--dry-run", action="store_true", help="list what would go where; nobody is asked")
-    parser.add_argument("--dirty", action="store_true", help="although files differ from the last commit")
-    parser.add_argument("--private", action="store_true", help="a new Space is seen by its owner only")
+    parser.add_argument("--dry-run", action="store_true", help="list the files without contacting the Hub")
+    parser.add_argument("--dirty", action="store_true", help="allow files that differ from the last commit")
+    parser.add_argument("--private", action="store_true", help="make a new Space private")
     return parser
 
 
 def deploy(
     api: HfApi, space: str, flavour: Flavour, files: Sequence[Upload], message: str, *, private: bool = False
 ) -> tuple[str, list[str]]:
-    """The Space with exactly ``files``. Its secrets, and variables that it has already, are left alone. Returns the id of the commit and
-    the paths that the Space had and no longer has. Raises DeployError."""
+    """Updates the Space to exactly ``files``. Existing secrets and variables are not changed. Returns the id of the commit and
+    the removed paths. Raises DeployError."""
     with explained(space):
         api.whoami()
         hardware: Any = flavour.hardware  # one of the Hub's values
@@ -115,7 +115,7 @@ def deploy(
         )  # fmt: skip
         head = api.space_info(space).sha
         present = api.list_repo_files(space, repo_type="space", revision=head)
-        removed = sorted(set(present) - {file.path for file in files} - KEPT)
+        removed = sorted(set(present) - {file.path for file in files} - HUB_FILES)
         # before the commit, which starts the Space
         if flavour.pairs and "MARS_PAIRS" not in api.get_space_variables(space):
             api.add_space_variable(space, "MARS_PAIRS", flavour.pairs, description="Pairs of models that are offered")
@@ -123,14 +123,14 @@ def deploy(
         deletions = [CommitOperationDelete(path, is_folder=False) for path in removed]
         commit = api.create_commit(
             space, [*operations, *deletions], commit_message=message, repo_type="space",
-            parent_commit=head,  # refused where somebody else changed the Space meanwhile
+            parent_commit=head,  # fails if the Space has been changed meanwhile
         )  # fmt: skip
     return commit.oid, removed
 
 
 @contextmanager
 def explained(space: str) -> Iterator[None]:
-    """Whatever the Hub's client raises leaves as a DeployError with the way out; the token is in no message."""
+    """Converts errors of the Hub's client to DeployError with advice; messages do not contain the token."""
     try:
         yield
     except Exception as error:

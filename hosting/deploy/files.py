@@ -1,7 +1,7 @@
-"""What goes to a Space: the kinds of Space, which files of the repository each needs, and what the top of README.md says. Reads git and the
-working tree; uploads nothing. The README of the repository carries the front matter of ``zerogpu``; a deployment writes that of its own.
+"""The files of a Space: kinds of Space, the files that each needs, and the front matter of README.md. Reads git and the
+working tree. The README of the repository has the front matter of ``zerogpu``; a deployment writes that of its flavour.
 
-Only what git tracks can go: databases, caches and .env files are never tracked. Whatever looks like a secret is refused all the same.
+Only tracked files are uploaded; databases, caches and .env files are never tracked. Files that look like secrets raise an error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from huggingface_hub.utils import yaml_dump
 FOLDERS = ("mars_core/", "storage/", "evaluation/", "ui/", "hosting/", "docs/images/", "docs/figures/")
 SINGLE = ("app.py", "LICENSE", "README.md", "CHANGELOG.md", "requirements.txt", "pyproject.toml")
 DOCKER = ("Dockerfile", ".dockerignore", "locks/run.txt", "locks/torch-cpu.txt", "locks/torch-cuda.txt")
-LARGEST = 100 * 2**20  # bytes of one file: nothing of this program comes near
+LARGEST = 100 * 2**20  # bytes of one file; files of this program are far smaller
 _PRIVATE_NAME = re.compile(
     r"^\.env|\.(db|sqlite3?|pem|key|p12|pfx|env)$|\.db-(wal|shm|journal)$|^id_(rsa|ed25519|ecdsa)|^\.?(netrc|token|secrets?)(\.|$)",
     re.IGNORECASE,
@@ -32,7 +32,7 @@ QWEN3_SHARED = "config.json,generation_config.json,merges.txt,tokenizer.json,tok
 _SHARDS = ",".join(f"model-0000{i}-of-00003.safetensors" for i in "123")
 QWEN3_4B = f"{QWEN3_SHARED},model.safetensors.index.json,{_SHARDS}"
 QWEN3_06B = f"{QWEN3_SHARED},model.safetensors"
-# Repository, files and commit, as the front matter wants them: those of the catalog's first pair of the Hub.
+# Repository, files and commit for the front matter, of the catalog's first Hub pair.
 PRELOAD = (
     f"Qwen/Qwen3-4B {QWEN3_4B} 1cfa9a7208912126459214e8b04321603b3df60c",
     f"Qwen/Qwen3-0.6B {QWEN3_06B} c1899de289a04d12100db370d81485cdf75e47ca",
@@ -42,12 +42,12 @@ CPU_INDEX = "--extra-index-url https://download.pytorch.org/whl/cpu\n"
 
 
 class DeployError(ValueError):
-    """Why nothing was uploaded, in one sentence that ends with the way out."""
+    """Why nothing was uploaded: one sentence that ends with advice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flavour:
-    """``hardware``: asked for when the Space is made; ``pairs``: value of MARS_PAIRS; ``variant``: of the Dockerfile."""
+    """``hardware``: requested when the Space is created; ``pairs``: value of MARS_PAIRS; ``variant``: of the Dockerfile."""
 
     name: str
     sdk: str
@@ -71,14 +71,14 @@ FLAVOURS: Mapping[str, Flavour] = {
 
 
 def front_matter(flavour: Flavour, gradio: str) -> str:
-    """The YAML block at the top of README.md, fences and all. ``gradio``: its version, as in requirements.txt."""
-    said: dict[str, object] = {"title": "MARS Playground", "emoji": "🪐", "colorFrom": "indigo", "colorTo": "yellow"}
-    said["sdk"] = flavour.sdk
+    """The YAML block at the top of README.md, with fences. ``gradio``: its version, as in requirements.txt."""
+    fields: dict[str, object] = {"title": "MARS Playground", "emoji": "🪐", "colorFrom": "indigo", "colorTo": "yellow"}
+    fields["sdk"] = flavour.sdk
     if flavour.sdk == "gradio":
-        said |= {"sdk_version": gradio, "python_version": "3.12", "app_file": "app.py"}
+        fields |= {"sdk_version": gradio, "python_version": "3.12", "app_file": "app.py"}
     else:
-        said["app_port"] = 7860
-    said |= {
+        fields["app_port"] = 7860
+    fields |= {
         "suggested_hardware": flavour.hardware,
         "short_description": "Margin-aware speculative decoding, token by token",
         "license": "mit",
@@ -89,20 +89,20 @@ def front_matter(flavour: Flavour, gradio: str) -> str:
         "startup_duration_timeout": "30m" if flavour.preload else "15m",
         "pinned": False,
     }
-    kept = {key: value for key, value in said.items() if value != []}
+    kept = {key: value for key, value in fields.items() if value != []}
     return FENCE + yaml_dump(kept, width=10_000, sort_keys=False) + FENCE
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """One file of the Space: where it goes and what is in it."""
+    """One file of the Space: path and content."""
 
     path: str
     content: bytes
 
     @property
     def binary(self) -> bool:
-        """Goes through Xet; text goes in the commit itself."""
+        """Whether it is uploaded through Xet; text is part of the commit."""
         try:
             return "\0" in self.content.decode()
         except UnicodeDecodeError:
@@ -110,7 +110,8 @@ class Upload:
 
 
 def tree(root: Path, *, dirty: bool = False) -> tuple[str, tuple[str, ...]]:
-    """Commit and tracked paths of the repository at ``root``. Raises DeployError where it is none, or not clean unless ``dirty``."""
+    """Commit and tracked paths of the repository at ``root``. Raises DeployError if it is not a repository, or has changes without
+    ``dirty``."""
     commit = _git(root, "rev-parse", "--short=12", "HEAD").strip()
     changed = [line for line in _git(root, "status", "--porcelain", "-z").split("\0") if line]
     if changed and not dirty:
@@ -123,34 +124,36 @@ def tree(root: Path, *, dirty: bool = False) -> tuple[str, tuple[str, ...]]:
 
 
 def uploads(root: Path, flavour: Flavour, paths: Iterable[str]) -> tuple[Upload, ...]:
-    """What of ``paths`` goes to the Space, in order, as it will stand there. Raises DeployError for what must not, or is missing."""
+    """The files among ``paths`` for the Space, in order, with their final content. Raises DeployError for forbidden or missing files."""
     needed = {*SINGLE, *(DOCKER if flavour.sdk == "docker" else ())}
     chosen = sorted(path for path in paths if path in needed or path.startswith(FOLDERS) or _DOCUMENT.fullmatch(path))
     if missing := needed.difference(chosen):
-        raise DeployError(f"{min(missing)} is not tracked by git, and a Space cannot do without it: add and commit it.")
+        raise DeployError(f"{min(missing)} is not tracked by git, but required in a Space: add and commit it.")
     requirements = (root / "requirements.txt").read_text(encoding="utf-8")
     return tuple(_upload(root, flavour, path, requirements) for path in chosen)
 
 
 def _upload(root: Path, flavour: Flavour, path: str, requirements: str) -> Upload:
     if _PRIVATE_NAME.search(PurePosixPath(path).name):
-        raise DeployError(f"{path} has the name of a secret or of a database: it is not uploaded; take it out of git.")
+        raise DeployError(f"{path} has the name of a secret or of a database: it is not uploaded; remove it from git.")
     place = root / path
     if place.is_symlink() or not place.is_file():
-        raise DeployError(f"{path} is tracked by git and is no plain file here: restore it, or remove it from git.")
+        raise DeployError(
+            f"{path} is tracked by git but is not a regular file here: restore it, or remove it from git."
+        )
     if place.stat().st_size > LARGEST:
         raise DeployError(
-            f"{path} is larger than {LARGEST // 2**20} MiB: it is no part of this program; take it out of git."
+            f"{path} is larger than {LARGEST // 2**20} MiB: it is not part of this program; remove it from git."
         )
-    upload = Upload(path, _written(flavour, path, place.read_bytes(), requirements))
+    upload = Upload(path, _adapted(flavour, path, place.read_bytes(), requirements))
     if _SECRET.search(upload.content):
-        raise DeployError(f"{path} contains what looks like a token or a private key: take it out, and revoke it.")
+        raise DeployError(f"{path} contains what looks like a token or a private key: remove and revoke it.")
     return upload
 
 
-def _written(flavour: Flavour, path: str, content: bytes, requirements: str) -> bytes:
-    """Three files differ from flavour to flavour. A Gradio Space installs requirements.txt together with packages of its own, so without
-    hashes; on a CPU without CUDA's. A Space passes no build arguments: the default says which variant of the Dockerfile is built."""
+def _adapted(flavour: Flavour, path: str, content: bytes, requirements: str) -> bytes:
+    """The content of a file; three files depend on the flavour. A Gradio Space installs requirements.txt with its own packages, so without
+    hashes; on a CPU without CUDA packages. A Space passes no build arguments, so the default selects the variant of the Dockerfile."""
     if path == "README.md":
         return readme_for(flavour, content.decode(), gradio_pin(requirements)).encode()
     if path == "requirements.txt" and flavour.cpu_torch:
@@ -159,7 +162,7 @@ def _written(flavour: Flavour, path: str, content: bytes, requirements: str) -> 
         argument = "\nARG VARIANT={}\n".format
         changed = content.decode().replace(argument("cpu"), argument(flavour.variant))
         if argument(flavour.variant) not in changed:
-            raise DeployError("Dockerfile has no line `ARG VARIANT=cpu`, with which a Space is told what to build.")
+            raise DeployError("Dockerfile has no line `ARG VARIANT=cpu`, which selects what a Space builds.")
         return changed.encode()
     return content
 
@@ -180,7 +183,7 @@ def gradio_pin(requirements: str) -> str:
     """The version of gradio that requirements.txt pins. Raises DeployError."""
     found = _GRADIO.search(requirements)
     if found is None:
-        raise DeployError("requirements.txt pins no version of gradio: write gradio[oauth]==, with a version.")
+        raise DeployError("requirements.txt does not pin gradio: write gradio[oauth]== with a version.")
     return found[1]
 
 
@@ -188,8 +191,8 @@ def _git(root: Path, *arguments: str) -> str:
     try:
         return subprocess.run(["git", *arguments], cwd=root, capture_output=True, check=True).stdout.decode()
     except FileNotFoundError as error:
-        raise DeployError("git is missing, which says what belongs to this program: install it.") from error
+        raise DeployError("git is missing, but needed to list the files of this program: install it.") from error
     except subprocess.CalledProcessError as error:
-        said = " ".join(error.stderr.decode(errors="replace").split())
-        sentence = f"{root} is no git repository that can be read ({said[:200]}): deploy from a clone."
+        output = " ".join(error.stderr.decode(errors="replace").split())
+        sentence = f"{root} is not a readable git repository ({output[:200]}): deploy from a clone."
         raise DeployError(sentence) from error

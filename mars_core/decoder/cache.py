@@ -1,7 +1,7 @@
 """A causal language model with a key/value cache: token ids in, raw logits out.
 
-Used for the target and for a draft model. A cache knows no length: what stands at the positions before a pass is what was read there
-last, so that a rollback is nothing to be done. The memory is taken once a run.
+Used for the target and for a draft model. A cache stores no length: a pass reads whatever was last written at the positions before it,
+so that a rollback needs no operation. The memory is allocated once per run.
 """
 
 from __future__ import annotations
@@ -17,42 +17,44 @@ from transformers import PreTrainedModel
 from mars_core.decoder.positions import Place, PositionIndex, Start
 from mars_core.decoder.store import ModulesStore, Store
 
-CHUNK = 512  # tokens of a prompt that are read in one pass
+CHUNK = 512  # prompt tokens per pass
 _ALIGNED = 64
 
 
-class Room(NamedTuple):
-    """How much a cache holds, and the shape of its passes.
+class CacheSize(NamedTuple):
+    """Size of a cache and shape of its passes.
 
-    ``rows``: passes read so many tokens, filled up where there are fewer; None: as many as there are. ``whole``: passes look at all
-    of the cache. With both a row's logits do not depend on what else is read (prompts, ``read``, excepted).
+    ``rows``: tokens per pass, padded where there are fewer; None: no padding. ``whole``: passes attend over all positions
+    of the cache. With both set, the logits of a row do not depend on the other rows (except for prompts, see ``read``).
     """
 
     tokens: int  # of the longest text
-    spare: int  # positions behind the text that a pass may write
+    spare: int  # positions after the text that a pass may write to
     rows: int | None = None
     whole: bool = False
 
     @property
     def capacity(self) -> int:
-        """Positions; of whole passes a multiple of ``_ALIGNED``, as the kernels of attention want their masks."""
+        """Positions; with ``whole`` a multiple of ``_ALIGNED``, as attention kernels require for masks."""
         return round_up(self.tokens + self.spare, _ALIGNED if self.whole else 1)
 
 
 class ModelCache(ABC):
-    """``taps``: layers whose input is kept, in ``features`` [rows, taps · H]: those of the latest ``forward``, always at one address."""
+    """``taps``: layers whose input the latest ``forward`` left in ``features`` [rows, taps · H], at a fixed address."""
 
     path: str  # how passes are computed, for the run's record
     _store: Store | ModulesStore
 
-    def __init__(self, model: PreTrainedModel, room: Room, taps: Sequence[int], index: PositionIndex) -> None:
+    def __init__(
+        self, model: PreTrainedModel, cache_size: CacheSize, taps: Sequence[int], index: PositionIndex
+    ) -> None:
         table = input_embedding(model).weight
         self.device = table.device
-        self._room, self._taps, self._index = room, tuple(taps), index
-        self.features = torch.zeros(room.spare, len(taps) * table.shape[1], dtype=model.dtype, device=self.device)
+        self._cache_size, self._taps, self._index = cache_size, tuple(taps), index
+        self.features = torch.zeros(cache_size.spare, len(taps) * table.shape[1], dtype=model.dtype, device=self.device)
 
     def read(self, ids: Tensor, start: int = 0) -> Tensor:
-        """Caches ids [n] at the positions from ``start`` on, ``CHUNK`` at a time: their features [n, taps · H]."""
+        """Caches ids [n] at the positions from ``start`` on, ``CHUNK`` at a time. Returns their features [n, taps · H]."""
         found = [self.features[:0]]
         for chunk in ids.split(CHUNK) if len(ids) else ():
             place = self._index.chain(start, len(chunk), whole=False)
@@ -61,11 +63,11 @@ class ModelCache(ABC):
         return torch.cat(found)
 
     def reread(self, ids: Tensor, start: int) -> Tensor:
-        """As ``read``, in passes of the shape that ``forward`` has, where they have one."""
-        if self._room.rows is None:
+        """As ``read``, but with passes of the shape of ``forward``, if that is fixed."""
+        if self._cache_size.rows is None:
             return self.read(ids, start)
         found = [self.features[:0]]
-        for chunk in ids.split(self._room.rows) if len(ids) else ():
+        for chunk in ids.split(self._cache_size.rows) if len(ids) else ():
             self.forward(chunk, start, logits=1)
             found.append(self.features[: len(chunk)].clone())
             start += len(chunk)
@@ -74,19 +76,19 @@ class ModelCache(ABC):
     def forward(self, ids: Tensor, start: Start, logits: int = 0) -> Tensor:
         """Caches ids [n] at the positions from ``start`` on; raw float32 logits [logits, V] after the last of them (0: after all)."""
         found = []
-        for at in range(0, len(ids), self._room.rows or len(ids)):
-            chunk = _filled(ids[at:], self._room.rows)
+        for at in range(0, len(ids), self._cache_size.rows or len(ids)):
+            chunk = _filled(ids[at:], self._cache_size.rows)
             place = self._index.chain(start + at, len(chunk))
-            rows, features = self._pass(chunk, place, logits if self._room.rows is None else 0)
+            rows, features = self._pass(chunk, place, logits if self._cache_size.rows is None else 0)
             if self._taps:
                 self.features[at : at + len(chunk)].copy_(features)
             found.append(rows)
         return (torch.cat(found) if len(found) > 1 else found[0])[: len(ids)][-logits:]
 
     def forward_tree(self, ids: Tensor, start: Start, depths: Tensor, sees: Tensor) -> Tensor:
-        """As ``forward`` for the nodes ids [N + 1] of a tree at ``depths`` below its root: each sees what stands before ``start``, and
-        the nodes of ``sees`` [N + 1, N + 1]."""
-        count, rows = len(ids), self._room.rows
+        """As ``forward`` for the nodes ids [N + 1] of a tree at ``depths`` below its root: each attends to the positions before
+        ``start``, and the nodes of ``sees`` [N + 1, N + 1]."""
+        count, rows = len(ids), self._cache_size.rows
         if rows is not None:
             ids, depths, filled = _filled(ids, rows), _filled(depths, rows), torch.eye(rows, device=ids.device).bool()
             filled[:count, :count] = sees
@@ -98,7 +100,7 @@ class ModelCache(ABC):
         return found[:count]
 
     def move(self, rows: Tensor, slots: Tensor) -> None:
-        """Copies what stands at the positions ``rows`` [n] to ``slots`` [n]."""
+        """Copies the entries at positions ``rows`` [n] to ``slots`` [n]."""
         self._store.move(rows, slots)
 
     @abstractmethod
@@ -119,13 +121,13 @@ def _filled(ids: Tensor, rows: int | None) -> Tensor:
 
 
 def input_embedding(model: PreTrainedModel) -> nn.Embedding:
-    """The table of token embeddings: its device is where ids go, its rows are the ids that may be read."""
+    """The token embedding table. Ids must be on its device and below its number of rows."""
     table = model.get_input_embeddings()
     assert isinstance(table, nn.Embedding)
     return table
 
 
 def synchronise(device: torch.device) -> None:
-    """Waits for the device, so that a clock read next means something."""
+    """Waits until the device has finished, so that wall-clock times are meaningful."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

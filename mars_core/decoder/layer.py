@@ -1,6 +1,6 @@
-"""A decoder layer of the Llama family in few operations: joined projections, rotation in place, one attention call.
+"""A decoder layer of the Llama family in few operations: fused projections, in-place rotation, one attention call.
 
-Stands in for transformers' own layers (same call, same cache protocol). Shapes: B batch, n tokens, H width, d head size.
+Replaces transformers' layers (same call, same cache protocol). Shapes: B batch, n tokens, H width, d head size.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mars_core.decoder.linear import FastLinear, freeze, joined
 
 
 class Rotary(NamedTuple):
-    """Rotary positions, of the first d' ≤ d dimensions of a head: what x and what x with its halves exchanged are multiplied by."""
+    """Rotary positions, of the first d' ≤ d dimensions of a head: factors of x and of x with its halves exchanged."""
 
     cos: Tensor  # [B or 1, n, 1, d']
     sin: Tensor  # [B or 1, n, 1, d'], the first half negated
@@ -57,7 +57,7 @@ class Norm(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """Query heads, key/value heads, size of a head, and what attention scores are multiplied by."""
+    """Query heads, key/value heads, size of a head, and the factor of attention scores."""
 
     query: int
     key: int
@@ -66,7 +66,7 @@ class Heads:
 
 
 class Core(nn.Module):
-    """A layer without its first norm: attention over what it reads, and the feed-forward block."""
+    """A layer without its first norm: attention and the feed-forward block."""
 
     def __init__(
         self, heads: Heads, qkv: FastLinear, output: FastLinear, norm: Norm, up: FastLinear, down: FastLinear,
@@ -98,7 +98,7 @@ class Core(nn.Module):
 
 
 def _rotate(x: Tensor, rotary: Rotary) -> None:
-    """Rotary positions, in place: x [B, n, heads, d], of which the first d' are turned."""
+    """Rotary positions, in place: x [B, n, heads, d], of which the first d' are rotated."""
     size = rotary.cos.shape[-1]
     part = x if size == x.shape[-1] else x[..., :size]
     torch.addcmul(part.roll(size // 2, -1).mul_(rotary.sin), part, rotary.cos, out=part)
@@ -114,7 +114,7 @@ def _attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, 
             enable_gqa=group > 1,
         )  # fmt: skip
         return mixed.transpose(1, 2).reshape(batch, n, -1)
-    # The query heads that share a key head become rows: no keys are repeated, and every kernel can do it.
+    # The query heads that share a key head become rows: keys are not repeated, and every kernel supports it.
     split = queries.reshape(batch, n, heads.key, group, heads.size).transpose(1, 2)
     rows = split.reshape(batch, heads.key, n * group, heads.size)
     mixed = attention(rows, keys, values, attn_mask=mask, scale=heads.scale)
@@ -122,7 +122,7 @@ def _attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, 
 
 
 class FastLayer(nn.Module):
-    """In place of one of transformers' decoder layers."""
+    """Replaces one of transformers' decoder layers."""
 
     def __init__(self, norm: Norm, core: Core, at: int) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ class FastLayer(nn.Module):
         self, hidden_states: Tensor, attention_mask: Tensor | None = None, past_key_values: Any = None,
         position_embeddings: tuple[Tensor, Tensor] | None = None, **_: Any,
     ) -> Tensor:  # fmt: skip
-        """As transformers calls its layers."""
+        """The call signature of transformers' layers."""
         assert position_embeddings is not None
         return self.step(hidden_states, Rotary.of(*position_embeddings), attention_mask, past_key_values)
 

@@ -1,7 +1,7 @@
 """Linear layers for the few rows of a decoding step.
 
-On a CPU in float32 a weight is packed once in the layout that oneDNN multiplies from; the plain product would pack it anew for
-every call. Elsewhere the layers stay what they are, but for the output layer of a model in half precision: logits are float32.
+On a CPU in float32 a weight is packed once into oneDNN's layout; the plain product would pack it again for
+every call. Elsewhere only the output layer of a half-precision model is replaced, so that logits are float32.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor, nn
 
-_SMALL = 2**26  # bytes: a second copy of a smaller table costs less than the time that it saves
+_SMALL = 2**26  # bytes: smaller embedding tables are copied for speed
 
 
 class PackedLinear(nn.Linear):
-    """A linear layer whose weight [out, in] lives in ``packed`` only: ``weight`` has its shape and dtype, and no numbers.
+    """A linear layer whose weight [out, in] is stored in ``packed`` only: ``weight`` has its shape and dtype but no data.
 
     The product is that of float32, whatever the dtype of weight and input.
     """
@@ -45,7 +45,7 @@ class PackedLinear(nn.Linear):
 
 
 class PlainLinear(nn.Linear):
-    """A linear layer around a weight and a bias that exist already."""
+    """A linear layer that shares an existing weight and bias."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         nn.Module.__init__(self)
@@ -59,7 +59,7 @@ class PlainLinear(nn.Linear):
 
 
 class TiedLinear(PlainLinear):
-    """An output layer whose weight is the table of embeddings: oneDNN multiplies from it as it is, so that it is in memory once.
+    """An output layer whose weight is the embedding table: oneDNN uses it unpacked, so that it is in memory once.
 
     6 rows of a table of 150,000 × 1,024 took 63 ms, from a packed copy 66 ms, and in the plain product 144 ms.
     """
@@ -83,13 +83,13 @@ FastLinear = PackedLinear | PlainLinear
 
 
 def freeze(module: nn.Module) -> None:
-    """Makes weights and parts plain attributes: to find them the way of ``nn.Module`` costs as much as a small operation."""
+    """Makes weights and parts plain attributes: attribute lookup in ``nn.Module`` costs as much as a small operation."""
     vars(module).update({**module._parameters, **module._buffers, **module._modules})
 
 
 def is_plain(layer: object) -> TypeGuard[nn.Linear]:
-    """Whether a layer is a product with a weight in floating point and nothing else: no subclass, no forward pass of its own (hooks of
-    accelerate, quantised activations), no quantised weight."""
+    """Whether a layer is a plain floating-point product: not a subclass, without a replaced forward method (hooks of
+    accelerate, quantised activations) or a quantised weight."""
     return (
         type(layer) is nn.Linear
         and "forward" not in vars(layer)
@@ -110,8 +110,8 @@ def joined(layers: Sequence[nn.Linear]) -> FastLinear:
 
 
 def pack(model: nn.Module) -> None:
-    """Packs every plain linear layer of ``model``, in place, where that is of use; of weights that are a large table of embeddings too
-    no second copy is made."""
+    """Packs every plain linear layer of ``model``, in place, where that is faster; weights shared with a large
+    embedding table are not copied."""
     tables = {id(each.weight) for each in model.modules() if isinstance(each, nn.Embedding)}
     for parent in list(model.modules()):
         for name, layer in list(parent.named_children()):
@@ -121,7 +121,7 @@ def pack(model: nn.Module) -> None:
 
 
 def float32_output(layer: nn.Module) -> nn.Module:
-    """A model's output layer, such that its logits are float32: a plain one is replaced."""
+    """The output layer of a model, replaced where it is plain so that its logits are float32."""
     if not is_plain(layer) or layer.weight.dtype in (torch.float32, torch.float64):
         return layer
     if layer.weight.device.type == "cuda":

@@ -1,4 +1,4 @@
-"""The cache over transformers' own modules, for every architecture that has no fast layers here."""
+"""The cache for transformers' own modules, for architectures without fast layers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from mars_core.decoder.cache import ModelCache, Room, input_embedding
+from mars_core.decoder.cache import CacheSize, ModelCache, input_embedding
 from mars_core.decoder.positions import Place, PositionIndex
 from mars_core.decoder.store import ModulesStore
 
@@ -20,14 +20,16 @@ class ModulesCache(ModelCache):
 
     path = "transformers' modules, eager"
 
-    def __init__(self, model: PreTrainedModel, room: Room, taps: Sequence[int] = ()) -> None:
+    def __init__(self, model: PreTrainedModel, cache_size: CacheSize, taps: Sequence[int] = ()) -> None:
         config = model.config.get_text_config(decoder=True)
         self._kinds = set(getattr(config, "layer_types", None) or ())
         window = None if self._kinds == {"full_attention"} else getattr(config, "sliding_window", None)
         like = input_embedding(model).weight.new_empty(0, dtype=model.dtype)
-        super().__init__(model, room, taps, PositionIndex(room.capacity, like, window=window, whole=room.whole))
+        super().__init__(
+            model, cache_size, taps, PositionIndex(cache_size.capacity, like, window=window, whole=cache_size.whole)
+        )
         self._model = model
-        self._store: ModulesStore = ModulesStore(room.capacity)
+        self._store: ModulesStore = ModulesStore(cache_size.capacity)
 
     def _pass(self, ids: Tensor, place: Place, logits: int) -> tuple[Tensor, Tensor]:
         self._store.under_way.place = place
@@ -50,7 +52,7 @@ class ModulesCache(ModelCache):
 
     @contextmanager
     def _tapped(self) -> Iterator[dict[int, Tensor]]:
-        """What enters the tapped layers; hooks live as long as one forward pass, so that a model may serve many runs."""
+        """Records the inputs of the tapped layers; the hooks are removed after the pass, because runs share the model."""
         found: dict[int, Tensor] = {}
         layers: Any = self._model.get_decoder().layers if self._taps else ()
 

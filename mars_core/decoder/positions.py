@@ -1,7 +1,7 @@
-"""Where the tokens of a pass stand: rows of the cache, rotary positions and masks.
+"""Positions of the tokens of a pass: cache slots, rotary positions and masks.
 
-``start`` is the position of a pass's first token: a number of the host or, in a pass that is captured, a tensor without dimensions on
-the device. The arithmetic is the same. G: query heads that share a key head; a mask has each row G times.
+``start`` is the position of a pass's first token: an int on the host or, in a captured pass, a 0-dimensional tensor on
+the device. G: query heads that share a key head; a mask repeats each row G times.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ Start = int | Tensor
 
 
 class Place(NamedTuple):
-    """Of one pass: n tokens that look at the first ``width`` positions of the cache."""
+    """Positions of one pass: n tokens that attend to the first ``width`` positions of the cache."""
 
     start: Start
-    slots: Tensor  # [n] positions of the cache that are written
-    positions: Tensor  # [n] positions in the text; [1] where all tokens stand at one
+    slots: Tensor  # [n] cache positions that are written
+    positions: Tensor  # [n] positions in the text; [1] if all tokens share one
     width: int
-    tight: bool  # a chain that ends at ``width``: what transformers takes a pass to be that says nothing else
-    full: Tensor | None  # [n · G, width] additive; None: each token sees all up to itself
+    tight: bool  # a chain that ends at ``width``: transformers' default without a mask
+    full: Tensor | None  # [n · G, width] additive; None: causal
     windowed: Tensor | None  # the same for layers with a sliding window
 
 
 class PositionIndex:
     """For a cache of ``capacity`` positions. ``like``: a tensor with the dtype of masks, on the device.
 
-    ``window``: of the layers with a sliding window. ``whole``: every pass looks at all of the cache, so that its shape does not depend
-    on where it stands; else at the positions up to its last token.
+    ``window``: of the layers with a sliding window. ``whole``: every pass attends over the whole cache, so that its shape does not depend
+    on its position; otherwise over the positions up to its last token.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class PositionIndex:
         self._lowest = torch.full_like(self._zero, torch.finfo(like.dtype).min)
 
     def chain(self, start: Start, count: int, *, whole: bool | None = None) -> Place:
-        """``count`` tokens, each after the one before."""
+        """Positions of ``count`` consecutive tokens."""
         tight = not (self.whole if whole is None else whole)
         slots, width = self._slots[:count] + start, self._width(start, count, tight)
         bare = tight and (count == 1 or width == count)
@@ -57,8 +57,8 @@ class PositionIndex:
         return Place(start, slots, slots, width, tight, full, windowed)
 
     def tree(self, start: Start, depths: Tensor | int, sees: Tensor) -> Place:
-        """Tokens at ``depths`` [n] below ``start``, or all at one. They see what stands before ``start`` and, of the m ≥ n positions
-        from there on, which end with their own, those of ``sees`` bool [n, m]. With a sliding window m = n."""
+        """Tokens at ``depths`` [n] below ``start``, or all at the same depth. They attend to the positions before ``start`` and, of the m
+        ≥ n positions from there on, of which the last n are their own, to those in ``sees`` bool [n, m]. With a sliding window m = n."""
         count, ahead = sees.shape
         width = self._width(start, ahead, not self.whole)
         columns, after = self._slots[:width], self._slots[:ahead] + start
@@ -74,12 +74,12 @@ class PositionIndex:
     def _width(self, start: Start, count: int, tight: bool) -> int:
         if not tight:
             return self.capacity
-        assert isinstance(start, int), "a captured pass looks at the whole cache"
+        assert isinstance(start, int), "a captured pass attends over the whole cache"
         return start + count
 
     def _grouped(self, seen: Tensor) -> Tensor:
         return seen if self._group == 1 else seen.repeat_interleave(self._group, 0)
 
     def _additive(self, seen: Tensor) -> Tensor:
-        """bool → 0 where it is true, else the lowest number; contiguous, in memory of its own."""
+        """bool → 0 where it is true, else the lowest number; contiguous, newly allocated."""
         return torch.where(seen, self._zero, self._lowest)

@@ -1,6 +1,6 @@
-"""Makes a loaded model fit for decoding, in place: fast layers where they compute the same, packed weights where they are of use.
+"""Prepares a loaded model for decoding, in place: fast layers where they compute the same, packed weights where they are faster.
 
-Afterwards the model is for inference only, and for batches of any size; it can still be called as transformers' own.
+Afterwards the model is for inference only; transformers' own call still works, for batches of any size.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from mars_core.decoder.linear import float32_output, is_plain, pack
 
 _FAMILY = {"LlamaForCausalLM", "MistralForCausalLM", "Phi3ForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 _TRIED = 7  # tokens
-# Largest difference of what a layer adds to its input: root mean square, relative.
+# Largest relative root mean square difference of a layer's contribution to the residual stream.
 _TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-4, torch.float16: 0.02, torch.bfloat16: 0.05}
 
 
 @torch.no_grad()
 def prepare(model: PreTrainedModel, *, fast: bool = True) -> None:
-    """Replaces the layers of the Llama family, unless one of them is quantised, lies on another device or computes something else
-    than its stand-in. Logits of every model in half precision leave its output layer in float32."""
+    """Replaces the layers of the Llama family, unless one of them is quantised, is on another device or computes something else
+    than its replacement. The output layer of a half-precision model then returns float32 logits."""
     decoder: Any = model.get_decoder()
     on_one_device = len({weight.device for weight in model.parameters()}) == 1
     if fast and type(model).__name__ in _FAMILY and on_one_device and all(map(_is_plain, decoder.layers)):
@@ -47,8 +47,8 @@ def _is_plain(layer: Any) -> bool:
 
 
 def _replace_layers(decoder: Any) -> None:
-    """One by one, so that memory holds one layer twice at most, up to one that adds something else to random hidden states than its
-    stand-in. The model is the same then too, and runs as transformers' own."""
+    """Replaces layer by layer, so that at most one layer is in memory twice. Stops at a layer whose output on random hidden states
+    differs from its replacement's; the model then still computes the same, with transformers' layers."""
     weight = decoder.embed_tokens.weight
     hidden = torch.randn(1, _TRIED, weight.shape[1], generator=torch.Generator().manual_seed(0)).to(weight)
     positions = torch.arange(_TRIED, device=weight.device)[None]

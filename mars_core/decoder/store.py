@@ -1,4 +1,4 @@
-"""Keys and values of a run, in memory that is taken once: what a pass writes and sees is said by its Place."""
+"""Keys and values of a run, allocated once; a pass reads and writes the positions of its Place."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mars_core.decoder.positions import Place
 class Store:
     """One tensor for all layers of one shape: [2, layers, key heads, capacity, d], with the dtype and on the device of ``like``."""
 
-    place: Place  # of the pass under way
+    place: Place  # of the current pass
 
     def __init__(self, layers: int, heads: int, capacity: int, size: int, like: Tensor) -> None:
         self._all = like.new_zeros(2, layers, heads, capacity, size)
@@ -22,7 +22,7 @@ class Store:
         self._layers = list(zip(*self._all.unsqueeze(2), strict=True))
 
     def update(self, keys: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
-        """Keys and values [1, key heads, n, d] of the pass's tokens → those of all positions that it looks at."""
+        """Stores keys and values [1, key heads, n, d] of the pass's tokens → those of all positions it attends to."""
         stored_keys, stored_values = self._layers[layer]
         stored_keys.index_copy_(2, self.place.slots, keys)
         stored_values.index_copy_(2, self.place.slots, values)
@@ -34,13 +34,13 @@ class Store:
 
 
 class PassUnderWay:
-    """What the layers of a ``ModulesStore`` know of a pass; ``place.start`` is a number of the host."""
+    """The current pass, shared by the layers of a ``ModulesStore``; ``place.start`` is an int."""
 
     place: Place
 
 
 class LayerStore(DynamicLayer):
-    """A layer of transformers' cache that keeps every position, in memory that is taken once."""
+    """A layer of transformers' cache that keeps every position, in preallocated memory."""
 
     def __init__(self, capacity: int, under_way: PassUnderWay) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -49,15 +49,15 @@ class LayerStore(DynamicLayer):
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         super().lazy_initialization(key_states, value_states)
         before = (*key_states.shape[:-2], self._capacity)
-        self._room = [states.new_zeros(*before, states.shape[-1]) for states in (key_states, value_states)]
+        self._buffers = [states.new_zeros(*before, states.shape[-1]) for states in (key_states, value_states)]
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         start = self.get_seq_length()
-        for room, states in zip(self._room, (key_states, value_states), strict=True):
-            room[..., start : start + states.shape[-2], :] = states
-        keys, values = (room[..., : self._pass.place.width, :] for room in self._room)
+        for buffer, states in zip(self._buffers, (key_states, value_states), strict=True):
+            buffer[..., start : start + states.shape[-2], :] = states
+        keys, values = (buffer[..., : self._pass.place.width, :] for buffer in self._buffers)
         self.keys, self.values = keys, values
         return keys, values
 
@@ -66,17 +66,17 @@ class LayerStore(DynamicLayer):
 
     def move(self, rows: Tensor, slots: Tensor) -> None:
         """Copies ``rows`` [n] to ``slots`` [n]."""
-        for stored in self._room:
+        for stored in self._buffers:
             stored.index_copy_(-2, slots, stored.index_select(-2, rows))
 
 
 class ModulesStore(DynamicCache):
-    """A cache for transformers' own forward pass. A sliding window is left to the mask, so that every rollback is exact."""
+    """A cache for transformers' own forward pass. Sliding windows are applied by the mask, so that every rollback is exact."""
 
     def __init__(self, capacity: int) -> None:
         super().__init__()
         self.under_way = under_way = PassUnderWay()
-        # Called where a layer is first written to.
+        # Called when a layer is first written to.
         self.layer_class_to_replicate = cast(Any, lambda: LayerStore(capacity, under_way))
 
     def move(self, rows: Tensor, slots: Tensor) -> None:

@@ -1,8 +1,8 @@
-"""The words of the bundled corpus: who, where and what; and free wording, where one template stands for many sentences.
+"""Vocabulary of the bundled corpus, and templates that expand to many sentences.
 
 ``[glad|happy|[so|very] proud]`` offers alternatives (nested ones too); ``{name}`` is a slot. Every group of
 alternatives has its own skew, taken from its text, so that some choices are near-ties and others are lopsided:
-this is where the margins of the bundled pair come from. Standard library only.
+this determines the margins of the bundled pair.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The Drafter protocol: who proposes tokens, and from what."""
+"""The Drafter protocol."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from mars_core.verification import Draft
 
 
 class Inputs(NamedTuple):
-    """What a draft is made from: numbers of the host that go to the device together."""
+    """Inputs of a draft: host numbers that are copied to the device together."""
 
-    size: int  # tokens of the text to be drafted; at most what was asked for
-    start: int  # position of the drafter's own cache at which it goes on
+    size: int  # tokens to draft; at most the limit
+    start: int  # position of the drafter's own cache at which it continues
     numbers: Sequence[int] = ()
 
 
 class Drafter(Protocol):
-    """One drafter serves one run at a time. ``ids`` always means prompt and output so far, the last one not yet seen by the target."""
+    """One drafter serves one run at a time. ``ids`` is prompt and output so far; the target has not read the last one yet."""
 
     @property
     def longest(self) -> int:
-        """How many tokens of the text it can draft in one step."""
+        """Maximum number of tokens that it can draft in one step."""
 
     @property
     def computes(self) -> bool:
-        """Whether ``draft`` is work for the device."""
+        """Whether ``draft`` computes on the device."""
 
     def begin(self, ids: Sequence[int], features: Tensor) -> None:
-        """Reads the prompt of a new run; what an earlier run left is forgotten. ``features`` [len(ids) - 1, taps · T]: the target's."""
+        """Resets the state and reads the prompt of a new run. ``features`` [len(ids) - 1, taps · T]: the target's."""
 
     def inputs(self, ids: Sequence[int], limit: int) -> Inputs:
-        """For a draft of at most ``limit`` ≥ 1 tokens after ``ids``."""
+        """The inputs for a draft of at most ``limit`` ≥ 1 tokens after ``ids``."""
 
     def draft(self, size: int, start: Start, numbers: Tensor, u: Tensor) -> Draft:
-        """The draft, of ``Inputs`` on the device; u [size + 1, 3] from the next position on. Device operations alone, whose shapes
-        follow from ``size`` and the number of ``numbers``; the same ones may be asked for again."""
+        """The draft from ``Inputs`` on the device; u [size + 1, 3] from the next position on. Uses device operations only, whose shapes
+        depend on ``size`` and the number of ``numbers`` only; may be called again with the same arguments."""
 
     def commit(self, ids: Sequence[int], path: Sequence[int]) -> None:
-        """Of the nodes drafted after ``ids`` those of ``path``, from the root (0) on, are in the text; the others never were."""
+        """Of the nodes drafted after ``ids``, those on ``path`` (root 0 first) are now part of the text; the others are discarded."""

@@ -1,7 +1,7 @@
 """An EAGLE-3 head as drafter: a dynamic tree, or a chain, grown on the device (EAGLE-2 2406.16858, EAGLE-3 2503.01840).
 
 At every depth the best ``top_k`` nodes by summed log-probability are expanded; of all candidates the best ``tokens`` are drafted.
-The head's cache keeps only entries with the target's own features; what it drafted is written behind them and forgotten.
+The head's cache keeps only entries with the target's own features; drafted entries are written after them and overwritten later.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from mars_core.decoder import Room
+from mars_core.decoder import CacheSize
 from mars_core.decoder.positions import Start
 from mars_core.drafting.base import Inputs
 from mars_core.eagle3.cache import HeadCache
@@ -23,9 +23,9 @@ from mars_core.verification import Draft, chain_draft
 
 
 class Eagle3Drafter:
-    """Reads ``features`` [rows, taps · T], where the target leaves those of its latest pass. ``shape`` with top_k 1 drafts chains.
+    """Reads ``features`` [rows, taps · T], the target's features of its latest pass. ``shape`` with top_k 1 drafts chains.
 
-    For texts of at most ``tokens``. ``whole``: every draft of full depth is made by the same operations, whatever was kept before.
+    For texts of at most ``tokens``. ``whole``: every draft of full depth uses the same operations, whatever was accepted before.
     """
 
     computes = True
@@ -33,12 +33,12 @@ class Eagle3Drafter:
     def __init__(self, head: Eagle3Head, features: Tensor, shape: TreeShape, tokens: int, whole: bool = False) -> None:
         self._head, self._features, self._shape, self._whole = head, features, shape, whole
         self.longest = shape.depth
-        self._cache = HeadCache(head, Room(tokens, (shape.top_k + 1) * (shape.depth + 1), whole=whole))
+        self._cache = HeadCache(head, CacheSize(tokens, (shape.top_k + 1) * (shape.depth + 1), whole=whole))
         self._length = 0  # entries that are cached
-        self._kept: Sequence[int] = ()  # rows of the features, of the entries that are still to be cached
+        self._kept: Sequence[int] = ()  # rows of the features whose entries are not cached yet
 
     def begin(self, ids: Sequence[int], features: Tensor) -> None:
-        """Entry i needs the features of token i and the id of token i + 1; the last one is left to the first draft."""
+        """Entry i needs the features of token i and the id of token i + 1; the last one is cached by the first draft."""
         self._length, self._kept = max(0, len(ids) - 2), ()
         if len(ids) > 1:
             self._features[:1] = features[-1:]
@@ -47,30 +47,30 @@ class Eagle3Drafter:
             self._cache.read(torch.tensor(ids[1:-1], device=features.device), self._head.fuse(features[:-1]))
 
     def inputs(self, ids: Sequence[int], limit: int) -> Inputs:
-        """How many entries are to be cached, and of each its row of the features and the id that follows; if ``whole``, filled up to
-        as many as there can be. After a prompt of one token there is none, and no draft."""
+        """The number of entries to cache, and for each its row of the features and the id that follows; if ``whole``, padded to
+        the maximum. After a prompt of one token there is no entry, and no draft."""
         count = len(self._kept)
         filled = [0] * (self._shape.depth + 1 - count if self._whole else 0)
         numbers = [count, *self._kept, *filled, *ids[len(ids) - count :], *filled]
         return Inputs(min(limit, self.longest) if count else 0, self._length, numbers)
 
     def draft(self, size: int, start: Start, numbers: Tensor, u: Tensor) -> Draft:
-        room = len(numbers) // 2
-        count, rows, following = numbers.split((1, room, room))
+        capacity = len(numbers) // 2
+        count, rows, following = numbers.split((1, capacity, capacity))
         outputs = self._cache.extend(following, self._head.fuse(self._features.index_select(0, rows)), start)
         if self._whole:
             last, start = count - 1, (start + count)[0]
             outputs, following = outputs.index_select(0, last), following.index_select(0, last)
         else:
-            start = start + room
+            start = start + capacity
         return self._grow(outputs[-1:], following[-1:], start, size)
 
     def commit(self, ids: Sequence[int], path: Sequence[int]) -> None:
-        """The kept nodes' features are the target's own now."""
+        """The accepted nodes now have features computed by the target."""
         self._length, self._kept = len(ids) - 1, path
 
     def _grow(self, output: Tensor, root: Tensor, start: Start, depth: int) -> Draft:
-        """The draft after ``root`` [1], whose entry came out as ``output`` [1, H]; drafted entries stand from ``start`` on."""
+        """The draft after ``root`` [1], whose entry has the output ``output`` [1, H]; drafted entries are stored from ``start`` on."""
         top_k = min(self._shape.top_k, self._head.config.draft_vocabulary)
         if top_k == 1:
             return _chain(self._head, self._cache, output, root, start, depth)
@@ -90,19 +90,21 @@ def _chain(head: Eagle3Head, cache: HeadCache, output: Tensor, root: Tensor, sta
         rows.append(logits)
         if ahead < depth - 1:
             output = cache.extend(drafted[-1], hidden, start + ahead)
-    law = torch.cat(rows).float().softmax(-1)
-    places = head.target_ids(torch.arange(law.shape[-1], device=law.device))
-    whole = law.new_zeros(len(law), head.config.target_vocabulary).index_copy_(-1, places, law)
+    distribution = torch.cat(rows).float().softmax(-1)
+    places = head.target_ids(torch.arange(distribution.shape[-1], device=distribution.device))
+    whole = distribution.new_zeros(len(distribution), head.config.target_vocabulary).index_copy_(
+        -1, places, distribution
+    )
     ids = torch.cat(drafted)
     return chain_draft(ids, whole.gather(-1, ids[1:, None])[:, 0], whole)
 
 
 class _Growth:
-    """One tree as it grows. Candidates are numbered in the order in which they were found, parents before children."""
+    """A tree under construction. Candidates are numbered in the order in which they are found, parents before children."""
 
     def __init__(self, head: Eagle3Head, cache: HeadCache, start: Start, width: int) -> None:
         self._head, self._cache, self._start, self._width = head, cache, start, width
-        # A tensor a depth: of every candidate its draft id, summed log-probability and log-probability [n · width], and the numbers
+        # One tensor per depth: draft id, summed log-probability and log-probability of every candidate [n · width], and the numbers
         # of the nodes [n] that were expanded.
         self._found_ids: list[Tensor] = []
         self._found_scores: list[Tensor] = []
@@ -111,7 +113,7 @@ class _Growth:
         self._found = 0
 
     def begin(self, output: Tensor) -> None:
-        """The first depth: the best continuations of the root, whose entry came out as ``output`` [1, H]."""
+        """The first depth: the best continuations of the root, whose entry has the output ``output`` [1, H]."""
         self._scores = torch.zeros(1, dtype=torch.float64, device=output.device)
         self._numbers = torch.full((1,), -1, device=output.device)
         self._sees = torch.ones(1, 0, dtype=torch.bool, device=output.device)
@@ -119,13 +121,13 @@ class _Growth:
         self._grow(output)
 
     def deepen(self) -> None:
-        """Expands the best nodes of the depth found last."""
+        """Expands the best nodes of the last depth."""
         self._sees = torch.cat([self._sees, self._own], -1)
         ids = self._head.target_ids(self._ids)
         self._grow(self._cache.draft(ids, self._hidden, self._start, len(self._found_ids) - 1, self._sees))
 
     def _grow(self, output: Tensor) -> None:
-        """Notes the best continuations of each expanded node, and takes the best of all as the next to be expanded."""
+        """Adds the best continuations of each expanded node as candidates, and selects the best of all to expand next."""
         hidden, logits = self._cache.predict(output)
         chances, ids = logits.float().log_softmax(-1).topk(self._width)
         scores = (self._scores[:, None] + chances).view(-1)
@@ -140,7 +142,7 @@ class _Growth:
         self._found += len(scores)
 
     def tree(self, root: Tensor, tokens: int, depth: int) -> Draft:
-        """The best ``tokens`` candidates. A parent is never worse than its child and is found before it, so that it is among them."""
+        """The best ``tokens`` candidates. A parent scores at least as high as its child and is found before it, so it is included."""
         ids, scores, chances = map(torch.cat, (self._found_ids, self._found_scores, self._found_chances))
         chosen = scores.sort(descending=True, stable=True).indices[:tokens].sort().values
         number = torch.zeros_like(ids).index_fill_(0, chosen, 1).cumsum(0)

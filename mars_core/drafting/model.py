@@ -1,6 +1,6 @@
-"""A small language model as drafter: K forwards that do not return to the host.
+"""A small language model as drafter: K forward passes without a transfer to the host.
 
-Greedy drafts take its likeliest token; sampled drafts draw from its distribution q with the uniforms of the positions.
+Greedy drafts take its most likely token; sampled drafts sample from its distribution q with the uniforms of the positions.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from mars_core.decoder import Room, input_embedding, open_cache
+from mars_core.decoder import CacheSize, input_embedding, open_cache
 from mars_core.decoder.positions import Start
 from mars_core.drafting.base import Inputs
-from mars_core.sampling import Use, draw, lowest_argmax, shown_law, target_law
+from mars_core.sampling import Use, displayed_distribution, draw, lowest_argmax, target_distribution
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification import Draft, chain_draft
 
@@ -22,7 +22,7 @@ from mars_core.verification import Draft, chain_draft
 class ModelDrafter:
     """``vocabulary``: ids below it are shared with the target; others are never proposed. For texts of at most ``tokens``.
 
-    ``whole``: every draft of K tokens is made by the same operations, whatever was read before.
+    ``whole``: every draft of K tokens uses the same operations, whatever was read before.
     """
 
     computes = True
@@ -32,7 +32,7 @@ class ModelDrafter:
         whole: bool = False,
     ) -> None:  # fmt: skip
         self.longest = k
-        self._cache = open_cache(model, Room(tokens, k, whole=whole))
+        self._cache = open_cache(model, CacheSize(tokens, k, whole=whole))
         self._rows = input_embedding(model).num_embeddings
         self._sampled = mode is DraftMode.SAMPLED and sampling.temperature > 0
         self._sampling, self._vocabulary, self._whole = sampling, vocabulary, whole
@@ -54,20 +54,20 @@ class ModelDrafter:
             logits = self._cache.forward(fed, start, logits=1)[:, : self._vocabulary]
             start = start + len(fed)
             uniform = u[depth : depth + 1, Use.DRAFT]
-            fed = draw(self._law(logits), uniform).ids if self._sampled else lowest_argmax(logits)
+            fed = draw(self._distribution(logits), uniform).ids if self._sampled else lowest_argmax(logits)
             drafted.append(fed)
             rows.append(logits)
-        nodes, law = torch.cat(drafted), self._law(torch.cat(rows))
-        return chain_draft(nodes, law.gather(-1, nodes[1:, None])[:, 0], law)
+        nodes, distribution = torch.cat(drafted), self._distribution(torch.cat(rows))
+        return chain_draft(nodes, distribution.gather(-1, nodes[1:, None])[:, 0], distribution)
 
     def commit(self, ids: Sequence[int], path: Sequence[int]) -> None:
-        """The last drafted token was never fed, so a wholly kept draft leaves one id to read."""
+        """The last drafted token was never read, so a fully accepted draft leaves one id to read."""
         self._length = len(ids) + min(len(path), self.longest) - 1
 
     def _known(self, ids: Sequence[int]) -> list[int]:
-        """The ids as the draft model may read them: one that only the target's (padded) embedding has becomes its last."""
+        """The ids as the draft model can read them: ids beyond its embedding become its last id."""
         return [min(token, self._rows - 1) for token in ids]
 
-    def _law(self, logits: Tensor) -> Tensor:
-        """q [N, V]: what sampled drafts are drawn from; at temperature 0, where all drafts are greedy, softmax(z)."""
-        return shown_law(logits, target_law(logits, self._sampling), self._sampling)
+    def _distribution(self, logits: Tensor) -> Tensor:
+        """q [N, V], from which sampled drafts are sampled; softmax(z) at temperature 0, where all drafts are greedy."""
+        return displayed_distribution(logits, target_distribution(logits, self._sampling), self._sampling)

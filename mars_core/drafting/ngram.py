@@ -1,6 +1,6 @@
 """Prompt lookup: what followed the latest earlier occurrence of the last few tokens (Saxena 2023; transformers' prompt lookup).
 
-No model; the probability q of every drafted token is 1.
+Without a model: the probability q of every drafted token is 1.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from mars_core.decoder.positions import Start
 from mars_core.drafting.base import Inputs
 from mars_core.verification import Draft, certain, chain_draft
 
-LONGEST = 3  # tokens of context that are looked up first, then one fewer, down to one
+LONGEST = 3  # longest n-gram that is looked up; shorter ones follow, down to one token
 
 
 class NgramDrafter:
-    """Keeps an index of where each n-gram was last followed by something: constant time a token.
+    """Keeps an index of the last position after each n-gram, updated in constant time per token.
 
-    With ``k`` 0 it is never asked for a draft: plain decoding of the target.
+    ``k`` 0 disables drafts: plain decoding of the target.
     """
 
     computes = False
@@ -49,7 +49,7 @@ class NgramDrafter:
         self._indexed = 0
 
     def _index(self, ids: Sequence[int]) -> None:
-        """Notes for each place in ids the n-grams that end just before it."""
+        """Indexes for each position in ids the n-grams that end just before it."""
         for at in range(max(1, self._indexed), len(ids)):
             for size in range(1, min(LONGEST, at) + 1):
                 self._last[tuple(ids[at - size : at])] = at

@@ -1,4 +1,4 @@
-"""The head as decoding runs it: its layer in few operations, its keys and values in memory that is taken once."""
+"""The EAGLE-3 head for decoding: a fused layer and preallocated keys and values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from mars_core.decoder.cache import CHUNK, Room
+from mars_core.decoder.cache import CHUNK, CacheSize
 from mars_core.decoder.fast_cache import rotary_table
 from mars_core.decoder.layer import Heads, Rotary, core_of, norm_of
 from mars_core.decoder.linear import pack
@@ -17,7 +17,7 @@ from mars_core.eagle3.head import Eagle3Head, HeadLayer
 
 
 class FastHeadLayer(nn.Module):
-    """In place of a ``HeadLayer``, for inference."""
+    """Replaces a ``HeadLayer`` for inference."""
 
     def __init__(self, layer: HeadLayer) -> None:
         super().__init__()
@@ -36,25 +36,25 @@ class FastHeadLayer(nn.Module):
 
 @torch.no_grad()
 def prepare_head(head: Eagle3Head) -> None:
-    """Makes a loaded head fit for decoding, in place; it can be trained and saved no more."""
+    """Prepares a loaded head for decoding, in place; afterwards it cannot be trained or saved."""
     head.register_module("layer", FastHeadLayer(head.layer))
     head.register_module("norm", norm_of(head.norm))
     pack(head)
 
 
 class HeadCache:
-    """Keys and values of a prepared head's entries. Entries that it drafted stand behind those with features of the target, and are
-    written over by them."""
+    """Keys and values of a prepared head's entries. Drafted entries are stored after those with features of the target, and are
+    overwritten by them."""
 
-    def __init__(self, head: Eagle3Head, room: Room) -> None:
+    def __init__(self, head: Eagle3Head, cache_size: CacheSize) -> None:
         layer = cast(nn.Module, head.layer)
         if not isinstance(layer, FastHeadLayer):
             raise TypeError("The head must be prepared: see prepare_head.")
         heads, like = layer.core.heads, head.embed_tokens.weight
         self._head, self._layer = head, layer
-        self._index = PositionIndex(room.capacity, like, group=heads.query // heads.key, whole=room.whole)
-        self._rotary = rotary_table(head.rotary, room, like)
-        self._store = Store(1, heads.key, room.capacity, heads.size, like)
+        self._index = PositionIndex(cache_size.capacity, like, group=heads.query // heads.key, whole=cache_size.whole)
+        self._rotary = rotary_table(head.rotary, cache_size, like)
+        self._store = Store(1, heads.key, cache_size.capacity, heads.size, like)
 
     def read(self, ids: Tensor, hidden: Tensor) -> None:
         """The entries ids [n], hidden [n, H] of a prompt, ``CHUNK`` at a time."""

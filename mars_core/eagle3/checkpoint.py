@@ -1,8 +1,8 @@
-"""An EAGLE-3 head from its files, in the tensor names of both families; what it lacks by design comes from the target.
+"""Loads an EAGLE-3 head, with the tensor names of both families; embeddings that it does not store come from the target.
 
-Every tensor is looked at before the head is built: unknown, missing, misshapen and non-finite ones are refused by name. A pickle is
+Every tensor is checked before the head is built: unknown, missing, misshapen and non-finite ones raise an error. A pickle is
 read as tensors only (``weights_only=True``), which runs no code of the file; whole models are not read from pickles anywhere in this
-program, but the first EAGLE-3 heads were published as nothing else.
+program, but the first EAGLE-3 heads were published only as pickles.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mars_core.models.source import weight_files
 
 _LAYER = ("midlayer.", "layers.0.")  # EAGLE's and speculators' names for the only layer
 _OLD_NAMES = {f"aux_norm_{level}.weight": f"fc_norm.{i}.weight" for i, level in enumerate(("low", "mid", "high"))}
-# Left out although attention_bias is set: EAGLE's own code has none, Qwen2 has no output bias.
+# Optional although attention_bias is set: EAGLE's own code has none, Qwen2 has no output bias.
 _BIASES = ("q_proj.bias", "k_proj.bias", "v_proj.bias", "o_proj.bias")
 _EMBEDDING, _OUTPUT, _OFFSETS, _MARKS = "embed_tokens.weight", "lm_head.weight", "d2t", "t2d"
 
@@ -35,8 +35,8 @@ _EMBEDDING, _OUTPUT, _OFFSETS, _MARKS = "embed_tokens.weight", "lm_head.weight",
 def load_head(folder: Path, config: HeadConfig, target: PreTrainedModel, name: str = "") -> Eagle3Head:
     """The head in ``folder``, in evaluation mode, on the device of ``target``'s embedding and in its dtype.
 
-    An absent input embedding is ``target``'s own module; so is the output embedding, where the vocabularies are the same.
-    ``name`` is for messages (the folder's, if empty). Raises ModelError, and what reading a damaged file raises.
+    An absent input embedding is replaced by ``target``'s module; so is the output embedding if the vocabularies are the same.
+    ``name`` is for messages (default: the folder's). Raises ModelError, and the errors of reading a damaged file.
     """
     name = name or str(folder)
     with torch.device("meta"):
@@ -48,7 +48,7 @@ def load_head(folder: Path, config: HeadConfig, target: PreTrainedModel, name: s
     device, dtype = table.weight.device, target.dtype
     if device.type == "meta":
         raise ModelError(
-            f"The target of {name} does not fit on one device, so its embedding is not at hand: choose a smaller target "
+            f"The target of {name} does not fit on one device, so its embedding is not available: choose a smaller target "
             "or dtype."
         )
     _borrow(head, weights, target, table)
@@ -85,13 +85,13 @@ def _unpickled(path: Path, name: str) -> dict[str, Tensor]:
     if isinstance(loaded, Mapping) and all(isinstance(k, str) and isinstance(v, Tensor) for k, v in loaded.items()):
         return dict(loaded)
     raise ModelError(
-        f"{path.name} of {name} is damaged or holds more than named tensors, which could run code, so it was not opened: "
-        "have the weights saved as safetensors."
+        f"{path.name} of {name} is damaged or contains objects other than tensors, which could run code, so it was not loaded: "
+        "save the weights as safetensors."
     )
 
 
 class _Weights(NamedTuple):
-    """Tensors by their place in the head's state, and t2d, each with the name that it has in the file."""
+    """Tensors by their place in the head's state, and t2d, each with its name in the file."""
 
     places: Mapping[str, tuple[str, Tensor]]
     name: str  # of the head
@@ -100,7 +100,7 @@ class _Weights(NamedTuple):
         return self.places[place][1] if place in self.places else None
 
     def check(self, head: Eagle3Head, config: HeadConfig) -> None:
-        """Refuses what is missing, has another shape, or is not plain numbers."""
+        """Raises ModelError for tensors that are missing, have another shape, or are not plain numbers."""
         wanted = {place: list(tensor.shape) for place, tensor in head.state_dict().items()}
         for place, shape in {**wanted, _MARKS: [config.target_vocabulary]}.items():
             if place in self.places:
@@ -162,13 +162,13 @@ def _placed(found: Mapping[str, Tensor], head: Eagle3Head, name: str) -> dict[st
 
 
 def _aliases(place: str) -> list[str]:
-    """What the families call a parameter: ``layer.q_proj.weight`` is ``midlayer.self_attn.q_proj.weight``, for example."""
+    """The names of a parameter in both families: ``layer.q_proj.weight`` is ``midlayer.self_attn.q_proj.weight``, for example."""
     place = re.sub(r"^layer\.([qkvo]_)", r"layer.self_attn.\1", place)
     return [re.sub(r"^layer\.", prefix, place) for prefix in _LAYER]
 
 
 def _offsets(weights: _Weights, config: HeadConfig) -> Tensor:
-    """d2t [D], checked: every draft id stands for one id of the target's, no two for the same, and t2d marks just these."""
+    """d2t [D], checked: draft ids map to distinct target ids, and t2d marks exactly these."""
     stored = weights.get(_OFFSETS)
     if stored is None:
         stored = torch.zeros(config.draft_vocabulary, dtype=torch.long)
@@ -196,7 +196,7 @@ def _offsets(weights: _Weights, config: HeadConfig) -> Tensor:
 
 
 def _borrow(head: Eagle3Head, weights: _Weights, target: PreTrainedModel, table: nn.Embedding) -> None:
-    """Puts the target's own embeddings where the head has none."""
+    """Uses the target's embeddings where the head has none."""
     wanted, there = list(head.embed_tokens.weight.shape), list(table.weight.shape)
     if _EMBEDDING not in weights.places:
         if there != wanted:
@@ -206,5 +206,5 @@ def _borrow(head: Eagle3Head, weights: _Weights, target: PreTrainedModel, table:
         return
     output = target.get_output_embeddings()
     if not isinstance(output, nn.Linear) or list(output.weight.shape) != wanted:
-        raise weights.refusal(f"lack {_OUTPUT} {wanted}, and the target has none of this shape to lend")
+        raise weights.refusal(f"lack {_OUTPUT} {wanted}, and the target has none of this shape")
     head.lm_head = output

@@ -1,7 +1,7 @@
-"""What the config.json of an EAGLE-3 head says, in both families: EAGLE's own (SpecForge, SGLang, AngelSlim) and speculators.
+"""Reads the config.json of an EAGLE-3 head, of both families: EAGLE's own (SpecForge, SGLang, AngelSlim) and speculators.
 
-Refuses what a head cannot be built from and what does not fit the target, before any weight is read. Opens no file.
-Where the programs that write and serve heads disagree, the comment at the key says whom this follows.
+Raises ModelError for configurations that cannot be built or do not fit the target, before any weight is read.
+Where the programs that write and serve heads disagree, the comment at the key says which one is followed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from mars_core.eagle3.head import HeadConfig
 from mars_core.models.errors import ModelError
 
 _ROTARY = ("default", "linear", "dynamic", "llama3", "yarn", "longrope")
-_WIDEST_HEAD = 65_536  # wider than any: its frequencies are computed before anything else is checked
-_THETA = 10_000.0  # where a head names none, as in EAGLE's own training code; never the target's
+_WIDEST_HEAD = 65_536  # above any real head; checked because its rotary frequencies are computed first
+_THETA = 10_000.0  # default, as in EAGLE's own training code; never the target's
 # Older converters of speculators write this vocab_size whatever the target; the tensors are still checked.
 _PLACEHOLDER_VOCABULARY = 128_000
-_ONLY: Mapping[str, Any] = {  # of vLLM and NVIDIA's ModelOpt; absent means the same
+_ONLY: Mapping[str, Any] = {  # keys of vLLM and NVIDIA's ModelOpt; the only supported values, which are also the defaults
     "use_aux_hidden_state": True, "use_input_layernorm_in_first_layer": True, "use_last_layernorm": True,
     "use_mtp_layernorm": False, "parallel_draft_step": 1, "logit_scale": 1,
 }  # fmt: skip
@@ -71,7 +71,7 @@ def read_config(raw: Mapping[str, Any], target: PreTrainedConfig, name: str, tar
 
 
 class _Keys(NamedTuple):
-    """Values of a JSON object, checked for their type; null is as good as absent."""
+    """Values of a JSON object, with type checks; null counts as absent."""
 
     values: Mapping[str, Any]
     name: str  # of the head
@@ -114,7 +114,7 @@ class _Keys(NamedTuple):
 
 
 def _check_kind(head: _Keys, layer: _Keys, speculators: bool) -> bool:
-    """Refuses what is no EAGLE-3 head with one Llama-like layer; whether queries and keys are normed, as in Qwen3."""
+    """Raises ModelError unless this is an EAGLE-3 head with one Llama-like layer. Returns whether queries and keys are normed (Qwen3)."""
     if speculators and head.get("speculators_model_type") not in (None, "eagle3"):
         raise head.refusal("speculators_model_type", "only eagle3 can be run")
     if layer.whole("num_hidden_layers", 1) != 1:
@@ -132,7 +132,7 @@ def _check_kind(head: _Keys, layer: _Keys, speculators: bool) -> bool:
 
 
 def _check_window(layer: _Keys, target: PreTrainedConfig) -> None:
-    """A sliding window is accepted only where the target's context never fills it."""
+    """A sliding window is accepted only if it is at least as long as the target's context."""
     kinds = layer.get("layer_types")
     used = "sliding_attention" in kinds if isinstance(kinds, list) else layer.flag("use_sliding_window")
     context = int(getattr(target, "max_position_embeddings", 0) or 0)
@@ -144,7 +144,7 @@ def _taps(head: _Keys, layers: int, target_name: str) -> tuple[int, ...]:
     """Layers of the target whose input is read, in the order in which it is concatenated.
 
     SGLang, SpecForge and ModelOpt count outputs of layers: 1, n/2 − 1, n − 4 for the same hidden states as 2, n/2, n − 3. Only
-    that very list is read so.
+    that exact list is converted.
     """
     key = "eagle_aux_hidden_state_layer_ids"
     default = (2, layers // 2, layers - 3)
@@ -164,7 +164,7 @@ def _taps(head: _Keys, layers: int, target_name: str) -> tuple[int, ...]:
 
 
 def _layer(keys: _Keys, vocabulary: int) -> LlamaConfig:
-    """The decoder layer as a Llama configuration, tried out."""
+    """The decoder layer as a Llama configuration; built once as a check."""
     width, heads = keys.whole("hidden_size"), keys.whole("num_attention_heads")
     groups, head_dim = keys.whole("num_key_value_heads", heads), keys.whole("head_dim", max(1, width // heads))
     if heads % groups:
@@ -196,7 +196,7 @@ def _layer(keys: _Keys, vocabulary: int) -> LlamaConfig:
 
 
 def _rotary(keys: _Keys) -> dict[str, Any]:
-    """``rope_parameters`` of today's transformers from those, or from ``rope_scaling`` and ``rope_theta`` of before."""
+    """``rope_parameters`` of current transformers, from themselves or from the older ``rope_scaling`` and ``rope_theta``."""
     key = "rope_scaling" if keys.get("rope_scaling") else "rope_parameters"
     given = _Keys(keys.mapping(key), keys.name)
     if any(isinstance(value, Mapping) for value in given.values.values()):

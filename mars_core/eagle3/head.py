@@ -1,8 +1,8 @@
 """An EAGLE-3 head: one decoder layer that reads the target's hidden states and the next token's embedding (2503.01840).
 
 Entry i pairs the target's features at position i with the embedding of token i + 1 and predicts token i + 2. While drafting,
-the head's own output stands in for features that the target has not computed yet. These modules hold the weights and fuse the
-features: ``cache.py`` decodes with them. Shapes: H width of the head, T width of the target, V target vocabulary, D draft vocabulary.
+the head's own output stands in for features that the target has not computed yet. These modules store the weights and fuse the
+features; ``cache.py`` uses them for decoding. Shapes: H width of the head, T width of the target, V target vocabulary, D draft vocabulary.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class HeadConfig:
     taps: tuple[int, ...]
     norm_before_residual: bool = False  # the residual is taken after hidden_norm
     norm_before_fc: bool = False  # one norm over the concatenated taps
-    fc_norm: bool = False  # one norm a tap
+    fc_norm: bool = False  # one norm per tap
     norm_output: bool = False  # the fed-back hidden state is the one after the last norm
     qk_norm: bool = False  # queries and keys are normed head by head, as in Qwen3
 

@@ -1,6 +1,6 @@
-"""Device operations that are captured once as a CUDA graph and replayed, and what they are told from the host.
+"""Device operations that are captured once as a CUDA graph and replayed, and buffers for their inputs from the host.
 
-A replay changes memory and nothing else: what a function assigns in Python happens while it is captured, and never again.
+A replay changes device memory only: Python assignments in a captured function run during the capture, not during a replay.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ Outputs = TypeVar("Outputs")
 
 
 class Captured(Generic[Outputs]):
-    """A function over tensors at fixed addresses, captured as it is constructed. It is called several times for that, so that calling
-    it again with the same numbers must change nothing. ``outputs`` have their place then, and their values after ``replay``."""
+    """A function over tensors at fixed addresses, captured during construction. The constructor calls it several times, so calling
+    it again with the same inputs must change nothing. ``outputs`` are allocated then; ``replay`` computes their values."""
 
     def __init__(self, function: Callable[[], Outputs], device: torch.device) -> None:
         stream, present = _stream(device), torch.cuda.current_stream(device)
         stream.wait_stream(present)
         with torch.cuda.stream(stream):
-            for _ in range(_WARM_UPS):  # workspaces and constants, made on first use, are no part of the graph
+            for _ in range(_WARM_UPS):  # workspaces and constants are allocated on first use, outside the graph
                 function()
         present.wait_stream(stream)
-        self._function = function  # whose tensors must live as long as the graph
+        self._function = function  # its tensors must live as long as the graph
         self._graph = torch.cuda.CUDAGraph()
         pool = _pool(device)
         with torch.cuda.graph(self._graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
@@ -42,19 +42,19 @@ class Captured(Generic[Outputs]):
 
 @cache
 def _stream(device: torch.device) -> torch.cuda.Stream:
-    """On which everything is warmed up and captured: libraries keep a workspace for each stream."""
+    """The stream of all warm-ups and captures: libraries allocate a workspace per stream."""
     return torch.cuda.Stream(device)
 
 
 @cache
 def _pool(device: torch.device) -> Any:
-    """One memory for the graphs of a device: they are replayed one after the other, and their outputs read before the next."""
+    """The memory pool shared by the graphs of a device: they are replayed in turn, and outputs are read before the next replay."""
     with torch.cuda.device(device):
         return torch.cuda.graph_pool_handle()
 
 
 class PinnedBuffer:
-    """Numbers on their way to the device, at one address on both sides; on a CPU the two sides are one."""
+    """A buffer for copying numbers to the device, at fixed addresses on both sides; on a CPU both are the same memory."""
 
     def __init__(self, size: int, dtype: torch.dtype, device: torch.device) -> None:
         self._on_cuda = device.type == "cuda"
@@ -62,7 +62,8 @@ class PinnedBuffer:
         self._device = torch.zeros(size, dtype=dtype, device=device) if self._on_cuda else self._host
 
     def send(self, values: Sequence[float] | Tensor) -> Tensor:
-        """The values [n] on the device, without waiting. The copy before must be over, which a step's answer says."""
+        """The values [n] on the device, copied asynchronously. The previous copy must be complete: call it only after reading the result
+        of the step."""
         given = torch.as_tensor(values, dtype=self._host.dtype)
         there = self._device[: len(given)]
         self._host[: len(given)] = given
@@ -70,14 +71,14 @@ class PinnedBuffer:
 
 
 def received(values: Tensor) -> Tensor:
-    """The values of the device on the host, to be read once the device has come so far."""
+    """A copy of device values on the host, valid once the device has reached this point."""
     if values.device.type != "cuda":
         return values
     return torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values, non_blocking=True)
 
 
 class Stopwatch:
-    """Two marks on the device's own time line, read when all is done."""
+    """Two time marks on the device's own timeline, read after the work is done."""
 
     def __init__(self, device: torch.device) -> None:
         self._on_cuda = device.type == "cuda"
@@ -92,7 +93,7 @@ class Stopwatch:
             self._seconds.append(time.perf_counter())
 
     def seconds(self) -> float:
-        """Between the marks, once the device has passed them."""
+        """Seconds between the marks, once the device has passed them."""
         if self._on_cuda:
             return float(self._events[0].elapsed_time(self._events[1])) / 1000
         return self._seconds[1] - self._seconds[0]

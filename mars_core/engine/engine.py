@@ -1,7 +1,7 @@
-"""The loop: draft → one target pass → verdict → commit. Token ids only: no text, no screen, no database.
+"""The decoding loop on token ids: draft → one target pass → verdict → commit.
 
-Every emitted token belongs to a step: the prompt's last token is the root of the first one. Draws are indexed by output position. A step
-is told its numbers in one copy to the device and answers in one copy back; in between the host decides nothing.
+Every emitted token belongs to a step; the prompt's last token is the root of the first one. Random draws are indexed by output
+position. A step makes one copy to the device and one copy back, without decisions on the host in between.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from mars_core.types import DraftMode, Sampling
 from mars_core.verification import Draft, Verdict, ancestors, certain, chain_draft, judge, walk
 
 Outputs = TypeVar("Outputs")
-MOST = 8  # idle engines, those of two comparisons of four lanes; each holds caches and captures
+MOST = 8  # idle engines, enough for two comparisons of four lanes; each has its caches and captures
 
 
 class InvalidLogitsError(RuntimeError):
-    """The target computed something that is not a number."""
+    """The target's logits contain NaN or infinity."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawStep:
-    """One step in token ids. ``emitted`` is cut after an id that ends the text, which ``eos`` says; ``verdict.path`` is not."""
+    """One step in token ids. ``emitted`` is cut after an id that ends the text (``eos`` is then true); ``verdict.path`` is not."""
 
     verdict: Verdict
     emitted: tuple[int, ...]
@@ -46,14 +46,14 @@ class RawStep:
     eos: bool
     draft_s: float
     verify_s: float
-    set_up_s: float  # spent on captures, no part of the two
+    set_up_s: float  # spent on captures, not included in the other two
 
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """The target's side of a step: one pass over the draft, and what the rule says of it.
+    """The target's part of a step: one pass over the draft, and the decisions of the rule.
 
-    ``parameters`` are complete and valid. Without ``meter`` nothing is measured but outcomes.
+    ``parameters`` are complete and valid. Without ``meter`` only outcomes are computed.
     """
 
     target: ModelCache
@@ -64,7 +64,8 @@ class Verifier:
     meter: bool
 
     def verify(self, start: Start, draft: Draft, u: Tensor) -> Tensor:
-        """The answer of a step, as ``verification.walk`` reads it. ``start``: position of the draft's root; u [draft.depth + 1, 3]."""
+        """The result row of a step, to be read by ``verification.walk``. ``start``: position of the draft's root; u [draft.depth + 1,
+        3]."""
         if draft.is_chain:
             logits = self.target.forward(draft.ids, start)
         else:
@@ -74,19 +75,19 @@ class Verifier:
 
 
 class Engine:
-    """One run's parts, or those of runs one after the other. ``captures``: what steps of a usual size do on the device is
-    captured; target and drafter must look at all of their caches then."""
+    """The parts of a run; can be reused for consecutive runs. ``captures``: the device operations of steps of full size are
+    captured; target and drafter must then attend over their whole caches."""
 
     def __init__(self, verifier: Verifier, drafter: Drafter, eos: Collection[int], *, captures: bool = False) -> None:
         self.drafter = drafter
         self._verifier, self._target, self._eos = verifier, verifier.target, eos
         self._captures = captures
         self._captured: dict[Hashable, capture.Captured[Any]] = {}
-        self._path: tuple[int, ...] = ()  # of the latest tree, where it is still to be put in place
+        self._path: tuple[int, ...] = ()  # accepted path of the latest tree, until its cache entries are moved
         device, longest = self._target.device, drafter.longest
         self._numbers = capture.PinnedBuffer(4 * longest + 8, torch.long, device)
         self._u = capture.PinnedBuffer(3 * (longest + 1), torch.float64, device)
-        self._set_up_s = 0.0  # of the step under way
+        self._set_up_s = 0.0  # of the current step
 
     @property
     def path(self) -> str:
@@ -95,8 +96,8 @@ class Engine:
 
     @torch.inference_mode()
     def prefill(self, prompt: Sequence[int], given: int = 0) -> None:
-        """Begins a run: reads all of the prompt, given tokens included, but its last token, which is the root of the first step. What
-        the run that wrote the ``given`` last tokens had read in steps is read in passes of their shape."""
+        """Starts a run: reads the prompt, given tokens included, except its last token, which is the root of the first step. Tokens
+        that the original run read in steps (the last ``given`` ones) are read in passes of the same shape."""
         self._path = ()
         ids, begun = torch.tensor(prompt[:-1], dtype=torch.long, device=self._target.device), len(prompt) - 1 - given
         features = self._target.read(ids[:begun])
@@ -108,7 +109,7 @@ class Engine:
     def steps(self, prompt: Sequence[int], max_new_tokens: int, seed: int, given: int = 0) -> Iterator[RawStep]:
         """Steps until EOS or ``max_new_tokens``. Never drafts past the last token that may be emitted.
 
-        The last ``given`` tokens of the prompt have the first output positions.
+        The last ``given`` tokens of the prompt take the first output positions.
         """
         ids = list(prompt)
         first = len(prompt) - given
@@ -124,7 +125,7 @@ class Engine:
 
     @torch.inference_mode()
     def _step(self, ids: Sequence[int], limit: int, uniforms_of: Callable[[int], Tensor]) -> RawStep:
-        """``uniforms_of``: from the number of places on, [places, 3]."""
+        """``uniforms_of``: number of positions → uniforms [positions, 3]."""
         started = time.perf_counter()
         device = self._target.device
         with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
@@ -138,7 +139,7 @@ class Engine:
         return RawStep(verdict, tuple(emitted[:end]), recovers, end is not None, draft_s, verify_s, self._set_up_s)
 
     def _decide(self, ids: Sequence[int], inputs: Inputs, u: Tensor) -> tuple[Verdict, float]:
-        """The verdict on a draft after ``ids``, and the seconds until it was drafted. u [size + 1, 3]."""
+        """The verdict on a draft after ``ids``, and the drafting time in seconds. u [size + 1, 3]."""
         root, size, self._set_up_s = len(ids) - 1, inputs.size, 0.0
         numbers = inputs.numbers if size else ids[-1:]
         rows = [root - len(self._path) + node for node in self._path]
@@ -171,7 +172,7 @@ class Engine:
         return verdict, draft_s
 
     def _ready(self, key: Hashable, function: Callable[[], Outputs]) -> Callable[[], Outputs]:
-        """``function``, or the replay of its capture under ``key``, which is made if there is none."""
+        """``function``, or the replay of its capture under ``key``, which is created if there is none."""
         if key is None:
             return function
         if key not in self._captured:
@@ -192,14 +193,14 @@ def _walked(answer: list[float]) -> Verdict:
 
 
 class Engines:
-    """Idle engines of one pair, the longest idle one dropped first."""
+    """Idle engines of a pair; the one that has been idle longest is dropped first."""
 
     def __init__(self) -> None:
         self._idle: OrderedDict[Hashable, Engine] = OrderedDict()
         self._lock = Lock()
 
     def take(self, kind: Hashable) -> Engine | None:
-        """An idle engine, for nobody else until it is given back; one that never is, is simply freed."""
+        """An idle engine, reserved for the caller until ``give_back``; None if there is none."""
         with self._lock:
             return self._idle.pop(kind, None)
 
@@ -210,6 +211,6 @@ class Engines:
                 self._idle.popitem(last=False)
 
     def clear(self) -> None:
-        """Frees what is idle."""
+        """Frees all idle engines."""
         with self._lock:
             self._idle.clear()

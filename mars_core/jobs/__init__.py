@@ -1,7 +1,7 @@
-"""What crosses the border between the page and whatever computes: a Job in, events out. Plain values that can be pickled.
+"""The interface between the page and an accelerator: a Job in, events out, all picklable.
 
-Standard library only. On ZeroGPU the border is one between processes; else it is one between threads. ``Record`` makes a trace of the
-events; runs that are to be compared go one after the other, warm (``Session.warm_up``), in an order that favours none.
+On ZeroGPU the two are separate processes, elsewhere separate threads. ``Record`` builds a trace from the
+events. Runs to be compared are executed one after the other, each after a warm-up (``Session.warm_up``), in random order.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from mars_core.types import Given, RunConfig, Status, Step, StopReason, Trace
 if TYPE_CHECKING:
     from mars_core.models import PairSpec
 
-RUN_FAILURES = (RuntimeError, ValueError, MemoryError)  # what iterating a run may raise; its trace then says why
+RUN_FAILURES = (RuntimeError, ValueError, MemoryError)  # exceptions of iterating a run; its trace then holds the reason
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Runs on one pair, one after the other, each warmed up directly before it. One that failed does not hinder the next; a
-    cancelled one is the last.
+    """Runs on one pair, one after the other, each directly after its warm-up. After a failed run the next one starts; a
+    cancelled run is the last.
 
-    ``order``: indices of ``configs`` in the order of execution. ``seconds``: of wall clock for all of them, after which the run under
-    way is cancelled with reason deadline. ``interval_s``: between two reports of a run; its first step is reported at once.
+    ``order``: indices of ``configs`` in the order of execution. ``seconds``: wall time for all of them, after which the current
+    run is cancelled with reason deadline. ``interval_s``: between two reports of a run; its first step is reported immediately.
     """
 
     pair: PairSpec
@@ -38,17 +38,17 @@ class Job:
 
 
 class Began(NamedTuple):
-    """A run begins: its configuration as it is run (parameters complete, path known) and its prompt."""
+    """A run has started: its final configuration (parameters complete, path known) and its prompt."""
 
     run: int  # index of configs, as in the events below
     config: RunConfig
     prompt_ids: tuple[int, ...]
     given: tuple[Given, ...]
-    text: str  # of the given tokens
+    text: str  # text of the given tokens
 
 
 class Wrote(NamedTuple):
-    """Steps of the run under way, and its text so far. With ``last`` there come no more: the next event is how it ended."""
+    """New steps of the current run, and its text so far. After ``last`` the next event is Ended."""
 
     run: int
     steps: tuple[Step, ...]
@@ -71,30 +71,30 @@ Event = Began | Wrote | Ended
 
 
 class AcceleratorError(RuntimeError):
-    """Nothing can be computed just now, or the process that did has gone: one sentence."""
+    """The accelerator is not available, or its process has ended; the message is one sentence."""
 
 
 class Stop(Protocol):
-    """A request to stop, asked for before every step."""
+    """A stop request, checked before every step."""
 
     def requested(self) -> bool: ...
 
 
 class Accelerator(Protocol):
-    """What computes jobs, one at a time. ``loads``: also of pairs that are not in memory yet."""
+    """Executes jobs, one at a time. ``loads``: whether it can load pairs that are not in memory."""
 
     loads: bool
 
     def run(self, job: Job, stop: Stop) -> Generator[Event, None, None]:
-        """The events of ``job``: for every run Began, Wrote …, Ended. Closed, the run under way ends before its next step.
+        """The events of ``job``: for every run Began, Wrote …, Ended. Closing the generator ends the current run before its next step.
 
-        Raises AcceleratorError where no run could be begun.
+        Raises AcceleratorError if no run could be started.
         """
         ...
 
 
 class Record:
-    """One run as its events describe it, for whoever did not compute it: a trace at any time, even where its process is gone."""
+    """Builds the trace of a run from its events; available at any time, even if the computing process has ended."""
 
     def __init__(self, began: Began) -> None:
         _, self.config, self.prompt_ids, self.given, self.text = began
@@ -108,7 +108,7 @@ class Record:
         return self._peak_memory_bytes
 
     def follow(self, event: Wrote | Ended) -> None:
-        """The run's next event."""
+        """Adds the next event of the run."""
         if isinstance(event, Ended):
             _, self.status, self.stop_reason, self.error = event
         else:
@@ -116,7 +116,7 @@ class Record:
             self.text, self.prefill_s, self._peak_memory_bytes = event.text, event.prefill_s, event.peak_memory_bytes
 
     def trace(self) -> Trace:
-        """What happened so far; status cancelled until the run has ended."""
+        """The trace so far; its status is cancelled until the run has ended."""
         summary = summarise(
             self.steps, prompt_tokens=len(self.prompt_ids), prefill_s=self.prefill_s, peak_memory_bytes=self.peak_memory_bytes
         )  # fmt: skip
@@ -127,5 +127,5 @@ class Record:
 
 
 def execution_order(runs: int) -> list[int]:
-    """Run numbers in random order. It is not seeded: repeated comparisons must not repeat a bias. Store it with the runs."""
+    """Run numbers in random order. It is not seeded, so that repeated comparisons do not repeat a bias; it is stored with the runs."""
     return random.sample(range(runs), runs)

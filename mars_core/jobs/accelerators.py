@@ -1,6 +1,6 @@
-"""Where jobs are computed: in a thread of this process, or on ZeroGPU in a process that is forked for it.
+"""Accelerators: a thread of this process, or on ZeroGPU a process that is forked for each job.
 
-Only Jobs and events cross. Knows no page and no store, and neither gradio nor ``spaces``, whose decorator it is given.
+Only Jobs and events are exchanged. The decorator of ``spaces`` is passed in.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from mars_core.jobs import AcceleratorError, Ended, Event, Job, Stop, Wrote
 from mars_core.models import ModelPool, PairSpec
 from mars_core.types import Status, StopReason
 
-LOOK_S = 0.05  # between two looks whether to stop, on behalf of another process
+LOOK_S = 0.05  # polling interval for a stop request from another process
 
 
 class Local:
-    """Computes in one thread for all: a second thread that computed on a CPU would bring workers of its own, and with more of them
-    than cores OpenMP stops waiting actively, which more than halves the speed of small models.
+    """Executes all jobs in one thread. On a CPU a second thread would have OpenMP workers of its own, and with more workers
+    than cores OpenMP stops busy-waiting, which more than halves the speed of small models.
 
-    The thread goes on to the next event and rests until it is asked for: an interval of steps costs two changes of thread.
+    The thread computes up to the next event and then waits: an interval of steps costs two thread switches.
     """
 
     loads = True
@@ -46,46 +46,46 @@ class Local:
 
 
 def _perform(pool: ModelPool, job: Job, stopped: Callable[[], bool]) -> Generator[Event, None, None]:
-    from mars_core.jobs.perform import perform  # here: the page starts without all that models need
+    from mars_core.jobs.perform import perform  # imported here so that the page starts without transformers
 
     return perform(pool, job, stopped)
 
 
 class ZeroGpu:
-    """Computes in a process that ``gpu`` (the decorator ``spaces.GPU``) forks from this one for a call, a whole job each.
+    """Executes each job in a process that ``gpu`` (the decorator ``spaces.GPU``) forks from this one.
 
-    Built before the page is launched, in the main thread, where CUDA is emulated: all ``pairs`` are placed then, and a pair that is
-    not cannot be run. The call gets a job and a path, and gives events; the file of that path means stop.
+    Constructed before the page is launched, in the main thread, where CUDA is emulated: all ``pairs`` are loaded then, and no
+    other pair can be run. The call takes a job and a path and yields events; a file at that path requests a stop.
 
-    The time that a call asks for is checked against the visitor's quota before it begins, and the process is killed when it is over: so
-    it is estimated from the job, and the job's own deadline comes first. Tokens asked for, warm-ups included, times the mean pace of the
-    pair's runs so far (``PACE_S`` before there is one) and half as much again; at most ``job.seconds`` and ``MOST_S``. ``SET_UP_S``
-    is added, in which weights go to the device.
+    The requested duration is checked against the visitor's quota before the call starts, and the process is killed at its end. It
+    is estimated so that the job's own deadline comes first: requested tokens, warm-ups included, times the mean pace of the
+    pair's runs so far (initially ``PACE_S``) times 1.5, at most ``job.seconds`` and ``MAX_S``. ``SET_UP_S``
+    is added for copying the weights to the device.
     """
 
     loads = False
-    PACE_S = 0.05  # a token of an 8B target with a draft model, generously
+    PACE_S = 0.05  # per token; a generous value for an 8B target with a draft model
     SET_UP_S = 15
-    LEAST_S = 10
-    MOST_S = 120
-    WARM_UP = 32  # tokens and prefills of a run that do not count, as tokens
+    MIN_S = 10
+    MAX_S = 120
+    WARM_UP = 32  # cost of a run's warm-up and prefill, in tokens
 
     def __init__(self, pool: ModelPool, pairs: Sequence[PairSpec], gpu: Callable[..., Any]) -> None:
         self._pool = pool
-        self._pace_s: dict[str, float] = {}  # key of a pair → seconds a token
+        self._pace_s: dict[str, float] = {}  # key of a pair → seconds per token
         self._pairs = tuple(pairs)
         for pair in pairs:
             pool.get(pair)
         self._call = gpu(duration=lambda job, _path: math.ceil(job.seconds) + self.SET_UP_S)(self._perform)
 
     def run(self, job: Job, stop: Stop) -> Generator[Event, None, None]:
-        """As ``Accelerator.run``. A process that dies ends the run under way as failed, and the job."""
+        """As ``Accelerator.run``. If the process dies, the current run is reported as failed and the job ends."""
         if job.pair not in self._pairs:
             raise AcceleratorError(
                 f"The pair {job.pair.title!r} was not placed on the GPU when this page started; choose another."
             )
         under_way: int | None = None
-        with _heard(stop) as path:
+        with _stop_file(stop) as path:
             events = self._call(self.granted(job), path)
             try:
                 for event in events:
@@ -97,22 +97,22 @@ class ZeroGpu:
                     raise AcceleratorError(_sentence(error)) from error
                 yield Ended(under_way, Status.FAILED, StopReason.ERROR, _sentence(error))
             finally:
-                Path(path).touch()  # closed: the process ends before its next step, not at its next event
+                Path(path).touch()  # generator closed: the process stops before its next step, not at its next event
                 events.close()
 
     def granted(self, job: Job) -> Job:
-        """The job with the seconds that are asked for it."""
+        """The job with ``seconds`` set to the requested duration."""
         pace = self._pace_s.get(job.pair.key, self.PACE_S)
         tokens = sum(job.configs[run].max_new_tokens + self.WARM_UP for run in job.order)
-        needed = max(self.LEAST_S, math.ceil(1.5 * pace * tokens))
-        return replace(job, seconds=min(needed, job.seconds, self.MOST_S))
+        needed = max(self.MIN_S, math.ceil(1.5 * pace * tokens))
+        return replace(job, seconds=min(needed, job.seconds, self.MAX_S))
 
     def _perform(self, job: Job, stop_path: str) -> Iterator[Event]:
-        """In the other process, which sees the file though it was forked before."""
+        """Runs in the forked process, which shares the file system."""
         yield from _perform(self._pool, job, Path(stop_path).exists)
 
     def _learn(self, job: Job, event: Event) -> None:
-        """The pace of a run so far, into the mean."""
+        """Updates the mean pace with that of a run so far."""
         if isinstance(event, Wrote) and event.last and event.steps:
             step = event.steps[-1]
             tokens = step.emitted[-1].position + 1 - len(job.configs[event.run].prefix)
@@ -121,8 +121,8 @@ class ZeroGpu:
 
 
 @contextmanager
-def _heard(stop: Stop) -> Iterator[str]:
-    """A path that comes to be a file once ``stop`` is requested, whatever this thread waits for meanwhile."""
+def _stop_file(stop: Stop) -> Iterator[str]:
+    """A path at which a file is created once ``stop`` is requested; watched by a separate thread."""
     over = threading.Event()
     with TemporaryDirectory(prefix="mars-stop-") as folder:
         path = Path(folder, "stop")
@@ -143,7 +143,7 @@ def _heard(stop: Stop) -> Iterator[str]:
 
 
 def _sentence(error: Exception) -> str:
-    """What ``spaces`` raised, as text: its messages hold links."""
+    """The message of an exception of ``spaces`` as plain text: it may contain HTML links."""
     message = re.sub(r"<[^>]*>", "", str(getattr(error, "message", error))).strip().splitlines()
     reason = (message or [type(error).__name__])[0][:300].rstrip(".")
-    return f"The GPU is not to be had or was taken away: {reason}."
+    return f"The GPU is not available: {reason}."

@@ -1,4 +1,4 @@
-"""What a job is where models run: plain events out, nothing kept. Knows no page, no store, no thread and no process."""
+"""Executes a job in the process that has the models, and yields its events."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from mars_core.models.pool import collect
 from mars_core.session import Run, Session, failure
 from mars_core.types import Status, Step, StopReason
 
-Why = Callable[[], StopReason | None]  # why to end before the next step, if so
+Why = Callable[[], StopReason | None]  # reason to end before the next step, or None
 
 
 def perform(pool: ModelPool, job: Job, stopped: Callable[[], bool]) -> Generator[Event, None, None]:
-    """The runs of ``job``, one after the other, each warmed up directly before it. Raises ModelError where the pair cannot be loaded.
+    """The runs of ``job``, one after the other, each directly after its warm-up. Raises ModelError if the pair cannot be loaded.
 
-    Its time is up after the first step of a run at the earliest, so that its trace has that reason. A failed run leaves no memory taken.
+    The deadline is checked after the first step of a run at the earliest, so that the trace has that reason. A failed run frees its memory.
     """
     session = Session(pool.get(job.pair))
     ends = time.monotonic() + job.seconds
@@ -28,7 +28,7 @@ def perform(pool: ModelPool, job: Job, stopped: Callable[[], bool]) -> Generator
             return StopReason.CANCELLED
         return StopReason.DEADLINE if time.monotonic() >= ends else None
 
-    # In a fresh process the warm-up of each run alone is not enough.
+    # In a new process the warm-up of each run is not sufficient.
     for number in [] if job.pair in pool.ran else sorted(job.order):
         if why() is None:
             session.warm_up(job.configs[number])
@@ -49,11 +49,11 @@ def perform(pool: ModelPool, job: Job, stopped: Callable[[], bool]) -> Generator
 
 
 def _run(session: Session, job: Job, number: int, why: Why) -> Generator[Event, None, Ended]:
-    """One run but for its last event, which it returns: by then its caches are released. The first step is reported alone, then those
-    of an interval. Raises ValueError for a configuration that nobody checked before."""
+    """One run. Its last event is returned, not yielded: its caches have been released by then. The first step is reported alone, then those
+    of each interval. Raises ValueError for an invalid configuration."""
     try:
         run = session.start(job.configs[number])
-    except RUN_FAILURES as error:  # the memory for its caches is not there
+    except RUN_FAILURES as error:  # e.g. not enough memory for its caches
         yield session.began(number, job.configs[number])
         return Ended(number, Status.FAILED, StopReason.ERROR, failure(error, str(session.pair.device)))
     yield Began(number, run.config, run.prompt_ids, run.given, run.text)
@@ -66,7 +66,7 @@ def _run(session: Session, job: Job, number: int, why: Why) -> Generator[Event, 
 
 
 def burst(run: Run, seconds: float, why: Why) -> tuple[list[Step], bool]:
-    """Steps until ``seconds`` have passed, at least one, and whether the run goes on. Cancels it once there is a reason ``why``."""
+    """Steps until ``seconds`` have passed, at least one, and whether the run continues. Cancels it once ``why`` returns a reason."""
     steps: list[Step] = []
     ends = time.monotonic() + seconds
     with suppress(*RUN_FAILURES):

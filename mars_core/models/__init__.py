@@ -1,6 +1,6 @@
-"""Models: the catalog of pairs, loading with every check, and the pool that keeps them. Knows no prompt and no rule.
+"""Models: the catalog of pairs, loading with all checks, and the pool of loaded pairs.
 
-``Pair`` is imported once it is asked for: what loads a pair needs transformers' models, which take longer to import than all the rest.
+``Pair`` is imported on first access: its module imports transformers' models, which takes longer than everything else.
 """
 
 from typing import TYPE_CHECKING

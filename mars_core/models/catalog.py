@@ -1,4 +1,4 @@
-"""The pairs that are offered, and how a user's own pair becomes one. Loads no model.
+"""The catalog of pairs, and pairs of the user's own models.
 
 Hub models are pinned to a commit. Parameters are counted over all weights, tied ones once.
 """
@@ -34,7 +34,7 @@ BUNDLED_PROMPTS = (
 
 @dataclass(frozen=True, slots=True)
 class PairSpec:
-    """One row of the catalog. Parameters are 0 where they are not known before the model's configuration is read."""
+    """A pair of models. Parameter counts are 0 where they are unknown until the model's configuration is read."""
 
     key: str
     title: str
@@ -42,13 +42,13 @@ class PairSpec:
     draft: ModelRef | None
     target_parameters: int
     draft_parameters: int
-    note: str  # what the pair is good for, its licence, and what it takes to get it
+    note: str  # intended use, licence and access requirements
     gated: bool = False
     prompts: tuple[str, ...] = GENERAL_PROMPTS  # examples that suit this pair
     head: ModelRef | None = None  # an EAGLE-3 head made for the target
 
     def memory_bytes(self, dtype: torch.dtype) -> int:
-        """What weights, cache and activations of both models take in ``dtype``; 0 where the size is not known yet."""
+        """Memory of weights, cache and activations of both models in ``dtype``; 0 where the size is not known yet."""
         known = self.target_parameters and (self.draft_parameters or self.draft is None)
         return needed(self.target_parameters + self.draft_parameters, dtype) if known else 0
 
@@ -59,7 +59,7 @@ def custom_pair(
 ) -> PairSpec:  # fmt: skip
     """A pair of the user's own: Hub ids (``owner/name`` or ``owner/name@revision``) or folders. Raises ModelError.
 
-    ``draft``: a smaller model; ``head``: an EAGLE-3 head. Without both the target can be decoded with n-gram drafts or none.
+    ``draft``: a smaller model; ``head``: an EAGLE-3 head. Without both, the target can be decoded with n-gram drafts or without drafts.
     """
     first = parse_ref(target) if isinstance(target, str) else target
     second = parse_ref(draft) if isinstance(draft, str) else draft
@@ -74,7 +74,7 @@ def _short(ref: ModelRef) -> str:
 
 
 def _stored(ref: ModelRef) -> int:
-    """Parameters of a local folder; 0 for a Hub model, whose files are not looked for here. Raises ModelError."""
+    """Parameters of a local folder; 0 for a Hub model, whose files are not accessed here. Raises ModelError."""
     if not is_local(ref) or not is_folder(folder_of(ref)):
         return 0
     with explained(ref):
@@ -82,7 +82,7 @@ def _stored(ref: ModelRef) -> int:
 
 
 def _bundled() -> PairSpec:
-    """Sizes from the weights themselves: 0 while they have not been trained, or are damaged (loading then says so)."""
+    """The bundled pair, with sizes read from the weights: 0 if they are missing or damaged (loading then raises an error)."""
     target, draft, head = map(ModelRef, BUNDLED)
     try:
         sizes = (_stored(target), _stored(draft))

@@ -1,4 +1,4 @@
-"""EAGLE-3 heads from the Hub or a folder: configuration first, refused early; then the weights, placed beside their target."""
+"""EAGLE-3 heads from the Hub or a folder: first the configuration, checked against the target, then the weights, on the target's device."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def plan_eagle(ref: ModelRef, target: PreTrainedConfig, target_name: str, progre
     with explained(ref):
         raw: Any = json.loads((folder / "config.json").read_bytes())
         if not isinstance(raw, dict):
-            raise ModelError(f"config.json of {ref.name} is no JSON object: fetch or save it again.")
+            raise ModelError(f"config.json of {ref.name} is not a JSON object: fetch or save it again.")
         config = read_config(raw, target, ref.name, target_name)
         with torch.device("meta"):
             head = Eagle3Head(config)

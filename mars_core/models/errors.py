@@ -1,6 +1,6 @@
-"""Why a model cannot be used, in one sentence that ends with the way out.
+"""Error messages for models that cannot be used: one sentence with the reason and what to do.
 
-Turns what the Hub client, safetensors, transformers and torch raise into a ModelError. Loads nothing.
+Converts exceptions of the Hub client, safetensors, transformers and torch to ModelError.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from safetensors import SafetensorError
 from mars_core.lazy import torch
 from mars_core.types import ModelRef
 
-_LONGEST = 240  # characters of a foreign message that are passed on
-# The Hub client lets errors of its HTTP library through, which is not a dependency of ours, so by the module's name.
+_LONGEST = 240  # characters of a library's message that are passed on
+# The Hub client passes on errors of its HTTP library, which is not a direct dependency, hence the module name.
 _TRANSPORT = ("httpx", "httpx2", "httpcore", "httpcore2", "requests")
 _LOGIN = "log in with `hf auth login` or set HF_TOKEN"
 _UNREACHABLE = (
@@ -47,14 +47,14 @@ _BY_MESSAGE = {
 
 
 class ModelError(ValueError):
-    """A model or pair that cannot be used here: one clear sentence with the reason and the way out."""
+    """A model or pair that cannot be used here: one sentence with the reason and what to do."""
 
 
 @contextmanager
 def explained(ref: ModelRef) -> Iterator[None]:
-    """Whatever the libraries raise while ``ref`` is fetched, read or built leaves as a ModelError.
+    """Converts all exceptions raised while ``ref`` is fetched, read or built to ModelError.
 
-    Damaged or hostile checkpoints make third-party code raise anything, hence the broad net at this one border.
+    Damaged or hostile checkpoints can make third-party code raise any exception, hence the broad handler.
     """
     try:
         yield
@@ -74,7 +74,7 @@ def explained(ref: ModelRef) -> Iterator[None]:
 
 
 def _template(error: Exception) -> str:
-    """One sentence with the way out, to be filled in."""
+    """The message template for an error: one sentence with the reason and what to do."""
     for kind, template in _BY_TYPE:
         if isinstance(error, kind):
             return template
@@ -88,12 +88,12 @@ def _template(error: Exception) -> str:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """torch has a type of its own only for devices; the host's allocator, and parts of CUDA, raise a plain RuntimeError."""
+    """torch has a specific type for devices only; the host's allocator and parts of CUDA raise a plain RuntimeError."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(text in str(error) for text in _NO_MEMORY)
 
 
 def brief(error: Exception) -> str:
-    """The first line of a foreign message, shortened."""
+    """The first line of a library's message, shortened."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     line = " ".join(lines[0].split())
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

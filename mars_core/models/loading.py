@@ -1,6 +1,6 @@
-"""From a reference to a model that is ready to run: refused early, placed on its device, checked. Keeps nothing.
+"""Loads models from references: configuration checks first, then weights, placement and numerical checks.
 
-``plan`` reads configurations only; ``load`` fetches the weights. Between the two the caller may make room.
+``plan`` reads configurations only; ``load`` fetches the weights. Between the two the caller may free memory.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from mars_core.models.vocabulary import Plan, draftable, end_ids, read_tokenizer
 from mars_core.text.detokenize import Pieces
 from mars_core.types import ModelRef
 
-_EXACT_ROWS = 16  # of the passes that are tried
-_FALLBACK_CONTEXT = 2048  # tokens, for models that do not say
+_EXACT_ROWS = 16  # rows of the passes in the check
+_FALLBACK_CONTEXT = 2048  # tokens, for models without a documented limit
 _NO_LIMIT = 10**9  # tokenizers write a huge model_max_length for "unknown"
 
 
@@ -55,8 +55,8 @@ class Pair:
     vocabulary: int
     head: Eagle3Head | None = None
     head_ref: ModelRef | None = None
-    graphs: bool = False  # steps are captured as CUDA graphs
-    exact: bool = False  # every pass of the target has one shape, so that rounding is alike in all of them
+    graphs: bool = False  # whether steps are captured as CUDA graphs
+    exact: bool = False  # whether every pass of the target has the same shape, and so the same rounding
     engines: Engines = field(default_factory=Engines)
     pieces: Pieces = field(init=False)
 
@@ -96,8 +96,8 @@ def _plan_model(ref: ModelRef, progress: Progress) -> Plan:
 
 
 def _bits(config: PreTrainedConfig) -> int:
-    """Of a weight of the linear layers, where they stay quantised in memory (bitsandbytes, GPTQ, AWQ); 0: formats that may be widened
-    when they are loaded count in full."""
+    """Bits per weight of the linear layers where they stay quantised in memory (bitsandbytes, GPTQ, AWQ). 0: not quantised, or formats that
+    may be widened on loading."""
     found: Any = getattr(config, "quantization_config", None) or {}
     stored: dict[str, Any] = found if isinstance(found, dict) else found.to_dict()
     if stored.get("quant_method") in ("gptq", "awq"):
@@ -108,7 +108,7 @@ def _bits(config: PreTrainedConfig) -> int:
 def load(
     spec: PairSpec, plans: Plans, device: torch.device, dtype: torch.dtype, graphs: bool, exact: bool, progress: Progress
 ) -> Pair:  # fmt: skip
-    """Loads and checks a planned pair. A target larger than one GPU is spread by accelerate. Raises ModelError."""
+    """Loads and checks a planned pair. A target larger than one GPU is distributed by accelerate. Raises ModelError."""
     tokenizer = read_tokenizer(plans.target)
     vocabulary = draftable(plans.target, plans.draft, tokenizer)
     second = _model(plans.draft, device, dtype, progress) if plans.draft else None
@@ -131,8 +131,8 @@ def _model(
     plan: Plan, device: torch.device, dtype: torch.dtype, progress: Progress,
     spread: dict[int | str, int] | None = None, *, exact: bool = False,
 ) -> _Loaded:  # fmt: skip
-    """The model in evaluation mode, without gradients, on ``device`` or spread over the memory given by ``spread``; over fast layers
-    where the engine computes with them what the model did before. ``exact``: whether to try if passes of one shape do."""
+    """The model in evaluation mode, without gradients, on ``device`` or distributed as in ``spread``; with fast layers
+    if the engine computes the same with them. ``exact``: also check passes of one fixed shape."""
     trees = plan.config.model_type in TARGETS
     folder, ref = weights(plan.ref, progress)
     with explained(plan.ref):
@@ -158,7 +158,7 @@ class _Loaded(NamedTuple):
 def _read(
     plan: Plan, folder: Path, device: torch.device, dtype: torch.dtype, progress: Progress, spread: dict[int | str, int] | None
 ) -> PreTrainedModel:  # fmt: skip
-    """As transformers makes it."""
+    """The model as transformers loads it."""
     options: dict[str, Any] = {"device_map": "auto", "max_memory": spread} if spread else {"device_map": {"": device}}
     with _reported(f"Loading {label(plan.ref)}: weights", progress):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
@@ -171,7 +171,7 @@ def _read(
 
 
 def _check_complete(name: str, report: dict[str, Any]) -> None:
-    """transformers fills weights that a checkpoint lacks with random numbers; such a model is refused."""
+    """Raises ModelError for incomplete checkpoints: transformers fills missing weights with random numbers."""
     wrong = sorted(map(str, [*report["missing_keys"], *report["mismatched_keys"]]))
     if wrong:
         raise ModelError(
@@ -181,8 +181,8 @@ def _check_complete(name: str, report: dict[str, Any]) -> None:
 
 
 def _spread(target: Plan, device: torch.device, dtype: torch.dtype) -> dict[int | str, int] | None:
-    """For accelerate, where ``target`` does not fit on ``device``, a GPU: bytes of every GPU, 85 % of what it has free (the rest is
-    for cache and activations), then of the host."""
+    """Memory limits for accelerate where ``target`` does not fit on ``device``, a GPU: 85 % of the free bytes of every GPU (the rest is
+    for cache and activations), then the host's."""
     if device.type != "cuda" or target.bytes(dtype) <= free_bytes(device):
         return None
     gpus = (torch.device("cuda", index) for index in range(torch.cuda.device_count()))
@@ -191,8 +191,8 @@ def _spread(target: Plan, device: torch.device, dtype: torch.dtype) -> dict[int 
 
 
 def _context(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase) -> int:
-    """Tokens. Rotary scalings that change with the length end at the length from which they do, because keys that are
-    already in the cache keep the old one, and a block would be scaled otherwise than its tokens one by one."""
+    """Maximum context in tokens. Rotary scalings that depend on the length limit it to the length at which they start, because keys
+    in the cache keep the old scaling, and a block would be scaled differently from its single tokens."""
     text = config.get_text_config(decoder=True)
     limit = getattr(text, "max_position_embeddings", None)
     if not isinstance(limit, int) or limit <= 0:
@@ -207,7 +207,7 @@ def _context(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase) -> in
 
 @contextmanager
 def _reported(stage: str, progress: Progress) -> Iterator[None]:
-    """transformers' bar over the tensors becomes progress messages instead of a line on stderr."""
+    """Converts transformers' progress bar over the tensors to progress messages."""
     bar = bar_class(lambda bar: f"{stage} {bar.n} of {bar.total}", progress)
     progress(stage)
     previous = transformers_logging.set_tqdm_hook(lambda _factory, args, kwargs: bar(*args, **kwargs))

@@ -1,4 +1,4 @@
-"""How much memory there is here, what a model needs, and what a run took at most. Knows devices, not models."""
+"""Available memory, memory needed by a model, and peak memory of a run."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import psutil
 
 from mars_core.lazy import torch
 
-OVERHEAD = 1.2  # weights to weights with cache, activations and buffers, for contexts of some thousand tokens
+OVERHEAD = 1.2  # factor for cache, activations and buffers, for contexts of some thousand tokens
 _CGROUP = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Whether a pair fits here. ``needed_bytes`` is 0 where its size is not known before its configuration is read."""
+    """Whether a pair fits into memory. ``needed_bytes`` is 0 where its size is unknown until its configuration is read."""
 
     needed_bytes: int
     available_bytes: int
@@ -28,12 +28,12 @@ class Fit:
 
 
 def needed(parameters: int, dtype: torch.dtype) -> int:
-    """Bytes for ``parameters`` in ``dtype``, with what running them takes."""
+    """Bytes for ``parameters`` in ``dtype``, including ``OVERHEAD``."""
     return int(parameters * dtype.itemsize * OVERHEAD)
 
 
 def pick_device(wanted: str) -> torch.device:
-    """``auto`` (CUDA where there is one), ``cpu``, ``cuda`` or ``cuda:N``. Raises ValueError."""
+    """The device for ``auto`` (CUDA if available), ``cpu``, ``cuda`` or ``cuda:N``. Raises ValueError."""
     if wanted == "auto":
         wanted = "cuda" if torch.cuda.is_available() else "cpu"
     if wanted == "cpu":
@@ -48,7 +48,7 @@ def pick_device(wanted: str) -> torch.device:
 
 
 def pick_dtype(wanted: str, device: torch.device) -> torch.dtype:
-    """``auto`` (bfloat16 on CUDA, float16 where that lacks it, float32 on a CPU) or a name. Raises ValueError."""
+    """The dtype for ``auto`` (bfloat16 on CUDA, float16 where that is not supported, float32 on a CPU) or a name. Raises ValueError."""
     names = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
     if wanted in names:
         return names[wanted]
@@ -60,7 +60,7 @@ def pick_dtype(wanted: str, device: torch.device) -> torch.dtype:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Bytes that can be had now on ``device``; on a CPU also within the limit of a container (cgroup v2)."""
+    """Bytes available on ``device``; on a CPU also within the limit of a container (cgroup v2)."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0] + _cached(device)
     available = int(psutil.virtual_memory().available)
@@ -69,7 +69,7 @@ def free_bytes(device: torch.device) -> int:
 
 
 def _cached(device: torch.device) -> int:
-    """What torch's allocator has taken and not given out; the pools of CUDA graphs give nothing to others."""
+    """Bytes reserved by torch's allocator and not in use; without the private pools of CUDA graphs."""
     index = torch.cuda.current_device() if device.index is None else device.index
     return sum(
         segment["total_size"] - segment["allocated_size"]
@@ -79,7 +79,7 @@ def _cached(device: torch.device) -> int:
 
 
 def elsewhere_bytes(device: torch.device) -> int:
-    """Bytes that accelerate may use beside ``device``: the other GPUs and the host. 0 for a CPU."""
+    """Bytes that accelerate may use in addition to ``device``: the other GPUs and the host. 0 for a CPU."""
     if device.type != "cuda":
         return 0
     others = (torch.device("cuda", index) for index in range(torch.cuda.device_count()) if index != device.index)
@@ -91,7 +91,7 @@ def gigabytes(count: int) -> str:
 
 
 class PeakMemory:
-    """In bytes: on CUDA what was allocated at most since this was made; elsewhere the process's largest resident set so far."""
+    """In bytes: on CUDA the peak allocation since construction; elsewhere the process's largest resident set so far."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -106,11 +106,11 @@ class PeakMemory:
         import resource  # not on Windows
 
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak if sys.platform == "darwin" else peak * 1024  # kilobytes, but for macOS
+        return peak if sys.platform == "darwin" else peak * 1024  # kilobytes, except on macOS
 
 
 def _container_free() -> int | None:
-    """What is left of this container's memory, reclaimable file cache counted as free; None without a limit."""
+    """Free bytes of this container, with reclaimable file cache counted as free; None without a limit."""
     try:
         limit = (_CGROUP / "memory.max").read_text().strip()
         used = int((_CGROUP / "memory.current").read_text())

@@ -1,7 +1,7 @@
-"""The models in memory: loaded on demand, kept, and freed, least recently used first, when memory is short.
+"""The models in memory: loaded on demand and freed, least recently used first, when memory is short.
 
-Built once by app.py or the command line and passed down. A pair that somebody still holds stays in memory until it is
-let go, so sessions must not be kept longer than their runs.
+Built once by app.py or the command line and passed down. A pair with other references stays in memory until they are
+released, so sessions must not live longer than their runs.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class ModelPool:
         self._max_pairs = max_pairs
         self._graphs = graphs
         self._pairs: OrderedDict[_Key, Pair] = OrderedDict()  # least recently used first
-        self.ran: set[PairSpec] = set()  # pairs of which a run was completed in this process
+        self.ran: set[PairSpec] = set()  # pairs with a completed run in this process
         self._lock = Lock()
-        if (device, dtype) != ("auto", "auto"):  # else there is nothing to refuse, and torch is imported later
+        if (device, dtype) != ("auto", "auto"):  # raises for a wrong name; with auto torch is imported later
             self.dtype  # noqa: B018
 
     @cached_property
@@ -59,7 +59,7 @@ class ModelPool:
         return pick_dtype(self._wanted[1], self.device)
 
     def get(self, spec: PairSpec, progress: Progress = lambda _message: None) -> Pair:
-        """The pair, loaded if it is not here yet; may free others. Raises ModelError."""
+        """The pair, loaded if necessary; may free others. Raises ModelError."""
         key = (spec.target, spec.draft, spec.head)
         with self._lock:
             if key not in self._pairs:
@@ -68,7 +68,7 @@ class ModelPool:
             return self._pairs[key]
 
     def fits(self, spec: PairSpec) -> Fit:
-        """What the pair needs and what there is, pairs that can be freed counted as free."""
+        """Memory needed and available, with pairs that can be freed counted as free."""
         reclaimable = sum(map(_bytes, list(self._pairs.values())))
         available = free_bytes(self.device) + elsewhere_bytes(self.device) + reclaimable
         return Fit(spec.memory_bytes(self.dtype), available, str(self.device))
@@ -84,17 +84,20 @@ class ModelPool:
             collect()
 
     def _load(self, spec: PairSpec, progress: Progress) -> Pair:
-        from mars_core.models.loading import load, plan  # here: transformers' models take seconds to import
+        from mars_core.models.loading import (  # imported here because transformers' models take seconds to import
+            load,
+            plan,
+        )
 
         plans = plan(spec, progress)
-        self._make_room(plans.target.ref.name, sum(each.bytes(self.dtype) for each in plans if each), progress)
+        self._free_memory(plans.target.ref.name, sum(each.bytes(self.dtype) for each in plans if each), progress)
         return load(spec, plans, self.device, self.dtype, self._graphs, self._exact(), progress)
 
     def _exact(self) -> bool:
         wanted = self._wanted[2]
         return wanted == "on" or (wanted == "auto" and (self.device.type == "cuda" or self.dtype != torch.float32))
 
-    def _make_room(self, name: str, needed: int, progress: Progress) -> None:
+    def _free_memory(self, name: str, needed: int, progress: Progress) -> None:
         """Frees pairs until this one fits and their number allows one more. Raises ModelError if it never fits."""
         while self._pairs and (len(self._pairs) >= self._max_pairs or needed > free_bytes(self.device)):
             _, pair = self._pairs.popitem(last=False)
@@ -115,7 +118,7 @@ def _bytes(pair: Pair) -> int:
 
 
 def collect() -> None:
-    """Gives back the memory of what nobody holds any more."""
+    """Frees the memory of unreferenced models."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

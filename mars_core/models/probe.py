@@ -1,7 +1,7 @@
-"""Whether the engine computes what a model computes, and can take refused tokens back: tried before a pair is called ready.
+"""Checks that the engine computes the same logits as the model, and can roll back rejected tokens, before a pair is used.
 
-First what the configuration says. Then ``ask`` keeps the logits of the model as it was loaded, and ``check`` reads the same tokens the way
-the engine does: a prompt, a chain of which some tokens are refused, a tree whose branch is kept. Knows nothing of drafts or rules.
+First the configuration is checked. Then ``ask`` stores logits of the model as loaded, and ``check`` reads the same tokens the way
+the engine does: a prompt, a chain with some rejected tokens, and a tree with one accepted branch.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from mars_core.decoder import ModelCache, Room, input_embedding, open_cache
+from mars_core.decoder import CacheSize, ModelCache, input_embedding, open_cache
 from mars_core.models.errors import ModelError, is_out_of_memory
 from mars_core.verification import ancestors
 
 _KNOWN_LAYERS = {"full_attention", "sliding_attention"}
 _PROMPT, _BLOCK, _DROPPED = 12, 6, 4  # tokens
-_WINDOW = 8  # to which a sliding window is narrowed for the trial, so that a short text passes its end
+_WINDOW = 8  # sliding windows are narrowed to this, so that a short text exceeds them
 # Largest root mean square difference of the logits after a token, in standard deviations. A wrong cache gives about 1.
 _TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.15}
 _FAILURES = (TypeError, ValueError, RuntimeError, AttributeError, IndexError, NotImplementedError, AssertionError)
 
 
 class Trial(NamedTuple):
-    """Random tokens, and what the model as it was loaded computes of them in one pass without a cache."""
+    """Random tokens, and their logits by the model as loaded, in one pass without a cache."""
 
     name: str  # of the model
     ids: Tensor  # [N]
@@ -35,9 +35,9 @@ class Trial(NamedTuple):
 
 
 def check_config(config: PreTrainedConfig, name: str) -> None:
-    """Refuses encoders and layers that do not keep every key. Raises ModelError.
+    """Raises ModelError for encoder-decoder models and for layers that do not keep every key.
 
-    To be asked before a model is built, because some overwrite parts of their configuration.
+    Call it before a model is built, because some models overwrite parts of their configuration.
     """
     if config.is_encoder_decoder:
         raise _refusal(name, "it is an encoder-decoder model")
@@ -48,14 +48,14 @@ def check_config(config: PreTrainedConfig, name: str) -> None:
 
 
 def check_class(model: PreTrainedModel, name: str) -> None:
-    """Refuses a recurrent model; its weights may be missing. Raises ModelError."""
+    """Raises ModelError for a recurrent model; its weights may be missing."""
     if getattr(model, "_is_stateful", False):
         raise _refusal(name, "it carries a recurrent state")
 
 
 @torch.no_grad()
 def ask(model: PreTrainedModel, name: str) -> Trial:
-    """What a model computes that nothing was done to. Raises ModelError where that is not finite."""
+    """The reference logits of an unmodified model. Raises ModelError if they are not finite."""
     config = model.config.get_text_config(decoder=True)
     length = min(_PROMPT + 2 * _BLOCK, getattr(config, "max_position_embeddings", None) or 2048)
     ids = torch.randint(config.vocab_size, (max(2, length),), generator=torch.Generator().manual_seed(0))
@@ -70,8 +70,8 @@ def ask(model: PreTrainedModel, name: str) -> Trial:
 
 
 def check(model: PreTrainedModel, trial: Trial, *, rows: int | None = None, trees: bool) -> None:
-    """Raises ModelError where the engine's passes over ``model`` do not compute what it computed when it was asked; with ``rows``, its
-    passes of so many rows over the whole cache."""
+    """Raises ModelError if the engine's passes over ``model`` differ from the reference logits; with ``rows``, passes
+    of that many rows over the whole cache."""
     try:
         error = _error(model, trial, rows, trees)
     except _FAILURES as failure:
@@ -83,7 +83,7 @@ def check(model: PreTrainedModel, trial: Trial, *, rows: int | None = None, tree
 
 
 def agrees(model: PreTrainedModel, trial: Trial, *, rows: int | None = None, trees: bool) -> bool:
-    """Whether ``check`` would pass."""
+    """Whether ``check`` passes."""
     try:
         check(model, trial, rows=rows, trees=trees)
     except ModelError:
@@ -93,10 +93,10 @@ def agrees(model: PreTrainedModel, trial: Trial, *, rows: int | None = None, tre
 
 @torch.no_grad()
 def _error(model: PreTrainedModel, trial: Trial, rows: int | None, trees: bool) -> float:
-    """The largest difference after any token of the trial that was read in steps."""
+    """The largest difference after any token of the trial that is read in steps."""
     ids, last = trial.ids, len(trial.ids)
     with _narrowed(model):
-        cache = open_cache(model, Room(last, rows or _BLOCK + 1, rows, whole=rows is not None))
+        cache = open_cache(model, CacheSize(last, rows or _BLOCK + 1, rows, whole=rows is not None))
         start = max(1, last - 2 * _BLOCK)
         cache.read(ids[:start])
         found = [(start + at, row) for at, row in enumerate(_chain(cache, ids[start : start + _BLOCK], start))]
@@ -110,14 +110,14 @@ def _error(model: PreTrainedModel, trial: Trial, rows: int | None, trees: bool) 
 
 
 def _chain(cache: ModelCache, ids: Tensor, start: int) -> Tensor:
-    """Logits [n, V] after ids [n], the last ones of which were other ones first."""
+    """Logits [n, V] after ids [n], the last ones of which replace others that were rolled back."""
     kept = max(0, len(ids) - _DROPPED)
     first = cache.forward(torch.cat([ids[:kept], ids[kept:].flip(0)]), start)[:kept]
     return torch.cat([first, cache.forward(ids[kept:], start + kept)])
 
 
 def _branch(cache: ModelCache, ids: Tensor, start: int) -> Tensor:
-    """Logits [3, V] after ids [3] as a branch of a tree, which is then moved to where a chain stands."""
+    """Logits [3, V] after ids [3] as a branch of a tree, whose cache entries are then moved to the positions of a chain."""
     parents, path = torch.tensor([0, 0, 2], device=ids.device), torch.tensor([0, 2, 3], device=ids.device)
     nodes, depths = torch.stack([ids[0], ids[2], ids[1], ids[2]]), torch.tensor([0, 1, 1, 2], device=ids.device)
     logits = cache.forward_tree(nodes, start, depths, ancestors(parents, 2))
@@ -127,7 +127,7 @@ def _branch(cache: ModelCache, ids: Tensor, start: int) -> Tensor:
 
 @contextmanager
 def _narrowed(model: PreTrainedModel) -> Iterator[None]:
-    """With a sliding window, where there is one, of a few tokens."""
+    """Narrows sliding windows, if any, to a few tokens."""
     config: Any = model.config.get_text_config(decoder=True)
     window = getattr(config, "sliding_window", None)
     if window is None:

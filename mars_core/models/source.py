@@ -1,6 +1,6 @@
-"""Where the files of a model or an EAGLE-3 head are: a local folder, or a snapshot of a Hub repository. Reads headers, never tensors.
+"""Locates the files of a model or an EAGLE-3 head: a local folder, or a snapshot of a Hub repository. Reads headers only.
 
-Hub files come in two helpings, so that a model that cannot be used is refused before its weights are fetched: first
+Hub files are fetched in two parts, so that an unusable model raises an error before its weights are fetched: first
 configuration and tokenizer, then the weights. Pickles of a model are never fetched and never opened; those of a head, where there
 are no safetensors, are read as tensors only.
 """
@@ -30,29 +30,29 @@ from mars_core.types import ModelRef
 
 Progress = Callable[[str], None]
 Config = TypeVar("Config")
-# Names that stand for folders of this program, wherever it is installed.
+# Names of folders inside this package.
 BUNDLED = ("bundled/target", "bundled/draft", "bundled/eagle3")
 WEIGHTS_FOLDER = Path(mars_core.demo.__file__).parent / "weights"
 _WEIGHTS = "*.safetensors"
-_TENSOR_PICKLES = "pytorch_model*.bin"  # not the optimizer's and arguments' pickles that trainers leave beside it
+_TENSOR_PICKLES = "pytorch_model*.bin"  # without the pickles of optimizer and arguments that trainers save
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tekken.json")
 _DESCRIPTION = ["*.json", "*.model", "*.txt", "*.jinja"]
 _ELSEWHERE = ["*/*", "consolidated*"]  # subfolders and second copies of the weights
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 _SMALL = 64 * 2**20  # bytes: weights up to this size are hashed whole
-_LONGEST_NAME = 1024  # characters
-_LONGEST_HEADER = 100 * 2**20  # bytes, the limit of the safetensors format
+_MAX_NAME = 1024  # characters
+_MAX_HEADER = 100 * 2**20  # bytes, the limit of the safetensors format
 
 
 @dataclass(frozen=True, slots=True)
 class Planned(Generic[Config]):
-    """A model or an EAGLE-3 head that may be loaded: its configuration has been read and not refused."""
+    """A model or an EAGLE-3 head that may be loaded: its configuration has been read and checked."""
 
-    ref: ModelRef  # one of the Hub is pinned to its commit
+    ref: ModelRef  # a Hub model is pinned to its commit
     folder: Path  # with the configuration and, for a model, the tokenizer
     config: Config
-    parameters: int  # of a head: without the input embedding, which is the target's as a rule
-    quantised: int = 0  # parameters that are kept in ``bits`` each
+    parameters: int  # of a head: without the input embedding, which usually is the target's
+    quantised: int = 0  # parameters that are stored in ``bits`` each
     bits: int = 0
 
     def bytes(self, dtype: torch.dtype) -> int:
@@ -62,7 +62,7 @@ class Planned(Generic[Config]):
 def parse_ref(text: str) -> ModelRef:
     """``owner/name``, ``owner/name@revision``, a name in BUNDLED or the path of a folder. Raises ModelError."""
     text = text.strip()
-    if not text.isprintable() or len(text) > _LONGEST_NAME:
+    if not text.isprintable() or len(text) > _MAX_NAME:
         raise ModelError(
             f"{text[:40]!a} is not the name of a model: write it as owner/name, or as the path of a folder."
         )
@@ -76,14 +76,14 @@ def parse_ref(text: str) -> ModelRef:
 
 
 def is_local(ref: ModelRef) -> bool:
-    """Whether ``ref`` names a folder: one that is there, or something that only a path can look like."""
+    """Whether ``ref`` names a folder: an existing one, or a string that can only be a path."""
     if ref.name in BUNDLED or ref.name.startswith(("/", "./", "../", "~")):
         return True
     return ref.name != "" and is_folder(folder_of(ref))
 
 
 def is_folder(path: Path) -> bool:
-    """False also for names that the system refuses, too long ones say."""
+    """False also for names that the operating system rejects, such as too long ones."""
     try:
         return path.is_dir()
     except OSError:
@@ -91,7 +91,7 @@ def is_folder(path: Path) -> bool:
 
 
 def folder_of(ref: ModelRef) -> Path:
-    """The folder that a local ``ref`` names; ``~`` stays as it is where there is no such home."""
+    """The folder that a local ``ref`` names; ``~`` is kept if that home directory does not exist."""
     if ref.name in BUNDLED:
         return WEIGHTS_FOLDER / ref.name.partition("/")[2]
     try:
@@ -118,12 +118,12 @@ def description(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
     if not is_folder(folder):
         raise ModelError(f"There is no folder {ref.name}: give the path of a folder with config.json and safetensors.")
     if not (folder / "config.json").is_file():
-        raise ModelError(f"The folder {ref.name} has no config.json: give one that save_pretrained wrote.")
+        raise ModelError(f"The folder {ref.name} has no config.json: give one that was written by save_pretrained.")
     return folder, ref
 
 
 def weights(ref: ModelRef, progress: Progress, *, pickles: bool = False) -> tuple[Path, ModelRef]:
-    """The folder with everything, and the reference with its revision resolved. ``pickles``: as in weight_files. Raises ModelError.
+    """The complete folder, and the reference with its revision resolved. ``pickles``: as in weight_files. Raises ModelError.
 
     The revision of a Hub model is its commit; that of a folder is ``local:`` and 12 digits of a content hash.
     """
@@ -137,7 +137,7 @@ def weights(ref: ModelRef, progress: Progress, *, pickles: bool = False) -> tupl
 
 
 def weight_files(folder: Path, name: str, *, pickles: bool = False) -> tuple[Path, ...]:
-    """The single file, the shards of its index, or whatever there is: of safetensors or else, with ``pickles``, of pickles.
+    """The single file, the shards of its index, or all weight files: safetensors or, with ``pickles`` if there are none, pickles.
 
     Raises ModelError.
     """
@@ -152,7 +152,7 @@ def weight_files(folder: Path, name: str, *, pickles: bool = False) -> tuple[Pat
     foreign = sorted(path.name for pattern in _PICKLES for path in folder.glob(pattern))
     reason = f"only pickle files ({foreign[0]})" if foreign else "no weights as safetensors"
     raise ModelError(
-        f"{name} has {reason}; files that can run code are not opened: have the weights converted to safetensors "
+        f"{name} has {reason}; files that can run code are not opened: convert the weights to safetensors "
         "(save_pretrained of transformers writes them)."
     )
 
@@ -183,7 +183,7 @@ def read_header(path: Path) -> Mapping[str, Any]:
     try:
         with path.open("rb") as file:
             (length,) = struct.unpack("<Q", file.read(8))
-            header: dict[str, Any] = json.loads(file.read(min(length, _LONGEST_HEADER)))
+            header: dict[str, Any] = json.loads(file.read(min(length, _MAX_HEADER)))
         tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}
         if all(isinstance(size, int) for entry in tensors.values() for size in entry["shape"]):
             return tensors
@@ -208,10 +208,10 @@ def snapshot(ref: ModelRef, patterns: list[str], progress: Progress) -> Path:
 
 
 def bar_class(describe: Callable[[Any], str], progress: Progress) -> type[Any]:
-    """A tqdm that draws nothing: every half second ``progress`` gets what ``describe`` says of it, unless that is empty."""
+    """A tqdm class without output: every half second ``progress`` gets the result of ``describe``, unless that is empty."""
 
     class Bar(tqdm):  # type: ignore[misc]
-        monitor_interval = 0  # no thread of its own
+        monitor_interval = 0  # no monitor thread
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **{**kwargs, "file": io.StringIO(), "mininterval": 0.5})

@@ -1,7 +1,7 @@
-"""What the files of a model must not say, looked at before a library reads them. Knows no tensors.
+"""Checks of untrusted model files before a library reads them.
 
-Code of a checkpoint is never run (``trust_remote_code=False``) and pickles are never opened; this is for what is left: shards that
-lie elsewhere, attention that would be fetched as code, and sizes that would fill the memory before anything is checked.
+Code of a checkpoint is never run (``trust_remote_code=False``) and pickles are never opened. The remaining risks: shards
+outside the folder, attention implementations fetched as code, and sizes that would exhaust memory before other checks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from mars_core.models.errors import ModelError
 
-_MOST_LAYERS = 4096  # or experts: more than any model has
+_MAX_LAYERS = 4096  # or experts; above any real model
 _COUNTS = (
     "num_hidden_layers", "num_layers", "n_layer", "n_layers", "num_experts", "num_local_experts", "n_routed_experts",
 )  # fmt: skip
@@ -21,25 +21,25 @@ _ATTENTION = ("attn_implementation", "_attn_implementation", "_attn_implementati
 
 
 def check_config_file(folder: Path, name: str) -> None:
-    """Raises ModelError. What is no JSON at all is left to the library, which says so."""
+    """Raises ModelError. Invalid JSON is left to the library's own error."""
     objects: list[dict[str, Any]] = []
     _json(folder / "config.json", objects.append)
     for part in objects:
         for key in _COUNTS:
             value = part.get(key)
-            if isinstance(value, int | float) and value > _MOST_LAYERS:
+            if isinstance(value, int | float) and value > _MAX_LAYERS:
                 raise ModelError(
-                    f"{name} cannot be loaded: its config.json has {key} = {value:.0f}; at most {_MOST_LAYERS} can be."
+                    f"{name} cannot be loaded: its config.json has {key} = {value:.0f}; it must be at most {_MAX_LAYERS}."
                 )
         for key in _ATTENTION:
             if "/" in str(part.get(key, "")):
                 raise ModelError(
-                    f"{name} asks for attention that is code of the Hub ({key}), which is never run here: choose another model."
+                    f"{name} requires attention code from the Hub ({key}), which is never run here: choose another model."
                 )
 
 
 def shard_files(index: Path, name: str) -> tuple[Path, ...]:
-    """The files that the index of weights in several files names, all of them beside it. Raises ModelError."""
+    """The shards named in a weight index; all must be in its folder. Raises ModelError."""
     content = _json(index)
     named = content.get("weight_map") if isinstance(content, Mapping) else None
     shards = sorted(set(map(str, named.values()))) if isinstance(named, Mapping) else []
@@ -49,14 +49,14 @@ def shard_files(index: Path, name: str) -> tuple[Path, ...]:
         if Path(shard).name != shard or shard == ".." or not shard.isprintable():
             reason = f"it names weights outside its folder, {shard[:80]!a}"
         elif not shard.endswith(suffix) or not (index.parent / shard).is_file():
-            reason = f"it names {shard}, which is no weight file there"
+            reason = f"it names {shard}, which is not a weight file there"
     if reason:
         raise ModelError(f"{index.name} of {name} is damaged ({reason}): fetch or save it again, with all parts.")
     return tuple(index.parent / shard for shard in shards)
 
 
 def _json(path: Path, hook: Callable[[dict[str, Any]], object] | None = None) -> Any:
-    """What the file holds, or None. ``hook`` gets every object in it, such as the part for text of a model that sees."""
+    """The parsed file, or None. ``hook`` is called with every object in it, e.g. the text part of a multimodal model's configuration."""
     try:
         return json.loads(path.read_bytes(), object_hook=hook)
     except (OSError, ValueError, RecursionError):

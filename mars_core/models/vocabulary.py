@@ -1,4 +1,4 @@
-"""Tokenizers and vocabularies: their size, which ids end an answer, and whether two models have the same, id for id."""
+"""Tokenizers and vocabularies: their size, the ids that end an answer, and whether two models share a vocabulary."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from mars_core.text.prompting import end_of_turn
 
 TokenIds = Mapping[str, int]  # token text → id, as get_vocab() of a tokenizer gives it
 
-Plan = Planned[PreTrainedConfig]  # of a model
+Plan = Planned[PreTrainedConfig]  # plan of a model
 
 
 def read_tokenizer(plan: Plan) -> PreTrainedTokenizerBase:
-    """Of a planned model. Raises ModelError."""
+    """The tokenizer of a planned model. Raises ModelError."""
     if not has_tokenizer(plan.folder):
         raise ModelError(f"{plan.ref.name} has no tokenizer: save the tokenizer of its family into the same folder.")
     with explained(plan.ref):
@@ -40,7 +40,7 @@ def _size(config: PreTrainedConfig) -> int:
 
 def end_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
     """Every id that ends an answer: those of both configurations (one or a list each), the tokenizer's, and the chat template's end
-    of turn; ids outside the vocabulary cannot occur."""
+    of turn, without ids outside the vocabulary."""
     configs = (model.generation_config, model.config.get_text_config(decoder=True))
     found = [getattr(config, "eos_token_id", None) for config in configs]
     ids = [each for ids in found for each in (ids if isinstance(ids, list | tuple) else [ids])]
@@ -49,7 +49,7 @@ def end_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> froze
 
 
 def shared_vocabulary(names: tuple[str, str], target: TokenIds, draft: TokenIds | None, rows: tuple[int, int]) -> int:
-    """How many ids, from 0 on, may be drafted: those that are tokens of both, with the same text.
+    """The number of ids, from 0 on, that may be drafted: tokens of both models with the same text.
 
     ``names`` and ``rows`` (of the embedding) belong to target and draft. Padded rows and tokens that only the target
     knows are fine as long as the draft can embed them; tokens that only the draft has, after the target's last, are

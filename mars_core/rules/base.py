@@ -1,7 +1,7 @@
-"""What a verification rule is: one pure function from evidence to the probability of keeping a drafted token.
+"""Verification rules: a rule is a pure function from evidence to the probability of keeping a drafted token.
 
-``accept`` serves greedy drafts (chains and trees) and sampled drafts alike: what a token was drafted with is ``Evidence.q``, which
-is 1 for a greedy draft. The law of the emitted token, its distance from p and the decisions themselves follow in ``verification``.
+``accept`` is used for greedy drafts (chains and trees) and sampled drafts: ``Evidence.q`` is the drafting probability, which
+is 1 for a greedy draft. ``verification`` computes the decisions, the distribution of the emitted token and its distance from p.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from mars_core.types import DraftMode
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a rule may look at: P places of the draft, and E rows of candidates, each judged at one of the places.
+    """The input of a rule: P places of the draft, and E rows of candidates, each judged at one of the places.
 
     C = 1 candidate a row on greedy drafts (the drafted token), C = V on sampled ones (the whole vocabulary).
     """
 
     logits: torch.Tensor  # [P, V] z, the target's raw logits
-    law: torch.Tensor  # [P, V] p, the target's law: one-hot at temperature 0
-    soft: torch.Tensor  # [P, V] p; at temperature 0, where that says only which token is the best, softmax(z)
-    drafter: torch.Tensor | None  # [P, V] the drafter's law at the place, where it has one and the draft is a chain
-    top_z: torch.Tensor  # [P, ≥2] the largest logits, in falling order
+    distribution: torch.Tensor  # [P, V] p, the target's distribution: one-hot at temperature 0
+    soft: torch.Tensor  # [P, V] p; at temperature 0, where p is one-hot, softmax(z)
+    drafter: torch.Tensor | None  # [P, V] q at the place, if the drafter has one and the draft is a chain
+    top_z: torch.Tensor  # [P, ≥2] the largest logits, descending
     top_ids: torch.Tensor  # [P, ≥2] their ids
     at: torch.Tensor | None  # [E] the place of each row; None: row e is judged at place e
     x: torch.Tensor  # [E, C] candidate ids
     q: torch.Tensor  # [E, C] probability with which the candidate was drafted: 1 on greedy drafts
-    confidence: torch.Tensor  # [E, C] the drafter's own probability of it, on greedy drafts too (1 where it has none)
-    tried: torch.Tensor  # [E, 1] p of the siblings before this one, which were refused; 0 in a chain
+    confidence: torch.Tensor  # [E, C] the drafter's probability of it, also on greedy drafts (1 where it has none)
+    tried: torch.Tensor  # [E, 1] total p of the rejected siblings before this one; 0 in a chain
     greedy: bool  # temperature 0
 
     def place(self, values: torch.Tensor) -> torch.Tensor:
@@ -48,11 +48,11 @@ class Evidence:
     @property
     def p(self) -> torch.Tensor:
         """p of the candidates, [E, C]."""
-        return self.of(self.law)
+        return self.of(self.distribution)
 
-    def largest(self, law: torch.Tensor) -> torch.Tensor:
-        """The largest value of a law at the place of each row, [P, V] → [E, 1]."""
-        return self.place(law.amax(-1, keepdim=True))
+    def largest(self, distribution: torch.Tensor) -> torch.Tensor:
+        """The largest value of a distribution at the place of each row, [P, V] → [E, 1]."""
+        return self.place(distribution.amax(-1, keepdim=True))
 
     @property
     def ratio(self) -> torch.Tensor:
@@ -73,14 +73,14 @@ class Evidence:
         return self.x == self.place(self.top_ids)[:, rank - 1 : rank]
 
 
-PLAIN = "none"  # name of the rule without drafts, and of its drafter: neither goes without the other
+PLAIN = "none"  # name of the rule without drafts and of its drafter, which are used together only
 Values = Mapping[str, float]
 Function = Callable[[Evidence, Values], "torch.Tensor"]
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A number that a rule takes, with the closed range in which it means something."""
+    """A numeric parameter of a rule, with its closed range."""
 
     name: str
     default: float
@@ -92,26 +92,26 @@ class Parameter:
 class Siblings(Enum):
     """How a rule judges several drafted continuations of one place."""
 
-    OWN_FIRST = "own first"  # the one that the target drew is kept; else each may be forgiven in turn
-    IN_TURN = "in turn"  # each is kept with probability ``accept``, given that those before it were refused
+    OWN_FIRST = "own first"  # the one that the target drew is kept; else each may be relaxed in turn
+    IN_TURN = "in turn"  # each is kept with probability ``accept``, given that those before it were rejected
     REFUSED = "refused"  # the rule is defined for chains only
 
 
 class Reach(Enum):
-    """What a decision depends on."""
+    """The tokens that a decision depends on."""
 
     TOKEN = "token"  # its own place
-    WINDOW = "window"  # forgiven only if the next ``window`` drafted tokens pass strict's test
-    BLOCK = "block"  # all drafted tokens at once, on sampled drafts (on greedy ones it comes to the same as TOKEN)
+    WINDOW = "window"  # relaxed only if the next ``window`` drafted tokens pass strict's test
+    BLOCK = "block"  # all drafted tokens at once, on sampled drafts (on greedy ones the same as TOKEN)
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """``accept(evidence, values)`` → [E, C] in [0, 1]: how probably a drafted token is kept. All texts are shown to the user.
+    """``accept(evidence, values)`` → [E, C] in [0, 1]: the probability of keeping a drafted token. All texts are shown to the user.
 
-    ``redraw`` → bool [E, 1]: where a refused token is replaced by a draw from p itself; elsewhere it is one from what p has more
-    than q (greedy drafts with ``OWN_FIRST`` need no correction: the own draw stands there).
-    ``aim`` → [E, V]: the law that is corrected to in place of p, on sampled drafts and at temperature 0.
+    ``redraw`` → bool [E, 1]: where a rejected token is replaced by a draw from p itself; elsewhere by a draw from norm((p − q)₊)
+    (greedy drafts with ``OWN_FIRST`` need no correction: the target's own draw is emitted).
+    ``aim`` → [E, V]: the distribution that replaces p in the correction, on sampled drafts and at temperature 0.
     """
 
     name: str
@@ -121,16 +121,16 @@ class Rule:
     accept: Function
     parameters: tuple[Parameter, ...] = ()
     siblings: Siblings = Siblings.OWN_FIRST
-    best_first: bool = False  # siblings in falling order of the target's logits, not in draft order
-    emits_top1: bool = False  # in place of a refused token, at every temperature
+    best_first: bool = False  # siblings in descending order of the target's logits, not in draft order
+    emits_top1: bool = False  # replaces a rejected token by top-1, at every temperature
     redraw: Function | None = None
     aim: Function | None = None
     reach: Reach = Reach.TOKEN
-    modes: tuple[DraftMode, ...] = tuple(DraftMode)  # for which the rule is defined; empty: it takes no drafts
-    needs_law: bool = False  # of the drafter, which n-gram lookup has not
+    modes: tuple[DraftMode, ...] = tuple(DraftMode)  # draft modes for which the rule is defined; empty: no drafts
+    needs_distribution: bool = False  # the drafter's q; n-gram lookup has none
 
     def values(self, given: Mapping[str, float]) -> dict[str, float]:
-        """All parameters, the given ones over the defaults; a ValueError names what does not fit."""
+        """All parameters: defaults, overridden by ``given``. Raises ValueError with name, value and range."""
         known = {parameter.name: parameter for parameter in self.parameters}
         for name, value in given.items():
             if name not in known:
@@ -143,10 +143,10 @@ class Rule:
 
 
 def strict(evidence: Evidence, values: Values) -> torch.Tensor:
-    """min(1, p/q): keeps what the target itself would say, no more."""
+    """min(1, p/q), the lossless acceptance probability."""
     return evidence.strict
 
 
 def everywhere(evidence: Evidence, values: Values) -> torch.Tensor:
-    """A refused token is always replaced by a draw from p itself."""
+    """True everywhere: a rejected token is always replaced by a draw from p itself."""
     return torch.ones_like(evidence.tried, dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""Margin-aware rules: forgive the runner-up where the target hardly prefers its best token. Need only torch."""
+"""Margin-aware rules: relax the runner-up where the two best logits of the target nearly tie."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from mars_core.lazy import torch
 from mars_core.rules.base import Evidence, Parameter, Rule, Siblings, Values
 from mars_core.types import DraftMode
 
-_THETA = Parameter("theta", 0.9, 0.0, 1.0, "low margin means z₂/z₁ > θ; 1 never forgives (z₁ > 0)")
-_GAP = Parameter("gap", 0.7, 0.0, 100.0, "low margin means z₁ − z₂ < g; 0 never forgives")
+_THETA = Parameter("theta", 0.9, 0.0, 1.0, "low margin means z₂/z₁ > θ; 1 never relaxes (z₁ > 0)")
+_GAP = Parameter("gap", 0.7, 0.0, 100.0, "low margin means z₁ − z₂ < g; 0 never relaxes")
 
 
 def near_tie(evidence: Evidence, values: Values) -> torch.Tensor:
@@ -21,8 +21,8 @@ def small_gap(evidence: Evidence, values: Values) -> torch.Tensor:
 
 
 def released_tie(evidence: Evidence, values: Values) -> torch.Tensor:
-    """bool [E, 1]: the released code's test: on warped logits, with 1e-10 added to z₁ and no look at its sign."""
-    kept = evidence.place(evidence.law.gather(-1, evidence.top_ids[:, 1:2])) > 0
+    """bool [E, 1]: the test of the released code: on warped logits, with 1e-10 added to z₁ and without a check of its sign."""
+    kept = evidence.place(evidence.distribution.gather(-1, evidence.top_ids[:, 1:2])) > 0
     return torch.where(kept, evidence.z(2), -torch.inf) / (evidence.z(1) + 1e-10) > values["theta"]
 
 
@@ -32,7 +32,7 @@ def by_ratio(evidence: Evidence, values: Values) -> torch.Tensor:
 
 
 def by_gap(evidence: Evidence, values: Values) -> torch.Tensor:
-    """As ``by_ratio``, with the gap in place of the ratio."""
+    """As ``by_ratio``, with the gap instead of the ratio."""
     return torch.where(small_gap(evidence, values), _one_of_two(evidence), evidence.strict)
 
 
@@ -42,7 +42,7 @@ def algorithm_1(evidence: Evidence, values: Values) -> torch.Tensor:
 
 
 def released(evidence: Evidence, values: Values) -> torch.Tensor:
-    """What the released code does: at low margin the two best and nothing else; elsewhere min(1, p/q), p without the siblings tried."""
+    """As the released code: at low margin only the two best; elsewhere min(1, p/q), p without the siblings tried."""
     if evidence.greedy:
         return evidence.strict
     left = evidence.p / (1 - evidence.tried).clamp(min=torch.finfo(evidence.q.dtype).tiny)
@@ -58,28 +58,28 @@ def _one_of_two(evidence: Evidence) -> torch.Tensor:
 MARS = Rule(
     name="mars",
     summary="Where the two best logits are nearly equal, a drafted token that is one of them is kept.",
-    formula="forgive x iff z₁ > 0, z₂/z₁ > θ and x ∈ {top-1, top-2}; sampled drafts: there a = 1 for these two, else 0, R = p",
+    formula="relax x iff z₁ > 0, z₂/z₁ > θ and x ∈ {top-1, top-2}; sampled drafts: there a = 1 for these two, else 0, R = p",
     source="MARS 2601.15498, over a lossless strict rule",
     accept=by_ratio, parameters=(_THETA,), best_first=True, redraw=near_tie,
 )  # fmt: skip
 MARS_ALGORITHM1 = Rule(
     name="mars-algorithm1",
-    summary="The paper's Algorithm 1 to the letter: the target always says its best token; the runner-up is kept at low margin.",
+    summary="The paper's Algorithm 1 as written: the target always emits its best token; the runner-up is kept at low margin.",
     formula="y = top-1; keep x iff x = top-1, or x = top-2 and z₁ > 0 and z₂/z₁ > θ; else emit top-1",
     source="MARS 2601.15498, Algorithm 1",
     accept=algorithm_1, parameters=(_THETA,), siblings=Siblings.IN_TURN, best_first=True, emits_top1=True,
 )  # fmt: skip
 MARS_REFERENCE = Rule(
     name="mars-reference",
-    summary="The released code to the letter, with what it gets wrong: not lossless even where the margin is wide.",
+    summary="The released code as published, including its errors: not lossless even where the margin is wide.",
     formula="at z₂/(z₁ + 1e-10) > θ keep the first x ∈ {top-1, top-2}, else draw from p; elsewhere a = min(1, p/q), q softmax",
     source="5SSjw/MARS 8909b411, mars/model/utils.py evaluate_posterior; temperature 0: strict",
     accept=released, parameters=(_THETA,), siblings=Siblings.IN_TURN, redraw=released_tie, modes=(DraftMode.GREEDY,),
 )  # fmt: skip
 MARS_GAP = Rule(
     name="mars-gap",
-    summary="MARS with the logit gap in place of the ratio: the same for logits shifted by a constant.",
-    formula="forgive x iff z₁ − z₂ < g and x ∈ {top-1, top-2}; sampled drafts: as mars",
+    summary="MARS with the logit gap instead of the ratio: invariant to a constant shift of the logits.",
+    formula="relax x iff z₁ − z₂ < g and x ∈ {top-1, top-2}; sampled drafts: as mars",
     source="ours; z₁ − z₂ < g is p₂/p₁ > e^−g",
     accept=by_gap, parameters=(_GAP,), best_first=True, redraw=small_gap,
 )  # fmt: skip

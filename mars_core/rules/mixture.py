@@ -1,4 +1,4 @@
-"""Rules that are lossless towards another law than p: one that lies between target and drafter. Need only torch."""
+"""Rules that are lossless with respect to a mixture of the target's and the drafter's distribution."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from mars_core.rules.base import Evidence, Parameter, Rule, Siblings, Values
 
 
 def ensemble(evidence: Evidence, values: Values) -> torch.Tensor:
-    """(1 − w) + w·min(1, p/q); at temperature 0 whether x is the best token of the mixture."""
+    """(1 − w) + w·min(1, p/q); at temperature 0 1 if x is the best token of the mixture, else 0."""
     if evidence.greedy and evidence.drafter is not None:
-        best = ensemble_law(evidence, values).argmax(-1, keepdim=True)
+        best = ensemble_distribution(evidence, values).argmax(-1, keepdim=True)
         return (evidence.x == best).to(evidence.q.dtype)
     return 1 - values["weight"] + values["weight"] * evidence.strict
 
 
-def ensemble_law(evidence: Evidence, values: Values) -> torch.Tensor:
+def ensemble_distribution(evidence: Evidence, values: Values) -> torch.Tensor:
     """w·p + (1 − w)·q over the vocabulary, [E, V]; at temperature 0 of both softmaxes."""
     mixed = values["weight"] * evidence.place(evidence.soft)
     if evidence.drafter is not None:
@@ -30,11 +30,11 @@ def cascade_token(evidence: Evidence, values: Values) -> torch.Tensor:
     return torch.where(_good(evidence, values), 1.0, elsewhere)
 
 
-def cascade_law(evidence: Evidence, values: Values) -> torch.Tensor:
+def cascade_distribution(evidence: Evidence, values: Values) -> torch.Tensor:
     """π = q·1_A + η·p over the vocabulary, [E, V]; η = 1 − q(A)."""
     trusted = evidence.q * _good(evidence, values)
-    law = (1 - trusted.sum(-1, keepdim=True)) * evidence.place(evidence.law)
-    return law.scatter_add(-1, evidence.x, trusted.to(law.dtype))
+    distribution = (1 - trusted.sum(-1, keepdim=True)) * evidence.place(evidence.distribution)
+    return distribution.scatter_add(-1, evidence.x, trusted.to(distribution.dtype))
 
 
 def _good(evidence: Evidence, values: Values) -> torch.Tensor:
@@ -48,14 +48,14 @@ ENSEMBLE = Rule(
     formula="a = (1 − w) + w·min(1, p/q), R = norm((p − q)₊); temperature 0: argmax(w·p + (1 − w)·q) of both softmaxes",
     source="transformers assistant_ensemble_weight (2604.07622); chains of a drafter with probabilities; the default is ours",
     accept=ensemble, parameters=(Parameter("weight", 0.7, 0.0, 1.0, "w: weight of the target; 1 is strict"),),
-    siblings=Siblings.REFUSED, aim=ensemble_law, needs_law=True,
+    siblings=Siblings.REFUSED, aim=ensemble_distribution, needs_distribution=True,
 )  # fmt: skip
 CASCADE_TOKEN = Rule(
     name="cascade-token",
-    summary="Trusts the drafter wherever its token is nearly as probable as the target's best, and defers to the target elsewhere.",
+    summary="Uses the drafter where its token is nearly as probable as the target's best, and defers to the target elsewhere.",
     formula="π = q·1_A + η·p, A = {p ≥ (1 − α)·max p}, η = 1 − q(A); a = min(1, π/q), R = norm((π − q)₊)",
     source="speculative cascades 2405.19261, token-specific rule",
     accept=cascade_token,
     parameters=(Parameter("alpha", 0.3, 0.0, 1.0, "α: how far below the best a trusted token may be"),),
-    aim=cascade_law,
+    aim=cascade_distribution,
 )

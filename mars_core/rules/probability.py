@@ -1,4 +1,4 @@
-"""Rules that relax by probability: with a lowered bar of the acceptance test, or for whatever is probable enough. Need only torch."""
+"""Rules that relax by probability: a weaker acceptance test, or a probability threshold."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from mars_core.rules.base import Evidence, Parameter, Rule, Siblings, Values, ev
 
 
 def lenience(evidence: Evidence, values: Values) -> torch.Tensor:
-    """min(1, p/(ℓ·q)); at temperature 0 whether p(x) ≥ ℓ·max p, p = softmax(z)."""
+    """min(1, p/(ℓ·q)); at temperature 0 1 if p(x) ≥ ℓ·max p with p = softmax(z), else 0."""
     if evidence.greedy:
         near = evidence.of(evidence.soft) >= values["lenience"] * evidence.largest(evidence.soft)
         return near.to(evidence.q.dtype)
@@ -16,13 +16,13 @@ def lenience(evidence: Evidence, values: Values) -> torch.Tensor:
 
 def ears(evidence: Evidence, values: Values) -> torch.Tensor:
     """P(u ≤ p/q + τ₀·(1 − max p)); a token that p excludes is never kept."""
-    raised = evidence.ratio + values["tolerance"] * (1 - evidence.largest(evidence.law))
+    raised = evidence.ratio + values["tolerance"] * (1 - evidence.largest(evidence.distribution))
     return torch.where(evidence.p > 0, raised.clamp(max=1), 0.0)
 
 
 def entropy(evidence: Evidence, values: Values) -> torch.Tensor:
     """P(u·min(e^(−αH), t) ≤ p/q), H the entropy of p in nats."""
-    spread = evidence.place(-torch.xlogy(evidence.law, evidence.law).sum(-1, keepdim=True))
+    spread = evidence.place(-torch.xlogy(evidence.distribution, evidence.distribution).sum(-1, keepdim=True))
     bar = (-values["alpha"] * spread).exp().clamp(max=values["limit"])
     return (evidence.ratio / bar).clamp(max=1)
 
@@ -31,7 +31,7 @@ def typical(evidence: Evidence, values: Values) -> torch.Tensor:
     """1 where p(x) > min(ε, δ·e^(−H)), H = −Σ p·ln(p + 1e-5); at temperature 0 strict."""
     if evidence.greedy:
         return evidence.strict
-    spread = evidence.place(-(evidence.law * (evidence.law + 1e-5).log()).sum(-1, keepdim=True))
+    spread = evidence.place(-(evidence.distribution * (evidence.distribution + 1e-5).log()).sum(-1, keepdim=True))
     bar = (values["delta"] * (-spread).exp()).clamp(max=values["epsilon"])
     return (evidence.p > bar).to(evidence.q.dtype)
 
@@ -50,7 +50,8 @@ def topk_ratio(evidence: Evidence, values: Values) -> torch.Tensor:
 
 
 def threshold(evidence: Evidence, values: Values) -> torch.Tensor:
-    """min(1, Σp/θ_acc) over the siblings up to x, less what those before it took; 1 where p(x) ≥ θ_single. Sampled drafts: p/q for p."""
+    """min(1, Σp/θ_acc) over the siblings up to x, minus the share of those before it; 1 where p(x) ≥ θ_single. Sampled drafts: p/q for
+    p."""
     if evidence.greedy:
         return ((evidence.of(evidence.soft) >= values["single"]) | evidence.is_top(1)).to(evidence.q.dtype)
     ratio = evidence.ratio.double()
@@ -68,7 +69,7 @@ def _among(evidence: Evidence, count: int) -> torch.Tensor:
 
 LENIENCE = Rule(
     name="lenience",
-    summary="The acceptance test with q made smaller: no token becomes more than 1/ℓ times as likely as the target has it.",
+    summary="The acceptance test with a smaller q: no token becomes more than 1/ℓ times as likely as under the target.",
     formula="a = min(1, p/(ℓ·q)), R = norm((p − q)₊); temperature 0: p(x) ≥ ℓ·max p with p = softmax(z)",
     source="Leviathan et al. 2211.17192, appendix A.5, which leaves R open",
     accept=lenience, parameters=(Parameter("lenience", 0.5, 1e-6, 1.0, "ℓ: q is multiplied by it; 1 is strict"),),
@@ -79,9 +80,7 @@ EARS = Rule(
     formula="keep x iff p/q ≥ u − τ₀·(1 − max p) and p > 0; R = norm((p − q)₊); temperature 0: strict",
     source="EARS 2512.13194; vllm-ascend pull requests 5587, 7845 (default there: off)",
     accept=ears,
-    parameters=(
-        Parameter("tolerance", 0.3, 0.0, 1.0, "τ₀: how much the uniform is lowered at full doubt; 0 is strict"),
-    ),
+    parameters=(Parameter("tolerance", 0.3, 0.0, 1.0, "τ₀: how much the uniform is lowered at most; 0 is strict"),),
 )
 ENTROPY = Rule(
     name="entropy",
@@ -96,13 +95,13 @@ ENTROPY = Rule(
 )
 TYPICAL = Rule(
     name="typical",
-    summary="Keeps every drafted token that is typical of the target: likelier than a bar that falls with the entropy.",
+    summary="Keeps every drafted token that is typical of the target: more likely than a threshold that falls with the entropy.",
     formula="a = 1 iff p(x) > min(ε, δ·e^(−H)), R = p; temperature 0: strict",
     source="Medusa 2401.10774, medusa/model/utils.py; R = p is ours (Medusa's fast mode goes on with top-1)",
     accept=typical, siblings=Siblings.IN_TURN, redraw=everywhere,
     parameters=(
-        Parameter("epsilon", 0.09, 0.0, 1.0, "ε: the bar is never higher; 1 with a large δ keeps nothing"),
-        Parameter("delta", 0.3, 0.0, 1000.0, "δ: the bar is δ·e^(−H)"),
+        Parameter("epsilon", 0.09, 0.0, 1.0, "ε: upper limit of the threshold; 1 with a large δ keeps nothing"),
+        Parameter("delta", 0.3, 0.0, 1000.0, "δ: the threshold is δ·e^(−H)"),
     ),
 )  # fmt: skip
 TOPK_DELTA = Rule(
@@ -113,23 +112,23 @@ TOPK_DELTA = Rule(
     accept=topk_delta, siblings=Siblings.IN_TURN, best_first=True, emits_top1=True,
     parameters=(
         Parameter("n", 10, 1, 1000, "N best tokens; 1 is greedy decoding"),
-        Parameter("delta", 0.6, 0.0, 1.0, "δ: largest distance to the best; 0 is greedy decoding"),
+        Parameter("delta", 0.6, 0.0, 1.0, "δ: maximum distance to the best; 0 is greedy decoding"),
     ),
 )  # fmt: skip
 TOPK_RATIO = Rule(
     name="topk-ratio",
-    summary="Keeps any of the target's K best tokens that is at least a share ρ as probable as the best.",
+    summary="Keeps any of the target's K best tokens with at least a share ρ of the best token's probability.",
     formula="keep x iff x = top-1, or x among the K best and p(x) ≥ ρ·p₁; else emit top-1",
     source="vLLM pull requests 22238, 43184, 45229 (relaxed thinking; closed, temperature 0 only)",
     accept=topk_ratio, siblings=Siblings.IN_TURN, best_first=True, emits_top1=True,
     parameters=(
         Parameter("n", 3, 1, 1000, "K best tokens; 1 is greedy decoding"),
-        Parameter("ratio", 0.5, 0.0, 1.0, "ρ: least share of the best one's probability; 1 is greedy decoding"),
+        Parameter("ratio", 0.5, 0.0, 1.0, "ρ: minimum share of the best token's probability; 1 is greedy decoding"),
     ),
 )  # fmt: skip
 THRESHOLD = Rule(
     name="threshold",
-    summary="Keeps what is probable enough alone, and divides the uniform by a threshold elsewhere.",
+    summary="Keeps tokens above a probability threshold, and divides p by a threshold in the test of the others.",
     formula="keep x iff u < Σp/θ_acc over the siblings tried, or p(x) ≥ θ_single (sampled: p/q); temperature 0: p(x) ≥ θ_single or top-1",
     source="SGLang speculative_accept_threshold_single, _acc (there greedy drafts at T > 0 only; 1 and 1 are strict)",
     accept=threshold, siblings=Siblings.IN_TURN,

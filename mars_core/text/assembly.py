@@ -1,4 +1,4 @@
-"""Raw steps of the engine to Steps with text: pieces, character spans, outcomes, stop strings."""
+"""Converts raw steps of the engine to Steps with text: pieces, character spans, outcomes, stop strings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mars_core.verification import Values
 class Assembler:
     """Builds one run's text and tokens. ``text`` is complete up to the last whole character; ``count`` tokens are in it.
 
-    It begins with the tokens of ``prefix``; a character that these only begin belongs to the new token that completes it.
+    It begins with the tokens of ``prefix``; a character that they leave incomplete belongs to the new token that completes it.
     """
 
     def __init__(
@@ -54,26 +54,26 @@ class Assembler:
         return step, stopped
 
     def close(self, step: Step) -> Step:
-        """The last step again: what is left of an unfinished character goes to its last token."""
+        """The last step, with the rest of an unfinished character added to its last token."""
         rest = self._detokenizer.flush()
         self.text += rest
         last = step.tokens[-1]
         return replace(step, tokens=(*step.tokens[:-1], replace(last, end=last.end + len(rest))))
 
     def _append(self, id_: int) -> int:
-        """One more token of the text; where its characters start."""
+        """Adds a token to the text; returns the start of its characters."""
         start = len(self.text)
         self.text += self._detokenizer.add(id_)
         self.count += 1
         return start
 
     def _ends(self, token: Token) -> bool:
-        """Whether a stop string ends within the characters of this token, or is its name: special tokens have no characters."""
+        """Whether a stop string ends within the characters of this token, or equals its name: special tokens have no characters."""
         ends = (stop in self.text[max(0, token.start - len(stop) + 1) :] for stop in self._stop)
         return token.id in self._stop_ids or any(ends)
 
     def _nodes(self, raw: RawStep, kept: int) -> tuple[DraftNode, ...]:
-        """The whole draft; what the text does not contain, because it ended before, counts as rejected."""
+        """The whole draft; nodes after the end of the text count as rejected."""
         nodes, path = raw.verdict.nodes, raw.verdict.path[1 : kept + 1]
         depths, drafted = [0], []
         columns = zip(nodes.parents, *(nodes.column(name) for name in ("id", "p", "q", "strict")), strict=True)
@@ -102,8 +102,8 @@ class Assembler:
         return [self._token(nodes.drafted(child), child, Outcome.REJECTED, at, start) for child in children]
 
     def _token(self, values: Values, number: int, outcome: Outcome, at: int, start: int) -> Token:
-        """``values`` as ``Nodes`` reads them: fields of Token that have the name of a column are that column. ``number`` of its node,
-        0 where it was not drafted."""
+        """``values`` as read by ``Nodes``: fields of Token with the name of a column take its value. ``number``: of the node,
+        0 if it was not drafted."""
         rejected = outcome is Outcome.REJECTED
         z1, top_z, top_ids = values["z1"], values["top_z"] or (math.nan, -math.inf), values["top_ids"] or (-1, -1)
         z2 = top_z[1]
@@ -119,5 +119,5 @@ class Assembler:
 
 
 def _kept(strict: float) -> Outcome:
-    """Of a token that the rule keeps."""
+    """The outcome of a token that the rule keeps."""
     return Outcome.ACCEPTED if strict else Outcome.RELAXED

@@ -1,11 +1,11 @@
-"""Token ids to text, piece by piece: no character is shown before all its bytes are there. Knows no model."""
+"""Token ids to text, piece by piece: a character is returned once all its bytes are known."""
 
 from __future__ import annotations
 
 from transformers import PreTrainedTokenizerBase
 
 _BROKEN = "\ufffd"
-_LONGEST_CHARACTER = 8  # tokens; a run of broken bytes longer than this is shown as it is
+_MAX_CHARACTER = 8  # tokens; a longer sequence of invalid bytes is returned as replacement characters
 
 
 class Detokenizer:
@@ -15,18 +15,18 @@ class Detokenizer:
         self._tokenizer = tokenizer
         self._ids: list[int] = []
         self._shown = 0  # ids whose text has been returned
-        self._context = 0  # decoding starts here, so that spaces between words come out right
+        self._context = 0  # decoding starts here, so that spaces between words are preserved
 
     def add(self, token: int) -> str:
         """The characters that become complete with this token."""
         self._ids.append(token)
         piece = self._pending()
-        if piece.endswith(_BROKEN) and len(self._ids) - self._shown < _LONGEST_CHARACTER:
+        if piece.endswith(_BROKEN) and len(self._ids) - self._shown < _MAX_CHARACTER:
             return ""
         return self._take(piece)
 
     def flush(self) -> str:
-        """What is left of a character that never became complete."""
+        """The rest of an incomplete character at the end."""
         return self._take(self._pending())
 
     def _pending(self) -> str:
@@ -45,7 +45,7 @@ class Detokenizer:
 class Pieces(dict[int, str]):
     """The text of single tokens, for labels: leading spaces kept, special tokens by name, lone bytes as the vocabulary has them.
 
-    Filled as they are asked for; to be shared by all runs with one tokenizer.
+    Filled on access; shared by all runs with one tokenizer.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:

@@ -1,4 +1,4 @@
-"""A prompt to token ids: chat template, system prompt, hostile characters. Knows no model."""
+"""Encodes prompts: chat template, system prompt, invalid characters."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from transformers import PreTrainedTokenizerBase
 
 from mars_core.types import PromptConfig
 
-# What a template raises, or makes jinja raise: it is a program in a sandbox.
+# Exceptions of chat templates, which are programs in jinja's sandbox.
 _TEMPLATE_ERRORS = (TemplateError, ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, prompt: PromptConfig) -> list[int]:
     """Token ids of the prompt. With a chat template: system prompt, earlier turns, user turn, and the opening of the answer.
 
-    Without one they stand one after the other, a blank line between. Raises ValueError where nothing is left to continue,
-    the template refuses the system prompt, or ``thinking`` is chosen and the template has no such switch.
+    Without one they are joined by blank lines. Raises ValueError where the prompt has no tokens,
+    the template rejects the system prompt, or ``thinking`` is set and the template has no such switch.
     """
     messages = _messages(prompt)
     if not messages[-1]["content"]:
@@ -32,7 +32,7 @@ def encode(tokenizer: PreTrainedTokenizerBase, prompt: PromptConfig) -> list[int
             raise ValueError(f"The chat template of this model refuses the prompt: {error}") from error
     else:
         text = "\n\n".join(message["content"] for message in messages if message["content"])
-        # The tokenizer would put it before the text again.
+        # The tokenizer would add it to the text a second time.
         begun = tokenizer.bos_token and text.startswith(tokenizer.bos_token)
         encoded = tokenizer(text, add_special_tokens=not begun)
     ids = [int(token) for token in encoded["input_ids"]]
@@ -42,14 +42,14 @@ def encode(tokenizer: PreTrainedTokenizerBase, prompt: PromptConfig) -> list[int
 
 
 def _messages(prompt: PromptConfig) -> list[dict[str, str]]:
-    """The conversation in the form that chat templates take; the last message is the user's."""
+    """The conversation as a list of chat messages; the last one is the user's."""
     turns = [turn for user, answer in prompt.history for turn in (("user", user), ("assistant", answer))]
     system = [("system", prompt.system)] if prompt.system else []
     return [{"role": role, "content": _clean(content)} for role, content in (*system, *turns, ("user", prompt.text))]
 
 
 def thinking_switch(tokenizer: PreTrainedTokenizerBase, thinking: bool | None, *, used: bool = True) -> dict[str, Any]:
-    """What the chat template is given for ``PromptConfig.thinking``. Raises ValueError where it has no such switch or is not ``used``."""
+    """Template variables for ``PromptConfig.thinking``. Raises ValueError if the template has no such switch or is not ``used``."""
     if thinking is None:
         return {}
     if not used or "enable_thinking" not in str(tokenizer.chat_template):

@@ -17,7 +17,7 @@ class Chain:
     nothing: Tensor  # [N] 0
 
     def place(self, values: Tensor) -> Tensor:
-        """Values at the node before each, [N + 1] → [N]."""
+        """Values at the parent of each drafted token, [N + 1] → [N]."""
         return values[:-1]
 
     def around(self, values: Tensor) -> Tensor:
@@ -41,7 +41,7 @@ class Chain:
 class Branches:
     """As ``Chain``, with siblings."""
 
-    p: Tensor  # [N] 0 where it is not fresh
+    p: Tensor  # [N] 0 where ``fresh`` is 0
     fresh: Tensor  # [N] 0 for a sibling that repeats an earlier one, else 1
     parents: Tensor  # [N] long
     before: Tensor  # bool [N, N]: the column's node is a sibling judged before the row's

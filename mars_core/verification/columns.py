@@ -1,7 +1,7 @@
-"""The answer of a step: one row of numbers, packed by ``judge`` on the device and read by ``verdict`` on the host.
+"""The result row of a step: numbers that ``judge`` packs on the device and ``verdict`` reads on the host.
 
 A row is the number N of drafted tokens, its Contents and the number T of alternatives for each node (HEAD numbers), then the columns
-of COLUMNS that belong to these contents, those of one dtype next to each other. A new metric of a token is one line of COLUMNS, its
+of COLUMNS that belong to these contents, grouped by dtype. A new metric of a token is one line of COLUMNS, its
 values in ``judge``, and a field of the same name in ``types.Token``.
 """
 
@@ -20,26 +20,26 @@ HEAD = 3
 
 
 class Of(IntEnum):
-    """What a column has a value for, and so its length."""
+    """The items that a column has values for, and so its length."""
 
     DRAFTED = 0  # each drafted token: N
     NODE = 1  # each node, the root first: N + 1
-    TOKEN = 2  # each token, the drafted ones and then the one emitted after each node: 2N + 1
+    TOKEN = 2  # each token: the drafted ones, then the one emitted after each node: 2N + 1
     WIDE = 3  # each alternative of each node: (N + 1) · T
 
 
 class Contents(IntFlag):
-    """Which columns a row has. A column is there if the row's contents include its own."""
+    """The columns of a row: those whose contents are included in the row's."""
 
     ALWAYS = 0
     METERED = 1
     SHARES = 2  # metered, greedy draft: tv and kl follow on the host, see ``shift``
     DISTANCES = 4  # metered, sampled draft
-    DRAWN = 8  # metered, temperature above 0
+    DRAWS = 8  # metered, temperature above 0
 
 
 class Column(NamedTuple):
-    """``root``: what DRAFTED and TOKEN columns say of the root; ``emitted``: what DRAFTED ones say of a token that was not drafted."""
+    """``root``: value of DRAFTED and TOKEN columns for the root; ``emitted``: value of DRAFTED ones for tokens that were not drafted."""
 
     name: str
     dtype: torch.dtype
@@ -51,11 +51,11 @@ class Column(NamedTuple):
 
 COLUMNS = (
     Column("keep", torch.bool, Of.DRAFTED, Contents.ALWAYS, root=1.0),  # the rule keeps the token after its parent
-    Column("strict", torch.bool, Of.DRAFTED, Contents.ALWAYS, root=1.0),  # so does strict, with the same u
+    Column("strict", torch.bool, Of.DRAFTED, Contents.ALWAYS, root=1.0),  # strict keeps it too, with the same u
     Column("parent", torch.long, Of.DRAFTED, Contents.ALWAYS, root=-1.0),  # node number
     Column("id", torch.long, Of.NODE, Contents.ALWAYS),
-    Column("own", torch.long, Of.NODE, Contents.ALWAYS),  # what the target draws after the node
-    Column("emit", torch.long, Of.NODE, Contents.ALWAYS),  # what the run emits if the step ends here
+    Column("own", torch.long, Of.NODE, Contents.ALWAYS),  # the target's own draw after the node
+    Column("emit", torch.long, Of.NODE, Contents.ALWAYS),  # the token emitted if the step ends here
     Column("z1", torch.float32, Of.NODE, Contents.ALWAYS),  # largest logit after the node
     Column("rank", torch.long, Of.TOKEN, root=1.0),  # among the logits of its place, 1 = largest
     Column("p", torch.float32, Of.TOKEN, root=1.0),  # under the target's distribution at its place
@@ -63,14 +63,14 @@ COLUMNS = (
     Column("logprob", torch.float32, Of.TOKEN, root=0.0),  # ln softmax(z) at its place
     Column("forgiveness", torch.float64, Of.DRAFTED, root=0.0, emitted=0.0),
     Column("u", torch.float64, Of.NODE),  # the drawing uniform of the token after the node
-    Column("coin", torch.float64, Of.NODE),  # its accepting uniform
+    Column("coin", torch.float64, Of.NODE),  # the accepting uniform of that token
     Column("entropy", torch.float32, Of.NODE),  # of the shown distribution, nats
     Column("top_ids", torch.long, Of.WIDE),
     Column("top_z", torch.float32, Of.WIDE),
     Column("top_p", torch.float32, Of.WIDE),  # of the shown distribution
-    Column("own_p", torch.float32, Of.NODE, Contents.DRAWN),  # p of own: the length of its interval of the inverse CDF
-    Column("drawn_at", torch.float64, Of.NODE, Contents.DRAWN),  # the point in that interval which u selected
-    Column("upper", torch.float64, Of.NODE, Contents.DRAWN),  # the interval's upper end
+    Column("own_p", torch.float32, Of.NODE, Contents.DRAWS),  # p of own: the length of its interval of the inverse CDF
+    Column("drawn_at", torch.float64, Of.NODE, Contents.DRAWS),  # the point in that interval which u selected
+    Column("upper", torch.float64, Of.NODE, Contents.DRAWS),  # the interval's upper end
     Column("share", torch.float64, Of.DRAFTED, Contents.SHARES),  # P of the token, see ``shift``
     Column("rest", torch.float64, Of.NODE, Contents.SHARES),  # a Rest
     Column("tv", torch.float64, Of.NODE, Contents.DISTANCES),  # between the distribution after the node and p
@@ -79,8 +79,8 @@ COLUMNS = (
 
 
 def pack(values: Mapping[str, Tensor], contents: Contents, count: int, width: int) -> Tensor:
-    """The row, float64 [M], of N = ``count`` drafted tokens and T = ``width``. ``values``: every column of ``contents``, in one
-    dimension. KeyError where one is missing."""
+    """The row, float64 [M], of N = ``count`` drafted tokens and T = ``width``. ``values``: every column of
+    ``contents``, one-dimensional. Raises KeyError where one is missing."""
     head = _head(count, contents, width, values["id"].device)
     return torch.cat([head, *(torch.cat([values[column.name] for column in group]) for group in _groups(contents))])
 
@@ -99,18 +99,18 @@ def _groups(contents: int) -> tuple[tuple[Column, ...], ...]:
 
 
 class Layout(NamedTuple):
-    """How rows of one shape are read."""
+    """Position and defaults of the columns in rows of one shape."""
 
-    starts: tuple[dict[str, int], ...]  # where each column begins, by Of
+    starts: tuple[dict[str, int], ...]  # start of each column, by Of
     whole: tuple[str, ...]  # the columns of whole numbers, without the wide ones
-    root: dict[str, Any]  # what columns of tokens say of the root
-    emitted: dict[str, Any]  # what columns of drafted tokens say of an emitted one
-    absent: dict[str, Any]  # what is read of columns that are not there: nan, 0 in whole numbers, or ()
+    root: dict[str, Any]  # values of token columns for the root
+    emitted: dict[str, Any]  # values of drafted-token columns for an emitted token
+    absent: dict[str, Any]  # values of absent columns: nan, 0 for integers, or ()
 
 
 @cache
 def layout(count: int, contents: int, width: int) -> Layout:
-    """Of rows of N = ``count`` drafted tokens and T = ``width``."""
+    """The layout of rows with N = ``count`` drafted tokens and T = ``width``."""
     lengths, at = (count, count + 1, 2 * count + 1, (count + 1) * width), HEAD
     starts: tuple[dict[str, int], ...] = ({}, {}, {}, {})
     for column in (column for group in _groups(contents) for column in group):

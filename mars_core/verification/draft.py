@@ -1,7 +1,7 @@
-"""What goes into a verification, draft and target's side, and what a rule decides; for greedy and sampled drafts alike.
+"""Input and output of a verification: draft, target values and the rule's decision, for greedy and sampled drafts.
 
 Topology as tensors: node 0 is the last committed token, ``parents[i]`` the node before node i + 1. A chain is the tree with one path.
-Parents come before their children; siblings stand in draft order.
+Parents come before their children; siblings are in draft order.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mars_core.sampling import Drawn
+from mars_core.sampling import Draws
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a drafter proposes: N nodes after the root, which is the last committed token.
+    """A draft: N nodes after the root, which is the last committed token.
 
     ``ids`` [N + 1], root first; ``parents`` [N] and ``depths`` [N + 1] as above; ``q`` [N] the drafter's probability of each
-    drafted token after its parent (1 where it has none); ``law`` [N, V'] the drafter's whole law at the place of each drafted token
-    of a chain, V' ≤ V, None where there is none. ``depth`` bounds the depths; ``is_chain`` says that there is one path.
+    drafted token after its parent (1 where it has none); ``distribution`` [N, V'] the drafter's whole distribution at the place of each
+    drafted token of a chain, V' ≤ V, None where there is none. ``depth`` is an upper bound of the depths; ``is_chain``: there is one path.
     """
 
     ids: Tensor
@@ -31,7 +31,7 @@ class Draft:
     q: Tensor
     depth: int
     is_chain: bool
-    law: Tensor | None = None
+    distribution: Tensor | None = None
 
     @property
     def size(self) -> int:
@@ -41,23 +41,23 @@ class Draft:
 
 @cache
 def chain(length: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Parents [N] and depths [N + 1] of the tree with one path of N drafted tokens. Not to be written to."""
+    """Parents [N] and depths [N + 1] of the tree with one path of N drafted tokens. Do not write to them."""
     return torch.arange(length, device=device), torch.arange(length + 1, device=device)
 
 
-def chain_draft(ids: Tensor, q: Tensor, law: Tensor | None = None) -> Draft:
-    """A draft with one path: ids [N + 1], q [N], law [N, V']."""
+def chain_draft(ids: Tensor, q: Tensor, distribution: Tensor | None = None) -> Draft:
+    """A draft with one path: ids [N + 1], q [N], distribution [N, V']."""
     count = len(ids) - 1
     parents, depths = chain(count, ids.device)
-    return Draft(ids, parents, depths, q, count, True, law)
+    return Draft(ids, parents, depths, q, count, True, distribution)
 
 
 def ancestors(parents: Tensor, depth: int) -> Tensor:
-    """bool [N + 1, N + 1]: whether the column's node is the row's node or before it. ``depth`` bounds that of the nodes."""
+    """bool [N + 1, N + 1]: whether the column's node is the row's node or its ancestor. ``depth``: upper bound of the depths."""
     sees = torch.eye(len(parents) + 1, device=parents.device)
     sees[1:].scatter_(1, parents[:, None], 1.0)
     reach = 1
-    while reach < depth:  # each product doubles how far back a node sees
+    while reach < depth:  # each product doubles the distance to known ancestors
         sees = (sees @ sees).clamp(max=1)
         reach *= 2
     return sees.bool()
@@ -65,20 +65,20 @@ def ancestors(parents: Tensor, depth: int) -> Tensor:
 
 @cache
 def certain(count: int, device: torch.device) -> Tensor:
-    """q [count] of a drafter without probabilities, always at one address. Not to be written to."""
+    """q [count] of a drafter without probabilities, at a fixed address. Do not write to it."""
     return torch.ones(count, device=device)
 
 
 class Places(NamedTuple):
-    """The target's side of a step, at each of the N + 1 nodes."""
+    """The target's values at each of the N + 1 nodes of a step."""
 
     logits: Tensor  # [N + 1, V] float32, raw
     p: Tensor  # [N + 1, V]; one-hot at temperature 0
     soft: Tensor  # [N + 1, V] p; softmax(z) at temperature 0
-    top_z: Tensor  # [N + 1, T] the largest logits, falling
+    top_z: Tensor  # [N + 1, T] the largest logits, descending
     top_ids: Tensor  # [N + 1, T]
-    own: Tensor  # [N + 1] what the target draws after each node
-    drawn: Drawn | None  # how; None at temperature 0, where own is the argmax
+    own: Tensor  # [N + 1] the target's own draw after each node
+    drawn: Draws | None  # the draws; None at temperature 0, where own is the argmax
     u: Tensor  # [N + 1, 3] uniforms of the token after each node
 
     @property
@@ -88,10 +88,10 @@ class Places(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What a rule says of a draft."""
+    """A rule's decision on a draft."""
 
     keep: Tensor  # bool [N]
     strict: Tensor  # bool [N]
     emit: Tensor  # [N + 1]
     forgiveness: Tensor  # [N]
-    shift: dict[str, Tensor]  # the ``columns`` from which TV and KL follow; may be empty where the run is not metered
+    shift: dict[str, Tensor]  # the ``columns`` from which TV and KL are computed; may be empty without ``meter``

@@ -1,8 +1,8 @@
 """Decisions on greedy drafts, chains and trees: the distribution over the drafted children of each node, and a draw from it.
 
-At a node with children x₁ … x_m (distinct, in the rule's order) a rule gives the shares Qᵢ = P(xᵢ); what is left, 1 − ΣQ, goes to p
+At a node with children x₁ … x_m (distinct, in the rule's order) a rule gives the shares Qᵢ = P(xᵢ); the rest, 1 − ΣQ, goes to p
 without the children, to p itself, or to top-1. The distances from p follow in closed form (``shift``). Where it goes to p without
-the children, the decision is a maximal coupling with the own draw y: y is replaced no oftener than P ≠ p requires, so that every
+the children, the decision is a maximal coupling with the target's own draw y: y is replaced only as often as P ≠ p requires, so that every
 difference from strict is a decision of the rule.
 """
 
@@ -30,7 +30,7 @@ def decide_greedy(places: Places, draft: Draft, rule: Rule, values: Mapping[str,
     forgiveness = ((accept - children.p) / (1 - children.p)).clamp(min=0).nan_to_num(0.0)
     coin, emit, rest = places.u[:, Use.ACCEPT], places.own, Rest.OTHERS
     in_turn = rule.siblings is Siblings.IN_TURN
-    # Nodes after which p itself is drawn from, bool [N + 1]: those without children are.
+    # bool [N + 1]: whether the token after the node is drawn from p itself; true without children.
     redraws = ~children.any(~rule.redraw(evidence, values)[:, 0]) if in_turn and rule.redraw else None
     if rule.reach is Reach.WINDOW:
         size = int(values["window"])
@@ -71,14 +71,15 @@ def _children(places: Places, draft: Draft, rule: Rule) -> Children:
 def _evidence(places: Places, draft: Draft, children: Children) -> Evidence:
     q = draft.q[:, None]
     return Evidence(
-        logits=places.logits, law=places.p, soft=places.soft, drafter=draft.law, top_z=places.top_z, top_ids=places.top_ids,
-        at=None if draft.is_chain else draft.parents, x=draft.ids[1:, None], q=torch.ones_like(q), confidence=q,
+        logits=places.logits, distribution=places.p, soft=places.soft, drafter=draft.distribution,
+        top_z=places.top_z, top_ids=places.top_ids, at=None if draft.is_chain else draft.parents, x=draft.ids[1:, None],
+        q=torch.ones_like(q), confidence=q,
         tried=children.sum_before(children.p)[:, None], greedy=places.greedy,
     )  # fmt: skip
 
 
 def _shares(rule: Rule, children: Children, accept: Tensor, forgiveness: Tensor) -> Tensor:
-    """Q [N]: the probability that each drafted token is what follows its node."""
+    """Q [N]: the probability that each drafted token follows its parent."""
     if rule.siblings is Siblings.IN_TURN:
         return accept * children.product_before(1 - accept)
     missed = (1 - children.around(children.p)).clamp(min=0)
@@ -86,7 +87,7 @@ def _shares(rule: Rule, children: Children, accept: Tensor, forgiveness: Tensor)
 
 
 def _coupled(children: Children, shares: Tensor, coin: Tensor, own: Tensor) -> Tensor:
-    """keep [N]: y, or in its place a child with Q > p, no oftener than P requires; own: bool [N], which child is y."""
+    """keep [N]: y, or instead a child with Q > p, only as often as P requires; own: bool [N], which child is y."""
     more, u = shares - children.p, children.place(coin)
     surplus = more.clamp(min=0)
     drawn = children.around(own.double())
@@ -99,6 +100,6 @@ def _coupled(children: Children, shares: Tensor, coin: Tensor, own: Tensor) -> T
 
 
 def _by_coin(children: Children, shares: Tensor, coin: Tensor) -> Tensor:
-    """keep [N]: the uniform falls into the child's share, whatever the target drew."""
+    """keep [N]: whether the uniform is in the child's share, independent of the target's draw."""
     low, u = children.sum_before(shares), children.place(coin)
     return (low <= u) & (u < low + shares)

@@ -1,4 +1,4 @@
-"""From logits to an answer: the target's own draws, the rule's decision, and the columns of every node and token."""
+"""From logits to the result row: the target's own draws, the rule's decision, and the columns of every node and token."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ import torch
 from torch import Tensor
 
 from mars_core.rules.base import Rule
-from mars_core.sampling import Use, draw, lowest_argmax, shown_law, target_law
+from mars_core.sampling import Use, displayed_distribution, draw, lowest_argmax, target_distribution
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification.columns import Contents, pack
 from mars_core.verification.draft import Decision, Draft, Places, chain
 from mars_core.verification.greedy import decide_greedy
 from mars_core.verification.sampled import decide_sampled
 
-TOP = 5  # alternatives kept for each node
-_EXCLUDED = -1e30  # in place of ln 0, so that 0 · ln 0 is 0
+TOP = 5  # alternatives per node
+_EXCLUDED = -1e30  # replaces ln 0, so that 0 · ln 0 is 0
 
 
 def judge(
     logits: Tensor, draft: Draft, rule: Rule, values: Mapping[str, float], sampling: Sampling, mode: DraftMode, u: Tensor,
     meter: bool = True,
 ) -> Tensor:  # fmt: skip
-    """The answer, float64 in one dimension: what ``walk`` reads.
+    """The result row, float64 [M], for ``walk``.
 
-    logits [N + 1, V] float32; u [draft.depth + 1, 3] from this step's position on. At temperature 0 every draft is a greedy one.
+    logits [N + 1, V] float32; u [draft.depth + 1, 3] from this step's position on. At temperature 0 every draft is greedy.
     """
     places = _places(logits, draft, sampling, u)
-    sampled = mode is DraftMode.SAMPLED and not places.greedy and draft.law is not None
+    sampled = mode is DraftMode.SAMPLED and not places.greedy and draft.distribution is not None
     given = places, draft, rule, values
     decision = decide_sampled(*given, meter) if sampled else decide_greedy(*given)
     columns = {
@@ -38,24 +38,24 @@ def judge(
     contents = Contents.ALWAYS
     if meter:
         contents = Contents.METERED | (Contents.DISTANCES if sampled else Contents.SHARES)
-        contents |= Contents.ALWAYS if places.greedy else Contents.DRAWN
+        contents |= Contents.ALWAYS if places.greedy else Contents.DRAWS
         columns |= _measures(places, draft, decision, sampling)
     return pack(columns, contents, draft.size, places.top_z.shape[-1])
 
 
 def _places(logits: Tensor, draft: Draft, sampling: Sampling, u: Tensor) -> Places:
-    p = target_law(logits, sampling)
+    p = target_distribution(logits, sampling)
     at = u if draft.is_chain else u[draft.depths]
     top_z, top_ids = _best(logits)
     drawn = None if sampling.temperature == 0 else draw(p, at[:, Use.DRAW])
     own = top_ids[:, 0] if drawn is None else drawn.ids
-    return Places(logits, p, shown_law(logits, p, sampling), top_z, top_ids, own, drawn, at)
+    return Places(logits, p, displayed_distribution(logits, p, sampling), top_z, top_ids, own, drawn, at)
 
 
 def _best(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """The TOP largest logits, falling, and their ids; of equal ones the lowest id is first or second, as for argmax.
+    """The TOP largest logits, descending, and their ids; of equal logits the lowest id is first or second, as for argmax.
 
-    At least two columns: a vocabulary of one token has no second, only -inf.
+    At least two columns: with a vocabulary of one token the second is -inf.
     """
     columns, left = [], logits
     for _ in range(2):
@@ -67,7 +67,7 @@ def _best(logits: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _measures(places: Places, draft: Draft, decision: Decision, sampling: Sampling) -> dict[str, Tensor]:
-    """The columns that are there only where the run is metered."""
+    """The columns that exist only with ``meter``."""
     logits, count, size = places.logits, draft.size, places.logits.shape[-1]
     likelihood, numbers = logits.log_softmax(-1), chain(count, logits.device)[1]
     # The drafted tokens at their parents, then the emitted ones at their nodes: positions in the flattened [N + 1, V].

@@ -1,7 +1,7 @@
 """Decisions on sampled drafts (chains): token by token with the pair (a, R), or the whole block at once.
 
-A drafted x ~ q is kept with probability a(x); the first refused place is drawn anew from R. The distribution of the emitted token is
-P = q·a + (1 − Σ q·a)·R, exactly.
+A drafted x ~ q is kept with probability a(x); the first rejected token is replaced by a draw from R. The distribution of the emitted
+token is P = q·a + (1 − Σ q·a)·R, exactly.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def decide_sampled(places: Places, draft: Draft, rule: Rule, values: Mapping[str
     evidence, x = _evidence(places, draft), draft.ids[1:, None]
     if rule.reach is Reach.BLOCK:
         return _by_block(places, x, evidence, meter)
-    count, p, q = len(x), evidence.law, evidence.q
+    count, p, q = len(x), evidence.distribution, evidence.q
     accept, correction = _accept_and_correction(evidence, rule, values)
     u = places.u[:count, Use.ACCEPT]
     chance, strict = accept.gather(-1, x)[:, 0], evidence.strict.gather(-1, x)[:, 0]
@@ -39,13 +39,15 @@ def decide_sampled(places: Places, draft: Draft, rule: Rule, values: Mapping[str
 
 
 def _evidence(places: Places, draft: Draft) -> Evidence:
-    """The whole vocabulary at every drafted place, in float64: the meter then reads 0 where P is p. Temperature > 0."""
-    assert draft.law is not None and draft.is_chain
+    """The whole vocabulary at every drafted place, in float64, so that TV is 0 where P is p. Temperature > 0."""
+    assert draft.distribution is not None and draft.is_chain
     count, size = draft.size, places.p.shape[-1]
-    q = _exact(torch.nn.functional.pad(draft.law, (0, size - draft.law.shape[-1])))  # ids that only the target knows
+    q = _exact(
+        torch.nn.functional.pad(draft.distribution, (0, size - draft.distribution.shape[-1]))
+    )  # ids that only the target has
     p = _exact(places.p[:count])
     return Evidence(
-        logits=places.logits[:count], law=p, soft=p, drafter=q, top_z=places.top_z[:count], top_ids=places.top_ids[:count],
+        logits=places.logits[:count], distribution=p, soft=p, drafter=q, top_z=places.top_z[:count], top_ids=places.top_ids[:count],
         at=None, x=torch.arange(size, device=q.device).expand(count, -1), q=q, confidence=q, tried=q.new_zeros(count, 1),
         greedy=False,
     )  # fmt: skip
@@ -62,14 +64,14 @@ def _accept_and_correction(evidence: Evidence, rule: Rule, values: Mapping[str, 
     accept = rule.accept(evidence, values).clamp(0, 1)
     if rule.emits_top1:
         return accept, evidence.is_top(1).to(accept.dtype)
-    goal = evidence.law if rule.aim is None else rule.aim(evidence, values)
+    goal = evidence.distribution if rule.aim is None else rule.aim(evidence, values)
     correction = residual(goal, evidence.q)
     return accept, correction if rule.redraw is None else torch.where(rule.redraw(evidence, values), goal, correction)
 
 
 def _by_block(places: Places, x: Tensor, evidence: Evidence, meter: bool) -> Decision:
-    """Block verification (2403.10444): the longest accepted beginning, with h_i of all its places. Lossless."""
-    count, p, q = len(x), evidence.law, evidence.q
+    """Block verification (2403.10444): the longest accepted prefix, with h_i of all its positions. Lossless."""
+    count, p, q = len(x), evidence.distribution, evidence.q
     ratio = (p.gather(-1, x) / q.gather(-1, x))[:, 0]
     reach = [p.new_ones(())]
     for each in ratio:
@@ -91,13 +93,13 @@ def _by_block(places: Places, x: Tensor, evidence: Evidence, meter: bool) -> Dec
 
 
 def _block_distribution(before: Tensor, p: Tensor, q: Tensor, correction: Tensor) -> Tensor:
-    """P after each place, [N, V]; ``before`` [N]: the reach of the tokens before it."""
-    kept = torch.minimum(before[:, None] * p, q)  # q times the probability that the beginning up to here is kept
+    """P after each place, [N, V]; ``before`` [N]: the probability weight of the tokens before it."""
+    kept = torch.minimum(before[:, None] * p, q)  # q times the probability that the prefix up to here is kept
     distribution = (kept + (before - kept.sum(-1))[:, None] * correction) / before[:, None]
     return torch.where(before[:, None] > 0, distribution, p)
 
 
 def _shift(distribution: Tensor, p: Tensor, end: Tensor) -> dict[str, Tensor]:
-    """TV and KL after all nodes. ``end`` [1]: p of the token that always follows the last one, 1 where that is drawn from p."""
+    """TV and KL after all nodes. ``end`` [1]: p of the token that always follows the last one, 1 if that is drawn from p."""
     tv, kl = distances(distribution, p)
     return {"tv": torch.cat([tv, 1 - end]), "kl": torch.cat([kl, 0 - end.log()])}

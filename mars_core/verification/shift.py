@@ -1,7 +1,7 @@
 """Total variation and KL divergence between the distribution P of the token after a node and the target's p.
 
 ``distances`` compares whole distributions, on the device (sampled drafts). On a greedy draft a rule decides how much P has of each
-drafted token, and what is left goes where ``Rest`` says: both distances follow from a few numbers for each node, on the host (``shift``).
+drafted token, and the rest goes where ``Rest`` says: both distances are computed from a few numbers per node, on the host (``shift``).
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ def shift(children: Mapping[float, tuple[float, float]], rest: Rest, emit: float
 
 
 def _distance(pairs: Sequence[tuple[float, float]], others: float, others_kl: float) -> tuple[float, float]:
-    """Half the sum of the differences, and the divergence, of pairs (P, p); ``others``: what the tokens not drafted add."""
+    """Half the sum of the differences, and the divergence, of pairs (P, p); ``others``: the contribution of tokens that are not drafted."""
     tv = (sum(abs(share - p) for share, p in pairs) + others) / 2
     return tv, max(0.0, sum(_kl(share, p) for share, p in pairs) + others_kl)
 
 
 def _rest(mass: float) -> float:
-    """1 − mass, where it is more than rounding."""
+    """1 − mass, or 0 if it is within rounding."""
     rest = 1 - mass
     return rest if rest > _ROUNDING else 0.0
 

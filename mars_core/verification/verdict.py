@@ -1,4 +1,4 @@
-"""A row of ``columns`` read on the host: the nodes, their tokens by name, and the kept path."""
+"""Reads a row of ``columns`` on the host: nodes, their tokens, and the accepted path."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Values = dict[str, Any]  # by column: a number, or a tuple where it is wide
 class Node(SimpleNamespace):
     """One node of the tree after the verdict: an attribute for every column, and ``edge``, ``tv`` and ``kl`` on every draft.
 
-    What columns say of a token is said of the drafted one, judged by its parent's logits; the rest is said of the place after the
-    node. Where the run is not metered nan, 0 in whole numbers, and no alternatives.
+    Token columns describe the drafted token, judged by its parent's logits; the other columns describe the position after the
+    node. Without ``meter`` they are nan, 0 for integers, and no alternatives.
     """
 
 
 class Nodes:
-    """The nodes of an answer; each is read when it is asked for: of most of a tree's only the draft is of interest."""
+    """The nodes of an answer; each is read on access: for most nodes of a tree only the draft is needed."""
 
     def __init__(self, answer: Sequence[float]) -> None:
         self._answer = answer
@@ -44,7 +44,7 @@ class Nodes:
         return Node(**self._place(number) | self._token(number))
 
     def column(self, name: str) -> list[float]:
-        """A column of the answer, of all nodes; nan where it is not metered."""
+        """A column of the answer, of all nodes; nan without ``meter``."""
         drafted, node, token, _ = self._starts
         if name in node:
             return list(self._answer[node[name] : node[name] + len(self)])
@@ -53,12 +53,12 @@ class Nodes:
         return [self._layout.root.get(name, math.nan), *drafts]
 
     def drafted(self, number: int) -> Values:
-        """Everything about the drafted token of node 1 … N: what columns say of it and of its place, which is that after its parent."""
+        """All values of the drafted token of node 1 … N: its token columns, and those of its position, which is that after its parent."""
         own_id = {"id": self._answer[self._starts[Of.NODE]["id"] + number]}
         return self._whole(self._place(self.parents[number]) | self._token(number) | own_id)
 
     def emitted(self, number: int) -> Values:
-        """The same of the token that is emitted after a node if the step ends there."""
+        """The same for the token that is emitted after a node if the step ends there."""
         place, token = self._place(number), self._read(Of.TOKEN, self._count + number)
         return self._whole(place | self._layout.emitted | token | {"id": place["emit"], "parent": number})
 
@@ -68,7 +68,7 @@ class Nodes:
         return self._read(Of.DRAFTED, number - 1) | self._read(Of.TOKEN, number - 1)
 
     def _place(self, number: int) -> Values:
-        """What columns say of the place after a node, what follows from that, and what is read of columns that are not there.
+        """Columns of the position after a node, values derived from them, and the values of absent columns.
 
         ``edge``: the distance of the drawing uniform to the nearer end of own's interval, at temperature 0 z1 − z2.
         """
@@ -101,19 +101,19 @@ class Nodes:
         return {name: answer[start + index] for name, start in self._starts[of].items()}
 
     def _whole(self, values: Values) -> Values:
-        """``values``, with int in the columns of whole numbers."""
+        """``values``, with int in the integer columns."""
         return values | {name: int(values[name]) for name in self._layout.whole}
 
 
 class Verdict(NamedTuple):
-    """The kept path: node numbers from the root (0) on; the step emits the tokens of path[1:] and then ``emit`` of its end."""
+    """The accepted path: node numbers from the root (0) on; the step emits the tokens of path[1:] and then ``emit`` of its end."""
 
     nodes: Nodes
     path: tuple[int, ...]
 
 
 def walk(answer: Sequence[float]) -> Verdict:
-    """The kept path, from each node to the child that is kept after it. ``answer`` as ``judge`` gives it."""
+    """The accepted path, from each node to the child that is kept after it. ``answer``: the row of ``judge``."""
     nodes = Nodes(answer)
     keep, path = nodes.column("keep"), [0]
     while kept := [child for child in nodes.children[path[-1]] if keep[child]]:

@@ -7,10 +7,10 @@ from torch import Tensor
 
 
 def window_keep(own: Tensor, passes: Tensor, gate: Tensor, window: int) -> Tensor:
-    """keep [N]: own draws, mismatches that the gate lets through and that ``window`` passing tokens follow, and these tokens.
+    """keep [N]: own draws, mismatches that pass the gate and are followed by ``window`` passing tokens, and these tokens.
 
-    All bool [N]: whether each drafted token is the target's own draw; whether it passes a test of its own, with a uniform that no
-    later step uses again (what a refused window showed must not decide twice); whether a mismatch there may be relaxed at all.
+    All bool [N]: whether each drafted token is the target's own draw; whether it passes a separate test, with a uniform that no
+    later step reuses (the tests of a rejected window must not decide twice); whether a mismatch there may be relaxed.
     """
     relaxable = gate & ~own & (window_chance(passes.double(), window) > 0)
     forced = torch.zeros((), dtype=torch.long, device=own.device)
@@ -35,7 +35,7 @@ def window_chance(p: Tensor, window: int) -> Tensor:
 def window_shares(p: Tensor, gate: Tensor, window: int) -> Tensor:
     """Q [N]: probability of each drafted token given the text before it. p, gate: [N] float64.
 
-    The text alone does not say whether the token before was the target's own or relaxed, which would force the ones after it. So
+    The text alone does not determine whether the previous token was the target's own or relaxed, which forces the ones after it. So
     this follows the weight of each state: w tokens are still forced, w = 0 … window.
     """
     relaxed = (1 - p) * gate * window_chance(p, window)

@@ -1,6 +1,6 @@
 """Values as cells of CSV files: one at a time, or a whole Arrow table. Missing values and nan are empty, lists and maps are JSON.
 
-A text cell that a spreadsheet would take for a formula gets a leading ``'``; characters that no reader can take are written ``\\uXXXX``.
+A text cell that a spreadsheet would take for a formula gets a leading ``'``; characters that readers reject are written ``\\uXXXX``.
 A token's piece is a JSON text instead (``" the"``, ``"\\n"``): exact, and never a formula.
 """
 
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from storage.schema.text import decode, readable
 
-# What a spreadsheet may take for the beginning of a formula (OWASP, CSV injection), full-width forms included.
+# Characters that start a formula in a spreadsheet (OWASP, CSV injection), including full-width forms.
 _FORMULA = re.compile("[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 PIECES = ("piece", "own_piece")
 
@@ -48,7 +48,7 @@ def guarded(text: str) -> str:
 
 
 def finite(value: Any) -> Any:
-    """``value`` as JSON can hold it: nan is null, infinities are words."""
+    """``value`` for JSON: nan is null, infinities are strings."""
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     if isinstance(value, list):
@@ -57,7 +57,7 @@ def finite(value: Any) -> Any:
 
 
 def printable(table: pa.Table) -> pa.Table:
-    """The columns of an exported table as numbers, truth values and texts that pyarrow's CSV writer takes."""
+    """The columns of an exported table as numbers, booleans and texts for pyarrow's CSV writer."""
     columns = {
         name: _printable(name, column.combine_chunks())
         for name, column in zip(table.column_names, table.columns, strict=True)
@@ -81,7 +81,7 @@ def _printable(name: str, column: pa.Array) -> pa.Array:
 
 
 def _texts(column: pa.Array, shown: Callable[[str], str]) -> pa.Array:
-    """Each text once, however often it occurs."""
+    """Converts each distinct text once."""
     coded = column.dictionary_encode()
     words = [shown(word) for word in coded.dictionary.to_pylist()]
     return pa.array(words, pa.string()).take(coded.indices)
@@ -109,7 +109,7 @@ def _head(id_: int, piece: str) -> str:
 
 
 def _decoded(value: Any, pairs: bool = False) -> Any:
-    """``value`` with the texts in it as they were; ``pairs``: those of a map."""
+    """``value`` with its texts decoded; ``pairs``: of a map."""
     if isinstance(value, str):
         return decode(value)
     if isinstance(value, list):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 6  # goes up when a column changes its name or meaning
+SCHEMA_VERSION = 6  # incremented when a column changes its name or meaning
 _GIVEN = [("id", pa.int64()), ("piece", pa.string()), ("start", pa.int64()), ("end", pa.int64())]
 TYPES: dict[str, pa.DataType] = {
     "int": pa.int64(),
@@ -29,7 +29,7 @@ TYPES: dict[str, pa.DataType] = {
 
 
 class Column(NamedTuple):
-    """``kind``: a key of TYPES; ``unit``: empty for counts, ids, words and pure numbers."""
+    """``kind``: a key of TYPES; ``unit``: empty for counts, ids, names and dimensionless numbers."""
 
     name: str
     kind: str
@@ -55,14 +55,14 @@ RUNS = _columns(
     f"""\
 {_COMPARISON}\
 run_id | text | | the run
-chat | bool | | the prompt was put into the model's chat template
-prompt | text | | text that was asked
+chat | bool | | whether the model's chat template was used
+prompt | text | | text of the prompt
 system | text | | system message of a chat
-stop | texts | | texts at which the run ends
+stop | texts | | stop strings
 name | text | | of the comparison, given by the user
 tags | texts | | of the comparison
 comment | text | | on the comparison
-source | text | | what made the comparison: compare, sweep, vote, study
+source | text | | origin of the comparison: compare, sweep, vote, study
 sweep_id | text | | sweep of an earlier release
 lane | int | | column on the page, from 0
 execution_order | int | | place in the order in which the runs of the comparison were executed, from 0
@@ -74,54 +74,54 @@ rule_parameters | numbers by name | | of the rule
 drafter | text | | none, model, eagle3, ngram or another kind
 drafter_model | text | | repository or folder of the drafter
 drafter_revision | text | | its commit
-k | int | tokens | drafted in a step
+k | int | tokens | drafted per step
 draft_mode | text | | greedy or sampled drafts
 tree_tokens | int | nodes | of a drafted tree; empty for chains
 tree_depth | int | nodes | longest path of the tree
-tree_top_k | int | nodes | children of a node at most
+tree_top_k | int | nodes | maximum number of children of a node
 target | text | | repository or folder of the target model
 target_revision | text | | its commit
 temperature | float | | of sampling; 0 is greedy
-top_k | int | | likeliest tokens kept before sampling; 0: all
+top_k | int | | most likely tokens kept before sampling; 0: all
 top_p | float | | share of probability kept before sampling
-max_new_tokens | int | tokens | asked for at most
+max_new_tokens | int | tokens | limit of new tokens
 seed | int | | of the uniforms
-thinking | bool | | asked of the chat template; empty: its default
+thinking | bool | | thinking switch of the chat template; empty: its default
 pass_rows | int | rows | of every target pass of an exact run; empty where the run was not exact
 pass_width | int | rows | of its cache
-new_tokens | int | tokens | written
+new_tokens | int | tokens | generated
 prompt_tokens | int | tokens | of the prompt
-steps | int | | drafts with their target passes; the prefill is none
+steps | int | | drafts with their target passes, without the prefill
 wall_s | float | s | from the first token of the prompt to the last new one
 ttft_s | float | s | to the first new token
 prefill_s | float | s | to read the prompt
 draft_s | float | s | spent in the drafter
 verify_s | float | s | spent in target passes and verification
 tokens_per_s | float | 1/s | new_tokens / wall_s
-tau | float | tokens | emitted a step, τ
+tau | float | tokens | emitted per step, τ
 drafted | int | tokens | by all steps
 accepted | int | tokens | drafted, kept by strict too
 relaxed | int | tokens | drafted, kept by the rule where strict rejects
-rejected | int | tokens | drafted - accepted - relaxed: also those after a rejected one, which were never judged
-recovered | int | tokens | written in the place of a rejected one
-bonus | int | tokens | written after a draft that was kept whole
+rejected | int | tokens | drafted - accepted - relaxed: including those after a rejected one, which are not judged
+recovered | int | tokens | emitted instead of a rejected one
+bonus | int | tokens | emitted after a fully accepted draft
 acceptance_rate | float | | kept / drafted
 relaxed_share | float | | relaxed / new_tokens
-tv_sum | float | | total variation between the law of each emitted token and the target's, summed
+tv_sum | float | | total variation between the distribution of each emitted token and the target's, summed
 tv_mean | float | | tv_sum / new_tokens
 tv_max | float | | the largest
-kl_sum | float | nats | KL divergence of the law of each emitted token from the target's, summed
+kl_sum | float | nats | KL divergence of the distribution of each emitted token from the target's, summed
 kl_mean | float | nats | kl_sum / new_tokens
 kl_max | float | nats | the largest
-shifted_share | float | | steps in which a law differs from the target's / steps
+shifted_share | float | | steps in which a distribution differs from the target's / steps
 log_likelihood | float | nats | of the new tokens under the target, temperature 1
 perplexity | float | | exp(-log_likelihood / new_tokens)
-peak_memory_bytes | int | bytes | of the device, at most
+peak_memory_bytes | int | bytes | peak memory of the device
 acceptance_by_position | floats | | steps that kept a token at each depth of the draft / steps that drafted one there
 environment | texts by name | | versions, device, dtype
 error | text | | why the run failed
 prompt_ids | ints | | token ids of the prompt
-text | text | | what was written, given tokens first
+text | text | | output text, given tokens first
 prefix | ints | | token ids that were given as the beginning of the text
 given | given tokens | | the same with their pieces and characters
 history | turns | | earlier turns of the conversation
@@ -132,13 +132,13 @@ TOKENS = _columns(
 {_RUN}\
 step | int | | from 0
 ordinal | int | | place among the tokens of the step, from 0
-position | int | | in the output, from 0; a rejected token has that of the token emitted in its stead
+position | int | | in the output, from 0; a rejected token has that of the token emitted instead
 draft_position | int | | depth in the draft, from 1; of a recovered or bonus token: kept tokens of the step + 1
 node | int | | number of the drafted node, from 1; 0 for recovered and bonus tokens
-parent | int | | number of the node before it; 0: the last token of the step before
+parent | int | | number of the parent node; 0: the last token of the previous step
 outcome | text | | accepted, relaxed, rejected, recovered, bonus
 token_id | int | | in the target's vocabulary
-piece | text | | its text; those of the emitted tokens, joined, are the text that was written
+piece | text | | its text; the pieces of the emitted tokens, joined, are the output text
 char_start | int | characters | text[char_start:char_end] becomes complete with this token
 char_end | int | characters | see char_start
 z1 | float | | largest logit of the target
@@ -155,12 +155,12 @@ rank | int | | of the token under the target, from 1
 entropy | float | nats | of the target's distribution, as sampled
 forgiveness | float | | probability with which the rule keeps a token that strict rejects
 u | float | | uniform that drew own
-coin | float | | uniform of sampled drafts, and of rules that keep by chance
+coin | float | | uniform of sampled drafts, and of randomised rules
 edge | float | | distance of u from the nearer end of own's interval; at temperature 0 the gap
-tv | float | | total variation between the law of the token emitted here and the target's
+tv | float | | total variation between the distribution of the token emitted here and the target's
 kl | float | nats | KL divergence between the same
 logprob | float | nats | ln softmax of the raw logits
-top | alternatives | | likeliest tokens of the target
+top | alternatives | | most likely tokens of the target
 step_drafted | int | tokens | by the step
 step_kept | int | tokens | drafted tokens of the step that are in the text
 step_draft_s | float | s | drafting
@@ -173,21 +173,21 @@ NODES = _columns(
 {_RUN}\
 step | int | | from 0
 node | int | | number in the step's draft, from 1
-parent | int | | number of the node before it; 0: the last token of the step before
+parent | int | | number of the parent node; 0: the last token of the previous step
 depth | int | | from 1
 token_id | int | | in the target's vocabulary
 piece | text | | its text
 p | float | | under the target after its parent, as sampled
 q | float | | under the drafter
 outcome | text | | accepted, relaxed, rejected
-judged | bool | | tokens has a row for it; false: the step was decided before it, or beside it in a tree
+judged | bool | | whether tokens has a row for it; false: after the first rejection, or beside the path in a tree
 """
 )
 VOTES = _columns(
     f"""\
 {_COMPARISON}\
 vote_id | text | | the vote
-created_at | time | UTC | when it was given
+created_at | time | UTC | time of the vote
 choice | text | | left, right, tie, both_bad
 left_run_id | text | | the run shown on the left
 right_run_id | text | | the run shown on the right
@@ -201,7 +201,7 @@ prompt | text | | of the comparison
 
 
 def described() -> str:
-    """All columns as Markdown, a table an export."""
+    """All columns as Markdown, one table per export."""
     titles = {"runs": RUNS, "tokens": TOKENS, "nodes": NODES, "votes": VOTES}
     head = "| column | type | unit | meaning |\n|---|---|---|---|\n"
     return "\n".join(
@@ -211,7 +211,7 @@ def described() -> str:
 
 
 def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
-    """With each column's unit and meaning, and how texts are spelled."""
+    """The Arrow schema, with unit and meaning of each column and the encoding of texts."""
     about = {
         "schema_version": str(SCHEMA_VERSION),
         "text": "U+241B and 4 hex digits stand for U+0000, U+D800-DFFF, U+241B",

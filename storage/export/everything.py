@@ -1,7 +1,7 @@
-"""All that a store has as one ZIP file, for whoever it belongs to. Knows no page; holds a few comparisons at a time.
+"""All data of a store as one ZIP file, for its owner. Uses constant memory.
 
-Tables are those of storage.export. JSON is ASCII: it can spell every text that was given, lone surrogates too. A non-finite
-number is null or the word inf or -inf.
+Tables are those of storage.export. JSON is ASCII: it can represent every text, including lone surrogates. A non-finite
+number is null or the string inf or -inf.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ SHARE = ("kind", "object_id", "created_at")
 README = """\
 All of your data in MARS Playground, exported {now} (UTC).
 
-comparisons.json  each prompt that was run: its text and settings, when, and the name, tags and comment that you gave it.
-                  One with a time in "deleted_at" was deleted and can still be brought back; no other file has it.
-runs.csv          one row a run: settings, the text that came out, how it ended, measures.
-tokens.csv        one row a token, rejected ones included, with what was known about it when it was kept or not.
-nodes.csv         one row a drafted token.
-votes.csv         one row a blind vote.
+comparisons.json  each prompt that was run: its text and settings, when, and your name, tags and comment.
+                  One with a time in "deleted_at" was deleted and can still be restored; it is in no other file.
+runs.csv          one row per run: settings, output text, status, measurements.
+tokens.csv        one row per token, including rejected ones, with the values that decided it.
+nodes.csv         one row per drafted token.
+votes.csv         one row per blind vote.
 sweeps.json       each sweep of an earlier release: its plan and its results.
 studies.json      each study, and each sweep of this release: its name and its plan. Its runs are in the tables.
-shares.json       what is shared by a link. The links themselves are not kept, so they are not here.
+shares.json       what is shared by a link. The links themselves are not stored, so they are not included.
 
-runs, tokens, nodes and votes are also there as .parquet, exact to the last bit: `python -m storage import` reads these, with
+runs, tokens, nodes and votes are also included as .parquet, bit-exact: `python -m storage import` reads these, with
 comparisons.json, into another database.
 
-CSV files are UTF-8 with a header. A text that a spreadsheet would take for a formula begins with an apostrophe, and a
-character that cannot be shown is written as \\uXXXX. Ids in one file are those in the others.
+CSV files are UTF-8 with a header. A text that a spreadsheet would read as a formula begins with an apostrophe, and a
+character that cannot be displayed is written as \\uXXXX. Ids are the same in all files.
 """
 
 
 def write_everything(store: RunStore, path: Path) -> None:
-    """Write all that ``store`` has to the ZIP file ``path``, which appears whole or not at all. Raises StorageError."""
+    """Write all data of ``store`` to the ZIP file ``path``, atomically. Raises StorageError."""
     part = path.with_name(f"{path.name}.part")
     with explained("The export was not written", str(path)):
         try:
@@ -82,12 +82,12 @@ def _write_all(store: RunStore, archive: ZipFile, folder: Path) -> None:
 
 
 def _member(archive: ZipFile, name: str) -> TextIOWrapper:
-    """Its size is not known beforehand, and may be beyond 4 GiB."""
+    """A member of unknown size, which may exceed 4 GiB."""
     return TextIOWrapper(archive.open(name, "w", force_zip64=True), encoding="utf-8", newline="")
 
 
 def _write_json(stream: TextIO, values: Iterable[dict[str, Any]]) -> None:
-    """A list with one object a line."""
+    """Writes a list with one object per line."""
     before = "[\n"
     for value in values:
         stream.write(before + json.dumps(finite(value), allow_nan=False, default=datetime.isoformat))
@@ -96,7 +96,7 @@ def _write_json(stream: TextIO, values: Iterable[dict[str, Any]]) -> None:
 
 
 def _rows(store: RunStore, table: Table, *but: str) -> Iterator[dict[str, Any]]:
-    """All columns ``but`` some, in the order in which they were made."""
+    """All columns ``but`` some, in order of creation."""
     columns = [column for column in table.__table__.columns if column.name not in but]
     for page in in_order(store, table, columns, store.scope.of(table), ROWS_A_READ):
         yield from (dict(row._mapping) for row in page)

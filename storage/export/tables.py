@@ -1,8 +1,8 @@
-"""Runs, tokens, drafted nodes and votes as Arrow tables for export, a bounded number of rows at a time. Knows no file format.
+"""Runs, tokens, drafted nodes and votes as Arrow tables for export, a bounded number of rows at a time.
 
-Comparisons come in the order in which they were made (or that of the ids asked for), runs by lane, tokens and nodes in order.
-Deleted comparisons are left out. Each table is read in a transaction of its own. Runs never change, so a row is always whole.
-Texts are in the spelling of storage.schema.text, since Parquet cannot hold every string.
+Comparisons are in order of creation (or of the requested ids), runs by lane, tokens and nodes in order.
+Deleted comparisons are left out. Each table is read in a separate transaction. Runs never change, so rows are consistent.
+Texts are encoded as in storage.schema.text, because Parquet cannot store every string.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Query = Select[*tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Export:
-    """What is exported as one file. ``read``: its rows of comparisons that are known to be there (None: all)."""
+    """One exported file. ``read``: its rows of existing comparisons (None: all)."""
 
     name: str
     columns: tuple[Column, ...]
@@ -48,7 +48,7 @@ class Export:
         return arrow_schema(self.columns)
 
     def tables(self, store: RunStore, comparison_ids: Iterable[str] | None = None) -> Iterator[pa.Table]:
-        """All rows, or those of some comparisons. Raises StorageError for an unknown id, at once."""
+        """All rows, or those of some comparisons. Raises StorageError for an unknown id, before the first row."""
         wanted = _checked(store, comparison_ids)
         return (
             pa.table([values[name] for name in self.schema.names], self.schema) for values in self.read(store, wanted)
@@ -71,7 +71,7 @@ def _array(name: str, values: Sequence[Any]) -> pa.Array:
 
 
 def _plain(value: Any) -> Any:
-    """``value`` as Arrow takes it: texts encoded, maps as pairs, tuples of given tokens and turns as structs."""
+    """``value`` for Arrow: texts encoded, maps as pairs, tuples of given tokens and turns as structs."""
     match value:
         case str():
             return encode(value)
@@ -99,7 +99,7 @@ def _trace_values(
                 ids = [run["run_id"] for run in runs]
                 traces = select(RunTrace.run_id, RunTrace.version, RunTrace.data).where(RunTrace.run_id.in_(ids))
                 packed = {row.run_id: checked(row.version, row.data) for row in connection.execute(traces)}
-                runs = [run for run in runs if run["run_id"] in packed]  # the others were purged meanwhile
+                runs = [run for run in runs if run["run_id"] in packed]  # the others have been purged
                 if not runs:
                     continue
                 flat = unpack([packed[run["run_id"]] for run in runs], [run["seed"] for run in runs])
@@ -120,7 +120,7 @@ def _in_run(steps: Any, counts: Any, run_of_row: Any) -> Any:
 
 
 def _tokens(flat: Flat, shape: Shape) -> dict[str, Any]:
-    values = {name: flat[f"token.{name}"] for name in TOKEN} | _words(flat, "token")
+    values = {name: flat[f"token.{name}"] for name in TOKEN} | _token_columns(flat, "token")
     values |= {"char_start": values["start"], "char_end": values["end"], "ordinal": _places(flat["step.tokens"])}
     values["own"] = flat["vocabulary.id"][flat["token.own"]]
     values["own_piece"] = flat["vocabulary.piece"].take(pa.array(flat["token.own"]))
@@ -135,14 +135,14 @@ def _tokens(flat: Flat, shape: Shape) -> dict[str, Any]:
 
 
 def _nodes(flat: Flat, shape: Shape) -> dict[str, Any]:
-    values = {name: flat[f"node.{name}"] for name in NODE} | _words(flat, "node")
+    values = {name: flat[f"node.{name}"] for name in NODE} | _token_columns(flat, "node")
     values["node"] = _places(flat["step.nodes"]) + 1
     values["judged"] = np.zeros(len(values["node"]), bool)
     values["judged"][judged(flat, shape)[1]] = True
     return values
 
 
-def _words(flat: Flat, table: str) -> dict[str, Any]:
+def _token_columns(flat: Flat, table: str) -> dict[str, Any]:
     at = flat[f"{table}.token"]
     outcome = pa.array([str(each) for each in OUTCOMES]).take(pa.array(flat[f"{table}.outcome"]))
     return {
@@ -186,7 +186,7 @@ def _versioned(values: Mapping[str, Any], rows: int) -> Mapping[str, Any]:
 
 
 def _together(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[Mapping[str, Any]]]:
-    """The heads of the runs in order, as many at a time as have TOKENS_A_TABLE tokens in all, or one."""
+    """The heads of the runs in order, in groups of up to TOKENS_A_TABLE tokens, at least one run."""
     batch: list[Mapping[str, Any]] = []
     for page in _pages(store, wanted):
         for run in _runs(store, page, *_HEAD, "seed", "new_tokens"):
@@ -220,7 +220,7 @@ def _pages(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[str]]
 def in_order(
     store: RunStore, table: Table, columns: Iterable[Any], which: Conditions, size: int
 ) -> Iterator[Sequence[Any]]:
-    """Rows of ``table`` in the order in which they were made, ``size`` at a time; id and created_at are among ``columns``."""
+    """Rows of ``table`` in order of creation, ``size`` at a time; ``columns`` include id and created_at."""
     statement = select(*columns).where(*which).order_by(table.created_at, table.id).limit(size)
     page = _fetch(store, statement)
     while page:

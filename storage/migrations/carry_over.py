@@ -1,7 +1,7 @@
-"""A database that keeps a row a token (schema 0006, before 0.1.0) becomes one that keeps a value a run (schema 0007), without loss.
+"""Migrates a database with one row per token (schema 0006, before 0.1.0) to one value per run (schema 0007), without loss.
 
-A few runs in each transaction, so that it may be killed at any time and goes on when the database is opened again; several processes
-share the work. No page of either version uses the database meanwhile: its schema is called UNDER_WAY.
+A few runs per transaction, so that it can be killed at any time and continues when the database is opened again; several processes
+share the work. No page of either version can use the database meanwhile: its schema is UNDER_WAY.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ _TOKENS = table(
 
 
 def carry_over(writing: Callable[[], AbstractContextManager[Connection]]) -> None:
-    """``writing`` begins a transaction in which nobody else writes. The database has the schema BEFORE or UNDER_WAY."""
+    """``writing`` begins an exclusive write transaction. The database has the schema BEFORE or UNDER_WAY."""
     with writing() as connection:
         if _version(connection) == BEFORE:
             _begin(connection)
     done = 0
     while True:
         with writing() as connection:
-            if _version(connection) != UNDER_WAY:  # another process ended it
+            if _version(connection) != UNDER_WAY:  # another process finished it
                 return
             left = _left(connection)
             runs = connection.execute(_without_trace(Run.id, Run.seed).limit(RUNS_A_WRITE)).all()
@@ -70,7 +70,7 @@ def carry_over(writing: Callable[[], AbstractContextManager[Connection]]) -> Non
                 return
         done += len(runs)
         if done % (10 * RUNS_A_WRITE) < RUNS_A_WRITE:
-            _LOG.info("The database is carried over to a smaller form: %d runs done, %d left.", done, left - len(runs))
+            _LOG.info("The database is being migrated: %d runs done, %d left.", done, left - len(runs))
 
 
 def _version(connection: Connection) -> str:
@@ -101,7 +101,7 @@ def _carry(connection: Connection, run_id: str, seed: int) -> None:
 
 
 def _index(connection: Connection) -> list[str]:
-    """Some comparisons that no list could find by their runs, and now can."""
+    """Indexes some comparisons; returns their ids."""
     few = select(Comparison.id).where(Comparison.runs == NOT_INDEXED).limit(COMPARISONS_A_WRITE)
     found = list(connection.scalars(few))
     reindex(connection, found)

@@ -1,4 +1,4 @@
-"""Runs the migrations on the connection, and in the transaction, that storage.database hands over. Reads no files."""
+"""Runs the migrations on the connection, and in the transaction, provided by storage.database."""
 
 from __future__ import annotations
 

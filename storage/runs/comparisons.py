@@ -1,4 +1,4 @@
-"""Comparisons: made, given runs, read, annotated, deleted and restored."""
+"""Comparisons: created, read, annotated, deleted and restored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from storage.runs.texts import forget_texts
 from storage.schema import Comparison, Run, Source
 
 LENGTHS = {"name": 200, "tag": 40, "comment": 10_000}  # characters at most
-MOST_TAGS = 20
+MAX_TAGS = 20
 COMPARISONS_A_WRITE = 20  # a run of 512 tokens has some 2,000 rows
 
 
@@ -39,15 +39,15 @@ class StoredComparison:
 
 
 class Comparisons(Connected):
-    """A deleted comparison is not there for any method but ``restore`` and ``purge``."""
+    """For all methods except ``restore`` and ``purge`` a deleted comparison does not exist."""
 
     def new_comparison(self, prompt: PromptConfig, *, source: Source = Source.COMPARE) -> str:
-        """Make a comparison without runs; returns its id."""
+        """Create a comparison without runs; returns its id."""
         with self._write("The comparison was not saved") as connection:
             return add_comparison(connection, prompt, source, self.scope.owner)
 
     def save_run(self, comparison_id: str, trace: Trace, *, lane: int, order: int) -> str:
-        """Save a run, whole or not at all; returns its id. Its prompt must be the comparison's."""
+        """Save a run in one transaction; returns its id. Its prompt must be the comparison's."""
         check_numbering(trace)
         with explained("The run was not saved", self.location):
             new = new_run(trace, lane, order)
@@ -56,7 +56,7 @@ class Comparisons(Connected):
             return add_run(connection, comparison_id, new)
 
     def load(self, comparison_id: str) -> StoredComparison:
-        """A comparison with the traces that were saved. Raises StorageError where there is none of this id."""
+        """A comparison with the traces that were saved. Raises StorageError for an unknown id."""
         with self.read() as connection:
             row = comparison_row(connection, comparison_id)
             prompt = read_prompt(row)
@@ -72,7 +72,7 @@ class Comparisons(Connected):
         tags: Sequence[str] | None = None,
         comment: str | None = None,
     ) -> None:
-        """Set the name (200 characters at most), the tags (20 of 40), the comment (10,000); None leaves what is there."""
+        """Set the name (200 characters at most), the tags (20 of 40), the comment (10,000); None leaves a field unchanged."""
         with self._write("The comparison was not changed") as connection:
             row = comparison_row(connection, comparison_id)
             name = row["name"] if name is None else checked("name", name.strip())
@@ -83,7 +83,7 @@ class Comparisons(Connected):
             reindex(connection, [comparison_id])
 
     def delete(self, comparison_id: str) -> None:
-        """Put a comparison away: no list, export or vote has it any more. ``restore`` brings it back until it is purged."""
+        """Delete a comparison: it is no longer in lists, exports or votes. ``restore`` undoes it until it is purged."""
         with self._write("The comparison was not deleted") as connection:
             comparison_row(connection, comparison_id)
             change = update(Comparison).where(Comparison.id == comparison_id)
@@ -91,24 +91,24 @@ class Comparisons(Connected):
             reindex(connection, [comparison_id])
 
     def restore(self, comparison_id: str) -> None:
-        """Bring a deleted comparison back as it was."""
+        """Restore a deleted comparison."""
         with self._write("The comparison was not restored") as connection:
             row_of(connection, Comparison, comparison_id)
             connection.execute(update(Comparison).where(Comparison.id == comparison_id).values(deleted_at=None))
             reindex(connection, [comparison_id])
 
     def purge(self, before: datetime) -> int:
-        """Remove for good what was deleted before, with its runs, steps, tokens and vote, a few comparisons at a time; how many."""
+        """Permanently remove comparisons deleted before, with their runs, steps, tokens and votes; returns their number."""
         return self._remove_comparisons("Deleted comparisons were not all removed", Comparison.deleted_at < before)
 
     def remove_unfinished(self, before: datetime) -> int:
-        """Remove for good the comparisons made before that have no run: their process ended before it saved one; how many."""
+        """Permanently remove comparisons created before that have no run because their process ended; returns their number."""
         without_run = ~select(Run.id).where(Run.comparison_id == Comparison.id).exists()
         failure = "Unfinished comparisons were not all removed"
         return self._remove_comparisons(failure, Comparison.created_at < before, without_run)
 
     def _remove_comparisons(self, failure: str, *which: ColumnElement[bool]) -> int:
-        """Those in the scope for good, with all below, a few at a time so that others can write; how many."""
+        """Permanently remove comparisons in the scope, a few at a time so that others can write; returns their number."""
         few = select(Comparison.id).where(*which, *self.scope.of(Comparison)).limit(COMPARISONS_A_WRITE)
         removed = self._until_none(failure, lambda connection: remove(connection, connection.scalars(few).all()))
         if removed and self._engine.dialect.name == "sqlite":
@@ -128,12 +128,12 @@ def add_comparison(connection: Connection, prompt: PromptConfig, source: Source,
 
 
 def remove(connection: Connection, comparison_ids: Sequence[str]) -> int:
-    """Remove comparisons for good, with all below; how many they were."""
+    """Permanently remove comparisons and their runs; returns their number."""
     return connection.execute(delete(Comparison).where(Comparison.id.in_(comparison_ids))).rowcount
 
 
 def comparison_row(connection: Connection, comparison_id: str) -> RowMapping:
-    """Raises StorageError where there is none of this id, or it is deleted."""
+    """Raises StorageError if the id is unknown or the comparison deleted."""
     row = row_of(connection, Comparison, comparison_id, *Comparison.__table__.c)
     if row["deleted_at"] is not None:
         raise unknown(comparison_id)
@@ -141,21 +141,21 @@ def comparison_row(connection: Connection, comparison_id: str) -> RowMapping:
 
 
 def check_prompt(row: RowMapping, prompt: PromptConfig) -> None:
-    """Raise StorageError unless ``prompt`` is the comparison's; history and thinking are each run's own."""
+    """Raise StorageError unless ``prompt`` is the comparison's; history and thinking may differ between runs."""
     if read_prompt(row) != replace(prompt, history=(), thinking=None):
         raise StorageError("The run was not saved: its prompt is not the prompt of its comparison.")
 
 
 def checked(noun: str, text: str) -> str:
-    """``text``. Raises StorageError where it is longer than a name, tag or comment (``noun``) may be."""
+    """``text``. Raises StorageError if it is too long for a name, tag or comment (``noun``)."""
     if len(text) > LENGTHS[noun]:
         raise StorageError(f"A {noun} may have {LENGTHS[noun]:,} characters at most, not {len(text):,}.")
     return text
 
 
 def _checked_tags(tags: Sequence[str]) -> list[str]:
-    """Stripped, each once, sorted; empty ones are left out. Raises StorageError where one, or their number, is too great."""
+    """Stripped, each once, sorted; empty ones are left out. Raises StorageError if a tag is too long or there are too many."""
     found = sorted({tag.strip() for tag in tags} - {""})
-    if len(found) > MOST_TAGS:
-        raise StorageError(f"A comparison may have {MOST_TAGS} tags at most, not {len(found)}.")
+    if len(found) > MAX_TAGS:
+        raise StorageError(f"A comparison may have {MAX_TAGS} tags at most, not {len(found)}.")
     return [checked("tag", tag) for tag in found]

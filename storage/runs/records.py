@@ -1,6 +1,6 @@
-"""A Trace as a row of runs and one of run_traces, and back, without loss. Knows the columns, no connection.
+"""Converts a Trace to a row of runs and one of run_traces, and back, without loss.
 
-The columns carry the names of the dataclass fields; the few that differ stand in the tables below.
+Columns have the names of the dataclass fields, except those in the tables below.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TREE = {field.name: f"tree_{field.name}" for field in fields(TreeShape)}
 
 
 def prompt_row(prompt: PromptConfig) -> Values:
-    """Without history and thinking, which each run has of its own."""
+    """The columns of a prompt, without history and thinking, which are stored per run."""
     return {"prompt": prompt.text, "system": prompt.system, "chat": prompt.chat, "stop": list(prompt.stop)}
 
 
@@ -52,7 +52,7 @@ def read_prompt(row: RowMapping) -> PromptConfig:
 
 
 def run_row(trace: Trace) -> Values:
-    """Everything of a trace but its prompt (the comparison's) and its steps."""
+    """The columns of a trace, without its prompt (the comparison's) and its steps."""
     config, drafter = trace.config, trace.config.drafter
     return {
         "status": trace.status,
@@ -78,14 +78,14 @@ def run_row(trace: Trace) -> Values:
         "prefix": list(config.prefix),
         "given": [list(token) for token in trace.given],
         "history": [list(turn) for turn in config.prompt.history],
-        **(_taken(drafter.tree, _TREE) if drafter.tree else dict.fromkeys(_TREE.values())),
-        **_taken(config.sampling, _SAMPLING),
-        **_taken(trace.summary, _SUMMARY),
+        **(_to_columns(drafter.tree, _TREE) if drafter.tree else dict.fromkeys(_TREE.values())),
+        **_to_columns(config.sampling, _SAMPLING),
+        **_to_columns(trace.summary, _SUMMARY),
     }
 
 
 def check_numbering(trace: Trace) -> None:
-    """Raise StorageError unless steps are numbered 0, 1, 2… as their tokens say: else they would come back changed."""
+    """Raise StorageError unless steps and their tokens are numbered 0, 1, 2…, which is not stored."""
     for number, step in enumerate(trace.steps):
         if step.index != number or any(token.step != number for token in step.tokens):
             raise StorageError(
@@ -105,7 +105,7 @@ def trace_row(run_id: str, steps: Sequence[Step], seed: int) -> Values:
 
 
 def read_flat(row: RowMapping) -> Flat:
-    """The flat columns of a row of run_traces with the ``seed`` of its run. Raises LookupError for one that is damaged."""
+    """The flat columns of a row of run_traces with the ``seed`` of its run. Raises LookupError if it is damaged."""
     return unpack([checked(row["version"], row["data"])], [row["seed"]])
 
 
@@ -130,11 +130,11 @@ def rule_label(row: RowMapping | Values) -> str:
     return f"{row['rule']}({parameters})" if parameters else str(row["rule"])
 
 
-def _taken(value: object, columns: Mapping[str, str]) -> Values:
+def _to_columns(value: object, columns: Mapping[str, str]) -> Values:
     return {column: getattr(value, name) for name, column in columns.items()}
 
 
-def _given(row: RowMapping, columns: Mapping[str, str]) -> Values:
+def _from_columns(row: RowMapping, columns: Mapping[str, str]) -> Values:
     return {name: row[column] for name, column in columns.items()}
 
 
@@ -148,10 +148,10 @@ def read_config(row: RowMapping, prompt: PromptConfig) -> RunConfig:
             None if model is None else ModelRef(model, row["drafter_revision"]),
             row["k"],
             row["draft_mode"],
-            None if row["tree_tokens"] is None else TreeShape(**_given(row, _TREE)),
+            None if row["tree_tokens"] is None else TreeShape(**_from_columns(row, _TREE)),
         ),
         rule=RuleConfig(row["rule"], {name: float(value) for name, value in row["rule_parameters"].items()}),
-        sampling=Sampling(**_given(row, _SAMPLING)),
+        sampling=Sampling(**_from_columns(row, _SAMPLING)),
         max_new_tokens=row["max_new_tokens"],
         seed=row["seed"],
         environment=row["environment"],
@@ -161,6 +161,6 @@ def read_config(row: RowMapping, prompt: PromptConfig) -> RunConfig:
 
 
 def read_summary(row: RowMapping) -> Summary:
-    values = _given(row, _SUMMARY)
+    values = _from_columns(row, _SUMMARY)
     values["acceptance_by_position"] = tuple(float(rate) for rate in values["acceptance_by_position"])
     return Summary(**values)

@@ -1,4 +1,4 @@
-"""What lists are searched, filtered and sorted by: columns and facets of a comparison that follow from its texts and its runs."""
+"""Derived columns and facets of comparisons, by which lists are searched, filtered and sorted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from storage.schema.text import encode, folded
 
 FACET_LENGTH = 200  # characters of a value
 COMPARISONS_A_WRITE = 500
-_BETWEEN = "Z"  # no folded text that is searched for holds it alone
+_BETWEEN = "Z"  # separator that does not occur in folded search texts
 _END = "ZZ"  # so that three characters begin with any one
 _BEST = ("tokens_per_s", "tau", "new_tokens")
 _OWN = ("id", "created_at", "owner", "source", "deleted_at", "prompt", "name", "comment", "tags")
@@ -23,7 +23,7 @@ _FACETS = ("rule", "target", "status")
 
 
 def reindex(connection: Connection, comparison_ids: Iterable[str]) -> None:
-    """Write the derived columns and the facets of these comparisons anew. To be called after every change of theirs or of their runs."""
+    """Update the derived columns and facets of these comparisons. Call it after every change of them or their runs."""
     own = (
         select(*(Comparison.__table__.c[name] for name in _OWN)).order_by(Comparison.id).with_for_update(key_share=True)
     )
@@ -43,7 +43,7 @@ def reindex(connection: Connection, comparison_ids: Iterable[str]) -> None:
 
 
 def haystack(prompt: str, name: str, comment: str, tags: Sequence[str]) -> str:
-    """What a search looks into: the texts folded; no text is found across the border of two."""
+    """The folded texts that are searched; no match spans two texts."""
     return _BETWEEN.join(map(folded, (prompt, name, comment, *tags))) + _END
 
 

@@ -1,4 +1,4 @@
-"""Runs: written whole, read back with their steps and tokens or as a record without."""
+"""Runs: saving, and reading with or without their steps and tokens."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ RUNS_A_READ = 500
 TRACES_A_READ = 50
 TRACE = (RunTrace.version, RunTrace.data)
 _PROMPT = (Comparison.prompt, Comparison.system, Comparison.chat, Comparison.stop)
-_NOT_IN_RECORDS = ("prompt_ids", "given")  # long, and only a trace has them
+_NOT_IN_RECORDS = ("prompt_ids", "given")  # long columns that only traces need
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A run as it was saved. ``lane``: its column, 0-based; ``order``: its place in the order of execution."""
+    """A run as it was saved. ``lane``: its column, 0-based; ``order``: its position in the order of execution."""
 
     id: str
     lane: int
@@ -51,10 +51,10 @@ class RunRecord:
 
 
 class Runs(Connected):
-    """Runs by their ids; those of deleted comparisons only where a method says so."""
+    """Runs by id; those of deleted comparisons only where documented."""
 
     def records(self, run_ids: Sequence[str]) -> tuple[RunRecord, ...]:
-        """Runs without their steps and tokens, in the order asked. Raises StorageError for an unknown id."""
+        """Runs without their steps and tokens, in the requested order. Raises StorageError for an unknown id."""
         for run_id in run_ids:
             check_id(run_id, "run")
         own = [column for column in Run.__table__.columns if column.name not in _NOT_IN_RECORDS]
@@ -66,20 +66,20 @@ class Runs(Connected):
         return tuple(found[run_id] for run_id in run_ids)
 
     def texts(self, run_ids: Sequence[str]) -> dict[str, str]:
-        """Id → text of the runs that are there, and whose comparison is not deleted."""
+        """Id → text of existing runs whose comparison is not deleted."""
         with self.read() as connection:
             return {row["id"]: row["text"] for row in self._rows(connection, run_ids, Run.id, Run.text)}
 
     def traces(self, run_ids: Sequence[str]) -> dict[str, Trace]:
-        """Id → trace of the runs that are there, those of deleted comparisons included: a study still reckons with them."""
+        """Id → trace of existing runs, including those of deleted comparisons, which studies still use."""
         with self.read() as connection:
             rows = self._rows(connection, run_ids, *Run.__table__.columns, *TRACE, *_PROMPT, deleted=True)
             return {row["id"]: read_trace(row, read_prompt(row)) for row in rows}
 
     def kept_by_step(self, run_ids: Sequence[str]) -> dict[str, tuple[int, ...]]:
-        """Run id → drafted tokens that each of its steps kept, in order; those of deleted comparisons included.
+        """Run id → drafted tokens that each of its steps kept, in order; including runs of deleted comparisons.
 
-        A run that is gone, or has no step, is left out.
+        Missing runs and runs without steps are left out.
         """
         found: dict[str, tuple[int, ...]] = {}
         for some in batches(run_ids, TRACES_A_READ):
@@ -91,7 +91,7 @@ class Runs(Connected):
     def _rows(
         self, connection: Connection, run_ids: Iterable[str], *columns: Any, deleted: bool = False
     ) -> Iterator[RowMapping]:
-        """``columns`` of these runs and their comparisons, without what is not there; ``deleted``: with deleted comparisons."""
+        """``columns`` of these runs and their comparisons, without missing ones; ``deleted``: with deleted comparisons."""
         there = select(*columns).select_from(Run).join(Comparison, Comparison.id == Run.comparison_id)
         there = there.join(RunTrace, RunTrace.run_id == Run.id) if RunTrace.data in columns else there
         there = there.where(*() if deleted else (Comparison.deleted_at.is_(None),), *self.scope.of(Comparison))

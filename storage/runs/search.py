@@ -1,8 +1,8 @@
-"""Lists of comparisons: what may be asked for, what there is to ask for, and a table of what was found, one row each.
+"""Search for comparisons: criteria, available filter values, and a table of the results.
 
-Reads no steps and no tokens. Texts are found in the column ``search`` (reindex.haystack), which is folded when it is
-written: so case is the same for all databases and all scripts. What few comparisons fit is read at once and sorted; what many fit is
-read in the order of an index until the page is full.
+Texts are searched in the column ``search`` (reindex.haystack), which is folded when it is
+written, so that case is handled equally in all databases and scripts. Few results are read at once and sorted; many are
+read in index order until the page is full.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from storage.schema.text import folded
 from storage.scope import Linked, Owned
 
 FEW = 5000  # comparisons that are read at once, to be sorted
-COUNTED = 1000  # comparisons that are counted one by one; how many more there are is not said
-_SINGLE = (Source.COMPARE, Source.VOTE)  # what no program made, many at a time
+COUNTED = 1000  # maximum number of comparisons that are counted
+_SINGLE = (Source.COMPARE, Source.VOTE)  # sources without batches
 
 
 class Sort(StrEnum):
-    """What a list is sorted by. What has no value, or no name, comes last in either direction."""
+    """Sort keys. Comparisons without a value or name come last in both directions."""
 
     CREATED = "created"
     NAME = "name"  # ASCII letters without case, then by code points
-    TOKENS_PER_S = "tokens_per_s"  # of the best run, as the others are
+    TOKENS_PER_S = "tokens_per_s"  # of the best run, as the following ones
     TAU = "tau"
     NEW_TOKENS = "new_tokens"
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What is asked for; empty and None ask for nothing. Each of rule, target and status is that of any run."""
+    """Search criteria; empty and None match everything. Rule, target and status match if any run does."""
 
-    text: str = ""  # in prompt, name, comment or a tag, without regard to case
+    text: str = ""  # in prompt, name, comment or a tag, case-insensitive
     rule: str = ""  # RuleConfig.name
     target: str = ""
     status: Status | None = None
     source: Source | None = None
-    without_batches: bool = False  # of sweeps and studies
+    without_batches: bool = False  # without sweeps and studies
     tag: str = ""
     since: datetime | None = None  # since <= created_at < until
     until: datetime | None = None
@@ -64,8 +64,8 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One page of the comparisons found. ``total``: how many there are on all pages, ``more``: or even more. ``frame``: as
-    RunStore.find says."""
+    """One page of the comparisons found. ``total``: number on all pages, ``more``: whether there are more. ``frame``: as
+    documented in RunStore.find."""
 
     total: int
     frame: pd.DataFrame
@@ -74,7 +74,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What there is to filter by, each sorted."""
+    """The available filter values, sorted."""
 
     rules: tuple[str, ...]
     targets: tuple[str, ...]
@@ -85,7 +85,7 @@ class Lists(Connected):
     """The comparisons that are not deleted."""
 
     def count(self) -> int:
-        """How many comparisons there are."""
+        """The number of comparisons."""
         with self.read() as connection:
             return _count(connection, select(Comparison.id).where(*self._basic(Comparison, Search())))
 
@@ -93,13 +93,13 @@ class Lists(Connected):
         """One page of the comparisons, latest first, one row each; without ``batches`` none of sweeps and studies.
 
         Columns: ``id``, ``created_at`` (UTC), ``prompt`` (its first 280 characters, made ``text.readable``), ``target``
-        (of the first lane; empty where there is no run); and, each a tuple with one entry a run by lane: ``rules``,
+        (of the first lane; empty where there is no run); and, as tuples with one entry per run, by lane: ``rules``,
         ``status``, ``new_tokens``, ``tau``, ``tokens_per_s``, ``ttft_s``, ``wall_s``, ``relaxed_share``.
         """
         return self.find(Search(without_batches=not batches, limit=limit, offset=offset)).frame[COLUMNS]
 
     def find(self, search: Search) -> Found:
-        """One page of the comparisons that were asked for. All are counted where that is quick, else 1,000 of them.
+        """One page of the matching comparisons. Counts all where that is fast, else up to 1,000.
 
         Columns: those of ``comparisons``, then ``name`` and ``comment`` (made ``text.readable``), ``tags`` (a tuple),
         ``source``; and, each a tuple with one entry a run by lane: ``run_ids``, ``drafter``, ``k``,
@@ -110,12 +110,12 @@ class Lists(Connected):
             return Found(total, frame(connection, ids), more)
 
     def found_ids(self, search: Search) -> list[str]:
-        """The ids alone of what ``find`` finds, in the same order."""
+        """The ids of the results of ``find``, in the same order."""
         with self.read() as connection:
             return list(self._find(connection, search)[0])
 
     def choices(self) -> Choices:
-        """The rules, targets and tags that a search may ask for."""
+        """The rules, targets and tags that can be searched for."""
         with self.read() as connection:
             rules, targets, tags = (
                 sorted(connection.scalars(self._values(kind))) for kind in ("rule", "target", "tag")
@@ -123,9 +123,9 @@ class Lists(Connected):
         return Choices(tuple(rules), tuple(targets), tuple(tags))
 
     def _find(self, connection: Connection, search: Search) -> tuple[Sequence[str], int, bool]:
-        """The ids of one page; how many there are in all, or were counted; whether there are more than were counted."""
+        """The ids of one page; the number of matches counted; whether there are more."""
         check_page(search.limit, search.offset)
-        if connection.dialect.name == "postgresql":  # what a value finds is unknown without it
+        if connection.dialect.name == "postgresql":  # needed for parameters of unknown type
             connection.exec_driver_sql("SET LOCAL plan_cache_mode = force_custom_plan")
         basic, text = self._basic(Comparison, search), folded(search.text)
         facets = [facet for facet in _facets(search) if facet[1]]
@@ -155,7 +155,7 @@ class Lists(Connected):
         return _page(connection, conditions, search), min(counted, COUNTED), counted > COUNTED
 
     def _basic(self, table: type[Comparison | Facet], search: Search) -> list[ColumnElement[bool]]:
-        """What both tables know: whose a comparison is, whether it is there, what made it, and when."""
+        """Conditions on columns of both tables: owner, deletion, source and time."""
         there = [*self.scope.of(Comparison), Comparison.deleted_at.is_(None)]
         if table is Facet:
             there = [*self.scope.of(Facet)] if isinstance(self.scope, Owned) else []
@@ -165,12 +165,12 @@ class Lists(Connected):
         return there + ([table.created_at < search.until] if search.until else [])
 
     def _having(self, search: Search, kind: str, value: str) -> Select[str]:
-        """The ids of comparisons with this facet; through a link of others too."""
+        """The ids of comparisons with this facet, without the restriction to a link."""
         facet = (Facet.kind == kind, Facet.value == value[:FACET_LENGTH])
         return select(Facet.comparison_id).where(*facet, *self._basic(Facet, search))
 
     def _values(self, kind: str) -> Select[str]:
-        """The values of all facets of one kind: each is looked up as the least above the one before."""
+        """The values of all facets of one kind: each is looked up as the smallest above the previous one."""
         if isinstance(self.scope, Linked):
             mine = select(Comparison.id).where(*self._basic(Comparison, Search()))
             return select(Facet.value).where(Facet.kind == kind, Facet.comparison_id.in_(mine)).distinct()
@@ -192,14 +192,14 @@ def _has(kind: str, value: str) -> ColumnElement[bool]:
 
 
 def _unindexed(connection: Connection, conditions: Iterable[ColumnElement[bool]]) -> list[ColumnElement[bool]]:
-    """The same conditions, for which SQLite looks up no index: it knows too little of the data to choose one."""
+    """The same conditions without use of an index: SQLite has too few statistics to choose one."""
     if connection.dialect.name != "sqlite":
         return list(conditions)
     return [condition.is_(true()) for condition in conditions]
 
 
 def _count(connection: Connection, statement: Select[Any], most: int | None = None) -> int:
-    """How many rows there are, ``most`` of them at most."""
+    """The number of rows, at most ``most``."""
     return connection.execute(select(func.count()).select_from(statement.limit(most).subquery())).scalar_one()
 
 
@@ -213,7 +213,7 @@ def _page(connection: Connection, conditions: list[ColumnElement[bool]], search:
         return ids(select(Comparison.id).where(*conditions).order_by(*_order(search)), search.offset)
     missing, *order = _order(search)
     there = select(Comparison.id).where(*_unindexed(connection, conditions)).order_by(*order)
-    if search.descending != (search.sort is Sort.NAME):  # NO_NUMBER and NAMELESS come last by themselves
+    if search.descending != (search.sort is Sort.NAME):  # MISSING_NUMBER and NAMELESS come last by themselves
         return ids(there, search.offset)
     valued = there.where(~missing)
     found = ids(valued, search.offset)
@@ -229,7 +229,7 @@ def _latest(table: type[Comparison | Facet], descending: bool = True) -> list[Co
 
 
 def _order(search: Search) -> list[ColumnElement[Any]]:
-    """First that a value is missing, then the value; whatever is equal is latest first."""
+    """Missing values last, then by value; ties by latest first."""
     if search.sort is Sort.CREATED:
         return _latest(Comparison, search.descending)
     named = search.sort is Sort.NAME

@@ -1,4 +1,4 @@
-"""Which comparisons contain a text: the condition, and the candidates that the database's index of texts names (migrations/search.py)."""
+"""Substring search: the condition, and candidates from the database's full-text index."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from sqlalchemy.orm import InstrumentedAttribute
 from storage.schema import Comparison
 
 PAGES_A_MERGE = 200  # written in one transaction, about
-MOST_TERMS = 16  # of a long text: more would find hardly fewer candidates
-MOST_ALTERNATIVES = 500  # trigrams that begin with a short text
+MAX_TERMS = 16  # of a long text; more terms would hardly reduce the candidates
+MAX_ALTERNATIVES = 500  # trigrams that begin with a short text
 _TEXTS = table("comparison_texts", column("rowid"))
 _TRIGRAMS = text("SELECT term, doc FROM comparison_trigrams WHERE term >= :first AND term < :last")
-_REPLACED = re.compile("[\ufffe\uffff]")  # by FTS5
+_REPLACED = re.compile("[\ufffe\uffff]")  # replaced by FTS5
 _LAST = "\U0010ffff" * 3
 Candidates = tuple[
     InstrumentedAttribute[Any], Select[*tuple[Any, ...]]
@@ -23,16 +23,16 @@ Candidates = tuple[
 
 
 def containing(connection: Connection, wanted: str) -> ColumnElement[bool]:
-    """That ``comparisons.search`` contains ``wanted``, which is folded."""
+    """The condition that ``comparisons.search`` contains ``wanted``, which is folded."""
     if connection.dialect.name == "sqlite":
         return func.instr(Comparison.search, wanted) > 0
-    if len(wanted) < 3:  # of which pg_trgm knows nothing
+    if len(wanted) < 3:  # not indexed by pg_trgm
         return func.strpos(Comparison.search, wanted) > 0
     return Comparison.search.contains(wanted, autoescape=True)
 
 
 def candidates(connection: Connection, wanted: str, few: int) -> Candidates | None:
-    """Those that may contain ``wanted``, which is folded, others among them; None where the index cannot tell, or names more than
+    """A superset of the comparisons that contain ``wanted``, which is folded; None where the index cannot be used, or finds more than
     ``few`` for a text of one or two characters."""
     if connection.dialect.name != "sqlite":
         return Comparison.id, select(Comparison.id).where(containing(connection, wanted))
@@ -42,18 +42,18 @@ def candidates(connection: Connection, wanted: str, few: int) -> Candidates | No
         first = _REPLACED.sub("\ufffd", wanted)
         for term, comparisons in connection.execute(_TRIGRAMS, {"first": first, "last": first + _LAST}):
             terms[term] = found = found + comparisons
-            if found > few or len(terms) > MOST_ALTERNATIVES:
+            if found > few or len(terms) > MAX_ALTERNATIVES:
                 return None
     chosen = list(terms)
     if word == " AND ":
-        chosen = chosen[:: -(-len(chosen) // MOST_TERMS)]
+        chosen = chosen[:: -(-len(chosen) // MAX_TERMS)]
     query = word.join(f'"{term.replace(chr(34), 2 * chr(34))}"' for term in chosen)
     match = literal_column("comparison_texts").op("MATCH")(query) if chosen else false()
     return Comparison.number, select(_TEXTS.c.rowid).where(match)
 
 
 def forget_texts(connection: Connection, *, begin: bool = False) -> int:
-    """On SQLite, merge some pages of the index of texts, which keeps what was removed until then; 0 when nothing is left to merge."""
+    """On SQLite, merge some pages of the full-text index, which removes deleted texts; 0 when there is nothing to merge."""
     merge = text("INSERT INTO comparison_texts (comparison_texts, rank) VALUES ('merge', :pages)")
     changes = "SELECT total_changes()"
     before: int = connection.exec_driver_sql(changes).scalar_one()

@@ -1,4 +1,4 @@
-"""Blind votes: which of two lanes a reader preferred."""
+"""Blind votes between two lanes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LEFT, _RIGHT = aliased(Run), aliased(Run)
 
 @dataclass(frozen=True, slots=True)
 class StoredVote:
-    """A vote. ``left_rule``, ``right_rule``: with parameters, as a table names them; ``left_run``, ``right_run``: ids."""
+    """A vote. ``left_rule``, ``right_rule``: with parameters, as in tables; ``left_run``, ``right_run``: ids."""
 
     id: str
     comparison_id: str
@@ -47,7 +47,7 @@ class StoredVote:
 
 @dataclass(frozen=True, slots=True)
 class VoteCount:
-    """How many votes on two rules, which are spelled as in StoredVote, had this choice; None: rounds that ended without a vote because
+    """Number of votes on two rules (as in StoredVote) with this choice; None: rounds that ended without a vote because
     both texts were the same."""
 
     left_rule: str
@@ -57,12 +57,12 @@ class VoteCount:
 
 
 class Votes(Connected):
-    """At most one vote a comparison."""
+    """At most one vote per comparison."""
 
     def add_vote(
         self, comparison_id: str, *, left_lane: int, right_lane: int, choice: Choice, comment: str = ""
     ) -> str:
-        """Save the one vote of a comparison; returns its id. Raises StorageError for a second one and for an empty lane."""
+        """Save the vote of a comparison; returns its id. Raises StorageError for a second vote and for an empty lane."""
         with self._write("The vote was not saved") as connection:
             comparison_row(connection, comparison_id)
             if left_lane == right_lane:
@@ -77,7 +77,7 @@ class Votes(Connected):
             return vote_id
 
     def comment_vote(self, vote_id: str, comment: str) -> None:
-        """Put a comment (10,000 characters at most) in the place of the one that is there."""
+        """Replace the comment (at most 10,000 characters)."""
         with self._write("The comment was not saved") as connection:
             check_id(vote_id, "vote")
             if connection.execute(_votes(connection).where(Vote.id == vote_id)).first() is None:
@@ -92,7 +92,7 @@ class Votes(Connected):
             return tuple(map(_stored, connection.execute(latest).mappings()))
 
     def vote_counts(self) -> tuple[VoteCount, ...]:
-        """How many votes there are, and rounds without one, by rules and choice."""
+        """Number of votes, and of rounds without a vote, by rules and choice."""
         rules = [cast(column, Text) for run in (_LEFT, _RIGHT) for column in (run.rule, run.rule_parameters)]
         there = (Comparison.deleted_at.is_(None), *self.scope.of(Comparison), *self.scope.votes)
         votes = select(*rules, Vote.choice, func.count()).join_from(
@@ -126,7 +126,7 @@ def _run(connection: Connection, comparison_id: str, lane: int) -> str:
 
 
 def _label(rule: str, parameters: str) -> str:
-    """Of columns that were read as text."""
+    """The rule label, from columns read as text."""
     return rule_label({"rule": decode(rule), "rule_parameters": restored(json.loads(parameters))})
 
 

@@ -1,11 +1,11 @@
-"""Column types that make SQLite and PostgreSQL keep exactly what they are given, and the base of all tables.
+"""Column types that store values exactly in SQLite and PostgreSQL, and the base class of all tables.
 
-``SafeText``: any Python string (see text.py). ``SafeJson``: JSON whose strings are written so too, and whose non-finite
+``SafeText``: any Python string (see text.py). ``SafeJson``: JSON whose strings are encoded the same way, and whose non-finite
 numbers are the strings ``"nan"``, ``"inf"``, ``"-inf"`` (``float()`` reads both forms). ``ExactJson``: the same, for values of
-any shape: there a non-finite number is ``{"␛": "nan"}`` and comes back as a number. ``ListJson``: lists, on PostgreSQL as JSONB, which
-would forget the order of an object's names and how a number was spelled. ``Real``: a double in which nan
-is NULL, on both databases, since SQLite has no nan; −0 becomes 0, as SQLite would have it. ``UtcTime``: an aware
-datetime, kept in UTC.
+any shape: there a non-finite number is ``{"␛": "nan"}`` and is restored to a number. ``ListJson``: lists, on PostgreSQL as JSONB, which
+would lose the order of object keys and the notation of numbers. ``Real``: a double in which nan
+is NULL, on both databases, since SQLite has no nan; −0 becomes 0, as in SQLite. ``UtcTime``: an aware
+datetime, stored in UTC.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class UtcTime(TypeDecorator[datetime]):
 
 
 def _plain(value: Any, spell: Callable[[float], Any] = str) -> Any:
-    """``value`` as JSON can hold it; ``spell``: how a non-finite number is written."""
+    """``value`` as plain JSON values; ``spell``: encodes a non-finite number."""
     if isinstance(value, str):
         return encode(value)
     if isinstance(value, float):
@@ -94,12 +94,14 @@ def _plain(value: Any, spell: Callable[[float], Any] = str) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item, spell) for item in value]
     if value is not None and not isinstance(value, int):
-        raise TypeError(f"JSON holds no {type(value).__name__}")  # here, so that all databases say the same
+        raise TypeError(
+            f"JSON has no type for {type(value).__name__}"
+        )  # raised here so that all databases behave the same
     return value
 
 
 def restored(value: Any) -> Any:
-    """What a JSON column was given, of what it holds."""
+    """The original value of a JSON column."""
     if isinstance(value, str):
         return decode(value)
     if isinstance(value, dict):
@@ -112,19 +114,19 @@ def restored(value: Any) -> Any:
 
 
 Id = Annotated[str, mapped_column(String(32), primary_key=True)]  # uuid4, hexadecimal
-Words = Annotated[str, mapped_column(SafeText)]
+AnyText = Annotated[str, mapped_column(SafeText)]
 Json = Annotated[Any, mapped_column(ListJson, nullable=False)]
 Object = Annotated[Any, mapped_column(SafeJson, nullable=False)]
 Number = Annotated[float, mapped_column(Real, nullable=True)]
 Time = Annotated[datetime, mapped_column(UtcTime)]
-EMPTY = text("''")  # default of columns that a later migration added
+EMPTY = text("''")  # default of columns added by later migrations
 Owner = Annotated[str, mapped_column(String(64), server_default=EMPTY)]  # empty: everybody
 Large = Annotated[int, mapped_column(BigInteger)]
 Part = Annotated[int, mapped_column(primary_key=True, autoincrement=False)]  # of a composite key
 
 
-def words(enum: type[StrEnum]) -> Enum:
-    """A column holding the values of ``enum`` as plain words, so that a later word needs no new database type."""
+def enum_column(enum: type[StrEnum]) -> Enum:
+    """A column with the values of ``enum`` as strings, so that new values do not change the database type."""
     return Enum(enum, native_enum=False, length=16, values_callable=lambda members: [str(item) for item in members])
 
 

@@ -1,6 +1,6 @@
 """The tables of studies (study → tasks → results → judgements) and of links to what is shared. Rules as in runs.py.
 
-Tasks and results name comparisons and runs without referring to them: either may be deleted without the other.
+Tasks and results store ids of comparisons and runs without foreign keys: either may be deleted without the other.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, String, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from storage.schema.columns import Base, ExactJson, Id, Json, Object, Owner, Part, SafeJson, Time, Words, words
+from storage.schema.columns import AnyText, Base, ExactJson, Id, Json, Object, Owner, Part, SafeJson, Time, enum_column
 from storage.schema.runs import Comparison, Sweep
 
 _OPEN = text("done_at IS NULL")
@@ -27,7 +27,7 @@ class Preferred(StrEnum):
 
 
 class Shared(StrEnum):
-    """What a link can show."""
+    """Kinds of objects that a link can show."""
 
     COMPARISON = "comparison"
     SWEEP = "sweep"
@@ -35,14 +35,14 @@ class Shared(StrEnum):
 
 
 class Study(Base):
-    """A plan of tasks. ``plan`` is what evaluation makes of it."""
+    """A plan of tasks. ``plan`` is defined by evaluation."""
 
     __tablename__ = "studies"
     __table_args__ = (Index(None, "created_at", "id"), Index(None, "owner", "created_at", "id"))
 
     id: Mapped[Id]
     created_at: Mapped[Time]
-    name: Mapped[Words]
+    name: Mapped[AnyText]
     tasks: Mapped[int]
     plan: Mapped[Any] = mapped_column(ExactJson, nullable=False)  # an object
     owner: Mapped[Owner]
@@ -56,35 +56,35 @@ class StudyTask(Base):
 
     study_id: Mapped[str] = mapped_column(ForeignKey(Study.id, ondelete="CASCADE"), primary_key=True)
     task: Mapped[Part]  # 0-based
-    token: Mapped[str | None] = mapped_column(String(32))  # of the claim; a lost one is not there any more
-    worker: Mapped[Words | None]
+    token: Mapped[str | None] = mapped_column(String(32))  # token of the claim; replaced when the claim is lost
+    worker: Mapped[AnyText | None]
     claimed_until: Mapped[Time | None]  # by the database's clock
     done_at: Mapped[Time | None]
-    comparison_ids: Mapped[Json] = mapped_column(server_default="[]")  # one a turn
+    comparison_ids: Mapped[Json] = mapped_column(server_default="[]")  # one per turn
 
 
 class StudyResult(Base):
-    """What one lane of a task came to. ``data``, ``relative``: objects of evaluation."""
+    """The result of one lane of a task. ``data``, ``relative``: objects of evaluation."""
 
     __tablename__ = "study_results"
     __table_args__ = (
         ForeignKeyConstraint(["study_id", "task"], ["study_tasks.study_id", "study_tasks.task"], ondelete="CASCADE"),
-        Index(None, "study_id", "worker", "created_at"),  # what a progress is counted from
+        Index(None, "study_id", "worker", "created_at"),  # for the progress of a study
     )
 
     study_id: Mapped[Id]
     task: Mapped[Part]
     lane: Mapped[Part]
     created_at: Mapped[Time]  # by the database's clock
-    worker: Mapped[Words]
+    worker: Mapped[AnyText]
     execution_order: Mapped[int]  # among the lanes of the task
-    run_ids: Mapped[Json]  # one a turn
+    run_ids: Mapped[Json]  # one per turn
     data: Mapped[Object]
     relative: Mapped[Any | None] = mapped_column(SafeJson(none_as_null=True))  # NULL until the task is done
 
 
 class Judgement(Base):
-    """What a judge preferred: a rule's text or its baseline's. ``swapped``: the baseline's stood first."""
+    """A judge's preference: a rule's text or its baseline's. ``swapped``: the baseline's came first."""
 
     __tablename__ = "judgements"
     __table_args__ = (
@@ -100,15 +100,15 @@ class Judgement(Base):
     lane: Mapped[Part]
     swapped: Mapped[bool] = mapped_column(primary_key=True)
     created_at: Mapped[Time]
-    judge: Mapped[Words]  # the model, with what else tells it from others
-    choice: Mapped[Preferred] = mapped_column(words(Preferred))
-    text: Mapped[Words]  # the judge's reasons
+    judge: Mapped[AnyText]  # the model and further identifying settings
+    choice: Mapped[Preferred] = mapped_column(enum_column(Preferred))
+    text: Mapped[AnyText]  # the judge's reasons
 
 
 class Link(Base):
-    """One object that whoever has the link may read: a comparison, a sweep or a study. One link an object; it goes with it.
+    """Read access by link to a comparison, a sweep or a study. One link per object; deleted with it.
 
-    Only a hash of what is in the link is stored: whoever reads the database, or a copy of it, can open none.
+    Only a hash of the token is stored, so that links cannot be reconstructed from the database.
     """
 
     __tablename__ = "shares"
@@ -119,7 +119,7 @@ class Link(Base):
     )
 
     token_hash: Mapped[str] = mapped_column(String(64), primary_key=True)  # SHA-256, hexadecimal
-    owner: Mapped[str] = mapped_column(String(64))  # that of the object
+    owner: Mapped[str] = mapped_column(String(64))  # owner of the object
     created_at: Mapped[Time]
     comparison_id: Mapped[str | None] = mapped_column(ForeignKey(Comparison.id, ondelete="CASCADE"))
     sweep_id: Mapped[str | None] = mapped_column(ForeignKey(Sweep.id, ondelete="CASCADE"))

@@ -1,8 +1,8 @@
-"""One lossless spelling of any Python string that every database and Parquet can hold, one to search, one to show. Knows no table.
+"""Encodings of arbitrary Python strings: a lossless one for databases and Parquet, one for searching, one for display.
 
-PostgreSQL refuses U+0000, and UTF-8 cannot spell lone surrogates; model output and prompts may contain both. Such a
+PostgreSQL rejects U+0000, and UTF-8 cannot encode lone surrogates; model output and prompts may contain both. Such a
 character is written as ``␛`` (U+241B, "symbol for escape") and four hexadecimal digits, and so is ``␛`` itself: NUL is
-``␛0000``, U+D800 ``␛d800``, ``␛`` is ``␛241b``. Everything else, so all ordinary text, stays as it is.
+``␛0000``, U+D800 ``␛d800``, ``␛`` is ``␛241b``. All other text is unchanged.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ _UNSAFE = re.compile("[\x00\u241b\ud800-\udfff]")
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _LETTERS = str.maketrans("0123456789abcdef", "ABCDEFGHIJKLMNOP")
 _ESCAPED = re.compile("\u241b([0-9a-f]{4})")
-# Controls but tab and newlines; surrogates.
+# Control characters except tab and newlines; surrogates.
 _UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 _CUT = re.compile("\u241b[0-9a-f]{0,3}$")
 
 
 def encode(text: str) -> str:
-    """``text`` without NUL and surrogates; ``decode`` gives it back."""
+    """``text`` without NUL and surrogates; inverse of ``decode``."""
     return _UNSAFE.sub(lambda match: f"{ESCAPE}{ord(match[0]):04x}", text)
 
 
@@ -32,9 +32,9 @@ def decode(stored: str) -> str:
 
 
 def folded(text: str) -> str:
-    """For searching without regard to case: storable, and in it a capital is never part of ordinary text.
+    """For case-insensitive search: storable, without capitals except in escapes.
 
-    NUL and surrogates are ``Y`` and four letters A–P; so one text is in another exactly where its folded form is.
+    NUL and surrogates are ``Y`` and four letters A–P; a text contains another exactly if its folded form does.
     """
     return _UNSTORABLE.sub(lambda match: "Y" + f"{ord(match[0]):04x}".translate(_LETTERS), text.casefold())
 

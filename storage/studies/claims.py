@@ -1,7 +1,7 @@
-"""Who works on which task of a study, for a while: claims, their prolongation and their end.
+"""Claims of workers on tasks of a study, with a lease.
 
-A claim is a token in the task's row. Whoever finds another token there, or none, has lost it and may write nothing: so a worker
-that was thought dead harms nobody. Times are those of the database's clock.
+A claim is a token in the task's row. A worker that finds another token or none has lost its claim and cannot write, so a worker
+that was wrongly taken for dead does no harm. Times are those of the database's clock.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from storage.lookup import new_id, row_of
 from storage.schema import Study, StudyTask
 from storage.scope import scope_of
 
-PATIENCE_S = 60.0  # of workers: nobody looks on while they wait, and what they would lose has cost much
-LONGEST_LEASE_S = 86_400.0
+PATIENCE_S = 60.0  # longer for workers, which have expensive results to lose
+MAX_LEASE_S = 86_400.0
 UNCLAIMED = {"token": None, "worker": None, "claimed_until": None}
 
 
@@ -34,7 +34,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class ClaimRow:
-    """A task that is claimed; the lease may have run out."""
+    """A task that is claimed; the lease may have expired."""
 
     task: int
     worker: str
@@ -45,9 +45,9 @@ class Claims(Connected):
     """Every method is one short transaction, and raises StorageError for an unknown study."""
 
     def claim_task(self, study_id: str, worker: str, lease_s: float) -> Claim | None:
-        """The lowest task that nobody works on, for ``lease_s`` seconds, 86,400 at most.
+        """Claim the lowest unclaimed task, for ``lease_s`` seconds, at most 86,400.
 
-        None where there is none at this moment: others may still lose or give back theirs until all tasks are done.
+        None if there is none at the moment: other workers may still release theirs until all tasks are done.
         """
         with self._write("No task was claimed", PATIENCE_S) as connection:
             row_of(connection, Study, study_id)
@@ -64,19 +64,19 @@ class Claims(Connected):
             return claim
 
     def beat(self, claim: Claim, lease_s: float) -> bool:
-        """Let a claim last for ``lease_s`` seconds from now; False where it is lost."""
-        with self._write("The claim was not prolonged", PATIENCE_S) as connection:
+        """Renew a claim for ``lease_s`` seconds from now; False if it is lost."""
+        with self._write("The claim was not renewed", PATIENCE_S) as connection:
             until = clock(connection) + _lease(lease_s)
             change = update(StudyTask).where(*_same_claim(connection, claim)).values(claimed_until=until)
             return connection.execute(change).rowcount == 1
 
     def release_task(self, claim: Claim) -> None:
-        """Give a task back, with the results that it has; nothing where the claim is lost."""
-        with self._write("The task was not given back", PATIENCE_S) as connection:
+        """Release a task, keeping its results; no effect if the claim is lost."""
+        with self._write("The task was not released", PATIENCE_S) as connection:
             connection.execute(update(StudyTask).where(*_same_claim(connection, claim)).values(UNCLAIMED))
 
     def claims(self, study_id: str) -> tuple[ClaimRow, ...]:
-        """The tasks that are claimed, by number; those whose lease has run out included."""
+        """The tasks that are claimed, by number; including those with an expired lease."""
         statement = select(StudyTask.task, StudyTask.worker, StudyTask.claimed_until)
         statement = statement.where(*_under_claim(study_id)).order_by(StudyTask.task)
         with self.read() as connection:
@@ -85,24 +85,24 @@ class Claims(Connected):
         return tuple(ClaimRow(task, worker or "", until) for task, worker, until in rows if until is not None)
 
     def release_worker(self, study_id: str, worker: str) -> int:
-        """Take all tasks from a worker that is known to be gone; how many they were."""
+        """Release all tasks of a dead worker; returns their number."""
         mine = update(StudyTask).where(*_under_claim(study_id), StudyTask.worker == worker)
-        with self._write("The worker's tasks were not given back") as connection:
+        with self._write("The worker's tasks were not released") as connection:
             lock_study(connection, study_id)
             return connection.execute(mine.values(UNCLAIMED)).rowcount
 
 
 def claimed_task(connection: Connection, claim: Claim) -> RowMapping:
-    """The row of the claimed task, kept from others until the transaction ends. Raises ClaimLost."""
+    """The row of the claimed task, locked until the transaction ends. Raises ClaimLost."""
     statement = select(StudyTask.worker, StudyTask.comparison_ids).where(*_same_claim(connection, claim))
     row = connection.execute(statement.with_for_update()).mappings().one_or_none()
     if row is None:
-        raise ClaimLost(f"Task {claim.task} of the study belongs to this worker no longer; nothing was saved.")
+        raise ClaimLost(f"Task {claim.task} of the study no longer belongs to this worker; nothing was saved.")
     return row
 
 
 def lock_study(connection: Connection, study_id: str) -> None:
-    """What changes many tasks of a study goes one after the other: else two could wait for each other."""
+    """Serialises changes of many tasks of a study, to avoid deadlocks."""
     row_of(connection, Study, study_id)
     connection.execute(select(Study.id).where(Study.id == study_id).with_for_update())
 
@@ -119,6 +119,6 @@ def _under_claim(study_id: str) -> tuple[ColumnElement[bool], ...]:
 
 
 def _lease(lease_s: float) -> timedelta:
-    if not 0 < lease_s <= LONGEST_LEASE_S:
-        raise StorageError(f"lease_s is {lease_s:g}; it must be more than 0 and at most {LONGEST_LEASE_S:g} seconds.")
+    if not 0 < lease_s <= MAX_LEASE_S:
+        raise StorageError(f"lease_s is {lease_s:g}; it must be more than 0 and at most {MAX_LEASE_S:g} seconds.")
     return timedelta(seconds=lease_s)

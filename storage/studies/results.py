@@ -25,15 +25,15 @@ from storage.schema.text import ESCAPE
 from storage.studies.claims import PATIENCE_S, UNCLAIMED, Claim, claimed_task, lock_study
 
 RUNS_A_WRITE = 500
-Relatives = Mapping[int, Mapping[str, Any]]  # lane → what it is beside its baseline
+Relatives = Mapping[int, Mapping[str, Any]]  # lane → values relative to its baseline
 _TASK = (StudyTask.study_id == StudyResult.study_id) & (StudyTask.task == StudyResult.task)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredResult:
-    """What one lane of a task came to. ``run_ids``, ``comparison_ids``: one a turn; either may be gone since it was deleted.
+    """The result of one lane of a task. ``run_ids``, ``comparison_ids``: one per turn; the objects may have been deleted.
 
-    ``data``, ``relative``: as they were saved, a non-finite number as a word; ``relative`` is None until its baseline has run.
+    ``data``, ``relative``: as saved, with non-finite numbers as strings; ``relative`` is None until its baseline has run.
     """
 
     task: int
@@ -48,7 +48,7 @@ class StoredResult:
 
 @dataclass(frozen=True, slots=True)
 class StoredJudgement:
-    """One answer of a judge who was shown the text of ``lane`` and of its baseline. ``swapped``: the baseline's stood first."""
+    """A judge's answer on the texts of ``lane`` and its baseline. ``swapped``: the baseline's came first."""
 
     task: int
     lane: int
@@ -66,10 +66,10 @@ class Results(Connected):
         self, claim: Claim, lane: int, traces: Sequence[Trace], data: Mapping[str, Any], *, order: int,
         relatives: Relatives | None = None, source: Source = Source.STUDY,
     ) -> tuple[str, ...]:  # fmt: skip
-        """Save the runs of a lane, one a turn, and what they came to, whole or not at all; returns the ids of the runs.
+        """Save the runs of a lane, one per turn, and their result in one transaction; returns the ids of the runs.
 
-        The comparison of each turn is made with its first run and says ``source``. ``relatives``: what lanes of this task that are
-        saved by now are beside their baselines. Raises ClaimLost where the claim is lost or the lane has a result already.
+        The comparison of each turn is created with its first run and has this ``source``. ``relatives``: values of saved lanes of this
+        task relative to their baselines. Raises ClaimLost if the claim is lost or the lane has a result already.
         """
         for trace in traces:
             check_numbering(trace)
@@ -93,11 +93,11 @@ class Results(Connected):
             return run_ids
 
     def task_results(self, study_id: str, task: int) -> dict[int, StoredResult]:
-        """Lane → result, of a task that need not be done."""
+        """Lane → result of a task, which may be unfinished."""
         return {result.lane: result for result in self._results(study_id, StudyResult.task == task)}
 
     def finish_task(self, claim: Claim, relatives: Relatives) -> None:
-        """Save what these lanes are beside their baselines, and close the task. Raises ClaimLost."""
+        """Save the relative values of these lanes, and close the task. Raises ClaimLost."""
         with self._write("The task was not finished", PATIENCE_S) as connection:
             claimed_task(connection, claim)
             _save_relatives(connection, claim, relatives)
@@ -105,18 +105,18 @@ class Results(Connected):
             connection.execute(update(StudyTask).filter_by(study_id=claim.study_id, task=claim.task).values(done))
 
     def results(self, study_id: str, *, unfinished: bool = False) -> tuple[StoredResult, ...]:
-        """The results of all done tasks, by task, then lane; with ``unfinished`` of the others too."""
+        """The results of all done tasks, by task, then lane; with ``unfinished`` also of the others."""
         return self._results(study_id, *() if unfinished else (StudyTask.done_at.is_not(None),))
 
     def reopen_failed(self, study_id: str) -> int:
-        """Remove results whose ``data["status"]`` is failed, with their runs, and open their tasks; how many tasks that were.
+        """Remove results whose ``data["status"]`` is failed, with their runs, and reopen their tasks; returns the number of tasks.
 
-        A task under a claim that lasts is left as it is.
+        Tasks with a valid claim are not changed.
         """
         status = type_coerce(StudyResult.data, JSON)["status"].as_string()
         of_task = StudyResult.study_id == study_id, StudyResult.task == bindparam("of")
         mine = StudyTask.study_id == study_id, StudyTask.task == bindparam("of")
-        with self._write("The failed tasks were not opened") as connection:
+        with self._write("The failed tasks were not reopened") as connection:
             lock_study(connection, study_id)
             idle = StudyTask.token.is_(None) | (StudyTask.claimed_until < clock(connection))
             found = select(StudyResult.task, StudyResult.lane, StudyResult.run_ids).join(StudyTask, _TASK)
@@ -138,9 +138,9 @@ class Results(Connected):
     def add_judgement(
         self, study_id: str, task: int, lane: int, *, swapped: bool, judge: str, choice: Preferred, text: str = ""
     ) -> None:
-        """Save what a judge preferred; ``swapped``: the baseline's text stood first. A later one in that order replaces it.
+        """Save a judge's preference; ``swapped``: the baseline's text came first. Replaces an earlier one in the same order.
 
-        Raises StorageError where the lane has no result.
+        Raises StorageError if the lane has no result.
         """
         with self._write("The judgement was not saved") as connection:
             row_of(connection, Study, study_id)
@@ -165,7 +165,7 @@ class Results(Connected):
             return tuple(StoredJudgement(*row) for row in rows)
 
     def _results(self, study_id: str, *which: Any) -> tuple[StoredResult, ...]:
-        """By task, then lane. JSON is read as text and parsed when the transaction is over, a column at once."""
+        """By task, then lane. JSON is read as text and parsed after the transaction, one column at a time."""
         objects = (StudyResult.run_ids, StudyResult.data, StudyResult.relative, StudyTask.comparison_ids)
         own = (StudyResult.task, StudyResult.lane, StudyResult.worker, StudyResult.created_at)
         statement = select(*own, *(cast(column, Text) for column in objects)).join(StudyTask, _TASK)
@@ -194,7 +194,7 @@ def _save_relatives(connection: Connection, claim: Claim, relatives: Relatives |
 def _comparisons(
     connection: Connection, study_id: str, known: Sequence[str], prompts: Sequence[PromptConfig], source: Source
 ) -> list[str]:
-    """The comparison of each turn: what is there, also if it is deleted, else a new one, which is the study's owner's."""
+    """The comparison of each turn: the existing one, even if deleted, else a new one of the study's owner."""
     found = list(known)
     for turn, prompt in enumerate(prompts):
         there = select(Comparison.__table__).where(Comparison.id.in_(found[turn : turn + 1]))
@@ -208,7 +208,7 @@ def _comparisons(
 
 
 def _parsed(texts: Sequence[str | None]) -> list[Any]:
-    """A column of SafeJson, parsed at once; most hold nothing to restore."""
+    """A column of SafeJson, parsed together, because most values have nothing to restore."""
     joined = f"[{','.join([text or 'null' for text in texts])}]"
     values: list[Any] = json.loads(joined)
     return [restored(value) for value in values] if ESCAPE in joined else values

@@ -1,4 +1,4 @@
-"""Studies: the plan, how far it has come, its deletion; and the sweeps of earlier releases, to be read. Knows no plan's form."""
+"""Studies: plans, progress and deletion; and read access to the sweeps of earlier releases."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from storage.runs.reindex import reindex
 from storage.schema import Comparison, Study, StudyResult, StudyTask, Sweep
 from storage.studies.claims import lock_study
 
-MOST_TASKS = 1_000_000
+MAX_TASKS = 1_000_000
 COMPARISONS_A_WRITE = 500
 _SWEEP = (Sweep.id, Sweep.created_at, Sweep.status, Sweep.plan, Sweep.results)
 
 
 @dataclass(frozen=True, slots=True)
 class StudyHead:
-    """A study in a list. ``tasks``: how many there are; ``done``: how many of them are finished."""
+    """A study in a list. ``tasks``: number of tasks; ``done``: number of finished ones."""
 
     id: str
     created_at: datetime
@@ -37,7 +37,7 @@ class StudyHead:
 
 @dataclass(frozen=True, slots=True)
 class StoredStudy:
-    """A study with its plan, as it was saved."""
+    """A study with its plan."""
 
     id: str
     created_at: datetime
@@ -49,7 +49,7 @@ class StoredStudy:
 
 @dataclass(frozen=True, slots=True)
 class StoredSweep:
-    """A sweep as it was saved last. ``status`` is cancelled unless it was completed or failed."""
+    """A sweep as last saved. ``status`` is cancelled unless it was completed or failed."""
 
     id: str
     created_at: datetime
@@ -60,7 +60,7 @@ class StoredSweep:
 
 @dataclass(frozen=True, slots=True)
 class OldSweep:
-    """A sweep of an earlier release in a list. ``results``: how many it has."""
+    """A sweep of an earlier release in a list. ``results``: number of results."""
 
     id: str
     created_at: datetime
@@ -70,7 +70,7 @@ class OldSweep:
 
 @dataclass(frozen=True, slots=True)
 class WorkerProgress:
-    """What one worker has done. ``results``: lanes of tasks; ``claimed``: it works on a task, and its lease lasts."""
+    """Progress of one worker. ``results``: lanes of tasks; ``claimed``: whether it has a valid claim on a task."""
 
     worker: str
     results: int
@@ -81,7 +81,7 @@ class WorkerProgress:
 
 @dataclass(frozen=True, slots=True)
 class StudyProgress:
-    """How far a study has come. ``results``: lanes that were saved, those of unfinished tasks included; ``workers``: by name."""
+    """Progress of a study. ``results``: saved lanes, including those of unfinished tasks; ``workers``: by name."""
 
     tasks: int
     done: int
@@ -93,10 +93,10 @@ class Studies(Connected):
     """Every method is one short transaction, and raises StorageError for an unknown study or sweep."""
 
     def new_study(self, name: str, plan: Mapping[str, Any], tasks: int) -> str:
-        """Save a plan of 1 to 1,000,000 tasks, all open; returns its id. The name may have 200 characters."""
+        """Save a plan of 1 to 1,000,000 tasks, all open; returns its id. The name has at most 200 characters."""
         with self._write("The study was not saved") as connection:
-            if not 1 <= tasks <= MOST_TASKS:
-                raise StorageError(f"tasks is {tasks}; it must be 1 to {MOST_TASKS:,}.")
+            if not 1 <= tasks <= MAX_TASKS:
+                raise StorageError(f"tasks is {tasks}; it must be 1 to {MAX_TASKS:,}.")
             study_id = new_id()
             row = {
                 "id": study_id,
@@ -127,7 +127,7 @@ class Studies(Connected):
             return tuple(StudyHead(*row) for row in rows)
 
     def study_progress(self, study_id: str) -> StudyProgress:
-        """How far a study has come, and what each worker has done."""
+        """Progress of a study and of each worker."""
         saved = StudyResult.created_at
         counted = select(StudyResult.worker, func.count(), func.min(saved), func.max(saved))
         counted = counted.where(StudyResult.study_id == study_id).group_by(StudyResult.worker)
@@ -143,7 +143,7 @@ class Studies(Connected):
         return StudyProgress(**study, results=sum(worker.results for worker in workers), workers=tuple(workers))
 
     def delete_study(self, study_id: str) -> None:
-        """Remove a study for good; its comparisons are put away and can be restored. Who works on it loses the claim."""
+        """Permanently remove a study; its comparisons are deleted and can be restored. Its workers lose their claims."""
         with self._write("The study was not deleted") as connection:
             lock_study(connection, study_id)
             tasks = select(StudyTask.comparison_ids).where(StudyTask.study_id == study_id)
@@ -155,12 +155,12 @@ class Studies(Connected):
             connection.execute(delete(Study).where(Study.id == study_id))
 
     def sweep(self, sweep_id: str) -> StoredSweep:
-        """A sweep of an earlier release. Raises StorageError where there is none of this id."""
+        """A sweep of an earlier release. Raises StorageError for an unknown id."""
         with self.read() as connection:
             return StoredSweep(**row_of(connection, Sweep, sweep_id, *_SWEEP))
 
     def sweeps(self, limit: int = 50) -> tuple[OldSweep, ...]:
-        """The latest sweeps of earlier releases, latest first, without their results; those of this one are studies."""
+        """The latest sweeps of earlier releases, latest first, without their results; sweeps of this release are studies."""
         check_page(limit)
         latest = select(Sweep.id, Sweep.created_at, Sweep.plan, func.json_array_length(Sweep.results))
         latest = latest.where(*self.scope.of(Sweep)).order_by(Sweep.created_at.desc(), Sweep.id.desc())
@@ -169,12 +169,12 @@ class Studies(Connected):
 
 
 def is_sweep() -> ColumnElement[bool]:
-    """Whether a study varies a parameter as a sweep does: its plan then names it, if only by an empty text."""
+    """The condition that a study is a sweep: its plan names the varied parameter, which may be empty."""
     named: ColumnElement[bool] = type_coerce(Study.plan, JSON)["varied"].as_string().is_not(None)
     return named
 
 
 def _done() -> ColumnElement[int]:
-    """How many tasks are done: those that are not open, of which there is an index."""
+    """The number of done tasks: those that are not open, which are indexed."""
     still = select(func.count()).where(StudyTask.study_id == Study.id, StudyTask.done_at.is_(None))
     return (Study.tasks - still.correlate(Study).scalar_subquery()).label("done")

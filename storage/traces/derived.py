@@ -1,4 +1,4 @@
-"""Columns of runs that follow from others: what is expected of each, where nothing else was said. Knows no bytes."""
+"""Predicted values of columns that can be derived from others."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import pyarrow.compute as pc
 
 from storage.traces.flat import OUTCOMES, Flat, numbered
 
-MOST_UNIFORMS = 2**20  # of a run: a longer one keeps its own
+MAX_UNIFORMS = 2**20  # of a run; longer runs store their uniforms
 _EMITTED = np.array([outcome != "rejected" for outcome in OUTCOMES])
 
 
 class Shape:
-    """Which rows of the tokens belong together, from ``run.steps``, ``run.vocabulary``, ``step.tokens`` and ``token.parent``.
+    """Groups of token rows, from ``run.steps``, ``run.vocabulary``, ``step.tokens`` and ``token.parent``.
 
-    ``rows``: a slice a run; ``first``: bool [rows], whether a row is the first of its place, that is after its node in its step;
-    ``step_of_row``, ``run_of_row``, ``place_of_row``: [rows]; ``vocabulary_start``: [runs], where the words of a run begin.
+    ``rows``: one slice per run; ``first``: bool [rows], whether a row is the first of its place, that is, after its node in its step;
+    ``step_of_row``, ``run_of_row``, ``place_of_row``: [rows]; ``vocabulary_start``: [runs], where the vocabulary of a run begins.
     """
 
     def __init__(self, flat: Flat) -> None:
@@ -48,14 +48,14 @@ def _position(flat: Flat, shape: Shape) -> Any:
 
 
 def _characters(flat: Flat, shape: Shape, *, end: bool) -> Any:
-    """Where the piece of each row begins or ends in the text if it is all pieces."""
+    """Start or end of the piece of each row, if the text is the concatenation of all pieces."""
     lengths = pc.utf8_length(flat["vocabulary.piece"]).to_numpy(zero_copy_only=False).astype(np.int64)
     mine = lengths[flat["token.token"]] * _EMITTED[flat["token.outcome"]]
     return shape.sums(mine) + (mine if end else 0)
 
 
 def _alternative(flat: Flat, _: Shape, *, number: int) -> Any:
-    """The id of each row's alternative of this number; 0 where it has none."""
+    """The id of each row's alternative of this number; 0 if it has none."""
     counts = flat["token.top"]
     there = counts > number
     ids = np.zeros(len(counts), np.int64)
@@ -75,17 +75,17 @@ def _gap(flat: Flat, _: Shape) -> Any:
 
 
 def _uniforms(flat: Flat, shape: Shape) -> Any:
-    """What mars_core.sampling.uniforms gives to the output positions."""
+    """The values of mars_core.sampling.uniforms at the output positions."""
     u = np.full(len(flat["token.position"]), np.nan)
     for seed, rows in zip(flat["run.seed"], shape.rows, strict=True):
         position, source = flat["token.position"][rows], random.Random(int(seed))
-        if position.min(initial=0) >= 0 and position.max(initial=0) < MOST_UNIFORMS:
+        if position.min(initial=0) >= 0 and position.max(initial=0) < MAX_UNIFORMS:
             u[rows] = np.array([source.random() for _ in range(position.max(initial=-1) + 1)])[position]
     return u
 
 
 def _shown(flat: Flat, _: Shape) -> Any:
-    """The probability of each row's token among its alternatives; nan where it is not among them."""
+    """The probability of each row's token among its alternatives; nan if it is not one of them."""
     rows = numbered(flat["token.top"])
     same = flat["top.token"] == flat["token.token"][rows]
     p = np.full(len(flat["token.top"]), np.nan)
@@ -102,7 +102,7 @@ def judged(flat: Flat, shape: Shape) -> tuple[Any, Any]:
 
 
 def _of_nodes(flat: Flat, shape: Shape, *, name: str, otherwise: float) -> Any:
-    """What the tokens say of the drafted nodes; of one that is none of them ``otherwise``."""
+    """Values of the drafted nodes from their tokens; ``otherwise`` for nodes without a token."""
     column = flat[f"token.{name}"]
     found = np.full(flat["step.nodes"].sum(), otherwise, column.dtype)
     rows, nodes = judged(flat, shape)
@@ -110,7 +110,7 @@ def _of_nodes(flat: Flat, shape: Shape, *, name: str, otherwise: float) -> Any:
     return found
 
 
-def _node_words(flat: Flat, shape: Shape) -> Any:
+def _node_tokens(flat: Flat, shape: Shape) -> Any:
     found = np.repeat(shape.vocabulary_start[numbered(flat["run.steps"])], flat["step.nodes"])
     rows, nodes = judged(flat, shape)
     found[nodes] = flat["token.token"][rows]
@@ -118,12 +118,12 @@ def _node_words(flat: Flat, shape: Shape) -> Any:
 
 
 def _number(flat: Flat, _: Shape) -> Any:
-    """Of each node among those of its step, from 0."""
+    """The index of each node in its step, from 0."""
     counts = flat["step.nodes"]
     return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
-# In the order in which they are computed again: each needs what is kept and what stands above it.
+# In order of computation: each needs stored columns and those above it.
 DERIVED: Mapping[str, Callable[[Flat, Shape], Any]] = {
     "token.position": _position,
     "token.start": partial(_characters, end=False),
@@ -137,7 +137,7 @@ DERIVED: Mapping[str, Callable[[Flat, Shape], Any]] = {
     "token.u": _uniforms,
     "token.p": _shown,
     "step.drafted": lambda flat, _: flat["step.nodes"],
-    "node.token": _node_words,
+    "node.token": _node_tokens,
     "node.outcome": partial(_of_nodes, name="outcome", otherwise=OUTCOMES.index("rejected")),
     "node.p": partial(_of_nodes, name="p", otherwise=np.nan),
     "node.q": partial(_of_nodes, name="q", otherwise=np.nan),

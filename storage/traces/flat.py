@@ -1,13 +1,13 @@
-"""The steps, tokens and drafted nodes of a run as flat columns, and back. Knows no bytes and no database.
+"""The steps, tokens and drafted nodes of a run as flat columns, and back.
 
-A column is named after its table and field: ``token.z1``. One value a row of the table, except
+A column is named after its table and field: ``token.z1``. One value per row of the table, except
 
-* ``step.tokens``, ``step.nodes`` and ``token.top``: how many tokens, nodes or alternatives the row has in the next table;
-* ``token.token``, ``token.own``, ``top.token``, ``node.token``: the place of an id and its piece in the vocabulary of the run;
-* ``token.outcome``, ``node.outcome``: the place of the outcome in OUTCOMES;
-* ``run.seed``, ``run.steps``, ``run.vocabulary``: how many steps and words each run has, where there are several, one after the other.
+* ``step.tokens``, ``step.nodes`` and ``token.top``: number of tokens, nodes or alternatives of the row in the next table;
+* ``token.token``, ``token.own``, ``top.token``, ``node.token``: index of an id and its piece in the vocabulary of the run;
+* ``token.outcome``, ``node.outcome``: index of the outcome in OUTCOMES;
+* ``run.seed``, ``run.steps``, ``run.vocabulary``: number of steps and vocabulary entries of each of several concatenated runs.
 
-Fields of Token, Step and DraftNode that are plain numbers become columns by themselves: a new one needs nothing here.
+Numeric fields of Token, Step and DraftNode become columns automatically.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ def numbers(kind: type, *without: str) -> dict[str, Any]:
 TOKEN = numbers(Token, "step", "id", "own")
 STEP = numbers(Step, "index")
 NODE = numbers(DraftNode, "id")
-ABSENT = {np.int64: -1, np.float64: np.nan}  # of a column that an older value lacks
+ABSENT = {np.int64: -1, np.float64: np.nan}  # values of columns that older data lacks
 
 
 class _Vocabulary(dict[tuple[int, str], int]):
-    """(id, piece) → its place."""
+    """(id, piece) → its index."""
 
     def __missing__(self, key: tuple[int, str]) -> int:
         self[key] = len(self)
@@ -64,13 +64,13 @@ def flatten(steps: Sequence[Step], seed: int) -> Flat:
         "step.tokens": np.array([len(step.tokens) for step in steps], np.int64),
         "step.nodes": np.array([len(step.nodes) for step in steps], np.int64),
         **_columns("token", TOKEN, tokens),
-        **_words("token", tokens, known),
+        **_token_columns("token", tokens, known),
         "token.own": np.array([known[token.own, token.own_piece] for token in tokens], np.int64),
         "token.top": np.array([len(token.top) for token in tokens], np.int64),
         "top.token": np.array([known[each.id, each.piece] for each in top], np.int64),
         "top.p": np.array([each.p for each in top], np.float64),
         **_columns("node", NODE, nodes),
-        **_words("node", nodes, known),
+        **_token_columns("node", nodes, known),
     }
     flat["run.vocabulary"] = np.array([len(known)])
     flat["vocabulary.id"] = np.array([id_ for id_, _ in known], np.int64)
@@ -82,7 +82,7 @@ def _columns(table: str, names: Mapping[str, Any], rows: Sequence[Any]) -> Flat:
     return {f"{table}.{name}": np.array(column, names[name]) for name, column in zip(names, columns, strict=True)}
 
 
-def _words(table: str, rows: Sequence[Token] | Sequence[DraftNode], known: _Vocabulary) -> Flat:
+def _token_columns(table: str, rows: Sequence[Token] | Sequence[DraftNode], known: _Vocabulary) -> Flat:
     places = {outcome: place for place, outcome in enumerate(OUTCOMES)}
     return {
         f"{table}.token": np.array([known[row.id, row.piece] for row in rows], np.int64),
@@ -101,7 +101,7 @@ def steps_of(flat: Flat) -> tuple[Step, ...]:
         return {"id": [ids[at] for at in places], "piece": [pieces[at] for at in places], "outcome": outcomes}
 
     places = of["top.token"]
-    alternative = partial(tuple.__new__, Alternative)  # without a call of Python for each
+    alternative = partial(tuple.__new__, Alternative)  # avoids a Python call for each
     alternatives = list(
         map(alternative, zip([ids[at] for at in places], [pieces[at] for at in places], of["top.p"], strict=True))
     )
@@ -111,20 +111,20 @@ def steps_of(flat: Flat) -> tuple[Step, ...]:
     token["top"] = list(_parts(alternatives, of["token.top"]))
     node = {name: of[f"node.{name}"] for name in NODE} | words("node")
     step = {name: of[f"step.{name}"] for name in STEP} | {"index": range(len(of["step.tokens"]))}
-    step["nodes"] = _parts(_made(DraftNode, node), of["step.nodes"])
-    step["tokens"] = _parts(_made(Token, token), of["step.tokens"])
-    return tuple(_made(Step, step))
+    step["nodes"] = _parts(_build(DraftNode, node), of["step.nodes"])
+    step["tokens"] = _parts(_build(Token, token), of["step.tokens"])
+    return tuple(_build(Step, step))
 
 
-def _made(kind: type, columns: Mapping[str, Iterable[Any]]) -> list[Any]:
+def _build(kind: type, columns: Mapping[str, Iterable[Any]]) -> list[Any]:
     return list(map(kind, *(columns[each.name] for each in fields(kind))))
 
 
 def _parts(items: Sequence[Any], counts: Sequence[int]) -> Iterator[tuple[Any, ...]]:
-    """``items`` in order, so many in each part."""
+    """``items`` in order, split into parts of these lengths."""
     return (tuple(items[start:end]) for start, end in pairwise(accumulate(counts, initial=0)))
 
 
 def numbered(counts: Any) -> Any:
-    """For each row of a table the number of what it belongs to, things that have ``counts`` rows each."""
+    """The index of the group of each row, for groups with ``counts`` rows."""
     return np.repeat(np.arange(len(counts)), counts)

@@ -1,9 +1,9 @@
 """The steps of a run as bytes: one row of an Arrow record batch (its columns are lists), compressed with zstd. Lossless.
 
-Numbers are kept in the smallest type that holds them all exactly: most were computed in float32. What follows from other columns is left
-out and computed again when it is read (derived.py). Where a value is not what follows it is kept: of whole numbers all differences, of
-others those that differ, with their places in a column ``NAME@``. What the target says of one place (PLACE) is kept once, though a
-rejected token and the one emitted in its stead both have it.
+Numbers are stored in the smallest type that is exact for all: most were computed in float32. Columns that follow from others are left
+out and computed when read (derived.py). Values that differ from the derived ones are stored: all differences for integers, for
+others the differing values, with their indices in a column ``NAME@``. The target's values at a place (PLACE) are stored once, though a
+rejected token and the one emitted instead both have them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 from storage.traces.derived import DERIVED, Shape
 from storage.traces.flat import ABSENT, NODE, STEP, TOKEN, Flat
 
-VERSION = 1  # of this form; a column more or less needs no new one
+VERSION = 1  # of the format; added or removed columns do not change it
 LEVEL, CRC = 3, 4  # of zstd; bytes of the checksum
 PIECE = "vocabulary.piece"
 PLACE = tuple(f"token.{name}" for name in ("z1", "z2", "entropy", "coin", "edge", "u"))
@@ -51,7 +51,7 @@ def pack(flat: Flat) -> bytes:
 
 
 def sealed(batch: pa.RecordBatch) -> bytes:
-    """The batch compressed, after the CRC-32 of that."""
+    """CRC-32 and the compressed batch."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -60,22 +60,22 @@ def sealed(batch: pa.RecordBatch) -> bytes:
 
 
 def opened(data: bytes) -> pa.RecordBatch:
-    """What ``sealed`` was given. Raises ValueError for other bytes."""
+    """The batch of ``sealed``. Raises ValueError for other bytes."""
     if len(data) < CRC or zlib.crc32(memoryview(data)[CRC:]).to_bytes(CRC) != data[:CRC]:
-        raise ValueError("the checksum is another")
+        raise ValueError("the checksum does not match")
     with pa.CompressedInputStream(pa.BufferReader(memoryview(data)[CRC:]), "zstd") as stream:
         return pa.ipc.open_stream(stream.read()).read_next_batch()
 
 
 def checked(version: int, data: bytes) -> bytes:
-    """``data``, which ``unpack`` can read. Raises LookupError for a version of its form that it cannot."""
+    """``data``, if ``unpack`` can read it. Raises LookupError for an unknown version of the format."""
     if version != VERSION:
-        raise LookupError(f"the steps of a run are kept in a form ({version}) that this version does not know")
+        raise LookupError(f"the steps of a run have a format ({version}) that this version does not know")
     return data
 
 
 def unpack(packed: Sequence[bytes], seeds: Sequence[int]) -> Flat:
-    """The columns of these runs, one after the other. Raises LookupError for bytes that ``pack`` did not make."""
+    """The columns of these runs, one after the other. Raises LookupError for damaged bytes."""
     try:
         return _joined([_read(data) for data in packed], seeds)
     except (pa.ArrowException, OSError, StopIteration, LookupError, TypeError, ValueError) as error:
@@ -83,7 +83,7 @@ def unpack(packed: Sequence[bytes], seeds: Sequence[int]) -> Flat:
 
 
 def _read(data: bytes) -> Flat:
-    """The columns that were kept of a run; whole numbers and others in one type each, and every column there."""
+    """The stored columns of a run, as int64 and float64, with all columns present."""
     batch = opened(data)
     kept: Flat = {name: column.values for name, column in zip(batch.schema.names, batch.columns, strict=True)}
     for name in kept.keys() - {PIECE}:
@@ -126,12 +126,12 @@ def _joined(runs: Sequence[Flat], seeds: Sequence[int]) -> Flat:
 
 
 def _common(runs: Sequence[Flat]) -> set[str]:
-    """The columns that every run has: a later form may have more."""
+    """The columns that all runs have: later formats may have more."""
     return {name for name in runs[0] if "@" not in name and all(name in run for run in runs)}
 
 
 def _small(column: Any) -> Any:
-    """In the smallest type that holds every number exactly."""
+    """The column in the smallest type that is exact for every number."""
     if column.dtype.kind == "f":
         with np.errstate(over="ignore"):
             short = column.astype(np.float32)
@@ -144,12 +144,12 @@ def _small(column: Any) -> Any:
 
 
 def _alike(one: Any, other: Any) -> Any:
-    """Where both have the same bits, or both are nan."""
+    """Whether values have the same bits, or both are nan."""
     return (one.view(np.int64) == other.view(np.int64)) | (np.isnan(one) & np.isnan(other))
 
 
 def _rest(name: str, column: Any, derived: Any) -> Flat:
-    """What is to be kept of a column that can be derived: nothing where it follows."""
+    """The part of a derivable column to store: empty if it equals the derived values."""
     if column.dtype.kind != "f":
         return {name: column - derived} if (column != derived).any() else {}
     (other,) = np.nonzero(~_alike(column, derived))
@@ -159,7 +159,7 @@ def _rest(name: str, column: Any, derived: Any) -> Flat:
 
 
 def _whole(name: str, runs: Sequence[Mapping[str, Any]], derived: Any) -> Any:
-    """The columns of which ``_rest`` was kept, one after the other."""
+    """The concatenated columns restored from ``_rest``."""
     whole, start = derived.copy(), 0
     for run in runs:
         mine = whole[start : start + _length(run, name)]
@@ -172,7 +172,7 @@ def _whole(name: str, runs: Sequence[Mapping[str, Any]], derived: Any) -> Any:
 
 
 def _length(run: Mapping[str, Any], name: str) -> int:
-    """How many rows the table of a column has."""
+    """The number of rows of a column's table."""
     match name.partition(".")[0]:
         case "step":
             return len(run["step.tokens"])
@@ -182,7 +182,7 @@ def _length(run: Mapping[str, Any], name: str) -> int:
 
 
 def _repeated_tops(tops: Mapping[str, Any], places: Any) -> Flat:
-    """The alternatives of every row, of those of every place."""
+    """The alternatives of every row, from those of every place."""
     counts = tops["token.top"]
     full = counts[places]
     start = (np.cumsum(counts) - counts)[places] - (np.cumsum(full) - full)

@@ -105,7 +105,7 @@ def test_a_newer_database_is_left_as_it_is_and_nothing_of_a_visitor_is_in_the_lo
     with running(tmp_path, unready=TEMPORARY) as page:
         assert "newer version" in page.log
         shown = page.client.get(page.url).text
-        assert "Runs are kept until the page stops" in shown and str(tmp_path) not in shown
+        assert "Runs are stored only until the page stops" in shown and str(tmp_path) not in shown
         event, result = page.ask("compare", SHORT | {"prompt": "a secret that only I know"})
         assert event == "complete" and result["prompt"] == "a secret that only I know"
         assert page.ask("compare", SHORT | {"prompt": "a secret", "rules": ["secret rule"]})[0] == "error"

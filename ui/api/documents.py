@@ -167,7 +167,7 @@ def _rule(rule: Rule) -> Document:
         parameters=[asdict(parameter) for parameter in rule.parameters],
         draft_modes=rule.modes,
         trees=bool(rule.modes) and rule.siblings is not Siblings.REFUSED,
-        needs_draft_probabilities=rule.needs_law,
+        needs_draft_probabilities=rule.needs_distribution,
     )
 
 

@@ -122,7 +122,7 @@ def _limits(rule: Rule) -> list[str]:
     """For which drafts the rule is not defined, in words."""
     chains = ["chains only, no tree"] if rule.siblings is Siblings.REFUSED else []
     modes = [f"{mode.value} drafts only" for mode in rule.modes] if len(rule.modes) < len(DraftMode) else []
-    distribution = ["needs the drafter’s probabilities"] if rule.needs_law else []
+    distribution = ["needs the drafter’s probabilities"] if rule.needs_distribution else []
     return [*chains, *modes, *distribution]
 
 

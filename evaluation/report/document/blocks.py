@@ -1,6 +1,6 @@
-"""What a document is made of: sections of paragraphs, lists, tables, charts and prompts with their texts. Values only.
+"""The blocks of a document: sections of paragraphs, lists, tables, charts and prompts with their texts.
 
-All texts are plain: the templates, and the scripts of the page, make sure that nothing in them becomes markup.
+All texts are plain: the templates and the scripts of the page escape them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Cell(NamedTuple):
-    """``small`` stands under the text: an interval, an amount. ``mark``: bad, good, open or nothing."""
+    """``small`` is shown under the text: an interval, an amount. ``mark``: bad, good, open or empty."""
 
     text: str
     small: str = ""
@@ -20,7 +20,7 @@ class Cell(NamedTuple):
 
 
 class Head(NamedTuple):
-    """Neighbours of one ``group`` stand under its name."""
+    """Adjacent columns with the same ``group`` share a group heading."""
 
     text: str
     help: str = ""
@@ -45,7 +45,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The first cell of a row is its name. ``label`` says what the table shows."""
+    """The first cell of a row is its name. ``label`` describes the table."""
 
     label: str
     heads: tuple[Head, ...]
@@ -54,7 +54,7 @@ class Table:
 
     @property
     def groups(self) -> tuple[tuple[str, int], ...]:
-        """Neighbouring columns of one group: its name and how many they are; empty where no column has a group."""
+        """Name and number of columns of each run of adjacent columns with the same group; empty if no column has a group."""
         if not any(head.group for head in self.heads):
             return ()
         return tuple((name, len(list(heads))) for name, heads in groupby(self.heads, key=lambda head: head.group))
@@ -102,7 +102,7 @@ class Panel(NamedTuple):
     y: Axis
     marks: tuple[Mark, ...]
     lines: tuple[tuple[str, str], ...] = ()
-    margin: tuple[str, float, float, str] = ("", 0, 0, "")  # path data of its line, place and text of its label
+    margin: tuple[str, float, float, str] = ("", 0, 0, "")  # path data of its line, position and text of its label
 
 
 class Drawing(NamedTuple):
@@ -118,7 +118,7 @@ class Drawing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """``name`` names its file; ``text`` stands under it."""
+    """``name``: file name; ``text``: caption."""
 
     name: str
     drawing: Drawing
@@ -126,7 +126,7 @@ class Picture:
 
 
 class Side(NamedTuple):
-    """One of two texts: ``text[:at]`` stands in both."""
+    """One of two texts: ``text[:at]`` is in both."""
 
     title: str
     text: str
@@ -135,7 +135,7 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """One prompt with both texts, to be unfolded. ``note`` says why there are no texts."""
+    """One prompt with both texts, as a collapsible block. ``note``: why there are no texts."""
 
     title: str
     facts: str
@@ -160,7 +160,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """``facts`` stand under the title."""
+    """``facts`` are shown under the title."""
 
     title: str
     facts: tuple[str, ...]

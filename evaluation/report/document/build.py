@@ -1,4 +1,4 @@
-"""A report as a document: what stands where. The verdict first, then the caveats, then the numbers."""
+"""A report as a document: the verdict first, then the caveats, then the numbers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from evaluation.suites.item import Suite
 
 CHARTS = "What speed costs"
 CHARTS_LEAD = (
-    "Shape says the drafter, filled or hollow the temperature; bars are 95 % intervals. "
+    "Shapes are drafters, filled or hollow marks are temperatures; bars are 95 % intervals. "
     "In the second chart, upper right is better."
 )
-NO_COMMAND = "The lanes of this study are not every rule with every drafter, so no one command plans it; the database keeps its plan."
+NO_COMMAND = "The lanes of this study are not every rule with every drafter, so no single command plans it; the database has the plan."
 
 
 def document(report: Report, texts: Mapping[tuple[str, str], Texts] | None, *, pictures: bool = True) -> Document:
-    """Everything. ``texts``: of the worst prompts, as ``texts.worst_texts`` reads them; None leaves them out."""
+    """The complete document. ``texts``: of the worst prompts, from ``texts.worst_texts``; None leaves them out."""
     sections = (
         verdict_section(report),
         warning_section(report),
@@ -43,7 +43,7 @@ def document(report: Report, texts: Mapping[tuple[str, str], Texts] | None, *, p
 
 
 def facts(report: Report) -> tuple[str, ...]:
-    """What the study is, in a few short lines; that it has not ended comes first."""
+    """The study in a few short lines; first whether it is unfinished."""
     plan = report.plan
     suites = ", ".join(f"{suite.name} ({plural(len(suite.items), 'prompt')})" for suite in plan.suites)
     unfinished = (
@@ -59,7 +59,7 @@ def facts(report: Report) -> tuple[str, ...]:
 
 
 def _drafters(plan: Plan) -> str:
-    """Those that a lane drafts with; the pair may have more."""
+    """The drafters used by a lane; the pair may have more."""
     kinds = {lane.drafter.kind for lane in plan.lanes}
     refs = [ref for kind, ref in (("model", plan.models.draft), ("eagle3", plan.models.head)) if kind in kinds]
     names = [ref.name for ref in refs if ref] + (["n-grams of the text"] if "ngram" in kinds else [])
@@ -72,7 +72,7 @@ def warning_section(report: Report) -> Section | None:
 
 
 def picture_section(report: Report) -> Section | None:
-    """The charts of every whole group that has them."""
+    """The charts of every suite that has them, and of all suites together."""
     pictures = tuple(
         Picture(f"chart-{number}-{kind}", drawing, chart.title)
         for number, chart in enumerate(charts(report), start=1)
@@ -82,14 +82,14 @@ def picture_section(report: Report) -> Section | None:
 
 
 def plan_section(report: Report) -> Section:
-    """How to run the study again, and where it was run."""
+    """The command that repeats the study, and the environment of its runs."""
     command = study_command(report.plan)
     blocks = (
         Paragraph(command, "code") if command else Paragraph(NO_COMMAND, "note"),
         Listing(tuple(map(_source, report.plan.suites)), "facts"),
         Listing(tuple(f"{name}: {value}" for name, value in report.environment.items()), "facts"),
     )
-    lead = "The suites must be the same files; the environment of the runs stands below."
+    lead = "The suites must be the same files; the environment of the runs is listed below."
     return Section("plan", "How to repeat it", blocks, lead)
 
 

@@ -1,4 +1,4 @@
-"""Numbers of a report as cells: the value, its 95 % interval under it, what it was measured on."""
+"""Numbers of a report as table cells: the value, its 95 % interval under it, and its sample size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from evaluation.report.document.blocks import Cell
 from evaluation.report.values import Interval, Measured, Outcome, Score, Verdict
 
 Write = Callable[[float], str]
-LOOKS = {  # a sign beside the mark, so that no colour is needed
+LOOKS = {  # a symbol beside the mark, so that it does not depend on colour
     Outcome.SUPPORTED: ("✓", "good"),
     Outcome.NOT_SUPPORTED: ("✗", "bad"),
     Outcome.TOO_FEW: ("?", "open"),
@@ -23,17 +23,17 @@ def percent(value: float) -> str:
 
 
 def short_percent(value: float) -> str:
-    """As an axis has it."""
+    """A percentage for an axis."""
     return f"{100 * value:.4g} %".replace("-", MINUS)
 
 
 def times(value: float) -> str:
-    """A ratio as an axis has it."""
+    """A ratio for an axis."""
     return f"{value:.3g}×"
 
 
 def margin(value: float) -> str:
-    """A margin as it was stated: ``98 %``."""
+    """A margin: ``98 %``."""
     return f"{100 * value:g} %"
 
 
@@ -49,7 +49,7 @@ def signed(value: float) -> str:
 
 
 def probability(p: float) -> str:
-    """A p value; below 0.001 only that."""
+    """A p value; ``< 0.001`` below that."""
     return MISSING if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
@@ -67,12 +67,12 @@ def spread(interval: Interval, write: Write = number) -> Cell:
 
 
 def beside(interval: Interval, write: Write = number) -> str:
-    """The same within a sentence."""
+    """A value with its interval, within a sentence."""
     return f"{write(interval.value)} {between(interval, write)}".rstrip()
 
 
 def amount(measured: Measured) -> Cell:
-    """``300 × 3``: prompts and seeds; under it the runs where they are fewer, and those that failed."""
+    """``300 × 3``: prompts and seeds; under it the number of runs if fewer, and failed runs."""
     runs = [f"{count(measured.runs)} runs"] if measured.runs != measured.prompts * measured.seeds else []
     failed = [f"{count(measured.failed)} failed"] if measured.failed else []
     small = ", ".join(runs + failed)
@@ -80,7 +80,7 @@ def amount(measured: Measured) -> Cell:
 
 
 def verdict_cell(verdict: Verdict | None) -> Cell:
-    """The verdict in a word, with the prompts that it would need under it."""
+    """The verdict, with the number of prompts needed under it."""
     if verdict is None:
         return Cell(MISSING)
     sign, mark = LOOKS[verdict.outcome]
@@ -89,7 +89,7 @@ def verdict_cell(verdict: Verdict | None) -> Cell:
 
 
 def recovery_cell(score: Score | None) -> Cell:
-    """Recovery with the sign of its verdict, where it has one."""
+    """Recovery with the symbol of its verdict, if any."""
     if score is None:
         return Cell(MISSING)
     cell = spread(score.recovery, percent)
@@ -104,13 +104,13 @@ def difference_cell(score: Score) -> Cell:
 
 
 def lost_cell(score: Score) -> Cell:
-    """Answers lost and gained."""
+    """Number of answers lost and gained."""
     test = score.mcnemar
     return Cell(MISSING if test is None else f"{MINUS}{count(test.lost)} / +{count(test.gained)}")
 
 
 def test_cell(score: Score) -> Cell:
-    """McNemar's p; under it the one by prompts, and that after Holm's correction."""
+    """McNemar's p; under it p by prompts, and that after Holm's correction."""
     test = score.mcnemar
     if test is None:
         return Cell(MISSING)

@@ -1,5 +1,5 @@
-"""The charts of a report: speed-up and recovery over the varied parameter, and one against the other. As values, and as drawings in
-pixels with colours that stand on light and on dark ground; a template writes these as SVG."""
+"""The charts of a report: speed-up and recovery over the varied parameter, and one against the other; as values, and as
+drawings in pixels, which a template writes as SVG with colours for light and dark backgrounds."""
 
 from __future__ import annotations
 

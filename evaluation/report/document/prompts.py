@@ -1,4 +1,4 @@
-"""The prompts of a report, worst first: as a table, and with the texts of strict and of the rule opened where they part."""
+"""The prompts of a report, worst first: as a table, and with the texts of strict and of the rule, split at the first difference."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GONE = "The texts of these runs are no longer in the database."
 HEADS = (
     Head("Prompt"), Head("Suite"), Head("Rule"), Head("T", "temperature"),
     Head("Lost", "main score summed over the runs that scored lower than strict's"), Head("Gained", "and higher"),
-    Head("Differ", "runs whose tokens are not strict's, of all"), Head("First difference", "output position, from 0: earliest"),
+    Head("Differ", "runs whose tokens are not strict's, of all"), Head("First difference", "earliest output position, from 0"),
     Head("TV a run", "summed total variation, mean over seeds"), Head("Length", "new tokens over strict's"),
 )  # fmt: skip
 
@@ -28,16 +28,16 @@ class Texts(NamedTuple):
     baseline: str
     rule: str
     comparison: str = ""  # id of the comparison that both belong to
-    turn: int = 0  # of several, from 1: the first that differs
+    turn: int = 0  # of several turns, from 1: the first that differs
     runs: tuple[str, ...] = ()  # ids
 
 
 def prompt_section(report: Report, texts: Mapping[tuple[str, str], Texts] | None) -> Section:
-    """``texts``: by ``PromptRow.worst``, of the first prompts; one without any has gone from the database. None: no texts at all."""
+    """``texts``: by ``PromptRow.worst``, of the first prompts; missing where runs were deleted. None: no texts at all."""
     rows, total = report.prompts[:LISTED], len(report.prompts)
     if not rows:
         return Section(NAME, TITLE, (Paragraph("No prompt was run by a rule and by strict yet.", "note"),))
-    lead = "One row a prompt and rule, all its seeds at one temperature; what lost most stands first."
+    lead = "One row per prompt and rule, with all its seeds at one temperature; the largest loss first."
     lead += f" The first {count(LISTED)} of {count(total)}; prompts.csv has all." if total > LISTED else ""
     blocks: list[Block] = [Table(TITLE, HEADS, tuple(prompt_cells(report.plan, row) for row in rows))]
     if texts is not None:
@@ -57,7 +57,7 @@ def prompt_cells(plan: Plan, row: PromptRow) -> tuple[Cell, ...]:
 
 
 def opened(plan: Plan, row: PromptRow, texts: Texts | None) -> Opened:
-    """One prompt whole, with both texts where they are still there."""
+    """One prompt in full, with both texts if they are still stored."""
     lane = plan.lanes[row.lane]
     items = (item for suite in plan.suites if suite.name == row.suite for item in suite.items if item.id == row.item)
     item = next(items, None)

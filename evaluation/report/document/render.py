@@ -1,5 +1,5 @@
-"""A document as HTML, Markdown and SVG: the templates of this folder. Models, prompts and file names are hostile: nothing in them becomes
-markup, because whatever a template writes is escaped unless this module marked it as ready."""
+"""A document as HTML, Markdown and SVG: the templates of this folder. Models, prompts and file names are untrusted: the
+templates escape everything except SafeMarkdown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SPECIAL = re.compile(r"[&<>]|[\\`*_\[|~$]|:(?=//)|(?<=www)\.|@")
 _FIRST = re.compile(r"^([-+](?=\s|$)|[-=]+(?=\s*$)|#{1,6}(?=\s|$)|\d{1,9}(?=[.)](?:\s|$)))")
 
 
-class Ready(str):
+class SafeMarkdown(str):
     """Markdown of ours, not to be escaped."""
 
 
@@ -78,7 +78,7 @@ def _shown(value: object) -> object:
 
 
 def _escaped(value: object) -> object:
-    return escaped(value) if isinstance(value, str) and not isinstance(value, Ready) else value
+    return escaped(value) if isinstance(value, str) and not isinstance(value, SafeMarkdown) else value
 
 
 def escaped(text: str) -> str:
@@ -88,15 +88,15 @@ def escaped(text: str) -> str:
     return _FIRST.sub(lambda match: f"{match[1]}\\" if match[1].isdigit() else f"\\{match[1]}", line)
 
 
-def fenced(text: str) -> Ready:
+def fenced(text: str) -> SafeMarkdown:
     """``text`` as it is, in a fence that nothing in it can end."""
     shown = displayable(text)
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", shown)), default=0))
-    return Ready(f"{fence}text\n{shown}\n{fence}")
+    return SafeMarkdown(f"{fence}text\n{shown}\n{fence}")
 
 
-def _rule(table: Table) -> Ready:
+def _rule(table: Table) -> SafeMarkdown:
     """The line under the heads of a Markdown table: columns with a number stand at the right."""
     columns = zip(*table.rows, strict=True) if table.rows else [()] * len(table.heads)
     numeric = (any(re.match(r"[−+<–]?\s*\d", cell.text) for cell in column) for column in columns)
-    return Ready("|" + "|".join("---:" if right else "---" for right in numeric) + "|")
+    return SafeMarkdown("|" + "|".join("---:" if right else "---" for right in numeric) + "|")

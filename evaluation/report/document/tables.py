@@ -14,7 +14,7 @@ from evaluation.study.plan import Lane
 
 
 class Row(NamedTuple):
-    """One measured lane, and one of its metrics in tables of metrics."""
+    """A measured lane, with one of its metrics in tables of metrics."""
 
     measured: Measured
     lane: Lane
@@ -34,7 +34,7 @@ def group_column(head: Head) -> Column:
 
 
 def _field(name: str, text: str, help: str, write: Write = number, group: str = "") -> Column:
-    """A number of ``Measured``, with its interval if it has one."""
+    """A column for a field of ``Measured``, with its interval if it has one."""
 
     def cell(row: Row) -> Cell:
         value = getattr(row.measured, name)
@@ -44,17 +44,17 @@ def _field(name: str, text: str, help: str, write: Write = number, group: str = 
 
 
 def _scored(text: str, help: str, cell: Callable[[Score], Cell]) -> Column:
-    """A number of a metric."""
+    """A column for a value of a metric."""
     return Head(text, help), lambda row: cell(row.score) if row.score else Cell(MISSING)
 
 
 def _share(name: str, text: str, help: str) -> Column:
-    """A share of a score, with its interval."""
+    """A column for a share of a score, with its interval."""
     return _scored(text, help, lambda score: spread(getattr(score, name), percent))
 
 
 def _mean(interval: Interval, score: Score) -> Cell:
-    """A score: of right or wrong as a percentage, else as 0 to 1."""
+    """A score: as a percentage if binary, else as 0 to 1."""
     return spread(interval, percent if score.binary else number)
 
 
@@ -75,7 +75,7 @@ SPEED = (
     _field("tau_ratio", "τ ratio", "over strict's", ratio),
     _field("acceptance_rate", "Accepted", "accepted and relaxed drafts / drafted", percent),
     _field("relaxed_share", "Relaxed", "tokens accepted only because the rule is relaxed / new tokens", percent),
-    _field("length_ratio", "Length", "all new tokens over strict's: longer texts flatter tokens/s", ratio),
+    _field("length_ratio", "Length", "all new tokens over strict's: longer texts raise tokens/s", ratio),
     _field("unended", "Cut", "share of runs that ended at the token limit", percent),
 )
 LIKENESS = (
@@ -85,10 +85,10 @@ LIKENESS = (
     _field("bleu", "BLEU", TEXTS),
     _field("chrf", "chrF", TEXTS),
     _field("rouge_l", "ROUGE-L", TEXTS),
-    _field("tv", "TV a run", "total variation of the emitted tokens' distribution from p, summed over a run; mean"),
-    _field("tv_token", "TV a token", "the same / new tokens"),
-    _field("log_likelihood", "ln p a token", "log-likelihood under the target, nats"),
-    _field("log_likelihood_difference", "− strict's", "nats a token", signed),
+    _field("tv", "TV per run", "total variation of the emitted tokens' distribution from p, summed over a run; mean"),
+    _field("tv_token", "TV per token", "the same / new tokens"),
+    _field("log_likelihood", "ln p per token", "log-likelihood under the target, nats"),
+    _field("log_likelihood_difference", "− strict's", "nats per token", signed),
 )
 METRIC = _scored("Metric", "", lambda score: Cell(score.metric))
 SCORE = _scored("Score", "", lambda score: _mean(score.value, score))
@@ -102,7 +102,7 @@ TEST_HELP = "exact, two-sided; under it by sign flips of whole prompts, and afte
 TEST = _scored("McNemar p", TEST_HELP, cells.test_cell)
 VERDICT = _scored("Verdict", "", lambda score: cells.verdict_cell(score.verdict))
 SCORES = (METRIC, SCORE, BASELINE_SCORE, RECOVERY, BOOTSTRAP, OVER_NONE, DIFFERENCE, LOST, TEST, VERDICT)
-NOTHING = Paragraph("Nothing was measured yet.", "note")
+NOTHING = Paragraph("There are no measurements yet.", "note")
 
 
 def _section(name: str, title: str, lead: str, label: str, columns: Sequence[Column], rows: Sequence[Row]) -> Section:
@@ -115,14 +115,12 @@ def _rows(report: Report) -> list[Row]:
 
 
 def speed_section(report: Report) -> Section:
-    lead = "The ratio of means says how long the whole work takes, the mean of ratios what a single answer gains."
+    lead = "The ratio of means is the speed-up of the whole workload, the mean of ratios the average speed-up of a single answer."
     return _section("speed", "Speed", lead, "Speed by group, temperature and lane", SPEED, _rows(report))
 
 
 def likeness_section(report: Report) -> Section:
-    lead = (
-        "How near the texts are to strict's on the same prompt and seed, and how likely they are to the target itself."
-    )
+    lead = "Similarity of the texts to strict's on the same prompt and seed, and their likelihood under the target."
     label = "Likeness by group, temperature and lane"
     return _section("likeness", "Against strict’s texts", lead, label, LIKENESS, _rows(report))
 
@@ -138,7 +136,7 @@ def position_section(report: Report) -> Section:
     """Acceptance by draft position."""
     rows = [row for row in _rows(report) if row.measured.acceptance_by_position]
     deepest = max((len(row.measured.acceptance_by_position) for row in rows), default=0)
-    lead = "Share of steps that kept a token at a draft position, of the steps that drafted one there."
+    lead = "Share of the steps with a drafted token at a draft position in which it was kept."
     columns = [_position(place) for place in range(deepest)]
     return _section("positions", "Acceptance by position", lead, "Acceptance by draft position", columns, rows)
 
@@ -155,9 +153,7 @@ def vote_section(report: Report) -> Section | None:
     """Votes of people and of a language model; None where there are none."""
     kinds = (("People, blind, on the same models", report.votes), ("A language model, both orders", report.judged))
     found = tuple(_votes(label, rows) for label, rows in kinds if rows)
-    lead = (
-        "Between a rule and strict; the share is of the votes that chose one of the two, with Wilson's 95 % interval."
-    )
+    lead = "Votes between a rule and strict; the share excludes ties, with Wilson's 95 % interval."
     return Section("votes", "Votes", found, lead) if found else None
 
 
@@ -174,11 +170,11 @@ OVERVIEW_LEAD = (
     "at the stated margin ✓ supported, ✗ not supported, ? too few prompts. 95 % intervals in brackets."
 )
 OVER_STRICT = "No lane decodes without drafts: the speed-up is over strict with the same drafts. "
-LISTED = 4  # lanes that the note names
+LISTED = 4  # lanes named in the note
 
 
 def overview_section(report: Report) -> Section:
-    """The table of the paper: a row a rule, the suites across, each with speed-up, τ and recovery; one table a temperature."""
+    """The table of the paper: one row per rule, columns by suite with speed-up, τ and recovery; one table per temperature."""
     temperatures = dict.fromkeys(row.temperature for row in report.measured)
     blocks: list[Block] = [_overview(report, temperature) for temperature in temperatures]
     lead = OVERVIEW_LEAD if report.plan.none is not None else OVER_STRICT + OVERVIEW_LEAD
@@ -215,7 +211,7 @@ def _overview_cells(report: Report, row: Measured | None, scored: bool) -> list[
 
 
 def _less(lane: Lane, row: Measured) -> str:
-    """A lane that was measured on less than the head of its column says."""
+    """The note for a lane that was measured on fewer runs than its column head states."""
     failed = f", {count(row.failed)} failed" if row.failed else ""
     return (
         f"{lane.name} {lane.drafts}".strip()

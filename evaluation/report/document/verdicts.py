@@ -1,4 +1,4 @@
-"""Does a rule keep the answers right? The verdicts of a report in words and as a table, worst first."""
+"""The verdicts of a report, as sentences and as a table, worst first."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ COLUMNS = (
 
 
 def verdict_section(report: Report) -> Section:
-    """Single suites are counted: the pool of all of them would count everything twice."""
+    """Counts single suites only: the group of all suites would count everything twice."""
     lead = (
         f"A rule keeps the answers right where its recovery, the mean score over strict's on the same prompts, seeds and drafts, is at "
-        f"least {margin(report.plan.margin)}; 95 % intervals, for which the seeds of a prompt are no further prompts."
+        f"least {margin(report.plan.margin)}; in the 95 % intervals the seeds of a prompt do not count as further prompts."
     )
     every = _judged(report)
     if not every:
@@ -82,7 +82,7 @@ def _name(row: Row) -> str:
 
 
 def _sentence(row: Row) -> str:
-    """What was found in one setting, with everything that it rests on."""
+    """The result of one setting, with tests and sample size."""
     score, test = _score(row), _score(row).mcnemar
     facts = [f"Recovery {beside(score.recovery, percent)}"]
     if test is not None:
@@ -92,7 +92,7 @@ def _sentence(row: Row) -> str:
 
 
 def _tests(test: McNemar) -> str:
-    """By prompt: with several seeds McNemar's own test takes each for a prompt of its own."""
+    """p values of McNemar's test and by prompt: with several seeds McNemar's test counts each as a separate prompt."""
     holm = "" if math.isnan(test.p_holm) else f" (Holm {_equals(test.p_holm)})"
     return f"McNemar p {_equals(test.p)}, by prompt p {_equals(test.p_by_prompt)}{holm}"
 
@@ -104,5 +104,5 @@ def _equals(p: float) -> str:
 
 def _nothing(plan: Plan) -> str:
     if any(suite.metrics for suite in plan.suites):
-        return "No scored prompt has ended in a rule and in strict yet, so there is nothing to judge."
-    return "None of the suites has a metric, so nothing can be said on right and wrong; the texts are compared with strict's below."
+        return "No scored prompt has been completed by a rule and by strict yet, so there is no verdict."
+    return "None of the suites has a metric, so there is no verdict; the texts are compared with strict's below."

@@ -1,4 +1,4 @@
-"""The schema of 0.1.0. What follows it is a migration of its own; this one and its SQL are frozen."""
+"""The schema of 0.1.0. Later changes need new migrations; this one and its SQL must not change."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_a_probe_that_hangs_is_told_in_time_asked_once_and_heard_later(serve: Se
         began = time.monotonic()
         answer = client.get("/ready")
         assert time.monotonic() - began < 1
-        assert answer.json()["reasons"] == ["The database gave no answer within 0.1 s."]
+        assert answer.json()["reasons"] == ["The database did not respond within 0.1 s."]
         assert client.get("/health").json() == {"alive": True}
     assert len(asked) == 1
     let_go.set()
@@ -178,7 +178,7 @@ def test_a_stand_in_for_the_database_is_not_ready(tmp_path: Path, durable: bool)
 
 
 def test_a_disk_that_is_full(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "ROOM", 2**62)
+    monkeypatch.setattr(health, "MIN_FREE_BYTES", 2**62)
     assert database_probe(store)() == FULL
 
 

@@ -18,7 +18,7 @@ import uvicorn.config
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hosting.logs import KEPT_BACK, LONGEST_CHAIN, LONGEST_STACK, readable, set_up, trail
+from hosting.logs import MAX_CHAIN, MAX_STACK, WITHHELD, readable, set_up, trail
 from ui.kit.errors import fault
 
 SECRET = "zebra\npassphrase"  # what a visitor typed
@@ -110,7 +110,7 @@ def test_a_public_log_holds_nothing_that_was_typed(begin: Begin, as_json: bool) 
         assert written
         assert "zebra" not in written
         assert "passphrase" not in written
-    assert stream.getvalue().count(KEPT_BACK) == 3
+    assert stream.getvalue().count(WITHHELD) == 3
     assert stream.getvalue().count("KeyError") == 4
 
 
@@ -200,15 +200,15 @@ def test_a_long_chain_and_a_deep_stack_are_cut() -> None:
         dive(depth - 1)
 
     error: BaseException | None = None
-    for _ in range(LONGEST_CHAIN + 3):
+    for _ in range(MAX_CHAIN + 3):
         try:
-            dive(LONGEST_STACK + 10)
+            dive(MAX_STACK + 10)
         except ValueError as latest:
             latest.__cause__ = error
             error = latest
     links = trail(error, messages=True)
-    assert len(links) == LONGEST_CHAIN
-    assert {len(link.frames) for link in links} == {LONGEST_STACK}
+    assert len(links) == MAX_CHAIN
+    assert {len(link.frames) for link in links} == {MAX_STACK}
     assert links[0].frames[-1].endswith(" dive")
 
 
@@ -238,7 +238,7 @@ def test_in_json_every_line_that_a_library_prints_is_a_record(begin: Begin, publ
     assert {line["logger"] for line in found} == {"printed"}
     assert public or "KeyboardInterrupt" in found[-1]["message"]
     texts = [line["message"] for line in found[:5]]
-    assert texts == [KEPT_BACK] * 5 if public else texts == ["zebra", " and more", "passphrase", " 50 %", "100 %"]
+    assert texts == [WITHHELD] * 5 if public else texts == ["zebra", " and more", "passphrase", " 50 %", "100 %"]
     assert sys.stderr.fileno() == number
 
 

@@ -22,7 +22,7 @@ def test_every_metric_is_listed_and_no_other() -> None:
 
 def test_every_field_of_the_log_is_listed() -> None:
     assert {"time", "level", "logger", "message", *logs.TEXTS, *logs.NUMBERS, "at", "error"} <= NAMES
-    assert logs.KEPT_BACK in TEXT
+    assert logs.WITHHELD in TEXT
     assert all(reason in TEXT for reason in (LOCKED, LOADING, NO_PAIR, TEMPORARY))
 
 

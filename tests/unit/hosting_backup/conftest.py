@@ -45,7 +45,7 @@ class Page:
         return self.backup.problem
 
     def tidy(self) -> str:
-        with self.backup._reported("The backup was not tidied"):
+        with self.backup._reported("The backup was not compacted"):
             self.backup._tidy()
         return self.backup.problem
 

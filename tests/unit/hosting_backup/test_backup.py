@@ -162,7 +162,7 @@ def test_history_that_could_not_be_removed_is_removed_the_next_time(
     first.store.of("somebody").delete_everything()
     first.push()
     hub.fail(word, *[Fault(status=500)] * 6)
-    assert "not tidied: the dataset repository mars/backup answered with HTTP 500." in first.tidy()
+    assert "not compacted: the dataset repository mars/backup answered with HTTP 500." in first.tidy()
     assert b"secret words" in everything_stored(hub)
     hub.faults.clear()
     assert first.tidy() == ""
@@ -175,7 +175,7 @@ def test_history_that_could_not_be_removed_is_removed_the_next_time(
 def test_old_versions_go_after_a_week_or_when_there_are_many_files(
     tmp_path: Path, hub: Hub, page: Open, monkeypatch: pytest.MonkeyPatch, days: int, files: int, due: bool
 ) -> None:
-    monkeypatch.setattr(service, "MOST_FILES", files)
+    monkeypatch.setattr(service, "MAX_FILES", files)
     first = page(tmp_path / "runs.db")
     made = save(first.store, "a prompt")
     first.store.annotate(made, name="old name")

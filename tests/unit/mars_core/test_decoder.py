@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from mars_core.decoder import ModelCache, Room, is_fast, open_cache, prepare
+from mars_core.decoder import CacheSize, ModelCache, is_fast, open_cache, prepare
 from mars_core.decoder.cache import CHUNK
 from mars_core.decoder.layer import FastLayer
 from mars_core.decoder.store import Store
@@ -80,7 +80,7 @@ def test_passes_after_rollbacks_are_those_of_a_fresh_pass(plain: PreTrainedModel
     """A prompt, chains that are kept in part, one token, many tokens."""
     model, ids = prepared(plain), some_ids(90)
     assert is_fast(model) is (plain.config.model_type in FAST)
-    cache = open_cache(model, Room(120, 8))
+    cache = open_cache(model, CacheSize(120, 8))
     cache.read(ids[:20])
     at = 20
     for count, kept in ((6, 3), (6, 6), (1, 1), (40, 2), (5, 0), (6, 4)):
@@ -92,13 +92,15 @@ def test_passes_after_rollbacks_are_those_of_a_fresh_pass(plain: PreTrainedModel
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("room", [Room(60, 7), Room(60, 16, whole=True), Room(60, 16, 16, whole=True)], ids=str)
-def test_a_tree_is_read_path_by_path_and_a_path_is_moved(plain: PreTrainedModel, room: Room) -> None:
+@pytest.mark.parametrize(
+    "cache_size", [CacheSize(60, 7), CacheSize(60, 16, whole=True), CacheSize(60, 16, 16, whole=True)], ids=str
+)
+def test_a_tree_is_read_path_by_path_and_a_path_is_moved(plain: PreTrainedModel, cache_size: CacheSize) -> None:
     if plain.config.model_type in ("gpt2", "gpt_neox"):
         return  # EAGLE-3 heads, the only ones that draft trees, exist for other architectures
     model, ids = prepared(plain), some_ids(14)
     parents, depths = torch.tensor([0, 0, 1, 2, 2, 4]), torch.tensor([0, 1, 1, 2, 2, 2, 3])
-    cache = open_cache(model, room)
+    cache = open_cache(model, cache_size)
     cache.read(ids)
     nodes, path = some_ids(7, seed=2), torch.tensor([0, 2, 4, 6])
     found = cache.forward_tree(nodes, len(ids), depths, ancestors(parents, 3))
@@ -119,7 +121,7 @@ def test_a_tree_is_read_path_by_path_and_a_path_is_moved(plain: PreTrainedModel,
 def test_whole_passes_are_tight_ones(kind: str) -> None:
     """From a start on the host and, over fast layers, on the device: chains, a tree, and a prompt that has not begun."""
     model, ids = prepared(built(kind)), some_ids(40)
-    tight, whole = open_cache(model, Room(100, 8)), open_cache(model, Room(100, 8, whole=True))
+    tight, whole = open_cache(model, CacheSize(100, 8)), open_cache(model, CacheSize(100, 8, whole=True))
     depths, sees = torch.tensor([0, 1, 1, 2]), ancestors(torch.tensor([0, 0, 2]), 2)
     for length in (0, 1, 17, 30):
         for cache in (tight, whole):
@@ -136,7 +138,7 @@ def test_a_long_prompt_is_read_in_chunks_and_its_features_are_those_of_the_layer
     plain, ids = built(kind), some_ids(LONG)
     hidden = plain(ids[None], output_hidden_states=True, use_cache=False).hidden_states
     taps = torch.cat([hidden[0][0], hidden[1][0]], -1)
-    cache = open_cache(prepared(plain), Room(LONG, 8), taps=(0, 1))
+    cache = open_cache(prepared(plain), CacheSize(LONG, 8), taps=(0, 1))
     address = cache.features.data_ptr()
     torch.testing.assert_close(cache.read(ids), taps, atol=1e-4, rtol=1e-3)
     after = cache.forward(ids[-3:], LONG - 3)
@@ -145,7 +147,7 @@ def test_a_long_prompt_is_read_in_chunks_and_its_features_are_those_of_the_layer
     cache.forward_tree(ids[-3:], LONG - 3, torch.arange(3), torch.ones(3, 3).tril().bool())
     torch.testing.assert_close(cache.features[:3], taps[-3:], atol=1e-4, rtol=1e-3)
     assert cache.features.data_ptr() == address
-    steps = open_cache(prepared(plain), Room(LONG, 16, 16, whole=True), taps=(0, 1))
+    steps = open_cache(prepared(plain), CacheSize(LONG, 16, 16, whole=True), taps=(0, 1))
     torch.testing.assert_close(steps.reread(ids[:50], 0), taps[:50], atol=1e-4, rtol=1e-3)
 
 
@@ -153,7 +155,7 @@ def test_a_long_prompt_is_read_in_chunks_and_its_features_are_those_of_the_layer
 @pytest.mark.parametrize("kind", ["llama", "gemma2"])
 def test_no_pass_takes_memory_for_keys_and_values(kind: str) -> None:
     """What is cached stays at its address, whatever is read and rolled back."""
-    cache = open_cache(prepared(built(kind)), Room(100, 8))
+    cache = open_cache(prepared(built(kind)), CacheSize(100, 8))
     cache.read(some_ids(10))
     before = addresses(cache)
     for at in range(10, 40, 3):
@@ -163,7 +165,9 @@ def test_no_pass_takes_memory_for_keys_and_values(kind: str) -> None:
 
 def addresses(cache: ModelCache) -> list[int]:
     store: Any = cache._store  # type: ignore[attr-defined]
-    stored = [store._all] if isinstance(store, Store) else [room for layer in store.layers for room in layer._room]
+    stored = (
+        [store._all] if isinstance(store, Store) else [buffer for layer in store.layers for buffer in layer._buffers]
+    )
     return [each.data_ptr() for each in stored]
 
 

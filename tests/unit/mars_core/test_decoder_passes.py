@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from mars_core.decoder import ModelCache, Room, open_cache, prepare
+from mars_core.decoder import CacheSize, ModelCache, open_cache, prepare
 from mars_core.decoder.linear import WideLinear
 from mars_core.verification import ancestors
 from tests.checkpoints import tiny_config
 
 ROWS = 16
-SHAPE = Room(80, ROWS, ROWS, whole=True)
+SHAPE = CacheSize(80, ROWS, ROWS, whole=True)
 HALF = torch.bfloat16
 
 
@@ -34,9 +34,11 @@ def some_ids(count: int, seed: int = 0) -> Tensor:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("room", [Room(60, 20), Room(60, 20, whole=True), Room(60, 20, ROWS, whole=True)], ids=str)
+@pytest.mark.parametrize(
+    "cache_size", [CacheSize(60, 20), CacheSize(60, 20, whole=True), CacheSize(60, 20, ROWS, whole=True)], ids=str
+)
 @pytest.mark.parametrize("kind", ["llama", "mistral", "qwen3", "phi3", "gemma3", "gpt2"])
-def test_masks_are_contiguous_and_aligned(kind: str, room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_masks_are_contiguous_and_aligned(kind: str, cache_size: CacheSize, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels of CUDA check the address of a mask: one that begins amid another's memory stops a run there."""
     model, masks = built(kind), []
     attention = nn.functional.scaled_dot_product_attention
@@ -47,7 +49,7 @@ def test_masks_are_contiguous_and_aligned(kind: str, room: Room, monkeypatch: py
         return attention(*args, attn_mask=attn_mask, **options)
 
     monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", watched)
-    cache, ids = open_cache(model, room), some_ids(40)
+    cache, ids = open_cache(model, cache_size), some_ids(40)
     for at in (0, 5, 17, 33):
         cache.read(ids[:7], at)
         for count in (1, 3, 6):
@@ -84,7 +86,7 @@ def test_in_passes_of_one_shape_a_rows_logits_are_bitwise_the_same(kind: str) ->
 @pytest.mark.parametrize("kind", ["llama", "qwen3", "gemma2", "gemma3", "gpt2"])
 def test_logits_of_half_precision_are_not_rounded_to_it(kind: str) -> None:
     """Whether the output layer stands behind fast layers or transformers' modules, soft-capped or tied to the input's."""
-    cache = open_cache(built(kind, HALF), Room(40, 8))
+    cache = open_cache(built(kind, HALF), CacheSize(40, 8))
     logits = cache.forward(some_ids(12), 0)
     assert logits.dtype == torch.float32
     assert (logits != logits.to(HALF).float()).float().mean() > 0.5
@@ -111,7 +113,7 @@ def test_the_output_layer_of_cuda_gives_sums_that_were_never_rounded(
 @pytest.mark.parametrize("kind", ["llama", "gemma3"])
 def test_a_prompt_of_one_token_leaves_nothing_to_read(kind: str) -> None:
     model, ids = built(kind), some_ids(3)
-    for room in (Room(40, 8), Room(40, ROWS, ROWS, whole=True)):
-        cache: ModelCache = open_cache(model, room, taps=(1,))
+    for cache_size in (CacheSize(40, 8), CacheSize(40, ROWS, ROWS, whole=True)):
+        cache: ModelCache = open_cache(model, cache_size, taps=(1,))
         assert cache.read(ids[:0]).shape == cache.reread(ids[:0], 0).shape == (0, 32)
         assert torch.isfinite(cache.forward(ids, 0)).all()

@@ -363,7 +363,7 @@ def test_a_pickle_with_code_is_refused_and_the_code_not_run(
     save_head(head, tmp_path, form="bin")
     evil = {**stored(head, "eagle"), "evil": Evil(tmp_path / "ran")}
     torch.save(evil, tmp_path / "pytorch_model.bin", _use_new_zipfile_serialization=zipped)
-    assert "could run code, so it was not opened" in refusal(tmp_path, target)
+    assert "could run code, so it was not loaded" in refusal(tmp_path, target)
     assert not (tmp_path / "ran").exists()
 
 
@@ -400,7 +400,7 @@ def test_a_damaged_index_is_refused(head: Eagle3Head, target: PreTrainedModel, t
     index = tmp_path / "model.safetensors.index.json"
     part = tmp_path / "model-00002-of-00002.safetensors"
     part.rename(tmp_path / "elsewhere")
-    assert f"names {part.name}, which is no weight file there" in refusal(tmp_path, target)
+    assert f"names {part.name}, which is not a weight file there" in refusal(tmp_path, target)
     for content in ("{", "[]", '{"weight_map": {"a": "../x.safetensors"}}', '{"weight_map": {"a": 1}}'):
         index.write_text(content)
         assert "index.json" in refusal(tmp_path, target) and "damaged" in refusal(tmp_path, target)
@@ -413,7 +413,7 @@ def test_folders_without_weights_or_configuration_are_refused(
     (tmp_path / "model.safetensors").unlink()
     assert "has no weights" in refusal(tmp_path, target)
     (tmp_path / "config.json").write_text("[]")
-    assert "no JSON object" in refusal(tmp_path, target)
+    assert "not a JSON object" in refusal(tmp_path, target)
     (tmp_path / "config.json").unlink()
     assert "no config.json" in refusal(tmp_path, target)
 

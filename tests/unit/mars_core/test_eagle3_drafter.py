@@ -14,7 +14,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, GenerationConfig, LlamaConfig, PreTrainedModel
 
-from mars_core.decoder import ModelCache, Room, open_cache, prepare
+from mars_core.decoder import CacheSize, ModelCache, open_cache, prepare
 from mars_core.drafting.base import Drafter, Inputs
 from mars_core.drafting.eagle3 import Eagle3Drafter
 from mars_core.drafting.ngram import NgramDrafter
@@ -76,7 +76,7 @@ class Models:
     head: Eagle3Head
 
     def cache(self) -> ModelCache:
-        return open_cache(self.target, Room(CONTEXT, 61), self.head.config.taps)
+        return open_cache(self.target, CacheSize(CONTEXT, 61), self.head.config.taps)
 
     def drafter(self, cache: ModelCache, shape: TreeShape) -> Eagle3Drafter:
         return Eagle3Drafter(self.fast_head, cache.features, shape, CONTEXT)
@@ -192,18 +192,21 @@ def defined_tree(models: Models, ids: list[int], shape: TreeShape) -> dict[tuple
     for _ in range(shape.depth):
         found = []
         for path in frontier:
-            law = law_after(models, ids, path)
-            for token in sorted(law, key=lambda each: -law[each])[: shape.top_k]:
+            distribution = distribution_after(models, ids, path)
+            for token in sorted(distribution, key=lambda each: -distribution[each])[: shape.top_k]:
                 child = (*path, token)
-                chance[child], score[child] = law[token], score[path] + float(torch.tensor(law[token]).log())
+                chance[child], score[child] = (
+                    distribution[token],
+                    score[path] + float(torch.tensor(distribution[token]).log()),
+                )
                 found.append(child)
         frontier = sorted(found, key=lambda path: -score[path])[: shape.top_k]
     best = sorted(chance, key=lambda path: (-score[path], len(path)))[: shape.tokens]
     return {path: chance[path] for path in best}
 
 
-def law_after(models: Models, ids: list[int], path: tuple[int, ...]) -> dict[int, float]:
-    """The head's law after ids and a drafted path: all entries anew, the drafted ones fed with the head's own output."""
+def distribution_after(models: Models, ids: list[int], path: tuple[int, ...]) -> dict[int, float]:
+    """The head's distribution after ids and a drafted path: all entries anew, the drafted ones fed with the head's own output."""
     head = models.head
     cache = models.cache()
     hidden = head.fuse(cache.read(torch.tensor(ids[:-1])))

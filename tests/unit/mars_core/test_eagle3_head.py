@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from mars_core.decoder import Room
+from mars_core.decoder import CacheSize
 from mars_core.eagle3.cache import HeadCache, prepare_head
 from mars_core.eagle3.checkpoint import load_head
 from mars_core.eagle3.config import read_config
@@ -155,7 +155,7 @@ def test_two_draft_steps_are_those_of_the_published_equations(
     _, second = straight.entry(token, fed, PREFIX)
 
     prepare_head(head)
-    cache = HeadCache(head, Room(PREFIX + 1, 1))
+    cache = HeadCache(head, CacheSize(PREFIX + 1, 1))
     hidden, first = cache.predict(cache.extend(ids, head.fuse(taps.flatten(1)), 0))
     torch.testing.assert_close(hidden[-1], fed, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(first[-1], logits, rtol=1e-5, atol=1e-5)

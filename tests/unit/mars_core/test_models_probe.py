@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, LlamaForCausalLM, PreTrainedModel
 
-from mars_core.decoder import ModelCache, Room, fast_cache, is_fast, open_cache, prepare
+from mars_core.decoder import CacheSize, ModelCache, fast_cache, is_fast, open_cache, prepare
 from mars_core.decoder.fast_cache import FastCache
 from mars_core.decoder.store import LayerStore, Store
 from mars_core.models import ModelPool, Pair, custom_pair, loading
@@ -39,7 +39,7 @@ def assert_computes_what_is_stored(pair: Pair, folder: Path, plant: Any = None) 
     if plant is not None:
         plant(untouched)
     ids = torch.randint(3, 90, (30,), generator=torch.Generator().manual_seed(1))
-    cache = open_cache(pair.target, Room(30, 8))
+    cache = open_cache(pair.target, CacheSize(30, 8))
     cache.read(ids[:20])
     cache.forward(ids[:6], 20)
     found, wanted = cache.forward(ids[20:], 20), untouched(ids[None], use_cache=False).logits[0, 20:]
@@ -163,7 +163,7 @@ def branches_stay_where_they_are(patch: pytest.MonkeyPatch) -> None:
 
 def positions_begin_at_one(patch: pytest.MonkeyPatch) -> None:
     table = fast_cache.rotary_table
-    patch.setattr(fast_cache, "rotary_table", lambda module, room, like: table(_Later(module), room, like))
+    patch.setattr(fast_cache, "rotary_table", lambda module, cache_size, like: table(_Later(module), cache_size, like))
 
 
 class _Later:

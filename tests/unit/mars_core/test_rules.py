@@ -13,7 +13,7 @@ import torch
 
 import mars_core.rules
 from mars_core.rules import RULES, Evidence
-from mars_core.sampling import shown_law, target_law
+from mars_core.sampling import displayed_distribution, target_distribution
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification import judge
 from tests.unit.mars_core.test_verification import case, chance, column
@@ -29,11 +29,12 @@ def accept(
     """a(x) of one drafted token; ``cold`` means temperature 0."""
     z = torch.tensor([logits], dtype=torch.float64)
     sampling = Sampling(0.0) if cold else Sampling(1.0, top_k)
-    law = target_law(z, sampling)
+    distribution = target_distribution(z, sampling)
     top_z, top_ids = torch.sort(z, stable=True, descending=True)
     one = torch.ones(1, 1, dtype=torch.float64)
     evidence = Evidence(
-        logits=z, law=law, soft=shown_law(z, law, sampling), drafter=None if drafter is None else torch.tensor([drafter]),
+        logits=z, distribution=distribution, soft=displayed_distribution(z, distribution, sampling),
+        drafter=None if drafter is None else torch.tensor([drafter]),
         top_z=top_z, top_ids=top_ids, at=torch.tensor([0]), x=torch.tensor([[x]]), q=one * q, confidence=one * confidence,
         tried=one * tried, greedy=cold,
     )  # fmt: skip
@@ -270,9 +271,9 @@ def test_a_new_rule_is_one_short_file_in_the_folder(tmp_path: Path, monkeypatch:
     del sys.modules["mars_core.rules.coin"], vars(mars_core.rules)["coin"]
     assert {*found} == {*RULES, "coin"}
     coin, (logits, draft) = found["coin"], case("chain of 3", 0)
-    law = target_law(logits, Sampling(1.0))
+    distribution = target_distribution(logits, Sampling(1.0))
     values, u = coin.values({"chance": 1}), chance(draft, 0)
     rows = judge(logits, draft, coin, values, Sampling(1.0), DraftMode.GREEDY, u)
     assert column(rows, "keep") == [1] * 4
-    tv = [1 - float(law[at, token]) for at, token in enumerate(draft.ids[1:])]
+    tv = [1 - float(distribution[at, token]) for at, token in enumerate(draft.ids[1:])]
     assert column(rows, "tv")[:3] == pytest.approx(tv)

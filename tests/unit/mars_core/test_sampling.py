@@ -1,4 +1,4 @@
-"""Laws and draws: the warpers are transformers' own, and drawing has exactly the law it is given."""
+"""Laws and draws: the warpers are transformers' own, and drawing has exactly the distribution it is given."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ import pytest
 import torch
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from mars_core.sampling import Use, draw, lowest_argmax, residual, shown_law, step_uniforms, target_law, uniforms
+from mars_core.sampling import (
+    Use,
+    displayed_distribution,
+    draw,
+    lowest_argmax,
+    residual,
+    step_uniforms,
+    target_distribution,
+    uniforms,
+)
 from mars_core.types import Sampling
 
 
@@ -20,14 +29,14 @@ def test_law_is_that_of_the_warpers_of_generate(temperature: float, top_k: int, 
         scores = TopKLogitsWarper(top_k)(None, scores)
     if top_p < 1:
         scores = TopPLogitsWarper(top_p)(None, scores)
-    law = target_law(logits, Sampling(temperature, top_k, top_p))
-    assert torch.allclose(law, scores.softmax(-1), atol=1e-7)
+    distribution = target_distribution(logits, Sampling(temperature, top_k, top_p))
+    assert torch.allclose(distribution, scores.softmax(-1), atol=1e-7)
 
 
 def test_temperature_0_is_one_hot_at_the_lowest_of_equal_maxima() -> None:
     logits = torch.tensor([[1.0, 3.0, 3.0], [-torch.inf, -5.0, -5.0], [0.0, 0.0, 0.0]])
-    law = target_law(logits, Sampling(0.0))
-    assert law.tolist() == [[0, 1, 0], [0, 1, 0], [1, 0, 0]]
+    distribution = target_distribution(logits, Sampling(0.0))
+    assert distribution.tolist() == [[0, 1, 0], [0, 1, 0], [1, 0, 0]]
     assert lowest_argmax(logits).tolist() == [1, 1, 0]
 
 
@@ -53,17 +62,17 @@ def test_of_the_uniforms_of_two_steps_at_one_position_only_the_drawing_ones_are_
 
 
 def test_draw_is_the_inverse_cdf_and_never_gives_an_impossible_id() -> None:
-    law = torch.tensor([[0.0, 0.25, 0.0, 0.75, 0.0]])
+    distribution = torch.tensor([[0.0, 0.25, 0.0, 0.75, 0.0]])
     for u, expected in [(0.0, 1), (0.2499, 1), (0.25, 3), (0.9999999, 3), (1 - 2**-53, 3)]:
-        assert draw(law, torch.tensor([u], dtype=torch.float64)).ids.tolist() == [expected]
+        assert draw(distribution, torch.tensor([u], dtype=torch.float64)).ids.tolist() == [expected]
 
 
 def test_each_id_owns_an_interval_as_long_as_its_probability() -> None:
-    law = torch.rand(1, 9, generator=torch.Generator().manual_seed(3)).double()
-    law /= law.sum()
+    distribution = torch.rand(1, 9, generator=torch.Generator().manual_seed(3)).double()
+    distribution /= distribution.sum()
     u = (torch.arange(100_000, dtype=torch.float64) + 0.5) / 100_000
-    ids = draw(law.expand(len(u), -1), u).ids
-    assert torch.allclose(torch.bincount(ids, minlength=9).double() / len(u), law[0], atol=2e-5)
+    ids = draw(distribution.expand(len(u), -1), u).ids
+    assert torch.allclose(torch.bincount(ids, minlength=9).double() / len(u), distribution[0], atol=2e-5)
 
 
 def test_residual_is_normalised_and_falls_back_to_p_where_nothing_is_left() -> None:
@@ -73,24 +82,24 @@ def test_residual_is_normalised_and_falls_back_to_p_where_nothing_is_left() -> N
 
 
 def test_top_k_keeps_all_that_tie_with_the_last() -> None:
-    law = target_law(torch.tensor([[3.0, 1.0, 1.0, 0.0]]), Sampling(1.0, top_k=2))
-    assert (law > 0).tolist() == [[True, True, True, False]]
+    distribution = target_distribution(torch.tensor([[3.0, 1.0, 1.0, 0.0]]), Sampling(1.0, top_k=2))
+    assert (distribution > 0).tolist() == [[True, True, True, False]]
 
 
 def test_impossible_tokens_stay_impossible_at_every_temperature() -> None:
     logits = torch.tensor([[-torch.inf, -4.0, -5.0, -torch.inf]])
     for temperature in (0.0, 0.5, 2.0):
-        law = target_law(logits, Sampling(temperature))
-        assert law[0, [0, 3]].tolist() == [0, 0]
-        assert float(law.sum()) == pytest.approx(1)
+        distribution = target_distribution(logits, Sampling(temperature))
+        assert distribution[0, [0, 3]].tolist() == [0, 0]
+        assert float(distribution.sum()) == pytest.approx(1)
 
 
 def test_the_shown_law_is_p_and_at_temperature_0_the_softmax() -> None:
     logits = torch.tensor([[1.0, 3.0, 2.0]])
     for sampling in (Sampling(0.0), Sampling(0.7, top_k=2)):
-        p = target_law(logits, sampling)
+        p = target_distribution(logits, sampling)
         expected = p if sampling.temperature else logits.softmax(-1)
-        assert torch.equal(shown_law(logits, p, sampling), expected)
+        assert torch.equal(displayed_distribution(logits, p, sampling), expected)
 
 
 def test_what_strict_keeps_and_the_residual_add_up_to_p() -> None:

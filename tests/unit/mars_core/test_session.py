@@ -69,10 +69,13 @@ def finished(pair: Pair, config: RunConfig) -> Trace:
         ({"gap": 1.0}, "no parameter gap"),
         ({"rule": "lucky"}, "'lucky'; it must be one of none, strict"),
         ({"kind": "oracle"}, "'oracle'; it must be one of model"),
-        ({"kind": "none"}, "The rule is mars and the drafter none; rule none and drafter none only go with each other"),
+        (
+            {"kind": "none"},
+            "The rule is mars and the drafter none; rule none and drafter none can only be used together",
+        ),
         (
             {"rule": "none"},
-            "The rule is none and the drafter model; rule none and drafter none only go with each other",
+            "The rule is none and the drafter model; rule none and drafter none can only be used together",
         ),
         ({"kind": "ngram", "mode": DraftMode.SAMPLED}, "only a draft model samples"),
         ({"sampling": Sampling(-0.1)}, "temperature is -0.1"),

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from mars_core.rules import RULES, Siblings
-from mars_core.sampling import target_law
+from mars_core.sampling import target_distribution
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification import Draft, Verdict, chain_draft, judge, walk
 from mars_core.verification.columns import Contents, pack
@@ -63,10 +63,10 @@ def case(tree: str, seed: int, shift: float = 1.0) -> tuple[Tensor, Draft]:
         depths.append(depths[parent] + 1)
     if tree == "duplicates":
         ids[3], ids[5] = ids[1], ids[4]
-    law = noisy[list(parents)].softmax(-1)
-    q = law.gather(-1, torch.tensor(ids[1:])[:, None])[:, 0]
+    distribution = noisy[list(parents)].softmax(-1)
+    q = distribution.gather(-1, torch.tensor(ids[1:])[:, None])[:, 0]
     if tree in CHAINS:
-        return logits, chain_draft(torch.tensor(ids), q, law)
+        return logits, chain_draft(torch.tensor(ids), q, distribution)
     return logits, Draft(torch.tensor(ids), torch.tensor(parents), torch.tensor(depths), q, max(depths), False)
 
 
@@ -100,13 +100,13 @@ def middle_of(p: Tensor, token: int) -> float:
     return float(p.cumsum(-1)[token] - p[token] / 2)
 
 
-def total_variation(law: list[float], p: list[float]) -> float:
-    return sum(abs(a - b) for a, b in zip(law, p, strict=True)) / 2
+def total_variation(distribution: list[float], p: list[float]) -> float:
+    return sum(abs(a - b) for a, b in zip(distribution, p, strict=True)) / 2
 
 
-def divergence(law: list[float], p: list[float]) -> float:
-    """KL(law ‖ p) in nats."""
-    return sum(a * math.log(a / b) if b else math.inf for a, b in zip(law, p, strict=True) if a)
+def divergence(distribution: list[float], p: list[float]) -> float:
+    """KL(distribution ‖ p) in nats."""
+    return sum(a * math.log(a / b) if b else math.inf for a, b in zip(distribution, p, strict=True) if a)
 
 
 def test_rows_carry_what_the_trace_needs() -> None:
@@ -209,7 +209,7 @@ def test_empty_draft_draws_from_p(rule: str) -> None:
     """A rule whose correction is top-1 says that instead."""
     logits = torch.tensor([[0.0, 5.0, 4.0]], dtype=torch.float64)
     draft = chain_draft(torch.tensor([1]), torch.ones(0))
-    p = target_law(logits, Sampling(1.0))[0]
+    p = target_distribution(logits, Sampling(1.0))[0]
     u = torch.tensor([[middle_of(p, 2), 0.5, 0.5]], dtype=torch.float64)
     verdict = decide(logits, draft, rule, Sampling(1.0), u)
     top1 = RULES[rule].emits_top1
@@ -223,8 +223,8 @@ def test_empty_draft_draws_from_p(rule: str) -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_the_smallest_vocabularies_are_judged(rule: str, size: int) -> None:
     logits = torch.linspace(2, 1, 3 * size).view(3, size)
-    law = logits[:2].softmax(-1)
-    draft = chain_draft(torch.tensor([0, 0, size - 1]), torch.ones(2), law)
+    distribution = logits[:2].softmax(-1)
+    draft = chain_draft(torch.tensor([0, 0, size - 1]), torch.ones(2), distribution)
     for sampling in (Sampling(0.0), Sampling(1.0)):
         for mode in RULES[rule].modes:
             verdict = decide(logits, draft, rule, sampling, chance(draft, 1), mode=mode)
@@ -261,7 +261,7 @@ def test_a_rule_never_says_what_p_excludes_unless_the_meter_reads_infinity(rule:
     for tree in (tree for tree in TREES if takes(rule, tree)):
         for seed in range(2):
             logits, draft = case(tree, seed)
-            p = target_law(logits.float(), sampling)
+            p = target_distribution(logits.float(), sampling)
             for ends in product((0.0, 1 - 2**-53), repeat=2):
                 u = torch.tensor([[*ends, 0.5]], dtype=torch.float64).expand(draft.depth + 1, 3)
                 verdict = decide(logits.float(), draft, rule, sampling, u)
@@ -277,7 +277,7 @@ def test_a_child_that_the_target_draws_goes_before_a_forgiven_one() -> None:
     draft = Draft(torch.tensor([2, 0, 1]), parents, depths, torch.ones(2), 1, False)
     u = torch.full((2, 3), 0.5, dtype=torch.float64)
     for own, path in [(0, (0, 1)), (1, (0, 2)), (2, (0, 1))]:
-        u[0, 0] = middle_of(target_law(logits, Sampling(1.0))[0], own)
+        u[0, 0] = middle_of(target_distribution(logits, Sampling(1.0))[0], own)
         assert decide(logits, draft, "mars", Sampling(1.0), u).path == path
 
 

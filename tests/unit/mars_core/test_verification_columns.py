@@ -80,8 +80,8 @@ def test_names_of_columns_are_distinct_and_every_one_is_stored_when_it_should_be
     for sampling, mode, meter, contents in [
         (Sampling(0.0), DraftMode.GREEDY, False, Contents.ALWAYS),
         (Sampling(0.0), DraftMode.GREEDY, True, Contents.METERED | Contents.SHARES),
-        (Sampling(1.0), DraftMode.GREEDY, True, Contents.METERED | Contents.SHARES | Contents.DRAWN),
-        (Sampling(1.0), DraftMode.SAMPLED, True, Contents.METERED | Contents.DISTANCES | Contents.DRAWN),
+        (Sampling(1.0), DraftMode.GREEDY, True, Contents.METERED | Contents.SHARES | Contents.DRAWS),
+        (Sampling(1.0), DraftMode.SAMPLED, True, Contents.METERED | Contents.DISTANCES | Contents.DRAWS),
     ]:
         row = answer(logits, draft, "strict", sampling, chance(draft, 0), mode=mode, meter=meter).tolist()
         assert row[: columns.HEAD] == [3, contents, 5]

@@ -1,4 +1,4 @@
-"""Greedy drafts: the meter is the distance of the law of the decisions from p, strict has none, and other rules become it."""
+"""Greedy drafts: the meter is the distance of the distribution of the decisions from p, strict has none, and other rules become it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from mars_core.rules import RULES, Siblings
-from mars_core.sampling import draw, target_law
+from mars_core.sampling import draw, target_distribution
 from mars_core.types import Sampling
 from mars_core.verification import Draft, chain_draft, judge, walk
 from tests.unit.mars_core.test_verification import (
@@ -47,9 +47,9 @@ def outcomes(logits: Tensor, draft: Draft, rule: str, sampling: Sampling, u: Ten
     count, nodes = len(u), draft.size + 1
     q, ids, u = torch.cat([draft.q[:1], draft.q]).repeat(count), draft.ids.repeat(count), u.reshape(-1, 3)
     if draft.is_chain:
-        assert draft.law is not None
-        law = torch.cat([draft.law[:1], draft.law]).repeat(count, 1)
-        many, first, z = chain_draft(ids, q[1:], law[1:]), 0, logits.repeat(count, 1)
+        assert draft.distribution is not None
+        distribution = torch.cat([draft.distribution[:1], draft.distribution]).repeat(count, 1)
+        many, first, z = chain_draft(ids, q[1:], distribution[1:]), 0, logits.repeat(count, 1)
     else:
         offsets = torch.arange(count)[:, None] * nodes + 1
         parents = torch.cat([torch.zeros(count, 1, dtype=torch.long), draft.parents + offsets], 1).reshape(-1)
@@ -77,9 +77,9 @@ class Cell(NamedTuple):
 
 
 class Shift(NamedTuple):
-    """The law of the token after a node, and how probably it is not the target's own."""
+    """The distribution of the token after a node, and how probably it is not the target's own."""
 
-    law: list[float]
+    distribution: list[float]
     changed: float
 
 
@@ -95,12 +95,12 @@ class Piece(NamedTuple):
 
 def cells(node: int, p: Tensor, drafted: list[int], redrawn: bool) -> list[Cell]:
     """The tokens' shares of p; where a token is redrawn, cut at those of p without the children, too."""
-    laws = [p]
+    distributions = [p]
     rest = p.clone()
     rest[drafted] = 0
     if redrawn and rest.sum() > 1e-12:
-        laws.append(rest / rest.sum())
-    borders = sorted({0.0, *(border for law in laws for border in law.cumsum(-1).tolist())})
+        distributions.append(rest / rest.sum())
+    borders = sorted({0.0, *(border for distribution in distributions for border in distribution.cumsum(-1).tolist())})
     middles = [((a + b) / 2, b - a) for a, b in pairwise(borders) if b - a > 1e-13]
     return [Cell(node, int((p.cumsum(-1) <= u).sum()), u, weight) for u, weight in middles]
 
@@ -125,9 +125,9 @@ def tokens_at(
 def enumerated(rule: str, tree: str, sampling: Sampling, seed: int) -> dict[int, Shift]:
     """For each node with children what the code does, integrated over both uniforms."""
     logits, draft = case(tree, seed)
-    p = target_law(logits, sampling)
+    p = target_distribution(logits, sampling)
     children = {node: found for node, found in enumerate(children_of(draft.parents)) if found}
-    laws, changed = {node: [0.0] * V for node in children}, dict.fromkeys(children, 0.0)
+    distributions, changed = {node: [0.0] * V for node in children}, dict.fromkeys(children, 0.0)
     ends = [at / GRID for at in range(GRID)] + [1 - 2**-53]
     points = [
         (cell, end)
@@ -146,7 +146,7 @@ def enumerated(rule: str, tree: str, sampling: Sampling, seed: int) -> dict[int,
         for piece in pieces:
             if piece.at_low == piece.at_high or piece.high - piece.low < NARROW:
                 weight = piece.cell.weight * (piece.high - piece.low)
-                laws[piece.cell.node][piece.at_low] += weight
+                distributions[piece.cell.node][piece.at_low] += weight
                 changed[piece.cell.node] += weight * (piece.at_low != piece.cell.own)
             else:
                 unsure.append(piece)
@@ -157,7 +157,7 @@ def enumerated(rule: str, tree: str, sampling: Sampling, seed: int) -> dict[int,
             for piece, (_, u), token in zip(unsure, middles, found, strict=True)
             for half in (piece._replace(high=u, at_high=token), piece._replace(low=u, at_low=token))
         ]
-    return {node: Shift(law, changed[node]) for node, law in laws.items()}
+    return {node: Shift(distribution, changed[node]) for node, distribution in distributions.items()}
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
@@ -168,22 +168,22 @@ def test_meter_is_the_distance_of_the_law_of_the_decisions_from_p(rule: str, tre
     for seed in range(2):
         logits, draft = case(tree, seed)
         p, nodes = (
-            target_law(logits, sampling).tolist(),
+            target_distribution(logits, sampling).tolist(),
             decide(logits, draft, rule, sampling, chance(draft, seed)).nodes,
         )
-        for node, (law, _) in enumerated(rule, tree, sampling, seed).items():
-            assert nodes[node].tv == pytest.approx(total_variation(law, p[node]), abs=1e-9)
-            assert nodes[node].kl == pytest.approx(divergence(law, p[node]), abs=1e-9)
+        for node, (distribution, _) in enumerated(rule, tree, sampling, seed).items():
+            assert nodes[node].tv == pytest.approx(total_variation(distribution, p[node]), abs=1e-9)
+            assert nodes[node].kl == pytest.approx(divergence(distribution, p[node]), abs=1e-9)
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
 @pytest.mark.parametrize(("rule", "tree"), [(rule, tree) for rule in COUPLED for tree in TREES if takes(rule, tree)])
 def test_the_own_token_gives_way_no_oftener_than_the_law_asks_for(rule: str, tree: str, sampling: Sampling) -> None:
-    """A maximal coupling: two variables of laws P and p cannot differ less often than TV(P, p)."""
+    """A maximal coupling: two variables of distributions P and p cannot differ less often than TV(P, p)."""
     for seed in range(2):
-        p = target_law(case(tree, seed)[0], sampling).tolist()
-        for node, (law, changed) in enumerated(rule, tree, sampling, seed).items():
-            assert changed == pytest.approx(total_variation(law, p[node]), abs=1e-9)
+        p = target_distribution(case(tree, seed)[0], sampling).tolist()
+        for node, (distribution, changed) in enumerated(rule, tree, sampling, seed).items():
+            assert changed == pytest.approx(total_variation(distribution, p[node]), abs=1e-9)
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
@@ -192,9 +192,9 @@ def test_the_own_token_gives_way_no_oftener_than_the_law_asks_for(rule: str, tre
 def test_strict_law_is_p_and_its_meter_reads_nothing(rule: str, tree: str, sampling: Sampling) -> None:
     for seed in range(2):
         logits, draft = case(tree, seed)
-        p = target_law(logits, sampling)
-        for node, (law, changed) in enumerated(rule, tree, sampling, seed).items():
-            assert law == pytest.approx(p[node].tolist(), abs=1e-15)
+        p = target_distribution(logits, sampling)
+        for node, (distribution, changed) in enumerated(rule, tree, sampling, seed).items():
+            assert distribution == pytest.approx(p[node].tolist(), abs=1e-15)
             assert changed == 0
     for seed in range(20):
         logits, draft = case(tree, seed)
@@ -212,7 +212,7 @@ def test_strict_path_follows_the_tokens_that_the_target_draws(rule: str, tree: s
         logits, draft = case(tree, seed)
         u = chance(draft, seed)
         verdict = decide(logits, draft, rule, sampling, u)
-        own = draw(target_law(logits, sampling), u[draft.depths, 0]).ids.tolist()
+        own = draw(target_distribution(logits, sampling), u[draft.depths, 0]).ids.tolist()
         assert [node.own for node in verdict.nodes] == own
         for before, after in pairwise(verdict.path):
             assert (verdict.nodes[after].parent, verdict.nodes[after].id) == (before, own[before])

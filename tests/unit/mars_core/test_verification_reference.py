@@ -1,4 +1,4 @@
-"""Decisions on greedy drafts against their sources: every rule's published law, and the released code of MARS itself."""
+"""Decisions on greedy drafts against their sources: every rule's published distribution, and the released code of MARS itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from mars_core.sampling import draw, target_law
+from mars_core.sampling import draw, target_distribution
 from mars_core.types import Sampling
 from mars_core.verification import Draft, chain_draft, walk
 from tests.unit.mars_core.test_verification import (
@@ -30,20 +30,20 @@ from tests.unit.mars_core.test_verification_greedy import RULES_BY_TOKEN, enumer
 
 def own_first(p: list[float], tokens: list[int], forgiven: list[float]) -> list[float]:
     """P(xᵢ) = pᵢ + (1 − S)·fᵢ·Π(1 − fⱼ); the rest in proportion to p."""
-    law, missed, stays = list(p), max(0.0, 1 - sum(p[x] for x in tokens)), 1.0
+    distribution, missed, stays = list(p), max(0.0, 1 - sum(p[x] for x in tokens)), 1.0
     for x, f in zip(tokens, forgiven, strict=True):
-        law[x] += missed * f * stays
+        distribution[x] += missed * f * stays
         stays *= 1 - f
-    return [each if y in tokens else each * stays for y, each in enumerate(law)]
+    return [each if y in tokens else each * stays for y, each in enumerate(distribution)]
 
 
 def in_turn(tokens: list[int], accept: list[float], rest: list[float]) -> list[float]:
-    """P(xᵢ) = aᵢ·Π(1 − aⱼ); what is left goes to another law."""
-    law, left = [0.0] * V, 1.0
+    """P(xᵢ) = aᵢ·Π(1 − aⱼ); what is left goes to another distribution."""
+    distribution, left = [0.0] * V, 1.0
     for x, a in zip(tokens, accept, strict=True):
-        law[x] += left * a
+        distribution[x] += left * a
         left *= 1 - a
-    return [each + left * other for each, other in zip(law, rest, strict=True)]
+    return [each + left * other for each, other in zip(distribution, rest, strict=True)]
 
 
 def relaxed(a: float, p: float) -> float:
@@ -64,7 +64,8 @@ def published(
     q: list[float] | None,
     cold: bool,
 ) -> list[float]:
-    """The law after a node as the sources define it, in the form of verification.md; ``drafted`` are distinct, ``cold`` means T = 0."""
+    """The distribution after a node as the sources define it, in the form of verification.md; ``drafted`` are distinct, ``cold`` means T
+    = 0."""
     value = values_of(rule)
     total = sum(math.exp(each) for each in z)
     soft = [math.exp(each) / total for each in z]
@@ -106,12 +107,12 @@ def published(
         case "threshold" if cold:
             return in_turn(drafted, [soft[x] >= value["single"] or x == first for x in drafted], without)
         case "threshold":
-            law, summed, taken = [0.0] * V, 0.0, 0.0  # one coin for all siblings
+            distribution, summed, taken = [0.0] * V, 0.0, 0.0  # one coin for all siblings
             for x in drafted:
                 summed += p[x]
                 reach = 1.0 if p[x] >= value["single"] else max(taken, min(1, summed / value["accumulated"]))
-                law[x], taken = reach - taken, reach
-            return [each + (1 - taken) * other for each, other in zip(law, without, strict=True)]
+                distribution[x], taken = reach - taken, reach
+            return [each + (1 - taken) * other for each, other in zip(distribution, without, strict=True)]
         case "lenience" if cold:
             return own_first(p, drafted, [soft[x] >= value["lenience"] * max(soft) for x in drafted])
         case "lenience":
@@ -140,15 +141,15 @@ def published(
 def test_law_of_the_decisions_is_the_published_one(rule: str, tree: str, sampling: Sampling) -> None:
     for seed in range(2):
         logits, draft = case(tree, seed)
-        p, children = target_law(logits, sampling).tolist(), children_of(draft.parents)
-        for node, (law, _) in enumerated(rule, tree, sampling, seed).items():
+        p, children = target_distribution(logits, sampling).tolist(), children_of(draft.parents)
+        for node, (distribution, _) in enumerated(rule, tree, sampling, seed).items():
             drafted: dict[int, float] = {}
             for child in children[node]:  # a sibling that repeats another is not there
                 drafted.setdefault(int(draft.ids[child]), float(draft.q[child - 1]))
-            z, q = logits[node].tolist(), None if draft.law is None else draft.law[node].tolist()
+            z, q = logits[node].tolist(), None if draft.distribution is None else draft.distribution[node].tolist()
             cold = sampling.temperature == 0
             expected = published(rule, z, p[node], list(drafted), list(drafted.values()), q, cold)
-            assert law == pytest.approx(expected, abs=1e-9)
+            assert distribution == pytest.approx(expected, abs=1e-9)
 
 
 class OneUniform:
@@ -166,7 +167,7 @@ class OneUniform:
 def evaluate_posterior(
     warped: list[float], order: list[int], tokens: list[int], confidence: list[float], theta: float, coin: OneUniform
 ) -> tuple[int | None, list[float]]:
-    """One node of 5SSjw/MARS mars/model/utils.py: the kept token, else the law that the next one is drawn from.
+    """One node of 5SSjw/MARS mars/model/utils.py: the kept token, else the distribution that the next one is drawn from.
 
     ``order``: all tokens by falling logit (torch leaves open which of several −inf is the second).
     """
@@ -194,7 +195,7 @@ def evaluate_posterior(
 def test_mars_reference_decides_as_the_released_code(tree: str, sampling: Sampling, shift: float) -> None:
     for seed in range(16):
         logits, draft = case(tree, seed, shift)
-        u, p, theta = chance(draft, seed), target_law(logits, sampling), (0.6, 0.97)[seed % 2]
+        u, p, theta = chance(draft, seed), target_distribution(logits, sampling), (0.6, 0.97)[seed % 2]
         draft = replace(
             draft, q=0.2 + 0.8 * torch.rand(draft.size, generator=torch.Generator().manual_seed(seed)).double()
         )
@@ -205,13 +206,13 @@ def test_mars_reference_decides_as_the_released_code(tree: str, sampling: Sampli
             for child in children:
                 drafted.setdefault(int(draft.ids[child]), float(draft.q[child - 1]))
             mine = u[draft.depths[node]]
-            token, law = evaluate_posterior(
+            token, distribution = evaluate_posterior(
                 warped.tolist(), logits[node].argsort(descending=True).tolist(), list(drafted), list(drafted.values()),
                 theta, OneUniform(float(mine[1])),
             )  # fmt: skip
             kept = [int(verdict.nodes[child].id) for child in children if verdict.nodes[child].keep]
             assert kept == ([] if token is None else [token])
-            drawn = int(draw(torch.tensor([law], dtype=torch.float64), mine[:1]).ids)
+            drawn = int(draw(torch.tensor([distribution], dtype=torch.float64), mine[:1]).ids)
             assert token is not None or verdict.nodes[node].emit == drawn
 
 

@@ -1,4 +1,4 @@
-"""Sampled drafts: the law of every rule's decisions is q·a + (1 − Σ q·a)·R with the published pair (a, R); blocks are lossless."""
+"""Sampled drafts: the distribution of every rule's decisions is q·a + (1 − Σ q·a)·R with the published pair (a, R); blocks are lossless."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from mars_core.rules import RULES, Reach
-from mars_core.sampling import Use, target_law
+from mars_core.sampling import Use, target_distribution
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification import Verdict, chain_draft
 from tests.unit.mars_core.test_verification import (
@@ -31,16 +31,16 @@ from tests.unit.mars_core.test_verification import (
 
 NEAR = 1e-9  # how close to a border the decisions on both sides of it are tried
 BY_TOKEN = [name for name, rule in RULES.items() if DraftMode.SAMPLED in rule.modes and rule.reach is Reach.TOKEN]
-Law = list[float]
+Distribution = list[float]
 
 
-def norm(weights: Sequence[float], otherwise: Law) -> Law:
+def norm(weights: Sequence[float], otherwise: Distribution) -> Distribution:
     """norm((…)₊)."""
     kept = [max(0.0, each) for each in weights]
     return [each / sum(kept) for each in kept] if sum(kept) else otherwise
 
 
-def published(rule: str, z: Law, p: Law, q: Law) -> tuple[Law, Law]:
+def published(rule: str, z: Distribution, p: Distribution, q: Distribution) -> tuple[Distribution, Distribution]:
     """(a, R) as the sources define it, in the form of verification.md."""
     value = values_of(rule)
     tokens = range(V)
@@ -86,13 +86,13 @@ def published(rule: str, z: Law, p: Law, q: Law) -> tuple[Law, Law]:
     return strict, residual
 
 
-def cascade(p: Law, q: Law, alpha: float) -> Law:
+def cascade(p: Distribution, q: Distribution, alpha: float) -> Distribution:
     """q·1_A + η·p."""
     trusted = [b if a >= (1 - alpha) * max(p) else 0.0 for a, b in zip(p, q, strict=True)]
     return [t + (1 - sum(trusted)) * a for t, a in zip(trusted, p, strict=True)]
 
 
-def law_of(q: Law, accept: Law, correction: Law) -> Law:
+def distribution_of(q: Distribution, accept: Distribution, correction: Distribution) -> Distribution:
     kept = [a * b for a, b in zip(q, accept, strict=True)]
     return [each + (1 - sum(kept)) * r for each, r in zip(kept, correction, strict=True)]
 
@@ -105,11 +105,11 @@ def probes(borders: Sequence[float]) -> Iterator[tuple[float, float]]:
                 yield u, (high - low) / 4
 
 
-def place(sampling: Sampling, seed: int) -> tuple[Tensor, Law, Law]:
+def place(sampling: Sampling, seed: int) -> tuple[Tensor, Distribution, Distribution]:
     """z [1, V], p and q; the drafter has no filters, so that p excludes some of what it drafts."""
     logits, draft = case("chain of 1", seed)
-    assert draft.law is not None
-    return logits[:1], target_law(logits[:1], sampling)[0].tolist(), draft.law[0].tolist()
+    assert draft.distribution is not None
+    return logits[:1], target_distribution(logits[:1], sampling)[0].tolist(), draft.distribution[0].tolist()
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -125,17 +125,17 @@ def test_law_of_the_decisions_is_the_published_one_and_the_meter_its_distance_fr
     trials = [(x, u, w) for x in range(V) for u, w in product(probes([accept[x]]), redraws)]
     x = torch.tensor([0, *(trial[0] for trial in trials)])
     u = torch.tensor([[w[0], u[0], 0.5] for _, u, w in trials] + [[0.5, 0.5, 0.5]], dtype=torch.float64)
-    law = torch.tensor([q], dtype=torch.float64).expand(len(trials), -1)
-    draft = chain_draft(x, law[0, x[1:]], law)
+    distribution = torch.tensor([q], dtype=torch.float64).expand(len(trials), -1)
+    draft = chain_draft(x, distribution[0, x[1:]], distribution)
     rows = columns(z.expand(len(x), -1), draft, rule, sampling, u, mode=DraftMode.SAMPLED)
     keep, emit = column(rows, "keep")[1:], column(rows, "emit")
     found = [0.0] * V
     for (token, accepting, drawing), kept, other in zip(trials, keep, emit, strict=False):
         found[token if kept else int(other)] += q[token] * accepting[1] * drawing[1]
-    assert found == pytest.approx(law_of(q, accept, correction), abs=1e-9)
+    assert found == pytest.approx(distribution_of(q, accept, correction), abs=1e-9)
     assert column(rows, "tv")[0] == pytest.approx(total_variation(found, p), abs=1e-7)
-    assert column(rows, "tv")[0] == pytest.approx(total_variation(law_of(q, accept, correction), p), abs=1e-12)
-    assert column(rows, "kl")[0] == pytest.approx(divergence(law_of(q, accept, correction), p), abs=1e-12)
+    assert column(rows, "tv")[0] == pytest.approx(total_variation(distribution_of(q, accept, correction), p), abs=1e-12)
+    assert column(rows, "kl")[0] == pytest.approx(divergence(distribution_of(q, accept, correction), p), abs=1e-12)
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS[1:], ids=str)
@@ -145,8 +145,8 @@ def test_laws_with_an_aim_are_that_aim(sampling: Sampling) -> None:
         z, p, q = place(sampling, seed)
         weight, alpha = values_of("ensemble")["weight"], values_of("cascade-token")["alpha"]
         mixed = [weight * a + (1 - weight) * b for a, b in zip(p, q, strict=True)]
-        assert law_of(q, *published("ensemble", z[0].tolist(), p, q)) == pytest.approx(mixed, abs=1e-14)
-        assert law_of(q, *published("cascade-token", z[0].tolist(), p, q)) == pytest.approx(
+        assert distribution_of(q, *published("ensemble", z[0].tolist(), p, q)) == pytest.approx(mixed, abs=1e-14)
+        assert distribution_of(q, *published("cascade-token", z[0].tolist(), p, q)) == pytest.approx(
             cascade(p, q, alpha), abs=1e-14
         )
 
@@ -156,8 +156,8 @@ def test_laws_with_an_aim_are_that_aim(sampling: Sampling) -> None:
 def test_the_meter_of_the_lossless_rules_reads_nothing(rule: str, sampling: Sampling) -> None:
     for seed in range(20):
         logits, draft = case("chain of 3", seed)
-        assert draft.law is not None
-        draft = chain_draft(draft.ids, draft.q.float(), draft.law.float())  # as the models give them
+        assert draft.distribution is not None
+        draft = chain_draft(draft.ids, draft.q.float(), draft.distribution.float())  # as the models give them
         rows = columns(logits.float(), draft, rule, sampling, chance(draft, seed), mode=DraftMode.SAMPLED)
         assert max(*column(rows, "tv"), *column(rows, "kl")) < 1e-12
 
@@ -178,11 +178,11 @@ def test_temperature_0_makes_every_draft_a_greedy_one(rule: str) -> None:
 def test_ids_that_only_the_target_knows_are_never_drafted_but_may_be_drawn(rule: str) -> None:
     logits, draft = case("chain of 1", 1)
     logits[:, V - 1] = 9.0
-    known = draft.law
+    known = draft.distribution
     assert known is not None
-    law = known[:, : V - 2] / known[:, : V - 2].sum()
-    short = chain_draft(torch.tensor([0, 0]), law[:, 0], law)
-    full = chain_draft(torch.tensor([0, 0]), law[:, 0], torch.nn.functional.pad(law, (0, 2)))
+    distribution = known[:, : V - 2] / known[:, : V - 2].sum()
+    short = chain_draft(torch.tensor([0, 0]), distribution[:, 0], distribution)
+    full = chain_draft(torch.tensor([0, 0]), distribution[:, 0], torch.nn.functional.pad(distribution, (0, 2)))
     for seed in range(5):
         u = chance(short, seed)
         rows = columns(logits, short, rule, Sampling(1.0), u, mode=DraftMode.SAMPLED)
@@ -190,13 +190,13 @@ def test_ids_that_only_the_target_knows_are_never_drafted_but_may_be_drawn(rule:
         assert column(rows, "emit")[1] == V - 1
 
 
-Contexts = Callable[[tuple[int, ...]], Law]
+Contexts = Callable[[tuple[int, ...]], Distribution]
 
 
 def contexts(seed: str, size: int) -> Contexts:
-    """A language: the law of the next of ``size`` tokens after any text."""
+    """A language: the distribution of the next of ``size`` tokens after any text."""
 
-    def after(text: tuple[int, ...]) -> Law:
+    def after(text: tuple[int, ...]) -> Distribution:
         rng = random.Random(f"{seed}{text}")
         weights = [rng.random() ** 2 + 0.02 for _ in range(size)]
         return [weight / sum(weights) for weight in weights]
@@ -204,7 +204,7 @@ def contexts(seed: str, size: int) -> Contexts:
     return after
 
 
-def block(x: tuple[int, ...], p: Contexts, q: Contexts) -> tuple[list[float], list[Law]]:
+def block(x: tuple[int, ...], p: Contexts, q: Contexts) -> tuple[list[float], list[Distribution]]:
     """Block verification (2403.10444): hᵢ of each place, and the correction after each beginning that is kept."""
     reach = [1.0]
     for at, token in enumerate(x):
@@ -218,8 +218,8 @@ def block(x: tuple[int, ...], p: Contexts, q: Contexts) -> tuple[list[float], li
 def verify(rule: str, x: tuple[int, ...], p: Contexts, q: Contexts, u: Tensor) -> Verdict:
     prefixes = [x[:at] for at in range(len(x) + 1)]
     logits = torch.tensor([p(text) for text in prefixes], dtype=torch.float64).log()
-    law = torch.tensor([q(text) for text in prefixes[:-1]], dtype=torch.float64)
-    draft = chain_draft(torch.tensor([0, *x]), law.gather(-1, torch.tensor(x)[:, None])[:, 0], law)
+    distribution = torch.tensor([q(text) for text in prefixes[:-1]], dtype=torch.float64)
+    draft = chain_draft(torch.tensor([0, *x]), distribution.gather(-1, torch.tensor(x)[:, None])[:, 0], distribution)
     return decide(logits, draft, rule, Sampling(1.0), u, mode=DraftMode.SAMPLED)
 
 
@@ -230,14 +230,14 @@ def sides(chances: Sequence[float]) -> Iterator[tuple[tuple[float, ...], float]]
         yield tuple(u for u, _ in cell), math.prod(weight for _, weight in cell)
 
 
-def likelihood(text: tuple[int, ...], law: Contexts) -> float:
-    return math.prod(law(text[:at])[token] for at, token in enumerate(text))
+def likelihood(text: tuple[int, ...], distribution: Contexts) -> float:
+    return math.prod(distribution(text[:at])[token] for at, token in enumerate(text))
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("length", [2, 3])
 def test_block_verification_is_lossless(length: int, seed: int) -> None:
-    """The law of the first ``length`` tokens: every draft, every decision, every correction, continued with p."""
+    """The distribution of the first ``length`` tokens: every draft, every decision, every correction, continued with p."""
     p, q = contexts(f"p{seed}", 3), contexts(f"q{seed}", 3)
     found = dict.fromkeys(product(range(3), repeat=length), 0.0)
     for x in product(range(3), repeat=length):

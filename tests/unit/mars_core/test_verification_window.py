@@ -1,4 +1,4 @@
-"""Rules that look ahead: which mismatches FLy forgives, the law that this makes, and what follows in the next step."""
+"""Rules that look ahead: which mismatches FLy forgives, the distribution that this makes, and what follows in the next step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import pairwise, product
 import pytest
 import torch
 
-from mars_core.sampling import target_law
+from mars_core.sampling import target_distribution
 from mars_core.types import Sampling
 from mars_core.verification import Verdict, chain_draft
 from mars_core.verification.window import window_chance, window_keep, window_shares
@@ -24,7 +24,7 @@ from tests.unit.mars_core.test_verification import (
     decide,
     middle_of,
 )
-from tests.unit.mars_core.test_verification_sampled import Law, likelihood, verify
+from tests.unit.mars_core.test_verification_sampled import Distribution, likelihood, verify
 
 UNSURE, SURE = (1.0, 0.9, 0.8), (9.0, 1.0, 0.0)
 
@@ -124,7 +124,7 @@ def kept(own: tuple[bool, ...], passes: tuple[bool, ...], gate: list[float], win
     return len(own)
 
 
-def chain_law(p: list[float], lengths: Iterable[tuple[int, float]]) -> list[float]:
+def chain_distribution(p: list[float], lengths: Iterable[tuple[int, float]]) -> list[float]:
     """P(xᵢ | x₁ … xᵢ₋₁) from the (kept tokens, probability) of all outcomes."""
     reached = [0.0] * (len(p) + 1)
     for length, weight in lengths:
@@ -140,7 +140,7 @@ def test_window_shares_are_those_of_all_outcomes(seed: int, window: int) -> None
     p = torch.rand(5, generator=source, dtype=torch.float64)
     gate = (torch.rand(5, generator=source) < 0.6).double()
     lengths = ((kept(own, passes, gate.tolist(), window), weight) for own, passes, weight in outcomes(p.tolist()))
-    expected = chain_law(p.tolist(), lengths)
+    expected = chain_distribution(p.tolist(), lengths)
     assert window_shares(p, gate, window).tolist() == pytest.approx(expected, abs=1e-12)
 
 
@@ -160,21 +160,21 @@ def test_window_functions_of_short_drafts() -> None:
 def test_law_and_meter_of_fly_are_those_of_all_outcomes_of_its_decisions(sampling: Sampling, seed: int) -> None:
     values = {"window": 1, "entropy": 0.5}
     logits, draft = case("chain of 3", seed)
-    law, x = target_law(logits, sampling), draft.ids[1:].tolist()
-    p = [float(law[at, token]) for at, token in enumerate(x)]
-    others = [next(y for y in range(V) if law[at, y] > 0 and y != token) for at, token in enumerate(x)]
+    distribution, x = target_distribution(logits, sampling), draft.ids[1:].tolist()
+    p = [float(distribution[at, token]) for at, token in enumerate(x)]
+    others = [next(y for y in range(V) if distribution[at, y] > 0 and y != token) for at, token in enumerate(x)]
     lengths = []
     for own, passes, weight in outcomes(p):
         if not weight:
             continue
         u = torch.full((4, 3), 0.5, dtype=torch.float64)
         for at, match in enumerate(own):
-            u[at, 0] = middle_of(law[at], x[at] if match else others[at])
+            u[at, 0] = middle_of(distribution[at], x[at] if match else others[at])
             u[at, 1] = p[at] - 1e-9 if passes[at] else p[at] + 1e-9
         verdict = decide(logits, draft, "fly", sampling, u, values)
         lengths.append((len(verdict.path) - 1, weight))
     nodes = decide(logits, draft, "fly", sampling, chance(draft, 0), values).nodes
-    for node, each, said in zip(nodes, p, chain_law(p, lengths), strict=False):
+    for node, each, said in zip(nodes, p, chain_distribution(p, lengths), strict=False):
         if math.isnan(said):  # no text comes here
             continue
         kl = sum(a * math.log(a / b) if b else math.inf for a, b in ((said, each), (1 - said, 1 - each)) if a > 1e-12)
@@ -200,18 +200,18 @@ def test_after_a_refusal_the_meter_of_the_next_step_tells_the_law_of_its_token()
             end = steps[1].nodes[0]
             found[int(steps[1].nodes[1].id if len(steps[1].path) > 1 else end.emit)] += 1
             metered.append(end.tv)
-    law = [each / sum(found) for each in found]
-    assert metered == pytest.approx([abs(law[0] - 0.5)] * len(metered))
+    distribution = [each / sum(found) for each in found]
+    assert metered == pytest.approx([abs(distribution[0] - 0.5)] * len(metered))
 
 
 @pytest.mark.parametrize("rule", ["strict", "block"])
 def test_lossless_rules_are_lossless_over_several_steps(rule: str) -> None:
     """The first two tokens of texts of three: drafts of two, then of one, with uniforms of each step's own."""
 
-    def p(text: tuple[int, ...]) -> Law:
+    def p(text: tuple[int, ...]) -> Distribution:
         return [0.25, 0.75] if text and text[-1] == 0 else [0.75, 0.25]
 
-    def q(_: tuple[int, ...]) -> Law:
+    def q(_: tuple[int, ...]) -> Distribution:
         return [0.5, 0.5]
 
     def texts(text: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], float]]:

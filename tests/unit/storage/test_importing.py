@@ -90,7 +90,7 @@ def test_a_run_of_somebody_elses_comparison_is_refused(other: RunStore, sqlite_s
     first = other.load(str(other.comparisons()["id"][0]))
     import_files(sqlite_store.of("ann"), paths)
     other.save_run(first.id, make_trace(new_tokens=0, status=Status.FAILED, prompt=""), lane=1, order=1)
-    with pytest.raises(StorageError, match="belongs to somebody else"):
+    with pytest.raises(StorageError, match="belongs to another owner"):
         import_files(sqlite_store.of("bob"), parquet(other, tmp_path))
     assert sqlite_store.of("bob").count() == 0
     assert import_files(sqlite_store.of("ann"), parquet(other, tmp_path)) == Imported(runs=1, known=8)
@@ -100,22 +100,22 @@ def test_what_is_no_export_is_named(other: RunStore, sqlite_store: RunStore, tmp
     paths = parquet(other, tmp_path)
     with pytest.raises(StorageError, match="steps, and 0 are in the files of tokens"):
         import_files(sqlite_store, paths[:1])
-    with pytest.raises(StorageError, match="no file holds runs"):
+    with pytest.raises(StorageError, match="no file has runs"):
         import_files(sqlite_store, paths[1:])
-    with pytest.raises(StorageError, match="there is no file"):
+    with pytest.raises(StorageError, match="does not exist"):
         import_files(sqlite_store, [tmp_path / "nowhere.parquet"])
     (tmp_path / "text").write_text("a")
     with ZipFile(tmp_path / "empty.zip", "w") as archive:
         archive.writestr("a", "b")
     for name in ("text", "empty.zip"):
-        with pytest.raises(StorageError, match=f"{name} is no export of MARS Playground"):
+        with pytest.raises(StorageError, match=f"{name} is not an export of MARS Playground"):
             import_files(sqlite_store, [tmp_path / name])
 
 
 def test_the_command_says_how_many(other: RunStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     assert main(["import", *map(str, parquet(other, tmp_path)), "--database", url, "--owner", "ann"]) == 0
-    assert capsys.readouterr().out == "8 runs imported; 0 were there already.\n"
+    assert capsys.readouterr().out == "8 runs imported; 0 were already stored.\n"
     assert main(["import", str(tmp_path / "runs.parquet"), "--database", url]) == 0
     assert main(["import", str(tmp_path / "nowhere"), "--database", url]) == 2
-    assert "there is no file" in capsys.readouterr().err
+    assert "does not exist" in capsys.readouterr().err

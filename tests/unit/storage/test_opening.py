@@ -21,7 +21,7 @@ from storage.opening import TemporaryStore
 from tests.traces import make_trace
 from tests.unit.storage.exports import save
 
-NOT_KEPT = "Runs are kept until the page stops, not longer. The database "
+NOT_KEPT = "Runs are stored only until the page stops. The database "
 NOBODY = 65534
 KILLED_WRITER = """
 import os, signal, sqlite3, sys
@@ -112,7 +112,7 @@ def test_damaged_database_is_moved_aside(path: Path, name: str) -> None:
     with store:
         (aside,) = path.parent.glob("runs.db.damaged-*")
         assert aside.read_bytes() == damaged
-        assert said.startswith(f"The database was damaged; it was moved to {aside}, and a new one was begun. ")
+        assert said.startswith(f"The database was damaged; it was moved to {aside}, and a new one was created. ")
         assert len(said.splitlines()) == 1
         assert (store.path, store.count()) == (path, 0)
         assert_works(store)
@@ -263,7 +263,7 @@ def test_killed_writer_is_no_damage(path: Path) -> None:
 
 def test_check_takes_no_longer_than_it_may(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("storage.opening.CHECK_S", -1.0)
-    monkeypatch.setattr("storage.opening._STEPS_A_LOOK", 10)
+    monkeypatch.setattr("storage.opening._STEPS_PER_CHECK", 10)
     store, said = opened(path)
     with store:
         assert (said, store.count()) == ("", 3)

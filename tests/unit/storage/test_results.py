@@ -101,7 +101,7 @@ def test_failed_save_leaves_nothing(lasting_store: RunStore) -> None:
     broken = (
         ([first, with_impossible_last_token(second)], DATA, "The result was not saved"),
         ([first, replace(second, steps=second.steps[1:])], DATA, "numbered"),
-        ([first, second], {"x": object()}, "JSON holds no object"),
+        ([first, second], {"x": object()}, "JSON has no type for object"),
     )
     for traces, data, message in broken:
         with pytest.raises(StorageError, match=message):

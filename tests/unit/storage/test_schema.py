@@ -185,8 +185,8 @@ def test_server_location_holds_no_password(postgres_url: str) -> None:
     [
         ("", "not a URL"),
         ("runs.db:secret", "not a URL"),
-        ("sqlite://", "names no file"),
-        ("sqlite:///:memory:", "names no file"),
+        ("sqlite://", "does not name a file"),
+        ("sqlite:///:memory:", "does not name a file"),
         ("mysql://root:secret@host/db", "'mysql' is not supported"),
         ("postgresql://mars:secret@127.0.0.1:1/none", "could not be opened: .*refused"),
         ("postgresql+nonsense://mars:secret@127.0.0.1:1/none", "could not be opened"),

@@ -72,7 +72,7 @@ def test_link_shows_one_thing_and_nothing_else(world: World, kind: Shared) -> No
         write_runs_csv(seen, io.BytesIO(), [boris.comparison])
     assert (seen.owner, seen.read_only) == (None, True)
     for owner in (None, "anna", "boris"):
-        with pytest.raises(ValueError, match="cannot be made one of others"):
+        with pytest.raises(ValueError, match="cannot be changed to another scope"):
             seen.of(owner)
 
 
@@ -99,7 +99,7 @@ def test_link_lets_nobody_write(sqlite_world: World, kind: Shared) -> None:
         seen.expire(store.load(anna.comparison).created_at)
     with pytest.raises(ValueError, match="Only the things of one owner"):
         seen.delete_everything()
-    with pytest.raises(ValueError, match="its own things only"):
+    with pytest.raises(ValueError, match="transfer only its own objects"):
         seen.give("anna", "boris")
     assert everything_of(store) == before
 

@@ -43,7 +43,7 @@ def test_studies_are_listed_latest_first_without_their_plans(lasting_store: RunS
         ("", {}, 0, "tasks is 0; it must be 1 to 1,000,000"),
         ("", {}, 1_000_001, "tasks is 1000001"),
         ("x" * 201, {}, 1, "A name may have 200 characters at most"),
-        ("", {"x": object()}, 1, "The study was not saved: .*JSON holds no object"),
+        ("", {"x": object()}, 1, "The study was not saved: .*JSON has no type for object"),
     ],
 )
 def test_study_that_cannot_be_kept_is_refused(

@@ -176,5 +176,5 @@ def test_worker_killed_in_a_transaction_leaves_none_of_it(
         (left,) = store.claims(study_id)
         assert left.worker == "killed"
         run_out(store, Claim(study_id, left.task, ""))
-        work(store, study_id, "heir", LEASE_S, lambda *_words: None)
+        work(store, study_id, "heir", LEASE_S, lambda *_token_columns: None)
         assert_whole(store, study_id, 3)

@@ -156,7 +156,7 @@ def test_what_was_removed_is_in_no_file(sqlite_store: RunStore) -> None:
 
 def test_wal_stays_small_while_others_read(sqlite_store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("storage.writers.LARGE_WAL", 100_000)
-    monkeypatch.setattr("storage.writers.ROOM_EVERY_S", 0.0)
+    monkeypatch.setattr("storage.writers.CHECKPOINT_EVERY_S", 0.0)
     wal = Path(f"{sqlite_store.path}-wal")
     with sqlite_store.read() as connection:
         connection.exec_driver_sql("SELECT count(*) FROM runs").all()

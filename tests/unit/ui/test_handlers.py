@@ -205,7 +205,7 @@ def test_one_visitors_stop_is_not_anothers(services: Services) -> None:
         ({"pair": "custom", "own_target": "/nowhere"}, "/nowhere"),
         ({"mode": "wild"}, "The draft mode is 'wild'"),
         ({"drafter": "eagle3"}, "has no EAGLE-3 head"),
-        ({"drafter": "none"}, "rule none and drafter none only go with each other"),
+        ({"drafter": "none"}, "rule none and drafter none can only be used together"),
         ({"thinking": "on"}, "thinking is on, but no chat template is used; it must be left at the model's default."),
         ({"thinking": "perhaps"}, "thinking is 'perhaps'; it must be default or on or off."),
         ({"drafter": "ngram", "lanes": (LaneForm("ensemble", {"weight": 0.7}),)}, "needs the drafter's probabilities"),

@@ -197,10 +197,8 @@ def test_the_time_asked_for_follows_from_the_job_and_the_pace(place: Services, g
     (spec,) = place.catalog
     config = traces(place)[0].config
     longest = Job(spec, (replace(config, max_new_tokens=10**6),), (0,))
-    assert zero.granted(longest).seconds == ZeroGpu.MOST_S and zero.granted(replace(longest, seconds=33)).seconds == 33
-    assert (
-        zero.granted(Job(spec, (config,), (0,))).seconds == ZeroGpu.LEAST_S
-    )  # two small models are faster than a guess
+    assert zero.granted(longest).seconds == ZeroGpu.MAX_S and zero.granted(replace(longest, seconds=33)).seconds == 33
+    assert zero.granted(Job(spec, (config,), (0,))).seconds == ZeroGpu.MIN_S  # two small models are faster than a guess
 
 
 def test_the_job_ends_before_the_time_that_was_asked_for(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:

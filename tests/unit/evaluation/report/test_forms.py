@@ -171,7 +171,7 @@ def test_an_unfinished_study_says_so_first(report: Report) -> None:
 def test_a_study_without_results_has_a_report(report: Report) -> None:
     empty = document(bare(report), {})
     assert "No scored prompt has ended" in markdown(empty)
-    assert "Nothing was measured yet." in html(empty)
+    assert "There are no measurements yet." in html(empty)
 
 
 def test_texts_part_at_the_mark_and_lost_ones_are_told(whole: Document) -> None:

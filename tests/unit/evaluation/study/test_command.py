@@ -156,13 +156,13 @@ def test_a_study_is_reported_and_exported(
     monkeypatch.delenv("MARS_JUDGE_KEY", raising=False)
     capsys.readouterr()
     assert main(["judge", "latest", "--db", url]) == 2
-    assert capsys.readouterr().err == "MARS_JUDGE_KEY is not set; nothing is judged without the key of an endpoint.\n"
+    assert capsys.readouterr().err == "MARS_JUDGE_KEY is not set; it must be the key of the judge's endpoint.\n"
 
 
 def test_a_study_that_is_not_there_is_named(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     RunStore(url).close()
     assert main(["resume", "abc", "--db", url]) == 2
-    assert capsys.readouterr().err == "The study is 'abc', and 0 studies of this database begin so; name exactly one.\n"
+    assert capsys.readouterr().err == "The study is 'abc', and 0 studies in this database match; name exactly one.\n"
 
 
 def test_other_models_than_those_planned_are_refused(
@@ -232,7 +232,7 @@ def test_a_signal_stops_a_study_that_goes_on_later(
         assert main(["run", *options]) == INTERRUPTED
     with RunStore(url) as store:
         study, plan = _plan(store)
-        assert f"Go on with: python -m evaluation resume {study}" in capsys.readouterr().err
+        assert f"Continue with: python -m evaluation resume {study}" in capsys.readouterr().err
         assert len(store.task_results(study, 0)) == 1 and not store.claims(study)
         assert main(["resume", study, "--db", url, "--device", "cpu", "--dtype", "float32", "--quiet"]) == 0
         check_whole(store, study, plan)  # type: ignore[arg-type]

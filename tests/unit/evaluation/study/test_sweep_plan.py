@@ -12,8 +12,8 @@ import pytest
 
 from evaluation.study.plan import Models, Plan, read_plan
 from evaluation.study.sweep import (
-    LONGEST_DRAFT,
-    MOST_RUNS,
+    MAX_DRAFT,
+    MAX_RUNS,
     Case,
     Cell,
     Grid,
@@ -53,7 +53,7 @@ def test_a_sweep_that_is_stopped_has_measured_the_temperatures_equally_often() -
 
 
 def test_the_drafts_limit_is_the_engines() -> None:
-    assert LONGEST_DRAFT == validation.LONGEST_DRAFT
+    assert MAX_DRAFT == validation.MAX_DRAFT
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_stored_plan_comes_back(plan: Plan) -> None:
         ({"max_new_tokens": 0}, "max_new_tokens is 0"),
         ({"seed": -1}, "seed is -1"),
         ({"seed": 2**53}, "seed is"),
-        ({"repeats": 100}, f"The sweep has 2,400 runs; it must be at most {MOST_RUNS:,}"),
+        ({"repeats": 100}, f"The sweep has 2,400 runs; it must be at most {MAX_RUNS:,}"),
     ],
 )
 def test_a_plan_that_cannot_be_run_says_why_in_one_sentence(change: dict[str, Any], words: str) -> None:

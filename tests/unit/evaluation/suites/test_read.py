@@ -104,7 +104,7 @@ HOSTILE = {
     r"turns\[0\] is 5": b'{"turns": [5]}',
     "turns is an object": b'{"turns": {"a": 1}}',
     "turns is a list of 65": json.dumps({"turns": ["a"] * 65}).encode(),
-    "turns has half a surrogate pair at character 2": b'{"turns": ["a\\ud800"]}',
+    "turns has a lone surrogate at character 2": b'{"turns": ["a\\ud800"]}',
     r"reference\[0\] is an object": b'{"turns": ["a"], "reference": [{}]}',
     "reference is true": b'{"turns": ["a"], "reference": true}',
     "reference is inf": b'{"turns": ["a"], "reference": 1e999}',
@@ -133,13 +133,13 @@ def test_bad_line_is_refused_in_one_sentence_with_file_and_line(tmp_path: Path, 
 
 def test_limits_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "long.jsonl", [row(1, "a"), row(2, "b" * 200)])
-    monkeypatch.setattr(read, "LONGEST_LINE", 150)
+    monkeypatch.setattr(read, "MAX_LINE", 150)
     with pytest.raises(ValueError, match="line 2: the line has more than 150 bytes"):
         read_suite(path)
-    monkeypatch.setattr(read, "MOST_ITEMS", 0)
+    monkeypatch.setattr(read, "MAX_ITEMS", 0)
     with pytest.raises(ValueError, match="line 1: a suite may have 0 items"):
         read_suite(path)
-    monkeypatch.setattr(read, "LONGEST_FILE", 100)
+    monkeypatch.setattr(read, "MAX_FILE", 100)
     with pytest.raises(ValueError, match="bytes; a suite may have 100"):
         read_suite(path)
 
