@@ -4,6 +4,7 @@
 # make bench  measurements beside transformers' own   (ARGS=)   more: python -m bench.{profile,growth,memory,page,scale}
 # make cuda   tests and measurements of a GPU          (OUT=folder, ARGS=, TINY=1 rehearses on the CPU) with PYTHON as it is: torch, transformers
 # make eval   installs lm-eval with the model mars     then: .venv/bin/lm_eval --model mars --tasks demo_arithmetic
+# make wheel  builds dist/*.whl and tries it          with the oldest and the newest libraries that it allows, in empty environments
 # make clean  removes .venv and the caches
 # make deploy SPACE=owner/name   puts the page on a Hugging Face Space   (FLAVOUR=zerogpu|cpu|gpu|docker|docker-gpu, DRY=1 lists only)
 #
@@ -49,7 +50,7 @@ EVAL_READY := $(VENV)/.requirements-eval
 DEV_READY := $(VENV)/.requirements-dev
 TOOLS := .venv-tools
 
-.PHONY: help run test check bench cuda eval clean deploy lock sbom verified
+.PHONY: help run test check bench cuda eval clean deploy lock sbom verified wheel
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile
@@ -79,8 +80,11 @@ deploy: $(RUN_READY)
 	@$(if $(SPACE),,echo "Say where: make deploy SPACE=owner/name" >&2; exit 2;) \
 	$(BIN)/python -m hosting.deploy "$(SPACE)" --flavour $(FLAVOUR) $(if $(DRY),--dry-run) $(if $(DIRTY),--dirty) $(if $(PRIVATE),--private)
 
+wheel:
+	PYTHON="$(PYTHON)" TORCH=$(TORCH) .ci/wheel try
+
 clean:
-	rm -rf $(VENV) $(TOOLS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf dist $(VENV) $(TOOLS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/pip:

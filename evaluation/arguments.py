@@ -15,6 +15,7 @@ from mars_core.arguments import (
     PROMPT_OPTIONS,
     RULE_OPTIONS,
     SAMPLING_OPTIONS,
+    Commands,
     Options,
     add_options,
     own_drafter,
@@ -80,16 +81,19 @@ _COMMANDS: dict[str, tuple[str, Options]] = {
 }  # fmt: skip
 
 
-def parser() -> argparse.ArgumentParser:
+def parser(prog: str) -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(
-        prog="python -m evaluation",
+        prog=prog,
         description="Does a relaxed rule keep the answers right? Paired studies of verification rules on suites of prompts.",
     )
-    commands = root.add_subparsers(dest="command", required=True)
+    add_commands(root.add_subparsers(dest="command", required=True))
+    return root
+
+
+def add_commands(commands: Commands) -> None:
     for name, (summary, options) in _COMMANDS.items():
         add_options(commands.add_parser(name, help=summary, description=summary.capitalize() + "."), options)
     commands.add_parser("lm_eval", help="lm-eval's own command, with the model mars and our tasks", add_help=False)
-    return root
 
 
 def read_plan_options(options: argparse.Namespace, pair: Pair) -> Plan:

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from mars_core.session import Session
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, prog: str = "python -m evaluation") -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["lm_eval"]:
         from evaluation.harness.command import main as lm_eval
 
         return lm_eval(given[1:])
-    options = parser().parse_args(given)
+    options = parser(prog).parse_args(given)
     try:
         with RunStore(options.db or os.environ.get("MARS_DATABASE_URL") or None) as store:
             return _COMMANDS[options.command](options, store)

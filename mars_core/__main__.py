@@ -23,8 +23,8 @@ from mars_core.telemetry import first_divergence
 from mars_core.types import Cause, RunConfig, Status, Trace
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    options = parser().parse_args(arguments)
+def main(arguments: Sequence[str] | None = None, prog: str = "python -m mars_core") -> int:
+    options = parser(prog).parse_args(arguments)
     if options.command == "rules":
         _print(_rules_table())
         return 0

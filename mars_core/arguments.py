@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mars_core.models import CATALOG, PairSpec, custom_pair
 from mars_core.models.pool import EXACT
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _KINDS = ("eagle3", "ngram", PLAIN)
 _TREE = TreeShape()
 Options = dict[str, dict[str, Any]]  # option name → keyword arguments of add_argument
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # what add_subparsers returns
 
 MACHINE_OPTIONS: Options = {
     "--device": {"default": "auto", "help": "auto, cpu, cuda, cuda:1"},
@@ -69,11 +70,13 @@ SAMPLING_OPTIONS: Options = {
 }
 
 
-def parser() -> argparse.ArgumentParser:
-    root = argparse.ArgumentParser(
-        prog="python -m mars_core", description="Strict and margin-aware speculative decoding."
-    )
-    commands = root.add_subparsers(dest="command", required=True)
+def parser(prog: str) -> argparse.ArgumentParser:
+    root = argparse.ArgumentParser(prog=prog, description="Strict and margin-aware speculative decoding.")
+    add_commands(root.add_subparsers(dest="command", required=True))
+    return root
+
+
+def add_commands(commands: Commands) -> None:
     rules = f"{', '.join(RULES)} (default mars)"
     for name, summary, rule in (
         ("run", "decode one prompt with one rule", rules),
@@ -92,7 +95,6 @@ def parser() -> argparse.ArgumentParser:
     )
     add_options(models, MACHINE_OPTIONS)
     commands.add_parser("rules", help="list the verification rules with formula, parameters and source")
-    return root
 
 
 def add_options(command: argparse.ArgumentParser, options: Options) -> None:

@@ -7,17 +7,18 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from storage.errors import StorageError
 from storage.export.columns import described
 from storage.importing import import_files
 from storage.store import RunStore
 
+if TYPE_CHECKING:
+    from mars_core.arguments import Commands
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status 2 if a file could not be imported; runs imported before are kept."""
-    parser = argparse.ArgumentParser(prog="python -m storage", description=__doc__)
-    commands = parser.add_subparsers(required=True, dest="command")
+
+def add_commands(commands: Commands) -> None:
     commands.add_parser("columns", help="the columns of the exports, as Markdown")
     command = commands.add_parser("import", help="add the runs of another instance")
     command.add_argument(
@@ -29,6 +30,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="database URL (default: MARS_DATABASE_URL, else this user's database)",
     )
     command.add_argument("--owner", help="owner of the imported runs (default: everybody)")
+
+
+def main(arguments: Sequence[str] | None = None, prog: str = "python -m storage") -> int:
+    """Exit status 2 if a file could not be imported; runs imported before are kept."""
+    parser = argparse.ArgumentParser(prog=prog, description=__doc__)
+    add_commands(parser.add_subparsers(required=True, dest="command"))
     options = parser.parse_args(arguments)
     if options.command == "columns":
         sys.stdout.write(described())

@@ -51,7 +51,7 @@ def asked(command: str, pair: Pair) -> list[RunConfig]:
     """What the command line makes of the command; its models must be those of the pair."""
     words = shlex.split(command)
     assert words[:3] == PROGRAM.split()
-    options = parser().parse_args(words[3:])
+    options = parser("mars eval").parse_args(words[3:])
     spec = read_spec(options)
     assert spec.target.name == pair.target_ref.name and (options.device, options.dtype) == ("cpu", "float32")
     return read_configs(options, pair)

@@ -137,7 +137,7 @@ def test_the_command_plans_the_same_study() -> None:
     plan = make_plan()
     command = study_command(plan)
     assert command is not None
-    options = parser().parse_args(shlex.split(command)[3:])
+    options = parser("mars eval").parse_args(shlex.split(command)[3:])
     assert (
         options.rules == "none,strict,mars,typical" and options.drafter == "model,eagle3" and options.tree == "12/6/2"
     )
@@ -150,7 +150,7 @@ def test_the_command_plans_the_same_study() -> None:
 def test_the_command_says_whether_the_models_think(thinking: bool | None, word: str | None) -> None:
     command = study_command(replace(make_plan(), thinking=thinking))
     assert command is not None
-    assert parser().parse_args(shlex.split(command)[3:]).thinking == word
+    assert parser("mars eval").parse_args(shlex.split(command)[3:]).thinking == word
 
 
 def test_what_one_command_cannot_say_is_not_said() -> None:

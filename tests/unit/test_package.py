@@ -1,0 +1,126 @@
+"""The metadata agrees with the requirements, and ``mars`` gives every command line of the packages. ``make wheel`` installs the package."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import mars
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+FILES = {"": "requirements.txt"} | {
+    path.stem.removeprefix("requirements-"): path.name
+    for path in ROOT.glob("requirements-*.txt")
+    if path.stem != "requirements-tools"
+}
+DECLARED = {"": PROJECT["dependencies"]} | PROJECT["optional-dependencies"]
+COMMANDS = ("run", "compare", "models", "rules", "columns", "import", "eval")
+
+
+def requirements(lines: list[str]) -> dict[str, Requirement]:
+    found = [Requirement(line) for line in lines if line and not line.startswith(("-", "#"))]
+    return {canonicalize_name(each.name): each for each in found}
+
+
+def test_the_metadata_has_an_extra_for_each_file_of_requirements() -> None:
+    assert set(DECLARED) == set(FILES)
+
+
+@pytest.mark.parametrize("extra", FILES)
+def test_each_pin_is_within_the_range_that_the_metadata_declares(extra: str) -> None:
+    pinned = requirements((ROOT / FILES[extra]).read_text(encoding="utf-8").splitlines())
+    declared = requirements(DECLARED[extra])
+    own = declared.pop(PROJECT["name"], None)  # dev has the other extras, as its file has the other files
+    assert (own.extras if own else set()) == ({*FILES} - {"", "dev"} if extra == "dev" else set())
+    assert set(declared) == set(pinned)
+    for name, requirement in declared.items():
+        (pin,) = pinned[name].specifier
+        assert requirement.specifier.contains(pin.version), f"{requirement} does not allow {pin.version}"
+        assert requirement.extras == pinned[name].extras
+        assert {each.operator for each in requirement.specifier} in ({">=", "<"}, {"=="}), f"{requirement} is open"
+
+
+@pytest.mark.parametrize("name", PROJECT["scripts"])
+def test_a_script_of_the_metadata_can_be_called(name: str) -> None:
+    assert callable(EntryPoint(name, PROJECT["scripts"][name], "console_scripts").load())
+
+
+def stopped(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[object, str]:
+    """Exit status and all that is printed, of a command that argparse ends."""
+    with pytest.raises(SystemExit) as end:
+        mars.main(arguments)
+    return end.value.code, "".join(capsys.readouterr())
+
+
+def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = stopped(["--help"], capsys)
+    assert code == 0 and f"{{{','.join(COMMANDS)}}}" in text
+    assert set(re.findall(r"^    ([a-z]+) ", text, re.MULTILINE)) == set(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "command", [[name] for name in COMMANDS] + [["eval", "report"], ["eval", "delete"]], ids=" ".join
+)
+def test_a_command_has_its_own_help_under_its_name(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = stopped([*command, "--help"], capsys)
+    assert code == 0 and text.startswith(f"usage: mars {' '.join(command)} ")
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["nonsense"], ["eval"], ["eval", "nonsense"], ["run", "--nonsense"], ["import"]]
+)
+def test_what_is_no_command_is_an_error_of_mars(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = stopped(arguments, capsys)
+    assert code == 2 and text.startswith("usage: mars") and "error: " in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["rules"], 0, "mars-gap"),
+        (["models", "--device", "cpu"], 0, "bundled"),
+        (["run", "--prompt", "x", "--pair", "mine"], 2, "pair is 'mine'"),
+        (["compare", "--prompt", "x", "--pair", "mine"], 2, "pair is 'mine'"),
+        (["columns"], 0, "### runs"),
+        (["import", "missing.parquet", "--database", "mysql://x"], 2, "The database 'mysql' is not supported."),
+        (["eval", "list", "--db", "mysql://x"], 1, "The database 'mysql' is not supported."),
+    ],
+)
+def test_a_command_runs_the_command_line_of_its_package(
+    arguments: list[str], code: int, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert mars.main(arguments) == code
+    assert text in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_completion_has_the_commands_and_options(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, script = stopped(["--print-completion", shell], capsys)
+    assert code == 0
+    for word in (*COMMANDS, "lm_eval", "theta", "max-new-tokens", "database", "skip-long"):
+        assert word in script, word
+
+
+def test_bash_completes_commands_options_and_choices(capsys: pytest.CaptureFixture[str]) -> None:
+    _, script = stopped(["--print-completion", "bash"], capsys)
+
+    def completed(*words: str) -> set[str]:
+        line = (
+            f'COMP_WORDS=({" ".join(words)} ""); COMP_WORDS[{len(words) - 1}]={words[-1]}; COMP_CWORD={len(words) - 1}'
+        )
+        program = f'{script}\n{line}; _shtab_mars mars "{words[-1]}"; printf "%s\\n" "${{COMPREPLY[@]}}"'
+        done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
+        return set(done.stdout.split())
+
+    assert completed("mars", "ru") == {"run", "rules"}
+    assert completed("mars", "eval", "re") == {"report", "resume"}
+    assert completed("mars", "run", "--the") == {"--theta"}
+    assert completed("mars", "models", "--exact", "o") == {"on", "off"}
