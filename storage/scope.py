@@ -74,8 +74,8 @@ class Linked:
             case Shared.STUDY:
                 each = func.json_each(StudyTask.comparison_ids).table_valued("value")
                 if self.dialect != "sqlite":
-                    made = func.jsonb_array_elements_text(StudyTask.comparison_ids)
-                    each = made.table_valued("value").render_derived()
+                    ids = func.jsonb_array_elements_text(StudyTask.comparison_ids)
+                    each = ids.table_valued("value").render_derived()
                 tasks = select(each.c.value).select_from(StudyTask).join(each, true())
                 return there, Comparison.id.in_(tasks.where(StudyTask.study_id.in_(self._shown(Link.study_id))))
 

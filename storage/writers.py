@@ -62,13 +62,13 @@ class Writers:
 
     def end(self, connection: sqlite3.Connection | None, record: Any) -> None:
         """Ends a transaction. Automatic checkpoints during COMMIT keep the pages that readers need."""
-        whole, held = record.info.pop(_FULL_CHECKPOINT, False), record.info.pop(_LOCK_FILE, None)
+        whole, lock_fd = record.info.pop(_FULL_CHECKPOINT, False), record.info.pop(_LOCK_FILE, None)
         try:
-            if connection is not None and (whole or (held is not None and self._too_large())):
+            if connection is not None and (whole or (lock_fd is not None and self._too_large())):
                 self._checkpoint(connection)
         finally:
-            if held is not None:
-                os.close(held)
+            if lock_fd is not None:
+                os.close(lock_fd)
 
     def close(self, _engine: Engine) -> None:
         if self._lock:

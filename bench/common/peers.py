@@ -58,8 +58,8 @@ def looped(target: PreTrainedModel, draft: PreTrainedModel, k: int) -> Decoder:
 
     @torch.inference_mode()
     def decode(prompt: Sequence[int], new: int) -> Decoded:
-        room = len(prompt) + new + k + 1
-        reader, drafter = _Static(target, room), _Static(draft, room)
+        length = len(prompt) + new + k + 1
+        reader, drafter = _Static(target, length), _Static(draft, length)
         ids, steps = list(prompt), 0
         reader.read(torch.tensor(ids[:-1], device=target.device))
         while len(ids) < len(prompt) + new:
@@ -89,10 +89,10 @@ def _round(reader: _Static, drafter: _Static, ids: Sequence[int], k: int) -> lis
 class _Static:
     """A model with transformers' static cache, of which the first ``length`` positions are valid."""
 
-    def __init__(self, model: PreTrainedModel, room: int) -> None:
+    def __init__(self, model: PreTrainedModel, length: int) -> None:
         self._model: Any = model
-        self._cache: Any = StaticCache(config=model.config, max_cache_len=room)
-        self._columns = torch.arange(room, device=model.device)
+        self._cache: Any = StaticCache(config=model.config, max_cache_len=length)
+        self._columns = torch.arange(length, device=model.device)
         self.device = model.device
         self.length = 0
 

@@ -136,16 +136,16 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
     def _read(self, config: RunConfig) -> tuple[list[int], int]:
         """Ids of the prompt, and how many were cut from its beginning to leave space for the answer, as in the model ``hf``."""
         ids = encode(self.tokenizer, config.prompt)
-        room = self.max_length - config.max_new_tokens
-        if room < 1:
+        space = self.max_length - config.max_new_tokens
+        if space < 1:
             raise OptionsError(
                 f"max_gen_toks is {config.max_new_tokens}; with a prompt of at least 1 token it must be 1 to {self.max_length - 1}, "
                 "less than the context of these models."
             )
         with refusals():
             validate(config, self.pair)
-            validate_length(config, min(len(ids), room), self.max_length)
-        return ids[-room:], max(0, len(ids) - room)
+            validate_length(config, min(len(ids), space), self.max_length)
+        return ids[-space:], max(0, len(ids) - space)
 
     def _gather(self) -> None:
         rows = self.gather_object(self._file.rows)

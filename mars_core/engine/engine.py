@@ -29,7 +29,7 @@ from mars_core.types import DraftMode, Sampling
 from mars_core.verification import Draft, Verdict, ancestors, certain, chain_draft, judge, walk
 
 Outputs = TypeVar("Outputs")
-MOST = 8  # idle engines, enough for two comparisons of four lanes; each has its caches and captures
+MAX_IDLE = 8  # idle engines, enough for two comparisons of four lanes; each has its caches and captures
 
 
 class InvalidLogitsError(RuntimeError):
@@ -207,7 +207,7 @@ class Engines:
     def give_back(self, kind: Hashable, engine: Engine) -> None:
         with self._lock:
             self._idle[kind] = engine
-            while len(self._idle) > MOST:
+            while len(self._idle) > MAX_IDLE:
                 self._idle.popitem(last=False)
 
     def clear(self) -> None:

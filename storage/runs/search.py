@@ -171,8 +171,8 @@ class Lists(Connected):
     def _values(self, kind: str) -> Select[str]:
         """The values of all facets of one kind: each is looked up as the smallest above the previous one."""
         if isinstance(self.scope, Linked):
-            mine = select(Comparison.id).where(*self._basic(Comparison, Search()))
-            return select(Facet.value).where(Facet.kind == kind, Facet.comparison_id.in_(mine)).distinct()
+            visible = select(Comparison.id).where(*self._basic(Comparison, Search()))
+            return select(Facet.value).where(Facet.kind == kind, Facet.comparison_id.in_(visible)).distinct()
         least = select(func.min(Facet.value).label("value")).where(Facet.kind == kind, *self._basic(Facet, Search()))
         values = least.cte("found", recursive=True)
         following = least.where(Facet.value > values.c.value).scalar_subquery()
