@@ -87,8 +87,7 @@ class Owners(Comparisons, Shares):
     def give(self, owner_from: str, owner_to: str) -> int:
         """Transfer everything of one owner to another, in one transaction; returns the number of comparisons, including deleted ones.
 
-        The caller must have authenticated as both. Raises ValueError if this store belongs to another owner, and for
-        objects of everybody.
+        The caller must have authenticated as both. Raises ValueError if this store belongs to another owner, and for objects of everybody.
         """
         owned_by(owner_from), owned_by(owner_to)
         if not isinstance(self.scope, Everything) and self.owner != owner_from:

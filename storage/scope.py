@@ -1,8 +1,7 @@
 """The comparisons, sweeps and studies visible to a store: all, those of one owner, or what one link shows; as SQL conditions.
 
-Every connection of a store has its scope, and every statement on these tables uses it: objects outside
-the scope do not exist. Runs, steps, tokens and votes are read through their comparison, tasks and results through
-their study.
+Every connection of a store has its scope, and every statement on these tables uses it: objects outside the scope do not exist. Runs,
+steps, tokens and votes are read through their comparison, tasks and results through their study.
 """
 
 from __future__ import annotations

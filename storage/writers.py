@@ -20,10 +20,7 @@ WRITING = "mars_writing"  # execution option of writing connections
 PATIENCE = "mars_patience"  # execution option: seconds that a writer may wait for others in addition to the usual ones
 LARGE_WAL = 64 * 2**20  # bytes, from which a full checkpoint waits for readers
 CHECKPOINT_WAIT_S, CHECKPOINT_EVERY_S = 0.1, 10.0  # how long a writer waits for readers, and how often
-_FULL_CHECKPOINT, _LOCK_FILE = (
-    "mars_whole",
-    "mars_held",
-)  # info of a pooled connection: checkpoint pending; the locked file
+_FULL_CHECKPOINT, _LOCK_FILE = "mars_whole", "mars_held"  # keys of a pooled connection's info
 
 
 def checkpoint(engine: Engine) -> None:

@@ -46,8 +46,7 @@ def greedy(target: PreTrainedModel, eos: Ends = None, **options: Any) -> Decoder
 
 
 def assisted(target: PreTrainedModel, draft: PreTrainedModel, k: int, eos: Ends = None) -> Decoder:
-    """transformers' assisted generation: always K drafted tokens, independent of the draft's confidence. Changes the configuration of
-    ``draft``."""
+    """transformers' assisted generation: always K drafted tokens, independent of the draft's confidence. Configures ``draft``."""
     always: dict[str, Any] = {"num_assistant_tokens_schedule": "constant", "assistant_confidence_threshold": 0.0}
     draft.generation_config = GenerationConfig(num_assistant_tokens=k, eos_token_id=eos, pad_token_id=0, **always)
     return greedy(target, eos, assistant_model=draft)

@@ -1,7 +1,6 @@
 """The results of a sweep: paired runs of the rule at each setting and of strict.
 
-``load_sweep`` and ``latest_sweeps`` also read the sweeps of earlier releases, which had a separate table and ran
-strict once per pair.
+``load_sweep`` and ``latest_sweeps`` also read the sweeps of earlier releases, which had a separate table and ran strict once per pair.
 """
 
 from __future__ import annotations

@@ -64,8 +64,7 @@ class Verifier:
     meter: bool
 
     def verify(self, start: Start, draft: Draft, u: Tensor) -> Tensor:
-        """The result row of a step, to be read by ``verification.walk``. ``start``: position of the draft's root; u [draft.depth + 1,
-        3]."""
+        """The result row of a step, for ``verification.walk``. ``start``: position of the draft's root; u [draft.depth + 1, 3]."""
         if draft.is_chain:
             logits = self.target.forward(draft.ids, start)
         else:

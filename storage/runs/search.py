@@ -1,8 +1,7 @@
 """Search for comparisons: criteria, available filter values, and a table of the results.
 
-Texts are searched in the column ``search`` (reindex.haystack), which is folded when it is
-written, so that case is handled equally in all databases and scripts. Few results are read at once and sorted; many are
-read in index order until the page is full.
+Texts are searched in the column ``search`` (reindex.haystack), which is folded when it is written, so that case is handled equally in all
+databases and scripts. Few results are read at once and sorted; many are read in index order until the page is full.
 """
 
 from __future__ import annotations
