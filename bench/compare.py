@@ -6,7 +6,7 @@ Such a ratio also falls if its baseline became faster. Ratios that only explain 
 A bootstrap over prompts: prompts are resampled with replacement, each with all its rounds (rounds of one prompt are not independent),
 DRAWS times; both runs get the same prompts in a resample if they measured the same ones. A change is beyond noise if the interval of the
 difference of medians excludes 0. The intervals of a comparison have simultaneous 95 % coverage (Bonferroni). They contain the noise
-within the two runs only, and two processes differ by more (memory, clock): a relative change of the median by less than LEAST
+within the two runs only, and two processes differ by more (memory, clock): a relative change of the median by less than MIN_CHANGE
 also counts as noise, except for shares. With too few prompts (12 suffice for 100 ratios) there is no result.
 
 Exit status 1 for a regression beyond noise, 2 if a file cannot be read, else 0.
@@ -30,7 +30,7 @@ from bench.document import MEASURE_NAMES, Document, read, signed
 
 DRAWS = 10_000
 LEVEL = 0.95  # of all intervals together
-LEAST = 0.07  # of the old median: two runs of the same work in two processes differed by up to 6.5 %
+MIN_CHANGE = 0.07  # of the old median: two runs of the same work in two processes differed by up to 6.5 %
 
 Ratios = Mapping[int, Sequence[float]]  # by prompt
 
@@ -101,7 +101,7 @@ def change(key: Key, old: Ratios, new: Ratios, alpha: float, *, same_prompts: bo
     low, high = np.quantile(_medians(after, others) - _medians(before, places), (alpha / 2, 1 - alpha / 2))
     if 2 * 0.5 ** min(len(before), len(after)) > alpha:  # probability that all prompts are on one side of the median
         verdict = Verdict.UNKNOWN
-    elif low <= 0 <= high or abs(second - first) < (0 if key.share else LEAST * first):
+    elif low <= 0 <= high or abs(second - first) < (0 if key.share else MIN_CHANGE * first):
         verdict = Verdict.NOISE
     else:
         verdict = Verdict.REGRESSION if second < first else Verdict.IMPROVEMENT

@@ -94,11 +94,11 @@ class Invented:
         prompt = self.text(self.rng.randint(5, 60)) + (" a rare needle" if number % 5000 == 7 else "")
         name = self.text(3) if number % 10 == 0 else ""
         tags = sorted({f"tag {self.rng.randint(1, 30)}" for _ in range(2)}) if number % 20 == 0 else []
-        made = self.start + timedelta(seconds=60 * number)
-        row = {"id": new_id(), "created_at": made, "chat": False, "prompt": prompt, "system": "", "stop": []}
+        created = self.start + timedelta(seconds=60 * number)
+        row = {"id": new_id(), "created_at": created, "chat": False, "prompt": prompt, "system": "", "stop": []}
         row |= {"name": name, "tags": tags, "comment": "", "source": self.rng.choice(SOURCES), "sweep_id": None}
         row |= {"owner": self.rng.choice(OWNERS)}
-        return row | {"deleted_at": made if number % 100 == 99 else None}
+        return row | {"deleted_at": created if number % 100 == 99 else None}
 
     def _run(self, comparison: Mapping[str, Any], lane: int) -> dict[str, Any]:
         draw = self.rng.random()
@@ -133,8 +133,8 @@ def fill(store: RunStore, comparisons: int) -> None:
                 if rows:
                     connection.execute(insert(table), rows)
                 if table is Comparison:
-                    made = [row["id"] for row in rows]
-            reindex(connection, made)
+                    ids = [row["id"] for row in rows]
+            reindex(connection, ids)
 
 
 def actions(store: RunStore, comparisons: int) -> Iterator[tuple[str, Callable[[], object]]]:
@@ -142,8 +142,8 @@ def actions(store: RunStore, comparisons: int) -> Iterator[tuple[str, Callable[[
     common, rare = Invented().words[0], "rare needle"
     middle = Invented().start + timedelta(minutes=comparisons // 2)
 
-    def find(**asked: Any) -> Callable[[], object]:
-        return lambda: store.find(Search(limit=20, **{"without_batches": True, **asked}))
+    def find(**criteria: Any) -> Callable[[], object]:
+        return lambda: store.find(Search(limit=20, **{"without_batches": True, **criteria}))
 
     yield "first page", find()
     yield "page 1,000", find(offset=19_980)
@@ -201,7 +201,7 @@ def measure(url: str, comparisons: int, rounds: int) -> tuple[dict[str, dict[str
             with store._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
                 connection.exec_driver_sql("VACUUM ANALYZE")  # as the server itself does within minutes
         each = {owner: store.of(owner) if owner else store for owner in ("", "anna", "boris")}
-        return {owner: timed(mine, comparisons, rounds) for owner, mine in each.items()}, took
+        return {owner: timed(scoped, comparisons, rounds) for owner, scoped in each.items()}, took
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -21,8 +21,8 @@ from mars_core.models import Pair
 from mars_core.types import DrafterConfig, PromptConfig
 
 FIRST, LAST = slice(20, 40), slice(-20, None)  # runs that are compared: every drafter as often in both
-LEAST = 60  # runs: so many that the two slices do not overlap
-MOST = 2.0  # per cent, either way
+MIN_RUNS = 60  # runs: so many that the two slices do not overlap
+MAX_DRIFT = 2.0  # per cent, either way
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def _high_water() -> int:
 
 
 def drift(samples: Sequence[float]) -> float:
-    """How much larger the median of the last 20 is than that of the runs 20 to 40, as a share; needs at least ``LEAST`` samples."""
+    """How much larger the median of the last 20 is than that of the runs 20 to 40, as a share; needs at least ``MIN_RUNS`` samples."""
     first, last = median(samples[FIRST]), median(samples[LAST])
     return last / first - 1 if first else 0.0
 
@@ -67,13 +67,13 @@ def usage_by_run(pair: Pair, runs: int, tokens: int, drafters: Mapping[str, Draf
     for number, text, drafter in zip(range(runs), cycle(pair.spec.prompts), cycle(drafters.values()), strict=False):
         complete(pair, config_of(pair, PromptConfig(text), drafter, 1.0, tokens, number))
         gc.collect()
-        held = (torch.cuda.memory_allocated, torch.cuda.memory_reserved) if device.type == "cuda" else ()
-        found.append(Usage(int(psutil.Process().memory_info().rss), *(bytes_of(device) for bytes_of in held)))
+        counters = (torch.cuda.memory_allocated, torch.cuda.memory_reserved) if device.type == "cuda" else ()
+        found.append(Usage(int(psutil.Process().memory_info().rss), *(bytes_of(device) for bytes_of in counters)))
     return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    command = Command("bench.memory", __doc__, runs=(200, LEAST), max_new_tokens=32)
+    command = Command("bench.memory", __doc__, runs=(200, MIN_RUNS), max_new_tokens=32)
     options = command.read(arguments)
     pair = bundled()
     found = usage_by_run(pair, options.runs, options.max_new_tokens)
@@ -88,7 +88,7 @@ def report(found: Sequence[Usage]) -> Report:
     figures = [
         Figure(
             f"drift of the {name}, either way", 100 * abs(drift(values)), "%",
-            f"runs 20–40: {median(values[FIRST]) / 1e6:.1f} MB, last 20: {median(values[LAST]) / 1e6:.1f} MB", most=MOST,
+            f"runs 20–40: {median(values[FIRST]) / 1e6:.1f} MB, last 20: {median(values[LAST]) / 1e6:.1f} MB", most=MAX_DRIFT,
         )
         for name, values in kinds.items()
     ]  # fmt: skip

@@ -167,10 +167,10 @@ def one_run(store: RunStore, rounds: int) -> Iterator[Figure]:
     trace = max(
         (run.trace for run in last.runs), key=lambda trace: len(trace.steps) * (trace.config.rule.name != "none")
     )
-    made = [store.new_comparison(trace.config.prompt) for _ in range(10 * rounds)]
-    saved = [1000 * seconds(lambda id_=id_: store.save_run(id_, trace, lane=0, order=0), CPU) for id_ in made]  # type: ignore[misc]
-    read = [1000 * seconds(lambda id_=id_: store.load(id_), CPU) for id_ in made]  # type: ignore[misc]
-    for id_ in made:
+    ids = [store.new_comparison(trace.config.prompt) for _ in range(10 * rounds)]
+    saved = [1000 * seconds(lambda id_=id_: store.save_run(id_, trace, lane=0, order=0), CPU) for id_ in ids]  # type: ignore[misc]
+    read = [1000 * seconds(lambda id_=id_: store.load(id_), CPU) for id_ in ids]  # type: ignore[misc]
+    for id_ in ids:
         store.delete(id_)
     tokens = len(trace.tokens)
     yield Figure.of(f"a run of {tokens} tokens saved", saved, "ms", most=SAVE_MS)
@@ -190,12 +190,12 @@ def sizes(runs: int) -> Iterator[Figure]:
         for tokens, most in BYTES.items():
             for temperature in (0.0, 1.0):
                 rule = RuleConfig("mars", {"theta": THETAS[1]})
-                made = [
+                traces = [
                     complete(pair, config_of(pair, PromptConfig(prompt), drafter, temperature, tokens, seed, rule=rule))
                     for seed in range(runs)
                 ]
-                found = [len(pack(flatten(trace.steps, trace.config.seed))) / len(trace.tokens) for trace in made]
-                longest = max(len(trace.tokens) for trace in made)
+                found = [len(pack(flatten(trace.steps, trace.config.seed))) / len(trace.tokens) for trace in traces]
+                longest = max(len(trace.tokens) for trace in traces)
                 title = f"bytes a token: {name}, temperature {temperature:g}, {longest} tokens"
                 yield Figure.of(title, found, "B", most=most if where == "random" else None)
 

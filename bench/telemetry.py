@@ -15,7 +15,7 @@ from bench.common.report import Figure, Report
 from mars_core.models import Pair
 from mars_core.types import PromptConfig, RuleConfig
 
-MOST = 3.0  # per cent of the processor time
+MAX_COST = 3.0  # per cent of the processor time
 SETTINGS = (("strict", "draft model"), ("mars", "draft model"), ("strict", "EAGLE-3 tree"))
 TOKENS = 96
 
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for temperature in (0.0, 1.0)
         for rule, drafter in SETTINGS
     }
-    figures = [Figure.of(name, values, "%", most=MOST) for name, values in shares.items()]
+    figures = [Figure.of(name, values, "%", most=MAX_COST) for name, values in shares.items()]
     notes = [
         f"medians of pairs of runs with the meter on and off; {sum(bool(one.reached) for one in figures)} of {len(figures)} goals reached"
     ]

@@ -28,7 +28,7 @@ from mars_core.types import DrafterConfig, Trace
 from storage import RunStore, StorageError
 
 CPU = torch.device("cpu")
-LONGEST_S = 1.0  # goal of one save, at most
+MAX_SAVE_S = 1.0  # goal of one save, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def figures(name: str, url: str, trace: Trace, processes: int, threads: int, sec
     )
     each = ", ".join(f"{len(one.save_s):,}" for one in found)
     yield Figure(
-        f"{name}: longest save", max(saves), "s", f"comparison and run; by process {each} saves", most=LONGEST_S
+        f"{name}: longest save", max(saves), "s", f"comparison and run; by process {each} saves", most=MAX_SAVE_S
     )
     yield Figure.of(f"{name}: save", saves, "s")
     yield Figure(f"{name}: saves", len(saves) / seconds, "/s")

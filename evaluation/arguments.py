@@ -33,9 +33,7 @@ _RULES = "none,strict,mars"
 _STORE: Options = {
     "--db": {"help": "sqlite:////folder/file.db or postgresql://… (else MARS_DATABASE_URL, else the page's own database)"},
 }  # fmt: skip
-_STUDY: Options = {
-    "study": {"help": "id of a study or a unique prefix of one; latest: the study that was planned last"}
-} | _STORE
+_STUDY: Options = {"study": {"help": "id of a study, or a unique prefix; latest: the last one planned"}} | _STORE
 _WORK: Options = MACHINE_OPTIONS | {
     "--workers": {"type": int, "default": 1, "help": "worker processes on this machine (default 1)"},
     "--threads": {"type": int, "help": "threads per worker (default: an equal share of the cores)"},

@@ -94,9 +94,7 @@ def _check_workers(options: Namespace, world: int) -> None:
     if not 1 <= options.workers <= 256:
         raise ValueError(f"--workers is {options.workers}; it must be 1 to 256.")
     if options.workers > 1 and world > 1:
-        raise ValueError(
-            f"--workers is {options.workers} in a launch of {world} processes; use either --workers or a launcher."
-        )
+        raise ValueError(f"--workers is {options.workers} in a launch of {world} processes; use one of the two.")
 
 
 def _list(_: Namespace, store: RunStore) -> int:

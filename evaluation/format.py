@@ -1,7 +1,6 @@
 """Formats numbers and text for display: three significant digits, always with units.
 
-Text from models and prompts is untrusted: ``displayable`` replaces every character that could hide,
-reorder or break the surrounding text.
+Text from models and prompts is untrusted: ``displayable`` replaces every character that could hide, reorder or break the surrounding text.
 """
 
 from __future__ import annotations

@@ -113,8 +113,7 @@ def _bisect(above: Callable[[float], bool], low: float, high: float) -> float:
 
 
 def verdict(recovery: Interval, pairs: Paired, margin: float) -> Verdict:
-    """Supported where the whole 95 % interval is at ``margin`` or above, not supported where all of it is below; each is wrong with
-    probability 2.5 %."""
+    """Supported where the whole 95 % interval is at ``margin`` or above, not supported where all of it is below; each errs in 2.5 %."""
     outcome, needed, sentence = Outcome.TOO_FEW, None, "cannot be computed, the baseline scored nothing"
     if recovery.low >= margin:
         outcome = sentence = Outcome.SUPPORTED

@@ -1,10 +1,9 @@
 """The log: one line per record, as JSON or text, on standard error. Without prompts, texts, addresses, tokens or cookies.
 
-Only a fixed set of fields of a record is written. In public mode records are cleaned where they
-are created: no handler of any library receives the message of an exception or of a library, which may quote what a visitor
-typed. Tracebacks that are printed (Gradio prints those of its handlers) become records too, and in JSON every line that is printed.
-An exception is logged as file, line and function: a source line, a local value or a message could quote a prompt, and SQLAlchemy's
-messages contain the statement with stored values.
+Only a fixed set of fields of a record is written. In public mode records are cleaned where they are created: no handler of any library
+receives the message of an exception or of a library, which may quote what a visitor typed. Tracebacks that are printed (Gradio prints
+those of its handlers) become records too, and in JSON every line that is printed. An exception is logged as file, line and function: a
+source line, a local value or a message could quote a prompt, and SQLAlchemy's messages contain the statement with stored values.
 """
 
 from __future__ import annotations

@@ -35,10 +35,7 @@ MACHINE_OPTIONS: Options = {
 PROMPT_OPTIONS: Options = {
     "--system": {"default": "", "help": "system prompt"},
     "--no-chat": {"action": "store_true", "help": "continue the prompt as it is, without the chat template"},
-    "--thinking": {
-        "choices": ("on", "off"),
-        "help": "thinking switch of the chat template (default: the template's own)",
-    },
+    "--thinking": {"choices": ("on", "off"), "help": "thinking switch of the chat template (default: its own)"},
     "--stop": {"action": "append", "default": [], "help": "stop string; may be repeated"},
 }
 PAIR_OPTIONS: Options = {
@@ -90,9 +87,7 @@ def add_commands(commands: Commands) -> None:
         add_options(command, PROMPT_OPTIONS | RULE_OPTIONS | DRAFTER_OPTIONS | SAMPLING_OPTIONS)
         add_options(command, PAIR_OPTIONS | MACHINE_OPTIONS)
         command.add_argument("--json", action="store_true", help="print one JSON object")
-    models = commands.add_parser(
-        "models", help="list the model pairs, the memory they need and whether they fit on this machine"
-    )
+    models = commands.add_parser("models", help="list the pairs, the memory they need and whether they fit here")
     add_options(models, MACHINE_OPTIONS)
     commands.add_parser("rules", help="list the verification rules with formula, parameters and source")
 
@@ -174,9 +169,7 @@ def _parameters(options: argparse.Namespace) -> dict[tuple[str, str], tuple[floa
         left, _, values = item.partition("=")
         rule, _, name = left.rpartition(".")
         if not name or not values:
-            raise ValueError(
-                f"--set is {item!r}; it takes NAME=VALUE or RULE.NAME=VALUE, with several values separated by commas."
-            )
+            raise ValueError(f"--set is {item!r}; it takes NAME=VALUE or RULE.NAME=VALUE, values separated by commas.")
         found[rule, name] = read_numbers(f"--set {left}", values)
     return found
 

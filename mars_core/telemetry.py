@@ -41,9 +41,7 @@ def summarise(steps: Sequence[Step], *, prompt_tokens: int, prefill_s: float, pe
 
 def _by_position(steps: Sequence[Step]) -> tuple[float, ...]:
     """Steps that kept a token at depth i / steps that drafted one there, for i = 1 … the deepest draft."""
-    depths = [
-        max((node.depth for node in step.nodes), default=0) for step in steps
-    ]  # all smaller depths are drafted too
+    depths = [max((node.depth for node in step.nodes), default=0) for step in steps]  # smaller depths are drafted too
     places = range(1, max(depths, default=0) + 1)
     return tuple(_ratio(sum(step.kept >= i for step in steps), sum(depth >= i for depth in depths)) for i in places)
 

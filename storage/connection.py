@@ -29,12 +29,12 @@ class FairLock:
         self._threads = deque[threading.Event]()  # the first one has the lock
 
     def __enter__(self) -> None:
-        mine = threading.Event()
+        granted = threading.Event()
         with self._changing:
-            self._threads.append(mine)
-            if self._threads[0] is mine:
-                mine.set()
-        mine.wait()
+            self._threads.append(granted)
+            if self._threads[0] is granted:
+                granted.set()
+        granted.wait()
 
     def __exit__(self, *_: object) -> None:
         with self._changing:

@@ -203,9 +203,9 @@ def _set_journal(engine: Engine, path: Path) -> None:
         cursor = raw.cursor()
         if cursor.execute("PRAGMA journal_mode").fetchall() == [(wanted.lower(),)]:
             return
-        held = write_lock.acquire(lock, BUSY_TIMEOUT_S) if lock else None
+        lock_fd = write_lock.acquire(lock, BUSY_TIMEOUT_S) if lock else None
         try:
             cursor.execute(f"PRAGMA journal_mode = {wanted}")
         finally:
-            if held is not None:
-                os.close(held)
+            if lock_fd is not None:
+                os.close(lock_fd)

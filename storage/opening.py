@@ -1,8 +1,7 @@
 """Opens the store of a page, with a fallback if its database cannot be used. Deletes only its own temporary file.
 
-A damaged file is renamed and a new one created. If the database is newer than this version, locked, read-only or cannot be
-created, it is not changed, and runs are stored in a temporary file until the page stops. A server that cannot be reached raises
-StorageError instead.
+A damaged file is renamed and a new one created. If the database is newer than this version, locked, read-only or cannot be created, it is
+not changed, and runs are stored in a temporary file until the page stops. A server that cannot be reached raises StorageError instead.
 
 Checks at every start: whether SQLite can read the whole file, for at most CHECK_S (a large file is read in
 part), and whether it can be written to.

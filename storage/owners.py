@@ -87,8 +87,7 @@ class Owners(Comparisons, Shares):
     def give(self, owner_from: str, owner_to: str) -> int:
         """Transfer everything of one owner to another, in one transaction; returns the number of comparisons, including deleted ones.
 
-        The caller must have authenticated as both. Raises ValueError if this store belongs to another owner, and for
-        objects of everybody.
+        The caller must have authenticated as both. Raises ValueError if this store belongs to another owner, and for objects of everybody.
         """
         owned_by(owner_from), owned_by(owner_to)
         if not isinstance(self.scope, Everything) and self.owner != owner_from:
@@ -148,8 +147,8 @@ class Owners(Comparisons, Shares):
             tasks = select(StudyTask.task, StudyTask.comparison_ids).where(StudyTask.study_id == study_id)
             found = connection.execute(tasks.limit(TASKS_A_WRITE)).all()
             remove(connection, [id_ for row in found for id_ in row.comparison_ids])
-            mine = delete(StudyTask).where(StudyTask.study_id == study_id)
-            connection.execute(mine.where(StudyTask.task.in_([row.task for row in found])))
+            statement = delete(StudyTask).where(StudyTask.study_id == study_id)
+            connection.execute(statement.where(StudyTask.task.in_([row.task for row in found])))
             if len(found) < TASKS_A_WRITE:
                 connection.execute(delete(Study).where(Study.id == study_id))
             return 1

@@ -1,8 +1,7 @@
 """The comparisons, sweeps and studies visible to a store: all, those of one owner, or what one link shows; as SQL conditions.
 
-Every connection of a store has its scope, and every statement on these tables uses it: objects outside
-the scope do not exist. Runs, steps, tokens and votes are read through their comparison, tasks and results through
-their study.
+Every connection of a store has its scope, and every statement on these tables uses it: objects outside the scope do not exist. Runs,
+steps, tokens and votes are read through their comparison, tasks and results through their study.
 """
 
 from __future__ import annotations
@@ -74,8 +73,8 @@ class Linked:
             case Shared.STUDY:
                 each = func.json_each(StudyTask.comparison_ids).table_valued("value")
                 if self.dialect != "sqlite":
-                    made = func.jsonb_array_elements_text(StudyTask.comparison_ids)
-                    each = made.table_valued("value").render_derived()
+                    ids = func.jsonb_array_elements_text(StudyTask.comparison_ids)
+                    each = ids.table_valued("value").render_derived()
                 tasks = select(each.c.value).select_from(StudyTask).join(each, true())
                 return there, Comparison.id.in_(tasks.where(StudyTask.study_id.in_(self._shown(Link.study_id))))
 

@@ -14,6 +14,5 @@ from storage.studies.studies import Studies
 class RunStore(Runs, Lists, Votes, Studies, Claims, Results, Owners):
     """The runs and studies in one database: ``sqlite:////folder/file.db`` or ``postgresql://…``; None: a file in the data folder.
 
-    Thread-safe; writes are serialised. Every method raises StorageError when the
-    database fails, and then nothing has been changed.
+    Thread-safe; writes are serialised. Every method raises StorageError when the database fails, and then nothing has been changed.
     """

@@ -20,10 +20,7 @@ WRITING = "mars_writing"  # execution option of writing connections
 PATIENCE = "mars_patience"  # execution option: seconds that a writer may wait for others in addition to the usual ones
 LARGE_WAL = 64 * 2**20  # bytes, from which a full checkpoint waits for readers
 CHECKPOINT_WAIT_S, CHECKPOINT_EVERY_S = 0.1, 10.0  # how long a writer waits for readers, and how often
-_FULL_CHECKPOINT, _LOCK_FILE = (
-    "mars_whole",
-    "mars_held",
-)  # info of a pooled connection: checkpoint pending; the locked file
+_FULL_CHECKPOINT, _LOCK_FILE = "mars_whole", "mars_held"  # keys of a pooled connection's info
 
 
 def checkpoint(engine: Engine) -> None:
@@ -62,13 +59,13 @@ class Writers:
 
     def end(self, connection: sqlite3.Connection | None, record: Any) -> None:
         """Ends a transaction. Automatic checkpoints during COMMIT keep the pages that readers need."""
-        whole, held = record.info.pop(_FULL_CHECKPOINT, False), record.info.pop(_LOCK_FILE, None)
+        whole, lock_fd = record.info.pop(_FULL_CHECKPOINT, False), record.info.pop(_LOCK_FILE, None)
         try:
-            if connection is not None and (whole or (held is not None and self._too_large())):
+            if connection is not None and (whole or (lock_fd is not None and self._too_large())):
                 self._checkpoint(connection)
         finally:
-            if held is not None:
-                os.close(held)
+            if lock_fd is not None:
+                os.close(lock_fd)
 
     def close(self, _engine: Engine) -> None:
         if self._lock:

@@ -175,8 +175,10 @@ def greedy_answers(
     """The target's answer at temperature 0, up to and including its end token."""
     given = tokenizer(prompts, padding=True, padding_side="left", add_special_tokens=False, return_tensors="pt")
     writer: Any = target  # the annotation of generate does not allow it
-    made = writer.generate(given.input_ids, attention_mask=given.attention_mask, max_new_tokens=tokens, do_sample=False)
-    rows: list[list[int]] = made[:, given.input_ids.shape[1] :].tolist()
+    output = writer.generate(
+        given.input_ids, attention_mask=given.attention_mask, max_new_tokens=tokens, do_sample=False
+    )
+    rows: list[list[int]] = output[:, given.input_ids.shape[1] :].tolist()
     end = tokenizer.eos_token_id
     return [row[: row.index(end) + 1] if end in row else row for row in rows]
 

@@ -46,8 +46,7 @@ def greedy(target: PreTrainedModel, eos: Ends = None, **options: Any) -> Decoder
 
 
 def assisted(target: PreTrainedModel, draft: PreTrainedModel, k: int, eos: Ends = None) -> Decoder:
-    """transformers' assisted generation: always K drafted tokens, independent of the draft's confidence. Changes the configuration of
-    ``draft``."""
+    """transformers' assisted generation: always K drafted tokens, independent of the draft's confidence. Configures ``draft``."""
     always: dict[str, Any] = {"num_assistant_tokens_schedule": "constant", "assistant_confidence_threshold": 0.0}
     draft.generation_config = GenerationConfig(num_assistant_tokens=k, eos_token_id=eos, pad_token_id=0, **always)
     return greedy(target, eos, assistant_model=draft)
@@ -58,8 +57,8 @@ def looped(target: PreTrainedModel, draft: PreTrainedModel, k: int) -> Decoder:
 
     @torch.inference_mode()
     def decode(prompt: Sequence[int], new: int) -> Decoded:
-        room = len(prompt) + new + k + 1
-        reader, drafter = _Static(target, room), _Static(draft, room)
+        length = len(prompt) + new + k + 1
+        reader, drafter = _Static(target, length), _Static(draft, length)
         ids, steps = list(prompt), 0
         reader.read(torch.tensor(ids[:-1], device=target.device))
         while len(ids) < len(prompt) + new:
@@ -89,10 +88,10 @@ def _round(reader: _Static, drafter: _Static, ids: Sequence[int], k: int) -> lis
 class _Static:
     """A model with transformers' static cache, of which the first ``length`` positions are valid."""
 
-    def __init__(self, model: PreTrainedModel, room: int) -> None:
+    def __init__(self, model: PreTrainedModel, length: int) -> None:
         self._model: Any = model
-        self._cache: Any = StaticCache(config=model.config, max_cache_len=room)
-        self._columns = torch.arange(room, device=model.device)
+        self._cache: Any = StaticCache(config=model.config, max_cache_len=length)
+        self._columns = torch.arange(length, device=model.device)
         self.device = model.device
         self.length = 0
 

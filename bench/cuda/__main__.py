@@ -25,8 +25,8 @@ from bench.common.report import Figure, Report, Table, figure_table, figure_valu
 from bench.cuda.parts import PARTS
 from bench.cuda.trial import Trial, without_graphs
 
-TOTAL = 500.0  # seconds of all parts; a part with less than LEAST left is not started
-LEAST = 15.0
+TOTAL = 500.0  # seconds of all parts; a part with less than MIN_SECONDS left is not started
+MIN_SECONDS = 15.0
 PATIENCE = 4  # times the limits in a rehearsal, whose machine is slower and shared
 GRACE = 5.0  # seconds for a part to write its result after its time limit
 LOG = 20_000  # characters of the end of a part's log
@@ -74,7 +74,7 @@ def measured(names: Sequence[str], tiny: bool) -> Iterator[Outcome]:
     end = time.perf_counter() + TOTAL * patience
     for name in names:
         seconds = min(PARTS[name].limit_s * patience, end - time.perf_counter())
-        if seconds < LEAST:
+        if seconds < MIN_SECONDS:
             yield Outcome(name, PARTS[name].title, "not begun: no time was left", 0.0)
             continue
         until = f"{time.time() + seconds - GRACE:.1f}"

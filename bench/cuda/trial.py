@@ -24,8 +24,7 @@ Outputs = TypeVar("Outputs")
 
 
 class Size(NamedTuple):
-    """Sizes of a measurement. ``tokens``: of a text; ``prompts`` and ``rounds``: of interleaved runs; ``texts``: number of compared
-    texts."""
+    """Sizes of a measurement. ``tokens``: of a text; ``prompts`` and ``rounds``: of interleaved runs; ``texts``: compared texts."""
 
     tokens: int
     prompts: int

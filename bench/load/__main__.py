@@ -38,10 +38,10 @@ HEADS = (
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Concurrent comparisons compared with the same ones run alone. ``room``: queue length; ``foreign``: owners who see other comparisons;
-    ``quick_s``: seconds of a quick endpoint meanwhile."""
+    """Concurrent comparisons compared with the same ones run alone. ``queue_length``: queue length; ``foreign``: owners who see other
+    comparisons; ``quick_s``: seconds of a quick endpoint meanwhile."""
 
-    room: str
+    queue_length: str
     served: Sequence[Response]
     refused: Sequence[Response]
     different: int
@@ -53,7 +53,7 @@ class Crowd:
         """A table row; the last cell counts served clients that were notified of their queue position."""
         served, refused, notified = len(self.served), len(self.refused), sum(one.waiting > 0 for one in self.served)
         found = (self.different, self.foreign, overtaken(self.served), notified)
-        return (self.room, served + refused, served, refused, *found)
+        return (self.queue_length, served + refused, served, refused, *found)
 
     @property
     def figures(self) -> Iterator[Figure]:
@@ -64,7 +64,7 @@ class Crowd:
         )
         for name, values, most in kinds:
             if values:
-                found = Figure.of(f"{name}, room {self.room}", values, "s", most=most)
+                found = Figure.of(f"{name}, room {self.queue_length}", values, "s", most=most)
                 yield replace(found, note=f"{found.note}; longest {max(values):.2f}")
 
 
@@ -90,14 +90,14 @@ def requests_of(clients: int, tokens: int) -> list[Request]:
     return [Request(owner, next(prompts), seed, max_new_tokens=tokens) for seed, owner in enumerate(owners)]
 
 
-def gather(url: str, room: str, requests: Sequence[Request], alone: Mapping[int, tuple[str, ...]]) -> Crowd:
+def gather(url: str, queue_length: str, requests: Sequence[Request], alone: Mapping[int, tuple[str, ...]]) -> Crowd:
     """All ``requests`` at once. ``alone``: seed → texts of the same comparison run alone."""
     responses, quick = asyncio.run(crowd(url, requests))
     done, refused = [one for one in responses if one.texts], [one for one in responses if not one.texts]
     theirs = asyncio.run(lists(url, [one.request.owner for one in done]))
     different = sum(one.texts != alone[one.request.seed] for one in done)
     foreign = sum(ids != [one.comparison] for one, ids in zip(done, theirs, strict=True))
-    return Crowd(room, done, refused, different, foreign, quick)
+    return Crowd(queue_length, done, refused, different, foreign, quick)
 
 
 def overtaken(responses: Sequence[Response]) -> int:
@@ -119,12 +119,12 @@ def endure(url: str, process: psutil.Process, runs: int, tokens: int, every: int
 
 def measure(clients: int, runs: int, tokens: int) -> tuple[list[Crowd], Row]:
     crowds, public = [], partial(served, MARS_PUBLIC="on")
-    for room, limit in (("for all", f"waiting={clients}"), ("as set", "")):
+    for queue_length, limit in (("for all", f"waiting={clients}"), ("as set", "")):
         with TemporaryDirectory(prefix="mars-load-") as name, public(Path(name), MARS_LIMITS=limit) as app:
             requests = requests_of(clients, tokens)
             alone = {one.request.seed: one.texts for one in asyncio.run(in_turn(app.url, requests))}
             again = [replace(one, owner=f"again-{one.owner}") for one in requests]
-            crowds.append(gather(app.url, room, again, alone))
+            crowds.append(gather(app.url, queue_length, again, alone))
     with TemporaryDirectory(prefix="mars-load-") as name, public(Path(name)) as app:
         return crowds, endure(app.url, app.process, runs, tokens, min(100, runs))
 

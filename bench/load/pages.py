@@ -61,9 +61,9 @@ class Pages:
         assert self._comparison in shown, "the comparison is not shown"
         await self._do(session, self._step, None, [None, 0, 3])
 
-    async def _do(self, session: str, event: Any, said: Any, data: Sequence[Any] = ()) -> str:
+    async def _do(self, session: str, event: Any, event_data: Any, data: Sequence[Any] = ()) -> str:
         values = [*data, *[None] * (len(event["inputs"]) - len(data))]
-        body = {"fn_index": event["id"], "data": values, "event_data": said, "session_hash": session}
+        body = {"fn_index": event["id"], "data": values, "event_data": event_data, "session_hash": session}
         answer = await self._client.post("/gradio_api/run/predict", json=body)
         answer.raise_for_status()
         return answer.text

@@ -23,7 +23,7 @@ def main(arguments: Sequence[str]) -> int:
     except (ValueError, ModuleNotFoundError):
         _note(MISSING)
         return 2
-    from evaluation.harness.options import OptionsError
+    from evaluation.harness.options import OptionError
     from mars_core.models import ModelError
     from storage import StorageError
 
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         _complete(options)
         parser.execute(options)
-    except (OptionsError, ModelError, StorageError) as error:
+    except (OptionError, ModelError, StorageError) as error:
         _note(str(error))
         return 2
     finally:

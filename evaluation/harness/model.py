@@ -14,15 +14,7 @@ from lm_eval.models.utils import postprocess_generated_text
 from lm_eval.utils import hash_string, simple_parse_args_string
 from tqdm.auto import tqdm
 
-from evaluation.harness.options import (
-    Generation,
-    Options,
-    OptionsError,
-    read_generation,
-    read_options,
-    refusals,
-    seed_of,
-)
+from evaluation.harness.options import Generation, OptionError, Options, checked, read_generation, read_options, seed_of
 from evaluation.harness.processes import Processes
 from evaluation.harness.telemetry import Row, Telemetry, pooled, row_of
 from mars_core.arguments import read_drafter, read_spec
@@ -41,7 +33,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
     """One pair of models with one rule and drafter. ``telemetry``: one row per answer; the first process has the rows of all."""
 
     def __init__(self, **given: Any) -> None:
-        """``given``: names of ``options.NAMES`` and parameters of the rule. Raises OptionsError, ModelError, StorageError."""
+        """``given``: names of ``options.NAMES`` and parameters of the rule. Raises OptionError, ModelError, StorageError."""
         super().__init__()
         self.options = read_options(given)
         self._processes = Processes(self.options.device)
@@ -68,8 +60,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         return cls.create_from_arg_obj(simple_parse_args_string(arg_string), additional_config)
 
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
-        """The answers, in order. The random draws of an answer depend on seed, task, document and repeat, not on the number of
-        processes."""
+        """The answers, in order. Random draws depend on seed, task, document and repeat, not on the number of processes."""
         bar = tqdm(total=len(requests), disable=disable_tqdm or self.rank != 0, desc="Running generate_until requests")
         seen: Counter[int] = Counter()
         answers: dict[int, str] = {}  # the latest of each request
@@ -136,25 +127,25 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
     def _read(self, config: RunConfig) -> tuple[list[int], int]:
         """Ids of the prompt, and how many were cut from its beginning to leave space for the answer, as in the model ``hf``."""
         ids = encode(self.tokenizer, config.prompt)
-        room = self.max_length - config.max_new_tokens
-        if room < 1:
-            raise OptionsError(
+        space = self.max_length - config.max_new_tokens
+        if space < 1:
+            raise OptionError(
                 f"max_gen_toks is {config.max_new_tokens}; with a prompt of at least 1 token it must be 1 to {self.max_length - 1}, "
                 "less than the context of these models."
             )
-        with refusals():
+        with checked():
             validate(config, self.pair)
-            validate_length(config, min(len(ids), room), self.max_length)
-        return ids[-room:], max(0, len(ids) - room)
+            validate_length(config, min(len(ids), space), self.max_length)
+        return ids[-space:], max(0, len(ids) - space)
 
     def _gather(self) -> None:
         rows = self.gather_object(self._file.rows)
         self.telemetry = [row for rank in rows for row in rank] if rows is not None else self._file.rows
 
     def _check(self) -> None:
-        """Raises OptionsError for settings that are invalid for every task."""
+        """Raises OptionError for settings that are invalid for every task."""
         config = self._config("x", read_generation({}, None, 1), 0)
-        with refusals():
+        with checked():
             validate(config, self.pair)
 
     # lm-eval's model interface: tokenizer, process rank, metadata of the results.
@@ -184,8 +175,8 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
     def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
         """The conversation formatted by the chat template, without the system prompt if the template does not support one."""
         if not self.tokenizer.chat_template:
-            raise OptionsError(f"{self.pair.target_ref.name} has no chat template; leave out --apply_chat_template.")
-        with refusals():
+            raise OptionError(f"{self.pair.target_ref.name} has no chat template; leave out --apply_chat_template.")
+        with checked():
             options: dict[str, Any] = thinking_switch(self.tokenizer, self.options.enable_thinking)
         options |= {"add_generation_prompt": add_generation_prompt, "continue_final_message": not add_generation_prompt}
         try:
@@ -235,7 +226,7 @@ _ONLY_ANSWERS = (
 
 
 def _load(options: Options, device: str) -> Pair:
-    with refusals():
+    with checked():
         pool = ModelPool(device=device, dtype=options.dtype, graphs=options.graphs, exact=options.exact)
         return pool.get(read_spec(options))
 

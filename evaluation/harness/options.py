@@ -44,19 +44,19 @@ _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
 _KNOWN = "until, do_sample, temperature, top_k, top_p, max_gen_toks"
 
 
-class OptionsError(ValueError):
+class OptionError(ValueError):
     """Options that cannot be run, in one sentence."""
 
 
 @contextmanager
-def refusals() -> Iterator[None]:
-    """Converts ValueError to OptionsError, so that the command prints its message only."""
+def checked() -> Iterator[None]:
+    """Converts ValueError to OptionError, so that the command prints its message only."""
     try:
         yield
     except ModelError:
         raise
     except ValueError as error:
-        raise OptionsError(str(error)) from None
+        raise OptionError(str(error)) from None
 
 
 class Options(argparse.Namespace):
@@ -69,7 +69,7 @@ NAMES = tuple(_OPTIONS)
 
 
 def read_options(given: Mapping[str, Any]) -> Options:
-    """The options of lm-eval's ``--model_args``. Raises OptionsError for an unknown name and a value of the wrong kind."""
+    """The options of lm-eval's ``--model_args``. Raises OptionError for an unknown name and a value of the wrong kind."""
     named = {_OTHER_NAMES.get(name, name): value for name, value in given.items()}
     named |= {name: PLAIN for name in _MAY_BE_NONE if name in named and named[name] is None}
     named = {name: value for name, value in named.items() if name not in _LM_EVAL and value is not None}
@@ -90,11 +90,11 @@ def _value(name: str, keywords: Mapping[str, Any], value: Any) -> Any:
         or not isinstance(value, bool | int | float)
         or value != int(value)
     ):
-        raise OptionsError(f"{name} is {value!r}; it must be {'true or false' if kind is bool else 'a whole number'}.")
+        raise OptionError(f"{name} is {value!r}; it must be {'true or false' if kind is bool else 'a whole number'}.")
     if value not in keywords.get("choices", [value]):
-        raise OptionsError(f"{name} is {value!r}; it must be one of {', '.join(keywords['choices'])}.")
+        raise OptionError(f"{name} is {value!r}; it must be one of {', '.join(keywords['choices'])}.")
     if name in ("max_new_tokens", "max_length") and value < 1:
-        raise OptionsError(f"{name} is {value}; it must be at least 1.")
+        raise OptionError(f"{name} is {value}; it must be at least 1.")
     return kind(value)
 
 
@@ -104,10 +104,10 @@ def _parameters(rule: str, given: Mapping[str, Any]) -> dict[str, float]:
     for name, value in given.items():
         if name not in known:
             takes = ", ".join((*known, *NAMES))
-            raise OptionsError(f"{name} is not an argument of the model mars with rule {rule}; it takes {takes}.")
+            raise OptionError(f"{name} is not an argument of the model mars with rule {rule}; it takes {takes}.")
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise OptionsError(f"{name} is {value!r}; it must be a number.")
-    with refusals():
+            raise OptionError(f"{name} is {value!r}; it must be a number.")
+    with checked():
         return RULES[rule].values(given)
 
 
@@ -123,7 +123,7 @@ class Generation:
 def read_generation(given: Mapping[str, Any], eos: str | None, max_new_tokens: int) -> Generation:
     """As in lm-eval's model ``hf``: without ``do_sample`` a temperature above 0 samples; ``do_sample: false`` is greedy.
 
-    Raises OptionsError for an argument that this engine does not have.
+    Raises OptionError for an argument that this engine does not have.
     """
     from lm_eval.models.utils import handle_stop_sequences, normalize_gen_kwargs
 
@@ -135,7 +135,7 @@ def read_generation(given: Mapping[str, Any], eos: str | None, max_new_tokens: i
     top_k, top_p = max(0, int(named.pop("top_k", None) or 0)), named.pop("top_p", None)
     for name, value in named.items():
         if value is not None and value not in _NEUTRAL.get(name, ()):
-            raise OptionsError(f"The task sets {name}={value!r}; the model mars takes {_KNOWN}.")
+            raise OptionError(f"The task sets {name}={value!r}; the model mars takes {_KNOWN}.")
     sampling = Sampling(temperature, top_k, 1.0 if top_p is None else float(top_p)) if samples else Sampling()
     return Generation(sampling, length, tuple(stop for stop in until if stop))
 

@@ -1,5 +1,4 @@
-"""``python -m evaluation.harness.script`` replaces the ``lm_eval`` script that pip installed, because lm-eval does not discover models by
-itself."""
+"""``python -m evaluation.harness.script`` replaces the ``lm_eval`` script that pip installed, because lm-eval does not discover models."""
 
 from __future__ import annotations
 

@@ -29,8 +29,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """All completed answers of a lane at a temperature. ``name`` is safe in a path; ``gone``: number of answers whose runs have been
-    deleted."""
+    """All completed answers of a lane at a temperature. ``name`` is safe in a path; ``gone``: answers with deleted runs."""
 
     plan: Plan
     lane: int
@@ -61,8 +60,7 @@ class Answered:
 
 
 def read_answered(store: RunStore, study_id: str, *, steps: bool) -> Iterator[Answered]:
-    """By lane and temperature. ``steps``: with the lengths of their steps. Raises StorageError; ValueError for a study of another
-    version."""
+    """By lane and temperature. ``steps``: with the lengths of their steps. Raises StorageError; ValueError for another version."""
     plan = read_plan(store.study(study_id).plan)
     groups: dict[tuple[int, float], list[StoredResult]] = {}
     for one in store.results(study_id):

@@ -107,9 +107,7 @@ def _prompts_of(grid: Grid, lane: int) -> Iterator[PromptRow]:
     settings, setting = np.unique(keys, axis=0, return_inverse=True)
     setting = setting.reshape(-1)
     order = np.lexsort((first, change, setting))
-    worst = rows[
-        order[np.unique(setting[order], return_index=True)[1]]
-    ]  # the run with the largest loss, else the earliest difference
+    worst = rows[order[np.unique(setting[order], return_index=True)[1]]]  # largest loss, else earliest difference
     earliest = np.full(len(settings), np.inf)
     np.minimum.at(earliest, setting, first)
 

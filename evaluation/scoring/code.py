@@ -18,7 +18,7 @@ from typing import NamedTuple
 from evaluation.scoring.sandbox import runs
 from evaluation.suites.item import Item
 
-LONGEST = 100_000  # characters of an answer or a prompt that may be code
+MAX_TEXT = 100_000  # characters of an answer or a prompt that may be code
 _MAX_TRIES = 60  # first or last lines that are tried to find code in prose
 # Stop strings of lm-eval's task humaneval: text after the function is removed.
 _STOPS = re.compile(r"\n(?:class|def|#|if|print)")
@@ -84,7 +84,7 @@ def _passes(item: Item, text: str) -> bool:
     task = _task(item.turns[-1])
     checked = _CHECKED.search(item.tests)
     entry = checked.group(1) if checked else task.entry
-    program = next(filter(_parses, _programs(task.code, entry, text[:LONGEST])), None)
+    program = next(filter(_parses, _programs(task.code, entry, text[:MAX_TEXT])), None)
     return program is not None and runs(f"{program}\n\n{item.tests or task.examples}\n")
 
 
@@ -114,7 +114,7 @@ def _defines(code: str, entry: str) -> bool:
 @lru_cache(maxsize=1024)
 def _task(prompt: str) -> _Task:
     """The code at the end of the prompt, as in HumanEval, or in its Markdown block."""
-    if "def " not in prompt or len(prompt) > LONGEST:
+    if "def " not in prompt or len(prompt) > MAX_TEXT:
         return _Task("", "", "")
     blocks = [match.group(1) + "\n" for match in _BLOCK.finditer(prompt)]
     code = next((body for body in (*blocks, *_ends(prompt)) if _functions(body)), "")

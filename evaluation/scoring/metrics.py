@@ -16,8 +16,7 @@ Scorer = Callable[[str, Sequence[str]], float]  # text, references → score
 
 
 class Metric(NamedTuple):
-    """A score of one answer, 0 to 1. ``binary``: only 0 or 1. ``scorer``: None runs code. ``needs``: module of the library,
-    or empty."""
+    """A score of one answer, 0 to 1. ``binary``: only 0 or 1. ``scorer``: None runs code. ``needs``: module of the library, or empty."""
 
     binary: bool
     scorer: Scorer | None

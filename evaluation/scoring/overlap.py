@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from evaluation.scoring.graders import library
 
 LIBRARIES = ("sacrebleu", "rouge_score")
-LONGEST = 100_000  # characters of a text that BLEU and chrF compare
+MAX_TEXT = 100_000  # characters of a text that BLEU and chrF compare
 MAX_WORDS = 2000  # of a text that ROUGE-L compares: its time grows with the product of both, to about 2 s here
 # Han; kana; Thai, Lao, Myanmar and Khmer. Hangul is written with spaces between words.
 _HAN = r"\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -38,8 +38,8 @@ def bleu(text: str, references: Sequence[str]) -> float:
     simple = _simple(text, references)
     if simple is not None:
         return simple
-    scorer = _bleu(bleu_tokenizer(references[0][:LONGEST]))
-    return _share(scorer.sentence_score(text[:LONGEST], [reference[:LONGEST] for reference in references]).score)
+    scorer = _bleu(bleu_tokenizer(references[0][:MAX_TEXT]))
+    return _share(scorer.sentence_score(text[:MAX_TEXT], [reference[:MAX_TEXT] for reference in references]).score)
 
 
 def chrf(text: str, references: Sequence[str]) -> float:
@@ -47,7 +47,7 @@ def chrf(text: str, references: Sequence[str]) -> float:
     simple = _simple(text, references)
     if simple is not None:
         return simple
-    return _share(_chrf().sentence_score(text[:LONGEST], [reference[:LONGEST] for reference in references]).score)
+    return _share(_chrf().sentence_score(text[:MAX_TEXT], [reference[:MAX_TEXT] for reference in references]).score)
 
 
 def rouge_l(text: str, references: Sequence[str]) -> float:

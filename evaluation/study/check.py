@@ -54,8 +54,8 @@ def every_prompt(plan: Plan, session: Session) -> Iterator[RunConfig]:
 
 def without_long(plan: Plan, session: Session) -> Plan:
     """The plan without the items whose first turn does not fit. Raises ValueError if a suite has no other items."""
-    room = session.pair.context - plan.max_new_tokens
-    return replace(plan, suites=tuple(_short(plan, session, suite, room) for suite in plan.suites))
+    available = session.pair.context - plan.max_new_tokens
+    return replace(plan, suites=tuple(_short(plan, session, suite, available) for suite in plan.suites))
 
 
 def check_models(plan: Plan, pair: Pair) -> None:
@@ -68,11 +68,11 @@ def check_models(plan: Plan, pair: Pair) -> None:
             )
 
 
-def _short(plan: Plan, session: Session, suite: Suite, room: int) -> Suite:
-    items = tuple(item for item in suite.items if _length(plan, session, item) <= room)
+def _short(plan: Plan, session: Session, suite: Suite, available: int) -> Suite:
+    items = tuple(item for item in suite.items if _length(plan, session, item) <= available)
     if not items:
         raise ValueError(
-            f"Every item of suite {suite.name} is longer than the {room} tokens that max_new_tokens {plan.max_new_tokens} leaves."
+            f"Every item of suite {suite.name} is longer than the {available} tokens that max_new_tokens {plan.max_new_tokens} leaves."
         )
     return replace(suite, items=items)
 

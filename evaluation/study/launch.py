@@ -28,8 +28,8 @@ from mars_core.session import Session
 from storage import RunStore
 
 INTERRUPTED = 130  # exit status of an interrupted worker
-TERMINAL_INTERVAL_S = 1.0  # between two progress lines on a terminal
-LOG_INTERVAL_S = 15.0  # and elsewhere
+TERMINAL_S = 1.0  # between two progress lines on a terminal
+LOG_S = 15.0  # and elsewhere
 
 
 def open_session(options: argparse.Namespace, spec: PairSpec, place: Place) -> Session:
@@ -70,9 +70,7 @@ def work(store: RunStore, study_id: str, session: Session, place: Place, *, quie
 
     with _stop_requested() as requested, closing(worker.events()) as events:
         for event in events:
-            if isinstance(event, Saved) and time.monotonic() - shown_at >= (
-                TERMINAL_INTERVAL_S if terminal else LOG_INTERVAL_S
-            ):
+            if isinstance(event, Saved) and time.monotonic() - shown_at >= (TERMINAL_S if terminal else LOG_S):
                 shown_at = time.monotonic()
                 show()
             if requested.is_set():

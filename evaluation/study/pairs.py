@@ -1,7 +1,6 @@
 """The results of a sweep: paired runs of the rule at each setting and of strict.
 
-``load_sweep`` and ``latest_sweeps`` also read the sweeps of earlier releases, which had a separate table and ran
-strict once per pair.
+``load_sweep`` and ``latest_sweeps`` also read the sweeps of earlier releases, which had a separate table and ran strict once per pair.
 """
 
 from __future__ import annotations
@@ -99,16 +98,16 @@ def _paired(plan: Plan, results: Mapping[tuple[int, int], StoredResult], rule: S
     strict = None if baseline is None else results.get((rule.task, baseline))
     if strict is None or rule.relative is None:
         return None
-    task, mine, theirs, relative = (
+    task, own, reference, relative = (
         plan.task(rule.task), read_result(rule.data), read_result(strict.data), read_relative(rule.relative)
     )  # fmt: skip
     cell = cell_of(plan, task.temperature, plan.lanes[rule.lane])
-    right, strict_right = (None if ANSWER not in each.scores else each.scores[ANSWER] == 1 for each in (mine, theirs))
+    right, strict_right = (None if ANSWER not in each.scores else each.scores[ANSWER] == 1 for each in (own, reference))
     return Paired(
         rule.comparison_ids[0], (*strict.run_ids, *rule.run_ids), task.item, task.repeat, *cell,
-        strict_tokens_per_s=over(theirs.new_tokens, theirs.wall_s), tokens_per_s=over(mine.new_tokens, mine.wall_s),
-        strict_tokens=theirs.new_tokens, tokens=mine.new_tokens, strict_steps=theirs.steps, steps=mine.steps,
-        relaxed=mine.relaxed, tv_sum=mine.tv_sum, divergence=relative.divergence, cause=relative.cause,
+        strict_tokens_per_s=over(reference.new_tokens, reference.wall_s), tokens_per_s=over(own.new_tokens, own.wall_s),
+        strict_tokens=reference.new_tokens, tokens=own.new_tokens, strict_steps=reference.steps, steps=own.steps,
+        relaxed=own.relaxed, tv_sum=own.tv_sum, divergence=relative.divergence, cause=relative.cause,
         strict_right=strict_right, right=right,
     )  # fmt: skip
 

@@ -51,12 +51,12 @@ def share(place: Place, word: str) -> str:
     return str(words[0])
 
 
-def device_of(local: int, processes: int, asked: str) -> str:
+def device_of(local: int, processes: int, device: str) -> str:
     """The device of process ``local``: with several processes and GPUs, one GPU each in turn."""
     import torch
 
-    if asked not in ("auto", "cuda") or processes == 1 or not torch.cuda.is_available():
-        return asked
+    if device not in ("auto", "cuda") or processes == 1 or not torch.cuda.is_available():
+        return device
     return f"cuda:{local % torch.cuda.device_count()}"
 
 

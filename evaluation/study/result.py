@@ -137,13 +137,13 @@ def relative_of(
 def _first_divergence(traces: Sequence[Trace], others: Sequence[Trace]) -> tuple[int, Divergence | None]:
     """The first difference of two conversations, counted over the tokens of all turns. Before it the prompts are equal too."""
     before = 0
-    for mine, theirs in zip_longest(traces, others):
-        if mine is None or theirs is None:
-            return before, _ended_early(mine or theirs)
-        found = first_divergence(theirs, mine)
+    for left, right in zip_longest(traces, others):
+        if left is None or right is None:
+            return before, _ended_early(left or right)
+        found = first_divergence(right, left)
         if found is not None:
             return before + found.position, found
-        before += mine.summary.new_tokens
+        before += left.summary.new_tokens
     return before, None
 
 

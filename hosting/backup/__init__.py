@@ -22,8 +22,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")  # a bucket mounted by NFS is serv
 
 
 def backup_of(repo: str, token: str, database: Path | None, minutes: int, log: logging.Logger) -> Backup | None:
-    """The backup configured by the settings; None without a repository. ``database``: the SQLite file, None for a server. Raises
-    ValueError."""
+    """The configured backup; None without a repository. ``database``: the SQLite file, None for a server. Raises ValueError."""
     if not repo:
         return None
     if not _NAME.fullmatch(repo):

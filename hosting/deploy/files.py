@@ -110,8 +110,7 @@ class Upload:
 
 
 def tree(root: Path, *, dirty: bool = False) -> tuple[str, tuple[str, ...]]:
-    """Commit and tracked paths of the repository at ``root``. Raises DeployError if it is not a repository, or has changes without
-    ``dirty``."""
+    """Commit and tracked paths of the repository at ``root``. Raises DeployError without a repository, or for changes unless ``dirty``."""
     commit = _git(root, "rev-parse", "--short=12", "HEAD").strip()
     changed = [line for line in _git(root, "status", "--porcelain", "-z").split("\0") if line]
     if changed and not dirty:

@@ -17,6 +17,6 @@ from mars_core.decoder.prepare import prepare
 __all__ = ["CacheSize", "ModelCache", "input_embedding", "is_fast", "open_cache", "prepare", "synchronise"]
 
 
-def open_cache(model: PreTrainedModel, cache_size: CacheSize, taps: Sequence[int] = ()) -> ModelCache:
+def open_cache(model: PreTrainedModel, size: CacheSize, taps: Sequence[int] = ()) -> ModelCache:
     """An empty cache: uses the fast layers where ``prepare`` installed them. ``taps``: layers whose inputs are recorded."""
-    return (FastCache if is_fast(model) else ModulesCache)(model, cache_size, taps)
+    return (FastCache if is_fast(model) else ModulesCache)(model, size, taps)

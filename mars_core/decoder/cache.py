@@ -45,13 +45,11 @@ class ModelCache(ABC):
     path: str  # how passes are computed, for the run's record
     _store: Store | ModulesStore
 
-    def __init__(
-        self, model: PreTrainedModel, cache_size: CacheSize, taps: Sequence[int], index: PositionIndex
-    ) -> None:
+    def __init__(self, model: PreTrainedModel, size: CacheSize, taps: Sequence[int], index: PositionIndex) -> None:
         table = input_embedding(model).weight
         self.device = table.device
-        self._cache_size, self._taps, self._index = cache_size, tuple(taps), index
-        self.features = torch.zeros(cache_size.spare, len(taps) * table.shape[1], dtype=model.dtype, device=self.device)
+        self._size, self._taps, self._index = size, tuple(taps), index
+        self.features = torch.zeros(size.spare, len(taps) * table.shape[1], dtype=model.dtype, device=self.device)
 
     def read(self, ids: Tensor, start: int = 0) -> Tensor:
         """Caches ids [n] at the positions from ``start`` on, ``CHUNK`` at a time. Returns their features [n, taps · H]."""
@@ -64,10 +62,10 @@ class ModelCache(ABC):
 
     def reread(self, ids: Tensor, start: int) -> Tensor:
         """As ``read``, but with passes of the shape of ``forward``, if that is fixed."""
-        if self._cache_size.rows is None:
+        if self._size.rows is None:
             return self.read(ids, start)
         found = [self.features[:0]]
-        for chunk in ids.split(self._cache_size.rows) if len(ids) else ():
+        for chunk in ids.split(self._size.rows) if len(ids) else ():
             self.forward(chunk, start, logits=1)
             found.append(self.features[: len(chunk)].clone())
             start += len(chunk)
@@ -76,10 +74,10 @@ class ModelCache(ABC):
     def forward(self, ids: Tensor, start: Start, logits: int = 0) -> Tensor:
         """Caches ids [n] at the positions from ``start`` on; raw float32 logits [logits, V] after the last of them (0: after all)."""
         found = []
-        for at in range(0, len(ids), self._cache_size.rows or len(ids)):
-            chunk = _filled(ids[at:], self._cache_size.rows)
+        for at in range(0, len(ids), self._size.rows or len(ids)):
+            chunk = _filled(ids[at:], self._size.rows)
             place = self._index.chain(start + at, len(chunk))
-            rows, features = self._pass(chunk, place, logits if self._cache_size.rows is None else 0)
+            rows, features = self._pass(chunk, place, logits if self._size.rows is None else 0)
             if self._taps:
                 self.features[at : at + len(chunk)].copy_(features)
             found.append(rows)
@@ -88,7 +86,7 @@ class ModelCache(ABC):
     def forward_tree(self, ids: Tensor, start: Start, depths: Tensor, sees: Tensor) -> Tensor:
         """As ``forward`` for the nodes ids [N + 1] of a tree at ``depths`` below its root: each attends to the positions before
         ``start``, and the nodes of ``sees`` [N + 1, N + 1]."""
-        count, rows = len(ids), self._cache_size.rows
+        count, rows = len(ids), self._size.rows
         if rows is not None:
             ids, depths, filled = _filled(ids, rows), _filled(depths, rows), torch.eye(rows, device=ids.device).bool()
             filled[:count, :count] = sees

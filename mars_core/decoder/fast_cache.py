@@ -26,7 +26,7 @@ class FastCache(ModelCache):
 
     path = "fast layers, eager"
 
-    def __init__(self, model: PreTrainedModel, cache_size: CacheSize, taps: Sequence[int] = ()) -> None:
+    def __init__(self, model: PreTrainedModel, size: CacheSize, taps: Sequence[int] = ()) -> None:
         decoder: Any = model.get_decoder()
         self._layers: list[FastLayer] = list(decoder.layers)
         self._embedding, self._norm = input_embedding(model).weight, decoder.norm
@@ -36,12 +36,12 @@ class FastCache(ModelCache):
         window = getattr(config, "sliding_window", None)
         self._windowed = [window is not None and kind == "sliding_attention" for kind in kinds]
         index = PositionIndex(
-            cache_size.capacity, self._embedding, group=heads.query // heads.key, window=window if any(self._windowed) else None,
-            whole=cache_size.whole,
+            size.capacity, self._embedding, group=heads.query // heads.key, window=window if any(self._windowed) else None,
+            whole=size.whole,
         )  # fmt: skip
-        super().__init__(model, cache_size, taps, index)
-        self._rotary = rotary_table(decoder.rotary_emb, cache_size, self._embedding)
-        self._store: Store = Store(len(self._layers), heads.key, cache_size.capacity, heads.size, self._embedding)
+        super().__init__(model, size, taps, index)
+        self._rotary = rotary_table(decoder.rotary_emb, size, self._embedding)
+        self._store: Store = Store(len(self._layers), heads.key, size.capacity, heads.size, self._embedding)
 
     def _pass(self, ids: Tensor, place: Place, logits: int) -> tuple[Tensor, Tensor]:
         self._store.place = place
@@ -56,8 +56,8 @@ class FastCache(ModelCache):
         return rows, torch.cat([tapped[tap] for tap in self._taps], -1) if self._taps else self.features
 
 
-def rotary_table(module: Any, cache_size: CacheSize, like: Tensor) -> Rotary:
+def rotary_table(module: Any, size: CacheSize, like: Tensor) -> Rotary:
     """Rotary positions of a cache from one of transformers' rotary modules, in the dtype and on the device of ``like``. Positions
     after the longest text repeat its last one: some rotary scalings change when a position beyond the context is requested."""
-    positions = torch.arange(cache_size.capacity, device=like.device).clamp(max=cache_size.tokens - 1)
+    positions = torch.arange(size.capacity, device=like.device).clamp(max=size.tokens - 1)
     return Rotary.of(*module(like[:1, None], positions[None]))

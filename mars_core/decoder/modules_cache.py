@@ -20,16 +20,14 @@ class ModulesCache(ModelCache):
 
     path = "transformers' modules, eager"
 
-    def __init__(self, model: PreTrainedModel, cache_size: CacheSize, taps: Sequence[int] = ()) -> None:
+    def __init__(self, model: PreTrainedModel, size: CacheSize, taps: Sequence[int] = ()) -> None:
         config = model.config.get_text_config(decoder=True)
         self._kinds = set(getattr(config, "layer_types", None) or ())
         window = None if self._kinds == {"full_attention"} else getattr(config, "sliding_window", None)
         like = input_embedding(model).weight.new_empty(0, dtype=model.dtype)
-        super().__init__(
-            model, cache_size, taps, PositionIndex(cache_size.capacity, like, window=window, whole=cache_size.whole)
-        )
+        super().__init__(model, size, taps, PositionIndex(size.capacity, like, window=window, whole=size.whole))
         self._model = model
-        self._store: ModulesStore = ModulesStore(cache_size.capacity)
+        self._store: ModulesStore = ModulesStore(size.capacity)
 
     def _pass(self, ids: Tensor, place: Place, logits: int) -> tuple[Tensor, Tensor]:
         self._store.under_way.place = place

@@ -90,11 +90,9 @@ def _chain(head: Eagle3Head, cache: HeadCache, output: Tensor, root: Tensor, sta
         rows.append(logits)
         if ahead < depth - 1:
             output = cache.extend(drafted[-1], hidden, start + ahead)
-    distribution = torch.cat(rows).float().softmax(-1)
-    places = head.target_ids(torch.arange(distribution.shape[-1], device=distribution.device))
-    whole = distribution.new_zeros(len(distribution), head.config.target_vocabulary).index_copy_(
-        -1, places, distribution
-    )
+    q = torch.cat(rows).float().softmax(-1)
+    places = head.target_ids(torch.arange(q.shape[-1], device=q.device))
+    whole = q.new_zeros(len(q), head.config.target_vocabulary).index_copy_(-1, places, q)
     ids = torch.cat(drafted)
     return chain_draft(ids, whole.gather(-1, ids[1:, None])[:, 0], whole)
 

@@ -13,7 +13,7 @@ from mars_core.decoder.positions import Start
 from mars_core.drafting.base import Inputs
 from mars_core.verification import Draft, certain, chain_draft
 
-LONGEST = 3  # longest n-gram that is looked up; shorter ones follow, down to one token
+MAX_NGRAM = 3  # longest n-gram that is looked up; shorter ones follow, down to one token
 
 
 class NgramDrafter:
@@ -33,7 +33,7 @@ class NgramDrafter:
 
     def inputs(self, ids: Sequence[int], limit: int) -> Inputs:
         self._index(ids)
-        contexts = (tuple(ids[-size:]) for size in range(min(LONGEST, len(ids)), 0, -1))
+        contexts = (tuple(ids[-size:]) for size in range(min(MAX_NGRAM, len(ids)), 0, -1))
         found = next((at for at in map(self._last.get, contexts) if at is not None), len(ids))
         drafted = list(ids[found : found + min(limit, self.longest)])
         return Inputs(len(drafted), 0, [ids[-1], *drafted])
@@ -51,6 +51,6 @@ class NgramDrafter:
     def _index(self, ids: Sequence[int]) -> None:
         """Indexes for each position in ids the n-grams that end just before it."""
         for at in range(max(1, self._indexed), len(ids)):
-            for size in range(1, min(LONGEST, at) + 1):
+            for size in range(1, min(MAX_NGRAM, at) + 1):
                 self._last[tuple(ids[at - size : at])] = at
         self._indexed = len(ids)

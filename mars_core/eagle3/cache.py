@@ -46,15 +46,15 @@ class HeadCache:
     """Keys and values of a prepared head's entries. Drafted entries are stored after those with features of the target, and are
     overwritten by them."""
 
-    def __init__(self, head: Eagle3Head, cache_size: CacheSize) -> None:
+    def __init__(self, head: Eagle3Head, size: CacheSize) -> None:
         layer = cast(nn.Module, head.layer)
         if not isinstance(layer, FastHeadLayer):
             raise TypeError("The head must be prepared: see prepare_head.")
         heads, like = layer.core.heads, head.embed_tokens.weight
         self._head, self._layer = head, layer
-        self._index = PositionIndex(cache_size.capacity, like, group=heads.query // heads.key, whole=cache_size.whole)
-        self._rotary = rotary_table(head.rotary, cache_size, like)
-        self._store = Store(1, heads.key, cache_size.capacity, heads.size, like)
+        self._index = PositionIndex(size.capacity, like, group=heads.query // heads.key, whole=size.whole)
+        self._rotary = rotary_table(head.rotary, size, like)
+        self._store = Store(1, heads.key, size.capacity, heads.size, like)
 
     def read(self, ids: Tensor, hidden: Tensor) -> None:
         """The entries ids [n], hidden [n, H] of a prompt, ``CHUNK`` at a time."""

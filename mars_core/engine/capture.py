@@ -62,8 +62,7 @@ class PinnedBuffer:
         self._device = torch.zeros(size, dtype=dtype, device=device) if self._on_cuda else self._host
 
     def send(self, values: Sequence[float] | Tensor) -> Tensor:
-        """The values [n] on the device, copied asynchronously. The previous copy must be complete: call it only after reading the result
-        of the step."""
+        """The values [n] on the device, copied asynchronously. Call it only after the previous copy is complete."""
         given = torch.as_tensor(values, dtype=self._host.dtype)
         there = self._device[: len(given)]
         self._host[: len(given)] = given

@@ -29,7 +29,7 @@ from mars_core.types import DraftMode, Sampling
 from mars_core.verification import Draft, Verdict, ancestors, certain, chain_draft, judge, walk
 
 Outputs = TypeVar("Outputs")
-MOST = 8  # idle engines, enough for two comparisons of four lanes; each has its caches and captures
+MAX_IDLE = 8  # idle engines, enough for two comparisons of four lanes; each has its caches and captures
 
 
 class InvalidLogitsError(RuntimeError):
@@ -64,8 +64,7 @@ class Verifier:
     meter: bool
 
     def verify(self, start: Start, draft: Draft, u: Tensor) -> Tensor:
-        """The result row of a step, to be read by ``verification.walk``. ``start``: position of the draft's root; u [draft.depth + 1,
-        3]."""
+        """The result row of a step, for ``verification.walk``. ``start``: position of the draft's root; u [draft.depth + 1, 3]."""
         if draft.is_chain:
             logits = self.target.forward(draft.ids, start)
         else:
@@ -207,7 +206,7 @@ class Engines:
     def give_back(self, kind: Hashable, engine: Engine) -> None:
         with self._lock:
             self._idle[kind] = engine
-            while len(self._idle) > MOST:
+            while len(self._idle) > MAX_IDLE:
                 self._idle.popitem(last=False)
 
     def clear(self) -> None:

@@ -84,10 +84,7 @@ class ModelPool:
             collect()
 
     def _load(self, spec: PairSpec, progress: Progress) -> Pair:
-        from mars_core.models.loading import (  # imported here because transformers' models take seconds to import
-            load,
-            plan,
-        )
+        from mars_core.models.loading import load, plan  # here, because it imports transformers' models
 
         plans = plan(spec, progress)
         self._free_memory(plans.target.ref.name, sum(each.bytes(self.dtype) for each in plans if each), progress)

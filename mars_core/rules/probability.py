@@ -50,8 +50,7 @@ def topk_ratio(evidence: Evidence, values: Values) -> torch.Tensor:
 
 
 def threshold(evidence: Evidence, values: Values) -> torch.Tensor:
-    """min(1, Σp/θ_acc) over the siblings up to x, minus the share of those before it; 1 where p(x) ≥ θ_single. Sampled drafts: p/q for
-    p."""
+    """min(1, Σp/θ_acc) over the siblings up to x, minus the share of those before it; 1 if p(x) ≥ θ_single. Sampled drafts: p/q for p."""
     if evidence.greedy:
         return ((evidence.of(evidence.soft) >= values["single"]) | evidence.is_top(1)).to(evidence.q.dtype)
     ratio = evidence.ratio.double()

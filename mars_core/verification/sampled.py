@@ -42,9 +42,8 @@ def _evidence(places: Places, draft: Draft) -> Evidence:
     """The whole vocabulary at every drafted place, in float64, so that TV is 0 where P is p. Temperature > 0."""
     assert draft.distribution is not None and draft.is_chain
     count, size = draft.size, places.p.shape[-1]
-    q = _exact(
-        torch.nn.functional.pad(draft.distribution, (0, size - draft.distribution.shape[-1]))
-    )  # ids that only the target has
+    drafter = draft.distribution
+    q = _exact(torch.nn.functional.pad(drafter, (0, size - drafter.shape[-1])))  # ids that only the target has
     p = _exact(places.p[:count])
     return Evidence(
         logits=places.logits[:count], distribution=p, soft=p, drafter=q, top_z=places.top_z[:count], top_ids=places.top_ids[:count],

@@ -15,9 +15,9 @@ def window_keep(own: Tensor, passes: Tensor, gate: Tensor, window: int) -> Tenso
     relaxable = gate & ~own & (window_chance(passes.double(), window) > 0)
     forced = torch.zeros((), dtype=torch.long, device=own.device)
     keep = []
-    for mine, relaxed in zip(own, relaxable, strict=True):
+    for accepted, relaxed in zip(own, relaxable, strict=True):
         begins = relaxed & (forced == 0)
-        keep.append(mine | begins | (forced > 0))
+        keep.append(accepted | begins | (forced > 0))
         forced = torch.where(begins, window, (forced - 1).clamp(min=0))
     return torch.stack(keep) if keep else own
 

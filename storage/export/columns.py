@@ -216,7 +216,7 @@ def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
         "schema_version": str(SCHEMA_VERSION),
         "text": "U+241B and 4 hex digits stand for U+0000, U+D800-DFFF, U+241B",
     }
-    said = [{"unit": each.unit, "meaning": each.meaning} for each in columns]
+    notes = [{"unit": each.unit, "meaning": each.meaning} for each in columns]
     return pa.schema(
-        [pa.field(each.name, TYPES[each.kind], metadata=note) for each, note in zip(columns, said, strict=True)], about
+        [pa.field(each.name, TYPES[each.kind], metadata=note) for each, note in zip(columns, notes, strict=True)], about
     )

@@ -27,13 +27,13 @@ def reindex(connection: Connection, comparison_ids: Iterable[str]) -> None:
     own = (
         select(*(Comparison.__table__.c[name] for name in _OWN)).order_by(Comparison.id).with_for_update(key_share=True)
     )
-    made = select(Run.comparison_id, *(Run.__table__.c[name] for name in (*_FACETS, *_BEST)))
+    statement = select(Run.comparison_id, *(Run.__table__.c[name] for name in (*_FACETS, *_BEST)))
     change = update(Comparison).where(Comparison.id == bindparam("at"))
     change = change.values({name: bindparam(f"new_{name}") for name in ("search", "name_key", "runs", *_BEST)})
     for some in batches(sorted(set(comparison_ids)), COMPARISONS_A_WRITE):
         rows = connection.execute(own.where(Comparison.id.in_(some))).mappings().all()
         runs: dict[str, list[RowMapping]] = {row["id"]: [] for row in rows}
-        for run in connection.execute(made.where(Run.comparison_id.in_(some))).mappings():
+        for run in connection.execute(statement.where(Run.comparison_id.in_(some))).mappings():
             runs[run["comparison_id"]].append(run)
         connection.execute(delete(Facet).where(Facet.comparison_id.in_(some)))
         if facets := [facet for row in rows for facet in _facets(row, runs[row["id"]])]:

@@ -1,8 +1,7 @@
 """Search for comparisons: criteria, available filter values, and a table of the results.
 
-Texts are searched in the column ``search`` (reindex.haystack), which is folded when it is
-written, so that case is handled equally in all databases and scripts. Few results are read at once and sorted; many are
-read in index order until the page is full.
+Texts are searched in the column ``search`` (reindex.haystack), which is folded when it is written, so that case is handled equally in all
+databases and scripts. Few results are read at once and sorted; many are read in index order until the page is full.
 """
 
 from __future__ import annotations
@@ -172,8 +171,8 @@ class Lists(Connected):
     def _values(self, kind: str) -> Select[str]:
         """The values of all facets of one kind: each is looked up as the smallest above the previous one."""
         if isinstance(self.scope, Linked):
-            mine = select(Comparison.id).where(*self._basic(Comparison, Search()))
-            return select(Facet.value).where(Facet.kind == kind, Facet.comparison_id.in_(mine)).distinct()
+            visible = select(Comparison.id).where(*self._basic(Comparison, Search()))
+            return select(Facet.value).where(Facet.kind == kind, Facet.comparison_id.in_(visible)).distinct()
         least = select(func.min(Facet.value).label("value")).where(Facet.kind == kind, *self._basic(Facet, Search()))
         values = least.cte("found", recursive=True)
         following = least.where(Facet.value > values.c.value).scalar_subquery()

@@ -1,11 +1,10 @@
 """Column types that store values exactly in SQLite and PostgreSQL, and the base class of all tables.
 
-``SafeText``: any Python string (see text.py). ``SafeJson``: JSON whose strings are encoded the same way, and whose non-finite
-numbers are the strings ``"nan"``, ``"inf"``, ``"-inf"`` (``float()`` reads both forms). ``ExactJson``: the same, for values of
-any shape: there a non-finite number is ``{"␛": "nan"}`` and is restored to a number. ``ListJson``: lists, on PostgreSQL as JSONB, which
-would lose the order of object keys and the notation of numbers. ``Real``: a double in which nan
-is NULL, on both databases, since SQLite has no nan; −0 becomes 0, as in SQLite. ``UtcTime``: an aware
-datetime, stored in UTC.
+``SafeText``: any Python string (see text.py). ``SafeJson``: JSON whose strings are encoded the same way, and whose non-finite numbers are
+the strings ``"nan"``, ``"inf"``, ``"-inf"`` (``float()`` reads both forms). ``ExactJson``: the same, for values of any shape: there a
+non-finite number is ``{"␛": "nan"}`` and is restored to a number. ``ListJson``: lists, on PostgreSQL as JSONB, which would lose the order
+of object keys and the notation of numbers. ``Real``: a double in which nan is NULL, on both databases, since SQLite has no nan; −0 becomes
+0, as in SQLite. ``UtcTime``: an aware datetime, stored in UTC.
 """
 
 from __future__ import annotations

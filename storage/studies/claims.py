@@ -86,10 +86,10 @@ class Claims(Connected):
 
     def release_worker(self, study_id: str, worker: str) -> int:
         """Release all tasks of a dead worker; returns their number."""
-        mine = update(StudyTask).where(*_under_claim(study_id), StudyTask.worker == worker)
+        statement = update(StudyTask).where(*_under_claim(study_id), StudyTask.worker == worker)
         with self._write("The worker's tasks were not released") as connection:
             lock_study(connection, study_id)
-            return connection.execute(mine.values(UNCLAIMED)).rowcount
+            return connection.execute(statement.values(UNCLAIMED)).rowcount
 
 
 def claimed_task(connection: Connection, claim: Claim) -> RowMapping:
@@ -109,8 +109,8 @@ def lock_study(connection: Connection, study_id: str) -> None:
 
 def _same_claim(connection: Connection, claim: Claim) -> tuple[ColumnElement[bool], ...]:
     same = (StudyTask.study_id == claim.study_id, StudyTask.task == claim.task, StudyTask.token == claim.token)
-    if mine := scope_of(connection).of(Study):
-        return *same, StudyTask.study_id.in_(select(Study.id).where(*mine))
+    if conditions := scope_of(connection).of(Study):
+        return *same, StudyTask.study_id.in_(select(Study.id).where(*conditions))
     return same
 
 

@@ -115,7 +115,7 @@ class Results(Connected):
         """
         status = type_coerce(StudyResult.data, JSON)["status"].as_string()
         of_task = StudyResult.study_id == study_id, StudyResult.task == bindparam("of")
-        mine = StudyTask.study_id == study_id, StudyTask.task == bindparam("of")
+        in_study = StudyTask.study_id == study_id, StudyTask.task == bindparam("of")
         with self._write("The failed tasks were not reopened") as connection:
             lock_study(connection, study_id)
             idle = StudyTask.token.is_(None) | (StudyTask.claimed_until < clock(connection))
@@ -132,7 +132,7 @@ class Results(Connected):
                 each = [{"of": row.task, "at": row.lane} for row in failed]
                 connection.execute(delete(StudyResult).where(*of_task, StudyResult.lane == bindparam("at")), each)
                 connection.execute(update(StudyResult).where(*of_task).values(relative=None), opened)
-                connection.execute(update(StudyTask).where(*mine).values(UNCLAIMED | {"done_at": None}), opened)
+                connection.execute(update(StudyTask).where(*in_study).values(UNCLAIMED | {"done_at": None}), opened)
             return len(opened)
 
     def add_judgement(
@@ -177,8 +177,8 @@ class Results(Connected):
             return ()
         tasks, lanes, workers, times, *texts = zip(*rows, strict=True)
         run_ids, data, relatives, comparison_ids = map(_parsed, texts)
-        made = map(tuple, comparison_ids)
-        columns = zip(tasks, lanes, map(tuple, run_ids), workers, times, data, relatives, made, strict=True)
+        comparisons = map(tuple, comparison_ids)
+        columns = zip(tasks, lanes, map(tuple, run_ids), workers, times, data, relatives, comparisons, strict=True)
         return tuple(StoredResult(*values) for values in columns)
 
 

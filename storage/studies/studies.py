@@ -147,9 +147,9 @@ class Studies(Connected):
         with self._write("The study was not deleted") as connection:
             lock_study(connection, study_id)
             tasks = select(StudyTask.comparison_ids).where(StudyTask.study_id == study_id)
-            made = [id_ for ids in connection.scalars(tasks.with_for_update()) for id_ in ids]
+            ids_of_study = [id_ for ids in connection.scalars(tasks.with_for_update()) for id_ in ids]
             mark = update(Comparison).where(Comparison.deleted_at.is_(None)).values(deleted_at=clock(connection))
-            for some in batches(made, COMPARISONS_A_WRITE):
+            for some in batches(ids_of_study, COMPARISONS_A_WRITE):
                 connection.execute(mark.where(Comparison.id.in_(some)))
                 reindex(connection, some)
             connection.execute(delete(Study).where(Study.id == study_id))

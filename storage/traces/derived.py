@@ -50,8 +50,8 @@ def _position(flat: Flat, shape: Shape) -> Any:
 def _characters(flat: Flat, shape: Shape, *, end: bool) -> Any:
     """Start or end of the piece of each row, if the text is the concatenation of all pieces."""
     lengths = pc.utf8_length(flat["vocabulary.piece"]).to_numpy(zero_copy_only=False).astype(np.int64)
-    mine = lengths[flat["token.token"]] * _EMITTED[flat["token.outcome"]]
-    return shape.sums(mine) + (mine if end else 0)
+    emitted = lengths[flat["token.token"]] * _EMITTED[flat["token.outcome"]]
+    return shape.sums(emitted) + (emitted if end else 0)
 
 
 def _alternative(flat: Flat, _: Shape, *, number: int) -> Any:

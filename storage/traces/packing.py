@@ -162,12 +162,12 @@ def _whole(name: str, runs: Sequence[Mapping[str, Any]], derived: Any) -> Any:
     """The concatenated columns restored from ``_rest``."""
     whole, start = derived.copy(), 0
     for run in runs:
-        mine = whole[start : start + _length(run, name)]
+        part = whole[start : start + _length(run, name)]
         if f"{name}@" in run:
-            mine[np.cumsum(run[f"{name}@"])] = run[name]
+            part[np.cumsum(run[f"{name}@"])] = run[name]
         elif name in run:
-            mine[:] = run[name] if derived.dtype.kind == "f" else mine + run[name]
-        start += len(mine)
+            part[:] = run[name] if derived.dtype.kind == "f" else part + run[name]
+        start += len(part)
     return whole
 
 

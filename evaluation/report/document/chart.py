@@ -232,10 +232,10 @@ def _across(y: float, interval: Interval, x: Axis) -> str:
 def _axis(
     name: str, values: Sequence[float], share: float, start: float, end: float, write: Write, ticks: Sequence[float] = ()
 ) -> Axis:  # fmt: skip
-    """With room at both ends, a ``share`` of the range; without ``ticks`` about five round ones."""
+    """With space at both ends, a ``share`` of the range; without ``ticks`` about five round ones."""
     least, most = min(values), max(values)
-    room = share * (most - least) or 0.05 * abs(most) or 0.5
-    axis = Axis(name, least - room, most + room, start, end)
+    margin_width = share * (most - least) or 0.05 * abs(most) or 0.5
+    axis = Axis(name, least - margin_width, most + margin_width, start, end)
     rough = (axis.high - axis.low) / 5
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= rough * 0.999)

@@ -15,7 +15,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mars_core.eagle3.cache import prepare_head
-from mars_core.engine import MOST, Engine, Engines
+from mars_core.engine import MAX_IDLE, Engine, Engines
 from mars_core.engine.capture import Captured
 from mars_core.models import ModelPool, Pair
 from mars_core.rules import RULES
@@ -154,10 +154,10 @@ def test_an_engine_serves_one_run_after_the_other_and_forgets_the_first(llama: P
 
 
 def test_only_a_few_idle_engines_are_kept(llama: Pair, stand_in: type[Replayed]) -> None:
-    captured, last = capturing(llama), MOST + 2
+    captured, last = capturing(llama), MAX_IDLE + 2
     for k in range(1, last + 1):
         finished(started(captured, DrafterConfig("model", k=k), tokens=8))
-    for k, anew in ((last, False), (last - MOST + 1, False), (last - MOST, True)):
+    for k, anew in ((last, False), (last - MAX_IDLE + 1, False), (last - MAX_IDLE, True)):
         before = stand_in.captures
         finished(started(captured, DrafterConfig("model", k=k), tokens=8))
         assert (stand_in.captures > before) is anew

@@ -78,7 +78,7 @@ def test_table_for_people_is_safe_for_a_terminal(folders: list[str], capsys: pyt
         (["--rule", "lucky"], "The rule is 'lucky'; it must be one of none, strict,"),
         (
             ["--rule", "none", "--drafter", "none"],
-            "The rule is strict and the drafter none; rule none and drafter none only",
+            "The rule is strict and the drafter none; rule none and drafter none can only",
         ),
         (["--thinking", "on"], "thinking is on, but no chat template is used; it must be left at the model's default."),
         (["--set", "theta"], "takes NAME=VALUE"),

@@ -87,7 +87,7 @@ def finished(pair: Pair, config: RunConfig) -> Trace:
         ({"seed": 2**63}, "seed is"),
         ({"stop": ("",)}, "stop string is empty"),
         ({"kind": "eagle3"}, "has no EAGLE-3 head; choose drafter model, ngram or none"),
-        ({"tree": TreeShape()}, "tree is asked for and the drafter is model; only eagle3"),
+        ({"tree": TreeShape()}, "tree is set and the drafter is model; only eagle3"),
         ({"rule": "ensemble", "kind": "ngram"}, "needs the drafter's probabilities; drafter ngram has none"),
         ({"rule": "fly", "mode": DraftMode.SAMPLED}, "rule fly is defined for greedy drafts only"),
         ({"rule": "mars-reference", "mode": DraftMode.SAMPLED}, "mars-reference is defined for greedy drafts only"),

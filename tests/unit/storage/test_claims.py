@@ -40,7 +40,7 @@ def test_lost_claim_writes_nothing(lasting_store: RunStore) -> None:
     owner = claimed(lasting_store, study_id, "owner")
     before = counts(lasting_store)
     for action in _writes(lasting_store, lost):
-        with pytest.raises(ClaimLost, match="Task 0 of the study belongs to this worker no longer"):
+        with pytest.raises(ClaimLost, match="Task 0 of the study no longer belongs to this worker"):
             action()
     lasting_store.release_task(lost)
     assert counts(lasting_store) == before

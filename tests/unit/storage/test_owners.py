@@ -275,7 +275,7 @@ def test_store_is_never_widened(world: tuple[RunStore, Things, Things]) -> None:
             store.of(wrong)
     with pytest.raises(ValueError, match="can transfer only its own objects"):
         mine.give("anna", "boris")
-    with pytest.raises(ValueError, match="Only the things of one owner"):
+    with pytest.raises(ValueError, match="Only the objects of one owner"):
         store.delete_everything()
     assert store.load(anna.comparison).name == "name annas own"
 

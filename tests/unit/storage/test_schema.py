@@ -223,7 +223,7 @@ READS: dict[str, Callable[[RunStore, str, str], object]] = {
     [
         (
             {"version": 99},
-            r"could not be read: the steps of a run are kept in a form \(99\) that this version does not know",
+            r"could not be read: the steps of a run have a format \(99\) that this version does not know",
         ),
         ({"data": b"nonsense"}, "could not be read: the steps of a run are damaged"),
         ({"data": b""}, "could not be read: the steps of a run are damaged"),

@@ -147,7 +147,7 @@ def test_models_that_cannot_be_loaded_are_not_counted(
 @pytest.mark.parametrize("way", WAYS)
 def test_an_accelerator_that_is_not_to_be_had_is_not_counted(services: Services, shown: Shown, way: str) -> None:
     def script(_: Job) -> Iterator[Event]:
-        raise AcceleratorError("The GPU is not to be had: quota.")
+        raise AcceleratorError("The GPU is not available: quota.")
         yield
 
     said = sentence(way, replace(services, accelerator=Scripted(script)), shown)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from evaluation.harness.model import MarsLM
-from evaluation.harness.options import NAMES, OptionsError, read_generation, read_options
+from evaluation.harness.options import NAMES, OptionError, read_generation, read_options
 from evaluation.harness.telemetry import Telemetry, pooled
 from mars_core.arguments import read_drafter
 from mars_core.rules import RULES
@@ -77,7 +77,7 @@ def test_generation_is_read_as_lm_eval_means_it(given: dict[str, Any], sampling:
 
 @pytest.mark.parametrize("given", [{"num_beams": 4}, {"repetition_penalty": 1.1}, {"max_length": 9}])
 def test_what_would_change_the_answers_is_refused(given: dict[str, Any]) -> None:
-    with pytest.raises(OptionsError, match=next(iter(given))):
+    with pytest.raises(OptionError, match=next(iter(given))):
         read_generation(given, None, 99)
 
 

@@ -9,7 +9,7 @@ import pytest
 from lm_eval.models.huggingface import HFLM
 
 from evaluation.harness.model import MarsLM
-from evaluation.harness.options import OptionsError
+from evaluation.harness.options import OptionError
 from mars_core.demo.corpus import held_out
 from tests.unit.evaluation.harness.conftest import HERE, ask, models, request
 
@@ -77,7 +77,7 @@ def test_thinking_reaches_a_template_that_has_the_switch_and_is_refused_by_anoth
     target = str(with_bos["strict"].pair.target_ref.name)
     model = MarsLM(target=target, rule="none", enable_thinking=False, **HERE)
     conversation = [{"role": "user", "content": "Hi"}]
-    with pytest.raises(OptionsError, match="thinking is off, but the chat template of this model has no such switch"):
+    with pytest.raises(OptionError, match="thinking is off, but the chat template of this model has no such switch"):
         model.apply_chat_template(conversation)
     model.tokenizer.chat_template = "{{ messages[0].content }}{% if enable_thinking is false %} without{% endif %}"
     assert model.apply_chat_template(conversation) == "Hi without"

@@ -170,7 +170,7 @@ def test_an_unfinished_study_says_so_first(report: Report) -> None:
 
 def test_a_study_without_results_has_a_report(report: Report) -> None:
     empty = document(bare(report), {})
-    assert "No scored prompt has ended" in markdown(empty)
+    assert "No scored prompt has been completed" in markdown(empty)
     assert "There are no measurements yet." in html(empty)
 
 

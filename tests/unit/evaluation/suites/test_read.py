@@ -93,8 +93,8 @@ def test_own_tests_of_a_row_call_its_entry_point(tmp_path: Path) -> None:
 
 HOSTILE = {
     "not JSON": b'{"turns": ["a"]',
-    "JSON object is wanted, not a list of 1": b'[{"turns": ["a"]}]',
-    "JSON object is wanted, not null": b"null",
+    "must be one JSON object, not a list of 1": b'[{"turns": ["a"]}]',
+    "must be one JSON object, not null": b"null",
     "is not UTF-8": b'{"turns": ["\xff"]}',
     "NaN is not a JSON number": b'{"turns": ["a"], "reference": NaN}',
     "nested too deeply": b'{"turns": ' + b"[" * 200_000,

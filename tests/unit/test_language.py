@@ -1,0 +1,91 @@
+"""Names are plain technical English: identifiers outside tests do not contain banned words."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ("mars_core", "evaluation", "storage", "hosting", "ui", "bench", "training")
+BANNED = frozenset(
+    {
+        "beware",
+        "deed",
+        "deeds",
+        "door",
+        "doors",
+        "forgave",
+        "forgive",
+        "forgives",
+        "house",
+        "laws",
+        "ruler",
+        "workplace",
+    }
+)
+# Also banned, but still used by names of ui.
+OUTSIDE_UI = frozenset({"asked", "forgiven", "law", "made", "mine", "said", "told", "untold"})
+ALLOWED = frozenset(
+    {
+        "connection_made",  # asyncio.Protocol
+        "forgiveness",  # column of database and exports
+        "made_for",  # a key of an EAGLE-3 head's config.json
+    }
+)
+
+
+def words(name: str) -> list[str]:
+    """The words of a snake_case or CamelCase name, in lower case."""
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
+
+
+def names(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Functions, classes, parameters and assigned names, with their lines."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name, node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id, node.lineno
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr, node.lineno
+
+
+def banned(source: str, path: str) -> list[str]:
+    """``path:line name`` of every identifier of a file with a banned word, and ``path`` if its own name has one."""
+    wrong = BANNED if path.startswith("ui/") else BANNED | OUTSIDE_UI
+    found = [(path, 0) for part in Path(path).with_suffix("").parts if wrong & set(words(part))]
+    found += [each for each in names(ast.parse(source)) if wrong & set(words(each[0])) and each[0] not in ALLOWED]
+    return [f"{path}:{line} {name}" for name, line in found]
+
+
+@pytest.mark.parametrize("folder", [*SOURCES, "app.py"])
+def test_no_identifier_has_a_banned_word(folder: str) -> None:
+    root = ROOT / folder
+    files = [root] if root.is_file() else sorted(root.rglob("*.py"))
+    assert files
+    assert not [name for file in files for name in banned(file.read_text("utf-8"), str(file.relative_to(ROOT)))]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "target_law = 1",
+        "def said(): ...",
+        "class TheHouse: ...",
+        "lambda mine: 0",
+        "self.told = 1",
+        "for made in (): ...",
+    ],
+)
+def test_banned_words_are_found(source: str) -> None:
+    assert banned(source, "mars_core/rules.py")
+
+
+def test_names_of_files_are_checked_and_parts_of_words_are_not() -> None:
+    assert banned("", "mars_core/house_rules.py") and not banned(
+        "flaw = lawful = remade = forgiveness = 1", "warehouse.py"
+    )
