@@ -58,7 +58,7 @@ def build_app(services: Services, opened: Callable[[], object] = lambda: None) -
         address = address_component()
         with gr.Tabs() as tabs:
             with gr.Tab("Compare", id="compare") as compare:
-                asked = build_compare_tab(place)
+                compare_tab = build_compare_tab(place)
             with gr.Tab("Sweep", id="sweep") as sweep:
                 build_sweep_tab(place, sweep)
             with gr.Tab("Quality", id="quality") as quality:
@@ -74,8 +74,8 @@ def build_app(services: Services, opened: Callable[[], object] = lambda: None) -
             "compare": compare, "sweep": sweep, "quality": quality, "history": history, "votes": votes, "about": about,
         }  # fmt: skip
         wire_tabs(address, tabs, by_id)
-        _wire_reopening(place, kept, asked, tabs)
-        report_progress_on(page, asked.view.strip)
+        _wire_reopening(place, kept, compare_tab, tabs)
+        report_progress_on(page, compare_tab.view.strip)
     return page
 
 

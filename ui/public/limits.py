@@ -82,11 +82,11 @@ PUBLIC_LIMITS = Limits(
 )
 
 
-def read_limits(said: str, base: Limits) -> Limits:
-    """``base`` with what ``said`` sets, as ``new_tokens=256,seconds=60``; ``off`` takes a bound away. Raises ValueError."""
+def read_limits(text: str, base: Limits) -> Limits:
+    """``base`` with what ``text`` sets, as ``new_tokens=256,seconds=60``; ``off`` takes a bound away. Raises ValueError."""
     names = [field.name for field in fields(Limits)]
     changed: dict[str, int | None] = {}
-    for part in filter(None, map(str.strip, said.split(","))):
+    for part in filter(None, map(str.strip, text.split(","))):
         name, _, value = map(str.strip, part.partition("="))
         if name not in names:
             raise ValueError(f"MARS_LIMITS sets {name[:80]!r}; it can set {', '.join(names)}.")

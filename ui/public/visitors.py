@@ -69,9 +69,9 @@ def browser_owner(secret: str) -> str:
 
 def secret_of(cookies: Mapping[str, Any], headers: Mapping[str, Any]) -> str:
     """The secret that a browser or a program sends; empty where it sends none, or one that cannot be one."""
-    for said in (cookies.get(COOKIE), headers.get(HEADER)):
-        if isinstance(said, str) and _SECRET.fullmatch(said):
-            return said
+    for secret in (cookies.get(COOKIE), headers.get(HEADER)):
+        if isinstance(secret, str) and _SECRET.fullmatch(secret):
+            return secret
     return ""
 
 

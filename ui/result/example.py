@@ -40,8 +40,8 @@ def configs(pair: Pair) -> tuple[RunConfig, ...]:
     )  # fmt: skip
 
 
-def made() -> tuple[Trace, ...]:
-    """The same runs, made now on the CPU in float32, each after a warm-up."""
+def run_again() -> tuple[Trace, ...]:
+    """The same runs, repeated on the CPU in float32, each after a warm-up."""
     from mars_core.session import Session
 
     pair = ModelPool(device="cpu", dtype="float32").get(CATALOG[0])
@@ -59,4 +59,4 @@ def write(traces: Sequence[Trace]) -> None:
 
 
 if __name__ == "__main__":
-    write(made())
+    write(run_again())

@@ -89,11 +89,11 @@ def _verdict(quantity: Quantity, factor: float) -> str:
 def self_check(traces: Sequence[Trace]) -> Check:
     """The verdicts on all lossless runs as one line, a failed one first."""
     checks = [lane_check(t.config, t.summary.tv_max, t.summary.new_tokens) for t in traces]
-    said = sorted((check for check in checks if check.state), key=lambda check: check.state != "bad")
-    if not said:
+    stated = sorted((check for check in checks if check.state), key=lambda check: check.state != "bad")
+    if not stated:
         titles = " or ".join(map(rule_title, LOSSLESS))
         return Check("ok", f"No self-check: none of these rules is lossless. Add {titles} to have one.")
-    return Check(said[0].state, " ".join(dict.fromkeys(check.text for check in said)))
+    return Check(stated[0].state, " ".join(dict.fromkeys(check.text for check in stated)))
 
 
 def summary_table(traces: Sequence[Trace], quantities: Sequence[Quantity]) -> Table:

@@ -44,19 +44,19 @@ def verdict(traces: Sequence[Trace]) -> Sentence:
 def broken_sentence(runs: Sequence[tuple[str, Trace | None]]) -> Sentence:
     """The sentence where not every run ended. ``runs``: name and trace by lane, None where a run was never begun."""
     absent = [name for name, trace in runs if trace is None]
-    untold = f" {_listed(absent)} {'was' if len(absent) == 1 else 'were'} not started." if absent else ""
+    not_started = f" {_listed(absent)} {'was' if len(absent) == 1 else 'were'} not started." if absent else ""
     for name, trace in runs:
         if trace is not None and trace.status is Status.FAILED:
             amount = plural(trace.summary.new_tokens, "token")
             ended = [other for other, run in runs if run is not None and run.status is Status.COMPLETED]
             others = f" {_listed(ended)} ended and {'is' if len(ended) == 1 else 'are'} kept." if ended else ""
-            return (Part(f"{name} failed after {amount}: {displayable(trace.error)}{others}{untold}"),)
+            return (Part(f"{name} failed after {amount}: {displayable(trace.error)}{others}{not_started}"),)
     ended_runs = "; ".join(
         f"{name} {_ENDED[trace.status]} {plural(trace.summary.new_tokens, 'token')}"
         for name, trace in runs
         if trace is not None
     )
-    rest = f";{untold}" if untold else ". Completed text was saved."
+    rest = f";{not_started}" if not_started else ". Completed text was saved."
     late = any(trace is not None and trace.stop_reason is StopReason.DEADLINE for _, trace in runs)
     return (Part("The time for one request is up. " if late else "Stopped. ", "strong"), Part(ended_runs + rest))
 
@@ -122,18 +122,18 @@ def _parting(names: tuple[str, ...], left: Trace, right: Trace) -> Sentence:
         return Part(words), replace(link, lane=longer), Part(".")
     if parting.cause is Cause.CHOSEN:
         return (Part(", and differs from "), link, Part(" on, where "), *_chosen(parting.position, left, right))
-    mine, theirs = _token(right, parting.position), _token(left, parting.position)
+    here, theirs = _token(right, parting.position), _token(left, parting.position)
     greedy = right.config.sampling.temperature == 0
-    if parting.cause is Cause.RELAXED and mine.outcome is not Outcome.RELAXED:
+    if parting.cause is Cause.RELAXED and here.outcome is not Outcome.RELAXED:
         kept, link = Part(f": {names[0]} "), replace(link, lane=0)
-        return (Part(", and first differs at "), link, kept, *_cause(parting, theirs, mine, greedy))
-    return (Part(", and first differs at "), link, Part(": "), *_cause(parting, mine, theirs, greedy))
+        return (Part(", and first differs at "), link, kept, *_cause(parting, theirs, here, greedy))
+    return (Part(", and first differs at "), link, Part(": "), *_cause(parting, here, theirs, greedy))
 
 
 def _chosen(position: int, left: Trace, right: Trace) -> Sentence:
     by_hand, other = (right, left) if position < len(right.given) else (left, right)
-    mine, theirs = (_piece(output(trace)[position].piece) for trace in (by_hand, other))
-    return mine, Part(" was chosen instead of "), theirs, Part(".")
+    here, theirs = (_piece(output(trace)[position].piece) for trace in (by_hand, other))
+    return here, Part(" was chosen instead of "), theirs, Part(".")
 
 
 def output(trace: Trace) -> tuple[Given | Token, ...]:
@@ -151,12 +151,12 @@ def parting_words(left: Trace, right: Trace) -> str:
     return plain(_parting(names, left, right)).lstrip(",; ").removeprefix("and ") if divergence(left, right) else ""
 
 
-def _cause(parting: Divergence, mine: Token, theirs: Token, greedy: bool) -> Sentence:
-    ours, other = _piece(mine.piece), _piece(theirs.piece)
-    chances = _chances(mine, theirs, greedy)
+def _cause(parting: Divergence, here: Token, theirs: Token, greedy: bool) -> Sentence:
+    ours, other = _piece(here.piece), _piece(theirs.piece)
+    chances = _chances(here, theirs, greedy)
     if parting.cause is Cause.RELAXED:
-        drew = _piece(mine.own_piece) if mine.own != mine.id else other
-        return Part("kept "), ours, Part(" where the target drew "), drew, Part(f" (r = {number(mine.r)}, {chances}).")
+        drew = _piece(here.own_piece) if here.own != here.id else other
+        return Part("kept "), ours, Part(" where the target drew "), drew, Part(f" (r = {number(here.r)}, {chances}).")
     if parting.cause is Cause.NUMERIC:
         why = f" (gap {number(parting.gap)}): rounding of the logits, not the rule."
         return Part("a numeric tie, "), ours, Part(" for "), other, Part(why)
@@ -170,9 +170,9 @@ def _piece(text: str) -> Part:
     return Part(visible(text.removeprefix(" ") or text), "piece")
 
 
-def _chances(mine: Token, theirs: Token, greedy: bool) -> str:
+def _chances(here: Token, theirs: Token, greedy: bool) -> str:
     """p of both tokens at this position, whose distribution both runs share; at temperature 0, where p is one-hot, p at temperature 1."""
-    alternatives_p = {alternative.id: alternative.p for alternative in mine.top}
-    if greedy and mine.id in alternatives_p and theirs.id in alternatives_p:
-        return f"p at temperature 1: {number(alternatives_p[mine.id])} against {number(alternatives_p[theirs.id])}"
-    return f"p {number(mine.p)} against {number(alternatives_p.get(theirs.id, theirs.p))}"
+    alternatives_p = {alternative.id: alternative.p for alternative in here.top}
+    if greedy and here.id in alternatives_p and theirs.id in alternatives_p:
+        return f"p at temperature 1: {number(alternatives_p[here.id])} against {number(alternatives_p[theirs.id])}"
+    return f"p {number(here.p)} against {number(alternatives_p.get(theirs.id, theirs.p))}"

@@ -22,7 +22,7 @@ def stored() -> tuple[Trace, ...]:
 
 def test_the_file_is_what_the_engine_makes(stored: tuple[Trace, ...]) -> None:
     """After a change of the bundled pair or the engine: ``python -m ui.result.example``."""
-    made = example.made()
+    made = example.run_again()
     assert [trace.token_ids for trace in made] == [trace.token_ids for trace in stored]
     assert [trace.text for trace in made] == [trace.text for trace in stored]
     for new, old in zip(made, stored, strict=True):

@@ -74,7 +74,7 @@ def test_a_rounding_tie_is_not_blamed_on_the_rule() -> None:
 def test_the_longer_text_of_two_is_named() -> None:
     short = replace(LEFT, steps=LEFT.steps[:3])
     short = replace(short, summary=replace(LEFT.summary, new_tokens=len(short.tokens)))
-    assert "goes on where" in plain(compare_sentence(LEFT, short))
+    assert "continues where" in plain(compare_sentence(LEFT, short))
 
 
 def test_a_relaxed_run_on_the_left_is_told_as_the_left_ones_deed() -> None:
@@ -103,7 +103,7 @@ def test_stopped_and_failed_runs_claim_no_speed() -> None:
     told = [plain(broken_sentence([("Strict", LEFT), ("MARS", other)])) for other in (stopped, failed)]
     assert not any("faster" in sentence or "slower" in sentence for sentence in told)
     assert told[0] == (
-        "Stopped. Strict had ended with 120 tokens; MARS was stopped after 120 tokens. What was written is kept."
+        "Stopped. Strict had ended with 120 tokens; MARS was stopped after 120 tokens. Completed text was saved."
     )
     assert told[1] == "MARS failed after 40 tokens: Out of memory. Strict ended and is kept."
     assert divergence(LEFT, stopped) is None

@@ -50,9 +50,9 @@ class CompareTab:
 
 def build_compare_tab(services: Services) -> CompareTab:
     """The tab and its events."""
-    made: list[Lanes] = []
-    ask = build_ask(services, lambda: made.append(build_lanes(services.catalog[0])))
-    (lanes,) = made
+    built: list[Lanes] = []
+    ask = build_ask(services, lambda: built.append(build_lanes(services.catalog[0])))
+    (lanes,) = built
     traces = dict(enumerate(example.stored()))
     keys = {lane: f"example-{lane}" for lane in traces}
     views = tuple(map(empty_lane, range(MOST_LANES)))

@@ -127,8 +127,10 @@ def _settings(record: Mapping[Any, Any]) -> tuple[str, ...]:
 
 def searched(address: Address, fields: Mapping[str, Any]) -> Address:
     """The address after the visitor changed the search; its list begins at the first page again."""
-    asked = read_address(fields)
-    return replace(address, page=1, zone=asked.zone, **{name: getattr(asked, name) for name in (*SEARCH, "sort")})
+    requested = read_address(fields)
+    return replace(
+        address, page=1, zone=requested.zone, **{name: getattr(requested, name) for name in (*SEARCH, "sort")}
+    )
 
 
 def search_html(address: Address, choices: Choices) -> str:

@@ -72,8 +72,8 @@ def studies_html(store: RunStore, selected: str, *, public: bool = False, share:
 
     def rows() -> list[Row]:
         heads = store.studies()
-        asked = [head.id for head in heads if head.done < head.tasks][:LOOKED_AT]
-        progress = {study_id: store.study_progress(study_id) for study_id in asked}
+        unfinished = [head.id for head in heads if head.done < head.tasks][:LOOKED_AT]
+        progress = {study_id: store.study_progress(study_id) for study_id in unfinished}
         return [_row(head, progress.get(head.id)) for head in heads]
 
     command, nothing = ("", NOT_HERE) if public else (COMMAND, NO_STUDY)

@@ -116,7 +116,7 @@ class SweepTab:
         public, own = self.services.public, self.services.seen_by(request).store
         store, share, frame = own, "", SweepFrame(message_strip("", "failed"))
         try:
-            store, share = reading(self.services, request, token, lambda mine: find_sweep(mine, sweep_id))
+            store, share = reading(self.services, request, token, lambda own: find_sweep(own, sweep_id))
             frame = reopened(store, sweep_id, public=public)
         except StorageError as error:
             frame = SweepFrame(message_strip(error_message(error, public=public), "failed"))
@@ -207,7 +207,7 @@ def _wire_view(parts: SweepTab) -> None:
 
     def shown_again(request: gr.Request, opened: str, share: str) -> Sweep | None:
         with suppress(StorageError, ValueError):
-            store, _ = reading(services, request, share, lambda mine: find_sweep(mine, opened))
+            store, _ = reading(services, request, share, lambda own: find_sweep(own, opened))
             return load_sweep(store, opened)
         return None
 
@@ -220,8 +220,8 @@ def _wire_view(parts: SweepTab) -> None:
         return pairs_html(shown_again(request, opened, share), row if isinstance(row, int) else -1)
 
     def open_sweep(cost: str, event: gr.EventData, request: gr.Request) -> Updates:
-        asked = event_data(event)
-        return parts.open(request, str(asked.get("id", "")), cost, asked.get("share"))
+        data = event_data(event)
+        return parts.open(request, str(data.get("id", "")), cost, data.get("share"))
 
     view.cost.input(against, [parts.opened, parts.share, view.cost], view.outputs, **PRIVATE)
     view.table.select(choose, [parts.opened, parts.share], view.pairs, **PRIVATE)

@@ -72,8 +72,8 @@ class VotesTab:
         """The results are read whenever ``tab`` is chosen."""
         buttons = [self.write, self.stop, self.after]
         cleared = [*buttons, self.comment, self.kept, self.name, self.vote, self.strip, self.round, self.seed]
-        asked = [self.write.click, self.again.click, self.fields.by_name["prompt"].submit]
-        pressed = gr.on(asked, self.on_begin, self.fresh, cleared, trigger_mode="once", **PRIVATE)
+        triggers = [self.write.click, self.again.click, self.fields.by_name["prompt"].submit]
+        pressed = gr.on(triggers, self.on_begin, self.fresh, cleared, trigger_mode="once", **PRIVATE)
         shown = [self.strip, self.round, self.name, self.tally]
         running = pressed.then(self.on_write, self.fields.inputs, shown, **COMPUTES, **QUEUED)
         running.failure(lambda: self.broken(BROKE), None, [self.strip, self.round], **PRIVATE)
