@@ -1,6 +1,6 @@
 """Starts the page: settings, models, database with its backup, page, server. The only module that reads the environment (docs/hosting.md).
 
-The page is served first. The default pair is loaded once somebody opened the page, or after a few seconds; requests that come earlier
+The page is served first. The default pair is loaded when a visitor opens the page, or after a few seconds; earlier requests
 load it themselves.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 
 if __name__ == "__main__":
     gc.disable()  # a fifth of the time of all the imports; ``_prepare`` enables it again
-os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before gradio is imported: nothing is ever sent anywhere
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before gradio is imported: no telemetry is sent
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 if "SPACES_ZERO_GPU" in os.environ:
@@ -47,15 +47,15 @@ from ui.kit.gradio_compat import forget_components, limit_arrival, wait_for_stre
 from ui.public.limits import PRIVATE_LIMITS, PUBLIC_LIMITS, read_limits
 
 LOG = logging.getLogger("mars")
-LOAD_AFTER_S = 5.0  # without a visitor: what loads a pair takes the processor from whoever opens the page
-THREADS = 200  # of handlers: every request that waits for its turn holds one
-# When the page ends, seconds for: what runs to be saved, clients to hear of it, the last push of the backup, connections to close.
+LOAD_AFTER_S = 5.0  # without a visitor: loading a pair would slow down opening the page
+THREADS = 200  # of handlers: every queued request occupies one
+# At shutdown, seconds for: saving current runs, notifying clients, the last push of the backup, closing connections.
 END_S, STREAMS_S, PUSH_S, CLOSE_S = 4.0, 2.0, 4.0, 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """What lives as long as the page. ``backup``: None where it is off; ``ending``: a proxy sends nobody any more."""
+    """Objects with the lifetime of the page. ``backup``: None where it is off; ``ending``: a proxy sends no more visitors."""
 
     services: Services
     metrics: Metrics
@@ -63,7 +63,7 @@ class Application:
     backup: Backup | None
     retention: Retention
     ending: Event = field(default_factory=Event)
-    opened: Event = field(default_factory=Event)  # the page, by somebody
+    opened: Event = field(default_factory=Event)  # set when a visitor opens the page
 
     @classmethod
     def open(cls, chosen: Settings, catalog: Sequence[PairSpec]) -> Application:
@@ -88,7 +88,7 @@ class Application:
         return cls(services, metrics, PairProbe(pool.loaded), backup, Retention(store, chosen.retention_days))
 
     def launch(self, chosen: Settings) -> Any:
-        """Serve the page from now on, in threads of its own. Raises OSError."""
+        """Serve the page in background threads. Raises OSError."""
         options = launch_options(self.services, trust_proxy=chosen.proxy)
         more = options["app_kwargs"]
         needed: dict[str, Probe] = {
@@ -110,7 +110,7 @@ class Application:
         return page
 
     def start(self) -> None:
-        """What goes on beside the page."""
+        """Start the background work."""
         Thread(target=self._load, name="load", daemon=True).start()
         if self.backup:
             self.backup.start(self.services.store)
@@ -122,7 +122,7 @@ class Application:
             self.services.engine.submit(_prepare, self.services, self.loaded.fail)
 
     def close(self, page: Any = None) -> None:
-        """Save what runs, push what is saved, and let go of everything, in about ten seconds. Until then the server answers."""
+        """Save current runs, push the backup and release all resources, in about ten seconds. Until then the server responds."""
         self.ending.set()
         self.opened.set()
         self.retention.stop()
@@ -141,7 +141,7 @@ class Application:
         services.store.close()
 
     def _backed_up(self) -> str:
-        """Public: names neither the place nor a path."""
+        """Public: contains neither the repository nor a path."""
         if self.backup is None:
             return "off"
         if self.backup.problem:
@@ -151,7 +151,7 @@ class Application:
 
 
 def _zero_gpu(pool: ModelPool, offered: Sequence[PairSpec]) -> tuple[ZeroGpu, tuple[PairSpec, ...]]:
-    """All pairs are placed before the page is launched; those that cannot be are not offered. Raises ModelError where none can be."""
+    """Loads all pairs before the page is launched; pairs that fail are not offered. Raises ModelError if all fail."""
     placed, missing = [], []
     for pair in offered:
         try:
@@ -181,13 +181,13 @@ def _storage(chosen: Settings) -> tuple[RunStore, str, Backup | None]:
 
 
 def _stop(_signal: int, _frame: FrameType | None) -> None:
-    for number in (signal.SIGTERM, signal.SIGINT):  # a second one would break off what ends already
+    for number in (signal.SIGTERM, signal.SIGINT):  # a second signal would interrupt the shutdown
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
 def _prepare(services: Services, failed: Callable[[], None] = lambda: None) -> None:
-    """Load the default pair, without which the page works all the same and says what is missing.
+    """Load the default pair. Without it the page works and reports what is missing.
 
     What exists by now stays: the garbage collector need not look through it again. A pair may be removed, so it is loaded afterwards.
     """
@@ -203,7 +203,7 @@ def _prepare(services: Services, failed: Callable[[], None] = lambda: None) -> N
 
 
 def serve(chosen: Settings, catalog: Sequence[PairSpec] = CATALOG) -> int:
-    """The page until SIGTERM or Ctrl-C: 0 after a clean stop, 2 for settings that cannot be used."""
+    """Run the page until SIGTERM or Ctrl-C: 0 after a clean stop, 2 for invalid settings."""
     set_up(json=chosen.json_log, public=chosen.public)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
@@ -221,11 +221,11 @@ def serve(chosen: Settings, catalog: Sequence[PairSpec] = CATALOG) -> int:
         application.start()
         stored = application.services.store.location
         LOG.info("MARS Playground: http://%s:%s  (runs are stored in %s)", chosen.host, chosen.port, stored)
-        while True:  # signal.pause() would sleep on where the system delivers a signal to another thread
+        while True:  # signal.pause() misses signals that are delivered to another thread
             time.sleep(0.2)
     except KeyboardInterrupt:
         LOG.info("Stopped.")
-    except (OSError, httpx.TransportError) as error:  # the latter: Gradio could not reach its own page
+    except (OSError, httpx.TransportError) as error:  # TransportError: Gradio could not reach its own page
         LOG.error("The page cannot start on %s:%s: %s", chosen.host, chosen.port, error)
         return 2
     finally:

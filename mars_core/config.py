@@ -54,7 +54,7 @@ class TreeShape:
 
 @dataclass(frozen=True, slots=True)
 class DrafterConfig:
-    """Where drafts come from. ``kind``: ``model``, ``eagle3``, ``ngram`` or ``none``; a chain of ``k`` tokens a step, or a tree."""
+    """Where drafts come from. ``kind``: ``model``, ``eagle3``, ``ngram`` or ``none``; a chain of ``k`` tokens per step, or a tree."""
 
     kind: str = "model"
     model: ModelRef | None = None

@@ -14,7 +14,7 @@ NOTE = (
     "time of a token: decoding alone, prefill apart. Attention over n positions costs O(n) a token and O(n²) in total: with the context "
     "the time of a token may grow linearly, that of the prefill superlinearly"
 )
-MEMORY = "peak memory: above that of the process before the run, with the pairs loaded; on a CPU its resident set, in a process of its own"
+MEMORY = "peak memory: above that of the process before the run, with the pairs loaded; on a CPU its resident set, in a separate process"
 PREFILL = "ms of prefill"
 PANEL, LEFT, RIGHT, TOP, BOTTOM, LEGEND = 440, 58, 426, 30, 250, 310  # pixels of a plot
 COLOURS = ("#D55E00", "#3D8FD1", "#009E73", "#B3872B")

@@ -82,7 +82,7 @@ class Eagle3Drafter:
 
 
 def _chain(head: Eagle3Head, cache: HeadCache, output: Tensor, root: Tensor, start: Start, depth: int) -> Draft:
-    """The likeliest token at every depth."""
+    """The most likely token at every depth."""
     drafted, rows = [root], []
     for ahead in range(depth):
         hidden, logits = cache.predict(output)

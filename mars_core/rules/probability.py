@@ -96,7 +96,7 @@ TYPICAL = Rule(
     name="typical",
     summary="Keeps every drafted token that is typical of the target: more likely than a threshold that falls with the entropy.",
     formula="a = 1 iff p(x) > min(ε, δ·e^(−H)), R = p; temperature 0: strict",
-    source="Medusa 2401.10774, medusa/model/utils.py; R = p is ours (Medusa's fast mode goes on with top-1)",
+    source="Medusa 2401.10774, medusa/model/utils.py; R = p is ours (Medusa's fast mode continues with top-1)",
     accept=typical, siblings=Siblings.IN_TURN, redraw=everywhere,
     parameters=(
         Parameter("epsilon", 0.09, 0.0, 1.0, "ε: upper limit of the threshold; 1 with a large δ keeps nothing"),

@@ -1,6 +1,6 @@
-"""Runs, tokens, drafted nodes and votes as CSV (for people and spreadsheets) and Parquet (the lossless form). Knows no page.
+"""Runs, tokens, drafted nodes and votes as CSV (for spreadsheets) and Parquet (lossless).
 
-Both have one row a run, a token, a node or a vote, in the order in which the comparisons were made, and are written in constant memory by
+Both have one row per run, token, node or vote, by creation of the comparisons, and are written in constant memory by
 pyarrow. docs/data.md lists the columns. CSV: UTF-8, a header, texts in quotes; times ISO 8601 in UTC; cells as in cells.py.
 """
 
@@ -23,8 +23,8 @@ from storage.export.cells import printable
 from storage.export.tables import EXPORTS
 from storage.store import RunStore
 
-ROWS_A_GROUP = 20_000  # of a Parquet file
-_CODED = ["top.list.element.id", "top.list.element.piece"]  # by a dictionary, as all columns but floating ones
+ROWS_A_GROUP = 20_000  # per row group of a Parquet file
+_CODED = ["top.list.element.id", "top.list.element.piece"]  # dictionary-encoded, as all columns except floating point
 
 
 def write_csv(name: str, store: RunStore, stream: BinaryIO, comparison_ids: Iterable[str] | None = None) -> None:
@@ -39,7 +39,7 @@ def write_csv(name: str, store: RunStore, stream: BinaryIO, comparison_ids: Iter
 
 
 def write_parquet(name: str, store: RunStore, path: Path, comparison_ids: Iterable[str] | None = None) -> None:
-    """All rows of the export ``name``, or those of some comparisons, to the file ``path``, which appears whole or not at all."""
+    """All rows of the export ``name``, or those of some comparisons, to the file ``path``, atomically."""
     export = EXPORTS[name]
     tables = export.tables(store, comparison_ids)
     part = path.with_name(path.name + ".part")
@@ -55,7 +55,7 @@ def write_parquet(name: str, store: RunStore, path: Path, comparison_ids: Iterab
 
 
 def _ahead(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The same, each made in a thread while the one before it is written."""
+    """The same tables; each is computed in a thread while the previous one is written."""
     source = iter(tables)
     with ThreadPoolExecutor(1, "export") as thread:
         pending = thread.submit(next, source, None)
@@ -65,7 +65,7 @@ def _ahead(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The rows of ``tables`` in tables of ROWS_A_GROUP or a few more; the last one holds what is left."""
+    """The rows of ``tables`` in tables of ROWS_A_GROUP or a few more; the last one has the rest."""
     pending: list[pa.Table] = []
     for table in tables:
         pending.append(table)
@@ -76,7 +76,7 @@ def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(pending)
 
 
-# Of runs; of tokens, the rejected ones included; of drafted nodes, kept or not; of blind votes.
+# Exports of runs; tokens, including rejected ones; all drafted nodes; blind votes.
 write_runs_csv, write_tokens_csv, write_nodes_csv, write_votes_csv = (partial(write_csv, name) for name in EXPORTS)
 write_runs_parquet, write_tokens_parquet, write_nodes_parquet, write_votes_parquet = (
     partial(write_parquet, name) for name in EXPORTS

@@ -234,7 +234,7 @@ def test_no_name_of_a_space(name: str, project: Path, capsys: pytest.CaptureFixt
             RepositoryNotFoundError("no", response=cast(Any, refused(404).response)),
             "cannot be reached with",
         ),
-        ("create_commit", refused(412), "changed by somebody else"),
+        ("create_commit", refused(412), "has been changed meanwhile"),
         ("create_commit", refused(500), "answered 500"),
         ("create_commit", httpx.ConnectError("cut"), "cannot be reached: connect"),
         ("create_commit", ConnectionResetError("cut"), "cannot be reached: connect"),

@@ -98,7 +98,7 @@ def test_a_run_of_somebody_elses_comparison_is_refused(other: RunStore, sqlite_s
 
 def test_what_is_no_export_is_named(other: RunStore, sqlite_store: RunStore, tmp_path: Path) -> None:
     paths = parquet(other, tmp_path)
-    with pytest.raises(StorageError, match="steps, and 0 are in the files of tokens"):
+    with pytest.raises(StorageError, match="steps, but the files of tokens have 0"):
         import_files(sqlite_store, paths[:1])
     with pytest.raises(StorageError, match="no file has runs"):
         import_files(sqlite_store, paths[1:])

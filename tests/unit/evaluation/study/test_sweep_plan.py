@@ -86,7 +86,7 @@ def test_a_stored_plan_comes_back(plan: Plan) -> None:
             "'strict', which is the baseline",
         ),
         ({"rule": "none", "parameter": "", "values": ()}, "'none', which has no drafts"),
-        ({"rule": "vars"}, "'vars', which is not known"),
+        ({"rule": "vars"}, "'vars', which is unknown"),
         ({"parameter": "gap"}, "The parameter of rule mars is 'gap'; it must be one of theta."),
         ({"rule": "block"}, "it must be empty"),
         ({"others": {"theta": 0.9}}, "theta is varied and also fixed at 0.9"),
