@@ -194,7 +194,7 @@ def test_a_tree_has_no_k_and_a_rule_without_parameters_no_values(pool: ModelPool
         ({"ks": "nan"}, "'nan' among the K"),
         ({"temperatures": "-1"}, "temperature is -1"),
         ({"rule": "vars"}, "The rule is 'vars'"),
-        ({"rule": "strict"}, "compared with"),
+        ({"rule": "strict"}, "is the baseline"),
         ({"parameter": "gap"}, "The parameter of rule mars is 'gap'"),
         ({"others": "theta"}, "'theta' is not a parameter"),
         ({"others": "beta = 1"}, "no parameter beta"),

@@ -68,7 +68,7 @@ def test_every_row_has_every_number() -> None:
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_the_numbers_of_a_row_are_those_of_its_token(temperature: float) -> None:
     trace = make_trace(rule="mars", new_tokens=60, temperature=temperature)
-    attributes = {"ln p": "logprob", "z₁": "z1", "z₂": "z2", "forgiven": "forgiveness", "depth": "draft_position"}
+    attributes = {"ln p": "logprob", "z₁": "z1", "z₂": "z2", "relaxed": "forgiveness", "depth": "draft_position"}
     for row, token in zip(ended_view(trace, "run").rows, trace.tokens, strict=True):
         for name, value in numbers_of(row).items():
             meant = getattr(token, attributes.get(name, name.lower()))
