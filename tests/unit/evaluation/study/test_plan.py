@@ -83,7 +83,7 @@ def test_names_tell_lanes_apart() -> None:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"suites": ()}, "no suite"),
+        ({"suites": ()}, "list of suites is empty"),
         ({"suites": (Suite("one", ()),)}, "no item"),
         ({"suites": (plan().suites[0], plan().suites[0])}, "Two suites are called 'one'"),
         ({"lanes": (NONE, MARS)}, "strict is not among the rules"),
@@ -94,7 +94,7 @@ def test_names_tell_lanes_apart() -> None:
         ({"lanes": (STRICT, Lane(RuleConfig("mars", {"theta": 3}), DrafterConfig()))}, "theta"),
         ({"margin": 0.2}, "margin is 0.2; it must be 0.5 to 1"),
         ({"temperatures": ()}, "temperatures is empty"),
-        ({"temperatures": (1.0, 1.0)}, "stands twice"),
+        ({"temperatures": (1.0, 1.0)}, "is listed twice"),
         ({"temperatures": (float("nan"),)}, "temperature is nan"),
         ({"repeats": 0}, "repeats is 0; it must be 1 to 1,000"),
         ({"seed": -1}, "seed is -1"),
