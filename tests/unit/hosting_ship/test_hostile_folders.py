@@ -88,7 +88,7 @@ def test_code_beside_a_known_architecture_is_passed_over(copy: Path, tmp_path: P
 @pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation", "_attn_implementation_internal"])
 def test_attention_from_the_hub_is_refused(key: str, copy: Path) -> None:
     edit(copy, "config.json", **{key: "someone/kernel"})
-    assert "code of the Hub" in refusal(copy)
+    assert "code from the Hub" in refusal(copy)
 
 
 def test_what_would_fetch_code_is_not_installed() -> None:
