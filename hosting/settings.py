@@ -54,7 +54,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     root_path = _path(get("MARS_ROOT_PATH", ""))
     mcp = _switch("MARS_MCP", get("MARS_MCP", OFF), False)
     if mcp and importlib.util.find_spec("mcp") is None:  # Gradio would ignore it silently
-        message = "MARS_MCP is on but the package mcp is missing; install it with pip install -r requirements-mcp.txt."
+        message = "MARS_MCP is on but the package mcp is missing; install the extra mcp, or requirements-mcp.txt."
         raise ValueError(message)
     return Settings(
         host=get("HOST", "0.0.0.0" if space else "127.0.0.1"),

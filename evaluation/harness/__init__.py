@@ -1,6 +1,6 @@
 """lm-eval with this engine: the model ``mars``, and the tasks of the bundled pair. ``register`` registers both with lm-eval.
 
-Importing this package imports no lm-eval; ``register``, ``command`` and ``model`` need it (requirements-eval.txt).
+Importing this package imports no lm-eval; ``register``, ``command`` and ``model`` need it (the extra eval).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from pathlib import Path
 
 MODEL = "mars"
 TASKS = Path(__file__).parent.parent / "tasks"  # lm-eval's --include_path
-MISSING = "This command needs lm-eval: pip install -r requirements-eval.txt"
+MISSING = "This command needs lm-eval: install the extra eval (make eval in a checkout)"
 
 
 def register() -> None:

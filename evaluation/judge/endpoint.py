@@ -5,18 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-if TYPE_CHECKING:
-    import httpx
+import httpx
 
 URL, MODEL, KEY = "MARS_JUDGE_URL", "MARS_JUDGE_MODEL", "MARS_JUDGE_KEY"
 PATH = "/chat/completions"
 TIMEOUT_S = 120.0
-PAUSE_S, MAX_PAUSE_S = (
-    1.0,
-    60.0,
-)  # before the second try; doubled for each further one, unless the server sets Retry-After
+PAUSE_S = 1.0  # before the second try; doubled for each further one, unless the server sets Retry-After
+MAX_PAUSE_S = 60.0
 _MAX_SHOWN = 200  # characters of a server's message
 _AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))  # transient statuses
 
@@ -59,11 +56,6 @@ class Endpoint:
     """Thread-safe client. ``sleep`` can be replaced in tests."""
 
     def __init__(self, settings: Settings, sleep: Callable[[float], None] = time.sleep) -> None:
-        """Raises ValueError where httpx is not installed."""
-        try:
-            import httpx
-        except ModuleNotFoundError:
-            raise ValueError("Judging needs httpx: pip install -r requirements-eval.txt") from None
         self.settings = settings
         self._sleep = sleep
         self._failures: tuple[type[Exception], ...] = (httpx.TransportError,)  # includes time-outs

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-_INSTALL = "pip install -r requirements-eval.txt"
+_INSTALL = "install the extra eval (make eval in a checkout)"
 _PACKAGES = {"lm_eval": "lm-eval", "rouge_score": "rouge-score"}  # package names that differ from the module's
 _TASKS = {  # filter → the YAML that defines it
     "strict-match": "gsm8k/gsm8k.yaml",

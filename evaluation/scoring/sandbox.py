@@ -39,7 +39,7 @@ def runs(code: str) -> bool:
     if ready != "ready":
         raise ValueError(
             "Code of a model cannot be run here: it needs Linux with seccomp, libseccomp (Debian's libseccomp2) and pyseccomp "
-            "(pip install -r requirements-eval.txt), to keep it from network and files."
+            "(the extra eval; make eval in a checkout), to keep it from network and files."
         )
     return rest == token
 

@@ -196,7 +196,9 @@ def test_an_address_opens_everything_it_names(store: RunStore, history: History)
     assert text.attributes["value"] == "lan" and updates[history.session].comparison == kept
 
 
-def test_runs_of_several_comparisons_stand_side_by_side_in_the_order_of_choice(store: RunStore, history: History) -> None:
+def test_runs_of_several_comparisons_stand_side_by_side_in_the_order_of_choice(
+    store: RunStore, history: History
+) -> None:
     view = Address()
     chosen = [runs_of(store, keep(store, f"prompt {number}"))[0] for number in range(3)]
     order = (chosen[1], chosen[0], chosen[2])

@@ -117,7 +117,7 @@ def test_without_lm_eval_a_sentence_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "lm_eval.api.registry", None)
     assert main(["--model", "mars"]) == 2
-    assert "pip install -r requirements-eval.txt" in capsys.readouterr().err
+    assert "make eval in a checkout" in capsys.readouterr().err
 
 
 def test_the_scripts_know_the_model_from_any_folder(
