@@ -100,6 +100,7 @@ def test_closed_tab_is_saved_as_cancelled(window: Window, server: Server) -> Non
     fill(page, "Max new tokens", "4000")
     press_compare(page)
     page.wait_for_selector(".mars-lane[data-state=running] .tok")
+    expect(page.locator(".mars-card .mars-figure:visible")).to_have_count(0)  # those of the example are gone
     page.close()
     ends = time.monotonic() + 30
     while time.monotonic() < ends and not (_count(server) > before and _latest_states(server)):

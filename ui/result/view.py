@@ -104,6 +104,7 @@ class ResultView:
                     self.lanes.append(lane_component(view, scope=scope, lane=index, continues=continues))
                     _draw(figures, scope, margins[index : index + 1])
                 self.cards.append(card)
+        self.margins = list(figures.values())  # below the text of each lane
         gr.HTML(legend_html() + words_html(), apply_default_css=False, elem_classes=["mars-legend-block"])
         self.details = DetailsView(scope, self.lanes, stored, figures)
         self.outputs: list[Any] = [self.strip, *self.lanes, *self.details.outputs]

@@ -17,6 +17,7 @@ from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 from ui.kit.components import message_strip
 from ui.kit.events import PRIVATE, QUEUED, event_data
+from ui.kit.figure import figure_json
 from ui.result.details import Details
 from ui.result.view import ResultView, Updates
 from ui.settings.form import MOST_LANES, form_with_theta
@@ -48,15 +49,16 @@ class Running:
     @property
     def streamed(self) -> list[Any]:
         """What frames change. As few as can be: for every frame the browser looks for each of them among all components of the page."""
-        return [self.view.strip, *self.view.lanes, self.lanes.shown, self.view.details.box]
+        return [self.view.strip, *self.view.lanes, self.lanes.shown, self.view.details.box, *self.view.margins]
 
     def updates(self, frame: Frame, visitor: str) -> Updates:
-        """A frame as updates; the details are hidden with the frame that opens a comparison, and shown by the event after the last."""
+        """A frame as updates; details and margin maps are hidden while it runs and shown by the event after the last frame."""
         changed = self.view.update(frame.strip, frame.lanes)
         if frame.details:
             self.ended.put(visitor, frame.details)
         if frame.opens:
             changed |= {self.view.details.box: gr.update(visible=False)}
+            changed |= dict.fromkeys(self.view.margins, figure_json(None))
         return changed | ({self.lanes.shown: frame.shown} if frame.shown else {})
 
     def shown(self, request: gr.Request, frames: Callable[[Services], Iterator[Frame]]) -> Iterator[Updates]:
