@@ -38,6 +38,16 @@ def test_another_theta_is_foreseen_and_then_run(window: Window) -> None:
     assert titles == ["Strict", "MARS θ = 0.9", "MARS θ = 0.5"]
 
 
+def test_another_theta_of_the_example_runs_it_beside_the_chosen_lanes(window: Window) -> None:
+    page = window.page
+    fill(page, "Max new tokens", "12")
+    page.locator("#compare-reader").get_by_role("slider", name="What would θ change").fill("0.5")
+    page.get_by_role("button", name="Run with this θ").click()
+    wait_for(page, "done")
+    titles = [page.inner_text(f"#compare-lane-{lane} .mars-lane-title") for lane in range(3)]
+    assert titles == ["Strict", "MARS θ = 0.9", "MARS θ = 0.5"]
+
+
 def test_a_replay_shows_the_tokens_of_its_time(window: Window) -> None:
     page = window.page
     compare(page, tokens=24)

@@ -21,5 +21,5 @@ document.addEventListener("click", ({ target }) => {
 });
 document.addEventListener("keydown", (event) => {
   const run = document.querySelector("#compare");
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && run?.getClientRects().length) run.click();
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.defaultPrevented && run?.getClientRects().length) run.click();
 });

@@ -91,7 +91,8 @@ def _passes(names: tuple[str, ...], left: Trace, right: Trace) -> Sentence:
 def _time(left: Trace, right: Trace) -> str:
     """The ratio of the speeds of two single runs; no ratio where both did the same work."""
     factor = over(right.summary.tokens_per_s, left.summary.tokens_per_s)
-    if right.summary.steps == left.summary.steps and right.token_ids == left.token_ids:
+    same_draft = right.config.drafter == left.config.drafter  # another drafter's passes cost another time
+    if same_draft and right.summary.steps == left.summary.steps and right.token_ids == left.token_ids:
         return "Same tokens, same passes: a difference in time is noise."
     if math.isnan(factor) or factor <= 0:
         return "Its time was not measured."

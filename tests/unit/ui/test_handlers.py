@@ -248,7 +248,7 @@ def test_a_run_that_breaks_is_kept_as_failed_with_its_reason(
 def test_a_busy_machine_is_named_beside_the_result(
     services: Services, monkeypatch: pytest.MonkeyPatch, load: float, named: bool
 ) -> None:
-    monkeypatch.setattr("os.getloadavg", lambda: (load, load, load))
+    monkeypatch.setattr("psutil.getloadavg", lambda: (load, load, load))
     strip = last(services, FORM).strip
     assert strip is not None and strip.side.startswith("Saved to History")
     assert ("The machine was busy: load 1000.0 on" in strip.side) is named

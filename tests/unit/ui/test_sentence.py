@@ -51,6 +51,11 @@ def test_the_same_work_claims_no_difference_in_time() -> None:
     assert sentence.endswith("Same tokens, same passes: a difference in time is noise.") and "2.47" not in sentence
 
 
+def test_the_same_tokens_by_another_drafter_are_not_the_same_work() -> None:
+    other = replace(LEFT, config=replace(LEFT.config, drafter=replace(LEFT.config.drafter, kind="ngram", model=None)))
+    assert plain(compare_sentence(LEFT, faster(other, 2.0))).endswith("In this one run it was 2.00× faster.")
+
+
 def test_every_link_points_to_a_token_that_is_there() -> None:
     links = [part for part in compare_sentence(LEFT, RIGHT) if part.lane is not None]
     assert links

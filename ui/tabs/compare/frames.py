@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
+
+import psutil
 
 from evaluation.format import count, duration, plural
 from mars_core.jobs import Wrote
@@ -28,7 +29,7 @@ WARMING = "Warming up: a few tokens that do not count, so that the first run is 
 
 def busy_note() -> str:
     """Names a machine on which more wants to run than it has processors: times measured there say little."""
-    load, processors = os.getloadavg()[0], os.cpu_count() or 1
+    load, processors = psutil.getloadavg()[0], psutil.cpu_count() or 1
     return (
         f". The machine was busy: load {load:.1f} on {plural(processors, 'processor')}"
         if load > BUSY * processors

@@ -149,12 +149,13 @@ def _wire_wishes(parts: Running, compare: Callable[..., Iterator[Updates]]) -> N
         return Wish(theta=float(theta)) if isinstance(theta, int | float) and 0 <= theta <= 1 else gr.skip()
 
     def open_lane(wanted: Wish | None, count: int, shown: Shown | None, *values: Any) -> Updates:
-        possible = count < MOST_LANES and (shown is None or None not in shown.lanes)
-        if wanted is None or not possible or (shown is None and wanted.theta is None):
+        full = shown is not None and (None in shown.lanes or count >= MOST_LANES)
+        if wanted is None or full or (shown is None and wanted.theta is None):
             return {lanes.count: count}  # the run itself says why it cannot be
         forms = lanes.forms(values)[:count]
         form = forms[wanted.column] if wanted.theta is None else form_with_theta(forms, wanted.theta)
-        return lanes.set_count(view, count + 1) | lanes.heads[count].write(form)
+        place = min(count, MOST_LANES - 1)  # before the first run the last of four lanes is replaced
+        return lanes.set_count(view, place + 1) | lanes.heads[place].write(form)
 
     def run(wanted: Wish | None, shown: Shown | None, request: gr.Request, *values: Any) -> Iterator[Updates]:
         if wanted is None or (shown is None and wanted.theta is None):
