@@ -53,9 +53,9 @@ class SettingsPanel:
         return f"{self._scope}-{name}" if self._scope else name
 
     def prompt(self, placeholder: str) -> None:
-        """The prompt, which grows with its text."""
+        """The prompt, which grows to five lines, so that a long one leaves the result in sight."""
         self.by_name["prompt"] = gr.Textbox(
-            self._first.prompts[0], label="Prompt", lines=1, max_lines=12, elem_id=self.id("prompt"), scale=5, min_width=300,
+            self._first.prompts[0], label="Prompt", lines=1, max_lines=5, elem_id=self.id("prompt"), scale=5, min_width=300,
             placeholder=placeholder,
         )  # fmt: skip
 
