@@ -29,7 +29,7 @@ USABLE_S, OVER_GRADIO, TOKEN_MS, STREAMING = 5.0, 1.5, 300.0, 2.0  # goals, at m
 NOTE = "strict and mars, θ = 0.9, 128 tokens, temperature 1, K = 5, bundled pair; medians, quartiles in brackets"
 STAGES: Mapping[str, str] = {  # of a start, as code
     "import torch": "import torch",
-    "import gradio": "import gradio",
+    "import gradio without its stubs": "import ui",
     "the other imports": "import app",
     "open the database": "store = app.RunStore(sys.argv[1])",
     "load the bundled pair": "pool = app.ModelPool(); pool.get(app.CATALOG[0])",

@@ -13,11 +13,12 @@ from typing import Any
 
 import gradio as gr
 import pytest
-from gradio import context, http_server, state_holder
+from gradio import component_meta, context, http_server, state_holder
 from gradio.routes import App
 from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+import ui
 from ui.kit import gradio_compat
 from ui.kit.gradio_compat import FaultyBlocks, forget_components, limit_arrival, report_progress_on, wait_for_streams
 
@@ -164,3 +165,15 @@ def test_a_request_that_does_not_arrive_is_cut_off(monkeypatch: pytest.MonkeyPat
                     pass
     finally:
         server.close()
+
+
+def test_importing_gradio_parses_none_of_its_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    def parse(*_given: object) -> None:
+        raise AssertionError("parsed")
+
+    monkeypatch.setattr(component_meta, "extract_class_source_code", parse)
+    with ui._without_stubs():
+        component_meta.create_or_modify_pyi(gr.HTML, "HTML", [])
+        assert inspect.getfile(pytest.MonkeyPatch)
+    with pytest.raises(AssertionError, match="parsed"):
+        component_meta.create_or_modify_pyi(gr.HTML, "HTML", [])
