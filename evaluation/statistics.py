@@ -35,6 +35,23 @@ def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
     return float(low), float(median), float(high)
 
 
+def mean_ratio(ratios: Sequence[float]) -> Interval:
+    """Geometric mean of paired ratios with Student's interval of the mean of their logarithms; one ratio has no interval.
+
+    Raises ValueError where there is none, or one is not positive and finite.
+    """
+    if not ratios or not all(0 < ratio < math.inf for ratio in ratios):
+        raise ValueError(f"The ratios are {list(ratios)}; they must be positive numbers, at least one.")
+    logs = np.log(ratios)
+    middle, n = float(logs.mean()), len(logs)
+    if n == 1:
+        return Interval(float(ratios[0]))
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2) * logs.std(ddof=1)) / math.sqrt(n)
+    return Interval(*map(math.exp, (middle, middle - half, middle + half)))
+
+
 def wilson(successes: float, trials: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Wilson's score interval of a proportion (E. B. Wilson 1927), within [0, 1]; (nan, nan) for 0 trials.
 

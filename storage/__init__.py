@@ -16,7 +16,7 @@ from storage.export.everything import write_everything
 from storage.opening import TemporaryStore, open_or_set_aside
 from storage.owners import Counts
 from storage.runs.comparisons import StoredComparison
-from storage.runs.runs import RunRecord, StoredRun
+from storage.runs.runs import Repeat, RunRecord, StoredRun
 from storage.runs.search import Choices, Found, Search, Sort
 from storage.runs.votes import StoredVote, VoteCount
 from storage.schema import Choice, Preferred, Shared, Source
@@ -36,6 +36,7 @@ __all__ = [
     "Counts",
     "Found",
     "Preferred",
+    "Repeat",
     "RunRecord",
     "RunStore",
     "Search",

@@ -23,7 +23,7 @@ from bench.common.page import chromium, opened, served
 from bench.common.report import Figure, Report, spread_table
 from bench.page.stream import Shown, compare
 from mars_core.models import ModelPool
-from storage import RunStore
+from storage import RunStore, StoredComparison
 
 USABLE_S, OVER_GRADIO, TOKEN_MS, STREAMING = 5.0, 1.5, 300.0, 2.0  # goals, at most; the last one in %
 NOTE = "strict and mars, θ = 0.9, 128 tokens, temperature 1, K = 5, bundled pair; medians, quartiles in brackets"
@@ -93,8 +93,15 @@ def visit(browser: Browser, clicks: int) -> tuple[Start, tuple[Click, ...], tupl
             found = tuple(click(page) for _ in range(clicks))
         with RunStore(f"sqlite:///{name}/runs.db") as store:
             ids = reversed(list(store.comparisons(limit=clicks)["id"]))
-            runs = tuple(1000 * sum(run.trace.summary.wall_s for run in store.load(str(each)).runs) for each in ids)
+            runs = tuple(1000 * _wall_s(store.load(str(each))) for each in ids)
     return start, found, runs
+
+
+def _wall_s(stored: StoredComparison) -> float:
+    """Seconds of all runs of a comparison."""
+    return sum(
+        s.wall_s for s in (*(run.trace.summary for run in stored.runs), *(each.summary for each in stored.repeats))
+    )
 
 
 def imported(module: str) -> float:

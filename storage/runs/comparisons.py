@@ -14,7 +14,7 @@ from storage.errors import StorageError, explained
 from storage.lookup import new_id, row_of, unknown
 from storage.runs.records import check_numbering, new_run, prompt_row, read_prompt
 from storage.runs.reindex import reindex
-from storage.runs.runs import StoredRun, add_run, runs_of
+from storage.runs.runs import Repeat, StoredRun, add_run, runs_of
 from storage.runs.texts import forget_texts
 from storage.schema import Comparison, Run, Source
 
@@ -25,7 +25,7 @@ COMPARISONS_A_WRITE = 20  # a run of 512 tokens has some 2,000 rows
 
 @dataclass(frozen=True, slots=True)
 class StoredComparison:
-    """A comparison and its runs, by lane, then order. ``created_at`` is aware, in UTC."""
+    """A comparison with the first run of every lane, by lane, and their ``repeats``, by order. ``created_at`` is aware, in UTC."""
 
     id: str
     created_at: datetime
@@ -36,6 +36,7 @@ class StoredComparison:
     comment: str = ""
     source: Source = Source.COMPARE
     sweep_id: str | None = None
+    repeats: tuple[Repeat, ...] = ()
 
 
 class Comparisons(Connected):
@@ -60,9 +61,9 @@ class Comparisons(Connected):
         with self.read() as connection:
             row = comparison_row(connection, comparison_id)
             prompt = read_prompt(row)
-            runs = runs_of(connection, comparison_id, prompt)
+            runs, repeats = runs_of(connection, comparison_id, prompt)
         own = {name: row[name] for name in ("id", "created_at", "name", "comment", "source", "sweep_id")}
-        return StoredComparison(**own, prompt=prompt, runs=runs, tags=tuple(row["tags"]))
+        return StoredComparison(**own, prompt=prompt, runs=runs, repeats=repeats, tags=tuple(row["tags"]))
 
     def annotate(
         self,

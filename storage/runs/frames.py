@@ -50,12 +50,12 @@ def frame(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
 
 
 def _lanes(connection: Connection, comparison_ids: Sequence[str]) -> list[list[RowMapping]]:
-    """The runs of each comparison, by lane, then order."""
-    found: dict[str, list[RowMapping]] = {comparison_id: [] for comparison_id in comparison_ids}
-    names = ("comparison_id", "id", "target", "rule", "rule_parameters", "status", *_NUMBERS, *_SETTINGS)
+    """The first run of every lane of each comparison, by lane."""
+    found: dict[str, dict[int, RowMapping]] = {comparison_id: {} for comparison_id in comparison_ids}
+    names = ("comparison_id", "lane", "id", "target", "rule", "rule_parameters", "status", *_NUMBERS, *_SETTINGS)
     statement = select(*(Run.__table__.c[name] for name in names))
     statement = statement.order_by(Run.comparison_id, Run.lane, Run.execution_order)
     for some in batches(comparison_ids, COMPARISONS_A_READ):
         for run in connection.execute(statement.where(Run.comparison_id.in_(some))).mappings():
-            found[run["comparison_id"]].append(run)
-    return list(found.values())
+            found[run["comparison_id"]].setdefault(run["lane"], run)
+    return [list(lanes.values()) for lanes in found.values()]

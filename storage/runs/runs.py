@@ -34,6 +34,16 @@ class StoredRun:
 
 
 @dataclass(frozen=True, slots=True)
+class Repeat:
+    """A later run of a lane with the same configuration, made to measure the time; without its tokens."""
+
+    lane: int
+    order: int
+    status: Status
+    summary: Summary
+
+
+@dataclass(frozen=True, slots=True)
 class RunRecord:
     """A run without its steps and tokens. ``created_at``: when it was saved; ``name``: its comparison's."""
 
@@ -107,14 +117,20 @@ def add_run(connection: Connection, comparison_id: str, new: NewRun) -> str:
     return str(new[Run]["id"])
 
 
-def runs_of(connection: Connection, comparison_id: str, prompt: PromptConfig) -> tuple[StoredRun, ...]:
-    """The runs of a comparison, by lane, then order."""
+def runs_of(
+    connection: Connection, comparison_id: str, prompt: PromptConfig
+) -> tuple[tuple[StoredRun, ...], tuple[Repeat, ...]]:
+    """The first run of every lane, by lane; the later ones, by order."""
     statement = select(*Run.__table__.columns, *TRACE).join(RunTrace, RunTrace.run_id == Run.id)
-    statement = statement.where(Run.comparison_id == comparison_id).order_by(Run.lane, Run.execution_order)
-    return tuple(
-        StoredRun(run["id"], run["lane"], run["execution_order"], read_trace(run, prompt))
-        for run in connection.execute(statement).mappings()
-    )
+    statement = statement.where(Run.comparison_id == comparison_id).order_by(Run.execution_order)
+    first, repeats = dict[int, StoredRun](), list[Repeat]()
+    for run in connection.execute(statement).mappings():
+        lane, order = run["lane"], run["execution_order"]
+        if lane in first:
+            repeats.append(Repeat(lane, order, run["status"], read_summary(run)))
+        else:
+            first[lane] = StoredRun(run["id"], lane, order, read_trace(run, prompt))
+    return tuple(first[lane] for lane in sorted(first)), tuple(repeats)
 
 
 def _record(row: RowMapping) -> RunRecord:

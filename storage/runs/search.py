@@ -92,7 +92,7 @@ class Lists(Connected):
         """One page of the comparisons, latest first, one row each; without ``batches`` none of sweeps and studies.
 
         Columns: ``id``, ``created_at`` (UTC), ``prompt`` (its first 280 characters, made ``text.readable``), ``target``
-        (of the first lane; empty where there is no run); and, as tuples with one entry per run, by lane: ``rules``,
+        (of the first lane; empty where there is no run); and, as tuples with the first run of every lane: ``rules``,
         ``status``, ``new_tokens``, ``tau``, ``tokens_per_s``, ``ttft_s``, ``wall_s``, ``relaxed_share``.
         """
         return self.find(Search(without_batches=not batches, limit=limit, offset=offset)).frame[COLUMNS]
@@ -101,7 +101,7 @@ class Lists(Connected):
         """One page of the matching comparisons. Counts all where that is fast, else up to 1,000.
 
         Columns: those of ``comparisons``, then ``name`` and ``comment`` (made ``text.readable``), ``tags`` (a tuple),
-        ``source``; and, each a tuple with one entry a run by lane: ``run_ids``, ``drafter``, ``k``,
+        ``source``; and, each a tuple with one entry a lane: ``run_ids``, ``drafter``, ``k``,
         ``tree_tokens``, ``temperature``, ``seed``.
         """
         with self.read() as connection:

@@ -11,12 +11,14 @@ from dataclasses import asdict
 from enum import Enum
 from typing import Any
 
-from evaluation.statistics import over
+from evaluation.report.values import Interval
+from evaluation.statistics import mean_ratio, over
 from mars_core.models import ModelPool, PairSpec
 from mars_core.rules import RULES, Rule, Siblings
 from mars_core.types import Given, Outcome, RunConfig, Status, Token, Trace
 from storage import StoredComparison, StoredRun
 from ui.kit.labels import exact_text, lane_label, rule_title
+from ui.result.result import run_speeds
 from ui.result.sentence import divergence, output
 from ui.settings.drafter import offered, tree_shape
 
@@ -53,12 +55,15 @@ def comparison_document(stored: StoredComparison) -> Document:
         system=stored.prompt.system,
         chat=stored.prompt.chat,
         stop=stored.prompt.stop,
-        runs=[_run(run, stored.runs[0].trace) for run in stored.runs],
+        runs=[_run(run, stored.runs[0], run_speeds(stored)) for run in stored.runs],
     )
 
 
-def _run(run: StoredRun, baseline: Trace) -> Document:
-    trace = run.trace
+def _run(run: StoredRun, first: StoredRun, speeds: Mapping[int, Sequence[float]]) -> Document:
+    """``speeds``: tokens per second of every lane's run and its repeats."""
+    trace, baseline = run.trace, first.trace
+    ratios = [over(*pair) for pair in zip(speeds.get(run.lane, ()), speeds.get(first.lane, ()), strict=False)]
+    measured = mean_ratio(ratios) if ratios and all(0 < ratio < math.inf for ratio in ratios) else Interval()
     return _document(
         lane=run.lane,
         order=run.order,
@@ -70,7 +75,10 @@ def _run(run: StoredRun, baseline: Trace) -> Document:
         text=trace.text,
         token_ids=trace.token_ids,
         **asdict(trace.summary),
-        speed_ratio=over(trace.summary.tokens_per_s, baseline.summary.tokens_per_s),
+        speeds=list(speeds.get(run.lane, ())),
+        speed_ratio=measured.value,
+        speed_ratio_low=measured.low,
+        speed_ratio_high=measured.high,
         **_parting(baseline, trace),
     )
 

@@ -49,7 +49,7 @@ class Api:
         self, prompt: str, rules: list[str] = DEFAULT_RULES, pair: str = "", drafter: str = AUTO, k: int = 5,
         temperature: float = 0.0, max_new_tokens: int = 128, seed: int = 0, system: str = "", chat: bool = True,
         draft_mode: str = "greedy", tree: str = "", top_k: int = 0, top_p: float = 1.0, stop: list[str] | None = None,
-        prefix: list[int] | None = None, thinking: bool | None = None, request: gr.Request | None = None,
+        prefix: list[int] | None = None, thinking: bool | None = None, repeats: int = 1, request: gr.Request | None = None,
     ) -> Iterator[dict[str, Any]]:  # fmt: skip
         """
         Decode one prompt with 1 to 4 verification rules, one run after the other, and compare every run with the first.
@@ -73,15 +73,17 @@ class Api:
             stop: strings that end the text
             prefix: ids of output tokens that are given; the runs go on after them
             thinking: whether the model thinks before it answers, where its chat template has that switch; null is the model's default
+            repeats: runs of every rule, in turns, to measure the time: 1 to 20; texts and counts are the first one's
 
         Returns:
-            id, prompt and, for each run: text, token ids, tokens_per_s, tau, counts, TV, KL, first divergence from the first run
+            id, prompt and, for each run: text, token ids, speeds, speed_ratio to the first run with its interval, tau, counts, TV, KL,
+            first divergence from the first run
         """
         with self._seen_by(request) as services:
             values = Comparison.read(
                 prompt=prompt, rules=rules, pair=pair, drafter=drafter, k=k, temperature=temperature,
                 max_new_tokens=max_new_tokens, seed=seed, system=system, chat=chat, draft_mode=draft_mode, tree=tree,
-                top_k=top_k, top_p=top_p, stop=stop, prefix=prefix, thinking=thinking,
+                top_k=top_k, top_p=top_p, stop=stop, prefix=prefix, thinking=thinking, repeats=repeats,
             )  # fmt: skip
             form = values.form(services.catalog)
             services.limits.check_prompt(*values.stop, form.prompt, form.system)
@@ -173,10 +175,11 @@ class Api:
 def _jobs(services: Services, form: Form, values: Comparison) -> Generator[Event, None, None]:
     def read(session: "Session") -> Iterable[Batch]:
         configs = tuple(_with(config, values) for config in read_configs(form, session.pair))
-        return [Batch(configs, tuple(services.order(len(configs))))]
+        order = tuple(run for _ in range(repeats) for run in services.order(len(configs)))
+        return [Batch(configs, order)]
 
-    spec = admit(services, form)
-    return drive(services, services.key, spec, read, runs=len(form.lanes), new_tokens=form.max_new_tokens)
+    spec, repeats = admit(services, form), int(values.repeats)
+    return drive(services, services.key, spec, read, runs=repeats * len(form.lanes), new_tokens=form.max_new_tokens)
 
 
 def _with(config: RunConfig, values: Comparison) -> RunConfig:

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from mars_core.models import PairSpec
 from mars_core.rules import RULES
 from ui.settings.drafter import offered, tree_shape
-from ui.settings.form import CHAIN, TREE, Form, LaneForm, catalog_pair, thinking_word
+from ui.settings.form import CHAIN, MOST_REPEATS, TREE, Form, LaneForm, catalog_pair, thinking_word
 
 AUTO = "auto"
 MOST_ROWS = 200  # comparisons a call
@@ -144,6 +144,7 @@ class Comparison(Values):
     stop: Annotated[tuple[str, ...], BeforeValidator(_a_list), Field(description="a list of texts")]
     prefix: Annotated[tuple[int, ...], BeforeValidator(_a_list), Field(description="a list of token ids")]
     thinking: Annotated[bool | None, Field(description="true or false")]
+    repeats: Annotated[float, whole(1, MOST_REPEATS)]
 
     def form(self, catalog: Sequence[PairSpec]) -> Form:
         """The fields of the page that ask for the same, but for ``stop`` and ``prefix``. Raises ValueError."""

@@ -33,7 +33,8 @@ INTERVAL_S = 0.125  # between two reports of one run
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Runs on one prompt that are saved as one comparison. ``order``: indices of ``configs`` in the order of execution.
+    """Runs on one prompt that are saved as one comparison. ``order``: indices of ``configs`` in the order of execution; one that stands
+    there again is repeated.
 
     With ``comparison`` they join a saved one: the first configuration as its lane ``lane``, after ``before`` runs that it has already.
     """
@@ -172,21 +173,22 @@ def _checked(services: Services, session: Session, read: Callable[[Session], Ite
 
 
 def _runs(services: Services, job: Job, batch: Batch, stop: Stop) -> Generator[Event, None, None]:
-    comparison = batch.comparison
+    comparison, place = batch.comparison, 0
     with job_errors(services, RUNNING), closing(services.accelerator.run(job, stop)) as events:
         for event in events:
             if isinstance(event, Began):
                 comparison = comparison or services.store.new_comparison(
                     job.configs[event.run].prompt, source=batch.source
                 )
-                yield from _run(services, batch, comparison, event, events)
+                yield from _run(services, batch, comparison, event, events, place)
+                place += 1
 
 
 def _run(
-    services: Services, batch: Batch, comparison: str, began: Began, events: Iterator[RunEvent]
+    services: Services, batch: Batch, comparison: str, began: Began, events: Iterator[RunEvent], place: int
 ) -> Iterator[Event]:
     """One run; whatever happens, it is saved, and Saved comes before the error that broke it off."""
-    record, place = Record(began), batch.order.index(began.run)
+    record = Record(began)
     unsaved, run_id, broken = "", "", None
     try:
         yield Started(began.run, place, comparison, began.given, began.text)

@@ -34,9 +34,11 @@ def ended_result(
     side: str = "",
     rows: Mapping[int, tuple[Row, ...]] | None = None,
     ids: Mapping[int, str] = MappingProxyType({}),
+    speeds: Mapping[int, Sequence[float]] = MappingProxyType({}),
 ) -> Result:
     """A comparison by lane. ``labels``: of all lanes, also those that never ran; ``name``: unique to it; ``side``: beside its line;
-    ``rows``: token rows of the lanes for which they were built already; ``ids``: of the runs that were saved."""
+    ``rows``: token rows of the lanes for which they were built already; ``ids``: of the runs that were saved; ``speeds``: tokens per
+    second of the runs and their repeats."""
     partings = _partings(traces)
 
     def view(lane: int, label: str) -> LaneView:
@@ -49,7 +51,7 @@ def ended_result(
         )
         return replace(shown, title=label)
 
-    strip = replace(_strip(traces, labels), side=side if traces else "")
+    strip = replace(_strip(traces, labels, speeds), side=side if traces else "")
     views = tuple(view(lane, label) for lane, label in enumerate(labels))
     return Result(strip, views, details_of(traces, labels, partings, ids))
 
@@ -59,7 +61,18 @@ def reopened(stored: StoredComparison) -> Result:
     traces = {run.lane: run.trace for run in stored.runs}
     labels = dict(zip(traces, lane_labels([trace.config for trace in traces.values()]), strict=True))
     of_all = [labels.get(lane, OTHER) for lane in range(max(traces, default=0) + 1)]
-    return ended_result(traces, stored.id, of_all, ids={run.lane: run.id for run in stored.runs})
+    ids = {run.lane: run.id for run in stored.runs}
+    return ended_result(traces, stored.id, of_all, ids=ids, speeds=run_speeds(stored))
+
+
+def run_speeds(stored: StoredComparison) -> dict[int, list[float]]:
+    """Lane → tokens per second of its run and of its repeats, by round; of runs that ended."""
+    speeds: dict[int, list[float]] = {}
+    runs = [(run.lane, run.trace.status, run.trace.summary) for run in stored.runs]
+    for lane, status, summary in [*runs, *((each.lane, each.status, each.summary) for each in stored.repeats)]:
+        if status is Status.COMPLETED:
+            speeds.setdefault(lane, []).append(summary.tokens_per_s)
+    return speeds
 
 
 def title_of(stored: StoredComparison) -> str:
@@ -82,13 +95,13 @@ def _cause(traces: Mapping[int, Trace], lane: int, partings: Mapping[int, int]) 
     return parting_words(traces[0], traces[other]) if other in partings else ""
 
 
-def _strip(traces: Mapping[int, Trace], labels: Sequence[str]) -> Strip:
+def _strip(traces: Mapping[int, Trace], labels: Sequence[str], speeds: Mapping[int, Sequence[float]]) -> Strip:
     if not traces:
         return message_strip("Stopped before the first token; nothing was written.", "cancelled")
     runs = [traces.get(lane) for lane in range(len(labels))]
     ended = [trace for trace in runs if trace is not None and trace.status is Status.COMPLETED]
     if len(ended) == len(labels):
-        return Strip(verdict(ended), "done")
+        return Strip(verdict(ended, [speeds.get(lane, ()) for lane in range(len(labels))] if speeds else ()), "done")
     failed = any(trace.status is Status.FAILED for trace in traces.values())
     names = run_names([run.config for run in runs if run]) if len(traces) == len(labels) else labels
     return Strip(broken_sentence(list(zip(names, runs, strict=True))), "failed" if failed else "cancelled")

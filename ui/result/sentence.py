@@ -1,4 +1,4 @@
-"""What came of a comparison, in plain words: target passes, relaxed tokens, where the texts part, and the time of these single runs.
+"""What came of a comparison, in plain words: target passes, relaxed tokens, where the texts part, and the time.
 
 Values in, values out: no gradio. A sentence is a tuple of parts, some of which point to a token of a lane.
 """
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from evaluation.format import count, displayable, number, plural, ratio, visible
-from evaluation.statistics import over
+from evaluation.statistics import mean_ratio, over
 from mars_core.telemetry import first_divergence
 from mars_core.types import Cause, Divergence, Given, Outcome, Status, StopReason, Token, Trace
 from ui.kit.labels import run_names
@@ -26,18 +26,19 @@ def divergence(left: Trace, right: Trace) -> Divergence | None:
     return None
 
 
-def compare_sentence(left: Trace, right: Trace) -> Sentence:
-    """The sentence over two runs of one prompt that both ended; the left one is the baseline."""
-    return _against(run_names([left.config, right.config]), left, right, 1)
+def verdict(traces: Sequence[Trace], speeds: Sequence[Sequence[float]] = ()) -> Sentence:
+    """What came of runs that all ended, by lane: one sentence for each against the leftmost, one a line.
 
-
-def verdict(traces: Sequence[Trace]) -> Sentence:
-    """What came of runs that all ended, by lane: one sentence for each against the leftmost, one a line."""
+    ``speeds``: tokens per second of each lane's run and its repeats, by round; none: of the runs alone.
+    """
+    speeds = speeds or [[trace.summary.tokens_per_s] for trace in traces]
     names = run_names([trace.config for trace in traces])
     parts: list[Part] = []
     for lane, trace in enumerate(traces[1:], start=1):
         parts += [BREAK] if parts else []
         parts += _against((names[0], names[lane]), traces[0], trace, lane)
+        rounds = [over(ours, base) for ours, base in zip(speeds[lane], speeds[0], strict=False)]
+        parts.append(Part(f" {_time(traces[0], trace, rounds)}"))
     return tuple(parts) or (Part(f"{names[0]} wrote {plural(traces[0].summary.new_tokens, 'token')}."),)
 
 
@@ -69,10 +70,9 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _against(names: tuple[str, ...], left: Trace, right: Trace, lane: int) -> Sentence:
-    """``right``, in ``lane``, against the leftmost: first what repeats, the time last."""
+    """``right``, in ``lane``, against the leftmost: what is the same whenever the runs are made again."""
     spoken = (*_passes(names, left, right), *_relaxed(names, left, right), *_parting(names, left, right))
-    time = Part(f" {_time(left, right)}")
-    return (*(replace(part, lane=lane) if part.lane == 1 else part for part in spoken), time)
+    return tuple(replace(part, lane=lane) if part.lane == 1 else part for part in spoken)
 
 
 def _passes(names: tuple[str, ...], left: Trace, right: Trace) -> Sentence:
@@ -88,17 +88,30 @@ def _passes(names: tuple[str, ...], left: Trace, right: Trace) -> Sentence:
     )
 
 
-def _time(left: Trace, right: Trace) -> str:
-    """The ratio of the speeds of two single runs; no ratio where both did the same work."""
-    factor = over(right.summary.tokens_per_s, left.summary.tokens_per_s)
+def _time(left: Trace, right: Trace, rounds: Sequence[float]) -> str:
+    """The ratio of the speeds, of each round; no ratio where both did the same work."""
     same_draft = right.config.drafter == left.config.drafter  # another drafter's passes cost another time
     if same_draft and right.summary.steps == left.summary.steps and right.token_ids == left.token_ids:
         return "Same tokens, same passes: a difference in time is noise."
-    if math.isnan(factor) or factor <= 0:
+    if not rounds or not all(0 < factor < math.inf for factor in rounds):
         return "Its time was not measured."
+    factor, low, high = mean_ratio(rounds)
+    if len(rounds) > 1:
+        return _interval(factor, low, high, len(rounds))
     if abs(factor - 1) < SAME_SPEED:
         return "In this one run both were as fast."
     return f"In this one run it was {ratio(max(factor, 1 / factor))} {'faster' if factor > 1 else 'slower'}."
+
+
+def _interval(factor: float, low: float, high: float, rounds: int) -> str:
+    faster = factor >= 1
+    if not faster:
+        factor, low, high = 1 / factor, 1 / high, 1 / low
+    shown = f"{ratio(factor)} {'faster' if faster else 'slower'}"
+    bounds = f"{ratio(low)} to {ratio(high)}, {rounds} interleaved runs each"
+    if low > 1:
+        return f"It was {shown} ({bounds})."
+    return f"No difference in time was measurable: {shown} ({bounds})."
 
 
 def _relaxed(names: tuple[str, ...], left: Trace, right: Trace) -> Sentence:

@@ -20,6 +20,8 @@ THINKING: Mapping[str, bool | None] = {"default": None, "on": True, "off": False
 TREE, CHAIN = "tree", "chain"  # what an EAGLE-3 head drafts
 LEAST_LANES, FIRST_LANES, MOST_LANES = 1, 2, 4  # that may be, that there are at first, that may be
 LIST_ONLY = "This page runs the model pairs of its list only; choose one of them."
+MOST_REPEATS = 20
+AUTO_REPEATS, AUTO_S = 3, 2.0  # runs of each lane without a number of one's own, where none takes longer
 EXACT_INTEGER = 2**53  # the browser's numbers are doubles
 
 
@@ -71,6 +73,7 @@ class Form(RunForm):
     prompt: str
     temperature: float | None
     lanes: tuple[LaneForm, ...]
+    repeats: float | None = 1  # runs of every lane, to measure the time; 0: AUTO_REPEATS where runs are short
 
 
 class PairForm(NamedTuple):
@@ -137,6 +140,14 @@ def read_prompt(form: Form) -> PromptConfig:
         raise ValueError("The prompt is empty; type one, or take one of the examples under the box.")
     thinking = read_thinking(form.thinking)
     return PromptConfig(form.prompt, system=form.system, chat=bool(form.chat), stop=read_stop(form), thinking=thinking)
+
+
+def read_repeats(form: Form) -> int:
+    """0: as many as are quick. Raises ValueError."""
+    repeats = read_whole(form.repeats, "runs per lane")
+    if not 0 <= repeats <= MOST_REPEATS:
+        raise ValueError(f"runs per lane is {repeats}; it must be 0 (automatic) to {MOST_REPEATS}.")
+    return repeats
 
 
 def read_stop(form: RunForm) -> tuple[str, ...]:

@@ -40,6 +40,7 @@ def stored_form(stored: StoredComparison, catalog: Sequence[PairSpec]) -> Form:
         stop="\n".join(stored.prompt.stop),
         top_k=sampling.top_k,
         top_p=sampling.top_p,
+        repeats=1 + len(stored.repeats) // len(stored.runs) if stored.repeats else 0,
         **asdict(draft),
         **(_own([run.trace.config for run in stored.runs]) if pair == CUSTOM else {}),
     )

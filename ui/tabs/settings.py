@@ -39,12 +39,14 @@ TEXTS = frozenset(("prompt", "system", "stop", *OWN_FIELDS))  # an empty text bo
 class SettingsPanel:
     """Parts of the panel, built in the layout that is open when they are called. ``by_name``: the fields so far, by name of Form.
 
-    ``lists``: K and temperature are lists as text, and a drafter is needed: fields of a form that varies them.
+    ``lists``: K and temperature are lists as text, and a drafter is needed: fields of a form that varies them. ``repeats``: what stands
+    in that field; None: there is none.
     """
 
-    def __init__(self, services: Services, scope: str = "", *, lists: bool = False) -> None:
+    def __init__(self, services: Services, scope: str = "", *, lists: bool = False, repeats: int | None = None) -> None:
         self.services, self.by_name = services, dict[str, Any]()
         self.chips: gr.HTML | None = None
+        self._repeats = repeats
         self._scope, self._lists, self._first = scope, lists, services.catalog[0]
         self._own: gr.Row | None = None
         self._note: gr.HTML | None = None
@@ -81,8 +83,9 @@ class SettingsPanel:
             by_name["max_new_tokens"] = number_field(
                 "Max new tokens", 96 if self._lists else 128, 16, most=limits.new_tokens, name=self.id("max")
             )
-            if self._lists:
-                by_name["repeats"] = number_field("Repeats", 1, 1, name=self.id("repeats"))
+            if self._repeats is not None:
+                label = "Repeats" if self._lists else "Runs per lane (0: auto)"
+                by_name["repeats"] = number_field(label, self._repeats, 1, name=self.id("repeats"))
             by_name["seed"] = number_field("First seed" if self._lists else "Seed", 0, 1, name=self.id("seed"))
         by_name.update(tree_fields(self._first, limits))
         if sentence := limits.sentence(sweep=self._lists):

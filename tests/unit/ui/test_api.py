@@ -8,6 +8,7 @@ import itertools
 import json
 import re
 import socket
+import statistics
 import subprocess
 import sys
 import time
@@ -163,6 +164,17 @@ def test_a_comparison_is_answered_as_it_is_saved(server: Server, client: Client,
     assert row["tau"] == [run["tau"] for run in asked["runs"]]
 
 
+def test_repeats_are_one_run_with_several_speeds(server: Server, client: Client) -> None:
+    asked = client.predict(**ASK | {"repeats": 3}, api_name="/compare")
+    stored = server.store.load(asked["id"])
+    assert len(stored.runs) == len(asked["runs"]) == 2 and len(stored.repeats) == 4
+    first, other = asked["runs"]
+    assert first["speed_ratio"] == first["speed_ratio_low"] == first["speed_ratio_high"] == 1
+    ratios = [ours / base for ours, base in zip(other["speeds"], first["speeds"], strict=True)]
+    assert len(ratios) == 3 and other["speed_ratio"] == pytest.approx(statistics.geometric_mean(ratios))
+    assert other["speed_ratio_low"] < other["speed_ratio"] < other["speed_ratio_high"]
+
+
 def test_a_divergence_names_both_tokens_and_their_cause(client: Client, asked: dict[str, Any]) -> None:
     strict, mars = asked["runs"]
     (parted,) = client.predict(asked["id"], api_name="/divergences")
@@ -272,6 +284,7 @@ def test_rules_and_pairs_are_listed(client: Client) -> None:
         ({"stop": [""]}, "stop string is empty"),
         ({"thinking": "on"}, "thinking is 'on'; it must be true or false"),
         ({"thinking": False}, "thinking is off, but no chat template is used; it must be left at the model's default."),
+        ({"repeats": 21}, "repeats is 21; it must be a whole number from 1 to 20"),
         ({"prefix": ["a"]}, "prefix is \\['a'\\]; it must be a list of token ids"),
         ({"prefix": [10**6]}, "Token 0 of the given beginning has id 1000000"),
     ],

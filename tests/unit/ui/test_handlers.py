@@ -21,6 +21,7 @@ from ui.kit.values import plain
 from ui.result.result import reopened
 from ui.result.tree_panel import drafting, first_choice
 from ui.settings.form import Form, LaneForm
+from ui.tabs.compare import handlers
 from ui.tabs.compare.frames import Frame
 from ui.tabs.compare.handlers import run_comparison
 from ui.tabs.history.list import listing
@@ -73,6 +74,35 @@ def test_both_lanes_run_in_the_drawn_order_and_are_saved(services: Services) -> 
     assert said(frame)[0] == "done" and frame.details is not None and frame.details.table is not None
     assert [view.state for view in frame.lanes if view] == ["completed", "completed"]
     assert saved(services) == [(0, 1, Status.COMPLETED), (1, 0, Status.COMPLETED)]
+
+
+def test_repeats_run_in_turns_and_are_shown_as_one_run_of_each_lane(services: Services) -> None:
+    frames = list(run_comparison(services, replace(FORM, repeats=3), "visitor"))
+    state, text = said(frames[-1])
+    assert state == "done" and "3 interleaved runs each" in text
+    assert [view.state for view in frames[-1].lanes if view] == ["completed", "completed"]
+    assert saved(services) == [(0, 1, Status.COMPLETED), (1, 0, Status.COMPLETED)]
+    row = listing(services.store).rows[0]
+    stored = services.store.load(row["id"])
+    assert [(each.lane, each.order) for each in stored.repeats] == [(1, 2), (0, 3), (1, 4), (0, 5)]
+    assert len(row["lanes"]) == 2 and plain(reopened(stored).strip.parts) == text
+    spoken = [said(frame)[1] for frame in frames if frame.strip]
+    assert any(line.startswith("Run 3 of 3 of every lane, to measure the time: ") for line in spoken)
+
+
+def test_short_runs_are_repeated_unless_a_number_is_given(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "3 interleaved runs each" in said(last(services, replace(FORM, repeats=0)))[1]
+    monkeypatch.setattr(handlers, "AUTO_S", 0.0)
+    assert "one run" in said(last(services, replace(FORM, repeats=0)))[1]
+
+
+def test_a_stop_while_repeating_keeps_what_was_measured(services: Services) -> None:
+    frames = run_comparison(services, replace(FORM, repeats=5), "visitor")
+    for frame in frames:
+        if frame.strip and "Run 3 of 5" in plain(frame.strip.parts):
+            services.stops.request("visitor")
+    state, text = said(frame)
+    assert state == "done" and "2 interleaved runs each" in text
 
 
 def test_history_shows_what_was_shown_live(services: Services) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import pytest
+
 from mars_core.telemetry import first_divergence
 from mars_core.types import Cause, Outcome, Status, StopReason, Trace
 from tests.traces import make_trace
 from ui.kit.values import plain
-from ui.result.sentence import broken_sentence, compare_sentence, divergence, verdict
+from ui.result.sentence import broken_sentence, divergence, verdict
 
 
 def faster(trace: Trace, factor: float) -> Trace:
@@ -25,7 +27,7 @@ LEFT, RIGHT = make_trace(rule="strict", new_tokens=120), make_trace(rule="mars",
 
 
 def test_passes_a_relaxed_count_and_the_first_relaxed_token_are_named() -> None:
-    sentence = plain(compare_sentence(LEFT, level(LEFT, RIGHT, 1.234)))
+    sentence = plain(verdict([LEFT, level(LEFT, RIGHT, 1.234)]))
     first = next(token for token in RIGHT.tokens if token.outcome is Outcome.RELAXED)
     ours, base = RIGHT.summary, LEFT.summary
     assert sentence.startswith(f"MARS took {ours.steps} target passes for 120 tokens, Strict {base.steps} for 120 (τ")
@@ -35,29 +37,29 @@ def test_passes_a_relaxed_count_and_the_first_relaxed_token_are_named() -> None:
 
 
 def test_slower_is_called_slower_and_equal_equal() -> None:
-    assert "1.25× slower" in plain(compare_sentence(LEFT, level(LEFT, RIGHT, 0.8)))
-    assert "as fast" in plain(compare_sentence(LEFT, level(LEFT, RIGHT, 1.004)))
+    assert "1.25× slower" in plain(verdict([LEFT, level(LEFT, RIGHT, 0.8)]))
+    assert "as fast" in plain(verdict([LEFT, level(LEFT, RIGHT, 1.004)]))
 
 
 def test_equal_texts_are_called_the_same() -> None:
     other = make_trace(rule="mars", theta=1.0, new_tokens=120)
     assert other.token_ids == LEFT.token_ids
-    sentence = plain(compare_sentence(LEFT, other))
+    sentence = plain(verdict([LEFT, other]))
     assert "relaxed no token" in sentence and "both texts are the same, token for token." in sentence
 
 
 def test_the_same_work_claims_no_difference_in_time() -> None:
-    sentence = plain(compare_sentence(LEFT, faster(LEFT, 2.47)))
+    sentence = plain(verdict([LEFT, faster(LEFT, 2.47)]))
     assert sentence.endswith("Same tokens, same passes: a difference in time is noise.") and "2.47" not in sentence
 
 
 def test_the_same_tokens_by_another_drafter_are_not_the_same_work() -> None:
     other = replace(LEFT, config=replace(LEFT.config, drafter=replace(LEFT.config.drafter, kind="ngram", model=None)))
-    assert plain(compare_sentence(LEFT, faster(other, 2.0))).endswith("In this one run it was 2.00× faster.")
+    assert plain(verdict([LEFT, faster(other, 2.0)])).endswith("In this one run it was 2.00× faster.")
 
 
 def test_every_link_points_to_a_token_that_is_there() -> None:
-    links = [part for part in compare_sentence(LEFT, RIGHT) if part.lane is not None]
+    links = [part for part in verdict([LEFT, RIGHT]) if part.lane is not None]
     assert links
     assert all(
         part.position is not None and part.position < len((LEFT, RIGHT)[part.lane or 0].tokens) for part in links
@@ -71,19 +73,17 @@ def test_a_rounding_tie_is_not_blamed_on_the_rule() -> None:
     other = replace(LEFT, steps=steps)
     parting = first_divergence(LEFT, other)
     assert parting is not None and parting.cause is Cause.NUMERIC and not math.isnan(parting.gap)
-    assert "numeric tie" in plain(compare_sentence(LEFT, other)) and "not the rule" in plain(
-        compare_sentence(LEFT, other)
-    )
+    assert "numeric tie" in plain(verdict([LEFT, other])) and "not the rule" in plain(verdict([LEFT, other]))
 
 
 def test_the_longer_text_of_two_is_named() -> None:
     short = replace(LEFT, steps=LEFT.steps[:3])
     short = replace(short, summary=replace(LEFT.summary, new_tokens=len(short.tokens)))
-    assert "continues where" in plain(compare_sentence(LEFT, short))
+    assert "continues where" in plain(verdict([LEFT, short]))
 
 
 def test_a_relaxed_run_on_the_left_is_told_as_the_left_ones_deed() -> None:
-    assert ": MARS kept" in plain(compare_sentence(RIGHT, LEFT))
+    assert ": MARS kept" in plain(verdict([RIGHT, LEFT]))
 
 
 def test_every_other_run_gets_its_line_and_its_links_point_into_its_own_lane() -> None:
@@ -98,8 +98,22 @@ def test_every_other_run_gets_its_line_and_its_links_point_into_its_own_lane() -
     assert all(part.lane in (None, 0, 2) for part in second) and any(part.lane == 2 for part in second)
 
 
-def test_two_runs_are_told_as_ever() -> None:
-    assert verdict([LEFT, RIGHT]) == compare_sentence(LEFT, RIGHT)
+@pytest.mark.parametrize(
+    ("rounds", "said"),
+    [
+        ([1.9, 2.0, 2.1], " It was 2.00× faster (1.76× to 2.26×, 3 interleaved runs each)."),
+        ([1 / 1.9, 0.5, 1 / 2.1], " It was 2.00× slower (1.76× to 2.26×, 3 interleaved runs each)."),
+        (
+            [0.8, 1.3],
+            " No difference in time was measurable: 1.02× faster (0.0467× to 22.3×, 2 interleaved runs each).",
+        ),
+        ([1.5], " In this one run it was 1.50× faster."),
+        ([], " Its time was not measured."),
+    ],
+)
+def test_the_time_of_repeats_has_an_interval(rounds: list[float], said: str) -> None:
+    speeds = [100.0] * len(rounds), [100 * ratio for ratio in rounds]
+    assert plain(verdict([LEFT, RIGHT], speeds)).endswith(said)
 
 
 def test_stopped_and_failed_runs_claim_no_speed() -> None:
@@ -129,4 +143,4 @@ def test_runs_that_never_started_are_named() -> None:
 
 def test_at_temperature_0_the_law_of_temperature_1_is_quoted_and_named() -> None:
     left, right = (make_trace(rule=rule, new_tokens=120, temperature=0.0) for rule in ("strict", "mars"))
-    assert "p at temperature 1: " in plain(compare_sentence(left, right))
+    assert "p at temperature 1: " in plain(verdict([left, right]))

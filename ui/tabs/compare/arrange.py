@@ -18,7 +18,7 @@ from storage import RunStore, StorageError
 from ui.jobs.services import Services
 from ui.kit.events import PRIVATE
 from ui.kit.labels import lane_labels, parameter_title, rule_title
-from ui.result.result import ended_result
+from ui.result.result import ended_result, run_speeds
 from ui.result.tiles import Counts, stat_tiles
 from ui.result.token_view import LaneView
 from ui.result.view import ResultView, Updates, card_classes, show_columns
@@ -157,16 +157,18 @@ def _shown_anew(store: RunStore, lanes: Lanes, view: ResultView, order: Sequence
     columns = (*shown.lanes, *[None] * MOST_LANES)
     kept = tuple(columns[old] for old in order)
     try:
-        stored = {run.lane: run for run in store.load(shown.comparison).runs}
+        loaded = store.load(shown.comparison)
     except StorageError:
         return {lanes.shown: None}
+    stored, measured = {run.lane: run for run in loaded.runs}, run_speeds(loaded)
     traces = {new: stored[lane].trace for new, lane in enumerate(kept) if lane in stored}
     ids = {new: stored[lane].id for new, lane in enumerate(kept) if lane in stored}
+    speeds = {new: measured[lane] for new, lane in enumerate(kept) if lane in measured}
     now = replace(shown, lanes=kept)
     if not traces:
         return {lanes.shown: now} | {view.lanes[new]: empty_lane(new).json() for new in range(len(order))}
     name = f"{shown.comparison}/{'-'.join(map(str, kept))}"
-    result = ended_result(traces, name, _labels(traces, len(order)), ids=ids)
+    result = ended_result(traces, name, _labels(traces, len(order)), ids=ids, speeds=speeds)
     if len(traces) == len(order):
         return {lanes.shown: now} | view.update(result.strip, result.lanes) | view.show(result.details)
     views = tuple(view if lane in traces else empty_lane(lane) for lane, view in enumerate(result.lanes))

@@ -51,7 +51,7 @@ class Ask:
 
 def build_ask(services: Services, lanes: Callable[[], None]) -> Ask:
     """The components, in their panel. ``lanes`` adds the fields of the lanes to the settings."""
-    panel = SettingsPanel(services)
+    panel = SettingsPanel(services, repeats=0)
     with gr.Column(elem_classes=["mars-panel", "mars-ask"]):
         with gr.Row(elem_classes=["mars-ask-line"]):
             panel.prompt("What should the models write?")

@@ -9,7 +9,7 @@ import psutil
 from evaluation.format import count, duration, plural
 from mars_core.jobs import Wrote
 from mars_core.models import PairSpec
-from mars_core.types import DraftMode, RunConfig, Trace
+from mars_core.types import DraftMode, RunConfig, Status, Trace
 from ui.jobs.driver import Event, Loading, Ready, Saved, Started, Waiting
 from ui.kit.components import Strip, message_strip
 from ui.kit.labels import lane_labels
@@ -87,27 +87,44 @@ class Lanes:
     unsaved: str = ""  # why a run could not be saved
     writing: Writing | None = None
     shown: Shown | None = None  # goes with the next frame
+    speeds: dict[int, list[float]] = field(
+        default_factory=dict
+    )  # column → tokens per second of its run and its repeats
+    repeating: bool = False
 
     def frame(self, event: Event) -> Frame | None:
         """What ``event`` changes."""
         match event:
             case Waiting(message) | Loading(message):
                 return Frame(message_strip(message, "running"))
-            case Ready():
-                return self._open(event)
+            case Ready(batch):
+                self.repeating = bool(batch.comparison) and batch.lane in self.saved
+                self.order = batch.order
+                return None if self.repeating else self._open(event)
+            case Started() if self.repeating:
+                return Frame(self._repeat(event))
             case Started():
                 self._start(event)
-            case Wrote():
+            case Wrote() if not self.repeating:
                 return self._write(event)
             case Saved():
-                return self._end(event)
+                if event.trace.status is Status.COMPLETED:
+                    self.speeds.setdefault(self.first + event.run, []).append(event.trace.summary.tokens_per_s)
+                return None if self.repeating else self._end(event)
         return None
 
     def closing(self, strip: Strip | None = None) -> Frame:
         """What came of it; ``strip``: in place of the sentence."""
         side = f"Not saved: {self.unsaved}" if self.unsaved else f"Saved to History{busy_note()}"
-        ended = ended_result(self.traces, self.comparison, self.labels, side=side, rows=self.rows, ids=self.ids)
+        ended = ended_result(
+            self.traces, self.comparison, self.labels, side=side, rows=self.rows, ids=self.ids, speeds=self.speeds
+        )
         return Frame(strip or ended.strip, ended.lanes, ended.details, self._fresh())
+
+    @property
+    def completed(self) -> bool:
+        """Whether every lane has run to its end."""
+        return all(column in self.speeds for column in range(len(self.configs)))
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -116,7 +133,6 @@ class Lanes:
     def _open(self, event: Ready) -> Frame:
         batch, self.first = event.batch, len(self.traces)
         self.configs = (*(trace.config for trace in self.traces.values()), *batch.configs)
-        self.order = batch.order
         tiles, lanes = stat_tiles(Counts()), list[LaneView | None]([None] * len(self.configs))
         for place, run in enumerate(batch.order):
             chip, note = ("waiting", LATER.format(TURNS[place])) if place else ("warming up", FIRST)
@@ -166,6 +182,11 @@ class Lanes:
         left = counts.elapsed_s / counts.tokens * (longest - counts.tokens + (runs - now.place - 1) * longest)
         side = f"{duration(counts.elapsed_s)}, at most {duration(left)} to go"
         return message_strip(text, "running", side=side, progress=(now.place + counts.tokens / longest) / runs)
+
+    def _repeat(self, event: Started) -> Strip:
+        place, runs, lanes = event.place, len(self.order), len(self.configs)
+        turn = f"Run {2 + place // lanes} of {1 + runs // lanes} of every lane, to measure the time"
+        return message_strip(f"{turn}: {self.labels[event.run]}", "running", progress=place / runs)
 
     def _end(self, event: Saved) -> Frame:
         assert self.writing is not None

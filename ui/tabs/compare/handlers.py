@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -13,7 +13,8 @@ from ui.jobs.admission import JobError, admit, job_errors, unbroken
 from ui.jobs.driver import Batch, Event, drive
 from ui.jobs.services import Services
 from ui.kit.components import message_strip
-from ui.settings.form import MOST_LANES, Form, read_configs
+from ui.result.result import run_speeds
+from ui.settings.form import AUTO_REPEATS, AUTO_S, MOST_LANES, Form, read_configs, read_repeats
 from ui.tabs.compare.frames import Frame, Lanes, Shown
 
 if TYPE_CHECKING:
@@ -26,14 +27,23 @@ def run_comparison(services: Services, form: Form, visitor: str) -> Iterator[Fra
 
 
 def _compare(services: Services, form: Form, visitor: str) -> Iterator[Frame]:
+    with job_errors(services):
+        repeats = read_repeats(form)
     spec = admit(services, form)
+    lanes = Lanes(spec)
 
-    def read(session: Session) -> Iterable[Batch]:
+    def read(session: Session) -> Iterator[Batch]:
         configs = read_configs(form, session.pair)
-        return [Batch(configs, tuple(services.order(len(configs))))]
+        yield Batch(configs, tuple(services.order(len(configs))))
+        quick = all(trace.summary.wall_s < AUTO_S for trace in lanes.traces.values())
+        more = (repeats or (AUTO_REPEATS if quick and len(configs) > 1 else 1)) - 1
+        if more and lanes.completed:
+            order = tuple(run for _ in range(more) for run in services.order(len(configs)))
+            yield Batch(configs, order, comparison=lanes.comparison, before=len(configs))
 
-    jobs = drive(services, visitor, spec, read, runs=len(form.lanes), new_tokens=form.max_new_tokens)
-    yield from _frames(Lanes(spec), jobs)
+    runs = len(form.lanes) * max(1, repeats)
+    jobs = drive(services, visitor, spec, read, runs=runs, new_tokens=form.max_new_tokens)
+    yield from _frames(lanes, jobs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +71,13 @@ def _one_more(services: Services, shown: Shown, wish: Wish, visitor: str) -> Ite
         traces = {place: run.trace for place, run in there.items()}
         config = wished_config([traces.get(place) for place in range(len(shown.lanes))], wish)
     lane = 1 + max(run.lane for run in stored.runs)  # after all that the comparison ever had
-    batch = Batch((config,), (0,), comparison=stored.id, lane=lane, before=len(stored.runs))
+    batch = Batch((config,), (0,), comparison=stored.id, lane=lane, before=len(stored.runs) + len(stored.repeats))
     ids = {place: run.id for place, run in there.items()}
     saved = tuple(lane for lane in shown.lanes if lane is not None)
+    measured = run_speeds(stored)
+    speeds = {place: measured[run.lane] for place, run in there.items() if run.lane in measured}
     jobs = drive(services, visitor, shown.pair, lambda _: [batch], runs=1, new_tokens=config.max_new_tokens)
-    yield from _frames(Lanes(shown.pair, stored.id, saved, traces, ids), jobs)
+    yield from _frames(Lanes(shown.pair, stored.id, saved, traces, ids, speeds=speeds), jobs)
 
 
 def wished_config(columns: Sequence[Trace | None], wish: Wish) -> RunConfig:

@@ -97,7 +97,8 @@ def few(stored: StoredComparison, wanted: Collection[str]) -> StoredComparison:
     if len(stored.runs) <= MOST_LANES:
         return stored
     chosen = [run for run in stored.runs if run.id in wanted] or stored.runs
-    return replace(stored, runs=tuple(replace(run, lane=lane) for lane, run in enumerate(chosen[:MOST_LANES])))
+    runs = tuple(replace(run, lane=lane) for lane, run in enumerate(chosen[:MOST_LANES]))
+    return replace(stored, runs=runs, repeats=())
 
 
 def _settings(stored: StoredComparison, total: int) -> str:

@@ -49,7 +49,7 @@ class SweepFields:
 
 def build_fields(services: Services) -> SweepFields:
     """The components, in their panel."""
-    panel = SettingsPanel(services, "sweep", lists=True)
+    panel = SettingsPanel(services, "sweep", lists=True, repeats=1)
     by_name = panel.by_name
     with gr.Column(elem_classes=["mars-panel", "mars-ask", "mars-sweep-ask"]):
         by_name["prompts"] = gr.Textbox(

@@ -14,7 +14,7 @@ from ui.kit.components import Strip
 from ui.kit.labels import lane_label
 from ui.kit.panel import render
 from ui.kit.values import Part, Sentence
-from ui.result.sentence import compare_sentence, divergence
+from ui.result.sentence import divergence, verdict
 
 NOTHING = "(This answer is empty.)"
 _HINTS = {
@@ -103,7 +103,7 @@ def same_strip(round_: Round) -> Strip:
 
 def _comparison(round_: Round) -> Sentence:
     """The sentence of Compare; its places have nothing to point to here."""
-    return tuple(replace(part, lane=None, position=None) for part in compare_sentence(*round_.traces))
+    return tuple(replace(part, lane=None, position=None) for part in verdict(round_.traces))
 
 
 def _named(trace: Trace, position: int | None, chosen: bool) -> Answer:
