@@ -50,7 +50,8 @@ def build_app(services: Services, opened: Callable[[], object] = lambda: None) -
     with FaultyBlocks(title=TITLE, analytics_enabled=False, fill_width=True) as page:
         build_api(place)
         top = gr.HTML(
-            value="", html_template=asset("top.html"), js_on_load=f"{plotly_script()}\n{asset('top.js')}", apply_default_css=False
+            value="", html_template=asset("top.html"), apply_default_css=False,
+            js_on_load="\n".join((plotly_script(), asset("top.js"), asset("tour.js"))),
         )  # fmt: skip
         gr.on(None, show_device, None, top, **PRIVATE)
         if place.notice:

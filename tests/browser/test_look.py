@@ -7,7 +7,7 @@ from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-unt
 from playwright.sync_api import ViewportSize, expect
 
 from tests.browser.conftest import Window
-from tests.browser.steps import compare, open_settings
+from tests.browser.steps import SLOW, compare, open_settings, press_compare, wait_for
 
 pytestmark = pytest.mark.browser
 # What a stock gradio 6.31 page violates by itself.
@@ -75,3 +75,33 @@ def test_axe_finds_nothing_beyond_gradios_own(window: Window) -> None:
         assert [node["html"][:200] for node in contrast if "mars-" in node["html"] or "tok" in node["html"]] == [], (
             theme
         )
+
+
+def test_the_tour_shows_four_places_and_is_offered_once(window: Window) -> None:
+    page = window.page
+    opener, tour = page.locator(".mars-tour-open"), page.get_by_role("dialog", name="Tour")
+    expect(opener).to_have_text("New here?")
+    opener.click()
+    for number in range(1, 5):
+        expect(tour).to_contain_text(f"{number} of 4")
+        expect(page.locator(".mars-toured")).to_be_in_viewport()
+        page.keyboard.press("Enter")
+    expect(tour).to_be_hidden()
+    expect(page.locator(".mars-toured")).to_have_count(0)
+    page.reload()
+    page.wait_for_selector("#compare")
+    expect(opener).to_have_text("Tour")
+
+
+def test_stop_takes_the_place_of_compare_while_a_run_is_under_way(window: Window) -> None:
+    page = window.page
+    expect(page.locator("#stop")).to_be_hidden()
+    page.fill("#prompt textarea", SLOW)
+    press_compare(page)
+    expect(page.locator("#stop")).to_be_visible()
+    expect(page.locator("#compare")).to_be_hidden()
+    expect(page.locator("#again")).to_be_hidden()
+    page.click("#stop")
+    wait_for(page, "cancelled")
+    expect(page.locator("#stop")).to_be_hidden()
+    expect(page.locator("#compare")).to_be_visible()

@@ -3,7 +3,7 @@
 const update = () => { element.querySelector(".mars-chip").textContent = props.value; };
 watch("value", update);
 update();
-const button = element.querySelector(".mars-theme");
+const button = element.querySelector(".mars-mode");
 const isDark = () => document.body.classList.contains("dark");
 function keep(value) { try { localStorage.setItem("mars-theme", value); } catch { /* a private window keeps nothing */ } }
 function kept() { try { return localStorage.getItem("mars-theme"); } catch { return null; } }

@@ -112,7 +112,9 @@ def _lane_words(lane: LaneForm) -> str:
 
 
 def _words(value: object) -> str:
-    return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else "?"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return "?"
+    return str(int(value)) if float(value).is_integer() else f"{value:g}"
 
 
 def read_pair(form: PairForm | RunForm, catalog: Sequence[PairSpec], *, own_models: bool = True) -> PairSpec:

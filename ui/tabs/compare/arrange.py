@@ -59,11 +59,7 @@ class Lanes:
         given = iter(values)
         return [head.read(given) for head in self.heads]
 
-    def lock(self) -> Updates:
-        """While a comparison is under way."""
-        return {button: gr.update(interactive=False) for button in self.all_buttons}
-
-    def unlock(self, count: int) -> Updates:
+    def _allow(self, count: int) -> Updates:
         """What can be done with that many lanes."""
         changed: Updates = {self.add: gr.update(interactive=count < MOST_LANES)}
         for lane, pair in enumerate(self.buttons):
@@ -72,7 +68,7 @@ class Lanes:
         return changed
 
     def set_count(self, view: ResultView, count: int) -> Updates:
-        return {self.count: count} | self.unlock(count) | view.show_lanes(count) | show_columns(self.columns, count)
+        return {self.count: count} | self._allow(count) | view.show_lanes(count) | show_columns(self.columns, count)
 
     def outputs(self, view: ResultView) -> list[Any]:
         """What ``set_count`` and the heads' ``write`` change."""

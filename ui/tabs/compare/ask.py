@@ -56,7 +56,7 @@ def build_ask(services: Services, lanes: Callable[[], None]) -> Ask:
         with gr.Row(elem_classes=["mars-ask-line"]):
             panel.prompt("What should the models write?")
             run = gr.Button("Compare", variant="primary", elem_id="compare", min_width=130, scale=0)
-            stop = gr.Button("Stop", variant="stop", visible=False, elem_id="stop", min_width=130, scale=0)
+            stop = gr.Button("Stop", variant="stop", elem_id="stop", min_width=130, scale=0)
             preset = gr.Dropdown(
                 presets_for(services.catalog[0]), value="", label="Preset", elem_id="preset", min_width=250, scale=0
             )
@@ -75,7 +75,7 @@ def build_ask(services: Services, lanes: Callable[[], None]) -> Ask:
 
 
 def wire_ask(services: Services, ask: Ask, fields: FormFields) -> None:
-    """What the choice of a pair, of an example or a changed prompt changes; and the label of the settings."""
+    """What the choice of a pair, of an example or a changed prompt changes; the label of the settings."""
     preset, rules = ask.preset, fields.rules
 
     def follow(spec: Any, _preset: str | None, *lanes: str) -> tuple[Any, ...]:
@@ -86,11 +86,17 @@ def wire_ask(services: Services, ask: Ask, fields: FormFields) -> None:
     changes: list[Callable[..., Any]] = [field.change for field in ask.counted]
     gr.on(changes, count_prompt(services), ask.counted, ask.tokens, trigger_mode="always_last", **PRIVATE)
 
+    ask.drawer.collapse(**label_event(services, ask, fields))
+    ask.drawer.expand(lambda: gr.update(label="Settings"), None, ask.drawer, **PRIVATE)
+
+
+def label_event(services: Services, ask: Ask, fields: FormFields) -> dict[str, Any]:
+    """Writes the label of the closed settings; for everything that changes a field in there."""
+
     def label(*values: Any) -> Any:
         return gr.update(label=settings_label(fields.form(values), services.catalog))
 
-    shown: list[Callable[..., Any]] = [field.change for field in fields.inputs if field is not ask.by_name["prompt"]]
-    gr.on(shown, label, fields.inputs, ask.drawer, trigger_mode="always_last", **PRIVATE)
+    return {"fn": label, "inputs": fields.inputs, "outputs": ask.drawer, **PRIVATE}
 
 
 def count_prompt(services: Services) -> Callable[..., str]:

@@ -1,12 +1,13 @@
 """The events of Compare that compute: Compare, a new seed, a new θ, continuing from a token; and Stop.
 
-All wait for their turn in ``ui/jobs/queue.py``; gradio holds up none of them."""
+All wait for their turn in ``ui/jobs/queue.py``; gradio holds up none of them. While the strip says that a run is under way, the style
+sheet shows Stop in place of Compare and hides what would change the lanes."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -22,12 +23,14 @@ from ui.result.details import Details
 from ui.result.view import ResultView, Updates
 from ui.settings.form import MOST_LANES, form_with_theta
 from ui.tabs.compare.arrange import Lanes
-from ui.tabs.compare.ask import Ask, count_prompt
+from ui.tabs.compare.ask import Ask, count_prompt, label_event
 from ui.tabs.compare.frames import Frame, Shown
 from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more
 from ui.tabs.settings import FormFields
 
-LARGEST_NEW_SEED = 2**31 - 1
+NEW_SEED = "() => Math.floor(Math.random() * 2 ** 31)"
+RUNNING = "running"  # state of the strip
+LOST = "The connection was lost before the run had ended; what was written by then is saved to History."
 MOST_ENDED = 8  # comparisons whose details wait to be shown, which takes a page a moment
 
 
@@ -41,10 +44,6 @@ class Running:
     lanes: Lanes
     view: ResultView
     ended: Pending[Details] = field(default_factory=lambda: Pending(MOST_ENDED))  # until the event after the last frame
-
-    @property
-    def buttons(self) -> list[Any]:
-        return [self.ask.run, self.ask.again, self.ask.stop, *self.lanes.all_buttons]
 
     @property
     def streamed(self) -> list[Any]:
@@ -66,15 +65,20 @@ class Running:
 
         def updates() -> Iterator[Updates]:
             place = self.services.seen_by(request)
+            self.services.stops.begin(place.key)
+            yield self.view.update(message_strip("Starting …", RUNNING), ())
             for frame in frames(place):
                 yield self.updates(frame, place.key)
 
         return unbroken(updates(), lambda strip: self.view.update(strip, ()), "compare")
 
-    def details(self, visitor: str) -> Updates:
-        """Those of the comparison that just ended; without one nothing changes."""
+    def after(self, visitor: str, strip: str) -> Updates:
+        """The details of the comparison that just ended, if there are any. ``strip`` that still says it runs: no last frame came."""
         details = self.ended.take(visitor)
-        return self.view.show(details) if details else {self.view.details.box: gr.update()}
+        changed = self.view.show(details) if details else {}
+        if f'data-state="{RUNNING}"' in strip:
+            changed |= self.view.update(message_strip(LOST, "failed"), ())
+        return changed | {self.ask.stop: gr.update(value="Stop", interactive=True)}
 
 
 def wire_running(parts: Running) -> None:
@@ -89,45 +93,26 @@ def wire_running(parts: Running) -> None:
         services.stops.request(services.seen_by(request).key)
         return gr.update(value="Stopping …", interactive=False)
 
-    pressed = gr.on([ask.run.click, ask.by_name["prompt"].submit], trigger_mode="once", **_begin(parts))
-    _run(parts, pressed, compare, fields.inputs)
-    again = ask.again.click(
-        lambda: random.randint(0, LARGEST_NEW_SEED), None, ask.by_name["seed"], trigger_mode="once", **PRIVATE
-    )
-    _run(parts, again.then(**_begin(parts)), compare, fields.inputs)
+    _run(parts, partial(gr.on, [ask.run.click, ask.by_name["prompt"].submit]), compare, fields.inputs)
+    again = ask.again.click(None, None, ask.by_name["seed"], js=NEW_SEED, **PRIVATE)
+    again.then(**label_event(services, ask, fields))
+    _run(parts, again.then, compare, fields.inputs)
     ask.stop.click(ask_stop, None, ask.stop, **PRIVATE)
     _wire_wishes(parts, compare)
 
 
-def _begin(parts: Running) -> dict[str, Any]:
-    """The event before a run: the buttons change, and earlier requests to stop no longer count."""
+def _run(
+    parts: Running, when: Callable[..., Any], handler: Callable[..., Iterator[Updates]], inputs: Sequence[Any]
+) -> None:
+    """``handler`` at the event ``when``. It waits for its turn itself, and says what broke it off."""
 
-    def begin(request: gr.Request) -> Updates:
-        parts.services.stops.begin(parts.services.seen_by(request).key)
-        shown = {
-            parts.ask.run: gr.update(visible=False),
-            parts.ask.again: gr.update(interactive=False),
-            parts.ask.stop: gr.update(visible=True, interactive=True, value="Stop"),
-        }
-        return shown | parts.lanes.lock() | parts.view.update(message_strip("Starting …", "running"), ())
+    def show(strip: str, request: gr.Request) -> Updates:
+        return parts.after(parts.services.seen_by(request).key, strip)
 
-    return {"fn": begin, "inputs": None, "outputs": [*parts.buttons, parts.view.strip], **PRIVATE}
-
-
-def _run(parts: Running, begun: Any, handler: Callable[..., Iterator[Updates]], inputs: Sequence[Any]) -> None:
-    """``handler`` after ``begun``; afterwards the buttons are as before. It waits for its turn itself, and says what broke it off."""
-
-    def show(request: gr.Request) -> Updates:
-        return parts.details(parts.services.seen_by(request).key)
-
-    def end(count: int) -> Updates:
-        shown = {parts.ask.run: gr.update(visible=True), parts.ask.stop: gr.update(visible=False)}
-        return shown | {parts.ask.again: gr.update(interactive=True)} | parts.lanes.unlock(count)
-
-    running = begun.then(handler, list(inputs), parts.streamed, **COMPUTES, **QUEUED)
-    shown = running.then(show, None, parts.view.details.outputs, **PRIVATE)
-    ended = shown.then(end, parts.lanes.count, parts.buttons, **PRIVATE)
-    ended.then(count_prompt(parts.services), parts.ask.counted, parts.ask.tokens, **PRIVATE)
+    outputs = [*parts.view.details.outputs, parts.view.strip, parts.ask.stop]
+    running = when(handler, list(inputs), parts.streamed, trigger_mode="once", **COMPUTES, **QUEUED)
+    shown = running.then(show, parts.view.strip, outputs, **PRIVATE)
+    shown.then(count_prompt(parts.services), parts.ask.counted, parts.ask.tokens, **PRIVATE)
 
 
 def _wire_wishes(parts: Running, compare: Callable[..., Iterator[Updates]]) -> None:
@@ -171,4 +156,5 @@ def _wire_wishes(parts: Running, compare: Callable[..., Iterator[Updates]]) -> N
     opened = wish.change(
         open_lane, [wish, lanes.count, lanes.shown, *lanes.head_fields], lanes.outputs(view), **PRIVATE
     )
-    _run(parts, opened.then(**_begin(parts)), run, [wish, lanes.shown, *parts.fields.inputs])
+    opened.then(**label_event(parts.services, parts.ask, parts.fields))
+    _run(parts, opened.then, run, [wish, lanes.shown, *parts.fields.inputs])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import gradio as gr
 
+from mars_core.models import PairSpec
 from mars_core.types import Trace
 from ui.jobs.services import Services
 from ui.kit.components import message_strip
@@ -20,7 +21,7 @@ from ui.result.view import ResultView, Updates
 from ui.settings.form import MOST_LANES, Form, LaneForm, settings_label
 from ui.settings.presets import PRESETS
 from ui.tabs.compare.arrange import Lanes, build_lanes, empty_lane, wire_lanes
-from ui.tabs.compare.ask import Ask, build_ask, wire_ask
+from ui.tabs.compare.ask import Ask, build_ask, label_event, wire_ask
 from ui.tabs.compare.running import Running, wire_running
 from ui.tabs.settings import FormFields
 
@@ -34,17 +35,20 @@ class CompareTab:
     fields: FormFields
     lanes: Lanes
     view: ResultView
+    drawer: gr.Accordion
+    catalog: Sequence[PairSpec]
 
     @property
     def outputs(self) -> list[Any]:
         """What ``fill`` changes."""
-        return [*self.fields.by_name.values(), *self.lanes.outputs(self.view)]
+        return [self.drawer, *self.fields.by_name.values(), *self.lanes.outputs(self.view)]
 
     def fill(self, form: Form) -> Updates:
         """The fields and lanes of a form."""
         changed: Updates = {field: getattr(form, name) for name, field in self.fields.by_name.items()}
         for head, lane in zip(self.lanes.heads, form.lanes, strict=False):
             changed |= head.write(lane)
+        changed[self.drawer] = gr.update(label=settings_label(form, self.catalog))
         return changed | self.lanes.set_count(self.view, len(form.lanes))
 
 
@@ -64,9 +68,9 @@ def build_compare_tab(services: Services) -> CompareTab:
     ask.drawer.label = settings_label(first, services.catalog)
     wire_ask(services, ask, fields)
     wire_lanes(services, lanes, view)
-    _wire_presets(ask, lanes, view)
+    _wire_presets(services, ask, fields, lanes, view)
     wire_running(Running(services, ask, fields, lanes, view))
-    return CompareTab(fields, lanes, view)
+    return CompareTab(fields, lanes, view, ask.drawer, services.catalog)
 
 
 def example_result(traces: Mapping[int, Trace], keys: Mapping[int, str]) -> Result:
@@ -80,8 +84,8 @@ def example_result(traces: Mapping[int, Trace], keys: Mapping[int, str]) -> Resu
     )
 
 
-def _wire_presets(ask: Ask, lanes: Lanes, view: ResultView) -> None:
-    fields = [ask.by_name[name] for name in ask.by_name if name not in ("prompt", "pair")]
+def _wire_presets(services: Services, ask: Ask, fields: FormFields, lanes: Lanes, view: ResultView) -> None:
+    preset_fields = [ask.by_name[name] for name in ask.by_name if name not in ("prompt", "pair")]
 
     def apply(key: str | None) -> Updates:
         if key is None or key not in PRESETS:
@@ -92,4 +96,6 @@ def _wire_presets(ask: Ask, lanes: Lanes, view: ResultView) -> None:
             changed |= head.write(LaneForm(rule, parameters))
         return changed | lanes.set_count(view, len(preset.rules))
 
-    ask.preset.input(apply, ask.preset, [*lanes.outputs(view), *fields], **PRIVATE)
+    ask.preset.input(apply, ask.preset, [*lanes.outputs(view), *preset_fields], **PRIVATE).then(
+        **label_event(services, ask, fields)
+    )
