@@ -104,3 +104,21 @@ def test_a_figure_is_saved_as_png_svg_and_csv(window: Window) -> None:
             figure.get_by_role("button", name=f"as {name}").click()
         assert download.value.suggested_filename == f"mars-acceptance.{name.lower()}"
         assert download.value.path().read_bytes().startswith(beginning)
+
+
+def test_text_and_margin_map_point_at_each_other(window: Window) -> None:
+    page = window.page
+    plot, text = page.locator("#compare-margins-2 .mars-plot"), page.locator("#compare-lane-1 .mars-text")
+    expect(page.locator("#compare-margins-2 .mars-figure[data-state=drawn]")).to_be_visible()
+    shapes = "node => (node.layout.shapes || []).map(({ x0, y0 }) => [x0 + 0.5, y0 + 0.5])"
+    framed = plot.evaluate(shapes)
+    text.locator(".tok").nth(37).hover()
+    expect(page.locator("#compare-lane-1 .mars-pop")).to_be_visible()
+    assert plot.evaluate(shapes) == [*framed, [5, 1]]
+    page.mouse.move(0, 0)
+    expect(page.locator("#compare-lane-1 .mars-pop")).to_be_hidden()
+    assert plot.evaluate(shapes) == framed
+    cells = plot.locator(".nsewdrag").first.bounding_box()
+    assert cells
+    page.mouse.move(cells["x"] + cells["width"] * 5.5 / 32, cells["y"] + 18 * 1.5)
+    expect(text.locator(".tok.pointed")).to_have_attribute("data-i", "37")

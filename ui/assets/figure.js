@@ -29,9 +29,10 @@ function painted(part, colours) {
   return Object.fromEntries(Object.entries(part).map(([key, each]) => [key, VALUES.has(key) ? each : painted(each, colours)]));
 }
 
+const themed = () => Object.fromEntries(Object.entries(GIVEN.themed).map(([colour, name]) => [colour, variable(name) || colour]));
+
 function figure(family, ground) {
-  const colours = Object.fromEntries(Object.entries(GIVEN.themed).map(([colour, name]) => [colour, variable(name) || colour]));
-  const layout = painted(value.figure.layout, colours);
+  const colours = themed(), layout = painted(value.figure.layout, colours);
   const edge = { bgcolor: variable("--background-fill-primary"), bordercolor: variable("--border-color-accent") };
   layout.font = { ...layout.font, family };
   layout.hoverlabel = { ...layout.hoverlabel, ...edge, font: { family, color: variable("--body-text-color") } };
@@ -40,13 +41,25 @@ function figure(family, ground) {
   return { data: painted(value.figure.data, colours), layout, config: CONFIG };
 }
 
-function jump({ points }) {
+// Names the token of a point to the lanes.
+function tell(name, points) {
   const point = points.find(({ data, customdata }) => data.meta?.position !== undefined && customdata);
-  if (!point) return;
-  const position = parseInt(point.customdata[point.data.meta.position], 10);
-  if (Number.isNaN(position)) return;
-  const detail = { scope: GIVEN.scope, lane: point.data.meta.lane, position };
-  document.dispatchEvent(new CustomEvent("mars:show", { detail }));
+  const position = point && parseInt(point.customdata[point.data.meta.position], 10);
+  if (!(position >= 0)) return;
+  document.dispatchEvent(new CustomEvent(name, { detail: { scope: GIVEN.scope, lane: point.data.meta.lane, position } }));
+}
+
+// Frames the cell of the token that is active in the text of this map's lane; no position: none.
+function spot({ detail: { scope, lane, position } }) {
+  const map = value?.figure.data[0];
+  if (box.dataset.state !== "drawn" || scope !== GIVEN.scope || map?.type !== "heatmap" || map.meta?.lane !== lane) return;
+  const shapes = painted(value.figure.layout.shapes ?? [], themed()), place = map.meta.position;
+  map.customdata.forEach((row, y) => row.forEach((cell, x) => {
+    if (position === null || cell[place] !== String(position)) return;
+    const line = { color: variable("--body-text-color"), width: 2 };
+    shapes.push({ type: "rect", x0: x - 0.5, x1: x + 0.5, y0: y - 0.5, y1: y + 0.5, line });
+  }));
+  window.Plotly.relayout(plot, { shapes });
 }
 
 async function paint(Plotly) {
@@ -61,7 +74,11 @@ async function paint(Plotly) {
   shown = { version, dark, width };
   const { data, layout, config } = figure(variable("--font") || SYSTEM, "rgba(0,0,0,0)");
   await (fresh ? Plotly.newPlot : Plotly.react)(plot, data, layout, config);
-  if (fresh) plot.on("plotly_click", jump);
+  if (fresh) {
+    plot.on("plotly_click", ({ points }) => tell("mars:show", points));
+    plot.on("plotly_hover", ({ points }) => tell("mars:point", points));
+    plot.on("plotly_unhover", () => document.dispatchEvent(new CustomEvent("mars:point", { detail: { scope: GIVEN.scope } })));
+  }
   box.dataset.state = "drawn";
 }
 
@@ -90,6 +107,7 @@ async function draw() {
 function leave() {
   sizes.disconnect();
   themes.disconnect();
+  document.removeEventListener("mars:active", spot);
   window.Plotly?.purge(plot);
 }
 
@@ -150,5 +168,6 @@ function update() {
 const sizes = new ResizeObserver(draw), themes = new MutationObserver(draw);
 sizes.observe(plot);
 themes.observe(document.body, { attributes: true, attributeFilter: ["class"] });
+document.addEventListener("mars:active", spot);
 watch("value", update);
 update();

@@ -8,6 +8,7 @@ function show(index, speak) {
   fill(index);
   pop.hidden = false;
   place(target);
+  tell("mars:active", { lane: props.lane, position: index });
   if (speak) spoken.textContent = said(row, index);
 }
 
@@ -23,7 +24,10 @@ function hide(force) {
   if (pinned && !force) return;
   pinned = false;
   pop.hidden = true;
-  if (active >= 0) rested = active;
+  if (active >= 0) {
+    rested = active;
+    tell("mars:active", { lane: props.lane, position: null });
+  }
   text.children[active]?.classList.remove("active");
   active = -1;
 }
@@ -84,6 +88,12 @@ function jump({ lane: side, position }) {
   show(position, true);
 }
 
+// A cell of the margin map is under the pointer: its token is marked.
+function point({ lane: side, position }) {
+  text.querySelector(".pointed")?.classList.remove("pointed");
+  if (side === props.lane) text.children[position]?.classList.add("pointed");
+}
+
 text.addEventListener("keydown", press);
 text.addEventListener("click", click);
 text.addEventListener("mouseover", (event) => {
@@ -96,5 +106,6 @@ text.addEventListener("scroll", () => { if (active >= 0) place(text.children[act
 pop.addEventListener("keydown", (event) => { if (event.key === "Escape") leave(); });
 parting.firstElementChild.addEventListener("click", () => jump({ lane: props.lane, position: state.latest.diverges }));
 listen("mars:show", jump);
+listen("mars:point", point);
 const look = () => setTimeout(() => { follows = text.scrollTop + text.clientHeight >= text.scrollHeight - 40; }, 120);
 for (const type of ["wheel", "touchmove", "pointerup", "keyup"]) text.addEventListener(type, look, { passive: true });
