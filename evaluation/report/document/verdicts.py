@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from evaluation.format import count, plural
 from evaluation.report.document import tables
@@ -24,6 +25,14 @@ COLUMNS = (
 )  # fmt: skip
 
 
+class Judged(NamedTuple):
+    """A setting of the table with the score and the verdict of its main metric."""
+
+    row: Row
+    score: Score
+    verdict: Verdict
+
+
 def verdict_section(report: Report) -> Section:
     """Counts single suites only: the group of all suites would count everything twice."""
     lead = (
@@ -33,44 +42,36 @@ def verdict_section(report: Report) -> Section:
     every = _judged(report)
     if not every:
         return Section("verdict", "Verdict", (Paragraph(_nothing(report.plan), "note"),), lead)
-    single = [row for row in every if row.measured.group != ALL] or every
+    single = [one for one in every if one.row.measured.group != ALL] or every
     blocks: list[Block] = [_summary(single)]
-    sentences = [_sentence(row) for row in single if _verdict(row).outcome is not Outcome.SUPPORTED]
+    sentences = [_sentence(one) for one in single if one.verdict.outcome is not Outcome.SUPPORTED]
     blocks += [Listing(tuple(sentences[:LISTED]), "verdicts")] if sentences else []
-    return Section("verdict", "Verdict", (*blocks, make_table(LABEL, COLUMNS, every)), lead)
+    return Section("verdict", "Verdict", (*blocks, make_table(LABEL, COLUMNS, [one.row for one in every])), lead)
 
 
-def _judged(report: Report) -> list[Row]:
+def _judged(report: Report) -> list[Judged]:
     """Every setting of whole suites that has a verdict by its main metric, worst first."""
-    whole, lanes = report.whole_groups, report.plan.lanes
-    rows = [Row(one, lanes[one.lane], one.main_score) for one in report.measured if one.group in whole]
-    return sorted((row for row in rows if row.score and row.score.verdict), key=_badness)
+    found = [
+        Judged(Row(one, report.plan.lanes[one.lane], score), score, score.verdict)
+        for one in report.measured
+        if one.group in report.whole_groups and (score := one.main_score) and score.verdict
+    ]
+    return sorted(found, key=_badness)
 
 
-def _badness(row: Row) -> tuple[int, float]:
-    recovery = _score(row).recovery.value
-    return ORDER.index(_verdict(row).outcome), math.inf if math.isnan(recovery) else recovery
+def _badness(one: Judged) -> tuple[int, float]:
+    recovery = one.score.recovery.value
+    return ORDER.index(one.verdict.outcome), math.inf if math.isnan(recovery) else recovery
 
 
-def _score(row: Row) -> Score:
-    assert row.score is not None
-    return row.score
-
-
-def _verdict(row: Row) -> Verdict:
-    verdict = _score(row).verdict
-    assert verdict is not None
-    return verdict
-
-
-def _summary(rows: Sequence[Row]) -> Paragraph:
+def _summary(judged: Sequence[Judged]) -> Paragraph:
     """All verdicts in a sentence, bad news first."""
-    amounts = Counter(_verdict(row).outcome for row in rows)
+    amounts = Counter(one.verdict.outcome for one in judged)
     outcomes = ", ".join(f"{count(amounts[outcome])} {outcome}" for outcome in ORDER if amounts[outcome])
     tone = next(tone for outcome, tone in zip(ORDER, ("bad", "open", "good"), strict=True) if amounts[outcome])
     text = (
-        f"Recovery ≥ {margin(_verdict(rows[0]).margin)} in {plural(len(rows), 'setting')} (rule × drafter × suite × temperature): "
-        f"{outcomes}. Worst: {_name(rows[0])} with {beside(_score(rows[0]).recovery, percent)}."
+        f"Recovery ≥ {margin(judged[0].verdict.margin)} in {plural(len(judged), 'setting')} (rule × drafter × suite × temperature): "
+        f"{outcomes}. Worst: {_name(judged[0].row)} with {beside(judged[0].score.recovery, percent)}."
     )
     return Paragraph(text, tone)
 
@@ -81,14 +82,14 @@ def _name(row: Row) -> str:
     return f"{row.lane.name}, {row.lane.drafts}, {group}, T = {row.measured.temperature:g}"
 
 
-def _sentence(row: Row) -> str:
+def _sentence(one: Judged) -> str:
     """The result of one setting, with tests and sample size."""
-    score, test = _score(row), _score(row).mcnemar
+    row, score, test = one.row, one.score, one.score.mcnemar
     facts = [f"Recovery {beside(score.recovery, percent)}"]
     if test is not None:
         facts.append(f"{plural(test.lost, 'answer')} lost and {count(test.gained)} gained, {_tests(test)}")
     facts.append(f"{plural(row.measured.prompts, 'prompt')} × {plural(row.measured.seeds, 'seed')}")
-    return f"{_name(row)}: {_verdict(row).sentence}. {', '.join(facts)}."
+    return f"{_name(row)}: {one.verdict.sentence}. {', '.join(facts)}."
 
 
 def _tests(test: McNemar) -> str:
