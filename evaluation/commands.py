@@ -129,12 +129,12 @@ def _richest(configs: Sequence[RunConfig]) -> RunConfig:
 
 def _command(name: str, config: RunConfig, rules: Sequence[RuleConfig]) -> str:
     sampling, drafter, key = config.sampling, config.drafter, pair_key(config)
-    parameters = {name: float(value) for rule in rules for name, value in rule.parameters.items()}
+    given = {parameter: float(value) for rule in rules for parameter, value in rule.parameters.items()}
     draft = _drafter(drafter, "" if key or drafter.model is None else model_name(drafter.model))
     options = {
         "prompt": config.prompt.text,
         "rule": [rule.name for rule in rules],
-        "set": [f"{parameter}={value}" for parameter, value in parameters.items()],
+        "set": [f"{parameter}={value}" for parameter, value in given.items()],
         **_prompt(config.prompt),
         **({"pair": key} if key else {"target": model_name(config.target)}),
         **(draft if drafter.mode is not DraftMode.GREEDY else draft | {"draft_mode": None}),

@@ -17,7 +17,7 @@ class Distributed(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
 
     def join(self, device: str) -> str:
         """Joins the launched processes, if there are several. The device of this process: ``device``, or assigned by accelerate."""
-        if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        if int(os.environ.get("WORLD_SIZE", "1")) <= 1:
             return device
         from accelerate import Accelerator
         from accelerate.utils import InitProcessGroupKwargs
