@@ -13,7 +13,7 @@ CONTEXT = 8448  # tokens: the longest prompt of a measurement and its output
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Sizes of one model. ``source``: their public model."""
+    """Sizes of one model. ``source``: their public model. ``tied``: the original's output layer is its embedding table."""
 
     source: str
     family: type[LlamaConfig | Qwen3Config]
@@ -25,6 +25,7 @@ class Shape:
     intermediate: int
     vocabulary: int
     rope_theta: float
+    tied: bool = False
     drafted: int = 0  # draft vocabulary of an EAGLE-3 head
 
     def config(self, *, tied: bool = False) -> LlamaConfig | Qwen3Config:
@@ -48,11 +49,11 @@ class Trio(NamedTuple):
 
 
 _8B = Shape("meta-llama/Llama-3.1-8B-Instruct", LlamaConfig, 4096, 32, 32, 8, 128, 14336, 128256, 5e5)
-_1B = Shape("meta-llama/Llama-3.2-1B-Instruct", LlamaConfig, 2048, 16, 32, 8, 64, 8192, 128256, 5e5)
-_4B = Shape("Qwen/Qwen3-4B", Qwen3Config, 2560, 36, 32, 8, 128, 9728, 151936, 1e6)
-_SMALL = Shape("Qwen/Qwen3-0.6B", Qwen3Config, 1024, 28, 16, 8, 128, 3072, 151936, 1e6)
+_1B = Shape("meta-llama/Llama-3.2-1B-Instruct", LlamaConfig, 2048, 16, 32, 8, 64, 8192, 128256, 5e5, tied=True)
+_4B = Shape("Qwen/Qwen3-4B", Qwen3Config, 2560, 36, 32, 8, 128, 9728, 151936, 1e6, tied=True)
+_SMALL = Shape("Qwen/Qwen3-0.6B", Qwen3Config, 1024, 28, 16, 8, 128, 3072, 151936, 1e6, tied=True)
 _HEAD = replace(_8B, source="yuhuili/EAGLE3-LLaMA3.1-Instruct-8B", layers=1, drafted=32000)
-_4B_HEAD = replace(_4B, source="a head as for Llama 3.1", family=LlamaConfig, layers=1, drafted=32000)
+_4B_HEAD = replace(_4B, source="a head as for Llama 3.1", family=LlamaConfig, layers=1, drafted=32000, tied=False)
 PUBLIC: Mapping[str, Trio] = {  # from memory of their config.json: not verified against the Hub
     "llama": Trio(_8B, _1B, _HEAD),
     "qwen": Trio(_4B, _SMALL, _4B_HEAD),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from evaluation.format import count, plural
 from evaluation.report.document import tables
@@ -25,14 +24,6 @@ COLUMNS = (
 )  # fmt: skip
 
 
-class Judged(NamedTuple):
-    """A setting of the table with the score and the verdict of its main metric."""
-
-    row: Row
-    score: Score
-    verdict: Verdict
-
-
 def verdict_section(report: Report) -> Section:
     """Counts single suites only: the group of all suites would count everything twice."""
     lead = (
@@ -42,36 +33,44 @@ def verdict_section(report: Report) -> Section:
     every = _judged(report)
     if not every:
         return Section("verdict", "Verdict", (Paragraph(_nothing(report.plan), "note"),), lead)
-    single = [one for one in every if one.row.measured.group != ALL] or every
+    single = [row for row in every if row.measured.group != ALL] or every
     blocks: list[Block] = [_summary(single)]
-    sentences = [_sentence(one) for one in single if one.verdict.outcome is not Outcome.SUPPORTED]
+    sentences = [_sentence(row) for row in single if _verdict(row).outcome is not Outcome.SUPPORTED]
     blocks += [Listing(tuple(sentences[:LISTED]), "verdicts")] if sentences else []
-    return Section("verdict", "Verdict", (*blocks, make_table(LABEL, COLUMNS, [one.row for one in every])), lead)
+    return Section("verdict", "Verdict", (*blocks, make_table(LABEL, COLUMNS, every)), lead)
 
 
-def _judged(report: Report) -> list[Judged]:
+def _judged(report: Report) -> list[Row]:
     """Every setting of whole suites that has a verdict by its main metric, worst first."""
-    found = [
-        Judged(Row(one, report.plan.lanes[one.lane], score), score, score.verdict)
-        for one in report.measured
-        if one.group in report.whole_groups and (score := one.main_score) and score.verdict
-    ]
-    return sorted(found, key=_badness)
+    whole, lanes = report.whole_groups, report.plan.lanes
+    rows = [Row(one, lanes[one.lane], one.main_score) for one in report.measured if one.group in whole]
+    return sorted((row for row in rows if row.score and row.score.verdict), key=_badness)
 
 
-def _badness(one: Judged) -> tuple[int, float]:
-    recovery = one.score.recovery.value
-    return ORDER.index(one.verdict.outcome), math.inf if math.isnan(recovery) else recovery
+def _badness(row: Row) -> tuple[int, float]:
+    recovery = _score(row).recovery.value
+    return ORDER.index(_verdict(row).outcome), math.inf if math.isnan(recovery) else recovery
 
 
-def _summary(judged: Sequence[Judged]) -> Paragraph:
+def _score(row: Row) -> Score:
+    assert row.score is not None
+    return row.score
+
+
+def _verdict(row: Row) -> Verdict:
+    verdict = _score(row).verdict
+    assert verdict is not None
+    return verdict
+
+
+def _summary(rows: Sequence[Row]) -> Paragraph:
     """All verdicts in a sentence, bad news first."""
-    amounts = Counter(one.verdict.outcome for one in judged)
+    amounts = Counter(_verdict(row).outcome for row in rows)
     outcomes = ", ".join(f"{count(amounts[outcome])} {outcome}" for outcome in ORDER if amounts[outcome])
     tone = next(tone for outcome, tone in zip(ORDER, ("bad", "open", "good"), strict=True) if amounts[outcome])
     text = (
-        f"Recovery ≥ {margin(judged[0].verdict.margin)} in {plural(len(judged), 'setting')} (rule × drafter × suite × temperature): "
-        f"{outcomes}. Worst: {_name(judged[0].row)} with {beside(judged[0].score.recovery, percent)}."
+        f"Recovery ≥ {margin(_verdict(rows[0]).margin)} in {plural(len(rows), 'setting')} (rule × drafter × suite × temperature): "
+        f"{outcomes}. Worst: {_name(rows[0])} with {beside(_score(rows[0]).recovery, percent)}."
     )
     return Paragraph(text, tone)
 
@@ -82,14 +81,14 @@ def _name(row: Row) -> str:
     return f"{row.lane.name}, {row.lane.drafts}, {group}, T = {row.measured.temperature:g}"
 
 
-def _sentence(one: Judged) -> str:
+def _sentence(row: Row) -> str:
     """The result of one setting, with tests and sample size."""
-    row, score, test = one.row, one.score, one.score.mcnemar
+    score, test = _score(row), _score(row).mcnemar
     facts = [f"Recovery {beside(score.recovery, percent)}"]
     if test is not None:
         facts.append(f"{plural(test.lost, 'answer')} lost and {count(test.gained)} gained, {_tests(test)}")
     facts.append(f"{plural(row.measured.prompts, 'prompt')} × {plural(row.measured.seeds, 'seed')}")
-    return f"{_name(row)}: {one.verdict.sentence}. {', '.join(facts)}."
+    return f"{_name(row)}: {_verdict(row).sentence}. {', '.join(facts)}."
 
 
 def _tests(test: McNemar) -> str:
