@@ -68,15 +68,15 @@ def coupled_models(
     return target, random_model(trio.draft, shared, noise, device, dtype, seed + 2)
 
 
-def coupled_pair(trio: Trio, noise: float, device: torch.device, dtype: torch.dtype, seed: int = 0) -> Pair:
+def coupled_pair(trio: Trio, noise: float, device: torch.device, dtype: torch.dtype) -> Pair:
     """The same models, prepared as loaded ones are. Texts do not end before the last token."""
-    target, draft = coupled_models(trio, noise, device, dtype, seed)
-    head = random_head(trio.head, target, _shared(trio, seed), noise, seed + 3) if trio.head else None
+    target, draft = coupled_models(trio, noise, device, dtype)
+    head = random_head(trio.head, target, _shared(trio, 0), noise, 3) if trio.head else None
     for model in (target, draft):
         prepare(model)
     if head is not None:
         prepare_head(head)
-    refs = [ModelRef(f"random/{shape.source.rpartition('/')[2]}", f"seed {seed}") for shape in trio if shape]
+    refs = [ModelRef(f"random/{shape.source.rpartition('/')[2]}", "seed 0") for shape in trio if shape]
     return Pair(
         spec=custom_pair(*refs), target=target, draft=draft, tokenizer=word_tokenizer(_closed(trio)), device=target.device, dtype=dtype,
         target_ref=refs[0], draft_ref=refs[1], context=CONTEXT, eos_ids=frozenset(),

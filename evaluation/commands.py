@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from evaluation.study.plan import BASELINE, Lane, Models, Plan
 from mars_core.models import CATALOG, PairSpec
 from mars_core.rules import PLAIN
-from mars_core.types import DrafterConfig, DraftMode, ModelRef, PromptConfig, RunConfig
+from mars_core.types import DrafterConfig, DraftMode, ModelRef, PromptConfig, RuleConfig, RunConfig
 
 PROGRAM = "python -m mars_core"
 _UNPRINTABLE = "The prompt has characters that a command line cannot contain, so no command can repeat this run."
@@ -114,14 +114,12 @@ def _one_command(configs: Sequence[RunConfig]) -> bool:
 
 def compare_command(configs: Sequence[RunConfig]) -> str:
     """One command for all runs; strict is always included."""
-    rules = [config.rule.name for config in configs if config.rule.name != BASELINE]
-    given = {name: value for config in configs for name, value in config.rule.parameters.items()}
-    return _command("compare", _richest(configs), rules, given)
+    return _command("compare", _richest(configs), [config.rule for config in configs if config.rule.name != BASELINE])
 
 
 def run_command(config: RunConfig) -> str:
     """The command for one run."""
-    return _command("run", config, [config.rule.name], config.rule.parameters)
+    return _command("run", config, [config.rule])
 
 
 def _richest(configs: Sequence[RunConfig]) -> RunConfig:
@@ -129,13 +127,14 @@ def _richest(configs: Sequence[RunConfig]) -> RunConfig:
     return next((config for config in configs if config.drafter.kind != PLAIN), configs[0])
 
 
-def _command(name: str, config: RunConfig, rules: Sequence[str], parameters: Mapping[str, float]) -> str:
+def _command(name: str, config: RunConfig, rules: Sequence[RuleConfig]) -> str:
     sampling, drafter, key = config.sampling, config.drafter, pair_key(config)
+    given = {parameter: float(value) for rule in rules for parameter, value in rule.parameters.items()}
     draft = _drafter(drafter, "" if key or drafter.model is None else model_name(drafter.model))
     options = {
         "prompt": config.prompt.text,
-        "rule": rules,
-        "set": [f"{parameter}={float(value)}" for parameter, value in parameters.items()],
+        "rule": [rule.name for rule in rules],
+        "set": [f"{parameter}={value}" for parameter, value in given.items()],
         **_prompt(config.prompt),
         **({"pair": key} if key else {"target": model_name(config.target)}),
         **(draft if drafter.mode is not DraftMode.GREEDY else draft | {"draft_mode": None}),

@@ -52,21 +52,18 @@ def mean_ratio(ratios: Sequence[float]) -> Interval:
     return Interval(*map(math.exp, (middle, middle - half, middle + half)))
 
 
-def wilson(successes: float, trials: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Wilson's score interval of a proportion (E. B. Wilson 1927), within [0, 1]; (nan, nan) for 0 trials.
+def wilson(successes: float, trials: float) -> tuple[float, float]:
+    """Wilson's 95 % score interval of a proportion (E. B. Wilson 1927), within [0, 1]; (nan, nan) for 0 trials.
 
-    Raises ValueError where ``successes`` are not 0 to ``trials`` or ``confidence`` is not between 0 and 1.
+    Raises ValueError where ``successes`` are not 0 to ``trials``.
     """
     if not 0 <= successes <= trials:
         raise ValueError(f"successes is {successes}; it must be 0 to the number of trials, {trials}.")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence is {confidence:g}; it must be between 0 and 1.")
     if not trials:
         return math.nan, math.nan
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
-    share, weight = successes / trials, z * z / trials
+    share, weight = successes / trials, Z * Z / trials
     middle = (share + weight / 2) / (1 + weight)
-    half = z / (1 + weight) * math.sqrt(share * (1 - share) / trials + weight / (4 * trials))
+    half = Z / (1 + weight) * math.sqrt(share * (1 - share) / trials + weight / (4 * trials))
     low = max(0.0, middle - half) if successes else 0.0
     return low, 1.0 if successes == trials else min(1.0, middle + half)
 

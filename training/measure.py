@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 from jinja2 import StrictUndefined, Template
 
+from bench.common.decoding import complete, config_of
 from mars_core.demo.corpus import documents, held_out, held_out_requests
 from mars_core.models import Pair, custom_pair
 from mars_core.models.pool import ModelPool
 from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
-from mars_core.session import Session, run_config
-from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, Sampling, Trace, TreeShape
+from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, Trace, TreeShape
 from training.tokenizer import split_document
 from training.train import Recipe
 from training.train_head import HeadRecipe
@@ -53,9 +53,8 @@ class Measured(NamedTuple):
 
 def measure(pair: Pair, rule: str, temperature: float, drafts: str, count: int) -> Measured:
     """Answers the first ``count`` held-out problems; the seed of each run is the problem's number."""
-    session = Session(pair)
     problems = held_out()[:count]
-    traces = [_run(session, item.question, rule, temperature, drafts, seed) for seed, item in enumerate(problems)]
+    traces = [_run(pair, item.question, rule, temperature, drafts, seed) for seed, item in enumerate(problems)]
     tokens = [token for trace in traces for token in trace.tokens]
     right = [trace.text.rstrip().endswith(f"#### {item.answer}") for trace, item in zip(traces, problems, strict=True)]
     result = Measured(
@@ -71,15 +70,9 @@ def measure(pair: Pair, rule: str, temperature: float, drafts: str, count: int) 
     return result
 
 
-def _run(session: Session, text: str, rule: str, temperature: float, drafts: str, seed: int) -> Trace:
-    config = run_config(
-        session.pair, prompt=PromptConfig(text), rule=RuleConfig(rule), drafter=DRAFTERS[drafts],
-        sampling=Sampling(temperature), max_new_tokens=NEW_TOKENS, seed=seed,
-    )  # fmt: skip
-    run = session.start(config)
-    for _ in run:
-        pass
-    return run.trace()
+def _run(pair: Pair, text: str, rule: str, temperature: float, drafts: str, seed: int) -> Trace:
+    prompt, drafter = PromptConfig(text), DRAFTERS[drafts]
+    return complete(pair, config_of(pair, prompt, drafter, temperature, NEW_TOKENS, seed, RuleConfig(rule)))
 
 
 def card(
@@ -131,7 +124,7 @@ def main(arguments: list[str] | None = None) -> None:
     plan += [(rule, 1.0, drafts) for drafts in (GREEDY, SAMPLED, BRANCHED) for rule in ("strict", "mars")]
     rows = [measure(pair, *each, options.count) for each in plan]
     prompts = (held_out()[0].question, held_out_requests(1)[0])
-    examples = [_run(Session(pair), prompt, "strict", 1.0, GREEDY, 0) for prompt in prompts]
+    examples = [_run(pair, prompt, "strict", 1.0, GREEDY, 0) for prompt in prompts]
     note = options.folder / "PROVENANCE.md"
     provenance = note.read_text(encoding="utf-8").strip() if note.exists() else ""
     text = card(pair, rows, examples, options.count, equations_seen(pair, options.count), provenance)

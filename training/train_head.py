@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from safetensors.torch import save as serialised
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from mars_core.decoder import input_embedding
 from mars_core.demo.corpus import documents
@@ -66,17 +66,8 @@ def open_target(folder: Path) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast
 def build_head(target: LlamaForCausalLM, intermediate: int, seed: int) -> Eagle3Head:
     """Attention as the target's; embedding (frozen), last norm and vocabulary projection start as the target's."""
     config, count = target.config, target.config.num_hidden_layers
-    layer = LlamaConfig(
-        vocab_size=config.vocab_size,
-        hidden_size=config.hidden_size,
-        intermediate_size=intermediate,
-        num_hidden_layers=1,
-        num_attention_heads=config.num_attention_heads,
-        num_key_value_heads=config.num_key_value_heads,
-        max_position_embeddings=config.max_position_embeddings,
-        rms_norm_eps=config.rms_norm_eps,
-        rope_parameters=config.rope_parameters,
-    )
+    layer = copy.deepcopy(config)
+    layer.update({"intermediate_size": intermediate, "num_hidden_layers": 1})
     taps = tuple(sorted({2, count // 2, count - 3}))
     torch.manual_seed(seed)
     head = Eagle3Head(HeadConfig(layer, config.hidden_size, config.vocab_size, config.vocab_size, taps))
@@ -187,17 +178,14 @@ def save_head(head: Eagle3Head, target: LlamaForCausalLM, folder: Path) -> None:
     """The format of the EAGLE authors and SpecForge, in bf16; the embedding is the target's and is not stored."""
     layer = head.config.layer
     rotary: Any = layer.rope_parameters
+    sizes = (
+        "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
+        "hidden_act", "rms_norm_eps",
+    )  # fmt: skip
     config = {
         "architectures": ["LlamaForCausalLMEagle3"],
         "model_type": "llama",
-        "hidden_size": layer.hidden_size,
-        "intermediate_size": layer.intermediate_size,
-        "num_hidden_layers": 1,
-        "num_attention_heads": layer.num_attention_heads,
-        "num_key_value_heads": layer.num_key_value_heads,
-        "head_dim": layer.head_dim,
-        "hidden_act": layer.hidden_act,
-        "rms_norm_eps": layer.rms_norm_eps,
+        **{name: getattr(layer, name) for name in sizes},
         "rope_theta": rotary["rope_theta"],
         "max_position_embeddings": layer.max_position_embeddings,
         "vocab_size": head.config.target_vocabulary,

@@ -9,13 +9,12 @@ from typing import Any, NoReturn, Self
 
 import jinja2
 import torch
-from lm_eval.api.model import TemplateLM
 from lm_eval.models.utils import postprocess_generated_text
 from lm_eval.utils import hash_string, simple_parse_args_string
 from tqdm.auto import tqdm
 
 from evaluation.harness.options import Generation, OptionError, Options, checked, read_generation, read_options, seed_of
-from evaluation.harness.processes import Processes
+from evaluation.harness.processes import Distributed
 from evaluation.harness.telemetry import Row, Telemetry, pooled, row_of
 from mars_core.arguments import read_drafter, read_spec
 from mars_core.models import ModelPool, Pair
@@ -29,17 +28,16 @@ from storage import RunStore, Source
 LARGEST_SEED = 2**53 - 1
 
 
-class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
+class MarsLM(Distributed):
     """One pair of models with one rule and drafter. ``telemetry``: one row per answer; the first process has the rows of all."""
 
     def __init__(self, **given: Any) -> None:
         """``given``: names of ``options.NAMES`` and parameters of the rule. Raises OptionError, ModelError, StorageError."""
         super().__init__()
         self.options = read_options(given)
-        self._processes = Processes(self.options.device)
-        self.pair = _load(self.options, self._processes.device)
+        self.pair = _load(self.options, self.join(self.options.device))
         self.tokenizer = self.pair.tokenizer
-        self._rank, self._world_size, self._device = self._processes.rank, self._processes.size, self.pair.device
+        self._device = self.pair.device
         self._seed = torch.initial_seed() % LARGEST_SEED if self.options.seed is None else self.options.seed
         self._file = Telemetry(self.options.telemetry, self.rank if self.world_size > 1 else None)
         self._store = None if self.options.db is None else RunStore(self.options.db)
@@ -73,7 +71,8 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
             found.append(answers[id(request)])
             bar.update(1)
         bar.close()
-        self._gather()
+        rows = self.gather_object(self._file.rows)
+        self.telemetry = self._file.rows if rows is None else [row for rank in rows for row in rank]
         return found
 
     def _answer(self, request: Any, repeat: int) -> str:
@@ -82,28 +81,21 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         config = self._config(context, generation, seed_of(self._seed, request, repeat))
         ids, cut = self._read(config)
         if not self._warm:
-            Session(self.pair).warm_up(replace(config, prompt=replace(config.prompt, text=_short(context))))
+            beginning = replace(config.prompt, text=context[:200] or "x")
+            Session(self.pair).warm_up(replace(config, prompt=beginning))
             self._warm = True
         run = Run(self.pair, config, tuple(ids), meter=True)
         for _ in run:
             pass
         trace = run.trace()
         answer = str(postprocess_generated_text(trace.text, list(generation.until), self.options.think_end_token))
-        self._file.add(self._row(request, repeat, trace, cut))
+        row = row_of(
+            trace, task=request.task_name, doc_id=request.doc_id, repeat=repeat, prompt_hash=hash_string(context),
+            rank=self.rank, cut_tokens=cut, run_id=self._save(trace),
+        )  # fmt: skip
+        self._file.add(row)
         self.cache_hook.add_partial("generate_until", (context, given), answer)
         return answer
-
-    def _row(self, request: Any, repeat: int, trace: Trace, cut: int) -> Row:
-        return row_of(
-            trace,
-            task=request.task_name,
-            doc_id=request.doc_id,
-            repeat=repeat,
-            prompt_hash=hash_string(request.args[0]),
-            rank=self.rank,
-            cut_tokens=cut,
-            run_id=self._save(trace),
-        )
 
     def _save(self, trace: Trace) -> str | None:
         """Stores the run as a comparison; returns its run id, None without a database. Raises StorageError."""
@@ -137,10 +129,6 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
             validate(config, self.pair)
             validate_length(config, min(len(ids), space), self.max_length)
         return ids[-space:], max(0, len(ids) - space)
-
-    def _gather(self) -> None:
-        rows = self.gather_object(self._file.rows)
-        self.telemetry = [row for rank in rows for row in rank] if rows is not None else self._file.rows
 
     def _check(self) -> None:
         """Raises OptionError for settings that are invalid for every task."""
@@ -200,23 +188,10 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
             return encode(self.tokenizer, PromptConfig(string, chat=False))
         return list(self.tokenizer.encode(string, add_special_tokens=add_special_tokens))
 
-    def all_gather(self, tensor: torch.Tensor) -> torch.Tensor:
-        return self._processes.gather(tensor)
-
-    def gather_object(self, obj: Any, dst: int = 0) -> list[Any] | None:
-        return self._processes.gather_objects(obj, dst)
-
-    def barrier(self) -> None:
-        self._processes.wait()
-
-    def loglikelihood(self, requests: Any, disable_tqdm: bool = False) -> NoReturn:
-        raise NotImplementedError(_ONLY_ANSWERS)
-
-    def loglikelihood_rolling(self, requests: Any, disable_tqdm: bool = False) -> NoReturn:
-        raise NotImplementedError(_ONLY_ANSWERS)
-
     def _loglikelihood_tokens(self, requests: Any, **_kwargs: Any) -> NoReturn:
         raise NotImplementedError(_ONLY_ANSWERS)
+
+    loglikelihood = loglikelihood_rolling = _loglikelihood_tokens
 
 
 _ONLY_ANSWERS = (
@@ -229,7 +204,3 @@ def _load(options: Options, device: str) -> Pair:
     with checked():
         pool = ModelPool(device=device, dtype=options.dtype, graphs=options.graphs, exact=options.exact)
         return pool.get(read_spec(options))
-
-
-def _short(context: str) -> str:
-    return context[:200] or "x"

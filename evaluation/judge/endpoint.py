@@ -58,7 +58,6 @@ class Endpoint:
     def __init__(self, settings: Settings, sleep: Callable[[float], None] = time.sleep) -> None:
         self.settings = settings
         self._sleep = sleep
-        self._failures: tuple[type[Exception], ...] = (httpx.TransportError,)  # includes time-outs
         self._client = httpx.Client(
             timeout=TIMEOUT_S, headers={"Authorization": f"Bearer {settings.key}"}, follow_redirects=False
         )
@@ -76,7 +75,7 @@ class Endpoint:
             pause = PAUSE_S * 2 ** (number - 1)
             try:
                 answer = self._client.post(self._address, json=body)
-            except self._failures as error:
+            except httpx.TransportError as error:  # includes time-outs
                 trouble = f"did not answer ({type(error).__name__})"
             else:
                 if answer.status_code == 200:

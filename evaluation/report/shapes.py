@@ -18,7 +18,7 @@ from typing import Any
 
 from evaluation.commands import model_args
 from evaluation.harness.telemetry import POOLED, pooled
-from evaluation.report.answered import Answer, Answered, file_name, read_answered
+from evaluation.report.texts import Answer, Answered, file_name, read_answered
 from evaluation.suites.item import Item
 from storage import RunStore
 

@@ -1,12 +1,19 @@
-"""The texts of a study's runs that are still stored."""
+"""The texts of a study's runs that are still stored: of its worst prompts, and of every lane for export to the formats of other tools."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from evaluation.report.document.prompts import OPENED, Texts
 from evaluation.report.values import PromptRow, Report
-from storage import RunRecord, RunStore, StorageError
+from evaluation.study.plan import Plan, Task, read_plan
+from evaluation.study.result import Result, answer, read_result
+from evaluation.suites.item import Item
+from mars_core.types import Status
+from storage import RunRecord, RunStore, StorageError, StoredResult
 
 RUNS_A_READ = 500
 
@@ -52,3 +59,84 @@ def texts_of(store: RunStore, rows: Sequence[PromptRow]) -> dict[tuple[str, str]
         turn = number + 1 if len(turns) > 1 else 0
         found[row.worst] = Texts(baseline.text, rule.text, rule.comparison_id, turn, (baseline.id, rule.id))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One item with one seed. ``runs``, ``texts`` (without a stop string) and ``lengths``: one per turn; lengths are tokens per step."""
+
+    task: Task
+    result: Result
+    runs: tuple[RunRecord, ...]
+    texts: tuple[str, ...]
+    lengths: tuple[tuple[int, ...], ...]
+    saved_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """All completed answers of a lane at a temperature. ``name`` is safe in a path; ``gone``: answers with deleted runs."""
+
+    plan: Plan
+    lane: int
+    temperature: float
+    name: str
+    answers: tuple[Answer, ...]
+    failed: int
+    gone: int
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of the first answer."""
+        return dict(self.answers[0].runs[0].config.environment) if self.answers else {}
+
+    @property
+    def saved_at(self) -> datetime:
+        """When the last answer was saved."""
+        return max((answer.saved_at for answer in self.answers), default=datetime.fromtimestamp(0, UTC))
+
+    def items(self, suite: int) -> Iterator[tuple[int, Item, tuple[Answer, ...]]]:
+        """Number, item and answers by seed, of every answered item of a suite."""
+        by_item: dict[int, list[Answer]] = {}
+        for one in sorted(self.answers, key=lambda one: (one.task.item, one.task.repeat)):
+            if one.task.suite == suite:
+                by_item.setdefault(one.task.item, []).append(one)
+        for number, answers in by_item.items():
+            yield number, self.plan.suites[suite].items[number], tuple(answers)
+
+
+def read_answered(store: RunStore, study_id: str, *, steps: bool) -> Iterator[Answered]:
+    """By lane and temperature. ``steps``: with the lengths of their steps. Raises StorageError; ValueError for another version."""
+    plan = read_plan(store.study(study_id).plan)
+    groups: dict[tuple[int, float], list[StoredResult]] = {}
+    for one in store.results(study_id):
+        groups.setdefault((one.lane, plan.task(one.task).temperature), []).append(one)
+    names: list[str] = []
+    for (lane, temperature), stored in sorted(groups.items()):
+        results = [(one, read_result(one.data)) for one in stored]
+        completed = [(one, result) for one, result in results if result.status is Status.COMPLETED]
+        run_ids = [run_id for one, _ in completed for run_id in one.run_ids]
+        records, kept = records_of(store, run_ids), store.kept_by_step(run_ids) if steps else {}
+        answers = []
+        for one, result in completed:
+            runs = tuple(records[run_id] for run_id in one.run_ids if run_id in records)
+            if len(runs) == len(one.run_ids):
+                lengths = tuple(_lengths(kept.get(run.id, ()), run.summary.new_tokens) for run in runs)
+                texts = tuple(map(answer, runs))
+                answers.append(Answer(plan.task(one.task), result, runs, texts, lengths, one.created_at))
+        model = f"{plan.models.target.name.rstrip('/').rpartition('/')[2]}-{plan.lanes[lane].name}-{plan.lanes[lane].drafts}"
+        name = f"{file_name(model)}-temperature-{temperature:g}"
+        names.append(f"{name}-lane-{lane}" if name in names else name)
+        failed, gone = len(stored) - len(completed), len(completed) - len(answers)
+        yield Answered(plan, lane, temperature, names[-1], tuple(answers), failed, gone)
+
+
+def _lengths(kept: tuple[int, ...], new_tokens: int) -> tuple[int, ...]:
+    """Tokens per step: the accepted drafts and one more; in the last step the remaining ones, as the text may end earlier."""
+    lengths = [one + 1 for one in kept]
+    return tuple(lengths[:-1]) + ((new_tokens - sum(lengths[:-1]),) if lengths else ())
+
+
+def file_name(text: str) -> str:
+    """Letters, digits and ``.=-``; other characters become underscores."""
+    return re.sub(r"[^\w.=-]+", "_", text, flags=re.ASCII).strip("_.-")[:150] or "unnamed"

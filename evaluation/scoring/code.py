@@ -13,7 +13,7 @@ import textwrap
 import warnings
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from evaluation.scoring.sandbox import runs
 from evaluation.suites.item import Item
@@ -176,19 +176,19 @@ def _functions(code: str) -> list[ast.FunctionDef]:
 
 def _parses(code: str) -> bool:
     """Whether it is a valid program; compiled, because a ``return`` outside a function parses."""
-    tree = _tree(code)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return tree is not None and compile(tree, "<answer>", "exec") is not None
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
+    return _compiled(code, 0) is not None
 
 
 def _tree(code: str) -> ast.Module | None:
+    tree: ast.Module | None = _compiled(code, ast.PyCF_ONLY_AST)
+    return tree
+
+
+def _compiled(code: str, flags: int) -> Any:
+    """The result of ``compile``; None where ``code`` is not valid."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(code)
+            return compile(code, "<answer>", "exec", flags, dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None

@@ -9,10 +9,9 @@ from evaluation.scoring import names, overlap
 from evaluation.scoring.answer import contains, score
 from evaluation.scoring.code import passes
 from evaluation.scoring.graders import boxed, exact_match, library
+from evaluation.scoring.overlap import Scorer
 from evaluation.scoring.sandbox import check_sandbox
 from evaluation.suites.item import Item, Suite
-
-Scorer = Callable[[str, Sequence[str]], float]  # text, references → score
 
 
 class Metric(NamedTuple):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, wraps
 from typing import Any, NamedTuple
 
 from evaluation.scoring.graders import library
@@ -18,6 +18,9 @@ _HAN = r"\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\uf900
 _KANA = r"\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f"
 _SOUTHEAST = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 _WORD = re.compile(rf"[{_HAN}{_KANA}{_SOUTHEAST}]|[^\W_{_HAN}{_KANA}{_SOUTHEAST}]+")
+
+
+Scorer = Callable[[str, Sequence[str]], float]  # text, references → 0 to 1
 
 
 class Overlap(NamedTuple):
@@ -33,28 +36,35 @@ def overlap(text: str, reference: str) -> Overlap:
     return Overlap(bleu(text, [reference]), chrf(text, [reference]), rouge_l(text, [reference]))
 
 
+def _scorer(compute: Scorer) -> Scorer:
+    """``compute`` for two different texts: exactly 1 for equal ones, 0 where one is empty. Sums of logarithms may exceed 1 by rounding."""
+
+    @wraps(compute)
+    def scored(text: str, references: Sequence[str]) -> float:
+        if text in references:
+            return 1.0
+        empty = not text.strip() or not any(map(str.strip, references))
+        return 0.0 if empty else min(compute(text, references), 1.0)
+
+    return scored
+
+
+@_scorer
 def bleu(text: str, references: Sequence[str]) -> float:
     """Sentence BLEU: effective order, exponential smoothing, tokenizer by the first reference's script (WMT's 13a, zh, letters)."""
-    simple = _simple(text, references)
-    if simple is not None:
-        return simple
     scorer = _bleu(bleu_tokenizer(references[0][:MAX_TEXT]))
-    return _share(scorer.sentence_score(text[:MAX_TEXT], [reference[:MAX_TEXT] for reference in references]).score)
+    return float(scorer.sentence_score(text[:MAX_TEXT], [each[:MAX_TEXT] for each in references]).score) / 100
 
 
+@_scorer
 def chrf(text: str, references: Sequence[str]) -> float:
     """Sentence chrF (chrF2: character 6-grams, β = 2) against the best matching reference."""
-    simple = _simple(text, references)
-    if simple is not None:
-        return simple
-    return _share(_chrf().sentence_score(text[:MAX_TEXT], [reference[:MAX_TEXT] for reference in references]).score)
+    return float(_chrf().sentence_score(text[:MAX_TEXT], [each[:MAX_TEXT] for each in references]).score) / 100
 
 
+@_scorer
 def rouge_l(text: str, references: Sequence[str]) -> float:
     """F1 of the longest common subsequence of words, the best of the references. Words of every script, not only ASCII."""
-    simple = _simple(text, references)
-    if simple is not None:
-        return simple
     return float(_rouge().score_multi(list(references), text)["rougeL"].fmeasure)
 
 
@@ -73,18 +83,6 @@ def bleu_tokenizer(text: str) -> str:
     if len(re.findall(f"[{_KANA}{_SOUTHEAST}]", text)) >= letters / 10:
         return "char"
     return "zh" if len(re.findall(f"[{_HAN}]", text)) >= letters / 10 else "13a"
-
-
-def _simple(text: str, references: Sequence[str]) -> float | None:
-    """The score of equal texts, or of an empty text; else None."""
-    if text in references:
-        return 1.0
-    return 0.0 if not text.strip() or not any(reference.strip() for reference in references) else None
-
-
-def _share(percent: float) -> float:
-    """A percentage as 0 to 1, clipped: sums of logarithms may exceed 100 by rounding."""
-    return min(percent / 100, 1.0)
 
 
 @cache

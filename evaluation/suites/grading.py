@@ -124,7 +124,7 @@ def _by_references(group: _Group) -> Metrics:
     if _is_latex(group):
         return _FORMULAS
     if _mostly(_is_number, references, 0.9):
-        return _IN_BOX if _mostly(_has_box, prompts) else _NUMBERS
+        return _IN_BOX if _mostly(_BOX.search, prompts) else _NUMBERS
     if _mostly(lambda text: _LETTER.fullmatch(text.strip()), references, 0.9):
         return _LETTERS if _mostly(lambda prompt: "answer is" in prompt, prompts) else _LETTERS[::-1]
     if _mostly(lambda prompt: _IN_PROMPTS[_TRANSLATION].search(_ends(prompt)), prompts) or _is_other_script(group):
@@ -142,10 +142,6 @@ def _mostly(test: Callable[[str], object], texts: Iterable[str], share: float = 
 
 def _has_mark(text: str) -> bool:
     return MARK in text
-
-
-def _has_box(text: str) -> bool:
-    return _BOX.search(text) is not None
 
 
 def _is_number(text: str) -> bool:
@@ -172,11 +168,11 @@ def _is_formula(text: str) -> bool:
 def _is_latex(group: _Group) -> bool:
     """Boxed solutions; or short answers with some formulas; fewer are needed if the category or the prompts mention mathematics."""
     references = group.references
-    if _mostly(_has_box, references):
+    if _mostly(_BOX.search, references):
         return True
     if not _mostly(lambda text: len(text) <= _MAX_FORMULA, references, 0.9):
         return False
-    expected = _MATHS.search(group.name) is not None or _mostly(_has_box, group.prompts)
+    expected = _MATHS.search(group.name) is not None or _mostly(_BOX.search, group.prompts)
     return any(map(_is_formula, references)) if expected else _mostly(_is_formula, references, 0.2)
 
 
@@ -214,6 +210,6 @@ def _joined(item: Item) -> Item:
 
 def _are_lines(references: Sequence[str]) -> bool:
     """Whether the references are lines of one solution: GSM8K's end in one with ####; not all LaTeX lines have a box; code is indented."""
-    marked, boxed = list(map(_has_mark, references)), list(map(_has_box, references))
+    marked, boxed = list(map(_has_mark, references)), list(map(_BOX.search, references))
     indented = any(line.startswith(("    ", "\t")) for line in references)
     return (marked[-1] and not all(marked)) or (any(boxed) and not all(boxed)) or indented

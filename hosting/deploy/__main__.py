@@ -29,11 +29,9 @@ ROOT = Path(__file__).parents[2]
 HUB_FILES = frozenset({".gitattributes"})  # maintained by the Hub
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 _UNREACHABLE = "The Hugging Face Hub cannot be reached: connect (and unset HF_HUB_OFFLINE), then try again."
-_EXPLAINED: Sequence[tuple[type[Exception], str]] = (
+_EXPLAINED: Sequence[tuple[type[Exception] | tuple[type[Exception], ...], str]] = (
     (LocalTokenNotFoundError, "There is no token of the Hugging Face Hub: run `hf auth login`, or set HF_TOKEN."),
-    (OfflineModeIsEnabled, _UNREACHABLE),
-    (ConnectionError, _UNREACHABLE),
-    (TimeoutError, _UNREACHABLE),
+    ((OfflineModeIsEnabled, ConnectionError, TimeoutError), _UNREACHABLE),
     (
         RepositoryNotFoundError,
         "The Space {space} cannot be reached with this token: check the owner, and that the token may write there.",

@@ -12,7 +12,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from evaluation.format import displayable
-from evaluation.report.document.blocks import Block, Document, Drawing, Table
+from evaluation.report.document.blocks import Document, Drawing, Table
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
@@ -64,13 +64,10 @@ def _markdown() -> Environment:
 def _environment(*packages: tuple[str, str], **options: Any) -> Environment:
     loader = ChoiceLoader([PackageLoader(*place) for place in (("evaluation", "report/document/templates"), *packages)])
     environment = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, **options)
-    environment.filters["block"] = block_name
+    environment.filters["block"] = lambda block: type(
+        block
+    ).__name__.lower()  # as in the templates: paragraph, listing, table, …
     return environment
-
-
-def block_name(block: Block) -> str:
-    """``paragraph``, ``listing``, ``table``, ``picture`` or ``opened``."""
-    return type(block).__name__.lower()
 
 
 def _shown(value: object) -> object:

@@ -21,13 +21,10 @@ def test_wilson_gives_the_published_values(successes: int, trials: int, low: flo
     assert wilson(successes, trials) == pytest.approx((low, high), abs=5e-5)
 
 
-@given(
-    st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))),
-    st.sampled_from((0.5, 0.9, 0.95, 0.99)),
-)
-def test_wilson_is_what_scipy_computes(tried: tuple[int, int], confidence: float) -> None:
-    expected = binomtest(*tried).proportion_ci(confidence, method="wilson")
-    assert wilson(*tried, confidence) == pytest.approx((expected.low, expected.high), abs=1e-12)
+@given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_wilson_is_what_scipy_computes(tried: tuple[int, int]) -> None:
+    expected = binomtest(*tried).proportion_ci(0.95, method="wilson")
+    assert wilson(*tried) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
 @given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
@@ -45,9 +42,3 @@ def test_nothing_tried_has_no_interval() -> None:
 def test_impossible_counts_are_refused(successes: int, trials: int) -> None:
     with pytest.raises(ValueError, match="successes is"):
         wilson(successes, trials)
-
-
-@pytest.mark.parametrize("confidence", [0.0, 1.0, math.nan])
-def test_impossible_confidence_is_refused(confidence: float) -> None:
-    with pytest.raises(ValueError, match="confidence is"):
-        wilson(1, 2, confidence)
