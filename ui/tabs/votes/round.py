@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from evaluation.format import about
 from mars_core.jobs import Wrote
@@ -46,22 +46,27 @@ class RoundFrame:
     round: str = ""
 
 
+class OpenRound(NamedTuple):
+    """A round that waits for its vote. ``name``: to take it with; ``left_lane``: the lane that is Answer A."""
+
+    name: str
+    comparison: str
+    left_lane: int
+
+
 class Rounds:
     """Rounds that wait for their vote, one for each page (``Services.key``). Whoever takes one is the only one to vote on it."""
 
     def __init__(self) -> None:
-        self._waiting = Pending[tuple[str, Round]](MOST_OPEN)
+        self._waiting = Pending[OpenRound](MOST_OPEN)
 
-    def open(self, page: str, round_: Round, name: str = "") -> str:
-        """The round waits for its vote, in place of the page's round before; returns the name to take it with."""
-        name = name or secrets.token_hex(16)
-        self._waiting.put(page, (name, round_))
-        return name
+    def open(self, page: str, waiting: OpenRound) -> None:
+        """It waits in place of the page's round before."""
+        self._waiting.put(page, waiting)
 
-    def take(self, page: str, name: str) -> Round | None:
+    def take(self, page: str, name: str) -> OpenRound | None:
         """The round, once; None where it was taken, forgotten or never there."""
-        found = self._waiting.take(page, lambda waiting: waiting[0] == name)
-        return found[1] if found else None
+        return self._waiting.take(page, lambda waiting: waiting.name == name)
 
     def discard(self, page: str) -> None:
         """The page's round gets no vote."""
@@ -168,19 +173,23 @@ def _closing(services: Services, writing: _Writing, rounds: Rounds, side: Callab
     round_ = Round(writing.comparison, (writing.traces[0], writing.traces[1]), side())
     if round_.same_text:
         return RoundFrame(same_strip(round_), revealed(round_, None))
-    return RoundFrame(QUESTION, asking(round_), rounds.open(services.key, round_))
+    waiting = OpenRound(secrets.token_hex(16), round_.comparison, round_.left_lane)
+    rounds.open(services.key, waiting)
+    return RoundFrame(QUESTION, asking(round_), waiting.name)
 
 
 def cast_vote(services: Services, rounds: Rounds, name: str, choice: Choice) -> tuple[str, Round] | None:
     """Save the vote on the round of that name: its id, for its comment, and the round; None where it has one already. Raises
     StorageError, and then it may be tried again."""
-    round_ = rounds.take(services.key, name)
-    if round_ is None:
+    waiting = rounds.take(services.key, name)
+    if waiting is None:
         return None
-    left, right = round_.left_lane, round_.right_lane
     try:
+        first, second = (run.trace for run in services.store.load(waiting.comparison).runs)
+        round_ = Round(waiting.comparison, (first, second), waiting.left_lane)
+        left, right = round_.left_lane, round_.right_lane
         vote = services.store.add_vote(round_.comparison, left_lane=left, right_lane=right, choice=choice)
     except StorageError:
-        rounds.open(services.key, round_, name)
+        rounds.open(services.key, waiting)
         raise
     return vote, round_
