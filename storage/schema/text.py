@@ -8,6 +8,8 @@ character is written as ``␛`` (U+241B, "symbol for escape") and four hexadecim
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+from typing import Any
 
 ESCAPE = "\u241b"
 _UNSAFE = re.compile("[\x00\u241b\ud800-\udfff]")
@@ -42,3 +44,17 @@ def folded(text: str) -> str:
 def readable(text: str) -> str:
     """For tables and CSV: ``text`` with controls and surrogates as ``\\uXXXX``; tab, newlines stay. Not reversible."""
     return _UNREADABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def mapped(value: Any, text: Callable[[str], str], number: Callable[[float], Any] = float) -> Any:
+    """Nested lists and mappings, with ``text`` applied to every string and key and ``number`` to every float."""
+    match value:
+        case str():
+            return text(value)
+        case float():
+            return number(value)
+        case Mapping():
+            return {text(key): mapped(item, text, number) for key, item in value.items()}
+        case list() | tuple():
+            return [mapped(item, text, number) for item in value]
+    return value

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import Connection
 
 from mars_core.types import PromptConfig
-from storage import Choice, RunStore, Search, StorageError, write_runs_csv
+from storage import Choice, RunStore, Search, StorageError, write_csv
 from tests.traces import make_trace, same
 from tests.unit.storage.exports import nodes_csv, parsed, runs_csv, save, tokens_csv, votes_csv
 
@@ -73,7 +73,7 @@ def test_deleted_comparison_is_nowhere(store: RunStore) -> None:
         lambda: store.annotate(gone, name="x"),
         lambda: store.save_run(gone, run.trace, lane=5, order=5),
         lambda: store.add_vote(gone, left_lane=0, right_lane=1, choice=Choice.TIE),
-        lambda: write_runs_csv(store, io.BytesIO(), [gone]),
+        lambda: write_csv("runs", store, io.BytesIO(), [gone]),
     )
     for action in refused:
         with pytest.raises(StorageError, match="There is no comparison with the id"):

@@ -15,15 +15,7 @@ import pandas as pd
 import pytest
 
 from mars_core.types import Alternative, Outcome, PassShape, PromptConfig, RuleConfig, TreeShape
-from storage import (
-    RunStore,
-    StorageError,
-    write_nodes_csv,
-    write_nodes_parquet,
-    write_runs_csv,
-    write_runs_parquet,
-    write_tokens_csv,
-)
+from storage import RunStore, StorageError, write_csv, write_parquet
 from storage.export.cells import cell, guarded
 from tests.traces import WORDS, make_trace, make_tree_trace, same
 from tests.unit.storage.exports import (
@@ -82,7 +74,7 @@ def test_tree_of_a_run_is_in_its_row(store: RunStore, tmp_path: Path) -> None:
     row, _ = parsed(runs_csv(store))
     assert (row["tree_tokens"], row["tree_depth"], row["tree_top_k"]) == ("24", "6", "4")
     assert (row["drafter"], row["drafter_model"], row["kl_sum"]) == ("eagle3", "demo/eagle3", "inf")
-    write_runs_parquet(store, tmp_path / "runs.parquet")
+    write_parquet("runs", store, tmp_path / "runs.parquet")
     tree, chain = read_parquet(tmp_path / "runs.parquet")
     assert [tree[name] for name in ("tree_tokens", "tree_depth", "tree_top_k", "kl_max")] == [24, 6, 4, math.inf]
     assert [chain[name] for name in ("tree_tokens", "tree_depth", "tree_top_k")] == [None] * 3
@@ -94,7 +86,7 @@ def test_thinking_and_exact_passes_of_a_run_are_in_its_row(store: RunStore, tmp_
     save(store, replace(plain, config=replace(plain.config, prompt=prompt, passes=PassShape(16, 512))), plain)
     names = ("thinking", "pass_rows", "pass_width")
     assert [[row[name] for name in names] for row in parsed(runs_csv(store))] == [["false", "16", "512"], ["", "", ""]]
-    write_runs_parquet(store, tmp_path / "runs.parquet")
+    write_parquet("runs", store, tmp_path / "runs.parquet")
     rows = read_parquet(tmp_path / "runs.parquet")
     assert [[row[name] for name in names] for row in rows] == [[False, 16, 512], [None] * 3]
 
@@ -123,7 +115,7 @@ def test_tokens_csv_says_what_was_saved(store: RunStore) -> None:
 def test_nodes_say_what_was_saved(store: RunStore, tmp_path: Path) -> None:
     traces = (make_tree_trace(), make_trace(rule="none"), make_trace(rule="mars", temperature=0.0))
     comparison_id = save(store, *traces)
-    write_nodes_parquet(store, tmp_path / "nodes.parquet")
+    write_parquet("nodes", store, tmp_path / "nodes.parquet")
     saved = [(lane, trace, *node) for lane, trace in enumerate(traces) for node in all_nodes(trace)]
     ids = [run.id for run in store.load(comparison_id).runs]
     rows = parsed(nodes_csv(store))
@@ -276,11 +268,11 @@ def test_unknown_comparison_is_refused_before_anything_is_written(
 ) -> None:
     known = save(store, make_trace(new_tokens=1))
     stream = io.BytesIO()
-    for write in (write_runs_csv, write_tokens_csv, write_nodes_csv):
+    for name in ("runs", "tokens", "nodes"):
         with pytest.raises(StorageError, match="There is no comparison with the id"):
-            write(store, stream, [known, unknown])
+            write_csv(name, store, stream, [known, unknown])
     with pytest.raises(StorageError, match="There is no comparison with the id"):
-        write_runs_parquet(store, tmp_path / "runs.parquet", [known, unknown])
+        write_parquet("runs", store, tmp_path / "runs.parquet", [known, unknown])
     assert stream.getvalue() == b""
     assert list(tmp_path.glob("*.parquet*")) == []
 
@@ -301,8 +293,8 @@ def test_csv_takes_constant_memory(sqlite_store: RunStore, monkeypatch: pytest.M
     trace = make_trace(new_tokens=120, prompt="p" * 5000, tree=TreeShape(24, 6, 4))
 
     def export() -> None:
-        for write in (write_tokens_csv, write_nodes_csv, write_runs_csv):
-            write(sqlite_store, sink)
+        for name in ("tokens", "nodes", "runs"):
+            write_csv(name, sqlite_store, sink)
 
     for _ in range(2):
         save(sqlite_store, trace)

@@ -19,7 +19,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import JSON, URL, Column, ForeignKeyConstraint, Integer, LargeBinary, MetaData, update
 
 from mars_core.types import PromptConfig
-from storage import RunStore, StorageError, write_nodes_csv
+from storage import RunStore, StorageError, write_csv
 from storage import __file__ as package_file
 from storage.database import known_schemas, safe_journal_mode
 from storage.schema import Base, RunTrace
@@ -213,7 +213,7 @@ READS: dict[str, Callable[[RunStore, str, str], object]] = {
     "load": lambda store, comparison_id, _: store.load(comparison_id),
     "traces": lambda store, _, run_id: store.traces([run_id]),
     "kept_by_step": lambda store, _, run_id: store.kept_by_step([run_id]),
-    "export": lambda store, *_: write_nodes_csv(store, io.BytesIO()),
+    "export": lambda store, *_: write_csv("nodes", store, io.BytesIO()),
 }
 
 
