@@ -213,7 +213,8 @@ def exported(store: RunStore, name: str, write: Callable[..., None], path: Path,
 def rows_of(store: RunStore) -> int:
     """Tokens, of which the rejected ones are not in the text; one of every step but the last."""
     with store.read() as connection:
-        tokens, rejected = connection.execute(select(func.sum(Run.new_tokens), func.sum(Run.recovered))).one()
+        columns = Run.__table__.c
+        tokens, rejected = connection.execute(select(func.sum(columns.new_tokens), func.sum(columns.recovered))).one()
         return int(tokens + rejected)
 
 

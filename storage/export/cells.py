@@ -49,9 +49,13 @@ def guarded(text: str) -> str:
 
 def finite(value: Any) -> Any:
     """``value`` for JSON: nan is null, infinities are strings."""
-    return mapped(
-        value, str, lambda number: number if math.isfinite(number) else None if math.isnan(number) else str(number)
-    )
+
+    def number(value: Any) -> Any:
+        if isinstance(value, float) and not math.isfinite(value):
+            return None if math.isnan(value) else str(value)
+        return value
+
+    return mapped(value, str, number)
 
 
 def printable(table: pa.Table) -> pa.Table:

@@ -15,13 +15,14 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, column, delete, func, insert, select, table, update
 
-from mars_core.types import Alternative, DraftNode, Outcome, Step, Token
+from mars_core.types import DraftNode, Outcome, Step, Token
 from storage.database import EARLIER
 from storage.migrations.statements import run_statements
 from storage.runs.records import trace_row
 from storage.runs.reindex import reindex
 from storage.schema import Comparison, Run, RunTrace
 from storage.schema.columns import ListJson, Real, SafeJson, SafeText
+from storage.traces.flat import RENAMED, read_row
 
 BEFORE, UNDER_WAY = EARLIER
 AFTER = "0007"
@@ -38,15 +39,10 @@ _STEPS = table(
     "steps", column("run_id"), column("step"), column("drafted"), column("kept"), column("nodes", SafeJson),
     *(column(name, Real) for name in ("draft_s", "verify_s", "elapsed_s")),
 )  # fmt: skip
-_NAMES = {field.name: field.name for field in fields(Token)} | {
-    "id": "token_id",
-    "start": "char_start",
-    "end": "char_end",
-}
 _TYPES: dict[str, Any] = {"float": Real, "str": SafeText, "tuple[Alternative, ...]": SafeJson}
 _TOKENS = table(
     "tokens", column("run_id"), column("ordinal"),
-    *(column(_NAMES[field.name], _TYPES.get(str(field.type))) for field in fields(Token)),
+    *(column(RENAMED.get(field.name, field.name), _TYPES.get(str(field.type))) for field in fields(Token)),
 )  # fmt: skip
 
 
@@ -113,12 +109,7 @@ def _steps(connection: Connection, run_id: str) -> tuple[Step, ...]:
     found: dict[int, tuple[sa.RowMapping, list[Token]]] = {row["step"]: (row, []) for row in steps}
     tokens = select(_TOKENS).where(_TOKENS.c.run_id == run_id).order_by(_TOKENS.c.step, _TOKENS.c.ordinal)
     for row in connection.execute(tokens).mappings():
-        values = {name: row[old] for name, old in _NAMES.items()}
-        values |= {
-            "outcome": Outcome(values["outcome"]),
-            "top": tuple(Alternative(id_, piece, float(p)) for id_, piece, p in row["top"]),
-        }
-        found[row["step"]][1].append(Token(**values))
+        found[row["step"]][1].append(read_row(Token, row))
     return tuple(
         Step(
             row["step"], row["drafted"], row["kept"], row["draft_s"], row["verify_s"], row["elapsed_s"],

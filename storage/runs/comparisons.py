@@ -134,7 +134,7 @@ def remove(connection: Connection, comparison_ids: Sequence[str]) -> int:
 
 def comparison_row(connection: Connection, comparison_id: str) -> RowMapping:
     """Raises StorageError if the id is unknown or the comparison deleted."""
-    row = row_of(connection, Comparison, comparison_id, *Comparison.__table__.c)
+    row = row_of(connection, Comparison, comparison_id, Comparison.__table__)
     if row["deleted_at"] is not None:
         raise unknown(comparison_id)
     return row

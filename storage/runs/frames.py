@@ -43,7 +43,7 @@ def frame(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
         data[name] = [readable(row[name]) for row in comparisons]
     data["tags"] = [tuple(row["tags"]) for row in comparisons]
     data["target"] = [readable(lane[0]["target"]) if lane else "" for lane in lanes]
-    data["rules"] = [tuple(rule_label(run) for run in lane) for lane in lanes]
+    data["rules"] = [tuple(rule_label(run["rule"], run["rule_parameters"]) for run in lane) for lane in lanes]
     for name, column in (("run_ids", "id"), *((name, name) for name in ("status", *_NUMBERS, *_SETTINGS))):
         data[name] = [tuple(run[column] for run in lane) for lane in lanes]
     return pd.DataFrame(data)[[*COLUMNS, *_NOTES]].astype({"created_at": "datetime64[us, UTC]"})

@@ -83,8 +83,16 @@ class UtcTime(TypeDecorator[datetime]):
 
 
 def _plain(value: Any, spell: Callable[[float], Any] = str) -> Any:
-    """``value`` as plain JSON values; ``spell``: encodes a non-finite number."""
-    return mapped(value, encode, lambda number: number if math.isfinite(number) else spell(number))
+    """``value`` as plain JSON values; ``spell``: encodes a non-finite number. Raises TypeError, alike on all databases."""
+
+    def other(value: Any) -> Any:
+        if isinstance(value, float):
+            return value if math.isfinite(value) else spell(value)
+        if value is not None and not isinstance(value, int):
+            raise TypeError(f"JSON has no type for {type(value).__name__}")
+        return value
+
+    return mapped(value, encode, other)
 
 
 def restored(value: Any) -> Any:

@@ -46,15 +46,13 @@ def readable(text: str) -> str:
     return _UNREADABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def mapped(value: Any, text: Callable[[str], str], number: Callable[[float], Any] = float) -> Any:
-    """Nested lists and mappings, with ``text`` applied to every string and key and ``number`` to every float."""
+def mapped(value: Any, text: Callable[[str], str], other: Callable[[Any], Any] = lambda value: value) -> Any:
+    """Nested lists and mappings, with ``text`` applied to every string and key and ``other`` to every other value."""
     match value:
         case str():
             return text(value)
-        case float():
-            return number(value)
         case Mapping():
-            return {text(key): mapped(item, text, number) for key, item in value.items()}
+            return {text(key): mapped(item, text, other) for key, item in value.items()}
         case list() | tuple():
-            return [mapped(item, text, number) for item in value]
-    return value
+            return [mapped(item, text, other) for item in value]
+    return other(value)

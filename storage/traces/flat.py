@@ -41,6 +41,7 @@ def numbers(kind: type, *without: str) -> dict[str, Any]:
 TOKEN = numbers(Token, "step", "id", "own")
 STEP = numbers(Step, "index")
 NODE = numbers(DraftNode, "id")
+RENAMED = {"id": "token_id", "start": "char_start", "end": "char_end"}  # field → column where it has a row per token
 ABSENT = {np.int64: -1, np.float64: np.nan}  # values of columns that older data lacks
 
 
@@ -115,6 +116,15 @@ def steps_of(flat: Flat) -> tuple[Step, ...]:
     step["nodes"] = list(_parts(_build(DraftNode, node), of["step.nodes"]))
     step["tokens"] = list(_parts(_build(Token, token), of["step.tokens"]))
     return tuple(_build(Step, step))
+
+
+def read_row(kind: type, row: Mapping[Any, Any]) -> Any:
+    """A Token or DraftNode from a row of an export, or of a database with a row per token."""
+    values = {each.name: row[RENAMED.get(each.name, each.name)] for each in fields(kind)}
+    values["outcome"] = Outcome(values["outcome"])
+    if "top" in values:
+        values["top"] = tuple(Alternative(id_, piece, float(p)) for id_, piece, p in values["top"])
+    return kind(**values)
 
 
 def _build(kind: type, columns: Mapping[str, Sequence[Any]]) -> list[Any]:

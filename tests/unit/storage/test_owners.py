@@ -146,7 +146,6 @@ LISTS: dict[str, Callable[[RunStore, Things], object]] = {
     "found_ids": lambda s, t: [s.found_ids(Search(text=text)) for text in ("", t.marks[0])],
     "choices": lambda s, _: s.choices(),
     "count": lambda s, _: s.count(),
-    "texts": lambda s, t: s.texts([t.run, t.deleted_run, t.studied_run]),
     "traces": lambda s, t: s.traces([t.run, t.deleted_run, t.studied_run]),
     "kept_by_step": lambda s, t: s.kept_by_step([t.run, t.deleted_run, t.studied_run]),
     "sweeps": lambda s, _: s.sweeps(),
@@ -225,7 +224,7 @@ def test_lists_have_nothing_of_another(world: tuple[RunStore, Things, Things], n
 def test_lists_have_ones_own(world: tuple[RunStore, Things, Things]) -> None:
     store, _anna, boris = world
     mine = store.of("boris")
-    for name in ("comparisons", "find", "choices", "texts", "traces", "kept_by_step", "sweeps", "votes", "studies"):
+    for name in ("comparisons", "find", "choices", "traces", "kept_by_step", "sweeps", "votes", "studies"):
         seen = repr(LISTS[name](mine, boris))
         assert [mark for mark in boris.marks if mark in seen], name
     counts = mine.counts()
