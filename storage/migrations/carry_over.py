@@ -13,7 +13,7 @@ from dataclasses import fields
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, column, delete, func, insert, select, table, update
+from sqlalchemy import Connection, column, delete, insert, select, table, update
 
 from mars_core.types import DraftNode, Outcome, Step, Token
 from storage.database import EARLIER
@@ -56,8 +56,8 @@ def carry_over(writing: Callable[[], AbstractContextManager[Connection]]) -> Non
         with writing() as connection:
             if _version(connection) != UNDER_WAY:  # another process finished it
                 return
-            left = _left(connection)
-            runs = connection.execute(_without_trace(Run.id, Run.seed).limit(RUNS_A_WRITE)).all()
+            without_trace = select(Run.id, Run.seed).where(Run.id.not_in(select(RunTrace.run_id)))
+            runs = connection.execute(without_trace.limit(RUNS_A_WRITE)).all()
             for run_id, seed in runs:
                 _carry(connection, run_id, seed)
             listed = [] if runs else _index(connection)
@@ -66,7 +66,7 @@ def carry_over(writing: Callable[[], AbstractContextManager[Connection]]) -> Non
                 return
         done += len(runs)
         if done % (10 * RUNS_A_WRITE) < RUNS_A_WRITE:
-            _LOG.info("The database is being migrated: %d runs done, %d left.", done, left - len(runs))
+            _LOG.info("The database is being migrated: %d runs done.", done)
 
 
 def _version(connection: Connection) -> str:
@@ -80,14 +80,6 @@ def _begin(connection: Connection) -> None:
     run_statements(connection, "search")
     connection.execute(update(Comparison).values(runs=NOT_INDEXED))
     connection.execute(sa.text("UPDATE alembic_version SET version_num = :now"), {"now": UNDER_WAY})
-
-
-def _without_trace(*columns: Any) -> sa.Select[Any]:
-    return select(*columns).outerjoin_from(Run, RunTrace, RunTrace.run_id == Run.id).where(RunTrace.run_id.is_(None))
-
-
-def _left(connection: Connection) -> int:
-    return int(connection.execute(_without_trace(func.count())).scalar_one())
 
 
 def _carry(connection: Connection, run_id: str, seed: int) -> None:

@@ -98,14 +98,6 @@ def test_restored_comparison_is_as_it_was(store: RunStore) -> None:
     assert store.count() == 2
 
 
-def test_choices_know_nothing_deleted(store: RunStore) -> None:
-    comparison_id = save(store, make_trace(rule="mars", new_tokens=2))
-    store.annotate(comparison_id, tags=["t"])
-    store.delete(comparison_id)
-    found = store.choices()
-    assert (found.rules, found.targets, found.tags) == ((), (), ())
-
-
 def test_purge_takes_everything_below(store: RunStore) -> None:
     kept, gone = two(store)
     trace = store.load(kept).runs[0].trace

@@ -32,15 +32,6 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-KILLED_WRITER = """
-import os, signal, sqlite3, sys
-connection = sqlite3.connect(sys.argv[1])
-connection.execute("PRAGMA cache_size = 5")
-connection.execute("UPDATE run_traces SET data = zeroblob(100000)")
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
 @pytest.fixture(scope="module")
 def three_runs(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """A database file."""

@@ -82,14 +82,6 @@ def test_difference_would_be_seen(store: RunStore) -> None:
     assert len(differences(store, other)) == 1
 
 
-def test_reopening_keeps_what_is_there(url: str) -> None:
-    with RunStore(url) as store:
-        comparison_id = store.new_comparison(PromptConfig("kept"))
-    with RunStore(url) as store:
-        assert store.load(comparison_id).prompt == PromptConfig("kept")
-        assert store.count() == 1
-
-
 def test_opened_by_many_at_once_is_migrated_once(url: str) -> None:
     with ThreadPoolExecutor(6) as pool:
         stores = list(pool.map(RunStore, [url] * 6))
@@ -244,14 +236,6 @@ def test_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(StorageError, match="pip install"):
         RunStore("postgresql://mars:secret@127.0.0.1:1/none")
-
-
-def test_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "letter.txt"
-    path.write_text("Dear reader, " * 500)
-    with pytest.raises(StorageError, match=r"file is not a database \(.*letter.txt\)"):
-        RunStore(f"sqlite:///{path}")
-    assert path.read_text() == "Dear reader, " * 500
 
 
 @pytest.mark.parametrize("place", ["letter.txt/runs.db", "folder"])
