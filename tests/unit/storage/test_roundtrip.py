@@ -76,10 +76,7 @@ TRACES: dict[str, Callable[[], Trace]] = {
 @pytest.mark.parametrize("name", TRACES)
 def test_loaded_trace_equals_saved(store: RunStore, name: str) -> None:
     trace = TRACES[name]()
-    loaded = saved_and_loaded(store, trace)
-    assert same(loaded, trace)
-    rejected = [token for step in loaded.steps for token in step.tokens if token.outcome is Outcome.REJECTED]
-    assert len(rejected) == sum(step.drafted > step.kept for step in trace.steps)
+    assert same(saved_and_loaded(store, trace), trace)
 
 
 @pytest.mark.parametrize("thinking", [True, False, None])
