@@ -45,7 +45,9 @@ def write_parquet(
     tables = export.tables(store, comparison_ids)
     with atomic(file, "The Parquet file was not written") if isinstance(file, Path) else nullcontext(file) as part:
         coded = [column.name for column in export.schema if not pa.types.is_floating(column.type)]
-        with pq.ParquetWriter(part, export.schema, compression="zstd", use_dictionary=coded + _CODED) as writer:
+        with pq.ParquetWriter(
+            part, export.schema, compression="zstd", use_dictionary=coded + _CODED, write_statistics=coded
+        ) as writer:
             for group in _groups(_ahead(tables)):
                 writer.write_table(group)
 
