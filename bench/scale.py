@@ -37,7 +37,7 @@ from mars_core.demo.corpus import held_out_requests
 from mars_core.models import PairSpec
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, PromptConfig, RuleConfig
-from storage import RunStore, write_tokens_csv, write_tokens_parquet
+from storage import RunStore, write_csv, write_parquet
 from storage.database import clock, open_database, parse_url
 from storage.lookup import new_id
 from storage.schema import Comparison, Run, RunTrace, StudyResult, StudyTask
@@ -146,10 +146,6 @@ def build(url: str, runs: int, tokens: int, base: int) -> str:
 def examine(url: str, study_id: str, folder: Path, rounds: int) -> Iterator[Figure]:
     """Reading the results, measuring the report, the exports."""
 
-    def write_csv(path: Path, ids: Sequence[str] | None) -> None:
-        with path.open("wb") as stream:
-            write_tokens_csv(store, stream, ids)
-
     with RunStore(url) as store:
         yield from one_run(store, rounds)
         results = [seconds(lambda: store.results(study_id), CPU) for _ in range(rounds)]
@@ -157,7 +153,6 @@ def examine(url: str, study_id: str, folder: Path, rounds: int) -> Iterator[Figu
         reports = [seconds(lambda: measure(store, study_id), CPU) for _ in range(rounds)]
         yield Figure.of("report measured", reports, "s", most=REPORT_S)
         yield from exported(store, "tokens, CSV", write_csv, folder / "csv", CSV_ROWS)
-        write_parquet = lambda path, ids: write_tokens_parquet(store, path, ids)  # noqa: E731
         yield from exported(store, "tokens, Parquet", write_parquet, folder / "parquet", PARQUET_ROWS)
 
 
@@ -200,16 +195,14 @@ def sizes(runs: int) -> Iterator[Figure]:
                 yield Figure.of(title, found, "B", most=most if where == "random" else None)
 
 
-def exported(
-    store: RunStore, name: str, write: Callable[[Path, Sequence[str] | None], object], path: Path, least: int
-) -> Iterator[Figure]:
+def exported(store: RunStore, name: str, write: Callable[..., None], path: Path, least: int) -> Iterator[Figure]:
     """``write``: to a file, some comparisons or all. Memory is what it takes at most above what was there."""
     few = [str(id_) for id_ in store.comparisons(limit=1000)["id"]][: max(1, store.count() // 10)]
-    write(path, few)  # statements are compiled, libraries loaded
-    few_mb = peak_above(CPU, lambda: write(path, few)) / 1e6
+    write("tokens", store, path, few)  # statements are compiled, libraries loaded
+    few_mb = peak_above(CPU, lambda: write("tokens", store, path, few)) / 1e6
     rows = rows_of(store)
     cpu, started = time.process_time(), time.perf_counter()
-    all_mb = peak_above(CPU, lambda: write(path, None)) / 1e6
+    all_mb = peak_above(CPU, lambda: write("tokens", store, path)) / 1e6
     took, cpu = time.perf_counter() - started, time.process_time() - cpu
     note = f"{rows:,} rows, {path.stat().st_size / 1e9:.2f} GB in {took:.1f} s; {rows / cpu:,.0f} rows a CPU second"
     yield Figure(name, rows / took, "rows/s", note, least=least)
@@ -220,7 +213,8 @@ def exported(
 def rows_of(store: RunStore) -> int:
     """Tokens, of which the rejected ones are not in the text; one of every step but the last."""
     with store.read() as connection:
-        tokens, rejected = connection.execute(select(func.sum(Run.new_tokens), func.sum(Run.recovered))).one()
+        columns = Run.__table__.c
+        tokens, rejected = connection.execute(select(func.sum(columns.new_tokens), func.sum(columns.recovered))).one()
         return int(tokens + rejected)
 
 

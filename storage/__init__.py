@@ -2,16 +2,7 @@
 
 from storage.database import database_file
 from storage.errors import ClaimLost, StorageError
-from storage.export import (
-    write_nodes_csv,
-    write_nodes_parquet,
-    write_runs_csv,
-    write_runs_parquet,
-    write_tokens_csv,
-    write_tokens_parquet,
-    write_votes_csv,
-    write_votes_parquet,
-)
+from storage.export import write_csv, write_parquet
 from storage.export.everything import write_everything
 from storage.opening import TemporaryStore, open_or_set_aside
 from storage.owners import Counts
@@ -59,13 +50,7 @@ __all__ = [
     "WorkerProgress",
     "database_file",
     "open_or_set_aside",
+    "write_csv",
     "write_everything",
-    "write_nodes_csv",
-    "write_nodes_parquet",
-    "write_runs_csv",
-    "write_runs_parquet",
-    "write_tokens_csv",
-    "write_tokens_parquet",
-    "write_votes_csv",
-    "write_votes_parquet",
+    "write_parquet",
 ]

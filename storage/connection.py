@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,22 +24,17 @@ class FairLock:
     """A lock that is granted in order of request; ``threading.Lock`` can starve other writers."""
 
     def __init__(self) -> None:
-        self._changing = threading.Lock()
-        self._threads = deque[threading.Event]()  # the first one has the lock
+        self._changed, self._next, self._served = threading.Condition(), 0, 0  # the numbers of requests
 
     def __enter__(self) -> None:
-        granted = threading.Event()
-        with self._changing:
-            self._threads.append(granted)
-            if self._threads[0] is granted:
-                granted.set()
-        granted.wait()
+        with self._changed:
+            number, self._next = self._next, self._next + 1
+            self._changed.wait_for(lambda: self._served == number)
 
     def __exit__(self, *_: object) -> None:
-        with self._changing:
-            self._threads.popleft()
-            if self._threads:
-                self._threads[0].set()
+        with self._changed:
+            self._served += 1
+            self._changed.notify_all()
 
 
 class Connected:

@@ -122,7 +122,6 @@ def _create(url: URL) -> Engine:
         event.listen(engine, "connect", _set_pragmas)
         event.listen(engine, "begin", writers.begin)
         event.listen(engine, "checkin", writers.end)
-        event.listen(engine, "engine_disposed", writers.close)
         return engine
     try:
         return create_engine(url, json_serializer=dumps, pool_pre_ping=True, **CONNECTIONS)

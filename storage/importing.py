@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from sqlalchemy import Connection, insert, select
 
-from mars_core.types import Alternative, DraftNode, Outcome, Step, Token
+from mars_core.types import DraftNode, Step, Token
 from storage.errors import StorageError
 from storage.export.columns import SCHEMA_VERSION
 from storage.export.tables import EXPORTS
@@ -28,14 +28,14 @@ from storage.lookup import check_id
 from storage.runs.records import trace_row
 from storage.runs.runs import add_run
 from storage.schema import Comparison, Run, RunTrace
-from storage.schema.text import decode
+from storage.schema.text import decode, mapped
 from storage.scope import EVERYBODY
 from storage.store import RunStore
+from storage.traces.flat import read_row
 
 RUNS_A_READ = 100
 KINDS = ("runs", "tokens", "nodes")
 _DATA = "comparisons.json"  # in the ZIP: times and deletions, which the tables lack
-_FIELDS = {"token_id": "id", "char_start": "start", "char_end": "end"}  # exported column → field
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def import_files(store: RunStore, paths: Sequence[Path]) -> Imported:
             with pq.ParquetFile(path) as runs:
                 for batch in runs.iter_batches(RUNS_A_READ):
                     for row in batch.to_pylist(maps_as_pydicts="strict"):
-                        values = {name: _decoded(value) for name, value in row.items()}
+                        values = mapped(row, decode)
                         steps = _steps(tokens.of(values["run_id"]), nodes.of(values["run_id"]))
                         added = _add(store, values, steps, archived.get(values["comparison_id"], {}))
                         new, known = new + added, known + (not added)
@@ -129,7 +129,8 @@ class _Rows:
                 first = max(start - before, 0)
                 parts.append(self._read(number, group).slice(first, start + count - before - first))
             before += rows
-        return [{name: _decoded(value) for name, value in row.items()} for row in pa.concat_tables(parts).to_pylist()]
+        found: list[dict[str, Any]] = mapped(pa.concat_tables(parts).to_pylist(), decode)
+        return found
 
     def _read(self, number: int, group: int) -> pa.Table:
         if self._group is None or self._group[:2] != (number, group):
@@ -137,39 +138,22 @@ class _Rows:
         return self._group[2]
 
 
-def _decoded(value: Any) -> Any:
-    if isinstance(value, str):
-        return decode(value)
-    if isinstance(value, list):
-        return [_decoded(item) for item in value]
-    return {decode(key): _decoded(item) for key, item in value.items()} if isinstance(value, dict) else value
-
-
-def _steps(tokens: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
-    by_step: dict[int, list[Mapping[str, Any]]] = {row["step"]: [] for row in tokens}
+def _steps(tokens: Sequence[dict[str, Any]], nodes: Sequence[dict[str, Any]]) -> tuple[Step, ...]:
+    by_step: dict[int, list[dict[str, Any]]] = {row["step"]: [] for row in tokens}
     drafts: dict[int, list[DraftNode]] = {row["step"]: [] for row in tokens}
     for row in tokens:
         by_step[row["step"]].append(row)
     for row in nodes:
-        drafts[row["step"]].append(DraftNode(**_values(DraftNode, row)))
+        drafts[row["step"]].append(read_row(DraftNode, row))
     return tuple(
         Step(
             number,
             **{name: rows[0][f"step_{name}"] for name in ("drafted", "kept", "draft_s", "verify_s", "elapsed_s")},
             nodes=tuple(drafts[number]),
-            tokens=tuple(Token(**_values(Token, row)) for row in rows),
+            tokens=tuple(read_row(Token, row | {"top": [each.values() for each in row["top"]]}) for row in rows),
         )
         for number, rows in by_step.items()
     )
-
-
-def _values(kind: type, row: Mapping[str, Any]) -> dict[str, Any]:
-    named = {_FIELDS.get(name, name): value for name, value in row.items()}
-    values = {field.name: named[field.name] for field in fields(kind)}
-    values["outcome"] = Outcome(values["outcome"])
-    if "top" in values:
-        values["top"] = tuple(Alternative(**each) for each in values["top"])
-    return values
 
 
 def _add(store: RunStore, row: dict[str, Any], steps: tuple[Step, ...], archived: Mapping[str, Any]) -> bool:

@@ -30,10 +30,6 @@ _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _STEPS_PER_CHECK = 10_000  # instructions of SQLite's virtual machine between two checks of the clock
 
 
-class Damaged(StorageError):
-    """The file is damaged."""
-
-
 class TemporaryStore(RunStore):
     """A store in a file that is deleted when it is closed."""
 
@@ -96,7 +92,7 @@ def _opened(url: str | None, path: Path) -> RunStore:
 
 
 def _check(path: Path) -> None:
-    """Read the file for at most CHECK_S. Raises Damaged, or StorageError."""
+    """Read the file for at most CHECK_S. Raises StorageError."""
     with explained("The database could not be opened", str(path)):
         if not path.is_file() or path.stat().st_size == 0:
             return
@@ -110,15 +106,16 @@ def _check(path: Path) -> None:
                 if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
                     return
                 raise
-    if found != ["ok"]:
-        raise Damaged(f"The database could not be opened: {found[0].splitlines()[-1][:200]} ({path}).")
+        if found != ["ok"]:
+            damage = sqlite3.DatabaseError(found[0].splitlines()[-1][:200])
+            damage.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            raise damage
 
 
 def _damaged(error: StorageError) -> bool:
     cause = error.__cause__
     cause = cause.orig if isinstance(cause, DBAPIError) else cause
-    code = getattr(cause, "sqlite_errorcode", 0) & 0xFF  # the primary result code
-    return isinstance(error, Damaged) or code in _DAMAGE
+    return getattr(cause, "sqlite_errorcode", 0) & 0xFF in _DAMAGE  # the primary result code
 
 
 def _is_sqlite(path: Path) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from sqlalchemy import ColumnElement, Connection, delete, func, not_, select, update
 
-from storage.runs.comparisons import COMPARISONS_A_WRITE, Comparisons, remove
+from storage.runs.comparisons import Comparisons, remove
 from storage.schema import Comparison, Facet, Link, Study, StudyTask, Sweep, Vote
 from storage.scope import EVERYBODY, Everything, Owned, Table, owned_by
 from storage.shares import Shares
@@ -109,8 +109,8 @@ class Owners(Comparisons, Shares):
             raise ValueError("Only the objects of one owner can be deleted together.")
         with self._write(_NOT_DELETED) as connection:
             connection.execute(delete(Link).where(*self.scope.of(Link)))
-        removed = self._remove_comparisons(_NOT_DELETED)
-        self._remove_sweeps(_NOT_DELETED)
+        removed = self._remove(Comparison, _NOT_DELETED)
+        self._remove(Sweep, _NOT_DELETED)
         self._remove_studies(_NOT_DELETED)
         return removed
 
@@ -124,18 +124,9 @@ class Owners(Comparisons, Shares):
             return (table.created_at < before, *(() if everybodys else (table.owner != EVERYBODY,)))
 
         self._remove_studies(_NOT_EXPIRED, *old(Study))
-        removed = self._remove_comparisons(_NOT_EXPIRED, *old(Comparison))
-        self._remove_sweeps(_NOT_EXPIRED, *old(Sweep))
+        removed = self._remove(Comparison, _NOT_EXPIRED, *old(Comparison))
+        self._remove(Sweep, _NOT_EXPIRED, *old(Sweep))
         return removed
-
-    def _remove_sweeps(self, failure: str, *which: ColumnElement[bool]) -> None:
-        """Permanently removes sweeps, a few at a time, without their comparisons."""
-        ids = select(Sweep.id).where(*which, *self.scope.of(Sweep)).limit(COMPARISONS_A_WRITE)
-
-        def few(connection: Connection) -> int:
-            return connection.execute(delete(Sweep).where(Sweep.id.in_(connection.scalars(ids).all()))).rowcount
-
-        self._until_none(failure, few)
 
     def _remove_studies(self, failure: str, *which: ColumnElement[bool]) -> None:
         """Permanently removes studies: a few tasks at a time, with their comparisons, then the study."""
@@ -146,7 +137,7 @@ class Owners(Comparisons, Shares):
                 return 0
             tasks = select(StudyTask.task, StudyTask.comparison_ids).where(StudyTask.study_id == study_id)
             found = connection.execute(tasks.limit(TASKS_A_WRITE)).all()
-            remove(connection, [id_ for row in found for id_ in row.comparison_ids])
+            remove(connection, Comparison, [id_ for row in found for id_ in row.comparison_ids])
             statement = delete(StudyTask).where(StudyTask.study_id == study_id)
             connection.execute(statement.where(StudyTask.task.in_([row.task for row in found])))
             if len(found) < TASKS_A_WRITE:

@@ -7,12 +7,13 @@ connections hold this lock, and checkpoints run within the COMMIT or under the l
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
+
+import psutil
 
 try:
     import fcntl
@@ -20,8 +21,6 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 PAUSE_S = 0.001  # between two attempts
-_MOUNTS = Path("/proc/self/mountinfo")
-_OCTAL = re.compile(r"\\([0-7]{3})")  # e.g. a space in a mount point
 _LOCAL = frozenset(
     ["bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "fuse.fuse-overlayfs", "overlay", "tmpfs", "xfs", "zfs"]
 )
@@ -29,12 +28,15 @@ _LOCAL = frozenset(
 
 def lock_file(database: Path) -> Path | None:
     """The lock file of ``database``; None if locks are not supported or the file system is not a known local one."""
-    known = fcntl is not None and _MOUNTS.exists()
-    return (
-        Path(f"{database}-lock")
-        if known and _kind(database.parent, _MOUNTS.read_text(errors="surrogateescape")) in _LOCAL
-        else None
-    )
+    mount = mount_of(database.parent)
+    return Path(f"{database}-lock") if fcntl is not None and mount and mount.fstype in _LOCAL else None
+
+
+def mount_of(path: Path, mounts: Iterable[Any] | None = None) -> Any:
+    """The deepest mount that ``path`` is on, the last one if there are several; None if unknown. ``mounts``: default this system's."""
+    real, known = path.resolve(), psutil.disk_partitions(all=True) if mounts is None else mounts
+    found = [mount for mount in known if real.is_relative_to(mount.mountpoint)]
+    return max(reversed(found), key=lambda mount: len(Path(mount.mountpoint).parts), default=None)
 
 
 def acquire(path: Path, seconds: float) -> int:
@@ -44,36 +46,18 @@ def acquire(path: Path, seconds: float) -> int:
     writes again immediately comes after the one that waits.
     """
     until = time.monotonic() + seconds
-    while True:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            for lock in (fcntl.lockf, fcntl.flock):
-                while not _locked(lock, file):
-                    if time.monotonic() > until:
-                        raise sqlite3.OperationalError("database is locked")
-                    time.sleep(PAUSE_S)
-            fcntl.lockf(file, fcntl.LOCK_UN)
-            if _is_at(path, file):
-                return file
-        except BaseException:
-            os.close(file)
-            raise
-        os.close(file)
-
-
-def remove(path: Path) -> None:
-    """Remove the file, unless it is locked. Waiting processes detect the removal and use a new file."""
-    with suppress(OSError, sqlite3.OperationalError):
-        file = acquire(path, 0.0)
-        path.unlink()
-        os.close(file)
-
-
-def _is_at(path: Path, file: int) -> bool:
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
-        return os.path.samestat(os.fstat(file), path.stat())
-    except FileNotFoundError:
-        return False
+        for lock in (fcntl.lockf, fcntl.flock):
+            while not _locked(lock, file):
+                if time.monotonic() > until:
+                    raise sqlite3.OperationalError("database is locked")
+                time.sleep(PAUSE_S)
+        fcntl.lockf(file, fcntl.LOCK_UN)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
 
 
 def _locked(lock: Callable[[int, int], object], file: int) -> bool:
@@ -82,14 +66,3 @@ def _locked(lock: Callable[[int, int], object], file: int) -> bool:
     except (BlockingIOError, PermissionError):  # POSIX allows either
         return False
     return True
-
-
-def _kind(folder: Path, mounts: str) -> str:
-    """The type of the file system of ``folder``: of the deepest mount point, the last one if there are several."""
-    real, depth, kind = folder.resolve(), -1, ""
-    for line in mounts.splitlines():
-        before, _, after = line.partition(" - ")
-        point = Path(_OCTAL.sub(lambda escaped: chr(int(escaped[1], 8)), before.split()[4]))
-        if len(point.parts) >= depth and real.is_relative_to(point):
-            depth, kind = len(point.parts), after.split()[0]
-    return kind

@@ -67,10 +67,6 @@ class Writers:
             if lock_fd is not None:
                 os.close(lock_fd)
 
-    def close(self, _engine: Engine) -> None:
-        if self._lock:
-            write_lock.remove(self._lock)
-
     def _too_large(self) -> bool:
         now = time.monotonic()
         if now < self._next_checkpoint or not self._wal.exists() or self._wal.stat().st_size < LARGE_WAL:

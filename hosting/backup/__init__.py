@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import psutil
 from huggingface_hub import HfApi
 
 from hosting.backup.repository import Repository
 from hosting.backup.service import Backup
+from storage.write_lock import mount_of
 
 __all__ = ["Backup", "backup_of"]
 
@@ -37,13 +37,11 @@ def backup_of(repo: str, token: str, database: Path | None, minutes: int, log: l
 
 def refuse_mounted(database: Path, mounts: Iterable[Any] | None = None) -> None:
     """Raise ValueError if ``database`` is on a mounted bucket, where writes are delayed. ``mounts``: default this system's."""
-    real, point, kind, source = database.resolve(), Path(), "", ""
-    for mount in psutil.disk_partitions(all=True) if mounts is None else mounts:
-        if real.is_relative_to(mount.mountpoint) and len(Path(mount.mountpoint).parts) >= len(point.parts):
-            point, kind, source = Path(mount.mountpoint), mount.fstype, mount.device  # the last mount at a mount point
+    mount = mount_of(database, mounts)
+    kind, source = (mount.fstype, mount.device) if mount else ("", "")
     served = kind in ("nfs", "nfs4") and source.rpartition(":")[0].strip("[]") in _LOOPBACK
     if served or (kind.partition(".")[0] == "fuse" and kind != _LOCAL):
         raise ValueError(
-            f"The database {database} is on {point}, a mounted bucket or file system of kind {kind}, on which SQLite loses "
+            f"The database {database} is on {mount.mountpoint}, a mounted bucket or file system of kind {kind}, on which SQLite loses "
             "data; set MARS_DATABASE_URL to a file on a local disk and MARS_BACKUP_REPO to a repository."
         )

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from huggingface_hub import CommitScheduler
 
 from hosting.backup.repository import VIEWS, BackupError, Repository, Snapshot
-from storage import RunStore, StorageError, write_nodes_parquet, write_runs_parquet, write_tokens_parquet
+from storage import RunStore, StorageError, write_parquet
 from storage.changes import Changes, follow, forget_changes, read_changes, write_changes
 
 RESTORE_S, PUSH_S, RETRY_S = 900.0, 900.0, 60.0  # the last one: between tries while the Hub is unreachable
@@ -182,11 +182,9 @@ class Backup(CommitScheduler):
 def _files(store: RunStore, changes: Changes, folder: Path) -> dict[str, Path]:
     """Files by their folder in the repository: of rows, and of the changed runs for dataset viewers."""
     files = {f"data/{name}": path for name, path in changes.files.items()}
-    writers = zip(VIEWS, (write_runs_parquet, write_tokens_parquet, write_nodes_parquet), strict=True)
-    for name, write in writers if changes.runs else ():
-        write(
-            store, folder / "all.parquet", sorted(set(changes.runs.values()))
-        )  # including earlier runs of these comparisons
+    for name in VIEWS if changes.runs else ():
+        comparisons = sorted(set(changes.runs.values()))  # which may have earlier runs
+        write_parquet(name, store, folder / "all.parquet", comparisons)
         files[name] = folder / f"{name}.view.parquet"
         own = pq.read_table(folder / "all.parquet", filters=[("run_id", "in", list(changes.runs))])
         pq.write_table(own, files[name], compression="zstd")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,28 +27,39 @@ ROWS_A_GROUP = 20_000  # per row group of a Parquet file
 _CODED = ["top.list.element.id", "top.list.element.piece"]  # dictionary-encoded, as all columns except floating point
 
 
-def write_csv(name: str, store: RunStore, stream: BinaryIO, comparison_ids: Iterable[str] | None = None) -> None:
-    """All rows of the export ``name``, or those of some comparisons, to a binary stream."""
+def write_csv(name: str, store: RunStore, file: Path | BinaryIO, comparison_ids: Iterable[str] | None = None) -> None:
+    """All rows of the export ``name``, or those of some comparisons, to a file."""
     export = EXPORTS[name]
     tables = export.tables(store, comparison_ids)
-    stream.write((",".join(export.schema.names) + "\n").encode())
-    for table in _ahead(map(printable, tables)):
-        part = pa.BufferOutputStream()
-        pc.write_csv(table, part, pc.WriteOptions(include_header=False))
-        stream.write(part.getvalue())
+    printed = printable(export.schema.empty_table()).schema
+    with pc.CSVWriter(file, printed, write_options=pc.WriteOptions(quoting_header="none")) as writer:
+        for table in _ahead(map(printable, tables)):
+            writer.write_table(table)
 
 
-def write_parquet(name: str, store: RunStore, path: Path, comparison_ids: Iterable[str] | None = None) -> None:
-    """All rows of the export ``name``, or those of some comparisons, to the file ``path``, atomically."""
+def write_parquet(
+    name: str, store: RunStore, file: Path | BinaryIO, comparison_ids: Iterable[str] | None = None
+) -> None:
+    """All rows of the export ``name``, or those of some comparisons, to a file, which is replaced atomically if given by its path."""
     export = EXPORTS[name]
     tables = export.tables(store, comparison_ids)
-    part = path.with_name(path.name + ".part")
-    with explained("The Parquet file was not written", str(path)):
+    with atomic(file, "The Parquet file was not written") if isinstance(file, Path) else nullcontext(file) as part:
+        coded = [column.name for column in export.schema if not pa.types.is_floating(column.type)]
+        with pq.ParquetWriter(
+            part, export.schema, compression="zstd", use_dictionary=coded + _CODED, write_statistics=coded
+        ) as writer:
+            for group in _groups(_ahead(tables)):
+                writer.write_table(group)
+
+
+@contextmanager
+def atomic(path: Path, failure: str) -> Iterator[Path]:
+    """A file beside ``path`` that only this user can read and that becomes ``path`` at the end. Raises StorageError."""
+    part = path.with_name(f"{path.name}.part")
+    with explained(failure, str(path)):
         try:
-            coded = [column.name for column in export.schema if not pa.types.is_floating(column.type)]
-            with pq.ParquetWriter(part, export.schema, compression="zstd", use_dictionary=coded + _CODED) as writer:
-                for group in _groups(_ahead(tables)):
-                    writer.write_table(group)
+            part.touch(0o600)
+            yield part
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
@@ -74,10 +85,3 @@ def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
             pending = []
     if pending:
         yield pa.concat_tables(pending)
-
-
-# Exports of runs; tokens, including rejected ones; all drafted nodes; blind votes.
-write_runs_csv, write_tokens_csv, write_nodes_csv, write_votes_csv = (partial(write_csv, name) for name in EXPORTS)
-write_runs_parquet, write_tokens_parquet, write_nodes_parquet, write_votes_parquet = (
-    partial(write_parquet, name) for name in EXPORTS
-)

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage.schema.text import decode, readable
+from storage.schema.text import decode, mapped, readable
 
 # Characters that start a formula in a spreadsheet (OWASP, CSV injection), including full-width forms.
 _FORMULA = re.compile("[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
@@ -49,26 +49,24 @@ def guarded(text: str) -> str:
 
 def finite(value: Any) -> Any:
     """``value`` for JSON: nan is null, infinities are strings."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else str(value)
-    if isinstance(value, list):
-        return [finite(item) for item in value]
-    return {key: finite(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+    def number(value: Any) -> Any:
+        if isinstance(value, float) and not math.isfinite(value):
+            return None if math.isnan(value) else str(value)
+        return value
+
+    return mapped(value, str, number)
 
 
 def printable(table: pa.Table) -> pa.Table:
     """The columns of an exported table as numbers, booleans and texts for pyarrow's CSV writer."""
-    columns = {
-        name: _printable(name, column.combine_chunks())
-        for name, column in zip(table.column_names, table.columns, strict=True)
-    }
-    return pa.table(columns)
+    return pa.table({name: _printable(name, table[name].combine_chunks()) for name in table.column_names})
 
 
 def _printable(name: str, column: pa.Array) -> pa.Array:
     kind = column.type
     if pa.types.is_floating(kind):
-        return pc.if_else(pc.is_nan(column), pa.scalar(None, kind), column)
+        return pa.array(column.to_numpy(zero_copy_only=False), from_pandas=True)  # nan is missing
     if name in PIECES:
         return _texts(column, lambda text: json.dumps(decode(text)))
     if name == "top":
@@ -76,7 +74,8 @@ def _printable(name: str, column: pa.Array) -> pa.Array:
     if pa.types.is_string(kind):
         return _texts(column, lambda text: cell(decode(text)))
     if pa.types.is_nested(kind) or pa.types.is_timestamp(kind):
-        return pa.array([cell(_decoded(value, pa.types.is_map(kind))) for value in column.to_pylist()], pa.string())
+        values = column.to_pylist(maps_as_pydicts="strict")
+        return pa.array([cell(mapped(value, decode)) for value in values], pa.string())
     return column
 
 
@@ -106,12 +105,3 @@ def _alternatives(column: pa.Array) -> pa.Array:
 def _head(id_: int, piece: str) -> str:
     """An alternative up to its probability."""
     return f'{{"id": {id_}, "piece": {json.dumps(decode(piece))}, "p": '
-
-
-def _decoded(value: Any, pairs: bool = False) -> Any:
-    """``value`` with its texts decoded; ``pairs``: of a map."""
-    if isinstance(value, str):
-        return decode(value)
-    if isinstance(value, list):
-        return {decode(key): _decoded(item) for key, item in value} if pairs else [_decoded(item) for item in value]
-    return {key: _decoded(item) for key, item in value.items()} if isinstance(value, dict) else value

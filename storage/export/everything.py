@@ -7,17 +7,14 @@ number is null or the string inf or -inf.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from io import TextIOWrapper
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, TextIO, cast
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from storage.errors import explained
-from storage.export import write_csv, write_parquet
+from storage.export import atomic, write_csv, write_parquet
 from storage.export.cells import finite
 from storage.export.tables import EXPORTS, in_order
 from storage.schema import Comparison, Study, Sweep
@@ -50,40 +47,25 @@ character that cannot be displayed is written as \\uXXXX. Ids are the same in al
 
 def write_everything(store: RunStore, path: Path) -> None:
     """Write all data of ``store`` to the ZIP file ``path``, atomically. Raises StorageError."""
-    part = path.with_name(f"{path.name}.part")
-    with explained("The export was not written", str(path)):
-        try:
-            with (
-                os.fdopen(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file,
-                ZipFile(file, "w", ZIP_DEFLATED) as archive,
-            ):
-                _write_all(store, archive, path.parent)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+    with atomic(path, "The export was not written") as part, ZipFile(part, "w", ZIP_DEFLATED) as archive:
+        archive.writestr("README.txt", README.format(now=f"{datetime.now(UTC):%Y-%m-%d %H:%M}"))
+        for name, values in (
+            ("comparisons", _rows(store, Comparison, *DERIVED, "owner")),
+            ("sweeps", _rows(store, Sweep, "owner")),
+            ("studies", _rows(store, Study, "owner")),
+            ("shares", ({key: getattr(share, key) for key in SHARE} for share in store.shares())),
+        ):
+            with _member(archive, f"{name}.json") as file, TextIOWrapper(file, encoding="ascii", newline="") as stream:
+                _write_json(stream, values)
+        for name in EXPORTS:
+            for ending, write in (("csv", write_csv), ("parquet", write_parquet)):
+                with _member(archive, f"{name}.{ending}") as file:
+                    write(name, store, file)
 
 
-def _write_all(store: RunStore, archive: ZipFile, folder: Path) -> None:
-    archive.writestr("README.txt", README.format(now=f"{datetime.now(UTC):%Y-%m-%d %H:%M}"))
-    for name, values in (
-        ("comparisons.json", _rows(store, Comparison, *DERIVED, "owner")),
-        ("sweeps.json", _rows(store, Sweep, "owner")),
-        ("studies.json", _rows(store, Study, "owner")),
-        ("shares.json", ({name: getattr(share, name) for name in SHARE} for share in store.shares())),
-    ):
-        with _member(archive, name) as stream:
-            _write_json(stream, values)
-    for name in EXPORTS:
-        with archive.open(f"{name}.csv", "w", force_zip64=True) as file:
-            write_csv(name, store, cast(BinaryIO, file))
-        with TemporaryDirectory(dir=folder) as place:
-            write_parquet(name, store, Path(place, name))
-            archive.write(Path(place, name), f"{name}.parquet")
-
-
-def _member(archive: ZipFile, name: str) -> TextIOWrapper:
+def _member(archive: ZipFile, name: str) -> BinaryIO:
     """A member of unknown size, which may exceed 4 GiB."""
-    return TextIOWrapper(archive.open(name, "w", force_zip64=True), encoding="utf-8", newline="")
+    return cast(BinaryIO, archive.open(name, "w", force_zip64=True))
 
 
 def _write_json(stream: TextIO, values: Iterable[dict[str, Any]]) -> None:

@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 from sqlalchemy import Select, select
 
-from storage.export.columns import NODES, RUNS, SCHEMA_VERSION, TOKENS, TYPES, VOTES, Column, arrow_schema
+from storage.export.columns import NODES, RUNS, SCHEMA_VERSION, TOKENS, VOTES, Column, arrow_schema
 from storage.lookup import batches, check_id, unknown
-from storage.runs.votes import StoredVote, votes_of
+from storage.runs.votes import votes_of
 from storage.schema import Comparison, Run, RunTrace
-from storage.schema.text import encode
+from storage.schema.text import encode, mapped
 from storage.scope import Conditions, Table
 from storage.store import RunStore
 from storage.traces.derived import Shape, judged
@@ -32,6 +32,7 @@ TOKENS_A_TABLE = 10_000
 _CHECK_A_READ = 1000
 _RENAMED = {"comparison_id": Comparison.id, "run_id": Run.id, "created_at": Run.created_at}
 _HEAD = ("comparison_id", "run_id", "lane", "rule")
+_OF_VOTE = {"vote_id": "id", "left_run_id": "left_run", "right_run_id": "right_run", "winner_run_id": "winner_run"}
 Query = Select[*tuple[Any, ...]]
 
 
@@ -41,7 +42,7 @@ class Export:
 
     name: str
     columns: tuple[Column, ...]
-    read: Callable[[RunStore, Sequence[str] | None], Iterator[Mapping[str, Any]]]
+    read: Callable[[RunStore, Sequence[str] | None], Iterator[pa.Table]]
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -49,51 +50,33 @@ class Export:
 
     def tables(self, store: RunStore, comparison_ids: Iterable[str] | None = None) -> Iterator[pa.Table]:
         """All rows, or those of some comparisons. Raises StorageError for an unknown id, before the first row."""
-        wanted = _checked(store, comparison_ids)
-        return (
-            pa.table([values[name] for name in self.schema.names], self.schema) for values in self.read(store, wanted)
-        )
+        return (table for table in self.read(store, _checked(store, comparison_ids)) if len(table))
 
 
-def _run_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Mapping[str, Any]]:
+def _run_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Table]:
     for page in _pages(store, wanted):
-        if rows := _runs(store, page, *(each.name for each in RUNS[1:])):
-            values = {name: _array(name, [row[name] for row in rows]) for name in rows[0]}
-            yield _versioned(values, len(rows))
+        yield _table(RUNS, _runs(store, page, *(each.name for each in RUNS[1:])))
 
 
-def _array(name: str, values: Sequence[Any]) -> pa.Array:
-    """The values of a column of runs."""
-    kind = next(TYPES[each.kind] for each in RUNS if each.name == name)
-    if kind == pa.float64():
-        return pa.array(np.array(values, np.float64))  # nan stays nan
-    return pa.array([_plain(value) for value in values], kind)
+def _table(columns: tuple[Column, ...], rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Rows of the database as a table, texts encoded."""
+    kinds = {each.name: each.kind for each in columns}
 
+    def stored(name: str, value: Any) -> Any:
+        value = mapped(value, encode)
+        return list(map(tuple, value)) if kinds[name] in ("given tokens", "turns") else value
 
-def _plain(value: Any) -> Any:
-    """``value`` for Arrow: texts encoded, maps as pairs, tuples of given tokens and turns as structs."""
-    match value:
-        case str():
-            return encode(value)
-        case dict():
-            return [
-                (encode(name), encode(item) if isinstance(item, str) else float(item)) for name, item in value.items()
-            ]
-        case [[str(), str()], *_]:
-            return [{"user": encode(user), "answer": encode(answer)} for user, answer in value]
-        case [[_, _, _, _], *_]:
-            return [{"id": id_, "piece": encode(piece), "start": start, "end": end} for id_, piece, start, end in value]
-        case list():
-            return [encode(item) if isinstance(item, str) else item for item in value]
-    return value
+    values = [{name: stored(name, value) for name, value in row.items()} for row in rows]
+    return pa.Table.from_pylist([{"schema_version": SCHEMA_VERSION, **row} for row in values], arrow_schema(columns))
 
 
 def _trace_values(
-    of_rows: Callable[[Flat, Shape], dict[str, Any]], table: str
-) -> Callable[[RunStore, Sequence[str] | None], Iterator[Mapping[str, Any]]]:
+    table: str, columns: tuple[Column, ...], of_rows: Callable[[Flat, Shape], dict[str, Any]]
+) -> Callable[[RunStore, Sequence[str] | None], Iterator[pa.Table]]:
     """Reads the tokens or the nodes of some short runs together, or of one long one."""
+    schema = arrow_schema(columns)
 
-    def read(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Mapping[str, Any]]:
+    def read(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Table]:
         for runs in _together(store, wanted):
             with store.read() as connection:
                 ids = [run["run_id"] for run in runs]
@@ -107,16 +90,14 @@ def _trace_values(
             run_of_row = numbered(flat["run.steps"])[numbered(counts)]
             values = of_rows(flat, shape)
             for name in _HEAD:
-                values[name] = _array(name, [run[name] for run in runs]).take(pa.array(run_of_row))
-            values["step"] = _in_run(numbered(counts), flat["run.steps"], run_of_row)
-            yield _versioned(values, len(run_of_row))
+                words = pa.array([mapped(run[name], encode) for run in runs], schema.field(name).type)
+                values[name] = words.take(pa.array(run_of_row))
+            steps = flat["run.steps"]
+            values["step"] = numbered(counts) - (np.cumsum(steps) - steps)[run_of_row]
+            values["schema_version"] = np.full(len(run_of_row), SCHEMA_VERSION)
+            yield pa.table([values[name] for name in schema.names], schema)
 
     return read
-
-
-def _in_run(steps: Any, counts: Any, run_of_row: Any) -> Any:
-    """The number of each row's step among those of its run."""
-    return steps - (np.cumsum(counts) - counts)[run_of_row]
 
 
 def _tokens(flat: Flat, shape: Shape) -> dict[str, Any]:
@@ -156,33 +137,25 @@ def _places(counts: Any) -> Any:
     return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
-def _vote_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Mapping[str, Any]]:
+def _vote_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Table]:
     for page in _pages(store, wanted):
         with store.read() as connection:
-            found = list(map(_vote, votes_of(connection, page)))
-        if found:
-            columns = zip(VOTES[1:], zip(*found, strict=True), strict=True)
-            yield _versioned({each.name: pa.array(values, TYPES[each.kind]) for each, values in columns}, len(found))
-
-
-def _vote(vote: StoredVote) -> tuple[Any, ...]:
-    ids = (vote.comparison_id, vote.id, vote.created_at, vote.choice, vote.left_run, vote.right_run, vote.winner_run)
-    return (*ids, *map(encode, (vote.left_rule, vote.right_rule, vote.comment, vote.prompt)))
+            found = votes_of(connection, page)
+        yield _table(
+            VOTES,
+            [{each.name: getattr(vote, _OF_VOTE.get(each.name, each.name)) for each in VOTES[1:]} for vote in found],
+        )
 
 
 EXPORTS = {
     export.name: export
     for export in (
         Export("runs", RUNS, _run_values),
-        Export("tokens", TOKENS, _trace_values(_tokens, "tokens")),
-        Export("nodes", NODES, _trace_values(_nodes, "nodes")),
+        Export("tokens", TOKENS, _trace_values("tokens", TOKENS, _tokens)),
+        Export("nodes", NODES, _trace_values("nodes", NODES, _nodes)),
         Export("votes", VOTES, _vote_values),
     )
 }
-
-
-def _versioned(values: Mapping[str, Any], rows: int) -> Mapping[str, Any]:
-    return {"schema_version": np.full(rows, SCHEMA_VERSION), **values}
 
 
 def _together(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[Mapping[str, Any]]]:

@@ -13,15 +13,16 @@ from dataclasses import fields
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, column, delete, func, insert, select, table, update
+from sqlalchemy import Connection, column, delete, insert, select, table, update
 
-from mars_core.types import Alternative, DraftNode, Outcome, Step, Token
+from mars_core.types import DraftNode, Outcome, Step, Token
 from storage.database import EARLIER
 from storage.migrations.statements import run_statements
 from storage.runs.records import trace_row
 from storage.runs.reindex import reindex
 from storage.schema import Comparison, Run, RunTrace
 from storage.schema.columns import ListJson, Real, SafeJson, SafeText
+from storage.traces.flat import RENAMED, read_row
 
 BEFORE, UNDER_WAY = EARLIER
 AFTER = "0007"
@@ -38,15 +39,10 @@ _STEPS = table(
     "steps", column("run_id"), column("step"), column("drafted"), column("kept"), column("nodes", SafeJson),
     *(column(name, Real) for name in ("draft_s", "verify_s", "elapsed_s")),
 )  # fmt: skip
-_NAMES = {field.name: field.name for field in fields(Token)} | {
-    "id": "token_id",
-    "start": "char_start",
-    "end": "char_end",
-}
 _TYPES: dict[str, Any] = {"float": Real, "str": SafeText, "tuple[Alternative, ...]": SafeJson}
 _TOKENS = table(
     "tokens", column("run_id"), column("ordinal"),
-    *(column(_NAMES[field.name], _TYPES.get(str(field.type))) for field in fields(Token)),
+    *(column(RENAMED.get(field.name, field.name), _TYPES.get(str(field.type))) for field in fields(Token)),
 )  # fmt: skip
 
 
@@ -60,8 +56,8 @@ def carry_over(writing: Callable[[], AbstractContextManager[Connection]]) -> Non
         with writing() as connection:
             if _version(connection) != UNDER_WAY:  # another process finished it
                 return
-            left = _left(connection)
-            runs = connection.execute(_without_trace(Run.id, Run.seed).limit(RUNS_A_WRITE)).all()
+            without_trace = select(Run.id, Run.seed).where(Run.id.not_in(select(RunTrace.run_id)))
+            runs = connection.execute(without_trace.limit(RUNS_A_WRITE)).all()
             for run_id, seed in runs:
                 _carry(connection, run_id, seed)
             listed = [] if runs else _index(connection)
@@ -70,7 +66,7 @@ def carry_over(writing: Callable[[], AbstractContextManager[Connection]]) -> Non
                 return
         done += len(runs)
         if done % (10 * RUNS_A_WRITE) < RUNS_A_WRITE:
-            _LOG.info("The database is being migrated: %d runs done, %d left.", done, left - len(runs))
+            _LOG.info("The database is being migrated: %d runs done.", done)
 
 
 def _version(connection: Connection) -> str:
@@ -84,14 +80,6 @@ def _begin(connection: Connection) -> None:
     run_statements(connection, "search")
     connection.execute(update(Comparison).values(runs=NOT_INDEXED))
     connection.execute(sa.text("UPDATE alembic_version SET version_num = :now"), {"now": UNDER_WAY})
-
-
-def _without_trace(*columns: Any) -> sa.Select[Any]:
-    return select(*columns).outerjoin_from(Run, RunTrace, RunTrace.run_id == Run.id).where(RunTrace.run_id.is_(None))
-
-
-def _left(connection: Connection) -> int:
-    return int(connection.execute(_without_trace(func.count())).scalar_one())
 
 
 def _carry(connection: Connection, run_id: str, seed: int) -> None:
@@ -113,12 +101,7 @@ def _steps(connection: Connection, run_id: str) -> tuple[Step, ...]:
     found: dict[int, tuple[sa.RowMapping, list[Token]]] = {row["step"]: (row, []) for row in steps}
     tokens = select(_TOKENS).where(_TOKENS.c.run_id == run_id).order_by(_TOKENS.c.step, _TOKENS.c.ordinal)
     for row in connection.execute(tokens).mappings():
-        values = {name: row[old] for name, old in _NAMES.items()}
-        values |= {
-            "outcome": Outcome(values["outcome"]),
-            "top": tuple(Alternative(id_, piece, float(p)) for id_, piece, p in row["top"]),
-        }
-        found[row["step"]][1].append(Token(**values))
+        found[row["step"]][1].append(read_row(Token, row))
     return tuple(
         Step(
             row["step"], row["drafted"], row["kept"], row["draft_s"], row["verify_s"], row["elapsed_s"],

@@ -17,10 +17,11 @@ from storage.runs.reindex import reindex
 from storage.runs.runs import Repeat, StoredRun, add_run, runs_of
 from storage.runs.texts import forget_texts
 from storage.schema import Comparison, Run, Source
+from storage.scope import Table
 
 LENGTHS = {"name": 200, "tag": 40, "comment": 10_000}  # characters at most
 MAX_TAGS = 20
-COMPARISONS_A_WRITE = 20  # a run of 512 tokens has some 2,000 rows
+ROWS_A_WRITE = 20  # a run of 512 tokens has some 2,000 rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,19 +101,19 @@ class Comparisons(Connected):
 
     def purge(self, before: datetime) -> int:
         """Permanently remove comparisons deleted before, with their runs, steps, tokens and votes; returns their number."""
-        return self._remove_comparisons("Deleted comparisons were not all removed", Comparison.deleted_at < before)
+        return self._remove(Comparison, "Deleted comparisons were not all removed", Comparison.deleted_at < before)
 
     def remove_unfinished(self, before: datetime) -> int:
         """Permanently remove comparisons created before that have no run because their process ended; returns their number."""
         without_run = ~select(Run.id).where(Run.comparison_id == Comparison.id).exists()
         failure = "Unfinished comparisons were not all removed"
-        return self._remove_comparisons(failure, Comparison.created_at < before, without_run)
+        return self._remove(Comparison, failure, Comparison.created_at < before, without_run)
 
-    def _remove_comparisons(self, failure: str, *which: ColumnElement[bool]) -> int:
-        """Permanently remove comparisons in the scope, a few at a time so that others can write; returns their number."""
-        few = select(Comparison.id).where(*which, *self.scope.of(Comparison)).limit(COMPARISONS_A_WRITE)
-        removed = self._until_none(failure, lambda connection: remove(connection, connection.scalars(few).all()))
-        if removed and self._engine.dialect.name == "sqlite":
+    def _remove(self, table: Table, failure: str, *which: ColumnElement[bool]) -> int:
+        """Permanently remove rows in the scope, a few at a time so that others can write; returns their number."""
+        few = select(table.id).where(*which, *self.scope.of(table)).limit(ROWS_A_WRITE)
+        removed = self._until_none(failure, lambda connection: remove(connection, table, connection.scalars(few).all()))
+        if removed and table is Comparison and self._engine.dialect.name == "sqlite":
             with self._write(failure) as connection:
                 forget_texts(connection, begin=True)
             self._until_none(failure, forget_texts)
@@ -128,14 +129,14 @@ def add_comparison(connection: Connection, prompt: PromptConfig, source: Source,
     return comparison_id
 
 
-def remove(connection: Connection, comparison_ids: Sequence[str]) -> int:
-    """Permanently remove comparisons and their runs; returns their number."""
-    return connection.execute(delete(Comparison).where(Comparison.id.in_(comparison_ids))).rowcount
+def remove(connection: Connection, table: Table, ids: Sequence[str]) -> int:
+    """Permanently remove comparisons with their runs, or sweeps without their comparisons; returns their number."""
+    return connection.execute(delete(table).where(table.id.in_(ids))).rowcount
 
 
 def comparison_row(connection: Connection, comparison_id: str) -> RowMapping:
     """Raises StorageError if the id is unknown or the comparison deleted."""
-    row = row_of(connection, Comparison, comparison_id, *Comparison.__table__.c)
+    row = row_of(connection, Comparison, comparison_id, Comparison.__table__)
     if row["deleted_at"] is not None:
         raise unknown(comparison_id)
     return row

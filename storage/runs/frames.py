@@ -24,7 +24,6 @@ _NOTES = ["name", "tags", "comment", "source", "run_ids", *_SETTINGS]
 
 def frame(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
     """In the order of the ids; columns as ``Lists.find`` says."""
-    preview = func.substr(Comparison.prompt, 1, PROMPT_PREVIEW, type_=SafeText).label("prompt")
     own = (
         Comparison.id,
         Comparison.created_at,
@@ -33,29 +32,25 @@ def frame(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
         Comparison.comment,
         Comparison.source,
     )
+    preview = func.substr(Comparison.prompt, 1, PROMPT_PREVIEW, type_=SafeText).label("prompt")
+    of_runs = ("comparison_id", "lane", "id", "target", "rule", "rule_parameters", "status", *_NUMBERS, *_SETTINGS)
+    runs = select(*(Run.__table__.c[name] for name in of_runs)).order_by(
+        Run.comparison_id, Run.lane, Run.execution_order
+    )
     found: dict[str, RowMapping] = {}
+    first: dict[str, dict[int, RowMapping]] = {id_: {} for id_ in ids}  # run of each lane
     for some in batches(ids, COMPARISONS_A_READ):
         rows = connection.execute(select(*own, preview).where(Comparison.id.in_(some))).mappings()
         found |= {row["id"]: row for row in rows}
-    comparisons, lanes = [found[id_] for id_ in ids], _lanes(connection, ids)
-    data: dict[str, list[Any]] = {name: [row[name] for row in comparisons] for name in ("id", "created_at", "source")}
+        for run in connection.execute(runs.where(Run.comparison_id.in_(some))).mappings():
+            first[run["comparison_id"]].setdefault(run["lane"], run)
+    lanes = [list(each.values()) for each in first.values()]
+    data: dict[str, list[Any]] = {name: [found[id_][name] for id_ in ids] for name in ("id", "created_at", "source")}
     for name in ("prompt", "name", "comment"):  # pandas keeps strings as UTF-8
-        data[name] = [readable(row[name]) for row in comparisons]
-    data["tags"] = [tuple(row["tags"]) for row in comparisons]
+        data[name] = [readable(found[id_][name]) for id_ in ids]
+    data["tags"] = [tuple(found[id_]["tags"]) for id_ in ids]
     data["target"] = [readable(lane[0]["target"]) if lane else "" for lane in lanes]
-    data["rules"] = [tuple(rule_label(run) for run in lane) for lane in lanes]
+    data["rules"] = [tuple(rule_label(run["rule"], run["rule_parameters"]) for run in lane) for lane in lanes]
     for name, column in (("run_ids", "id"), *((name, name) for name in ("status", *_NUMBERS, *_SETTINGS))):
         data[name] = [tuple(run[column] for run in lane) for lane in lanes]
     return pd.DataFrame(data)[[*COLUMNS, *_NOTES]].astype({"created_at": "datetime64[us, UTC]"})
-
-
-def _lanes(connection: Connection, comparison_ids: Sequence[str]) -> list[list[RowMapping]]:
-    """The first run of every lane of each comparison, by lane."""
-    found: dict[str, dict[int, RowMapping]] = {comparison_id: {} for comparison_id in comparison_ids}
-    names = ("comparison_id", "lane", "id", "target", "rule", "rule_parameters", "status", *_NUMBERS, *_SETTINGS)
-    statement = select(*(Run.__table__.c[name] for name in names))
-    statement = statement.order_by(Run.comparison_id, Run.lane, Run.execution_order)
-    for some in batches(comparison_ids, COMPARISONS_A_READ):
-        for run in connection.execute(statement.where(Run.comparison_id.in_(some))).mappings():
-            found[run["comparison_id"]].setdefault(run["lane"], run)
-    return [list(lanes.values()) for lanes in found.values()]

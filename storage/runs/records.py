@@ -1,6 +1,6 @@
 """Converts a Trace to a row of runs and one of run_traces, and back, without loss.
 
-Columns have the names of the dataclass fields, except those in the tables below.
+Columns have the names of the dataclass fields, except those in run_row and read_config.
 """
 
 from __future__ import annotations
@@ -35,11 +35,6 @@ from storage.traces.packing import VERSION, checked, pack, unpack
 
 Values = dict[str, Any]  # one row: column → value
 NewRun = dict[type[Run | RunTrace], Values]  # table → its row
-
-# field → column
-_SUMMARY = {field.name: field.name for field in fields(Summary)}
-_SAMPLING = {field.name: field.name for field in fields(Sampling)}
-_TREE = {field.name: f"tree_{field.name}" for field in fields(TreeShape)}
 
 
 def prompt_row(prompt: PromptConfig) -> Values:
@@ -78,9 +73,9 @@ def run_row(trace: Trace) -> Values:
         "prefix": list(config.prefix),
         "given": [list(token) for token in trace.given],
         "history": [list(turn) for turn in config.prompt.history],
-        **(_to_columns(drafter.tree, _TREE) if drafter.tree else dict.fromkeys(_TREE.values())),
-        **_to_columns(config.sampling, _SAMPLING),
-        **_to_columns(trace.summary, _SUMMARY),
+        **{f"tree_{each.name}": getattr(drafter.tree, each.name, None) for each in fields(TreeShape)},
+        **{each.name: getattr(config.sampling, each.name) for each in fields(Sampling)},
+        **{each.name: getattr(trace.summary, each.name) for each in fields(Summary)},
     }
 
 
@@ -124,18 +119,14 @@ def read_trace(row: RowMapping, prompt: PromptConfig) -> Trace:
     )
 
 
-def rule_label(row: RowMapping | Values) -> str:
+def rule_label(rule: str, parameters: Mapping[str, Any]) -> str:
     """A run's rule in a table: ``none``, ``strict``, ``mars(theta=0.9)``."""
-    parameters = ", ".join(f"{name}={float(value):g}" for name, value in row["rule_parameters"].items())
-    return f"{row['rule']}({parameters})" if parameters else str(row["rule"])
+    values = ", ".join(f"{name}={float(value):g}" for name, value in parameters.items())
+    return f"{rule}({values})" if values else rule
 
 
-def _to_columns(value: object, columns: Mapping[str, str]) -> Values:
-    return {column: getattr(value, name) for name, column in columns.items()}
-
-
-def _from_columns(row: RowMapping, columns: Mapping[str, str]) -> Values:
-    return {name: row[column] for name, column in columns.items()}
+def _fields(kind: type, row: RowMapping, prefix: str = "") -> Values:
+    return {each.name: row[prefix + each.name] for each in fields(kind)}
 
 
 def read_config(row: RowMapping, prompt: PromptConfig) -> RunConfig:
@@ -148,10 +139,10 @@ def read_config(row: RowMapping, prompt: PromptConfig) -> RunConfig:
             None if model is None else ModelRef(model, row["drafter_revision"]),
             row["k"],
             row["draft_mode"],
-            None if row["tree_tokens"] is None else TreeShape(**_from_columns(row, _TREE)),
+            None if row["tree_tokens"] is None else TreeShape(**_fields(TreeShape, row, "tree_")),
         ),
         rule=RuleConfig(row["rule"], {name: float(value) for name, value in row["rule_parameters"].items()}),
-        sampling=Sampling(**_from_columns(row, _SAMPLING)),
+        sampling=Sampling(**_fields(Sampling, row)),
         max_new_tokens=row["max_new_tokens"],
         seed=row["seed"],
         environment=row["environment"],
@@ -161,6 +152,6 @@ def read_config(row: RowMapping, prompt: PromptConfig) -> RunConfig:
 
 
 def read_summary(row: RowMapping) -> Summary:
-    values = _from_columns(row, _SUMMARY)
+    values = _fields(Summary, row)
     values["acceptance_by_position"] = tuple(float(rate) for rate in values["acceptance_by_position"])
     return Summary(**values)

@@ -20,26 +20,27 @@ _END = "ZZ"  # so that three characters begin with any one
 _BEST = ("tokens_per_s", "tau", "new_tokens")
 _OWN = ("id", "created_at", "owner", "source", "deleted_at", "prompt", "name", "comment", "tags")
 _FACETS = ("rule", "target", "status")
+_READ = select(*(Comparison.__table__.c[name] for name in _OWN)).order_by(Comparison.id).with_for_update(key_share=True)
+_READ_RUNS = select(Run.comparison_id, *(Run.__table__.c[name] for name in (*_FACETS, *_BEST)))
+_CHANGE = (
+    update(Comparison)
+    .where(Comparison.id == bindparam("at"))
+    .values({name: bindparam(f"new_{name}") for name in ("search", "name_key", "runs", *_BEST)})
+)
 
 
 def reindex(connection: Connection, comparison_ids: Iterable[str]) -> None:
     """Update the derived columns and facets of these comparisons. Call it after every change of them or their runs."""
-    own = (
-        select(*(Comparison.__table__.c[name] for name in _OWN)).order_by(Comparison.id).with_for_update(key_share=True)
-    )
-    statement = select(Run.comparison_id, *(Run.__table__.c[name] for name in (*_FACETS, *_BEST)))
-    change = update(Comparison).where(Comparison.id == bindparam("at"))
-    change = change.values({name: bindparam(f"new_{name}") for name in ("search", "name_key", "runs", *_BEST)})
     for some in batches(sorted(set(comparison_ids)), COMPARISONS_A_WRITE):
-        rows = connection.execute(own.where(Comparison.id.in_(some))).mappings().all()
+        rows = connection.execute(_READ.where(Comparison.id.in_(some))).mappings().all()
         runs: dict[str, list[RowMapping]] = {row["id"]: [] for row in rows}
-        for run in connection.execute(statement.where(Run.comparison_id.in_(some))).mappings():
+        for run in connection.execute(_READ_RUNS.where(Run.comparison_id.in_(some))).mappings():
             runs[run["comparison_id"]].append(run)
         connection.execute(delete(Facet).where(Facet.comparison_id.in_(some)))
         if facets := [facet for row in rows for facet in _facets(row, runs[row["id"]])]:
             connection.execute(insert(Facet), facets)
         if rows:
-            connection.execute(change, [_derived(row, runs[row["id"]]) for row in rows])
+            connection.execute(_CHANGE, [_derived(row, runs[row["id"]]) for row in rows])
 
 
 def haystack(prompt: str, name: str, comment: str, tags: Sequence[str]) -> str:

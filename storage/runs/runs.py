@@ -75,15 +75,10 @@ class Runs(Connected):
             raise unknown(missing[0], "run")
         return tuple(found[run_id] for run_id in run_ids)
 
-    def texts(self, run_ids: Sequence[str]) -> dict[str, str]:
-        """Id → text of existing runs whose comparison is not deleted."""
-        with self.read() as connection:
-            return {row["id"]: row["text"] for row in self._rows(connection, run_ids, Run.id, Run.text)}
-
     def traces(self, run_ids: Sequence[str]) -> dict[str, Trace]:
         """Id → trace of existing runs, including those of deleted comparisons, which studies still use."""
         with self.read() as connection:
-            rows = self._rows(connection, run_ids, *Run.__table__.columns, *TRACE, *_PROMPT, deleted=True)
+            rows = self._rows(connection, run_ids, Run.__table__, *_PROMPT, traces=True)
             return {row["id"]: read_trace(row, read_prompt(row)) for row in rows}
 
     def kept_by_step(self, run_ids: Sequence[str]) -> dict[str, tuple[int, ...]]:
@@ -94,17 +89,19 @@ class Runs(Connected):
         found: dict[str, tuple[int, ...]] = {}
         for some in batches(run_ids, TRACES_A_READ):
             with self.read() as connection:
-                for row in self._rows(connection, some, Run.id, Run.seed, *TRACE, deleted=True):
+                for row in self._rows(connection, some, Run.id, Run.seed, traces=True):
                     found[row["id"]] = tuple(read_flat(row)["step.kept"].tolist())
         return {run_id: kept for run_id, kept in found.items() if kept}
 
     def _rows(
-        self, connection: Connection, run_ids: Iterable[str], *columns: Any, deleted: bool = False
+        self, connection: Connection, run_ids: Iterable[str], *columns: Any, traces: bool = False
     ) -> Iterator[RowMapping]:
-        """``columns`` of these runs and their comparisons, without missing ones; ``deleted``: with deleted comparisons."""
+        """``columns`` of these runs and their comparisons, without missing ones; ``traces``: with their traces, and those of
+        deleted comparisons."""
         there = select(*columns).select_from(Run).join(Comparison, Comparison.id == Run.comparison_id)
-        there = there.join(RunTrace, RunTrace.run_id == Run.id) if RunTrace.data in columns else there
-        there = there.where(*() if deleted else (Comparison.deleted_at.is_(None),), *self.scope.of(Comparison))
+        if traces:
+            there = there.add_columns(*TRACE).join(RunTrace, RunTrace.run_id == Run.id)
+        there = there.where(*() if traces else (Comparison.deleted_at.is_(None),), *self.scope.of(Comparison))
         for some in batches(list(dict.fromkeys(run_ids)), RUNS_A_READ):
             yield from connection.execute(there.where(Run.id.in_(some))).mappings().all()
 
@@ -121,7 +118,7 @@ def runs_of(
     connection: Connection, comparison_id: str, prompt: PromptConfig
 ) -> tuple[tuple[StoredRun, ...], tuple[Repeat, ...]]:
     """The first run of every lane, by lane; the later ones, by order."""
-    statement = select(*Run.__table__.columns, *TRACE).join(RunTrace, RunTrace.run_id == Run.id)
+    statement = select(Run.__table__, *TRACE).join(RunTrace, RunTrace.run_id == Run.id)
     statement = statement.where(Run.comparison_id == comparison_id).order_by(Run.execution_order)
     first, repeats = dict[int, StoredRun](), list[Repeat]()
     for run in connection.execute(statement).mappings():

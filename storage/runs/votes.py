@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, Text, cast, func, insert, null, select, update
+from sqlalchemy import Connection, RowMapping, Select, Text, cast, func, insert, join, null, select, update
 from sqlalchemy.orm import aliased
 
 from mars_core.types import Status
@@ -19,9 +19,14 @@ from storage.runs.records import rule_label
 from storage.schema import Choice, Comparison, Run, Source, Vote
 from storage.schema.columns import restored
 from storage.schema.text import decode
-from storage.scope import scope_of
+from storage.scope import Conditions, Scope, scope_of
 
 _LEFT, _RIGHT = aliased(Run), aliased(Run)
+_JOINED = (
+    join(Vote, Comparison, Comparison.id == Vote.comparison_id)
+    .join(_LEFT, _LEFT.id == Vote.left_run_id)
+    .join(_RIGHT, _RIGHT.id == Vote.right_run_id)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +99,8 @@ class Votes(Connected):
     def vote_counts(self) -> tuple[VoteCount, ...]:
         """Number of votes, and of rounds without a vote, by rules and choice."""
         rules = [cast(column, Text) for run in (_LEFT, _RIGHT) for column in (run.rule, run.rule_parameters)]
-        there = (Comparison.deleted_at.is_(None), *self.scope.of(Comparison), *self.scope.votes)
-        votes = select(*rules, Vote.choice, func.count()).join_from(
-            Vote, Comparison, Comparison.id == Vote.comparison_id
-        )
-        votes = votes.join(_LEFT, _LEFT.id == Vote.left_run_id).join(_RIGHT, _RIGHT.id == Vote.right_run_id)
+        there = _there(self.scope)
+        votes = select(*rules, Vote.choice, func.count()).select_from(_JOINED)
         same = select(*rules, null(), func.count()).join_from(Comparison, _LEFT, _LEFT.comparison_id == Comparison.id)
         same = same.join(_RIGHT, (_RIGHT.comparison_id == Comparison.id) & (_RIGHT.lane > _LEFT.lane))
         same = same.where(Comparison.source == Source.VOTE, Comparison.runs == 2, _LEFT.text == _RIGHT.text)
@@ -107,7 +109,10 @@ class Votes(Connected):
         with self.read() as connection:
             rows: list[Any] = [*connection.execute(votes.where(*there).group_by(*rules, Vote.choice))]
             rows += connection.execute(same.where(*there).group_by(*rules))
-        return tuple(VoteCount(_label(row[0], row[1]), _label(row[2], row[3]), row[4], row[5]) for row in rows)
+        return tuple(
+            VoteCount(_label(left, of_left), _label(right, of_right), choice, count)
+            for left, of_left, right, of_right, choice, count in rows
+        )
 
 
 def votes_of(connection: Connection, comparison_ids: list[str]) -> tuple[StoredVote, ...]:
@@ -127,26 +132,25 @@ def _run(connection: Connection, comparison_id: str, lane: int) -> str:
 
 def _label(rule: str, parameters: str) -> str:
     """The rule label, from columns read as text."""
-    return rule_label({"rule": decode(rule), "rule_parameters": restored(json.loads(parameters))})
+    return rule_label(decode(rule), restored(json.loads(parameters)))
+
+
+def _there(scope: Scope) -> Conditions:
+    return Comparison.deleted_at.is_(None), *scope.of(Comparison), *scope.votes
 
 
 def _votes(connection: Connection) -> Select[*tuple[Any, ...]]:
-    rules = [
-        getattr(run, name).label(f"{side}_{name}")
+    own = (Vote.id, Vote.comparison_id, Vote.created_at, Vote.choice, Vote.comment, Comparison.prompt)
+    sides = [
+        column.label(f"{side}_{name}")
         for side, run in (("left", _LEFT), ("right", _RIGHT))
-        for name in ("rule", "rule_parameters")
+        for name, column in (("run", run.id), ("rule", run.rule), ("parameters", run.rule_parameters))
     ]
-    statement = select(*Vote.__table__.c, Comparison.prompt, *rules).join(
-        Comparison, Comparison.id == Vote.comparison_id
-    )
-    statement = statement.join(_LEFT, _LEFT.id == Vote.left_run_id).join(_RIGHT, _RIGHT.id == Vote.right_run_id)
-    scope = scope_of(connection)
-    return statement.where(Comparison.deleted_at.is_(None), *scope.of(Comparison), *scope.votes)
+    return select(*own, *sides).select_from(_JOINED).where(*_there(scope_of(connection)))
 
 
 def _stored(row: RowMapping) -> StoredVote:
-    own = {name: row[name] for name in ("id", "comparison_id", "created_at", "choice", "comment", "prompt")}
+    values = {each.name: row[each.name] for each in fields(StoredVote)}
     for side in ("left", "right"):
-        own[f"{side}_run"] = row[f"{side}_run_id"]
-        own[f"{side}_rule"] = rule_label({name: row[f"{side}_{name}"] for name in ("rule", "rule_parameters")})
-    return StoredVote(**own)
+        values[f"{side}_rule"] = rule_label(row[f"{side}_rule"], row[f"{side}_parameters"])
+    return StoredVote(**values)

@@ -10,7 +10,7 @@ of object keys and the notation of numbers. ``Real``: a double in which nan is N
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any
@@ -20,7 +20,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import DeclarativeBase, mapped_column
 from sqlalchemy.types import TypeDecorator
 
-from storage.schema.text import ESCAPE, decode, encode
+from storage.schema.text import ESCAPE, decode, encode, mapped
 
 
 class SafeText(TypeDecorator[str]):
@@ -83,20 +83,16 @@ class UtcTime(TypeDecorator[datetime]):
 
 
 def _plain(value: Any, spell: Callable[[float], Any] = str) -> Any:
-    """``value`` as plain JSON values; ``spell``: encodes a non-finite number."""
-    if isinstance(value, str):
-        return encode(value)
-    if isinstance(value, float):
-        return value if math.isfinite(value) else spell(value)
-    if isinstance(value, Mapping):
-        return {encode(key): _plain(item, spell) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item, spell) for item in value]
-    if value is not None and not isinstance(value, int):
-        raise TypeError(
-            f"JSON has no type for {type(value).__name__}"
-        )  # raised here so that all databases behave the same
-    return value
+    """``value`` as plain JSON values; ``spell``: encodes a non-finite number. Raises TypeError, alike on all databases."""
+
+    def other(value: Any) -> Any:
+        if isinstance(value, float):
+            return value if math.isfinite(value) else spell(value)
+        if value is not None and not isinstance(value, int):
+            raise TypeError(f"JSON has no type for {type(value).__name__}")
+        return value
+
+    return mapped(value, encode, other)
 
 
 def restored(value: Any) -> Any:

@@ -8,13 +8,14 @@ is NULL (columns.Real). Children are deleted with their parent (ON DELETE CASCAD
 
 from __future__ import annotations
 
+from dataclasses import fields
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import BigInteger, Double, ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint, text
+from sqlalchemy import BigInteger, Double, ForeignKey, Index, Integer, LargeBinary, String, Text, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from mars_core.types import DraftMode, Status, StopReason
+from mars_core.types import DraftMode, Status, StopReason, Summary
 from storage.schema.columns import (
     EMPTY,
     AnyText,
@@ -23,9 +24,11 @@ from storage.schema.columns import (
     Id,
     Json,
     Large,
+    ListJson,
     Number,
     Object,
     Owner,
+    Real,
     SafeText,
     Time,
     enum_column,
@@ -131,7 +134,7 @@ class Facet(Base):
 
 
 class Run(Base):
-    """One run: configuration, how it ended, summary. Long columns come last, so that lists need not read them."""
+    """One run: configuration, how it ended; below, a column for each number of Summary."""
 
     __tablename__ = "runs"
     __table_args__ = (UniqueConstraint("comparison_id", "lane", "execution_order"),)
@@ -165,36 +168,6 @@ class Run(Base):
     pass_rows: Mapped[int | None]  # these two: RunConfig.passes, NULL where the run was not exact
     pass_width: Mapped[int | None]
 
-    new_tokens: Mapped[int]
-    prompt_tokens: Mapped[int]
-    steps: Mapped[int]
-    wall_s: Mapped[Number]
-    ttft_s: Mapped[Number]
-    prefill_s: Mapped[Number]
-    draft_s: Mapped[Number]
-    verify_s: Mapped[Number]
-    tokens_per_s: Mapped[Number]
-    tau: Mapped[Number]
-    drafted: Mapped[int]
-    accepted: Mapped[int]
-    relaxed: Mapped[int]
-    rejected: Mapped[int]
-    recovered: Mapped[int]
-    bonus: Mapped[int]
-    acceptance_rate: Mapped[Number]
-    relaxed_share: Mapped[Number]
-    tv_sum: Mapped[Number]
-    tv_mean: Mapped[Number]
-    tv_max: Mapped[Number]
-    kl_sum: Mapped[Number]
-    kl_mean: Mapped[Number]
-    kl_max: Mapped[Number]
-    shifted_share: Mapped[Number]
-    log_likelihood: Mapped[Number]
-    perplexity: Mapped[Number]
-    peak_memory_bytes: Mapped[Large]
-    acceptance_by_position: Mapped[Json]  # list of numbers
-
     environment: Mapped[Object]  # versions, device, dtype: name → text
     error: Mapped[AnyText]
     prompt_ids: Mapped[Json]  # list of token ids
@@ -202,6 +175,12 @@ class Run(Base):
     prefix: Mapped[Json] = mapped_column(server_default="[]")  # list of token ids; RunConfig.prefix
     given: Mapped[Json] = mapped_column(server_default="[]")  # list of [id, piece, start, end]; Trace.given
     history: Mapped[Json] = mapped_column(server_default="[]")  # list of [user, answer]; PromptConfig.history
+
+
+_OF_TYPE = {"int": Integer, "float": Real, "tuple[float, ...]": ListJson}
+for _each in fields(Summary):  # a column for each, without a class attribute that mypy knows
+    _kind = BigInteger if _each.name == "peak_memory_bytes" else _OF_TYPE[str(_each.type)]
+    setattr(Run, _each.name, mapped_column(_kind, nullable=_kind is Real))
 
 
 class RunTrace(Base):

@@ -8,6 +8,8 @@ character is written as ``␛`` (U+241B, "symbol for escape") and four hexadecim
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+from typing import Any
 
 ESCAPE = "\u241b"
 _UNSAFE = re.compile("[\x00\u241b\ud800-\udfff]")
@@ -42,3 +44,15 @@ def folded(text: str) -> str:
 def readable(text: str) -> str:
     """For tables and CSV: ``text`` with controls and surrogates as ``\\uXXXX``; tab, newlines stay. Not reversible."""
     return _UNREADABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def mapped(value: Any, text: Callable[[str], str], other: Callable[[Any], Any] = lambda value: value) -> Any:
+    """Nested lists and mappings, with ``text`` applied to every string and key and ``other`` to every other value."""
+    match value:
+        case str():
+            return text(value)
+        case Mapping():
+            return {text(key): mapped(item, text, other) for key, item in value.items()}
+        case list() | tuple():
+            return [mapped(item, text, other) for item in value]
+    return other(value)

@@ -12,7 +12,8 @@ Numeric fields of Token, Step and DraftNode become columns automatically.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from itertools import accumulate, pairwise
@@ -40,6 +41,7 @@ def numbers(kind: type, *without: str) -> dict[str, Any]:
 TOKEN = numbers(Token, "step", "id", "own")
 STEP = numbers(Step, "index")
 NODE = numbers(DraftNode, "id")
+RENAMED = {"id": "token_id", "start": "char_start", "end": "char_end"}  # field → column where it has a row per token
 ABSENT = {np.int64: -1, np.float64: np.nan}  # values of columns that older data lacks
 
 
@@ -95,7 +97,7 @@ def steps_of(flat: Flat) -> tuple[Step, ...]:
     ids, pieces = flat["vocabulary.id"].tolist(), [decode(piece) for piece in flat["vocabulary.piece"].to_pylist()]
     of = {name: flat[name].tolist() for name in flat.keys() - {"vocabulary.piece"} if not name.startswith("run.")}
 
-    def words(table: str) -> dict[str, Iterable[Any]]:
+    def words(table: str) -> dict[str, Sequence[Any]]:
         places = of[f"{table}.token"]
         outcomes = [OUTCOMES[place] for place in of[f"{table}.outcome"]]
         return {"id": [ids[at] for at in places], "piece": [pieces[at] for at in places], "outcome": outcomes}
@@ -111,13 +113,26 @@ def steps_of(flat: Flat) -> tuple[Step, ...]:
     token["top"] = list(_parts(alternatives, of["token.top"]))
     node = {name: of[f"node.{name}"] for name in NODE} | words("node")
     step = {name: of[f"step.{name}"] for name in STEP} | {"index": range(len(of["step.tokens"]))}
-    step["nodes"] = _parts(_build(DraftNode, node), of["step.nodes"])
-    step["tokens"] = _parts(_build(Token, token), of["step.tokens"])
+    step["nodes"] = list(_parts(_build(DraftNode, node), of["step.nodes"]))
+    step["tokens"] = list(_parts(_build(Token, token), of["step.tokens"]))
     return tuple(_build(Step, step))
 
 
-def _build(kind: type, columns: Mapping[str, Iterable[Any]]) -> list[Any]:
-    return list(map(kind, *(columns[each.name] for each in fields(kind))))
+def read_row(kind: type, row: Mapping[Any, Any]) -> Any:
+    """A Token or DraftNode from a row of an export, or of a database with a row per token."""
+    values = {each.name: row[RENAMED.get(each.name, each.name)] for each in fields(kind)}
+    values["outcome"] = Outcome(values["outcome"])
+    if "top" in values:
+        values["top"] = tuple(Alternative(id_, piece, float(p)) for id_, piece, p in values["top"])
+    return kind(**values)
+
+
+def _build(kind: type, columns: Mapping[str, Sequence[Any]]) -> list[Any]:
+    """Objects of a frozen dataclass with slots, filled column by column: two to three times as fast as its constructor."""
+    rows: list[Any] = [object.__new__(kind) for _ in next(iter(columns.values()))]
+    for each in fields(kind):
+        deque(map(getattr(kind, each.name).__set__, rows, columns[each.name]), maxlen=0)
+    return rows
 
 
 def _parts(items: Sequence[Any], counts: Sequence[int]) -> Iterator[tuple[Any, ...]]:

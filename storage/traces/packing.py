@@ -83,12 +83,12 @@ def unpack(packed: Sequence[bytes], seeds: Sequence[int]) -> Flat:
 
 
 def _read(data: bytes) -> Flat:
-    """The stored columns of a run, as int64 and float64, with all columns present."""
+    """The stored columns of a run, in the stored types, with all columns present."""
     batch = opened(data)
-    kept: Flat = {name: column.values for name, column in zip(batch.schema.names, batch.columns, strict=True)}
-    for name in kept.keys() - {PIECE}:
-        column = kept[name].to_numpy(zero_copy_only=False)
-        kept[name] = column.astype(np.float64 if column.dtype.kind == "f" else np.int64)
+    kept: Flat = {
+        name: column.values if name == PIECE else column.values.to_numpy()
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    }
     for table, names in (("step", STEP), ("token", TOKEN), ("node", NODE)):
         for each in names:
             name = f"{table}.{each}"
@@ -99,7 +99,8 @@ def _read(data: bytes) -> Flat:
 
 def _joined(runs: Sequence[Flat], seeds: Sequence[int]) -> Flat:
     def column(name: str) -> Any:
-        return np.concatenate([run[name] for run in runs])
+        whole = np.concatenate([run[name] for run in runs])
+        return whole.astype(np.float64 if whole.dtype.kind == "f" else np.int64, copy=False)
 
     flat: Flat = {PIECE: pa.concat_arrays([run[PIECE] for run in runs]), "run.seed": np.array(seeds, object)}
     flat["run.steps"] = np.array([len(run["step.tokens"]) for run in runs])

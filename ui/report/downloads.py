@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-import storage
-from storage import RunStore
+from storage import RunStore, write_csv, write_parquet
+from storage.export.tables import EXPORTS
 from ui.jobs.services import Services
 from ui.kit.address import ID, Address, read_address, to_search
 from ui.kit.components import REPORT
@@ -22,27 +23,13 @@ Writer = Callable[[RunStore, Path, Sequence[str] | None], None]
 MOST_FOUND = 100_000  # comparisons in the download of a search
 
 
-def _csv(write: Callable[..., None]) -> Writer:
-    def to_file(store: RunStore, path: Path, ids: Sequence[str] | None) -> None:
-        with path.open("wb") as stream:
-            write(store, stream, ids)
-
-    return to_file
-
-
 def _report(store: RunStore, path: Path, ids: Sequence[str] | None) -> None:
     path.write_text("".join(report_html(store.load(one)) for one in ids or ()), encoding="utf-8")
 
 
 ALL_FILES: Mapping[str, Writer] = {
-    "runs.csv": _csv(storage.write_runs_csv),
-    "tokens.csv": _csv(storage.write_tokens_csv),
-    "nodes.csv": _csv(storage.write_nodes_csv),
-    "runs.parquet": storage.write_runs_parquet,
-    "tokens.parquet": storage.write_tokens_parquet,
-    "nodes.parquet": storage.write_nodes_parquet,
-    "votes.csv": _csv(lambda store, stream, _: storage.write_votes_csv(store, stream)),
-    "votes.parquet": lambda store, path, _: storage.write_votes_parquet(store, path),
+    **{f"{name}.csv": partial(write_csv, name) for name in EXPORTS},
+    **{f"{name}.parquet": partial(write_parquet, name) for name in EXPORTS},
     REPORT: _report,
 }
 

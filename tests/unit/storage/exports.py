@@ -54,6 +54,7 @@ def all_nodes(trace: Trace) -> list[tuple[int, int, DraftNode]]:
 
 
 def number(text: str) -> float:
+    assert text != "nan", "nan is an empty cell"
     return float(text) if text else math.nan
 
 

@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
-import pandas as pd
-import pytest
 from sqlalchemy import Connection, Engine, event, insert
 
 from mars_core.types import PromptConfig, Status
-from storage import RunStore, StorageError
+from storage import RunStore
 from storage.runs.records import prompt_row, run_row
 from storage.runs.reindex import reindex
 from storage.schema import Comparison, Run
@@ -97,32 +95,10 @@ def test_baseline_without_draft_is_called_none(store: RunStore) -> None:
     assert store.comparisons()["rules"].tolist() == [("none",)]
 
 
-def test_empty_store_gives_an_empty_frame(store: RunStore) -> None:
-    frame = store.comparisons()
-    assert list(frame.columns) == COLUMNS
-    assert frame.empty
-    assert str(frame["created_at"].dtype) == "datetime64[us, UTC]"
-    assert store.count() == 0
-
-
 def test_comparison_without_runs_is_listed(store: RunStore) -> None:
     store.new_comparison(PromptConfig("asked, and then the power failed"))
     (row,) = store.comparisons().to_dict("records")
     assert (row["rules"], row["status"], row["tau"], row["target"]) == ((), (), (), "")
-
-
-def test_pages_join_to_the_whole_latest_first(store: RunStore) -> None:
-    ids = fill(store, 25)
-    pages = [store.comparisons(limit=10, offset=offset) for offset in (0, 10, 20, 30)]
-    assert [len(page) for page in pages] == [10, 10, 5, 0]
-    assert pd.concat(pages)["id"].tolist() == ids[::-1]
-    assert store.comparisons(limit=0).empty
-
-
-@pytest.mark.parametrize(("limit", "offset"), [(-1, 0), (5, -1)])
-def test_negative_page_is_refused(store: RunStore, limit: int, offset: int) -> None:
-    with pytest.raises(StorageError, match="must be 0 or more"):
-        store.comparisons(limit=limit, offset=offset)
 
 
 def test_prompt_is_shortened_without_a_broken_escape(store: RunStore) -> None:
@@ -130,15 +106,6 @@ def test_prompt_is_shortened_without_a_broken_escape(store: RunStore) -> None:
     for text, preview in shown.items():
         store.new_comparison(PromptConfig(text))
         assert store.comparisons()["prompt"][0] == preview
-
-
-def test_five_thousand_comparisons_are_paged_by_index(sqlite_store: RunStore) -> None:
-    ids = fill(sqlite_store, 5000)
-    with statements() as seen:
-        frame = sqlite_store.comparisons(limit=50, offset=100)
-    assert frame["id"].tolist() == ids[::-1][100:150]
-    assert len(seen) == 4  # ids, how many, rows, lanes
-    assert not any("run_traces" in statement for statement in seen)
 
 
 def test_page_scans_no_table(sqlite_store: RunStore) -> None:

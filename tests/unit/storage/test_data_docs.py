@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from storage import RunStore, write_nodes_parquet, write_runs_parquet, write_tokens_csv, write_tokens_parquet
+from storage import RunStore, write_csv, write_parquet
 from storage.export.columns import described
 from storage.export.tables import EXPORTS
 from tests.traces import make_trace
@@ -26,11 +26,11 @@ def code(language: str) -> list[str]:
 def files(sqlite_store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunStore:
     """The working folder has the exports of two runs."""
     save(sqlite_store, make_trace(rule="strict"), make_trace(rule="mars", seed=3))
-    write_runs_parquet(sqlite_store, tmp_path / "runs.parquet")
-    write_tokens_parquet(sqlite_store, tmp_path / "tokens.parquet")
-    write_nodes_parquet(sqlite_store, tmp_path / "nodes.parquet")
+    write_parquet("runs", sqlite_store, tmp_path / "runs.parquet")
+    write_parquet("tokens", sqlite_store, tmp_path / "tokens.parquet")
+    write_parquet("nodes", sqlite_store, tmp_path / "nodes.parquet")
     with (tmp_path / "tokens.csv").open("wb") as stream:
-        write_tokens_csv(sqlite_store, stream)
+        write_csv("tokens", sqlite_store, stream)
     monkeypatch.chdir(tmp_path)
     return sqlite_store
 

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import Connection
 
 from mars_core.types import PromptConfig
-from storage import Choice, RunStore, Search, StorageError, write_runs_csv
+from storage import Choice, RunStore, Search, StorageError, write_csv
 from tests.traces import make_trace, same
 from tests.unit.storage.exports import nodes_csv, parsed, runs_csv, save, tokens_csv, votes_csv
 
@@ -73,7 +73,7 @@ def test_deleted_comparison_is_nowhere(store: RunStore) -> None:
         lambda: store.annotate(gone, name="x"),
         lambda: store.save_run(gone, run.trace, lane=5, order=5),
         lambda: store.add_vote(gone, left_lane=0, right_lane=1, choice=Choice.TIE),
-        lambda: write_runs_csv(store, io.BytesIO(), [gone]),
+        lambda: write_csv("runs", store, io.BytesIO(), [gone]),
     )
     for action in refused:
         with pytest.raises(StorageError, match="There is no comparison with the id"):
@@ -96,14 +96,6 @@ def test_restored_comparison_is_as_it_was(store: RunStore) -> None:
     assert after[1:] == before[1:]
     store.restore(gone)  # what is there stays there
     assert store.count() == 2
-
-
-def test_choices_know_nothing_deleted(store: RunStore) -> None:
-    comparison_id = save(store, make_trace(rule="mars", new_tokens=2))
-    store.annotate(comparison_id, tags=["t"])
-    store.delete(comparison_id)
-    found = store.choices()
-    assert (found.rules, found.targets, found.tags) == ((), (), ())
 
 
 def test_purge_takes_everything_below(store: RunStore) -> None:

@@ -11,19 +11,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from mars_core.types import Alternative, Outcome, PassShape, PromptConfig, RuleConfig, TreeShape
-from storage import (
-    RunStore,
-    StorageError,
-    write_nodes_csv,
-    write_nodes_parquet,
-    write_runs_csv,
-    write_runs_parquet,
-    write_tokens_csv,
-)
+from storage import RunStore, StorageError, write_csv, write_parquet
 from storage.export.cells import cell, guarded
 from tests.traces import WORDS, make_trace, make_tree_trace, same
 from tests.unit.storage.exports import (
@@ -82,7 +73,7 @@ def test_tree_of_a_run_is_in_its_row(store: RunStore, tmp_path: Path) -> None:
     row, _ = parsed(runs_csv(store))
     assert (row["tree_tokens"], row["tree_depth"], row["tree_top_k"]) == ("24", "6", "4")
     assert (row["drafter"], row["drafter_model"], row["kl_sum"]) == ("eagle3", "demo/eagle3", "inf")
-    write_runs_parquet(store, tmp_path / "runs.parquet")
+    write_parquet("runs", store, tmp_path / "runs.parquet")
     tree, chain = read_parquet(tmp_path / "runs.parquet")
     assert [tree[name] for name in ("tree_tokens", "tree_depth", "tree_top_k", "kl_max")] == [24, 6, 4, math.inf]
     assert [chain[name] for name in ("tree_tokens", "tree_depth", "tree_top_k")] == [None] * 3
@@ -94,7 +85,7 @@ def test_thinking_and_exact_passes_of_a_run_are_in_its_row(store: RunStore, tmp_
     save(store, replace(plain, config=replace(plain.config, prompt=prompt, passes=PassShape(16, 512))), plain)
     names = ("thinking", "pass_rows", "pass_width")
     assert [[row[name] for name in names] for row in parsed(runs_csv(store))] == [["false", "16", "512"], ["", "", ""]]
-    write_runs_parquet(store, tmp_path / "runs.parquet")
+    write_parquet("runs", store, tmp_path / "runs.parquet")
     rows = read_parquet(tmp_path / "runs.parquet")
     assert [[row[name] for name in names] for row in rows] == [[False, 16, 512], [None] * 3]
 
@@ -123,7 +114,7 @@ def test_tokens_csv_says_what_was_saved(store: RunStore) -> None:
 def test_nodes_say_what_was_saved(store: RunStore, tmp_path: Path) -> None:
     traces = (make_tree_trace(), make_trace(rule="none"), make_trace(rule="mars", temperature=0.0))
     comparison_id = save(store, *traces)
-    write_nodes_parquet(store, tmp_path / "nodes.parquet")
+    write_parquet("nodes", store, tmp_path / "nodes.parquet")
     saved = [(lane, trace, *node) for lane, trace in enumerate(traces) for node in all_nodes(trace)]
     ids = [run.id for run in store.load(comparison_id).runs]
     rows = parsed(nodes_csv(store))
@@ -143,22 +134,6 @@ def test_nodes_say_what_was_saved(store: RunStore, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_refused_nodes_are_told_from_those_never_judged(store: RunStore) -> None:
-    trace = make_trace(new_tokens=80)
-    save(store, trace)
-    steps: dict[int, list[tuple[str, str]]] = {}
-    for row in parsed(nodes_csv(store)):
-        steps.setdefault(int(row["step"]), []).append((row["outcome"], row["judged"]))
-    after = 0
-    for at, nodes in steps.items():
-        kept = trace.steps[at].kept
-        refused = [("rejected", "true")] if kept < len(nodes) else []
-        rest = nodes[kept + 1 :]
-        assert nodes == [("accepted", "true")] * kept + refused + [("rejected", "false")] * len(rest)
-        after += len(rest)
-    assert after > 0
-
-
 @pytest.mark.parametrize("words", [list(WORDS), ["=1", "\x00", "\ud800", "\n", "'\"␛"]])
 def test_pieces_of_the_written_tokens_are_the_text(store: RunStore, words: list[str]) -> None:
     trace = make_trace(rule="mars", new_tokens=60, words=words, prefix=(1, 3))
@@ -167,20 +142,6 @@ def test_pieces_of_the_written_tokens_are_the_text(store: RunStore, words: list[
     given = json.loads(parsed(runs_csv(store))[0]["given"])
     assert "".join([token["piece"] for token in given] + pieces(rows)) == trace.text
     assert all(trace.text[int(row["char_start"]) : int(row["char_end"])] == json.loads(row["piece"]) for row in rows)
-
-
-def test_pandas_reads_the_same_numbers(store: RunStore) -> None:
-    trace = make_trace(rule="mars", new_tokens=50)
-    save(store, trace)
-    frame = pd.read_csv(
-        io.StringIO(tokens_csv(store), newline=""), keep_default_na=False, na_values={"r": [""], "q": [""]}
-    )
-    tokens = all_tokens(trace)
-    assert [json.loads(piece) for piece in frame["piece"]] == [token.piece for token in tokens]
-    assert same(tuple(frame["r"].tolist()), tuple(token.r for token in tokens))
-    runs = pd.read_csv(io.StringIO(runs_csv(store), newline=""), parse_dates=["created_at"])
-    assert str(runs["created_at"].dtype).endswith("UTC]")
-    assert runs["text"].tolist() == [trace.text]
 
 
 def test_alternatives_are_json_whatever_they_hold(store: RunStore) -> None:
@@ -212,6 +173,17 @@ def test_csv_is_rfc_4180(sqlite_store: RunStore) -> None:
     assert len(parsed(text)) == 1
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        *((text, text) for text in HARMLESS), (-1.5, "-1.5"), (-7, "-7"), (math.nan, ""), (-math.inf, "-inf"), (None, ""),
+        (True, "true"), ([math.nan, -math.inf, 0.5], '[null, "-inf", 0.5]'), ({"θ": -0.5}, '{"θ": -0.5}'),
+    ],
+)  # fmt: skip
+def test_values_and_other_texts_are_not_guarded(value: object, text: str) -> None:
+    assert cell(value) == text
+
+
 @pytest.mark.parametrize("text", DANGEROUS)
 def test_formula_is_guarded(sqlite_store: RunStore, text: str) -> None:
     trace = make_trace(prompt=PromptConfig(text, system=text), new_tokens=5, words=[text] * 5)
@@ -221,28 +193,6 @@ def test_formula_is_guarded(sqlite_store: RunStore, text: str) -> None:
     assert run["text"] == "'" + trace.text
     for rows in (parsed(tokens_csv(sqlite_store)), parsed(nodes_csv(sqlite_store))):
         assert {row["piece"] for row in rows} == {json.dumps(text)}
-
-
-@pytest.mark.parametrize("text", HARMLESS)
-def test_other_text_is_left_alone(text: str) -> None:
-    assert cell(text) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (-1.5, "-1.5"),
-        (-7, "-7"),
-        (math.nan, ""),
-        (-math.inf, "-inf"),
-        (None, ""),
-        (True, "true"),
-        ([math.nan, -math.inf, 0.5], '[null, "-inf", 0.5]'),
-        ({"θ": -0.5}, '{"θ": -0.5}'),
-    ],
-)
-def test_values_are_not_guarded(value: object, text: str) -> None:
-    assert cell(value) == text
 
 
 def test_no_cell_can_break_a_reader(sqlite_store: RunStore) -> None:
@@ -276,11 +226,11 @@ def test_unknown_comparison_is_refused_before_anything_is_written(
 ) -> None:
     known = save(store, make_trace(new_tokens=1))
     stream = io.BytesIO()
-    for write in (write_runs_csv, write_tokens_csv, write_nodes_csv):
+    for name in ("runs", "tokens", "nodes"):
         with pytest.raises(StorageError, match="There is no comparison with the id"):
-            write(store, stream, [known, unknown])
+            write_csv(name, store, stream, [known, unknown])
     with pytest.raises(StorageError, match="There is no comparison with the id"):
-        write_runs_parquet(store, tmp_path / "runs.parquet", [known, unknown])
+        write_parquet("runs", store, tmp_path / "runs.parquet", [known, unknown])
     assert stream.getvalue() == b""
     assert list(tmp_path.glob("*.parquet*")) == []
 
@@ -301,8 +251,8 @@ def test_csv_takes_constant_memory(sqlite_store: RunStore, monkeypatch: pytest.M
     trace = make_trace(new_tokens=120, prompt="p" * 5000, tree=TreeShape(24, 6, 4))
 
     def export() -> None:
-        for write in (write_tokens_csv, write_nodes_csv, write_runs_csv):
-            write(sqlite_store, sink)
+        for name in ("tokens", "nodes", "runs"):
+            write_csv(name, sqlite_store, sink)
 
     for _ in range(2):
         save(sqlite_store, trace)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mars_core.types import Alternative, Exchange, PromptConfig
-from storage import RunStore, StorageError, write_nodes_parquet, write_runs_parquet, write_tokens_parquet
+from storage import RunStore, StorageError, write_parquet
 from storage.schema.text import decode
 from tests.traces import make_trace, same
 from tests.unit.storage.exports import (
@@ -38,9 +38,9 @@ def test_parquet_is_lossless(store: RunStore, tmp_path: Path) -> None:
     node = replace(step.nodes[0], p=math.nan, q=math.inf)
     trace = replace(trace, steps=(replace(step, nodes=(node, *step.nodes[1:])), *trace.steps[1:]))
     save(store, trace)
-    write_runs_parquet(store, tmp_path / "runs.parquet")
-    write_nodes_parquet(store, tmp_path / "nodes.parquet")
-    write_tokens_parquet(store, tmp_path / "tokens.parquet")
+    write_parquet("runs", store, tmp_path / "runs.parquet")
+    write_parquet("nodes", store, tmp_path / "nodes.parquet")
+    write_parquet("tokens", store, tmp_path / "tokens.parquet")
     (run,) = read_parquet(tmp_path / "runs.parquet")
     texts = (decode(run["prompt"]), decode(run["system"]), tuple(map(decode, run["stop"])), decode(run["text"]))
     assert texts == (prompt.text, prompt.system, prompt.stop, trace.text)
@@ -64,7 +64,7 @@ def test_parquet_has_the_columns_and_rows_of_csv(
     monkeypatch.setattr("storage.export.ROWS_A_GROUP", 50)
     monkeypatch.setattr("storage.export.tables.TOKENS_A_TABLE", 50)
     save(store, make_trace(new_tokens=100), make_trace(rule="mars", new_tokens=100))
-    write_tokens_parquet(store, tmp_path / "tokens.parquet")
+    write_parquet("tokens", store, tmp_path / "tokens.parquet")
     file = pq.ParquetFile(tmp_path / "tokens.parquet")
     rows = parsed(tokens_csv(store))
     assert file.schema_arrow.names == list(rows[0])
@@ -76,18 +76,18 @@ def test_parquet_has_the_columns_and_rows_of_csv(
 
 def test_empty_store_exports_headers(store: RunStore, tmp_path: Path) -> None:
     assert [write(store).count("\n") for write in (runs_csv, tokens_csv, nodes_csv)] == [1, 1, 1]
-    write_nodes_parquet(store, tmp_path / "nodes.parquet")
+    write_parquet("nodes", store, tmp_path / "nodes.parquet")
     assert read_parquet(tmp_path / "nodes.parquet") == []
-    write_runs_parquet(store, tmp_path / "runs.parquet")
+    write_parquet("runs", store, tmp_path / "runs.parquet")
     assert read_parquet(tmp_path / "runs.parquet") == []
 
 
 def test_failed_parquet_leaves_no_file(sqlite_store: RunStore, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"The Parquet file was not written: .*missing"):
-        write_runs_parquet(sqlite_store, tmp_path / "missing" / "runs.parquet")
+        write_parquet("runs", sqlite_store, tmp_path / "missing" / "runs.parquet")
     (tmp_path / "taken.parquet").mkdir()
     with pytest.raises(StorageError, match="The Parquet file was not written"):
-        write_runs_parquet(sqlite_store, tmp_path / "taken.parquet")
+        write_parquet("runs", sqlite_store, tmp_path / "taken.parquet")
     assert list(tmp_path.glob("*.part")) == []
 
 
@@ -98,7 +98,7 @@ def test_given_tokens_are_in_the_row_of_their_run(store: RunStore, tmp_path: Pat
     given = [{"id": token.id, "piece": token.piece, "start": token.start, "end": token.end} for token in trace.given]
     assert [token["piece"] for token in json.loads(row["given"])] == [token.piece for token in trace.given]
     assert json.loads(row["prefix"]) == [2, 0, 4]
-    write_runs_parquet(store, tmp_path / "runs.parquet")
+    write_parquet("runs", store, tmp_path / "runs.parquet")
     (exact,) = read_parquet(tmp_path / "runs.parquet")
     assert [token | {"piece": decode(token["piece"])} for token in exact["given"]] == given
     assert list(exact) == list(row)
@@ -109,7 +109,7 @@ def test_earlier_turns_are_in_the_row_of_their_run(sqlite_store: RunStore, tmp_p
     save(sqlite_store, make_trace(new_tokens=3, prompt=PromptConfig("three", history=history)))
     (row,) = parsed(runs_csv(sqlite_store))
     assert json.loads(row["history"]) == [turn._asdict() for turn in history]
-    write_runs_parquet(sqlite_store, tmp_path / "runs.parquet")
+    write_parquet("runs", sqlite_store, tmp_path / "runs.parquet")
     (exact,) = read_parquet(tmp_path / "runs.parquet")
     assert [Exchange(*map(decode, turn.values())) for turn in exact["history"]] == list(history)
 
@@ -120,7 +120,7 @@ def test_parquet_takes_constant_memory(sqlite_store: RunStore, tmp_path: Path, m
     trace = make_trace(new_tokens=120)
     for _ in range(8):
         save(sqlite_store, trace)
-    export = partial(write_tokens_parquet, sqlite_store, tmp_path / "tokens.parquet")
+    export = partial(write_parquet, "tokens", sqlite_store, tmp_path / "tokens.parquet")
     export()
     few = peak(export)
     for _ in range(16):

@@ -8,14 +8,7 @@ from zipfile import ZipFile
 import pytest
 
 from mars_core.types import Status, TreeShape
-from storage import (
-    RunStore,
-    StorageError,
-    write_everything,
-    write_nodes_parquet,
-    write_runs_parquet,
-    write_tokens_parquet,
-)
+from storage import RunStore, StorageError, write_everything, write_parquet
 from storage.__main__ import main
 from storage.importing import Imported, import_files
 from tests.data.before_columns import HOSTILE, PROMPT, TALK
@@ -43,8 +36,8 @@ def other(tmp_path: Path) -> RunStore:
 
 def parquet(store: RunStore, folder: Path) -> list[Path]:
     paths = [folder / f"{name}.parquet" for name in ("runs", "tokens", "nodes")]
-    for write, path in zip((write_runs_parquet, write_tokens_parquet, write_nodes_parquet), paths, strict=True):
-        write(store, path)
+    for name, path in zip(("runs", "tokens", "nodes"), paths, strict=True):
+        write_parquet(name, store, path)
     return paths
 
 
@@ -79,7 +72,7 @@ def test_imported_runs_belong_to_whom_they_were_imported_for(
     paths = parquet(other, tmp_path)
     import_files(sqlite_store.of("ann"), paths)
     assert sqlite_store.of("ann").count() == 6 and sqlite_store.of("bob").count() == 0
-    write_runs_parquet(other, tmp_path / "again.parquet")
+    write_parquet("runs", other, tmp_path / "again.parquet")
     sqlite_store.of("ann").delete(str(sqlite_store.of("ann").comparisons()["id"][0]))
     assert import_files(sqlite_store.of("ann"), paths).runs == 0  # what was deleted stays so
     assert sqlite_store.of("ann").count() == 5

@@ -26,15 +26,10 @@ from storage import (
     Shared,
     Source,
     StorageError,
-    write_nodes_csv,
-    write_nodes_parquet,
-    write_runs_csv,
-    write_runs_parquet,
-    write_tokens_csv,
-    write_tokens_parquet,
-    write_votes_csv,
-    write_votes_parquet,
+    write_csv,
+    write_parquet,
 )
+from storage.export.tables import EXPORTS
 from storage.schema import Base
 from tests.old_sweeps import add_old_sweep, belongs_to_sweep
 from tests.traces import make_trace
@@ -151,7 +146,6 @@ LISTS: dict[str, Callable[[RunStore, Things], object]] = {
     "found_ids": lambda s, t: [s.found_ids(Search(text=text)) for text in ("", t.marks[0])],
     "choices": lambda s, _: s.choices(),
     "count": lambda s, _: s.count(),
-    "texts": lambda s, t: s.texts([t.run, t.deleted_run, t.studied_run]),
     "traces": lambda s, t: s.traces([t.run, t.deleted_run, t.studied_run]),
     "kept_by_step": lambda s, t: s.kept_by_step([t.run, t.deleted_run, t.studied_run]),
     "sweeps": lambda s, _: s.sweeps(),
@@ -170,8 +164,6 @@ WRITES = {
     "delete_study", "claim_task", "beat", "release_task", "release_worker", "save_result", "finish_task", "reopen_failed",
     "add_judgement", "share", "unshare",
 }  # fmt: skip
-CSV = (write_runs_csv, write_tokens_csv, write_nodes_csv, write_votes_csv)
-PARQUET = (write_runs_parquet, write_tokens_parquet, write_nodes_parquet, write_votes_parquet)
 
 
 def public_names() -> set[str]:
@@ -232,7 +224,7 @@ def test_lists_have_nothing_of_another(world: tuple[RunStore, Things, Things], n
 def test_lists_have_ones_own(world: tuple[RunStore, Things, Things]) -> None:
     store, _anna, boris = world
     mine = store.of("boris")
-    for name in ("comparisons", "find", "choices", "texts", "traces", "kept_by_step", "sweeps", "votes", "studies"):
+    for name in ("comparisons", "find", "choices", "traces", "kept_by_step", "sweeps", "votes", "studies"):
         seen = repr(LISTS[name](mine, boris))
         assert [mark for mark in boris.marks if mark in seen], name
     counts = mine.counts()
@@ -244,21 +236,19 @@ def test_lists_have_ones_own(world: tuple[RunStore, Things, Things]) -> None:
 def test_exports_have_ones_own_only(world: tuple[RunStore, Things, Things], tmp_path: Path) -> None:
     store, anna, boris = world
     mine = store.of("boris")
-    for write in CSV:
+    for name in EXPORTS:
         stream = io.BytesIO()
-        write(mine, stream)
+        write_csv(name, mine, stream)
         written = stream.getvalue().decode()
-        assert not [mark for mark in anna.marks if mark in written], write
-        assert boris.comparison in written, write
+        assert not [mark for mark in anna.marks if mark in written], name
+        assert boris.comparison in written, name
         assert "owner" not in written.splitlines()[0]
-        for foreign in (anna.comparison, anna.swept, anna.studied, anna.deleted):
-            with pytest.raises(StorageError, match="There is no comparison with the id"):
-                write(mine, io.BytesIO(), [boris.comparison, foreign])
-    for write_parquet in PARQUET:
-        write_parquet(mine, tmp_path / "all.parquet")
+        write_parquet(name, mine, tmp_path / "all.parquet")
         assert anna.comparison.encode() not in (tmp_path / "all.parquet").read_bytes()
-        with pytest.raises(StorageError, match="There is no comparison with the id"):
-            write_parquet(mine, tmp_path / "one.parquet", [anna.comparison])
+        for write in (write_csv, write_parquet):
+            for foreign in (anna.comparison, anna.swept, anna.studied, anna.deleted):
+                with pytest.raises(StorageError, match="There is no comparison with the id"):
+                    write(name, mine, tmp_path / "one", [boris.comparison, foreign])
 
 
 @pytest.mark.usefixtures("untouched")

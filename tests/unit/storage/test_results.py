@@ -130,16 +130,7 @@ def test_deleted_comparisons_leave_the_results(lasting_store: RunStore) -> None:
     assert [result.data for result in lasting_store.results(study_id)] == [DATA] * 3
     again = [record.comparison_id for record in lasting_store.records(third)]
     assert again[0] not in comparisons and again[1] == comparisons[1]
-    assert set(lasting_store.texts([*first, *third])) == {first[1], *third}
-
-
-def test_texts_are_those_of_runs_that_are_there(lasting_store: RunStore) -> None:
-    claim = claimed(lasting_store, lasting_store.new_study("", {}, 1))
-    traces = conversation("mars", ("a", "b"))
-    run_ids = lasting_store.save_result(claim, 0, traces, DATA, order=0)
-    lasting_store.delete(lasting_store.records(run_ids[1:2])[0].comparison_id)
-    texts = lasting_store.texts([*run_ids, "0" * 32])
-    assert texts == {run_ids[0]: traces[0].text, run_ids[2]: traces[2].text}
+    assert set(lasting_store.traces([*first, *third])) == {first[1], *third}
 
 
 def test_traces_are_there_until_they_are_purged(lasting_store: RunStore) -> None:
@@ -165,7 +156,7 @@ def test_failed_lanes_are_tried_again(lasting_store: RunStore) -> None:
     assert [result.task for result in lasting_store.results(study_id)] == [0, 0]
     (rest,) = lasting_store.task_results(study_id, 1).values()
     assert (rest.lane, rest.run_ids, rest.relative) == (1, kept, None)
-    assert set(lasting_store.texts([*failed, *kept])) == set(kept)
+    assert set(lasting_store.traces([*failed, *kept])) == set(kept)
     again = claimed(lasting_store, study_id)
     assert again.task == 1
     lasting_store.save_result(again, 0, conversation("strict", ("a",)), DATA, order=0)

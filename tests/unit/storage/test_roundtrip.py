@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields, replace
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -21,12 +23,10 @@ from mars_core.types import (
     PassShape,
     PromptConfig,
     Status,
-    Summary,
     Trace,
     TreeShape,
 )
 from storage import Choice, RunStore, StorageError
-from storage.schema import Comparison, Run
 from storage.schema.text import decode, encode
 from tests.traces import make_trace, make_tree_trace, same
 
@@ -44,53 +44,39 @@ def saved_and_loaded(store: RunStore, trace: Trace) -> Trace:
     return store.load(comparison_id).runs[0].trace
 
 
-@pytest.mark.parametrize("rule", ["strict", "mars", "none"])
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_loaded_trace_equals_saved(store: RunStore, rule: str, temperature: float) -> None:
-    trace = make_trace(rule=rule, temperature=temperature, new_tokens=60)
-    assert same(saved_and_loaded(store, trace), trace)
-
-
-@pytest.mark.parametrize("rule", ["strict", "mars"])
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_loaded_tree_equals_saved(store: RunStore, rule: str, temperature: float) -> None:
-    trace = make_tree_trace(rule=rule, temperature=temperature, new_tokens=60)
-    assert same(saved_and_loaded(store, trace), trace)
-
-
-def test_given_tokens_equal_saved(store: RunStore) -> None:
-    trace = make_trace(rule="mars", new_tokens=20, prefix=(3, 31, 0, 3))
-    assert trace.text.startswith("".join(token.piece for token in trace.given))
-    assert trace.tokens[0].position == len(trace.given) == 4
-    assert same(saved_and_loaded(store, trace), trace)
-
-
-def test_prefix_is_kept_where_no_token_came_of_it(store: RunStore) -> None:
-    trace = replace(make_trace(new_tokens=0, status=Status.FAILED, prefix=(2, 1)), given=(), text="")
-    assert same(saved_and_loaded(store, trace), trace)
-
-
-@pytest.mark.parametrize("status", list(Status))
-def test_status_and_reason_are_kept(store: RunStore, status: Status) -> None:
-    trace = make_trace(status=status, new_tokens=9)
-    assert same(saved_and_loaded(store, trace), trace)
-
-
-def test_run_without_steps_is_kept(store: RunStore) -> None:
-    trace = make_trace(new_tokens=0, status=Status.FAILED)
-    assert math.isnan(trace.summary.tau)
-    assert same(saved_and_loaded(store, trace), trace)
-
-
-def test_configuration_is_kept_whole(store: RunStore) -> None:
+def whole_configuration() -> Trace:
     trace = make_trace(rule="mars", new_tokens=6)
     drafter = DrafterConfig("eagle3", ModelRef("org/draft", None), 64, DraftMode.SAMPLED, TreeShape(1023, 12, 16))
     sampling = replace(trace.config.sampling, temperature=0.7000000000000001, top_k=2**40, top_p=0.1 + 0.2)
-    config = replace(
-        trace.config, drafter=drafter, sampling=sampling, seed=2**63 - 1, target=ModelRef("org/target", "4f2a"),
-        passes=PassShape(16, 512),
-    )  # fmt: skip
-    assert same(saved_and_loaded(store, replace(trace, config=config)), replace(trace, config=config))
+    target, passes = ModelRef("org/target", "4f2a"), PassShape(16, 512)
+    config = replace(trace.config, drafter=drafter, sampling=sampling, seed=2**63 - 1, target=target, passes=passes)
+    return replace(trace, config=config)
+
+
+TRACES: dict[str, Callable[[], Trace]] = {
+    **{
+        f"{rule} at {temperature}": partial(make_trace, rule=rule, temperature=temperature, new_tokens=80)
+        for rule in ("strict", "mars", "none")
+        for temperature in (0.0, 1.0)
+    },
+    **{
+        f"tree at {each}": partial(make_tree_trace, rule="mars", temperature=each, new_tokens=60) for each in (0.0, 1.0)
+    },
+    **{str(status): partial(make_trace, status=status, new_tokens=9) for status in Status},
+    "given tokens": partial(make_trace, rule="mars", new_tokens=20, prefix=(3, 31, 0, 3)),
+    "prefix without tokens": lambda: replace(
+        make_trace(new_tokens=0, status=Status.FAILED, prefix=(2, 1)), given=(), text=""
+    ),
+    "no steps": partial(make_trace, new_tokens=0, status=Status.FAILED),
+    "whole configuration": whole_configuration,
+    "long prompt": partial(make_trace, prompt="é\x00<b>" * 25_000, new_tokens=1),
+}
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_loaded_trace_equals_saved(store: RunStore, name: str) -> None:
+    trace = TRACES[name]()
+    assert same(saved_and_loaded(store, trace), trace)
 
 
 @pytest.mark.parametrize("thinking", [True, False, None])
@@ -176,11 +162,6 @@ def test_encoding_is_lossless_and_safe(text: str) -> None:
     stored.encode("utf-8")
 
 
-def test_long_prompt_is_kept(store: RunStore) -> None:
-    trace = make_trace(prompt="é\x00<b>" * 25_000, new_tokens=1)
-    assert same(saved_and_loaded(store, trace), trace)
-
-
 def test_ordinary_text_is_readable_in_the_database(sqlite_store: RunStore) -> None:
     trace = make_trace(prompt='Say "naïve" — 日本 \\ 😀\n', new_tokens=5)
     saved_and_loaded(sqlite_store, trace)
@@ -204,22 +185,6 @@ def test_times_are_utc(store: RunStore) -> None:
     created = store.load(store.new_comparison(PromptConfig("x"))).created_at
     assert created.tzinfo is UTC
     assert abs(datetime.now(UTC) - created) < timedelta(minutes=1)
-
-
-def test_rejected_tokens_are_stored(store: RunStore) -> None:
-    trace = make_trace(new_tokens=80)
-    tokens = [token for step in saved_and_loaded(store, trace).steps for token in step.tokens]
-    assert (
-        [token.outcome for token in tokens].count(Outcome.REJECTED)
-        == sum(step.drafted - step.kept > 0 for step in trace.steps)
-        > 0
-    )
-
-
-def test_every_field_of_a_run_has_a_column() -> None:
-    assert {field.name for field in fields(Summary)} <= set(Run.__table__.columns.keys())
-    assert {f"tree_{field.name}" for field in fields(TreeShape)} <= set(Run.__table__.columns.keys())
-    assert "prompt" in Comparison.__table__.columns
 
 
 def test_run_of_another_prompt_is_refused(store: RunStore) -> None:

@@ -28,12 +28,12 @@ TABLES = ("comparisons", "runs", "run_traces")
 # Saves runs; the cache is small, so that pages reach the file long before the commit. With a table's name: kills itself
 # at that table's second insert, which is in the middle of a transaction.
 CHILD = """
-import os, resource, signal, sys
+import os, signal, sys
 from sqlalchemy import Engine, event
-from storage import RunStore, StorageError
+from storage import RunStore
 from tests.traces import make_trace
 
-url, table, file_limit = sys.argv[1], sys.argv[2], int(sys.argv[3])
+url, table = sys.argv[1:]
 seen = 0
 
 def kill(connection, cursor, statement, *rest):
@@ -45,22 +45,15 @@ def kill(connection, cursor, statement, *rest):
 event.listen(Engine, "connect", lambda connection, record: connection.execute("PRAGMA cache_size = 5"))
 event.listen(Engine, "before_cursor_execute" if table == "runs" else "after_cursor_execute", kill)
 store = RunStore(url)
-if file_limit:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
 for seed in range(200):
     trace = make_trace(seed=seed, new_tokens=100)
-    try:
-        comparison_id = store.new_comparison(trace.config.prompt)
-        store.save_run(comparison_id, trace, lane=0, order=0)
-    except StorageError as error:
-        print(error, flush=True)
-        sys.exit(3)
+    store.save_run(store.new_comparison(trace.config.prompt), trace, lane=0, order=0)
     print(seed, flush=True)
 """
 
 
-def start(url: str, table: str = "", file_limit: int = 0) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", CHILD, url, table, str(file_limit)]
+def start(url: str, table: str = "") -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", CHILD, url, table]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
 
@@ -96,7 +89,7 @@ def test_killed_in_a_save_leaves_the_runs_before_it(sqlite_url: str, table: str)
     assert_sound(file_of(sqlite_url))
 
 
-@pytest.mark.parametrize("delay_s", [0.0, 0.011, 0.023])
+@pytest.mark.parametrize("delay_s", [0.0, 0.017])
 def test_killed_at_any_time_loses_no_finished_run(sqlite_url: str, delay_s: float) -> None:
     with start(sqlite_url) as child:
         assert child.stdout is not None
@@ -111,17 +104,6 @@ def test_killed_at_any_time_loses_no_finished_run(sqlite_url: str, delay_s: floa
         trace = make_trace(seed=500, new_tokens=100)
         store.save_run(store.new_comparison(trace.config.prompt), trace, lane=0, order=0)
         assert seeds_in(store) == [*seeds, 500]
-    assert_sound(file_of(sqlite_url))
-
-
-def test_file_limit_leaves_the_runs_before_it(sqlite_url: str) -> None:
-    with start(sqlite_url, file_limit=400_000) as child:
-        *printed, message = list(child.stdout or ())
-    assert child.returncode == 3
-    assert message.startswith(("The run was not saved: ", "The comparison was not saved: "))
-    assert str(file_of(sqlite_url)) in message
-    with RunStore(sqlite_url) as store:
-        assert seeds_in(store) == [int(line) for line in printed]
     assert_sound(file_of(sqlite_url))
 
 
@@ -167,25 +149,16 @@ def with_impossible_last_token(trace: Trace) -> Trace:
 
 
 def test_failed_save_leaves_nothing(store: RunStore) -> None:
-    trace = make_trace(new_tokens=100)
+    trace = make_trace(new_tokens=100, prompt="a private prompt")
     comparison_id = store.new_comparison(trace.config.prompt)
-    with pytest.raises(StorageError, match="The run was not saved"):
+    with pytest.raises(StorageError, match="The run was not saved") as caught:
         store.save_run(comparison_id, with_impossible_last_token(trace), lane=0, order=0)
+    assert not [word for word in ("private", "INSERT", "secret") if word in str(caught.value)]
     with store.read() as connection:
         counts = [connection.exec_driver_sql(f"SELECT count(*) FROM {name}").scalar_one() for name in TABLES]
     assert counts == [1, 0, 0]
     store.save_run(comparison_id, trace, lane=0, order=0)
     assert same(store.load(comparison_id).runs[0].trace, trace)
-
-
-def test_failure_message_repeats_no_stored_text(store: RunStore) -> None:
-    trace = make_trace(new_tokens=5, prompt="a private prompt")
-    comparison_id = store.new_comparison(trace.config.prompt)
-    with pytest.raises(StorageError) as caught:
-        store.save_run(comparison_id, with_impossible_last_token(trace), lane=0, order=0)
-    assert "private" not in str(caught.value)
-    assert "INSERT" not in str(caught.value)
-    assert "secret" not in str(caught.value)
 
 
 def test_threads_save_and_read_at_once(url: str) -> None:
@@ -213,13 +186,3 @@ def test_long_export_holds_up_no_writer(sqlite_store: RunStore) -> None:
     sqlite_store.save_run(comparison_id, trace, lane=1, order=1)
     rest = sum(map(len, tokens))
     assert len(first) + rest == sum(len(step.tokens) for step in trace.steps)
-
-
-def test_locked_database_is_said(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.database.BUSY_TIMEOUT_S", 0.05)
-    with RunStore(sqlite_url) as store, closing(sqlite3.connect(file_of(sqlite_url))) as other:
-        other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StorageError, match=r"database is locked .* Another program is writing"):
-            store.new_comparison(make_trace(new_tokens=0).config.prompt)
-        other.rollback()
-        store.new_comparison(make_trace(new_tokens=0).config.prompt)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from unittest.mock import patch
 
 import pandas as pd
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from mars_core.types import ModelRef, PromptConfig, RuleConfig, Status, Trace
+from mars_core.types import ModelRef, PromptConfig, Status, Trace
 from storage import Choices, RunStore, Search, Sort, Source, StorageError
-from storage.schema.text import folded, readable
+from storage.runs import search
+from storage.schema.text import folded
 from tests.traces import make_trace
 from tests.unit.storage.exports import save
 from tests.unit.storage.test_comparisons import COLUMNS, fill
@@ -21,19 +23,16 @@ from tests.unit.storage.test_roundtrip import ANY_TEXT, HOSTILE, hostile_trace
 
 
 def found(store: RunStore, **asked: object) -> list[str]:
-    """The ids, which must be as many as the total says."""
-    result = store.find(Search(**asked))  # type: ignore[arg-type]
-    ids: list[str] = result.frame["id"].tolist()
-    assert (result.total, result.more) == (len(ids), False)
-    assert store.found_ids(Search(**asked)) == ids  # type: ignore[arg-type]
+    """The ids, which must be as many as the total says; in both ways: read at once, and read in the order of an index."""
+    ids: list[str] = []
+    for few in (search.FEW, -1):
+        with patch.object(search, "FEW", few):
+            result = store.find(Search(**asked))  # type: ignore[arg-type]
+            before, ids = ids, result.frame["id"].tolist()
+            assert (result.total, result.more) == (len(ids), False)
+            assert store.found_ids(Search(**asked)) == ids  # type: ignore[arg-type]
+    assert before == ids
     return ids
-
-
-@pytest.fixture(params=["few", "many"], autouse=True)
-def ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every search is answered in both ways: read at once, and read in the order of an index."""
-    if request.param == "many":
-        monkeypatch.setattr("storage.runs.search.FEW", -1)
 
 
 def named(store: RunStore, *names: str) -> list[str]:
@@ -124,12 +123,6 @@ def test_folding_is_a_search_by_characters(text: str, start: int, length: int, o
     assert (folded(other) in folded(text)) == (other.casefold() in text.casefold())
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=ANY_TEXT, tag=ANY_TEXT, rule=ANY_TEXT)
-def test_any_question_is_answered(store: RunStore, text: str, tag: str, rule: str) -> None:
-    assert store.find(Search(text=text, tag=tag, rule=rule, target=text)).total <= store.count()
-
-
 def test_each_filter_is_of_any_run(store: RunStore) -> None:
     plain, strict, mars = (make_trace(rule=rule, new_tokens=3) for rule in ("none", "strict", "mars"))
     failed = make_trace(new_tokens=0, status=Status.FAILED)
@@ -206,24 +199,11 @@ def test_negative_page_is_refused(store: RunStore, limit: int, offset: int) -> N
         store.find(Search(limit=limit, offset=offset))
 
 
-def test_prompt_in_the_frame_is_short_and_readable(store: RunStore) -> None:
-    store.new_comparison(PromptConfig("ab" + "\ud800" * 999 + "end"))
-    frame = store.find(Search(text="\ud800END")).frame
-    assert frame["prompt"].tolist() == [readable("ab" + "\ud800" * 55)]
-
-
 def test_long_text_is_found(store: RunStore) -> None:
-    long = "é\x00%" * 30_000
+    long = "é\x00%" * 3_000
     comparison_id = store.new_comparison(PromptConfig(long + "!"))
     assert found(store, text=long.upper()) == [comparison_id]
     assert found(store, text=long + "?") == []
-
-
-def test_rule_without_draft_is_not_found_by_its_name(store: RunStore) -> None:
-    trace = make_trace(rule="none", new_tokens=2)
-    comparison_id = save(store, replace(trace, config=replace(trace.config, rule=RuleConfig("none"))))
-    assert found(store, rule="none") == [comparison_id]
-    assert store.choices().rules == ("none",)
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -234,7 +214,7 @@ def test_rule_without_draft_is_not_found_by_its_name(store: RunStore) -> None:
 def test_every_part_of_a_text_is_found(store: RunStore, text: str, start: int, length: int) -> None:
     comparison_id = store.new_comparison(PromptConfig(text))
     if part := text[start : start + length]:
-        assert comparison_id in store.find(Search(text=part, limit=1000)).frame["id"].tolist()
+        assert comparison_id in found(store, text=part, limit=1000)
     store.delete(comparison_id)
 
 

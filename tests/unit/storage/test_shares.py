@@ -11,11 +11,11 @@ import pytest
 from sqlalchemy import text
 
 from mars_core.types import PromptConfig
-from storage import RunStore, Search, Shared, StorageError, write_runs_csv
+from storage import RunStore, Search, Shared, StorageError, write_csv
 from storage.export.tables import EXPORTS
 from storage.shares import ENDED
 from tests.traces import same
-from tests.unit.storage.test_owners import CSV, LISTS, LOST, UNKNOWN, WRITES, Things, everything_of, make
+from tests.unit.storage.test_owners import LISTS, LOST, UNKNOWN, WRITES, Things, everything_of, make
 
 World = tuple[RunStore, Things, Things]
 OBJECTS = {Shared.COMPARISON: "comparison", Shared.SWEEP: "sweep", Shared.STUDY: "study"}
@@ -62,14 +62,14 @@ def test_link_shows_one_thing_and_nothing_else(world: World, kind: Shared) -> No
         with pytest.raises(StorageError, match="There is no comparison with the id"):
             seen.load(thing)
     assert (seen.votes(), seen.shares(), seen.counts().votes) == ((), (), 0)
-    for write in CSV[:2]:
+    for name in ("runs", "tokens"):
         stream = io.BytesIO()
-        write(seen, stream)
+        write_csv(name, seen, stream)
         written = stream.getvalue().decode()
         assert shown in written
         assert not [mark for mark in (anna.deleted, anna.vote, *boris.marks) if mark in written]
     with pytest.raises(StorageError, match="There is no comparison with the id"):
-        write_runs_csv(seen, io.BytesIO(), [boris.comparison])
+        write_csv("runs", seen, io.BytesIO(), [boris.comparison])
     assert (seen.owner, seen.read_only) == (None, True)
     for owner in (None, "anna", "boris"):
         with pytest.raises(ValueError, match="cannot be changed to another scope"):

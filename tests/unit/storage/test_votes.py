@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mars_core.types import PromptConfig, Status
-from storage import Choice, RunStore, Source, StorageError, write_votes_parquet
+from storage import Choice, RunStore, Source, StorageError, write_parquet
 from storage.schema.text import decode
 from tests.traces import make_trace
 from tests.unit.storage.exports import parsed, read_parquet, save, votes_csv
@@ -86,7 +86,7 @@ def test_exports_hold_every_vote(store: RunStore, tmp_path: Path) -> None:
     for (comparison_id, _, _), choice in zip(pairs, Choice, strict=True):
         store.add_vote(comparison_id, left_lane=1, right_lane=0, choice=choice, comment="@x")
     rows = parsed(votes_csv(store))
-    write_votes_parquet(store, tmp_path / "votes.parquet")
+    write_parquet("votes", store, tmp_path / "votes.parquet")
     exact = read_parquet(tmp_path / "votes.parquet")
     assert list(rows[0]) == list(exact[0]) == COLUMNS
     winners = [pairs[0][2], pairs[1][1], None, None]
@@ -105,7 +105,7 @@ def test_exports_hold_every_vote(store: RunStore, tmp_path: Path) -> None:
 def test_no_votes_are_a_header(store: RunStore, tmp_path: Path) -> None:
     store.new_comparison(PromptConfig("never voted on"), source=Source.VOTE)
     assert votes_csv(store) == ",".join(COLUMNS) + "\n"
-    write_votes_parquet(store, tmp_path / "votes.parquet")
+    write_parquet("votes", store, tmp_path / "votes.parquet")
     assert read_parquet(tmp_path / "votes.parquet") == []
 
 

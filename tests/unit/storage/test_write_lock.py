@@ -9,12 +9,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from mars_core.types import PromptConfig
 from storage import RunStore, StorageError
-from storage.write_lock import _kind, acquire, lock_file, remove
+from storage.write_lock import acquire, lock_file, mount_of
 from tests.traces import make_trace, same
 from tests.unit.storage.exports import save
 
@@ -82,12 +83,8 @@ def test_one_process_at_a_time_and_a_killed_one_lets_go(tmp_path: Path) -> None:
         await_file(had)
         with pytest.raises(sqlite3.OperationalError, match="database is locked"):
             acquire(lock, 0.01)
-        remove(lock)
-        assert lock.exists()
         other.kill()
     os.close(acquire(lock, 1.0))
-    remove(lock)
-    assert not lock.exists()
 
 
 def test_who_waits_comes_before_who_writes_again(tmp_path: Path) -> None:
@@ -104,21 +101,6 @@ def test_who_waits_comes_before_who_writes_again(tmp_path: Path) -> None:
         mine = acquire(lock, 60.0)
         assert had.exists()
         os.close(mine)
-
-
-def test_waiting_for_a_lock_that_is_removed_ends_with_the_new_one(tmp_path: Path) -> None:
-    lock, had = tmp_path / "runs.db-lock", tmp_path / "had"
-    mine = acquire(lock, 1.0)
-    with start(HOLDER, lock, had) as other:
-        until = time.monotonic() + 60
-        while not is_next_taken(lock) and time.monotonic() < until:
-            time.sleep(0.002)
-        lock.unlink()
-        os.close(mine)
-        await_file(had)
-        with pytest.raises(sqlite3.OperationalError):
-            acquire(lock, 0.01)
-        other.communicate("\n")
 
 
 def test_writers_hold_the_lock_and_readers_do_not(sqlite_store: RunStore) -> None:
@@ -181,29 +163,24 @@ def test_many_writers_and_readers_lose_nothing(url: str) -> None:
     assert all(same(trace, make_trace(seed=trace.config.seed, new_tokens=30)) for trace in loaded)
 
 
-def test_kind_of_the_file_system_is_that_of_the_deepest_mount() -> None:
-    mounts = "\n".join(
-        (
-            "1 0 8:1 / / rw - ext4 /dev/vda rw",
-            "2 1 0:3 / /a\\040disk rw shared:1 - ext4 /dev/vdb rw",
-            "3 1 0:4 / /a\\040disk/net rw - nfs4 host:/x rw",
-            "4 1 0:5 / /twice rw - ext4 /dev/vdc rw",
-            "5 1 0:6 / /twice rw - 9p x rw",
-        )
-    )
-    kinds = {
-        "/none here": "ext4",
-        "/a disk/b": "ext4",
-        "/a disk/net/b": "nfs4",
-        "/a disk/network": "ext4",
-        "/twice": "9p",
-    }
-    assert {folder: _kind(Path(folder), mounts) for folder in kinds} == kinds
+def disk(point: object, kind: str) -> SimpleNamespace:
+    return SimpleNamespace(mountpoint=str(point), fstype=kind)
+
+
+def test_mount_of_a_path_is_the_deepest_and_the_last() -> None:
+    mounts = [
+        disk("/", "ext4"),
+        disk("/a disk", "ext4"),
+        disk("/a disk/net", "nfs4"),
+        disk("/twice", "ext4"),
+        disk("/twice", "9p"),
+    ]
+    kinds = {"/none": "ext4", "/a disk/b": "ext4", "/a disk/net/b": "nfs4", "/a disk/network": "ext4", "/twice": "9p"}
+    assert {folder: mount_of(Path(folder), mounts).fstype for folder in kinds} == kinds
 
 
 def test_no_lock_where_the_disk_is_not_known_to_be_local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert lock_file(tmp_path / "runs.db") == tmp_path / "runs.db-lock"
-    monkeypatch.setattr("storage.write_lock._MOUNTS", tmp_path / "no mounts")
-    assert lock_file(tmp_path / "runs.db") is None
-    (tmp_path / "no mounts").write_text("1 0 8:1 / / rw - nfs host:/x rw")
-    assert lock_file(tmp_path / "runs.db") is None
+    for mounts in ([], [disk("/", "nfs")]):
+        monkeypatch.setattr("psutil.disk_partitions", lambda mounts=mounts, **_: mounts)
+        assert lock_file(tmp_path / "runs.db") is None
