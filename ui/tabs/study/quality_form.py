@@ -26,6 +26,7 @@ from ui.tabs.settings import SettingsPanel
 from ui.tabs.study.running import admitted
 from ui.tabs.study.sweep_form import ListsForm, numbers, plan_settings, read_ks
 
+LONGEST = 160  # tokens: what the answers of the built-in suites need
 SUITES = tuple(BUILT_IN)  # none of them executes code
 TEXTS = ("thetas", "temperatures", "ks", "own_target", "own_draft", "own_head")
 OFFERED = [(rule_title(name), name) for name, rule in RULES.items() if rule.modes and name != BASELINE] + [
@@ -135,11 +136,12 @@ def build_study_fields(services: Services) -> StudyFields:
             by_name["suite"] = gr.Dropdown(list(SUITES), value=ARITHMETIC, label="Suite", elem_id="study-suite")
             by_name["problems"] = number_field("Problems", 10, 1, name="study-problems")
             by_name["rules"] = gr.Dropdown(
-                OFFERED, value=["mars"], multiselect=True, label="Rules, beside strict", elem_id="study-rules", min_width=220
+                OFFERED, value=["mars", PLAIN], multiselect=True, label="Rules, beside strict", elem_id="study-rules", min_width=220
             )  # fmt: skip
             by_name["thetas"] = panel.list("θ", "0.9", "0.84, 0.9, 0.96", "thetas", 110)
             run = gr.Button("Start the study", variant="primary", elem_id="study-run", min_width=150)
         panel.bar()
+        by_name["max_new_tokens"].value = LONGEST
         panel.own_pair()
         by_name["mode"] = mode_field()
         note = text_panel("mars-page mars-sweep-estimate")

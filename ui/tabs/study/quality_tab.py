@@ -171,6 +171,7 @@ def followed(
             study = event.worker.study_id
             still = {view.strip: event.strip.html(), view.timer: gr.update(active=False)}
             changed = opened(reports, view, study, public=public) | still
+            changed[view.studies] = studies_html(reports.store, study, public=public)
         elif event.saved and (newer := reports.newer(study, reports.store.study(study).done)):
             changed |= view.show(newer)
         yield changed
