@@ -19,8 +19,8 @@ BUDGET = 256  # tokens of a pass up to which it costs the same, unless another v
 
 
 class Acceptance(NamedTuple):
-    """Of one run. ``rates``: share of the steps that reached draft depth i + 1 (drafted so deep, all before kept) and kept a
-    token there; ``beyond``: the same share over all depths, used for deeper ones. ``verified``: mean number of drafted tokens up to depth i + 1."""
+    """Of one run. ``rates``: share of the steps that reached draft depth i + 1 (drafted so deep, all before kept) and kept one there.
+    ``beyond``: the same share over all depths, used for deeper ones. ``verified``: mean number of drafted tokens up to depth i + 1."""
 
     rates: tuple[float, ...]
     beyond: float
@@ -116,7 +116,7 @@ def planned(run: Acceptance, costs: Costs, most: int = MOST) -> tuple[Planned, .
     for k in range(1, (min(most, deepest) if run.tree else most) + 1):
         rates = [*run.rates[:k], *[run.beyond] * (k - deepest)]
         tokens = expected_tokens(rates)
-        verified = run.verified[k - 1] if k <= deepest else k
+        verified = run.verified[k - 1] if k <= len(run.verified) else k
         seconds = k * costs.draft * costs.target(1) + costs.target(verified + 1)
         found.append(Planned(k, tokens, tokens * costs.target(1) / seconds, k > deepest))
     return tuple(found)

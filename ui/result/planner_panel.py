@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import gradio as gr
@@ -18,6 +18,7 @@ from evaluation.planner import (
     BUDGET,
     Acceptance,
     Costs,
+    Planned,
     acceptance_of,
     best,
     costs_of,
@@ -36,6 +37,8 @@ from ui.kit.palette import LANES
 
 CHEAPEST, DEAREST = 0.001, 3.0  # draft passes in target passes, on a logarithmic slider of hundredths
 LARGEST_BATCH = 10  # power of 2
+PACE = "Each further token of a target pass costs {} of a pass of one token."
+SAME_PACE = "Target passes are taken to cost the same up to the free tokens; a run without drafts beside it would tell."
 NOTHING = "No run drafted anything, so there is nothing to plan from."
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -88,7 +91,9 @@ def planner_html(asked: Asked | None) -> str:
     place = min(asked.run, len(asked.runs) - 1)
     run = asked.runs[place]
     measured = min(DEAREST, max(CHEAPEST, run.draft))
-    draft = measured if asked.was != place else 10 ** (asked.draft / 100)
+    kept = asked.was == place
+    at = round(100 * math.log10(measured))
+    draft = 10 ** (asked.draft / 100) if kept and round(asked.draft) != at else measured
     costs = Costs(draft, run.slope, 2**asked.batch, asked.budget)
     plan = planned(Acceptance(tuple(run.rates), run.beyond, tuple(run.verified), run.tree), costs)
     drawing = planner_drawing(plan, LANES[run.lane])
@@ -97,12 +102,12 @@ def planner_html(asked: Asked | None) -> str:
         slider=round(100 * math.log10(draft)), draft=number(draft), measured=number(run.draft), batch=asked.batch,
         largest=LARGEST_BATCH, sequences=2**asked.batch, budget=asked.budget, drawing=drawing,
         csv=csv_text([HEADS, *plan]), value={"runs": [each.model_dump() for each in asked.runs], "was": place},
-        verdict=_verdict(run, costs), slope=number(run.slope), rates=", ".join(map(share, run.rates)), beyond=share(run.beyond),
+        verdict=_verdict(run, plan), pace=PACE.format(number(run.slope)) if run.slope else SAME_PACE, kept=kept,
+        rates=", ".join(map(share, run.rates)), beyond=share(run.beyond),
     )  # fmt: skip
 
 
-def _verdict(run: Run, costs: Costs) -> str:
-    plan = planned(Acceptance(tuple(run.rates), run.beyond, tuple(run.verified), run.tree), costs)
+def _verdict(run: Run, plan: Sequence[Planned]) -> str:
     fastest = best(plan)
     if fastest is None:
         return "It does not pay: no K is faster than decoding without drafts."

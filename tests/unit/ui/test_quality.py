@@ -7,12 +7,14 @@ import csv
 import io
 import json
 import re
+import shlex
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html import escape, unescape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -21,7 +23,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from evaluation.commands import study_command
+from evaluation.arguments import parser, read_plan_options
 from evaluation.report.document.build import document
 from evaluation.report.document.chart import COLOURS, charts, drawings
 from evaluation.report.document.render import html, svg
@@ -29,6 +31,7 @@ from evaluation.report.example import EXAMPLE, FILE, example
 from evaluation.report.files import csv_text, measured_table
 from evaluation.report.values import Report
 from evaluation.study.processes import rate
+from mars_core.models import CATALOG
 from storage import RunStore, StorageError, StudyProgress, WorkerProgress
 from tests.panels import read_panel
 from tests.reports import HOSTILE, bare, make_report
@@ -137,7 +140,7 @@ def test_the_example_is_the_study_of_the_documentation() -> None:
     """Every number of docs/results, to six digits, and the command that ran it."""
     report, folder = example(), Path(__file__).parents[3] / "docs"
     shown = list(csv.reader(io.StringIO("".join(csv_text(measured_table(report))))))
-    published = list(csv.reader((folder / "results" / "bundled-arithmetic.csv").open(encoding="utf-8", newline="")))
+    published = list(csv.reader((folder / "results" / "bundled-arithmetic.csv").read_text("utf-8").splitlines()))
     assert shown[0] == published[0] and len(shown) == len(published) == 85
 
     def values(row: list[str]) -> list[object]:
@@ -147,7 +150,13 @@ def test_the_example_is_the_study_of_the_documentation() -> None:
     for ours, theirs in zip(shown, published, strict=True):
         for one, other in zip(values(ours), values(theirs), strict=True):
             assert one == (pytest.approx(other, rel=1e-5, abs=1e-12) if isinstance(other, float) else other)
-    assert study_command(report.plan) in (folder / "results.md").read_text(encoding="utf-8")
+    command = re.search("^python -m evaluation (run .*)$", (folder / "results.md").read_text("utf-8"), re.MULTILINE)
+    assert command is not None
+    options = parser("evaluation").parse_args(shlex.split(command[1]))
+    pair: Any = SimpleNamespace(
+        spec=CATALOG[0], target_ref=CATALOG[0].target, draft_ref=CATALOG[0].draft, head_ref=CATALOG[0].head
+    )
+    assert read_plan_options(options, pair) == report.plan
     assert FILE.stat().st_size <= 150_000
 
 
