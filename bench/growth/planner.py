@@ -83,7 +83,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         data[f"{temperature:g}"] = {"rates": run.rates, "costs": costs._asdict(), "rows": rows}
     load = " ".join(f"{each:.1f}" for each in psutil.getloadavg())
     facts = {"load average at the end": f"{load} (1, 5, 15 min)"}
-    notes = [f"{len(prompts)} prompts × {options.rounds} rounds, rule strict, at most {options.tokens} new tokens"]
+    notes = [
+        f"{len(prompts)} prompts × {options.rounds} rounds, rule strict, at most {options.tokens} new tokens",
+        "costs are medians of wall time, as on the page, and measured speeds processor time: other programs disturb the former",
+    ]
     return command.publish(
         Report("The planner against a sweep over K", notes, tables=tables, data=data, facts=facts), "planner", pair.device
     )  # fmt: skip
