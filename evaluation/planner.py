@@ -83,25 +83,19 @@ def acceptance_of(trace: Trace) -> Acceptance | None:
 
 
 def times_of(trace: Trace) -> Times | None:
-    """None for a run with fewer than two steps, or without drafts after the first."""
-    timed = [(after, after.elapsed_s - before.elapsed_s) for before, after in pairwise(trace.steps) if after.nodes]
+    """None for a run with fewer than two steps. Of a run without drafts ``draft_s`` is 0 and ``width`` 1."""
+    timed = [(after, after.elapsed_s - before.elapsed_s) for before, after in pairwise(trace.steps)]
     return Times(
-        median(step.draft_s / _depth(step) for step, _ in timed),
+        median(step.draft_s / max(1, _depth(step)) for step, _ in timed),
         median(max(step.verify_s, seconds - step.draft_s) for step, seconds in timed),
         1 + median(len(step.nodes) for step, _ in timed),
     ) if timed else None  # fmt: skip
 
 
-def single_pass_s(trace: Trace) -> float:
-    """Median seconds of a step of a run without drafts; nan for one with fewer than two steps."""
-    seconds = [after.elapsed_s - before.elapsed_s for before, after in pairwise(trace.steps)]
-    return median(seconds) if seconds else math.nan
-
-
 def costs_of(times: Times, single_s: float = math.nan) -> Costs:
     """As measured. ``single_s``: of a pass of one token; without it all passes are taken to cost the same."""
     single = single_s if 0 < single_s < math.inf else times.pass_s
-    return Costs(times.draft_s / single, max(0.0, times.pass_s / single - 1) / (times.width - 1))
+    return Costs(times.draft_s / single, max(0.0, times.pass_s / single - 1) / max(1.0, times.width - 1))
 
 
 def expected_tokens(rates: Sequence[float]) -> float:

@@ -12,7 +12,6 @@ import sys
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -36,16 +35,9 @@ def write(report: Report) -> None:
     """Of a study of one built-in suite."""
     (suite,) = report.plan.suites
     shortened = replace(report.plan, suites=(replace(suite, items=suite.items[:1]),))
-    stored = _rounded(asdict(replace(report, plan=shortened, prompts=(), votes=(), judged=())))
-    FILE.write_text(json.dumps(stored, separators=(",", ":"), default=str, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _rounded(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(each) for each in value]
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+    fields = json.dumps(asdict(replace(report, plan=shortened, prompts=(), votes=(), judged=())), default=str)
+    stored = json.loads(fields, parse_float=lambda text: float(f"{float(text):.6g}"))
+    FILE.write_text(json.dumps(stored, separators=(",", ":"), ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -7,25 +7,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import gradio as gr
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import TypeAdapter
 
 from evaluation.format import number, ratio, share
-from evaluation.planner import (
-    BUDGET,
-    Acceptance,
-    Costs,
-    Planned,
-    acceptance_of,
-    best,
-    costs_of,
-    planned,
-    single_pass_s,
-    times_of,
-)
+from evaluation.planner import BUDGET, MOST, Acceptance, Costs, acceptance_of, best, costs_of, planned, times_of
 from evaluation.report.document.render import pages
 from evaluation.report.files import csv_text
 from mars_core.types import Trace
@@ -35,88 +24,78 @@ from ui.kit.events import PRIVATE, event_data
 from ui.kit.labels import run_names
 from ui.kit.palette import LANES
 
-CHEAPEST, DEAREST = 0.001, 3.0  # draft passes in target passes, on a logarithmic slider of hundredths
-LARGEST_BATCH = 10  # power of 2
+CHEAPEST, DEAREST = -300, 50  # a draft pass in target passes on the slider: hundredths of its decimal logarithm
+LARGEST_BATCH = 10  # as a power of 2
+NOTHING = "No run drafted anything, so there is nothing to plan from."
 PACE = "Each further token of a target pass costs {} of a pass of one token."
 SAME_PACE = "Target passes are taken to cost the same up to the free tokens; a run without drafts beside it would tell."
-NOTHING = "No run drafted anything, so there is nothing to plan from."
-
-Share = Annotated[float, Field(ge=0, le=1)]
-Cost = Annotated[float, Field(ge=0, le=1e6)]
-Depths = Annotated[list[Annotated[float, Field(ge=0, le=1e6)]], Field(min_length=1, max_length=256)]
 
 
-class Run(BaseModel):
-    """What the planner needs of a run."""
+class Run(NamedTuple):
+    """What the planner needs of a run; ``draft`` and ``slope`` as in Costs."""
 
-    lane: Annotated[int, Field(ge=0, lt=len(LANES))]
-    label: Annotated[str, Field(max_length=400)]
-    rates: Annotated[list[Share], Field(min_length=1, max_length=256)]
-    beyond: Share
-    verified: Depths
-    tree: bool
-    draft: Cost
-    slope: Cost
+    lane: int
+    label: str
+    draft: float
+    slope: float
+    acceptance: Acceptance
 
 
-class Asked(BaseModel):
+class Asked(NamedTuple):
     """The fields. ``run``: which one is chosen, ``was``: before; ``draft`` and ``batch`` as the sliders have them."""
 
-    runs: Annotated[list[Run], Field(min_length=1, max_length=len(LANES))]
-    run: Annotated[int, Field(ge=0)] = 0
+    runs: list[Run]
+    run: int = 0
     was: int = -1
-    draft: Annotated[float, Field(ge=100 * math.log10(CHEAPEST), le=100 * math.log10(DEAREST))] = 0
-    batch: Annotated[int, Field(ge=0, le=LARGEST_BATCH)] = 0
-    budget: Annotated[float, Field(ge=1, le=1e6)] = BUDGET
+    draft: float = 0
+    batch: int = 0
+    budget: float = BUDGET
+
+
+ASKED = TypeAdapter(Asked)
 
 
 def runs_of(traces: Mapping[int, Trace]) -> list[Run]:
     """By lane, those that drafted. A run without drafts among ``traces`` gives the time of a pass of one token."""
-    singles = [single_pass_s(trace) for trace in traces.values() if not trace.summary.drafted]
-    single = next((each for each in singles if each > 0), math.nan)
+    singles = (times_of(trace) for trace in traces.values() if not trace.summary.drafted)
+    single = next((times.pass_s for times in singles if times), math.nan)
     found = []
     for (lane, trace), name in zip(traces.items(), run_names([trace.config for trace in traces.values()]), strict=True):
-        run, times = acceptance_of(trace), times_of(trace)
-        if run and times and times.pass_s > 0:
+        acceptance, times = acceptance_of(trace), times_of(trace)
+        if acceptance and times and times.pass_s > 0:
             costs = costs_of(times, single)
-            found.append(Run(lane=lane, label=name[:400], draft=costs.draft, slope=costs.slope, **run._asdict()))
+            found.append(Run(lane, name, costs.draft, costs.slope, acceptance))
     return found
 
 
 def planner_html(asked: Asked | None) -> str:
-    """The fields, the chart and what follows in a sentence; a sentence alone where nothing was drafted."""
+    """The fields, the chart and what follows in a sentence; a sentence alone where nothing was drafted.
+
+    Raises ValueError, ArithmeticError or IndexError for numbers that no run has.
+    """
     template = pages(("ui", "kit/templates"), ("ui", "result")).get_template("planner.html.jinja")
     if asked is None:
         return template.render(nothing=NOTHING)
-    place = min(asked.run, len(asked.runs) - 1)
-    run = asked.runs[place]
-    measured = min(DEAREST, max(CHEAPEST, run.draft))
-    kept = asked.was == place
-    at = round(100 * math.log10(measured))
-    draft = 10 ** (asked.draft / 100) if kept and round(asked.draft) != at else measured
-    costs = Costs(draft, run.slope, 2**asked.batch, asked.budget)
-    plan = planned(Acceptance(tuple(run.rates), run.beyond, tuple(run.verified), run.tree), costs)
-    drawing = planner_drawing(plan, LANES[run.lane])
+    run, kept = asked.runs[asked.run], asked.was == asked.run
+    measured = min(DEAREST, max(CHEAPEST, round(100 * math.log10(run.draft)))) if run.draft > 0 else CHEAPEST
+    slider = min(DEAREST, max(CHEAPEST, asked.draft)) if kept else measured
+    draft = run.draft if slider == measured else 10 ** (slider / 100)
+    batch = min(LARGEST_BATCH, max(0, asked.batch))
+    plan = planned(run.acceptance, Costs(draft, run.slope, 2**batch, asked.budget))
+    fastest, deepest = best(plan), plan[min(len(run.acceptance.rates), len(plan)) - 1]
+    verdict = "It does not pay: no K is faster than decoding without drafts."
+    if fastest:
+        verdict = (
+            f"Best is K = {fastest.k}{', which is extrapolated' * fastest.extrapolated}: {ratio(fastest.speedup)} with "
+            f"{number(fastest.tokens)} tokens a target pass. K = {deepest.k}, as it was run: {ratio(deepest.speedup)}."
+        )
     return template.render(
-        nothing="", runs=asked.runs, chosen=place, low=100 * math.log10(CHEAPEST), high=100 * math.log10(DEAREST),
-        slider=round(100 * math.log10(draft)), draft=number(draft), measured=number(run.draft), batch=asked.batch,
-        largest=LARGEST_BATCH, sequences=2**asked.batch, budget=asked.budget, drawing=drawing,
-        csv=csv_text([HEADS, *plan]), value={"runs": [each.model_dump() for each in asked.runs], "was": place},
-        verdict=_verdict(run, plan), pace=PACE.format(number(run.slope)) if run.slope else SAME_PACE, kept=kept,
-        rates=", ".join(map(share, run.rates)), beyond=share(run.beyond),
+        nothing="", asked=asked, low=CHEAPEST, high=DEAREST, slider=slider, draft=number(draft), measured=number(run.draft),
+        batch=batch, largest=LARGEST_BATCH, keep=" data-keep" if kept else "", drawing=planner_drawing(plan, LANES[run.lane]),
+        csv=csv_text([HEADS, *plan]), value={"runs": asked.runs, "was": asked.run}, verdict=verdict,
+        pace=PACE.format(number(run.slope)) if run.slope else SAME_PACE,
+        rates=", ".join(map(share, run.acceptance.rates[:MOST])), beyond=share(run.acceptance.beyond),
     )  # fmt: skip
-
-
-def _verdict(run: Run, plan: Sequence[Planned]) -> str:
-    fastest = best(plan)
-    if fastest is None:
-        return "It does not pay: no K is faster than decoding without drafts."
-    far = ", which is extrapolated" if fastest.extrapolated else ""
-    deepest = plan[min(len(run.rates), len(plan)) - 1]
-    return (
-        f"Best is K = {fastest.k}{far}: {ratio(fastest.speedup)} with {number(fastest.tokens)} tokens a target pass. "
-        f"K = {deepest.k}, as it was run: {ratio(deepest.speedup)}."
-    )
 
 
 class PlannerPanel:
@@ -127,17 +106,18 @@ class PlannerPanel:
         self.panel = gr.HTML(
             planner_html(None), html_template="<div></div>", js_on_load=script, apply_default_css=False, elem_id=f"{scope}-planner"
         )  # fmt: skip
-        self.panel.select(self._draw, None, self.panel, trigger_mode="always_last", **PRIVATE)
+        self.panel.select(self._draw, None, self.panel, trigger_mode="multiple", **PRIVATE)
 
     def show(self, traces: Mapping[int, Trace]) -> dict[Any, Any]:
         """Of a comparison's runs, by lane."""
         runs = runs_of(traces)
-        return {self.panel: planner_html(Asked(runs=runs) if runs else None)}
+        return {self.panel: planner_html(Asked(runs) if runs else None)}
 
     @staticmethod
     def _draw(event: gr.EventData) -> Any:
         """What the browser sends is hostile: what cannot be drawn changes nothing."""
+        fields = {name: value for name, value in event_data(event).items() if name in Asked._fields}
         try:
-            return planner_html(Asked.model_validate_json(json.dumps(event_data(event))))
-        except ValidationError:
+            return planner_html(ASKED.validate_json(json.dumps(fields)))
+        except (ValueError, ArithmeticError, IndexError):
             return gr.skip()

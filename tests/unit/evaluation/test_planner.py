@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from statistics import fmean
 
@@ -19,7 +18,6 @@ from evaluation.planner import (
     costs_of,
     expected_tokens,
     planned,
-    single_pass_s,
     times_of,
 )
 from mars_core.types import Outcome, Trace
@@ -65,13 +63,12 @@ def test_a_draft_in_which_the_text_ends_is_not_a_rejection() -> None:
 
 def test_a_run_without_drafts_says_nothing_but_the_time_of_a_pass() -> None:
     trace = make_trace(rule="none", new_tokens=30)
-    assert acceptance_of(trace) is None and times_of(trace) is None
-    steps = trace.steps
-    assert single_pass_s(trace) == pytest.approx(steps[9].elapsed_s - steps[8].elapsed_s)
-    assert math.isnan(single_pass_s(replace(trace, steps=steps[:1]))) and math.isnan(
-        single_pass_s(replace(trace, steps=()))
-    )
-    assert acceptance_of(replace(trace, steps=())) is None
+    first = trace.steps[1].elapsed_s - trace.steps[0].elapsed_s
+    times = times_of(trace)
+    assert acceptance_of(trace) is None and times is not None
+    assert (times.draft_s, times.width) == (0, 1) and times.pass_s == pytest.approx(first)
+    for steps in (trace.steps[:1], ()):
+        assert acceptance_of(replace(trace, steps=steps)) is None and times_of(replace(trace, steps=steps)) is None
 
 
 def test_deeper_than_the_run_drafted_is_extrapolated_with_the_rate_of_all_depths() -> None:

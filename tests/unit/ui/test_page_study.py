@@ -92,7 +92,7 @@ def test_a_closed_tab_releases_the_task(services: Services) -> None:
 
 
 def test_time_that_is_up_leaves_a_study_to_be_resumed(services: Services) -> None:
-    short = replace(services, limits=Limits(seconds=1), queue=None)
+    short = replace(services, limits=Limits(seconds=1))
     events = list(started(short, "visitor", replace(FORM, problems=100, max_new_tokens=200)))
     assert (events[-1].status, events[-1].why) == (Status.CANCELLED, TIME_IS_UP)
     (head,) = services.store.studies()
@@ -147,7 +147,7 @@ def test_a_bad_value_gets_one_sentence_and_saves_nothing(
 
 def test_limits_and_the_estimate_are_said_before(services: Services) -> None:
     assert estimated(services, FORM) == "3 problems × 4 lanes = 12 runs, at most 144 new tokens: a few seconds."
-    public = replace(services, limits=Limits(sweep_runs=80, seconds=120), queue=None)
+    public = replace(services, limits=Limits(sweep_runs=80, seconds=120))
     long = replace(FORM, problems=20, max_new_tokens=160)
     words = "20 problems × 4 lanes = 80 runs, at most 12,800 new tokens: about 5 min. It stops after 120 s and can be resumed."
     assert estimated(public, long) == words

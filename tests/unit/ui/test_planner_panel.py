@@ -11,10 +11,10 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from evaluation.planner import acceptance_of, costs_of, planned, single_pass_s, times_of
+from evaluation.planner import acceptance_of, costs_of, planned, times_of
 from tests.panels import read_panel
 from tests.traces import make_trace
-from ui.result.planner_panel import NOTHING, Asked, PlannerPanel, Run, planner_html, runs_of
+from ui.result.planner_panel import NOTHING, Asked, PlannerPanel, planner_html, runs_of
 
 TRACES = {
     0: make_trace(rule="none", new_tokens=60),
@@ -34,11 +34,11 @@ def rows(html: str) -> list[dict[str, str]]:
 
 def test_the_runs_that_drafted_are_planned_with_the_pass_of_the_one_that_did_not() -> None:
     runs = runs_of(TRACES)
-    assert [(run.lane, len(run.rates)) for run in runs] == [(1, 5), (3, 5)]
-    trace, times = TRACES[1], times_of(TRACES[1])
+    assert [(run.lane, len(run.acceptance.rates)) for run in runs] == [(1, 5), (3, 5)]
+    trace, times, single = TRACES[1], times_of(TRACES[1]), times_of(TRACES[0])
     acceptance = acceptance_of(trace)
-    assert times is not None and acceptance is not None
-    costs = costs_of(times, single_pass_s(TRACES[0]))
+    assert times is not None and single is not None and acceptance is not None
+    costs = costs_of(times, single.pass_s)
     assert (runs[0].draft, runs[0].slope) == (costs.draft, costs.slope)
     table = rows(drawn())
     expected = planned(acceptance, costs._replace(budget=256))
@@ -62,9 +62,9 @@ def test_where_nothing_was_drafted_a_sentence_says_so() -> None:
 
 
 def test_a_label_is_text() -> None:
-    run = runs_of(TRACES)[0].model_copy(update={"label": "<script>alert(1)</script>\u202e\ud800"})
-    html = planner_html(Asked(runs=[run]))
-    assert "<script" not in html and "\u202e" not in html and "\ud800" not in html
+    run = runs_of(TRACES)[0]._replace(label="<script>alert(1)</script>\u202e")
+    html = planner_html(Asked([run]))
+    assert "<script" not in html and "\u202e" not in html
 
 
 @pytest.mark.parametrize(
@@ -73,22 +73,24 @@ def test_a_label_is_text() -> None:
         {"runs": []},
         {"runs": "x"},
         {"runs": [{}]},
-        {"draft": "nan"},
-        {"draft": 1e9},
-        {"batch": 99},
         {"budget": 0},
-        {"run": -1},
+        {"run": 7},
         {"was": None},
-        {"rates": []},
-        {"rates": [2]},
-        {"rates": [0.5] * 300},
         {"lane": 9},
         {"slope": "Infinity"},
+        {"slope": 1e308, "budget": 1e-308},
+        {"acceptance": [["x"], 0.5, [1], False]},
+        {"acceptance": [[float("nan")], 0.5, [1], False]},
+        {"label": "\ud800"},
     ],
 )
 def test_what_cannot_be_drawn_changes_nothing(change: dict[str, Any]) -> None:
-    run: dict[str, Any] = Run.model_dump(runs_of(TRACES)[0])
-    fields = {"runs": [run | {name: value for name, value in change.items() if name in run}], "was": 0, "draft": "-100"}
+    run: dict[str, Any] = runs_of(TRACES)[0]._asdict()
+    fields = {
+        "runs": [list((run | {name: value for name, value in change.items() if name in run}).values())],
+        "was": 0,
+        "draft": "-100",
+    }
     data = fields | {name: value for name, value in change.items() if name not in run}
     event: Any = SimpleNamespace(_data=data)
     assert PlannerPanel._draw(event) == gr.skip()

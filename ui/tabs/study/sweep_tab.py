@@ -16,7 +16,6 @@ from storage import Shared, StorageError
 from ui.figures.tradeoff import COSTS, tradeoff_plot
 from ui.jobs.admission import unbroken
 from ui.jobs.services import Services
-from ui.kit.assets import asset
 from ui.kit.components import Group, Strip, downloads_component, downloads_html, message_strip, strip_component
 from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE, event_data
@@ -43,7 +42,6 @@ class SweepView:
     """The components that events change."""
 
     strip: gr.HTML
-    empty: gr.Column
     result: gr.Column
     cost: gr.Radio
     chart: gr.HTML
@@ -55,7 +53,7 @@ class SweepView:
 
     @property
     def outputs(self) -> list[Any]:
-        return [self.strip, self.empty, self.result, self.chart, self.table, self.pairs, self.downloads, self.sharing]
+        return [self.strip, self.result, self.chart, self.table, self.pairs, self.downloads, self.sharing]
 
     def say(self, strip: Strip) -> Updates:
         return {self.strip: strip.html()}
@@ -63,17 +61,18 @@ class SweepView:
     def show(self, sweep: Sweep, cost: Cost, *, chart: bool = True, share: str = "") -> Updates:
         """Table and chart of a sweep; without ``chart`` that stays as it was. ``share``: token of the link it is read through."""
         drawn = {self.chart: chart_json(sweep, cost)} if chart else {}
-        visible = {self.empty: gr.update(visible=False), self.result: gr.update(visible=True)}
         query = f"?sweep={sweep.id}{f'&share={share}' if share else ''}"
         downloads = downloads_html(Group("This sweep:", FILES, query))
-        return visible | {self.table: settings_html(sweep, cost), self.downloads: downloads} | drawn
+        return {
+            self.result: gr.update(visible=True),
+            self.table: settings_html(sweep, cost),
+            self.downloads: downloads,
+        } | drawn
 
 
 def build_view() -> SweepView:
     """The components below the fields."""
     strip = strip_component(message_strip(HINT), scope=SCOPE)
-    with gr.Column(elem_classes=["mars-panel"]) as empty:
-        gr.HTML(asset("sweep_empty.html"), apply_default_css=False)
     # "hidden", not False: Gradio loses the properties of a component that is updated before it was ever mounted
     with gr.Column(visible="hidden", elem_classes=["mars-details", "mars-sweep-result"]) as result:
         with gr.Column(elem_classes=["mars-panel"]):
@@ -86,7 +85,7 @@ def build_view() -> SweepView:
             sharing = share_component(SCOPE)
             chosen = panel_component(pairs_html(None, -1), elem_id="sweep-pairs", name="")
     earlier = list_component("sweep")
-    return SweepView(strip, empty, result, cost, chart, table, chosen, downloads, sharing, earlier)
+    return SweepView(strip, result, cost, chart, table, chosen, downloads, sharing, earlier)
 
 
 def chart_json(sweep: Sweep, cost: Cost) -> str:
