@@ -20,7 +20,7 @@ from evaluation.report.files import csv_text
 from mars_core.types import Trace
 from ui.figures.planner import HEADS, planner_drawing
 from ui.kit.assets import asset
-from ui.kit.events import PRIVATE, event_data
+from ui.kit.events import QUEUED, event_data
 from ui.kit.labels import run_names
 from ui.kit.palette import LANES
 
@@ -41,8 +41,8 @@ class Run(NamedTuple):
     acceptance: Acceptance
 
 
-class Asked(NamedTuple):
-    """The fields. ``run``: which one is chosen, ``was``: before; ``draft`` and ``batch`` as the sliders have them."""
+class Fields(NamedTuple):
+    """``run``: which one is chosen, ``was``: before; ``draft`` and ``batch`` as the sliders have them."""
 
     runs: list[Run]
     run: int = 0
@@ -52,7 +52,7 @@ class Asked(NamedTuple):
     budget: float = BUDGET
 
 
-ASKED = TypeAdapter(Asked)
+FIELDS = TypeAdapter(Fields)
 
 
 def runs_of(traces: Mapping[int, Trace]) -> list[Run]:
@@ -68,20 +68,20 @@ def runs_of(traces: Mapping[int, Trace]) -> list[Run]:
     return found
 
 
-def planner_html(asked: Asked | None) -> str:
+def planner_html(fields: Fields | None) -> str:
     """The fields, the chart and what follows in a sentence; a sentence alone where nothing was drafted.
 
     Raises ValueError, ArithmeticError or IndexError for numbers that no run has.
     """
     template = pages(("ui", "kit/templates"), ("ui", "result")).get_template("planner.html.jinja")
-    if asked is None:
+    if fields is None:
         return template.render(nothing=NOTHING)
-    run, kept = asked.runs[asked.run], asked.was == asked.run
+    run, kept = fields.runs[fields.run], fields.was == fields.run
     measured = min(DEAREST, max(CHEAPEST, round(100 * math.log10(run.draft)))) if run.draft > 0 else CHEAPEST
-    slider = min(DEAREST, max(CHEAPEST, asked.draft)) if kept else measured
+    slider = min(DEAREST, max(CHEAPEST, fields.draft)) if kept else measured
     draft = run.draft if slider == measured else 10 ** (slider / 100)
-    batch = min(LARGEST_BATCH, max(0, asked.batch))
-    plan = planned(run.acceptance, Costs(draft, run.slope, 2**batch, asked.budget))
+    batch = min(LARGEST_BATCH, max(0, fields.batch))
+    plan = planned(run.acceptance, Costs(draft, run.slope, 2**batch, fields.budget))
     fastest, deepest = best(plan), plan[min(len(run.acceptance.rates), len(plan)) - 1]
     verdict = "It does not pay: no K is faster than decoding without drafts."
     if fastest:
@@ -90,9 +90,9 @@ def planner_html(asked: Asked | None) -> str:
             f"{number(fastest.tokens)} tokens a target pass. K = {deepest.k}, as it was run: {ratio(deepest.speedup)}."
         )
     return template.render(
-        nothing="", asked=asked, low=CHEAPEST, high=DEAREST, slider=slider, draft=number(draft), measured=number(run.draft),
+        nothing="", fields=fields, low=CHEAPEST, high=DEAREST, slider=slider, draft=number(draft), measured=number(run.draft),
         batch=batch, largest=LARGEST_BATCH, keep=" data-keep" if kept else "", drawing=planner_drawing(plan, LANES[run.lane]),
-        csv=csv_text([HEADS, *plan]), value={"runs": asked.runs, "was": asked.run}, verdict=verdict,
+        csv=csv_text([HEADS, *plan]), value={"runs": fields.runs, "was": fields.run}, verdict=verdict,
         pace=PACE.format(number(run.slope)) if run.slope else SAME_PACE,
         rates=", ".join(map(share, run.acceptance.rates[:MOST])), beyond=share(run.acceptance.beyond),
     )  # fmt: skip
@@ -106,18 +106,19 @@ class PlannerPanel:
         self.panel = gr.HTML(
             planner_html(None), html_template="<div></div>", js_on_load=script, apply_default_css=False, elem_id=f"{scope}-planner"
         )  # fmt: skip
-        self.panel.select(self._draw, None, self.panel, trigger_mode="multiple", **PRIVATE)
+        # in the queue, one at a time: the answer to the last change comes last
+        self.panel.select(self._draw, None, self.panel, trigger_mode="multiple", **QUEUED)
 
     def show(self, traces: Mapping[int, Trace]) -> dict[Any, Any]:
         """Of a comparison's runs, by lane."""
         runs = runs_of(traces)
-        return {self.panel: planner_html(Asked(runs) if runs else None)}
+        return {self.panel: planner_html(Fields(runs) if runs else None)}
 
     @staticmethod
     def _draw(event: gr.EventData) -> Any:
         """What the browser sends is hostile: what cannot be drawn changes nothing."""
-        fields = {name: value for name, value in event_data(event).items() if name in Asked._fields}
+        sent = {name: value for name, value in event_data(event).items() if name in Fields._fields}
         try:
-            return planner_html(ASKED.validate_json(json.dumps(fields)))
+            return planner_html(FIELDS.validate_json(json.dumps(sent)))
         except (ValueError, ArithmeticError, IndexError):
             return gr.skip()

@@ -14,7 +14,7 @@ import pytest
 from evaluation.planner import acceptance_of, costs_of, planned, times_of
 from tests.panels import read_panel
 from tests.traces import make_trace
-from ui.result.planner_panel import NOTHING, Asked, PlannerPanel, planner_html, runs_of
+from ui.result.planner_panel import NOTHING, Fields, PlannerPanel, planner_html, runs_of
 
 TRACES = {
     0: make_trace(rule="none", new_tokens=60),
@@ -24,7 +24,7 @@ TRACES = {
 
 
 def drawn(**fields: Any) -> str:
-    return planner_html(Asked(runs=runs_of(TRACES), **fields))
+    return planner_html(Fields(runs=runs_of(TRACES), **fields))
 
 
 def rows(html: str) -> list[dict[str, str]]:
@@ -63,7 +63,7 @@ def test_where_nothing_was_drafted_a_sentence_says_so() -> None:
 
 def test_a_label_is_text() -> None:
     run = runs_of(TRACES)[0]._replace(label="<script>alert(1)</script>\u202e")
-    html = planner_html(Asked([run]))
+    html = planner_html(Fields([run]))
     assert "<script" not in html and "\u202e" not in html
 
 
