@@ -20,5 +20,5 @@ def test_what_was_planned_and_measured_is_written(tmp_path: Path, monkeypatch: p
     for each in (found["0"], found["1"]):
         assert len(each["rates"]) == 2 and all(0 <= rate <= 1 for rate in each["rates"])
         assert [row[0] for row in each["rows"]] == ["1", "2"]
-        k, tokens, tau, speedup, *_ = each["rows"][1]
+        _, tokens, tau, speedup, *_ = each["rows"][1]
         assert tokens == pytest.approx(tau, rel=0.5) and 1 <= tokens <= 3 and speedup > 0
