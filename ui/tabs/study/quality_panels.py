@@ -31,7 +31,11 @@ FOLDED = (
 
 def render(part: str, **values: Any) -> str:
     """A part of the tab's template, which uses those of the report."""
-    return pages(("ui", "kit/templates"), ("ui", "tabs/study")).get_template("quality.html.jinja").render(part=part, **values)
+    return (
+        pages(("ui", "kit/templates"), ("ui", "tabs/study"))
+        .get_template("quality.html.jinja")
+        .render(part=part, **values)
+    )
 
 
 def section_html(section: Section) -> Markup:

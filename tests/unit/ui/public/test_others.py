@@ -27,7 +27,8 @@ EVENTS = frozenset((
     "act", "add", "apply", "ask_stop", "begin", "change", "choose", "close", "delete", "end", "ended", "enter", "go", "label",
     "lambda", "leave", "load", "look", "_parameter_updates", "run", "with_theta", "more", "move", "narrow", "open_lane",
     "open_sweep", "_own_note", "press", "read",
-    "refresh", "resume", "rule_html", "save", "search", "show", "start", "sweep", "take", "_draw", "_example", "against", "vary", "show_device",
+    "refresh", "resume", "rule_html", "save", "search", "show", "start", "sweep", "take", "_draw",
+    "_example", "against", "vary", "show_device",
     "on_begin", "on_end", "on_enter", "on_keep", "on_stop", "on_vote", "on_write",
 ))  # fmt: skip
 REPORTED = frozenset(
