@@ -91,7 +91,7 @@ def planner_html(fields: Fields | None) -> str:
         )
     return template.render(
         nothing="", fields=fields, low=CHEAPEST, high=DEAREST, slider=slider, draft=number(draft), measured=number(run.draft),
-        batch=batch, largest=LARGEST_BATCH, keep=" data-keep" if kept else "", drawing=planner_drawing(plan, LANES[run.lane]),
+        batch=batch, largest=LARGEST_BATCH, drawing=planner_drawing(plan, LANES[run.lane]),
         csv=csv_text([HEADS, *plan]), value={"runs": fields.runs, "was": fields.run}, verdict=verdict,
         pace=PACE.format(number(run.slope)) if run.slope else SAME_PACE,
         rates=", ".join(map(share, run.acceptance.rates[:MOST])), beyond=share(run.acceptance.beyond),
