@@ -65,7 +65,8 @@ def _run(options: Namespace, store: RunStore) -> int:
 
 def _resume(options: Namespace, store: RunStore) -> int:
     """Continue a study, alone or beside other workers."""
-    from evaluation.study.launch import open_session, spec_of_models
+    from evaluation.commands import spec_of_models
+    from evaluation.study.launch import open_session
     from evaluation.study.plan import read_plan
     from evaluation.study.processes import place
 

@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 from evaluation.study.plan import BASELINE, Lane, Models, Plan
-from mars_core.models import CATALOG, PairSpec
+from mars_core.models import CATALOG, PairSpec, custom_pair
 from mars_core.rules import PLAIN
 from mars_core.types import DrafterConfig, DraftMode, ModelRef, PromptConfig, RuleConfig, RunConfig
 
@@ -176,6 +176,13 @@ def model_args(models: Models, lane: Lane) -> dict[str, Any]:
     model = {"model": models.draft, "eagle3": models.head}.get(lane.drafter.kind)
     rule = {"target": models.target.name, "rule": lane.rule.name, **lane.rule.parameters}
     return {**rule, **_drafter(lane.drafter, model.name if model else "")}
+
+
+def spec_of_models(models: Models, catalog: Iterable[PairSpec] = CATALOG) -> PairSpec:
+    """The pair of a study's plan. Raises ModelError."""
+    found = next((spec for spec in catalog if spec.key == models.key), None)
+    target, draft, head = (ref and model_name(ref) for ref in (models.target, models.draft, models.head))
+    return found or custom_pair(target or "", draft, head)
 
 
 def model_name(ref: ModelRef) -> str:

@@ -16,14 +16,13 @@ from contextlib import closing, contextmanager
 from functools import partial
 from threading import Event
 
-from evaluation.commands import model_name
 from evaluation.scoring.metrics import check_libraries
 from evaluation.study.check import check_models
 from evaluation.study.engine import InProcess
-from evaluation.study.plan import Models, read_plan
+from evaluation.study.plan import read_plan
 from evaluation.study.processes import Pace, Place, device_of, free_dead, own_name
 from evaluation.study.worker import Saved, Worker
-from mars_core.models import CATALOG, ModelPool, PairSpec, custom_pair
+from mars_core.models import ModelPool, PairSpec
 from mars_core.session import Session
 from storage import RunStore
 
@@ -43,13 +42,6 @@ def open_session(options: argparse.Namespace, spec: PairSpec, place: Place) -> S
     device = device_of(local, beside, options.device)
     pool = ModelPool(device=device, dtype=options.dtype, graphs=not options.no_graphs, exact=options.exact)
     return Session(pool.get(spec, lambda _: None))
-
-
-def spec_of_models(models: Models) -> PairSpec:
-    """The pair of a study's plan. Raises ModelError."""
-    found = next((spec for spec in CATALOG if spec.key == models.key), None)
-    target, draft, head = (ref and model_name(ref) for ref in (models.target, models.draft, models.head))
-    return found or custom_pair(target or "", draft, head)
 
 
 def work(store: RunStore, study_id: str, session: Session, place: Place, *, quiet: bool = False) -> bool:

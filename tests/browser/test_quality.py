@@ -11,6 +11,7 @@ from playwright.sync_api import ViewportSize, expect
 
 from storage import RunStore
 from tests.browser.conftest import Server, Window
+from tests.browser.steps import wait_for
 from tests.browser.test_look import BASELINE
 from tests.unit.evaluation.report.studies import stored_study
 
@@ -63,3 +64,29 @@ def test_a_study_comes_back_by_its_address_in_a_narrow_dark_window(window: Windo
     widths = page.locator("#quality-charts figure").first.evaluate("node => [node.clientWidth, node.scrollWidth]")
     assert widths[0] < 360 < widths[1]  # the chart scrolls within its box
     window.shot("quality-narrow")
+
+
+def test_a_study_is_started_stopped_and_resumed(window: Window) -> None:
+    page, strip = window.page, "#quality-strip .mars-strip"
+    page.get_by_role("tab", name="Quality", exact=True).first.click()
+    page.get_by_role("button", name="Start a study").click()
+    for name, value in (("problems", "40"), ("max", "64")):
+        field = page.locator(f"#study-{name} input")
+        field.fill(value)
+        field.blur()
+    expect(page.locator(".mars-sweep-estimate").locator("visible=true")).to_contain_text(
+        "40 problems × 3 lanes = 120 runs"
+    )
+    page.click("#study-run")
+    expect(page.locator(f"{strip} p").first).to_contain_text(re.compile("Run [2-9] of 120"))
+    page.click("#quality-stop")
+    assert "nobody works on it" in wait_for(page, "cancelled", strip)
+    expect(page).to_have_url(re.compile("tab=quality&study=[0-9a-f]{32}"))
+    page.reload()  # what is open and unfinished can be resumed from its address
+    page.click("#quality-resume")
+    expect(page.locator(f"{strip} p").first).to_contain_text(re.compile("Run ([3-9]|[1-9][0-9]+) of 120"))
+    page.click("#quality-stop")
+    wait_for(page, "cancelled", strip)
+    expect(page.locator("#quality-resume")).to_be_visible()
+    expect(page.locator("#quality-stop")).to_be_hidden()
+    expect(page.locator("#quality-first h2").first).to_be_visible()

@@ -1,6 +1,6 @@
 // What panels of studies add to panel.js: the chosen row keeps its mark across updates, a click on a point of the chart chooses its row, and
-// what is open stands in the address of the page; what the address names is opened when the panel appears.
-let chosen = "", open = "";
+// what is open stands in the address of the page; what the address names is opened when the panel appears, else the example.
+let chosen = "", open = "", first = "";
 
 function mark() {
   for (const row of box.querySelectorAll("tr[data-event]")) {
@@ -20,11 +20,12 @@ function show({ detail }) {
 document.addEventListener("mars:show", show);
 
 function tell() {
-  const [value] = box.querySelectorAll("[data-opened]"), { opened = "", share = "" } = value?.dataset ?? {};
+  const [value] = box.querySelectorAll("[data-opened], [data-first]"), { opened = "", share = "" } = value?.dataset ?? {};
   if (opened && opened !== open) document.dispatchEvent(new CustomEvent("mars:address", { detail: { [ADDRESS]: opened, share } }));
   open = opened || open;
+  if (value?.dataset.first && !first && !open && !asked) trigger("select", { id: (first = value.dataset.first) });
 }
+const query = new URLSearchParams(location.search), asked = ADDRESS && query.get(ADDRESS);
 watch("value", () => { mark(); tell(); });
 tell();
-const query = new URLSearchParams(location.search), asked = ADDRESS && query.get(ADDRESS);
 if (asked && asked !== open) trigger("select", { id: asked, share: query.get("share") || "" });

@@ -20,7 +20,7 @@ class Limits:
     tree_tokens: int | None = None
     tree_depth: int | None = None
     lanes: int | None = None
-    sweep_runs: int | None = None
+    sweep_runs: int | None = None  # of one sweep or study
     seconds: int | None = None  # of one comparison, sweep or vote, once its turn has come
     waiting: int | None = None  # visitors that wait for their turn
     runs_an_hour: int | None = None  # of one owner
@@ -42,9 +42,9 @@ class Limits:
         """Before anything is loaded or encoded. Raises ValueError."""
         _at_most("The prompt's length in characters", sum(map(len, texts)), self.prompt_characters)
 
-    def check_sweep(self, runs: int) -> None:
-        """Raises ValueError."""
-        _at_most("The number of runs of the sweep", runs, self.sweep_runs)
+    def check_study(self, runs: int) -> None:
+        """Of a sweep or a study. Raises ValueError."""
+        _at_most("The number of runs", runs, self.sweep_runs)
 
     def sentence(self, *, sweep: bool = False) -> str:
         """What may be asked for; empty where there is no bound."""
@@ -59,7 +59,7 @@ class Limits:
             *([f"trees of {plural(self.tree_tokens, 'token')}"] if self.tree_tokens else []),
             *([f"trees of depth {count(self.tree_depth)}"] if self.tree_depth else []),
             *([plural(self.lanes, "lane")] if self.lanes and not sweep else []),
-            *([f"{plural(self.sweep_runs, 'run')} a sweep"] if self.sweep_runs and sweep else []),
+            *([f"{plural(self.sweep_runs, 'run')} a sweep or study"] if self.sweep_runs and sweep else []),
             *([f"{count(self.seconds)} s once its turn has come"] if self.seconds else []),
             *([f"{plural(self.runs_an_hour, 'run')} an hour"] if self.runs_an_hour else []),
         ]

@@ -40,6 +40,11 @@ TABS: Mapping[str, str] = {  # title → what the tab shows, in a sentence
         "How far the distribution of the emitted text is from the target’s own: total variation (TV) and Kullback–Leibler divergence "
         "(KL, in nats) at every position, and what the target thinks of the text that was written."
     ),
+    "When does it pay?": (
+        "The speed-up to expect over K, from this run’s acceptance by depth and the times of its passes: tokens a target pass over the "
+        "cost of K draft passes and one target pass. A pass of more tokens than are free, all sequences of the batch together, costs in "
+        "proportion to them."
+    ),
     "Tree": "Everything that one step drafted, and what became of it. A click on a token above chooses its step.",
 }
 

@@ -20,6 +20,7 @@ from ui.kit.figure import figure_component, figure_json
 from ui.kit.glossary import TERMS, help_html
 from ui.kit.palette import OUTCOME_STYLES
 from ui.result.details import FIGURES, MARGINS, TABS, Details, Figure
+from ui.result.planner_panel import PlannerPanel
 from ui.result.result import Result
 from ui.result.stored_runs import StoredRuns
 from ui.result.token_view import GIVEN_MEANING, LaneView, lane_component, reader_component
@@ -44,7 +45,7 @@ class DetailsView:
                     gr.HTML(f'<p class="mars-lead">{lead}</p>', apply_default_css=False)  # a text of ours
                     self._fill(title, scope, lanes)
         fixed = [self.box, self.table, self.check, self.shift, self.shift_note]
-        self.outputs: list[Any] = [*fixed, *self.figures.values(), *self.tree.outputs]
+        self.outputs: list[Any] = [*fixed, *self.figures.values(), self.planner.panel, *self.tree.outputs]
 
     def _fill(self, title: str, scope: str, lanes: Sequence[gr.HTML]) -> None:
         of = [figure for figure in FIGURES if figure.tab == title]
@@ -59,6 +60,8 @@ class DetailsView:
                         self.shift_note = text_panel("mars-footnote")
                     _draw(self.figures, scope, of[:1])
                 _draw(self.figures, scope, of[1:])
+        elif title == "When does it pay?":
+            self.planner = PlannerPanel(scope)
         elif title == "Tree":
             self.tree = TreePanel(scope, lanes, self._stored)
         else:
@@ -75,6 +78,7 @@ class DetailsView:
             self.shift: table_html(details.shift),
             self.shift_note: details.shift_note,
             **{component: figure_json(details.plots[name]) for name, component in self.figures.items()},
+            **self.planner.show(details.traces),
             **self.tree.show(details.traces, details.ids, share),
         }
 

@@ -12,13 +12,14 @@ from evaluation.format import plural, ratio
 from evaluation.report.document.blocks import Axis, Drawing, Look, Mark, Panel
 from evaluation.report.document.cells import Write, beside, margin, percent, short_percent, times
 from evaluation.report.values import ALL, Interval, Measured, Report
-from evaluation.study.plan import Plan
+from evaluation.study.plan import BASELINE, Plan
 
 PANEL, HEIGHT, LEFT, RIGHT, TOP, FOOT = 440, 300, 58, 14, 30, 46  # pixels
 KEY, COLUMNS = 20, 4  # height of a row of the legend, and how many entries stand in one
 BOTTOM = HEIGHT - FOOT
 GREY = "#7A7F88"
-COLOURS = ("#D55E00", "#3D8FD1", "#009E73", "#B3872B", "#8C6BB1", "#C4678F", "#5F8A2F", "#6C7A89")
+# Of rules: strict, then the others in the order of the plan. The first four are those of the page's lanes; no outcome's is among them.
+COLOURS = ("#7B7F8C", "#8C6BB1", "#2F93A3", "#B3872B", "#5F8A2F", "#3F6FB5", "#9A5B7E", "#6B5B45")
 SHAPES = ("circle", "square", "diamond", "triangle")  # by drafter; hollow from the second temperature on
 DODGE = 6.0  # pixels between the bars of series that have the same x
 STRICT = 64  # width of the place for strict at the right of a panel
@@ -43,6 +44,7 @@ class Series(NamedTuple):
     drafts: str
     temperature: str
     parameter: str
+    colour: str
     shape: str
     hollow: bool
     points: tuple[Point, ...]
@@ -57,13 +59,11 @@ class Series(NamedTuple):
         """With strict."""
         return (*self.points, self.strict) if self.strict else self.points
 
-    def look(self, number: int) -> Look:
-        return Look(COLOURS[number % len(COLOURS)], self.shape, self.hollow)
-
-    def mark(self, number: int, point: Point, x: float, y: float, bars: str) -> Mark:
-        """``number``: of the colour. Its text has both values with their intervals."""
+    def mark(self, point: Point, x: float, y: float, bars: str) -> Mark:
+        """Its text has both values with their intervals."""
         values = f"speed-up {beside(point.speedup, ratio)}, recovery {beside(point.recovery, percent)}"
-        return Mark(self.look(number), x, y, f"{point.label}, {self.name}: {values}", bars)
+        look = Look(COLOURS[0] if point is self.strict else self.colour, self.shape, self.hollow)
+        return Mark(look, x, y, f"{point.label}, {self.name}: {values}", bars)
 
 
 class Chart(NamedTuple):
@@ -113,7 +113,7 @@ def _chart(report: Report, group: str) -> Chart:
         by_series.setdefault((lane.rule.name, lane.drafts, row.temperature), []).append(row)
     strict: dict[tuple[float, int | None], Point | None] = {}
     strict |= {(row.temperature, row.lane): _point(plan, row, "") for row in rows}
-    series = []
+    rules, series = list(dict.fromkeys((BASELINE, *(rule for rule, *_ in by_series)))), []
     for (rule, drafts, temperature), found in by_series.items():
         parameter = _varied([plan.lanes[row.lane].rule.parameters for row in found])
         points = [point for row in found if (point := _point(plan, row, parameter))]
@@ -122,6 +122,7 @@ def _chart(report: Report, group: str) -> Chart:
             drafts=drafts,
             temperature=f"T = {temperature:g}",
             parameter=parameter,
+            colour=COLOURS[rules.index(rule) % len(COLOURS)],
             shape=SHAPES[report.drafts.index(drafts) % len(SHAPES)],
             hollow=plan.temperatures.index(temperature) > 0,
             points=tuple(sorted(points, key=lambda point: point.x)),
@@ -157,8 +158,8 @@ def _parameter_drawing(chart: Chart) -> Drawing:
         _over_parameter(chart, 0, chart.speed, lambda point: point.speedup, times),
         _over_parameter(chart, PANEL, "Recovery", lambda point: point.recovery, short_percent, chart.margin),
     )
-    legend = [(series.look(number), series.name) for number, series in enumerate(chart.varied)]
-    return _drawing(f"{chart.speed} and recovery over {chart.varied[0].parameter}. {chart.title}", panels, legend)
+    title = f"{chart.speed} and recovery over {chart.varied[0].parameter}. {chart.title}"
+    return with_legend(title, panels, _keys(chart.varied))
 
 
 def _over_parameter(
@@ -167,18 +168,18 @@ def _over_parameter(
     varied, right = chart.varied, left + PANEL - RIGHT
     xs = sorted({point.x for series in varied for point in series.points})
     every = [read(point) for series in varied for point in series.every]
-    x = _axis(varied[0].parameter, xs, 0.12, left + LEFT, right - STRICT, "{:g}".format, xs)
-    y = _axis(title, _ends(every, margin), 0.08, BOTTOM, TOP + 4, write)
+    x = scaled_axis(varied[0].parameter, xs, 0.12, left + LEFT, right - STRICT, "{:g}".format, xs)
+    y = scaled_axis(title, _ends(every, margin), 0.08, BOTTOM, TOP + 4, write)
     strict = right - STRICT / 2
     marks, lines = [], []
     for number, series in enumerate(varied):
         shift = DODGE * (number - (len(varied) - 1) / 2)
         places = [(point, x.at(point.x) + shift) for point in series.points]
         curve = "L".join(f"{at:.1f} {y.at(read(point).value):.1f}" for point, at in places)
-        lines.append((COLOURS[number % len(COLOURS)], f"M{curve}"))
+        lines.append((series.colour, f"M{curve}"))
         places += [(series.strict, strict + shift)] if series.strict else []
         for point, at in places:
-            marks.append(series.mark(number, point, at, y.at(read(point).value), _upright(at, read(point), y)))
+            marks.append(series.mark(point, at, y.at(read(point).value), _upright(at, read(point), y)))
     panel = Panel(left, right, x._replace(ticks=(*x.ticks, (strict, "strict"))), y, tuple(marks), tuple(lines))
     if margin is None:
         return panel
@@ -190,28 +191,27 @@ def _tradeoff_drawing(chart: Chart) -> Drawing:
     """Speed-up against recovery, one mark a lane, with both intervals."""
     points = [(point, series) for series in chart.series for point in series.points]
     recoveries = _ends((point.recovery for point, _ in points), chart.margin)
-    x = _axis("Recovery", recoveries, 0.05, LEFT, 2 * PANEL - RIGHT, short_percent)
-    y = _axis(chart.speed, _ends(point.speedup for point, _ in points), 0.08, BOTTOM, TOP, times)
-    rules, level = list(dict.fromkeys(series.rule for series in chart.series)), x.at(chart.margin)
-    marks = []
+    x = scaled_axis("Recovery", recoveries, 0.05, LEFT, 2 * PANEL - RIGHT, short_percent)
+    y = scaled_axis(chart.speed, _ends(point.speedup for point, _ in points), 0.08, BOTTOM, TOP, times)
+    level, marks = x.at(chart.margin), []
     for point, series in points:
         at, height = x.at(point.recovery.value), y.at(point.speedup.value)
         bars = _upright(at, point.speedup, y) + _across(height, point.recovery, x)
-        marks.append(series.mark(rules.index(series.rule), point, at, height, bars))
+        marks.append(series.mark(point, at, height, bars))
     margin = (f"M{level:.1f} {TOP}V{BOTTOM}", level - 4, TOP + 10, f"margin {short_percent(chart.margin)}")
     panel = Panel(0, 2 * PANEL - RIGHT, x, y, tuple(marks), margin=margin)
-    return _drawing(f"{chart.speed} against recovery. {chart.title}", (panel,), _keys(chart, rules))
+    return with_legend(f"{chart.speed} against recovery. {chart.title}", (panel,), _keys(chart.series))
 
 
-def _keys(chart: Chart, rules: Sequence[str]) -> list[tuple[Look, str]]:
-    """Colours, then shapes, then what is filled; each only where there are several."""
-    shapes = {series.drafts: Look(GREY, series.shape) for series in chart.series}
-    fills = {series.temperature: Look(GREY, hollow=series.hollow) for series in chart.series}
-    found = [(Look(COLOURS[number % len(COLOURS)]), rule) for number, rule in enumerate(rules)]
-    return found + [(look, name) for each in (shapes, fills) if len(each) > 1 for name, look in each.items()]
+def _keys(shown: Sequence[Series]) -> list[tuple[Look, str]]:
+    """Colours of rules, then shapes, then what is filled; the latter two only where there are several."""
+    colours = [(Look(colour), rule) for rule, colour in {series.rule: series.colour for series in shown}.items()]
+    shapes = {series.drafts: Look(GREY, series.shape) for series in shown}
+    fills = {series.temperature: Look(GREY, hollow=series.hollow) for series in shown}
+    return colours + [(look, name) for each in (shapes, fills) if len(each) > 1 for name, look in each.items()]
 
 
-def _drawing(title: str, panels: tuple[Panel, ...], entries: Sequence[tuple[Look, str]]) -> Drawing:
+def with_legend(title: str, panels: tuple[Panel, ...], entries: Sequence[tuple[Look, str]]) -> Drawing:
     """With its legend, two panels wide."""
     columns = COLUMNS if max((len(text) for _, text in entries), default=0) < 24 else COLUMNS // 2
     width, first = 2 * PANEL / columns, HEIGHT + 14
@@ -229,7 +229,7 @@ def _across(y: float, interval: Interval, x: Axis) -> str:
     return "" if any(map(math.isnan, interval)) else f"M{x.at(interval.low):.1f} {y:.1f}H{x.at(interval.high):.1f}"
 
 
-def _axis(
+def scaled_axis(
     name: str, values: Sequence[float], share: float, start: float, end: float, write: Write, ticks: Sequence[float] = ()
 ) -> Axis:  # fmt: skip
     """With space at both ends, a ``share`` of the range; without ``ticks`` about five round ones."""

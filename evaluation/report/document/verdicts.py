@@ -1,4 +1,4 @@
-"""The verdicts of a report, as sentences and as a table, worst first."""
+"""The verdicts of a report: all in a sentence, and a table, worst first."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from collections.abc import Sequence
 
 from evaluation.format import count, plural
 from evaluation.report.document import tables
-from evaluation.report.document.blocks import Block, Head, Listing, Paragraph, Section
-from evaluation.report.document.cells import beside, margin, percent, probability
+from evaluation.report.document.blocks import Head, Paragraph, Section
+from evaluation.report.document.cells import beside, margin, percent
 from evaluation.report.document.tables import Row, group_column, make_table
-from evaluation.report.values import ALL, McNemar, Outcome, Report, Score, Verdict
+from evaluation.report.values import ALL, Outcome, Report, Score, Verdict
 from evaluation.study.plan import Plan
 
 ORDER = (Outcome.NOT_SUPPORTED, Outcome.TOO_FEW, Outcome.SUPPORTED)
-LISTED = 8  # settings in sentences; the table has all
 LABEL = "Verdicts by rule, drafter, suite and temperature, worst first"
 METRIC = (Head("Metric", "the first of the suite"), tables.METRIC[1])
 COLUMNS = (
@@ -34,10 +33,7 @@ def verdict_section(report: Report) -> Section:
     if not every:
         return Section("verdict", "Verdict", (Paragraph(_nothing(report.plan), "note"),), lead)
     single = [row for row in every if row.measured.group != ALL] or every
-    blocks: list[Block] = [_summary(single)]
-    sentences = [_sentence(row) for row in single if _verdict(row).outcome is not Outcome.SUPPORTED]
-    blocks += [Listing(tuple(sentences[:LISTED]), "verdicts")] if sentences else []
-    return Section("verdict", "Verdict", (*blocks, make_table(LABEL, COLUMNS, every)), lead)
+    return Section("verdict", "Verdict", (_summary(single), make_table(LABEL, COLUMNS, every)), lead)
 
 
 def _judged(report: Report) -> list[Row]:
@@ -79,27 +75,6 @@ def _name(row: Row) -> str:
     """The setting: ``mars(theta=0.9), model K=5, gsm8k, T = 1``."""
     group = "all suites" if row.measured.group == ALL else row.measured.group
     return f"{row.lane.name}, {row.lane.drafts}, {group}, T = {row.measured.temperature:g}"
-
-
-def _sentence(row: Row) -> str:
-    """The result of one setting, with tests and sample size."""
-    score, test = _score(row), _score(row).mcnemar
-    facts = [f"Recovery {beside(score.recovery, percent)}"]
-    if test is not None:
-        facts.append(f"{plural(test.lost, 'answer')} lost and {count(test.gained)} gained, {_tests(test)}")
-    facts.append(f"{plural(row.measured.prompts, 'prompt')} × {plural(row.measured.seeds, 'seed')}")
-    return f"{_name(row)}: {_verdict(row).sentence}. {', '.join(facts)}."
-
-
-def _tests(test: McNemar) -> str:
-    """p values of McNemar's test and by prompt: with several seeds McNemar's test counts each as a separate prompt."""
-    holm = "" if math.isnan(test.p_holm) else f" (Holm {_equals(test.p_holm)})"
-    return f"McNemar p {_equals(test.p)}, by prompt p {_equals(test.p_by_prompt)}{holm}"
-
-
-def _equals(p: float) -> str:
-    text = probability(p)
-    return text if text.startswith("<") else f"= {text}"
 
 
 def _nothing(plan: Plan) -> str:

@@ -300,7 +300,7 @@ def test_a_public_page_bounds_sweeps_continuations_and_programs(public: Services
         frame: SweepFrame = list(run_sweep(public, replace(SWEEP, **change), "visitor"))[-1]
         return plain(frame.strip.parts)
 
-    assert swept(values="0.1 0.3 0.5 0.9").startswith("The number of runs of the sweep is 10")
+    assert swept(values="0.1 0.3 0.5 0.9").startswith("The number of runs is 10")
     assert swept(max_new_tokens=65).startswith("max_new_tokens is 65")
     assert swept(ks="9").startswith("K is 9") and swept(pair="custom", own_target="/etc").startswith("This page runs")
     shown = shown_by(run_comparison(public, replace(FORM, max_new_tokens=64), "v"))

@@ -7,12 +7,14 @@ import csv
 import io
 import json
 import re
+import shlex
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html import escape, unescape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -21,16 +23,21 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from evaluation.arguments import parser, read_plan_options
 from evaluation.report.document.build import document
-from evaluation.report.document.chart import charts, drawings
+from evaluation.report.document.chart import COLOURS, charts, drawings
 from evaluation.report.document.render import html, svg
+from evaluation.report.example import EXAMPLE, FILE, example
+from evaluation.report.files import csv_text, measured_table
 from evaluation.report.values import Report
 from evaluation.study.processes import rate
+from mars_core.models import CATALOG
 from storage import RunStore, StorageError, StudyProgress, WorkerProgress
 from tests.panels import read_panel
 from tests.reports import HOSTILE, bare, make_report
 from tests.unit.evaluation.report.studies import stored_study
 from tests.unit.ui.places import place_of
+from ui.kit.palette import LANES, OUTCOME_STYLES
 from ui.kit.values import plain
 from ui.routes import page_routes
 from ui.tabs.study.downloads import FILES
@@ -119,12 +126,61 @@ def test_the_list_says_how_far_every_study_is(store: RunStore, study: str, open_
     assert "1 of 4 tasks" in rows[open_study] and 'badge stopped">unfinished' in rows[open_study]
 
 
-def test_a_database_without_studies_says_how_to_make_one(tmp_path: Path) -> None:
+def test_a_database_without_studies_opens_the_example(tmp_path: Path) -> None:
     with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as empty:
         shown = studies_html(empty, "")
         public = studies_html(empty, "", public=True)
-    assert "No study has been planned yet" in shown and "<li>" not in shown
-    assert "none of yours is stored here" in public and "python -m evaluation" not in public
+        chosen = studies_html(empty, EXAMPLE)
+    assert f'data-first="{EXAMPLE}"' in shown and shown.count("<li>") == 1 and "python -m evaluation run" in shown
+    assert f'data-first="{EXAMPLE}"' in public and "python -m evaluation" not in public
+    assert f'data-opened="{EXAMPLE}"' in chosen and "data-first" not in chosen
+
+
+def test_the_example_is_the_study_of_the_documentation() -> None:
+    """Every number of docs/results, to six digits, and the command that ran it."""
+    report, folder = example(), Path(__file__).parents[3] / "docs"
+    shown = list(csv.reader(io.StringIO("".join(csv_text(measured_table(report))))))
+    published = list(csv.reader((folder / "results" / "bundled-arithmetic.csv").read_text("utf-8").splitlines()))
+    assert shown[0] == published[0] and len(shown) == len(published) == 85
+
+    def values(row: list[str]) -> list[object]:
+        cells = ",".join(row).replace("[", "").replace("]", "").split(",")
+        return [float(cell) if re.fullmatch(r" *-?[\d.]+(e-?\d+)?", cell) else cell for cell in cells]
+
+    for ours, theirs in zip(shown, published, strict=True):
+        for one, other in zip(values(ours), values(theirs), strict=True):
+            assert one == (pytest.approx(other, rel=1e-5, abs=1e-12) if isinstance(other, float) else other)
+    command = re.search("^python -m evaluation (run .*)$", (folder / "results.md").read_text("utf-8"), re.MULTILINE)
+    assert command is not None
+    options = parser("evaluation").parse_args(shlex.split(command[1]))
+    pair: Any = SimpleNamespace(
+        spec=CATALOG[0], target_ref=CATALOG[0].target, draft_ref=CATALOG[0].draft, head_ref=CATALOG[0].head
+    )
+    assert read_plan_options(options, pair) == report.plan
+    assert FILE.stat().st_size <= 150_000
+
+
+def test_the_example_opens_for_everybody_without_what_it_has_not(
+    reports: Reports, clock: Clock, view: QualityView
+) -> None:
+    changed = opened(reports, view, EXAMPLE)
+    assert clock.measured == 0 and changed[view.timer]["active"] is False
+    assert "34 supported" in changed[view.first] and changed[view.prompts] == ""
+    assert changed[view.suite]["visible"] is False and changed[view.temperature]["visible"] is True
+    links = read_panel(changed[view.downloads]).all("a")
+    for link in links:
+        name = link.attributes["href"].partition("?")[0].rpartition("/")[2]
+        assert _sent(reports, name, EXAMPLE).status_code == 200
+    assert len(links) == 2
+
+
+def test_rules_have_the_colours_of_the_lanes_and_no_outcomes() -> None:
+    assert COLOURS[: len(LANES)] == LANES
+    looks = {style for outcome in OUTCOME_STYLES.values() for style in (outcome.light, outcome.dark)}
+    assert not looks & set(COLOURS)
+    for chart in charts(example()):
+        assert {series.colour for series in chart.series if series.rule == "strict"} == {COLOURS[0]}
+        assert len({series.colour for series in chart.series}) == len({series.rule for series in chart.series}) == 6
 
 
 def test_progress_is_told_in_words() -> None:
@@ -143,7 +199,12 @@ def test_progress_is_told_in_words() -> None:
 
 def test_a_study_that_is_opened_shows_everything(reports: Reports, view: QualityView, study: str) -> None:
     changed = opened(reports, view, study)
-    assert changed.keys() == set(view.outputs) - {view.sharing, view.studies}  # these depend on who looks
+    assert changed.keys() == set(view.outputs) - {
+        view.sharing,
+        view.studies,
+        view.resume,
+        view.stop,
+    }  # these depend on who looks
     assert changed[view.opened] == study and changed[view.timer]["active"] is False
     assert [value for _, value in changed[view.suite]["choices"]] == ["", "gsm8k", "news", "all"]
     links = read_panel(changed[view.downloads]).all("a")
@@ -277,9 +338,9 @@ def test_the_charts_are_the_report_s_own_with_their_numbers() -> None:
     assert [button.attributes["data-format"] for button in shown.all("button")] == ["png", "svg", "csv"] * 4
 
 
-def test_where_there_is_no_chart_a_sentence_says_why() -> None:
+def test_where_there_is_nothing_there_is_no_card() -> None:
     report = make_report()
-    assert "There is nothing to draw" in charts_html(bare(report))
+    assert charts_html(bare(report)) == prompts_html(bare(report)) == ""
     lanes = [
         number for number, lane in enumerate(report.plan.lanes) if "theta=0.9)" in lane.name or lane.rule.name != "mars"
     ]

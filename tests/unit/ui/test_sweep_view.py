@@ -190,7 +190,7 @@ def test_a_sweep_of_an_earlier_release_is_shown_as_it_was(store: RunStore) -> No
 
 
 def test_sweeps_of_this_and_of_earlier_releases_are_listed_latest_first(store: RunStore) -> None:
-    assert "No sweep has been run yet" in sweeps_html(store, "")
+    assert sweeps_html(store, "") == ""
     first, second = keep(store), keep(store, Status.CANCELLED)
     third = store.new_study(f"mars, θ {HOSTILE}", PLAN.as_dict(), PLAN.tasks)
     shown = sweeps_html(store, first)
@@ -201,7 +201,7 @@ def test_sweeps_of_this_and_of_earlier_releases_are_listed_latest_first(store: R
 
 def test_a_study_that_is_not_a_sweep_is_not_listed_nor_opened(store: RunStore) -> None:
     study = store.new_study("quality", replace(PLAN, varied=None).as_dict(), PLAN.tasks)
-    assert "No sweep has been run yet" in sweeps_html(store, "")
+    assert sweeps_html(store, "") == ""
     assert reopened(store, study).strip.state == "failed"
 
 

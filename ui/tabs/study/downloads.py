@@ -30,6 +30,7 @@ from ui.sharing import store_for
 from ui.tabs.study.reports import Reports
 
 FILES = ("study-report.html", "study.zip", *(f"study-{name}" for name in TABLES))
+EXAMPLE_FILES = ("study-report.html", "study-measured.csv")  # of a study whose runs are not in the database
 SWEEP_TABLES: dict[str, Callable[[Sweep], Iterable[Sequence[Any]]]] = {
     "sweep.csv": points_table,
     "sweep-comparisons.csv": pairs_table,

@@ -31,7 +31,11 @@ FOLDED = (
 
 def render(part: str, **values: Any) -> str:
     """A part of the tab's template, which uses those of the report."""
-    return pages(("ui", "tabs/study")).get_template("quality.html.jinja").render(part=part, **values)
+    return (
+        pages(("ui", "kit/templates"), ("ui", "tabs/study"))
+        .get_template("quality.html.jinja")
+        .render(part=part, **values)
+    )
 
 
 def section_html(section: Section) -> Markup:
@@ -52,13 +56,13 @@ def first_html(report: Report) -> str:
 
 
 def charts_html(report: Report) -> str:
-    """The report's own drawings, with their numbers for chart.js."""
+    """The report's own drawings, with their numbers for chart.js; nothing where there are none."""
     shown = [
         (kind, chart.title, drawing, csv_text([CHART_HEADS, *chart.rows]))
         for chart in charts(report)
         for kind, drawing in drawings(chart).items()
     ]
-    return render("charts", title=CHARTS, lead=CHARTS_LEAD, charts=shown)
+    return render("charts", title=CHARTS, lead=CHARTS_LEAD, charts=shown) if shown else ""
 
 
 def rest_html(report: Report) -> str:
@@ -71,13 +75,16 @@ def rest_html(report: Report) -> str:
 
 
 def prompts_html(report: Report) -> str:
-    """The prompts, worst first. The event ``select`` carries ``run``, the id of the rule's worst run of the row."""
+    """The prompts, worst first; nothing where there are none. The event ``select`` carries ``run``, the id of the rule's worst run of
+    the row."""
+    if not report.prompts:
+        return ""
     rows = report.prompts[:LISTED]
     total = plural(len(report.prompts), "row")
     note = f"the first {count(LISTED)} of {total}; study-prompts.csv has all" if len(report.prompts) > LISTED else total
     return render(
         "prompts", heads=HEADS, rows=[(row.worst[1], prompt_cells(report.plan, row)) for row in rows],
-        note=note if rows else "No prompt was run by a rule and by strict yet.",
+        note=note,
     )  # fmt: skip
 
 

@@ -8,12 +8,13 @@ from typing import Any
 import gradio as gr
 
 from evaluation.format import displayable
+from evaluation.report.example import EXAMPLE
 from evaluation.report.values import ALL, Measured, PromptRow, Report
 from ui.kit.assets import asset
 from ui.kit.components import Group, downloads_component, downloads_html, message_strip, strip_component
 from ui.kit.panel import panel_component
 from ui.sharing import share_component
-from ui.tabs.study.downloads import FILES
+from ui.tabs.study.downloads import EXAMPLE_FILES, FILES
 from ui.tabs.study.quality_panels import charts_html, first_html, prompts_html, rest_html
 from ui.tabs.study.studies import list_component, study_panel
 
@@ -30,6 +31,8 @@ class QualityView:
 
     studies: gr.HTML
     strip: gr.HTML
+    resume: gr.Button
+    stop: gr.Button
     result: gr.Column
     suite: gr.Dropdown
     temperature: gr.Dropdown
@@ -69,14 +72,19 @@ class QualityView:
         query = f"?study={study}{f'&share={share}' if share else ''}"
         return self.show(report) | {
             self.result: gr.update(visible=True),
-            self.suite: gr.update(choices=suite_choices(report), value=EVERY),
-            self.temperature: gr.update(choices=temperature_choices(report), value=EVERY),
-            self.drafts: gr.update(choices=draft_choices(report), value=EVERY),
-            self.downloads: downloads_html(Group("This study:", FILES, query)),
+            self.suite: _filter(suite_choices(report)),
+            self.temperature: _filter(temperature_choices(report)),
+            self.drafts: _filter(draft_choices(report)),
+            self.downloads: downloads_html(Group("This study:", EXAMPLE_FILES if study == EXAMPLE else FILES, query)),
             self.texts: "",
             self.opened: study,
             self.share: share,
         }
+
+
+def _filter(choices: list[tuple[str, str]]) -> Any:
+    """Of what there is only one of, everything is shown: no filter."""
+    return gr.update(choices=choices, value=EVERY, visible=len(choices) > 2)
 
 
 def suite_choices(report: Report) -> list[tuple[str, str]]:
@@ -119,9 +127,11 @@ def narrowed(report: Report, suite: object = EVERY, temperature: object = EVERY,
 
 def build_view() -> QualityView:
     """The components of the tab."""
-    with gr.Column(elem_classes=["mars-panel"]):
-        studies = list_component("study")
-    strip = strip_component(message_strip(HINT), scope=SCOPE)
+    studies = list_component("study")
+    with gr.Row(elem_classes=["mars-quality-line"]):
+        strip = strip_component(message_strip(HINT), scope=SCOPE)
+        resume = gr.Button("Resume", visible=False, elem_id="quality-resume", scale=0, min_width=120)
+        stop = gr.Button("Stop", variant="stop", visible=False, elem_id="quality-stop", scale=0, min_width=120)
     # "hidden", not False: Gradio loses the properties of a component that is updated before it was ever mounted
     with gr.Column(visible="hidden", elem_classes=["mars-details", "mars-quality"]) as result:
         with gr.Column(elem_classes=["mars-panel"]):
@@ -138,9 +148,10 @@ def build_view() -> QualityView:
             value="", html_template="<div></div>", js_on_load=f"{asset('panel.js')}\n{asset('chart.js')}",
             apply_default_css=False, elem_id="quality-charts",
         )  # fmt: skip
-        with gr.Column(elem_classes=["mars-panel"]):
-            prompts = study_panel("", "quality-prompts")
-            texts = panel_component(elem_id="quality-texts", name="")
+        prompts = study_panel("", "quality-prompts")
+        texts = panel_component(elem_id="quality-texts", name="")
         rest = panel_component(elem_id="quality-rest", name="")
     view = (suite, temperature, drafts, downloads, sharing, first, charts, prompts, texts, rest)
-    return QualityView(studies, strip, result, *view, gr.Timer(5.0, active=False), gr.State(""), gr.State(""))
+    return QualityView(
+        studies, strip, resume, stop, result, *view, gr.Timer(5.0, active=False), gr.State(""), gr.State("")
+    )

@@ -12,6 +12,7 @@ from copy import copy
 from threading import Lock
 from typing import NamedTuple
 
+from evaluation.report.example import EXAMPLE, example
 from evaluation.report.values import Report
 from storage import RunStore
 
@@ -48,12 +49,16 @@ class Reports:
 
     def fresh(self, study_id: str) -> Report:
         """Measured now: votes may have come since. Raises StorageError, and ValueError for a study of another version."""
+        if study_id == EXAMPLE:
+            return example()
         self.store.study(study_id)
         with self._lock_of(study_id):
             return self._remember(study_id)
 
     def known(self, study_id: str) -> Report:
         """The last one that was measured, else a fresh one. Raises as ``fresh``."""
+        if study_id == EXAMPLE:
+            return example()
         self.store.study(study_id)
         with self._lock_of(study_id):
             cached = self._cached.get(study_id)

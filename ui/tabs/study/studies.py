@@ -9,6 +9,7 @@ from typing import NamedTuple
 import gradio as gr
 
 from evaluation.format import about, count, displayable, number, plural
+from evaluation.report.example import EXAMPLE
 from evaluation.study.pairs import latest_sweeps
 from evaluation.study.processes import rate
 from storage import RunStore, StorageError, StudyHead, StudyProgress
@@ -18,9 +19,6 @@ from ui.kit.errors import error_message
 from ui.kit.panel import render
 
 LOOKED_AT = 5  # unfinished studies whose workers are looked up
-NO_STUDY = "No study has been planned yet. The command above plans one and runs it; its report appears here."
-NOT_HERE = "Studies are planned and run on one’s own machine, from the command line; none of yours is stored here."
-NO_SWEEP = "No sweep has been run yet; each is listed here."
 COMMAND = "python -m evaluation run --suite demo_arithmetic --limit 60 --rules none,strict,mars --theta 0.84,0.9,0.96 --seeds 3"
 BADGES = {"done": "done", "stopped": "unfinished"}
 
@@ -35,6 +33,11 @@ class Row(NamedTuple):
     state: str
     badge: str
     share: float
+
+
+EXAMPLE_ROW = Row(
+    EXAMPLE, "2026-11-21T08:25:00+00:00", "Example: the bundled pair on 300 problems", "1,800 of 1,800 tasks", "done", "example", 1.0
+)  # fmt: skip
 
 
 def list_component(name: str) -> gr.HTML:
@@ -64,32 +67,34 @@ def sweeps_html(store: RunStore, selected: str, *, public: bool = False, share: 
             for head in latest_sweeps(store)
         ]  # fmt: skip
 
-    return _listed("Earlier sweeps", rows, NO_SWEEP, selected, public, share)
+    return _listed("Earlier sweeps", rows, selected, public, share)
 
 
 def studies_html(store: RunStore, selected: str, *, public: bool = False, share: str = "") -> str:
-    """The latest studies. Strangers plan none: on a public page the list is for what was shared."""
+    """The latest studies, and the example, which is opened where there is no other."""
 
     def rows() -> list[Row]:
         heads = store.studies()
         unfinished = [head.id for head in heads if head.done < head.tasks][:LOOKED_AT]
         progress = {study_id: store.study_progress(study_id) for study_id in unfinished}
-        return [_row(head, progress.get(head.id)) for head in heads]
+        return [*(_row(head, progress.get(head.id)) for head in heads), EXAMPLE_ROW]
 
-    command, nothing = ("", NOT_HERE) if public else (COMMAND, NO_STUDY)
-    return _listed("Studies", rows, nothing, selected, public, share, command)
+    return _listed("Studies", rows, selected, public, share, "" if public else COMMAND)
 
 
 def _listed(
-    title: str, rows: Callable[[], list[Row]], nothing: str, selected: str, public: bool, share: str, command: str = ""
+    title: str, rows: Callable[[], list[Row]], selected: str, public: bool, share: str, command: str = ""
 ) -> str:
+    """Nothing where there are no rows."""
     try:
-        found = rows()
-        message = "" if found else nothing
+        found, message = rows(), ""
     except StorageError as error:
         found, message, selected = [], error_message(error, public=public), ""
+    if not found and not message:
+        return ""
     return render(
-        "tabs/study/studies.html.jinja", title=title, rows=found, message=message, selected=selected, share=share, command=command
+        "tabs/study/studies.html.jinja", title=title, rows=found, message=message, selected=selected, share=share, command=command,
+        first=EXAMPLE if found == [EXAMPLE_ROW] and not selected else "",
     )  # fmt: skip
 
 
@@ -101,8 +106,8 @@ def _row(head: StudyHead, progress: StudyProgress | None) -> Row:
     return Row(head.id, head.created_at.isoformat(), head.name, done, state, badge, head.done / head.tasks)
 
 
-def progress_strip(name: str, study_id: str, progress: StudyProgress, lanes: int) -> Strip:
-    """How far a study has come: done, at work with an estimate, or stopped with the command that goes on."""
+def progress_strip(name: str, study_id: str, progress: StudyProgress, lanes: int, *, public: bool = False) -> Strip:
+    """How far a study has come: done, at work with an estimate, or stopped, with the command that goes on where it can be used."""
     title = f"{displayable(name)}: " if name else ""
     if progress.done == progress.tasks:
         return message_strip(
@@ -112,8 +117,8 @@ def progress_strip(name: str, study_id: str, progress: StudyProgress, lanes: int
     done = f"{title}{count(progress.done)} of {plural(progress.tasks, 'task')} done"
     active = [worker for worker in progress.workers if worker.claimed]
     if not active:
-        resume = f"python -m evaluation resume {study_id}"
-        return message_strip(f"{done}; nobody works on it. Go on with: {resume}", "cancelled", progress=part)
+        resume = "" if public else f" Go on with Resume, or with: python -m evaluation resume {study_id}"
+        return message_strip(f"{done}; nobody works on it.{resume}", "cancelled", progress=part)
     rates = [rate(worker) for worker in active]
     pace = sum(each for each in rates if not math.isnan(each))
     each = ", ".join(number(one) for one in rates if not math.isnan(one))

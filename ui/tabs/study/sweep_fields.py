@@ -16,7 +16,7 @@ from ui.kit.events import PRIVATE
 from ui.kit.labels import parameter_title, rule_title
 from ui.tabs.settings import SettingsPanel
 from ui.tabs.study.sweep_form import SweepForm, estimate, examples, other_parameters, suggestion, write_cases
-from ui.tabs.study.sweep_run import admitted
+from ui.tabs.study.sweep_run import admitted_sweep
 
 FIRST_RULE = "mars"
 TEXTS = (
@@ -111,7 +111,7 @@ def wire_fields(services: Services, fields: SweepFields) -> None:
 def estimated(services: Services, form: SweepForm) -> str:
     """How much the sweep will run, or why it cannot."""
     try:
-        _, plan = admitted(services, form)
+        _, plan = admitted_sweep(services, form)
         return estimate(plan)
     except ValueError as error:
         return str(error)

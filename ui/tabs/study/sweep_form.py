@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 from evaluation.format import count, plural
 from evaluation.study.plan import Models, Plan
@@ -25,23 +26,28 @@ EXAMPLES = 8  # problems a press
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SweepForm(RunForm):
-    """The fields as they are; ``ks``, ``temperatures`` and ``values`` are lists as text."""
+class ListsForm(RunForm):
+    """The fields of sweeps and studies as they are; ``ks`` and ``temperatures`` are lists as text."""
+
+    temperatures: str
+    ks: str
+    repeats: float | None = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepForm(ListsForm):
+    """``values`` is a list as text."""
 
     prompts: str
     rule: str
     parameter: str
     values: str
-    temperatures: str
-    ks: str
-    repeats: float | None = 1
     others: str = ""  # name = value, comma separated
 
 
 def read_plan_of(form: SweepForm, spec: PairSpec) -> Plan:
     """The plan that the fields describe. Raises ValueError with one sentence."""
-    tree = form.drafter == "eagle3" and form.shape == TREE
-    ks = () if tree else tuple(read_whole(k, "K") for k in numbers(form.ks, "K"))
+    ks = read_ks(form)
     names = {parameter.name for parameter in RULES[form.rule].parameters} if form.rule in RULES else set()
     grid = Grid(
         rule=form.rule,
@@ -57,17 +63,30 @@ def read_plan_of(form: SweepForm, spec: PairSpec) -> Plan:
         cases,
         grid,
         sweep_name(grid, cases) if cases else "",
-        temperatures=numbers(form.temperatures, "temperature"),
-        max_new_tokens=read_whole(form.max_new_tokens, "max new tokens"),
-        seed=read_whole(form.seed, "seed"),
-        repeats=read_whole(form.repeats, "repeats"),
-        top_k=read_whole(form.top_k, "top-k"),
-        top_p=read_number(form.top_p, "top-p"),
-        system=form.system,
-        chat=bool(form.chat),
-        thinking=read_thinking(form.thinking),
-        stop=read_stop(form),
+        **plan_settings(form),
     )
+
+
+def plan_settings(form: ListsForm) -> dict[str, Any]:
+    """The fields of Plan that do not depend on what is varied. Raises ValueError."""
+    return {
+        "temperatures": numbers(form.temperatures, "temperature"),
+        "max_new_tokens": read_whole(form.max_new_tokens, "max new tokens"),
+        "seed": read_whole(form.seed, "seed"),
+        "repeats": read_whole(form.repeats, "repeats"),
+        "top_k": read_whole(form.top_k, "top-k"),
+        "top_p": read_number(form.top_p, "top-p"),
+        "system": form.system,
+        "chat": bool(form.chat),
+        "thinking": read_thinking(form.thinking),
+        "stop": read_stop(form),
+    }
+
+
+def read_ks(form: ListsForm) -> tuple[int, ...]:
+    """Empty for a tree. Raises ValueError."""
+    tree = form.drafter == "eagle3" and form.shape == TREE
+    return () if tree else tuple(read_whole(k, "K") for k in numbers(form.ks, "K"))
 
 
 def estimate(plan: Plan) -> str:

@@ -15,15 +15,14 @@ from evaluation.study.points import Cost, points
 from storage import Shared, StorageError
 from ui.figures.tradeoff import COSTS, tradeoff_plot
 from ui.jobs.admission import unbroken
-from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
-from ui.kit.assets import asset
 from ui.kit.components import Group, Strip, downloads_component, downloads_html, message_strip, strip_component
 from ui.kit.errors import error_message
-from ui.kit.events import PRIVATE, QUEUED, event_data
+from ui.kit.events import PRIVATE, event_data
 from ui.kit.figure import figure_component, figure_json
 from ui.kit.panel import panel_component
 from ui.sharing import READ_ONLY, reading, share_component, share_html, wire_share
+from ui.tabs.study.running import visitor_of_tab, wire_runs
 from ui.tabs.study.studies import list_component, study_panel, sweeps_html
 from ui.tabs.study.sweep_fields import SweepFields, build_fields, estimated, wire_fields
 from ui.tabs.study.sweep_panels import pairs_html, settings_html
@@ -36,7 +35,6 @@ NO_CHART = "There is nothing to draw yet: no setting has both a speed-up and thi
 FIRST = Cost.TV  # of few prompts all texts may differ, which tells nothing apart
 FILES = ("sweep.csv", "sweep-comparisons.csv")
 Updates = dict[Any, Any]
-BROKE = "The sweep could not begin; check the fields, then try again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,6 @@ class SweepView:
     """The components that events change."""
 
     strip: gr.HTML
-    empty: gr.Column
     result: gr.Column
     cost: gr.Radio
     chart: gr.HTML
@@ -56,7 +53,7 @@ class SweepView:
 
     @property
     def outputs(self) -> list[Any]:
-        return [self.strip, self.empty, self.result, self.chart, self.table, self.pairs, self.downloads, self.sharing]
+        return [self.strip, self.result, self.chart, self.table, self.pairs, self.downloads, self.sharing]
 
     def say(self, strip: Strip) -> Updates:
         return {self.strip: strip.html()}
@@ -64,17 +61,18 @@ class SweepView:
     def show(self, sweep: Sweep, cost: Cost, *, chart: bool = True, share: str = "") -> Updates:
         """Table and chart of a sweep; without ``chart`` that stays as it was. ``share``: token of the link it is read through."""
         drawn = {self.chart: chart_json(sweep, cost)} if chart else {}
-        visible = {self.empty: gr.update(visible=False), self.result: gr.update(visible=True)}
         query = f"?sweep={sweep.id}{f'&share={share}' if share else ''}"
         downloads = downloads_html(Group("This sweep:", FILES, query))
-        return visible | {self.table: settings_html(sweep, cost), self.downloads: downloads} | drawn
+        return {
+            self.result: gr.update(visible=True),
+            self.table: settings_html(sweep, cost),
+            self.downloads: downloads,
+        } | drawn
 
 
 def build_view() -> SweepView:
     """The components below the fields."""
     strip = strip_component(message_strip(HINT), scope=SCOPE)
-    with gr.Column(elem_classes=["mars-panel"]) as empty:
-        gr.HTML(asset("sweep_empty.html"), apply_default_css=False)
     # "hidden", not False: Gradio loses the properties of a component that is updated before it was ever mounted
     with gr.Column(visible="hidden", elem_classes=["mars-details", "mars-sweep-result"]) as result:
         with gr.Column(elem_classes=["mars-panel"]):
@@ -86,9 +84,8 @@ def build_view() -> SweepView:
             downloads = downloads_component("sweep-downloads")
             sharing = share_component(SCOPE)
             chosen = panel_component(pairs_html(None, -1), elem_id="sweep-pairs", name="")
-    with gr.Column(elem_classes=["mars-panel"]):
-        earlier = list_component("sweep")
-    return SweepView(strip, empty, result, cost, chart, table, chosen, downloads, sharing, earlier)
+    earlier = list_component("sweep")
+    return SweepView(strip, result, cost, chart, table, chosen, downloads, sharing, earlier)
 
 
 def chart_json(sweep: Sweep, cost: Cost) -> str:
@@ -149,43 +146,24 @@ def build_sweep_tab(services: Services, tab: gr.Tab) -> SweepTab:
 
 def _wire_run(parts: SweepTab) -> None:
     fields, view, services = parts.fields, parts.view, parts.services
-    buttons = [fields.run, fields.stop, view.cost]
-
-    def begin(request: gr.Request) -> Updates:
-        services.stops.begin(_visitor(services.seen_by(request)))
-        starting = message_strip("Starting; if something else is running, this sweep waits for it …", "running")
-        return {
-            fields.run: gr.update(visible=False),
-            fields.stop: gr.update(visible=True, interactive=True, value="Stop"),
-            view.cost: gr.update(interactive=False),
-        } | view.say(starting)
 
     def sweep(request: gr.Request, cost: str, *values: Any) -> Iterator[Updates]:
         def updates() -> Iterator[Updates]:
             place = services.seen_by(request)
-            yield from _updates(parts, run(place, fields.form(values), _visitor(place)), _cost(cost))
+            yield from _updates(parts, run(place, fields.form(values), visitor_of_tab(place, SCOPE)), _cost(cost))
 
         yield from unbroken(updates(), view.say, "sweep")
 
-    def ask_stop(request: gr.Request) -> Any:
-        services.stops.request(_visitor(services.seen_by(request)))
-        return gr.update(value="Stopping …", interactive=False)
-
-    def end(opened: str, share: str, request: gr.Request) -> Updates:
+    def end(request: gr.Request, opened: str, share: str) -> Updates:
         own = services.seen_by(request).store
         return {
-            fields.run: gr.update(visible=True),
-            fields.stop: gr.update(visible=False),
-            view.cost: gr.update(interactive=True),
             view.earlier: sweeps_html(own, opened, public=services.public, share=share),
             view.sharing: share_html(own, Shared.SWEEP, opened, public=services.public),
         }
 
-    pressed = fields.run.click(begin, None, [*buttons, view.strip], trigger_mode="once", **PRIVATE)
-    running = pressed.then(sweep, [view.cost, *fields.inputs], parts.outputs, **COMPUTES, **QUEUED)
-    running.failure(lambda: message_strip(BROKE, "failed").html(), None, view.strip, **PRIVATE)
-    running.then(end, [parts.opened, parts.share], [*buttons, view.earlier, view.sharing], **PRIVATE)
-    fields.stop.click(ask_stop, None, fields.stop, **PRIVATE)
+    starts = [(fields.run, sweep, [view.cost, *fields.inputs])]
+    ends = (end, [parts.opened, parts.share], [view.earlier, view.sharing])
+    wire_runs(services, SCOPE, starts, fields.stop, view.strip, parts.outputs, ends, locked=[view.cost])
 
 
 def _updates(parts: SweepTab, frames: Iterator[SweepFrame], cost: Cost) -> Iterator[Updates]:
@@ -230,8 +208,3 @@ def _wire_view(parts: SweepTab) -> None:
 
 def _cost(value: str) -> Cost:
     return Cost(value) if value in list(Cost) else FIRST
-
-
-def _visitor(place: Services) -> str:
-    """Apart from the same visitor's comparison, which has a Stop of its own."""
-    return f"{place.key}/sweep"

@@ -24,14 +24,16 @@ from ui.tabs.study.downloads import SWEEP_TABLES as SWEEP_FILES
 # Every event by the name of its function. A new one is tried below by itself; that it was thought of, only a person can say here.
 EVENTS = frozenset((
     "compare", "rules", "pairs", "comparisons", "comparison", "divergences", "tokens",  # endpoints for programs
-    "act", "add", "apply", "ask_stop", "begin", "change", "choose", "close", "delete", "end", "enter", "go", "label",
+    "act", "add", "apply", "ask_stop", "begin", "change", "choose", "close", "delete", "end", "ended", "enter", "go", "label",
     "lambda", "leave", "load", "look", "_parameter_updates", "run", "with_theta", "more", "move", "narrow", "open_lane",
     "open_sweep", "_own_note", "press", "read",
-    "refresh", "rule_html", "save", "search", "show", "sweep", "take", "_example", "against", "vary", "show_device",
+    "refresh", "resume", "rule_html", "save", "search", "show", "start", "sweep", "take", "_draw",
+    "_example", "against", "vary", "show_device",
     "on_begin", "on_end", "on_enter", "on_keep", "on_stop", "on_vote", "on_write",
 ))  # fmt: skip
 REPORTED = frozenset(
     (
+        "_draw",
         "_example",
         "act",
         "change",

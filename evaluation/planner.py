@@ -1,0 +1,132 @@
+"""When drafting pays: the expected speed-up over K, from the acceptance and the times of one run. Formulas: docs/statistics.md.
+
+Pure functions of plain numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from operator import mul
+from statistics import fmean, median
+from typing import NamedTuple
+
+from mars_core.types import Outcome, Step, Trace
+
+MOST = 16  # the largest K that is planned
+BUDGET = 256  # tokens of a pass up to which it costs the same, unless another value is given
+
+
+class Acceptance(NamedTuple):
+    """Of one run. ``rates``: share of the steps that reached draft depth i + 1 (drafted so deep, all before kept) and kept one there.
+    ``beyond``: the same share over all depths, used for deeper ones. ``verified``: mean number of drafted tokens up to depth i + 1."""
+
+    rates: tuple[float, ...]
+    beyond: float
+    verified: tuple[float, ...]
+    tree: bool
+
+
+class Times(NamedTuple):
+    """Medians over the steps of a run without the first, which follows the prefill. ``draft_s``: of one pass of the drafter;
+    ``pass_s``: of a step without its draft; ``width``: tokens of the target's pass."""
+
+    draft_s: float
+    pass_s: float
+    width: float
+
+
+class Costs(NamedTuple):
+    """In target passes of one token a sequence. ``draft``: a pass of the drafter; ``slope``: each further token of a pass; ``batch``:
+    sequences decoded together; ``budget``: tokens of a pass from which on its cost is proportional to them."""
+
+    draft: float
+    slope: float = 0.0
+    batch: int = 1
+    budget: float = math.inf
+
+    def target(self, tokens: float) -> float:
+        """The cost of a target pass of ``tokens`` tokens in each sequence of the batch."""
+        return max(1 + self.slope * (tokens - 1), self.batch * tokens / self.budget)
+
+
+class Planned(NamedTuple):
+    """``tokens``: expected a target pass. ``extrapolated``: deeper than anything the run drafted."""
+
+    k: int
+    tokens: float
+    speedup: float
+    extrapolated: bool
+
+
+def acceptance_of(trace: Trace) -> Acceptance | None:
+    """None for a run that drafted nothing."""
+    steps = [step for step in trace.steps if step.nodes]
+    deepest = max((_depth(step) for step in steps), default=0)
+    if not deepest:
+        return None
+    reached = [[step for step in steps if _reached(step, depth)] for depth in range(1, deepest + 1)]
+    kept = [sum(step.kept >= depth for step in each) for depth, each in enumerate(reached, start=1)]
+    counts = list(map(len, reached))
+    beyond = sum(kept) / sum(counts) if sum(counts) else 0.0
+    full = [step for step in steps if _depth(step) == deepest]
+    verified = (
+        fmean(sum(node.depth <= depth for node in step.nodes) for step in full) for depth in range(1, deepest + 1)
+    )
+    return Acceptance(
+        tuple(some / count if count else beyond for some, count in zip(kept, counts, strict=True)),
+        beyond,
+        tuple(verified),
+        any(len(step.nodes) > _depth(step) for step in steps),
+    )
+
+
+def times_of(trace: Trace) -> Times | None:
+    """None for a run with fewer than two steps. Of a run without drafts ``draft_s`` is 0 and ``width`` 1."""
+    timed = [(after, after.elapsed_s - before.elapsed_s) for before, after in pairwise(trace.steps)]
+    return Times(
+        median(step.draft_s / max(1, _depth(step)) for step, _ in timed),
+        median(max(step.verify_s, seconds - step.draft_s) for step, seconds in timed),
+        1 + median(len(step.nodes) for step, _ in timed),
+    ) if timed else None  # fmt: skip
+
+
+def costs_of(times: Times, single_s: float = math.nan) -> Costs:
+    """As measured. ``single_s``: of a pass of one token; without it all passes are taken to cost the same."""
+    single = single_s if 0 < single_s < math.inf else times.pass_s
+    return Costs(times.draft_s / single, max(0.0, times.pass_s / single - 1) / max(1.0, times.width - 1))
+
+
+def expected_tokens(rates: Sequence[float]) -> float:
+    """1 + Σ_d Π_{i ≤ d} a_i: of a pass that verifies a chain with these conditional acceptance rates."""
+    return 1.0 + math.fsum(accumulate(rates, mul))
+
+
+def planned(run: Acceptance, costs: Costs, most: int = MOST) -> tuple[Planned, ...]:
+    """K = 1 to ``most``; depths of a tree only as far as the run drafted it, since a deeper tree has other nodes."""
+    deepest = len(run.rates)
+    found = []
+    for k in range(1, (min(most, deepest) if run.tree else most) + 1):
+        rates = [*run.rates[:k], *[run.beyond] * (k - deepest)]
+        tokens = expected_tokens(rates)
+        verified = run.verified[k - 1] if k <= len(run.verified) else k
+        seconds = k * costs.draft * costs.target(1) + costs.target(verified + 1)
+        found.append(Planned(k, tokens, tokens * costs.target(1) / seconds, k > deepest))
+    return tuple(found)
+
+
+def best(plan: Sequence[Planned]) -> Planned | None:
+    """The fastest; None where no K is faster than decoding without drafts."""
+    fastest = max(plan, key=lambda each: each.speedup, default=None)
+    return fastest if fastest and fastest.speedup > 1 else None
+
+
+def _depth(step: Step) -> int:
+    return max((node.depth for node in step.nodes), default=0)
+
+
+def _reached(step: Step, depth: int) -> bool:
+    """Whether a token at this depth was kept or rejected. Where the text ended within the draft, later ones were neither."""
+    cut = bool(step.emitted) and step.emitted[-1].outcome in (Outcome.ACCEPTED, Outcome.RELAXED)
+    return depth <= (step.kept if cut else min(_depth(step), step.kept + 1))

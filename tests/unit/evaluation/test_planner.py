@@ -1,0 +1,123 @@
+"""The planner's formula against simulated chains and counted traces, and its edges."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import fmean
+
+import numpy as np
+import pytest
+
+from evaluation.planner import (
+    MOST,
+    Acceptance,
+    Costs,
+    Times,
+    acceptance_of,
+    best,
+    costs_of,
+    expected_tokens,
+    planned,
+    times_of,
+)
+from mars_core.types import Outcome, Trace
+from tests.traces import make_trace, make_tree_trace
+
+CHAIN = Acceptance((0.8, 0.6, 0.7), 0.7, (1.0, 2.0, 3.0), False)
+
+
+def full(trace: Trace) -> Trace:
+    """Without the last step, which may be cut by the token limit."""
+    return replace(trace, steps=trace.steps[:-1])
+
+
+@pytest.mark.parametrize("rates", [(0.9,), (0.8, 0.6, 0.7), (1.0, 0.0, 0.5), (0.95,) * 8])
+def test_expected_tokens_are_those_of_simulated_chains(rates: tuple[float, ...]) -> None:
+    """A pass emits the kept beginning of the chain and one token of the target."""
+    draws = np.random.default_rng(0).random((100_000, len(rates))) < np.array(rates)
+    emitted = 1 + np.cumprod(draws, axis=1).sum(axis=1)
+    assert expected_tokens(rates) == pytest.approx(emitted.mean(), abs=4 * emitted.std() / 100_000**0.5 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("rule", ["strict", "mars"])
+def test_at_the_k_of_the_run_the_plan_has_the_runs_own_tokens_a_pass(rule: str, seed: int) -> None:
+    trace = full(make_trace(rule=rule, new_tokens=300, k=4, seed=seed))
+    run = acceptance_of(trace)
+    assert run is not None and len(run.rates) == 4 and run.verified == (1, 2, 3, 4) and not run.tree
+    plan = planned(run, Costs(0.1))
+    assert plan[3].tokens == pytest.approx(fmean(len(step.emitted) for step in trace.steps))
+    first = [step.kept >= 1 for step in trace.steps]
+    assert run.rates[0] == pytest.approx(fmean(first))
+    assert run.rates[1] == pytest.approx(fmean(step.kept >= 2 for step in trace.steps if step.kept >= 1))
+    assert 0 < run.beyond < 1
+
+
+def test_a_draft_in_which_the_text_ends_is_not_a_rejection() -> None:
+    trace = make_trace(new_tokens=300, k=4)
+    kept = next(step for step in trace.steps if step.kept == 4)
+    cut = replace(kept, tokens=tuple(t for t in kept.emitted if t.outcome is not Outcome.BONUS)[:2], kept=2)
+    run = acceptance_of(replace(trace, steps=(kept, cut)))
+    assert run is not None and run.rates == (1.0, 1.0, 1.0, 1.0)
+
+
+def test_a_run_without_drafts_says_nothing_but_the_time_of_a_pass() -> None:
+    trace = make_trace(rule="none", new_tokens=30)
+    first = trace.steps[1].elapsed_s - trace.steps[0].elapsed_s
+    times = times_of(trace)
+    assert acceptance_of(trace) is None and times is not None
+    assert (times.draft_s, times.width) == (0, 1) and times.pass_s == pytest.approx(first)
+    for steps in (trace.steps[:1], ()):
+        assert acceptance_of(replace(trace, steps=steps)) is None and times_of(replace(trace, steps=steps)) is None
+
+
+def test_deeper_than_the_run_drafted_is_extrapolated_with_the_rate_of_all_depths() -> None:
+    plan = planned(CHAIN, Costs(0.1))
+    assert [each.k for each in plan] == list(range(1, MOST + 1))
+    assert [each.extrapolated for each in plan] == [False] * 3 + [True] * (MOST - 3)
+    assert plan[4].tokens == pytest.approx(1 + 0.8 + 0.48 + 0.336 + 0.336 * 0.7 + 0.336 * 0.49)
+
+
+def test_the_speedup_is_the_documented_formula() -> None:
+    for each in planned(CHAIN, Costs(0.2, 0.05)):
+        assert each.speedup == pytest.approx(each.tokens / (each.k * 0.2 + 1 + 0.05 * each.k))
+    free = planned(CHAIN, Costs(0.0))
+    assert [each.speedup for each in free] == pytest.approx([each.tokens for each in free])
+
+
+def test_a_full_batch_never_pays() -> None:
+    """From the budget on a pass costs as much as its tokens: K drafts of which less than all are kept cost more than they bring."""
+    assert best(planned(CHAIN, Costs(0.0, batch=64, budget=64))) is None
+    roomy, tight = (planned(CHAIN, Costs(0.1, batch=batch, budget=256)) for batch in (1, 64))
+    assert [each.speedup for each in tight[:3]] == pytest.approx(
+        [each.speedup for each in roomy[:3]]
+    )  # 64 · 4 are free
+    assert tight[3].speedup == pytest.approx(tight[3].tokens / (0.4 + 64 * 5 / 256))
+    winner, narrow = best(roomy), best(tight)
+    assert winner is not None and narrow is not None and narrow.k == 3 <= winner.k
+
+
+def test_an_expensive_drafter_does_not_pay() -> None:
+    assert best(planned(CHAIN, Costs(1.0))) is None and best(()) is None
+
+
+def test_costs_follow_from_times() -> None:
+    times = Times(0.002, 0.012, 6.0)
+    assert costs_of(times) == costs_of(times, 0.02)._replace(
+        draft=0.002 / 0.012
+    )  # no slope below the time of one token
+    costs = costs_of(times, 0.01)
+    assert costs.draft == pytest.approx(0.2) and costs.target(6) == pytest.approx(1.2) and costs.target(1) == 1
+    found = times_of(make_trace(new_tokens=100, k=4))
+    assert found is not None and found.width == 5 and found.draft_s == pytest.approx(0.0015) and found.pass_s >= 0.009
+
+
+def test_a_tree_is_planned_as_deep_as_it_was_drafted() -> None:
+    trace = make_tree_trace(new_tokens=120)
+    run = acceptance_of(trace)
+    assert run is not None and run.tree and run.verified[-1] > len(run.rates)
+    assert list(run.verified) == sorted(run.verified)
+    plan = planned(run, Costs(0.1, 0.01))
+    assert len(plan) == len(run.rates) and not any(each.extrapolated for each in plan)
+    last = plan[-1]
+    assert last.speedup == pytest.approx(last.tokens / (0.1 * last.k + 1 + 0.01 * run.verified[-1]))

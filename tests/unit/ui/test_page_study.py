@@ -1,0 +1,159 @@
+"""A study that is started from the page: as a plain generator over a small real pair, stopped, resumed, limited, owned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluation.scoring.names import PASS
+from evaluation.suites.demo import BUILT_IN
+from mars_core.models import ModelPool, PairSpec
+from mars_core.types import Status
+from storage import RunStore
+from tests.pairs import tiny_pair
+from ui.jobs.admission import JobError
+from ui.jobs.services import Services
+from ui.kit.values import plain
+from ui.public.limits import Limits
+from ui.tabs.study.quality_form import SUITES, StudyForm, estimated, read_study
+from ui.tabs.study.quality_tab import resumable, resumed, started
+from ui.tabs.study.running import TIME_IS_UP, Progress
+
+FORM = StudyForm(
+    suite="demo_arithmetic", problems=3, rules=["mars", "none"], thetas="0.8, 0.9", pair="bundled", temperatures="1", ks="3",
+    max_new_tokens=12, seed=3,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory: pytest.TempPathFactory) -> PairSpec:
+    return tiny_pair(tmp_path_factory.mktemp("pair"))
+
+
+@pytest.fixture(scope="module")
+def pool() -> ModelPool:
+    return ModelPool(device="cpu", dtype="float32")
+
+
+@pytest.fixture
+def services(pool: ModelPool, spec: PairSpec, tmp_path: Path) -> Iterator[Services]:
+    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
+        yield Services(pool, store, (spec,))
+
+
+def until(events: Iterator[Progress], results: int) -> str:
+    """The study, once so many results were stored."""
+    for event in events:
+        results -= event.saved is not None
+        if event.worker and results == 0:
+            return event.worker.study_id
+    raise AssertionError("it ended before")
+
+
+def test_a_study_runs_every_lane_of_every_problem(services: Services) -> None:
+    events = list(started(services, "visitor", FORM))
+    (head,) = services.store.studies()
+    assert (head.tasks, head.done, head.name) == (3, 3, "demo_arithmetic, 3 problems: mars, none")
+    assert services.store.study_progress(head.id).results == 3 * 4  # none, strict, two θ
+    words = [plain(event.strip.parts) for event in events if event.saved]
+    assert words[0].startswith("Run 2 of 12: ") and any(
+        "mars(theta=0.8), model K=3, T = 1, prompt" in each for each in words
+    )
+    assert events[-1].status is Status.COMPLETED and events[-1].why == ""
+    assert any(event.strip.side.endswith("to go") for event in events)
+    assert not resumable(services.store, head.id)
+
+
+def test_a_stopped_study_goes_on_without_repeating_anything(services: Services) -> None:
+    events = started(services, "visitor", FORM)
+    study = until(events, 5)
+    services.stops.request("visitor")
+    assert list(events)[-1].status is Status.CANCELLED
+    before = {(stored.task, stored.lane): stored.run_ids for stored in services.store.results(study, unfinished=True)}
+    assert len(before) == 5 and resumable(services.store, study)
+    services.stops.begin("visitor")
+    again = list(resumed(services, "visitor", study))
+    assert sum(event.saved is not None for event in again) == 7 and again[-1].status is Status.COMPLETED
+    assert next(plain(event.strip.parts) for event in again if event.saved).startswith("Run 7 of 12: ")
+    after = {(stored.task, stored.lane): stored.run_ids for stored in services.store.results(study)}
+    assert len(after) == 12 and before.items() <= after.items()
+
+
+def test_a_closed_tab_releases_the_task(services: Services) -> None:
+    events = started(services, "visitor", FORM)
+    study = until(events, 1)
+    assert not resumable(services.store, study)  # it is running
+    events.close()  # type: ignore[attr-defined]
+    assert not services.store.claims(study) and resumable(services.store, study)
+
+
+def test_time_that_is_up_leaves_a_study_to_be_resumed(services: Services) -> None:
+    short = replace(services, limits=Limits(seconds=1))
+    events = list(started(short, "visitor", replace(FORM, problems=100, max_new_tokens=200)))
+    assert (events[-1].status, events[-1].why) == (Status.CANCELLED, TIME_IS_UP)
+    (head,) = services.store.studies()
+    assert resumable(services.store, head.id)
+
+
+def test_only_its_owner_resumes_a_study(services: Services) -> None:
+    a, b = (replace(services, store=services.store.of(owner * 43), public=True) for owner in "ab")
+    events = started(a, "a", FORM)
+    study = until(events, 1)
+    events.close()  # type: ignore[attr-defined]
+    assert resumable(a.store, study) and not resumable(b.store, study) and not resumable(a.store, study, "a link")
+    with pytest.raises(JobError, match="cannot be resumed here"):
+        list(resumed(b, "b", study))
+    assert a.store.studies() and not b.store.studies()
+
+
+def test_code_is_not_executed_from_the_page(services: Services) -> None:
+    assert not any(PASS in BUILT_IN[name]().metrics for name in SUITES)
+    plan = replace(read_study(FORM, services.catalog[0]), execute_code=True)
+    study = services.store.new_study(plan.name, plan.as_dict(), plan.tasks)
+    with pytest.raises(JobError, match="executes code"):
+        list(resumed(services, "visitor", study))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"suite": "/etc/passwd"}, "The suite is '/etc/passwd'; it must be one of demo_arithmetic, demo_stories."),
+        ({"problems": 0}, "limit is 0; it must be at least 1"),
+        ({"problems": None}, "the number of problems is empty"),
+        ({"rules": []}, "No rule is chosen"),
+        ({"rules": ["strict", "none"]}, "No rule is chosen"),
+        ({"rules": ["vars"]}, "The rule is 'vars'"),
+        ({"thetas": ""}, "The list of θ is empty"),
+        ({"thetas": "2"}, "theta is 2; rule mars takes 0 to 1."),
+        ({"ks": ""}, "The list of K is empty"),
+        ({"drafter": "none"}, "Two lanes are the same|drafter"),
+        ({"problems": 600}, "The study has 2,400 runs; from the page it must be at most 2,000"),
+        ({"pair": "no such pair"}, "The model pair is 'no such pair'"),
+        ({"max_new_tokens": 4096}, "the context of these models"),
+    ],
+)
+def test_a_bad_value_gets_one_sentence_and_saves_nothing(
+    services: Services, change: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(JobError, match=words) as refused:
+        list(started(services, "visitor", replace(FORM, **change)))
+    assert "\n" not in str(refused.value) and str(refused.value).endswith(".")
+    assert services.store.studies() == () and services.store.count() == 0
+
+
+def test_limits_and_the_estimate_are_said_before(services: Services) -> None:
+    assert estimated(services, FORM) == "3 problems × 4 lanes = 12 runs, at most 144 new tokens: a few seconds."
+    public = replace(services, limits=Limits(sweep_runs=80, seconds=120))
+    long = replace(FORM, problems=20, max_new_tokens=160)
+    words = "20 problems × 4 lanes = 80 runs, at most 12,800 new tokens: about 5 min. It stops after 120 s and can be resumed."
+    assert estimated(public, long) == words
+    assert (
+        estimated(public, replace(long, problems=21))
+        == "The number of runs is 84; on this public page it must be at most 80."
+    )
+    with pytest.raises(JobError, match="The number of runs is 84"):
+        list(started(public, "visitor", replace(long, problems=21)))

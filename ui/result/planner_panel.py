@@ -1,0 +1,124 @@
+"""When does it pay? The planner of a comparison: expected speed-up over K of a run, for other costs and batch sizes.
+
+The panel holds the numbers that follow from the stored traces and sends them back with the fields, so that nothing is read again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import gradio as gr
+from pydantic import TypeAdapter
+
+from evaluation.format import number, ratio, share
+from evaluation.planner import BUDGET, MOST, Acceptance, Costs, acceptance_of, best, costs_of, planned, times_of
+from evaluation.report.document.render import pages
+from evaluation.report.files import csv_text
+from mars_core.types import Trace
+from ui.figures.planner import HEADS, planner_drawing
+from ui.kit.assets import asset
+from ui.kit.events import QUEUED, event_data
+from ui.kit.labels import run_names
+from ui.kit.palette import LANES
+
+CHEAPEST, DEAREST = -300, 50  # a draft pass in target passes on the slider: hundredths of its decimal logarithm
+LARGEST_BATCH = 10  # as a power of 2
+NOTHING = "No run drafted anything, so there is nothing to plan from."
+PACE = "Each further token of a target pass costs {} of a pass of one token."
+SAME_PACE = "Target passes are taken to cost the same up to the free tokens; a run without drafts beside it would tell."
+
+
+class Run(NamedTuple):
+    """What the planner needs of a run; ``draft`` and ``slope`` as in Costs."""
+
+    lane: int
+    label: str
+    draft: float
+    slope: float
+    acceptance: Acceptance
+
+
+class Fields(NamedTuple):
+    """``run``: which one is chosen, ``was``: before; ``draft`` and ``batch`` as the sliders have them."""
+
+    runs: list[Run]
+    run: int = 0
+    was: int = -1
+    draft: float = 0
+    batch: int = 0
+    budget: float = BUDGET
+
+
+FIELDS = TypeAdapter(Fields)
+
+
+def runs_of(traces: Mapping[int, Trace]) -> list[Run]:
+    """By lane, those that drafted. A run without drafts among ``traces`` gives the time of a pass of one token."""
+    singles = (times_of(trace) for trace in traces.values() if not trace.summary.drafted)
+    single = next((times.pass_s for times in singles if times), math.nan)
+    found = []
+    for (lane, trace), name in zip(traces.items(), run_names([trace.config for trace in traces.values()]), strict=True):
+        acceptance, times = acceptance_of(trace), times_of(trace)
+        if acceptance and times and times.pass_s > 0:
+            costs = costs_of(times, single)
+            found.append(Run(lane, name, costs.draft, costs.slope, acceptance))
+    return found
+
+
+def planner_html(fields: Fields | None) -> str:
+    """The fields, the chart and what follows in a sentence; a sentence alone where nothing was drafted.
+
+    Raises ValueError, ArithmeticError or IndexError for numbers that no run has.
+    """
+    template = pages(("ui", "kit/templates"), ("ui", "result")).get_template("planner.html.jinja")
+    if fields is None:
+        return template.render(nothing=NOTHING)
+    run, kept = fields.runs[fields.run], fields.was == fields.run
+    measured = min(DEAREST, max(CHEAPEST, round(100 * math.log10(run.draft)))) if run.draft > 0 else CHEAPEST
+    slider = min(DEAREST, max(CHEAPEST, fields.draft)) if kept else measured
+    draft = run.draft if slider == measured else 10 ** (slider / 100)
+    batch = min(LARGEST_BATCH, max(0, fields.batch))
+    plan = planned(run.acceptance, Costs(draft, run.slope, 2**batch, fields.budget))
+    fastest, deepest = best(plan), plan[min(len(run.acceptance.rates), len(plan)) - 1]
+    verdict = "It does not pay: no K is faster than decoding without drafts."
+    if fastest:
+        verdict = (
+            f"Best is K = {fastest.k}{', which is extrapolated' * fastest.extrapolated}: {ratio(fastest.speedup)} with "
+            f"{number(fastest.tokens)} tokens a target pass. K = {deepest.k}, as it was run: {ratio(deepest.speedup)}."
+        )
+    return template.render(
+        nothing="", fields=fields, low=CHEAPEST, high=DEAREST, slider=slider, draft=number(draft), measured=number(run.draft),
+        batch=batch, largest=LARGEST_BATCH, drawing=planner_drawing(plan, LANES[run.lane]),
+        csv=csv_text([HEADS, *plan]), value={"runs": fields.runs, "was": fields.run}, verdict=verdict,
+        pace=PACE.format(number(run.slope)) if run.slope else SAME_PACE,
+        rates=", ".join(map(share, run.acceptance.rates[:MOST])), beyond=share(run.acceptance.beyond),
+    )  # fmt: skip
+
+
+class PlannerPanel:
+    """One component; a change of a field draws it again."""
+
+    def __init__(self, scope: str) -> None:
+        script = f"{asset('panel.js')}\n{asset('chart.js')}"
+        self.panel = gr.HTML(
+            planner_html(None), html_template="<div></div>", js_on_load=script, apply_default_css=False, elem_id=f"{scope}-planner"
+        )  # fmt: skip
+        # in the queue, one at a time: the answer to the last change comes last
+        self.panel.select(self._draw, None, self.panel, trigger_mode="multiple", **QUEUED)
+
+    def show(self, traces: Mapping[int, Trace]) -> dict[Any, Any]:
+        """Of a comparison's runs, by lane."""
+        runs = runs_of(traces)
+        return {self.panel: planner_html(Fields(runs) if runs else None)}
+
+    @staticmethod
+    def _draw(event: gr.EventData) -> Any:
+        """What the browser sends is hostile: what cannot be drawn changes nothing."""
+        sent = {name: value for name, value in event_data(event).items() if name in Fields._fields}
+        try:
+            return planner_html(FIELDS.validate_json(json.dumps(sent)))
+        except (ValueError, ArithmeticError, IndexError):
+            return gr.skip()
