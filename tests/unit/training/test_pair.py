@@ -79,15 +79,6 @@ def test_strict_is_generate_at_temperature_0(bundled: Pair, number: int) -> None
         assert generate(bundled, prompts[number], kind, 0.0).token_ids == expected
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_strict_is_the_target_alone_when_sampling(bundled: Pair, seed: int) -> None:
-    text = "Tell me a story about Omar and a drum."
-    alone = generate(bundled, text, "none", 1.0, seed)
-    assert generate(bundled, text, "model", 1.0, seed).token_ids == alone.token_ids
-    assert generate(bundled, text, "ngram", 1.0, seed).token_ids == alone.token_ids
-    assert generate(bundled, text, "eagle3", 1.0, seed).token_ids == alone.token_ids
-
-
 def test_plain_text_is_continued_without_the_chat_template(bundled: Pair) -> None:
     trace = generate(bundled, "Once upon a time, there was a", "model", 0.0, chat=False)
     assert trace.prompt_ids[0] == bundled.tokenizer.bos_token_id
