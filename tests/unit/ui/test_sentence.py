@@ -98,10 +98,6 @@ def test_every_other_run_gets_its_line_and_its_links_point_into_its_own_lane() -
     assert all(part.lane in (None, 0, 2) for part in second) and any(part.lane == 2 for part in second)
 
 
-def test_two_runs_are_told_as_ever() -> None:
-    assert verdict([LEFT, RIGHT]) == compare_sentence(LEFT, RIGHT)
-
-
 def test_stopped_and_failed_runs_claim_no_speed() -> None:
     stopped = replace(RIGHT, status=Status.CANCELLED, stop_reason=StopReason.CANCELLED)
     failed = make_trace(rule="mars", status=Status.FAILED, error="Out of memory.")

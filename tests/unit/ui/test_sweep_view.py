@@ -7,9 +7,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import plotly.graph_objects as go
 import pytest
@@ -59,12 +57,6 @@ def result(at: int, case: int) -> Paired:
 RESULTS = tuple(result(at, case) for case in (0, 1) for at in range(12))
 MANY = 3 * RESULTS  # enough pairs of every setting for a Pareto front
 SHOWN = Sweep("a" * 32, PLAN, RESULTS, Status.COMPLETED)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[RunStore]:
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("cost", list(Cost))

@@ -71,6 +71,11 @@ def test_seeds_that_agree_are_one_run(right: int) -> None:
     assert share_interval(hits, np.repeat(np.arange(10), 4)) == pytest.approx((right / 10, *wilson(right, 10)))
 
 
+def test_seeds_that_vary_less_than_independent_runs_count_no_more_than_those() -> None:
+    hits, prompt = np.tile([1.0, 0.0], 10), np.repeat(np.arange(10), 2)
+    assert share_interval(hits, prompt) == pytest.approx((0.5, *wilson(10, 20)))
+
+
 def test_quartiles_are_numpys() -> None:
     assert quartiles([4.0, 1.0, 2.0, 8.0]) == (1.75, 3.0, 5.0)
     assert quartiles([3.0]) == (3.0, 3.0, 3.0)
