@@ -13,8 +13,8 @@ import torch
 from mars_core.demo.corpus import held_out
 from mars_core.models import CATALOG, ModelPool, Pair, custom_pair
 from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
-from mars_core.session import Session, run_config
-from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, Sampling, Trace
+from mars_core.types import DrafterConfig, PromptConfig, Sampling, Trace
+from tests.live_pairs import config_for, decoded
 from training.measure import BRANCHED, GREEDY, TREE, Measured, card, measure
 from training.train import main
 
@@ -25,19 +25,9 @@ def bundled() -> Pair:
 
 
 def generate(pair: Pair, text: str, kind: str, temperature: float, seed: int = 0, *, chat: bool = True) -> Trace:
-    config = run_config(
-        pair,
-        prompt=PromptConfig(text, chat=chat),
-        rule=RuleConfig("none" if kind == "none" else "strict"),
-        drafter=DrafterConfig(kind, tree=TREE if kind == "eagle3" else None),
-        sampling=Sampling(temperature),
-        max_new_tokens=96,
-        seed=seed,
-    )
-    run = Session(pair).start(config)
-    for _ in run:
-        pass
-    return run.trace()
+    drafter = DrafterConfig(kind, tree=TREE if kind == "eagle3" else None)
+    prompt = PromptConfig(text, chat=chat)
+    return decoded(pair, config_for(pair, drafter, Sampling(temperature), prompt=prompt, new=96, seed=seed))
 
 
 def test_quick_recipe_makes_a_pair_that_loads_and_runs(tmp_path: Path) -> None:
