@@ -94,12 +94,14 @@ def test_a_private_page_deletes_nothing_at_once(store: RunStore) -> None:
 
 
 def test_who_signs_in_can_move_what_the_browser_made(place: Services) -> None:
-    keep(place, Asking(), "before")
+    shared = keep(place, Asking(), "before")
+    place.seen_by(Asking()).store.share(Shared.COMPARISON, shared)
     keep(place, Asking(TWO), "another's")
     signed = Asking(subject="7")
     assert "1 comparison with 2 runs" in look(place, signed).movable
     assert act(place, signed, {"action": "move"}).message == "Moved to your account: 1 comparison with 2 runs."
     assert prompts(place, signed) == ["before"] and prompts(place, Asking()) == [] and look(place, signed).movable == ""
+    assert [row["id"] for row in look(place, signed).shares] == [shared]
     assert prompts(place, Asking(TWO)) == ["another's"]
 
 
