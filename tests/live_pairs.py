@@ -1,16 +1,20 @@
-"""Pairs of models in memory for tests: a random target, and a draft that is the target a little disturbed."""
+"""Pairs of models in memory for tests: a random target, and a draft that is the target a little disturbed. And runs of them."""
 
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
 from mars_core.decoder import prepare
+from mars_core.eagle3.cache import prepare_head
 from mars_core.models import Pair, custom_pair
-from mars_core.types import ModelRef
+from mars_core.session import Run, Session, run_config
+from mars_core.types import DrafterConfig, ModelRef, PromptConfig, RuleConfig, RunConfig, Sampling, Trace
+from tests import eagle_heads
 from tests.checkpoints import EOS, tiny_checkpoint, tiny_config, tiny_tokenizer
 
 
@@ -63,3 +67,36 @@ def loaded_pair(kind: str, folder: Path, *, fast: bool = True) -> Pair:
     """As ``random_pair``, the target saved to ``folder`` and read back."""
     target = AutoModelForCausalLM.from_pretrained(tiny_checkpoint(kind, folder)).eval().requires_grad_(False)
     return pair_of(target, disturbed(target, 0.01), tiny_tokenizer(), frozenset(), fast=fast)
+
+
+def headed(pair: Pair) -> Pair:
+    """The pair with a random EAGLE-3 head, in the target's dtype."""
+    head = eagle_heads.random_head(eagle_heads.tiny_config(pair.target.config, taps=(0, 1, 1)), pair.target)
+    prepare_head(head.to(pair.dtype))
+    return replace(pair, head=head, head_ref=ModelRef("tests/head", "2" * 40))
+
+
+GREEDY = Sampling(0.0)
+
+
+def config_for(
+    pair: Pair, drafter: DrafterConfig, sampling: Sampling = GREEDY, *, prompt: PromptConfig | str = "once",
+    rule: str = "strict", new: int = 24, seed: int = 0, prefix: tuple[int, ...] = (), **parameters: float,
+) -> RunConfig:  # fmt: skip
+    """The rule is none where the drafter is; ``parameters`` are the rule's."""
+    config = run_config(
+        pair, prompt=PromptConfig(prompt) if isinstance(prompt, str) else prompt,
+        rule=RuleConfig("none") if drafter.kind == "none" else RuleConfig(rule, parameters), drafter=drafter,
+        sampling=sampling, max_new_tokens=new, seed=seed,
+    )  # fmt: skip
+    return replace(config, prefix=prefix)
+
+
+def finished(run: Run) -> Trace:
+    """What a run has written at its end."""
+    assert list(run)
+    return run.trace()
+
+
+def decoded(pair: Pair, config: RunConfig) -> Trace:
+    return finished(Session(pair).start(config))

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 
 class Replayed:
-    """As ``mars_core.engine.capture.Captured``. ``captures`` counts those that were made, ``watch`` is entered around replays."""
+    """As ``mars_core.engine.capture.Captured``. ``captures`` and ``replays`` count, ``watch`` is entered around replays."""
 
-    captures = 0
+    captures = replays = 0
     watch: Any = None
 
     def __init__(self, function: Callable[[], Any], _device: torch.device) -> None:
@@ -27,6 +27,7 @@ class Replayed:
             self.outputs = function()
 
     def replay(self) -> Any:
+        type(self).replays += 1
         before = [(part, dict(vars(part))) for part in parts(self._function)]
         if self.watch is None:
             found = self._function()

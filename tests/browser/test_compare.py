@@ -112,10 +112,7 @@ def test_bad_values_are_named_in_one_sentence_and_the_next_run_works(window: Win
     page = window.page
     for label, value, said in (
         ("K, drafted tokens", "0", "K is 0"),
-        ("K, drafted tokens", "2.5", "K is 2.5"),
-        ("Max new tokens", "0", "max_new_tokens is 0"),
         ("Max new tokens", "99999", "max_new_tokens is 99999"),
-        ("Temperature", "-1", "temperature is -1"),
         ("Seed", "", "seed is empty"),
     ):
         open_settings(page)
@@ -126,18 +123,6 @@ def test_bad_values_are_named_in_one_sentence_and_the_next_run_works(window: Win
         assert said in sentence and sentence.endswith(".")
         fill(page, label, kept)
         compare(page, tokens=8)
-
-
-def test_thinking_is_refused_in_one_sentence_where_no_template_has_the_switch(window: Window) -> None:
-    page = window.page
-    open_settings(page)
-    page.locator(".mars-advanced button").first.click()
-    page.get_by_label("On", exact=True).locator("visible=true").check()
-    expect(page.locator(".mars-prompt-tokens")).to_contain_text("thinking is on, but no chat template is used")
-    press_compare(page)
-    assert "thinking is on, but no chat template is used" in wait_for(page, "failed")
-    page.get_by_label("Model’s default", exact=True).locator("visible=true").check()
-    compare(page, tokens=8)
 
 
 def test_hostile_text_is_shown_and_never_run(window: Window) -> None:

@@ -73,14 +73,6 @@ def test_a_shared_address_opens_what_was_open(window: Window) -> None:
     assert lane_text(page, 1, "history") == text
     expect(page.locator("#history-reader .mars-r-whatif")).to_be_visible()
     expect(page.locator("#history-reader .mars-r-replay")).to_be_visible()
-
-
-def test_the_address_names_what_is_shown_on_each_tab(window: Window) -> None:
-    page = window.page
-    compare(page, tokens=12)
-    open_history(page)
-    reopen_latest(page)
-    expect(page).to_have_url(re.compile("comparison="))
     page.get_by_role("tab", name="Votes").click()
     expect(page).to_have_url(re.compile(r"\?tab=votes$"))
     page.get_by_role("tab", name="History").click()

@@ -61,13 +61,6 @@ def test_a_new_seed_runs_at_once_and_is_told(window: Window) -> None:
     wait_for(page, "done")
 
 
-def test_the_length_of_the_prompt_is_told_in_tokens(window: Window) -> None:
-    page = window.page
-    compare(page, tokens=8)
-    page.fill("#prompt textarea", "one two three")
-    expect(page.locator(".mars-prompt-tokens")).to_contain_text("fit into the context of 4,096")
-
-
 def test_one_lane_alone_is_a_run_like_any_other(window: Window) -> None:
     page = window.page
     open_settings(page)

@@ -48,20 +48,6 @@ def test_another_theta_of_the_example_runs_it_beside_the_chosen_lanes(window: Wi
     assert titles == ["Strict", "MARS θ = 0.9", "MARS θ = 0.5"]
 
 
-def test_a_replay_shows_the_tokens_of_its_time(window: Window) -> None:
-    page = window.page
-    compare(page, tokens=24)
-    scrub = page.get_by_label("Time of the replay").first
-    half = float(scrub.get_attribute("max") or 0) / 2
-    scrub.evaluate(
-        "(node, at) => { node.value = at; node.dispatchEvent(new Event('input', { bubbles: true })); }", half
-    )
-    hidden = page.locator("#compare-lane-0 .tok.later").count()
-    assert 0 < hidden < 24
-    page.get_by_role("button", name="Play", exact=True).first.click()
-    expect(page.locator("#compare-lane-0 .tok.later")).to_have_count(0)
-
-
 def test_a_comparison_needs_no_mouse(window: Window) -> None:
     page = window.page
     fill(page, "Max new tokens", "16")

@@ -6,29 +6,10 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Window
-from tests.browser.steps import compare, details_tab, open_history, open_settings, pick, reopen_latest, wait_for
+from tests.browser.steps import compare, details_tab, open_history, open_settings, pick, reopen_latest
 
 pytestmark = pytest.mark.browser
 EAGLE = "A small random model with a head"
-
-
-def test_three_rules_run_in_one_go_and_come_back_from_history(window: Window) -> None:
-    page = window.page
-    expect(page.locator("#compare-lane-2")).to_be_hidden()
-    open_settings(page)
-    page.click("#add-lane")
-    expect(page.locator("#compare-lane-2")).to_be_visible()
-    sentence = compare(page, tokens=24)
-    assert len(sentence.splitlines()) == 2
-    expect(page.locator(".mars-lane[data-state=completed]:visible")).to_have_count(3)
-    expect(page.locator("#compare-table thead th")).to_have_count(5)
-    expect(page.locator(".mars-card .js-plotly-plot .heatmaplayer")).to_have_count(3)
-    window.shot("three")
-    open_history(page)
-    reopen_latest(page)
-    assert wait_for(page, "done", "#history-strip .mars-strip") == sentence
-    expect(page.locator("#history-lane-2 .mars-lane")).to_have_attribute("data-state", "completed")
-    assert page.text_content("#history-table") == page.text_content("#compare-table")
 
 
 def test_lanes_are_added_and_removed_within_bounds(window: Window) -> None:

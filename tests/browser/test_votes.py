@@ -7,7 +7,7 @@ from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-unt
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Window
-from tests.browser.steps import SLOW, wait_for
+from tests.browser.steps import wait_for
 from tests.browser.test_look import BASELINE
 
 pytestmark = pytest.mark.browser
@@ -75,19 +75,6 @@ def test_a_round_by_keyboard_from_the_answers_to_the_comment_and_history(window:
     window.shot("votes")
     page.click(".mars-vote-open button")
     page.wait_for_selector("#history-lane-0 .tok")
-
-
-def test_stop_leaves_no_vote(window: Window) -> None:
-    page = window.page
-    open_votes(page, tokens=2000)
-    page.fill("#votes-prompt textarea", SLOW)
-    page.fill("#votes-temperature input", "0")
-    page.click("#votes-write")
-    expect(page.locator(f"{STRIP} p")).to_contain_text("Writing both answers")
-    page.click("#votes-stop")
-    assert "without a vote" in wait_for(page, "cancelled", STRIP)
-    expect(page.locator(".mars-vote-choices")).to_be_hidden()
-    expect(page.locator("#votes-write")).to_be_visible()
 
 
 def test_axe_finds_nothing_beyond_gradios_own_and_a_narrow_window_needs_no_sideways_scrolling(window: Window) -> None:

@@ -56,26 +56,12 @@ def test_a_clear_regression_is_told_and_ends_with_1(store: Store, capsys: pytest
     assert line.endswith("| regression |")
 
 
-def test_an_improvement_alone_ends_with_0(store: Store) -> None:
-    assert main([store("old.json", run(1, quick=1)), store("new.json", run(2, quick=0.8))]) == 0
-
-
 def test_noise_is_no_change(store: Store) -> None:
     names = {f"method {number}": 1.0 for number in range(20)}
     for seed in range(3):
         old, new = run(seed, PROMPTS, **names), run(seed + 100, PROMPTS, **names)
         assert set(verdicts(old, new).values()) == {Verdict.NOISE}
     assert main([store("old.json", old), store("new.json", new)]) == 0
-
-
-def test_a_wide_noise_hides_what_a_narrow_one_shows() -> None:
-    """The same medians: of prompts that all moved alike, and of prompts that moved either way."""
-    base = [[1.0]] * PROMPTS
-    alike = timed({"base": base, "own": [[0.5 * 1.1]] * PROMPTS})
-    mixed = timed({"base": base, "own": [[0.5 * factor] for factor in (0.5,) * 5 + (1.1,) * 2 + (2.0,) * 5]})
-    old = timed({"base": base, "own": [[0.5]] * PROMPTS})
-    assert verdicts(old, alike) == {"own": Verdict.REGRESSION}
-    assert verdicts(old, mixed) == {"own": Verdict.NOISE}
 
 
 @pytest.mark.parametrize(
@@ -107,13 +93,6 @@ def test_a_small_change_is_noise_however_steady_but_of_a_share_it_is_not() -> No
 def test_few_prompts_say_nothing() -> None:
     assert verdicts(run(1, 5, own=1), run(2, 5, own=3)) == {"own": Verdict.UNKNOWN}
     assert verdicts(run(1, 6, own=1), run(2, 6, own=3)) == {"own": Verdict.REGRESSION}  # 2 · ½⁶ < 5 %
-
-
-def test_other_prompts_are_drawn_apart() -> None:
-    """Prompts differ much and both runs drew others: what is sure of the same prompts is not sure here."""
-    old, new = run(1, own=1), run(2, own=1.15)
-    assert verdicts(old, new) == {"own": Verdict.REGRESSION}
-    assert verdicts(old, replace(new, prompts=tuple("abcdefghijkl"))) == {"own": Verdict.NOISE}
 
 
 def test_what_one_file_holds_alone_is_listed() -> None:
@@ -160,8 +139,3 @@ def test_a_broken_file_is_named_in_a_sentence(
     assert main([store("good.json", document), str(path)]) == 2
     error = capsys.readouterr().err
     assert str(path) in error and said in error and error.count("\n") == 1
-
-
-def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(tmp_path / "none.json")] * 2) == 2
-    assert f"{tmp_path / 'none.json'} cannot be read" in capsys.readouterr().err

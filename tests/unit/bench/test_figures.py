@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 import torch
 
 from bench.common.command import Command
-from bench.common.report import Figure, Report, Table, markdown, save
-from bench.memory import main
+from bench.common.report import Figure, Report, Table, markdown
 
 
 def test_a_figure_is_the_median_and_keeps_its_samples() -> None:
@@ -21,25 +19,9 @@ def test_a_figure_is_the_median_and_keeps_its_samples() -> None:
     assert Figure("time", 2.5).reached is None
 
 
-def test_figures_without_goals_need_no_columns_for_them() -> None:
-    assert "| figure | measured | note |" in markdown(Report("T", figures=[Figure("a", 1.25, "ms", "why")]))
-    text = markdown(Report("T", figures=[Figure("a", 1.25, "ms", "why"), Figure("b", 0.5, least=1)]))
-    assert "| a | 1.25 ms | – | – | why |" in text and "| b | 0.500 | ≥ 1 | no |  |" in text
-
-
 def test_a_cell_cannot_leave_its_row_or_column() -> None:
     text = markdown(Report("T", tables=[Table(("a", "b"), [("x | y\nz", None), ("whole", 12.0)])]))
     assert text.splitlines()[-2:] == [r"| x \| y z | – |", "| whole | 12 |"]
-
-
-def test_json_holds_facts_figures_and_data(tmp_path: Path) -> None:
-    save(
-        Report("T", figures=[Figure.of("a", [1.0, 3.0], most=1)], data={"more": [1]}, facts={"date": "today"}),
-        tmp_path / "x" / "r",
-    )
-    data = json.loads((tmp_path / "x" / "r.json").read_text(encoding="utf-8"))
-    assert (data["machine"], data["more"]) == ({"date": "today"}, [1])
-    assert (data["figures"][0]["samples"], data["figures"][0]["reached"]) == ([1.0, 3.0], False)
 
 
 def test_the_command_is_reported_as_it_was_given(capsys: pytest.CaptureFixture[str]) -> None:
@@ -61,9 +43,3 @@ def test_a_result_is_written_with_the_command_the_machine_and_facts_of_its_own(t
     assert command.path("x", device).with_suffix(".md").read_text(encoding="utf-8") == text
     assert f"- command: `python -m bench.x --out {tmp_path}`" in text and "- dtype: float32" in text
     assert "- hardware: " in text and "device cpu" in text
-
-
-def test_fewer_runs_than_the_drift_needs_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--runs", "59"])
-    assert "--runs: 59; it must be 60 or more" in capsys.readouterr().err

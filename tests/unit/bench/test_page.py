@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.common.report import Report, markdown, spread
-from bench.page.__main__ import Click, Start, browser_parts, figures, generator_parts, imported
+from bench.page.__main__ import Click, Start, browser_parts, figures, generator_parts
 from bench.page.stream import Shown
 
 SHOWN = Shown(
@@ -38,7 +38,3 @@ def test_a_start_is_judged_by_the_import_of_gradio_of_the_same_start() -> None:
     """4 / 3.2, 5 / 3.125 and 6 / 4: the median is 1.5."""
     assert "| usable page / gradio alone | 1.50 × | ≤ 1.5 | yes | 1.25 to 1.60, n = 3 |" in text(*STARTS)
     assert "| usable page / gradio alone | 1.63 × | ≤ 1.5 | no |" in text(Start(3.0, 4.9, 3.0))
-
-
-def test_an_import_is_timed_from_the_start_of_its_process() -> None:
-    assert imported("time") > 0

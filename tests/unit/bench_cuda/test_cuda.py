@@ -7,24 +7,22 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
 
-from bench.common.bounds import bandwidth, weight_bytes
+from bench.common.bounds import weight_bytes
 from bench.common.decoding import DRAFTERS, Ours, Timed
 from bench.common.measure import Sample
-from bench.common.report import Figure, markdown
+from bench.common.report import Figure
 from bench.common.shapes import PUBLIC, tiny
 from bench.coupled import coupled_pair
 from bench.cuda import __main__ as command
-from bench.cuda.__main__ import Outcome, report
-from bench.cuda.parts import PARTS, Part, outcomes
+from bench.cuda.__main__ import Outcome
+from bench.cuda.parts import PARTS, outcomes
 from bench.cuda.speed import LOOP, STRICT, bounds, goals
 from bench.cuda.trial import Called, Trial
 from mars_core.types import RuleConfig
@@ -147,26 +145,6 @@ def test_results_are_written_after_every_part(
     assert [one["reached"] for one in parts[0]["figures"]] == [True, False, None]
 
 
-def test_a_part_for_which_no_time_is_left_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "TOTAL", 1.0)
-    statuses = [each.status for each in command.measured([*PARTS], tiny=True)]
-    assert statuses == ["not begun: no time was left"] * len(PARTS)
-
-
-def test_a_part_writes_a_line_for_each_figure(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def measure(_trial: Trial) -> Iterator[Figure]:
-        yield Figure("one", 1.0)
-        yield Figure("two", 2.0, most=3)
-
-    monkeypatch.setattr(command, "PARTS", {**PARTS, "meter": Part(measure, 1, "")})
-    monkeypatch.setattr(command, "without_graphs", lambda: None)
-    monkeypatch.setattr(torch, "set_num_threads", lambda _count: None)
-    assert command.main(["--tiny", "--part", "meter"]) == 0
-    assert tuple(command._figures(capsys.readouterr().out)) == (Figure("one", 1.0), Figure("two", 2.0, most=3))
-
-
 def test_without_a_device_one_sentence_and_status_two(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -189,11 +167,6 @@ def test_nothing_that_such_a_machine_lacks_is_imported(monkeypatch: pytest.Monke
     assert anew is not command and list(anew.PARTS) == list(PARTS)
 
 
-def test_a_document_without_parts_is_a_document() -> None:
-    empty = report(False, ())
-    assert "on a GPU" in markdown(empty) and empty.data["parts"] == []
-
-
 def test_goals_compare_times_with_floors_and_speeds_with_each_other() -> None:
     pair = coupled_pair(tiny(PUBLIC["llama"]), 0.1, CPU, torch.float32)
     method = Ours(
@@ -211,21 +184,3 @@ def test_goals_compare_times_with_floors_and_speeds_with_each_other() -> None:
         LOOP: [Sample(0, 0, 1.1, 10, 3, "")],
     }
     assert [(round(each.value, 2), each.reached) for each in goals(samples)] == [(3.0, True), (1.1, False)]
-
-
-def test_a_pass_reads_all_weights_but_a_table_that_is_only_looked_up() -> None:
-    shape = tiny(PUBLIC["llama"]).target
-    table = 4 * shape.vocabulary * shape.hidden
-    sizes = {}
-    for tied in (True, False):
-        model = AutoModelForCausalLM.from_config(shape.config(tied=tied), dtype=torch.float32)
-        sizes[tied] = weight_bytes(model)
-        assert sizes[tied] == 4 * model.num_parameters() - (0 if tied else table)
-    assert sizes[True] == sizes[False]
-    assert weight_bytes(coupled_pair(tiny(PUBLIC["llama"]), 0.1, CPU, torch.float32).target) == sizes[False]
-
-
-def test_bandwidth_is_bytes_read_over_the_median_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    ticks = iter(range(1000))
-    monkeypatch.setattr("bench.common.bounds.time.perf_counter", lambda: float(next(ticks)))
-    assert bandwidth(CPU, 1000) == 1000

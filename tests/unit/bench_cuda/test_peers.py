@@ -33,21 +33,3 @@ def test_peers_write_the_greedy_text(key: str, noise: float) -> None:
 def test_plain_loop_takes_a_round_for_every_k_plus_one_tokens_of_a_perfect_draft() -> None:
     target, draft = models("llama", 0.0)
     assert looped(target, draft, 5)(PROMPT, NEW).steps == NEW // 6
-
-
-def test_plain_loop_takes_a_round_a_token_where_the_draft_is_never_right() -> None:
-    target, draft = models("llama", 3.0)
-    decoded = looped(target, draft, 3)(PROMPT, NEW)
-    assert decoded.steps >= NEW - 1
-    assert decoded.ids == greedy(target)(PROMPT, NEW).ids
-
-
-@pytest.mark.parametrize("new", [1, 2])
-def test_a_short_text_is_not_overrun(new: int) -> None:
-    target, draft = models("qwen", 0.1)
-    assert looped(target, draft, 5)(PROMPT, new).ids == greedy(target)(PROMPT, new).ids
-
-
-def test_a_prompt_of_one_token_can_be_continued() -> None:
-    target, draft = models("llama", 0.1)
-    assert looped(target, draft, 5)(PROMPT[:1], 8).ids == greedy(target)(PROMPT[:1], 8).ids

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from bench.common.report import markdown
-from bench.growth.curves import Curve, Sample, exponent, exponents, report, series, upper_half
+from bench.growth.curves import Curve, Sample, exponent, exponents, report, upper_half
 
 
 def curve(*decode_s: float, prefill: bool = True) -> Curve:
@@ -15,13 +15,6 @@ def curve(*decode_s: float, prefill: bool = True) -> Curve:
     xs = tuple(2**at for at in range(len(decode_s)))
     samples = tuple((Sample(each, x**2 / 1000, 10, 5),) for x, each in zip(xs, decode_s, strict=True))
     return Curve("n", "Growth of n", "n", xs, samples, tuple((3_000_000 * x,) for x in xs), prefill)
-
-
-def test_powers_are_found_exactly() -> None:
-    xs = [1, 2, 4, 8]
-    assert exponent(xs, [5 * x**1.5 for x in xs]) == pytest.approx(1.5)
-    assert exponent(xs, [7.0] * 4) == pytest.approx(0)
-    assert exponent(xs, [3 / x for x in xs]) == pytest.approx(-1)
 
 
 def test_least_squares_by_hand() -> None:
@@ -39,26 +32,12 @@ def test_upper_half_holds_the_middle_point(count: int, kept: list[int]) -> None:
     assert list(upper_half(range(count))) == kept
 
 
-def test_times_are_those_of_decoding_by_token_and_by_step() -> None:
-    found = {name: [value.median for value in values] for name, values in series(curve(0.02, 0.04)).items()}
-    assert [*map(pytest.approx, found.values())] == [[2, 4], [4, 8], [1, 4], [3, 6]]
-    assert [*found] == ["ms a token", "ms a step", "ms of prefill", "peak memory, MB"]
-
-
 def test_upper_half_and_whole_are_told_apart() -> None:
     """Flat from 1 to 2, then quadratic from 4 to 8: log₂ y = 0, 0, 2, 4 has the slope (0 + 0 + 1 + 6) / 5 over all."""
     rows = {name: (upper, whole) for name, upper, whole in exponents(curve(0.01, 0.01, 0.04, 0.16))}
     assert rows["ms a token"] == pytest.approx((2, 7 / 5))
     assert rows["ms of prefill"] == pytest.approx((2, 2))
     assert rows["peak memory, MB"] == pytest.approx((1, 1))
-
-
-def test_prefill_is_fitted_only_where_it_grows_with_the_axis() -> None:
-    assert [name for name, *_ in exponents(curve(1, 1, prefill=False))] == [
-        "ms a token",
-        "ms a step",
-        "peak memory, MB",
-    ]
 
 
 def test_report_names_every_point_and_the_plot() -> None:

@@ -242,12 +242,6 @@ def test_in_json_every_line_that_a_library_prints_is_a_record(begin: Begin, publ
     assert sys.stderr.fileno() == number
 
 
-def test_text_for_a_terminal_leaves_the_streams_alone(begin: Begin) -> None:
-    before = sys.stdout, sys.stderr
-    begin(json=False)
-    assert (sys.stdout, sys.stderr) == before
-
-
 def test_in_json_a_handler_that_a_library_made_before_writes_records_too(begin: Begin) -> None:
     library, handler = logging.getLogger("another.library"), logging.StreamHandler(sys.stderr)
     library.addHandler(handler)

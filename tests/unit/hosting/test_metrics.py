@@ -169,14 +169,6 @@ def test_a_scrape_is_what_prometheus_reads_and_asks_the_line() -> None:
     assert "_created" not in answer.text
 
 
-def test_two_pages_in_one_process_count_for_themselves() -> None:
-    trace = make_trace()
-    one, other = metrics_for(trace), metrics_for(trace)
-    one.observe(trace)
-    assert "vllm:generation_tokens_total" in names(one)
-    assert "vllm:generation_tokens_total" not in names(other)
-
-
 def test_labels_name_no_folder() -> None:
     targets = (ModelRef("owner/model", "abc"), ModelRef("/home/me/model"), ModelRef("bundled/target"))
     pairs = [replace(CATALOG[0], target=target, key=key) for key, target in zip("abc", targets, strict=True)]

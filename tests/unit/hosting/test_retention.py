@@ -138,3 +138,12 @@ def test_stopping_waits_for_nobody_longer_than_asked(store: RunStore, monkeypatc
     assert time.monotonic() - began < 2
     let_go.set()
     started.stop(10)
+
+
+def test_what_belongs_to_everybody_is_kept_whatever_its_age(store: RunStore) -> None:
+    trace = make_trace(new_tokens=4)
+    for each in (store, store.of("browser:a")):
+        each.save_run(each.new_comparison(trace.config.prompt), trace, lane=0, order=0)
+    later = datetime.now(UTC) + timedelta(days=1)
+    assert (store.expire(later), store.count(), store.of("browser:a").count()) == (1, 1, 0)
+    assert (store.expire(later, everybodys=True), store.count()) == (1, 0)

@@ -115,14 +115,6 @@ def test_what_is_tested_here_is_what_is_locked() -> None:
             assert version in versions, f"{distribution.metadata['Name']} {version} is installed; locked: {versions}"
 
 
-def test_entries_of_a_lock_are_read_whole(make: ModuleType) -> None:
-    text = "# head\na==1 ; x \\\n    --hash=sha256:0\na==2 \\\n    --hash=sha256:1\nb-c==3 \\\n    --hash=sha256:2\n"
-    assert make.entries(text) == {
-        "a": "a==1 ; x \\\n    --hash=sha256:0\na==2 \\\n    --hash=sha256:1\n",
-        "b-c": "b-c==3 \\\n    --hash=sha256:2\n",
-    }
-
-
 def make_run(folder: Path, *said: str) -> subprocess.CompletedProcess[str]:
     """``make .venv/.requirements`` over ``folder``/.venv, with a pip and a maker of environments that do nothing."""
     return subprocess.run(["make", ".venv/.requirements", *said], cwd=folder, capture_output=True, text=True)

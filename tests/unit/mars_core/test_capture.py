@@ -14,26 +14,14 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from mars_core.eagle3.cache import prepare_head
 from mars_core.engine import MAX_IDLE, Engine, Engines
 from mars_core.engine.capture import Captured
 from mars_core.models import ModelPool, Pair
 from mars_core.rules import RULES
-from mars_core.session import Run, Session, run_config
-from mars_core.types import (
-    DrafterConfig,
-    DraftMode,
-    ModelRef,
-    PromptConfig,
-    RuleConfig,
-    RunConfig,
-    Sampling,
-    Trace,
-    TreeShape,
-)
-from tests.eagle_heads import random_head, tiny_config
+from mars_core.session import Run, Session
+from mars_core.types import DrafterConfig, DraftMode, Sampling, Trace, TreeShape
 from tests.eagle_pair import eagle_pair
-from tests.live_pairs import random_pair
+from tests.live_pairs import config_for, finished, headed, random_pair
 from tests.pairs import tiny_pair
 from tests.replay import Replayed, replayed
 
@@ -51,41 +39,21 @@ DRAFTERS = {
 SAMPLINGS = [Sampling(0.0), Sampling(1.0), Sampling(0.8, top_k=20, top_p=0.9)]
 
 
-@pytest.fixture(scope="module", params=["llama", "mistral", "qwen3"])
-def pair(request: pytest.FixtureRequest) -> Pair:
-    return headed(request.param)
+@pytest.fixture(scope="module")
+def pairs() -> dict[str, Pair]:
+    """Pairs with a head, by architecture."""
+    return {kind: headed(random_pair(kind, noise=0.05, eos=frozenset())) for kind in ("llama", "mistral", "qwen3")}
 
 
 @pytest.fixture(scope="module")
-def llama() -> Pair:
-    return headed("llama")
+def llama(pairs: dict[str, Pair]) -> Pair:
+    return pairs["llama"]
 
 
-def headed(kind: str) -> Pair:
-    """A pair with a head."""
-    pair = random_pair(kind, noise=0.05, eos=frozenset())
-    head = random_head(tiny_config(pair.target.config, taps=(0, 1, 1)), pair.target)
-    prepare_head(head)
-    return replace(pair, head=head, head_ref=ModelRef("tests/head", "2" * 40))
-
-
-def config_for(
-    pair: Pair, drafter: DrafterConfig, sampling: Sampling = SAMPLINGS[0], rule: str = "strict", *, prompt: str = PROMPT,
-    seed: int = 0, tokens: int = 30,
-) -> RunConfig:  # fmt: skip
-    return run_config(
-        pair, prompt=PromptConfig(prompt), rule=RuleConfig("none" if drafter.kind == "none" else rule), drafter=drafter, sampling=sampling,
-        max_new_tokens=tokens, seed=seed,
-    )  # fmt: skip
-
-
-def started(pair: Pair, drafter: DrafterConfig, *options: Any, **named: Any) -> Run:
-    return Session(pair).start(config_for(pair, drafter, *options, **named))
-
-
-def finished(run: Run) -> Trace:
-    assert list(run)
-    return run.trace()
+def started(
+    pair: Pair, drafter: DrafterConfig, sampling: Sampling = SAMPLINGS[0], *, prompt: str = PROMPT, new: int = 30, **named: Any
+) -> Run:  # fmt: skip
+    return Session(pair).start(config_for(pair, drafter, sampling, prompt=prompt, new=new, **named))
 
 
 def story(trace: Trace) -> list[object]:
@@ -105,31 +73,35 @@ def capturing(pair: Pair, *, exact: bool = False) -> Pair:
     return replace(pair, graphs=True, exact=exact, engines=Engines())
 
 
-@pytest.mark.parametrize("name", DRAFTERS)
-@pytest.mark.parametrize("sampling", [SAMPLINGS[0], SAMPLINGS[2]], ids=str)
+@pytest.mark.parametrize(("sampling", "exact"), [(SAMPLINGS[0], False), (SAMPLINGS[2], True)], ids=str)
+@pytest.mark.parametrize(
+    ("kind", "name"), [*(("llama", name) for name in DRAFTERS), ("mistral", "head, tree"), ("qwen3", "chain")]
+)
 def test_captured_steps_decide_as_eager_ones(
-    pair: Pair, name: str, sampling: Sampling, stand_in: type[Replayed]
+    pairs: dict[str, Pair], kind: str, name: str, sampling: Sampling, exact: bool, stand_in: type[Replayed]
 ) -> None:
     """Full drafts and none are captured, what is between runs eagerly, on one engine for several runs."""
-    for captured in (capturing(pair), capturing(pair, exact=True)):
-        for seed, rule in enumerate(("strict", "strict") if name == "none" else ("strict", "mars", "mars", "typical")):
-            eager = finished(started(pair, DRAFTERS[name], sampling, rule, seed=seed))
-            trace = finished(started(captured, DRAFTERS[name], sampling, rule, seed=seed))
-            assert story(trace) == story(eager)
-            assert trace.config.environment["path"] == "fast layers, CUDA graphs"
-            assert eager.config.environment["path"] == "fast layers, eager"
-            assert (trace.config.passes is None) is not captured.exact
-            for mine, other in zip(trace.tokens, eager.tokens, strict=True):
-                assert (mine.p, mine.tv, mine.logprob) == pytest.approx((other.p, other.tv, other.logprob), abs=1e-5)
-    assert stand_in.captures >= 2
+    eagerly, captured = pairs[kind], capturing(pairs[kind], exact=exact)
+    for seed, rule in enumerate(("strict", "strict") if name == "none" else ("strict", "mars", "mars", "typical")):
+        eager, trace = (
+            finished(started(each, DRAFTERS[name], sampling, rule=rule, seed=seed, new=20))
+            for each in (eagerly, captured)
+        )
+        assert story(trace) == story(eager)
+        assert trace.config.environment["path"] == "fast layers, CUDA graphs"
+        assert eager.config.environment["path"] == "fast layers, eager"
+        assert (trace.config.passes is None) is not exact
+        for mine, other in zip(trace.tokens, eager.tokens, strict=True):
+            assert (mine.p, mine.tv, mine.logprob) == pytest.approx((other.p, other.tv, other.logprob), abs=1e-5)
+    assert stand_in.captures >= 2 - (name == "none")
 
 
 def test_a_prompt_of_one_token_and_a_text_of_one(llama: Pair, stand_in: type[Replayed]) -> None:
     captured = capturing(llama)
     for drafter in DRAFTERS.values():
-        for tokens in (1, 3, 20):
+        for tokens in (1, 3, 12):
             short = [
-                finished(started(each, drafter, Sampling(1.0), prompt="a", tokens=tokens)) for each in (llama, captured)
+                finished(started(each, drafter, Sampling(1.0), prompt="a", new=tokens)) for each in (llama, captured)
             ]
             assert story(short[0]) == story(short[1])
     assert stand_in.captures > len(DRAFTERS)
@@ -156,10 +128,10 @@ def test_an_engine_serves_one_run_after_the_other_and_forgets_the_first(llama: P
 def test_only_a_few_idle_engines_are_kept(llama: Pair, stand_in: type[Replayed]) -> None:
     captured, last = capturing(llama), MAX_IDLE + 2
     for k in range(1, last + 1):
-        finished(started(captured, DrafterConfig("model", k=k), tokens=8))
+        finished(started(captured, DrafterConfig("model", k=k), new=8))
     for k, anew in ((last, False), (last - MAX_IDLE + 1, False), (last - MAX_IDLE, True)):
         before = stand_in.captures
-        finished(started(captured, DrafterConfig("model", k=k), tokens=8))
+        finished(started(captured, DrafterConfig("model", k=k), new=8))
         assert (stand_in.captures > before) is anew
 
 
@@ -172,7 +144,7 @@ def test_a_warm_up_makes_all_captures_of_its_run_and_a_second_comparison_none(
         Session(captured),
         (("none", "strict"), ("chain", "strict"), ("chain", "mars"), ("head, tree", "mars")),
     )
-    configs = [config_for(captured, DRAFTERS[name], rule=rule, tokens=60) for name, rule in lanes]
+    configs = [config_for(captured, DRAFTERS[name], prompt=PROMPT, rule=rule, new=24) for name, rule in lanes]
     for config in configs:
         session.warm_up(config)
     made = stand_in.captures
@@ -192,32 +164,32 @@ def uncollected() -> Iterator[None]:
         gc.enable()
 
 
-@pytest.mark.parametrize("name", ["none", "chain", "head, tree"])
 @pytest.mark.parametrize("graphs", [False, True])
 @pytest.mark.parametrize("end", ["cancelled", "dropped", "completed", "failed"])
 def test_what_a_run_took_is_free_without_the_collector(
-    llama: Pair, monkeypatch: pytest.MonkeyPatch, name: str, graphs: bool, end: str
+    llama: Pair, monkeypatch: pytest.MonkeyPatch, graphs: bool, end: str
 ) -> None:
     replayed(monkeypatch)
     pair = replace(llama, graphs=graphs, engines=Engines())
     with uncollected():
-        run: Run | None = started(pair, DRAFTERS[name])
-        assert run is not None and run._engine is not None
-        parts = [weakref.ref(part) for part in (run._engine, run._engine._target, run._engine.drafter)]
-        next(run)
-        if end == "dropped":
-            run = None
-        elif end == "cancelled":
-            run.cancel()
-        elif end == "failed":
-            monkeypatch.setattr(Engine, "_decide", broken)
-            with pytest.raises(RuntimeError, match="broken"):
-                next(run)
-        if run is not None:  # a page may hold it on
-            assert list(run) or end != "completed"
-            assert run.trace().status.value == end
-        pair.engines.clear()
-        assert not any(part() for part in parts)
+        for name in ("none", "chain", "head, tree"):
+            run: Run | None = started(pair, DRAFTERS[name], new=10)
+            assert run is not None and run._engine is not None
+            parts = [weakref.ref(part) for part in (run._engine, run._engine._target, run._engine.drafter)]
+            next(run)
+            if end == "dropped":
+                run = None
+            elif end == "cancelled":
+                run.cancel()
+            elif end == "failed":
+                with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="broken"):
+                    patch.setattr(Engine, "_decide", broken)
+                    next(run)
+            if run is not None:  # a page may hold it on
+                assert list(run) or end != "completed"
+                assert run.trace().status.value == end
+            pair.engines.clear()
+            assert not any(part() for part in parts)
 
 
 def broken(*_arguments: object) -> None:
@@ -254,7 +226,7 @@ def test_a_graph_is_warmed_up_and_captured_on_one_stream_in_one_pool(monkeypatch
 @pytest.mark.parametrize("name", ["none", "ngram"])
 def test_no_graph_is_made_of_no_work(llama: Pair, stand_in: type[Replayed], name: str) -> None:
     """The drafts of these drafters are what was sent, so that only verification is captured: without a draft, and with a full one."""
-    finished(started(capturing(llama), DRAFTERS[name], prompt="ababababab", tokens=40))
+    finished(started(capturing(llama), DRAFTERS[name], prompt="ababababab", new=40))
     assert stand_in.captures == (1 if name == "none" else 2)
 
 
@@ -289,18 +261,29 @@ def test_the_watch_sees_what_it_should() -> None:
     assert {"index by a mask", "_local_scalar_dense", "lift_fresh"} <= watch.found
 
 
-@pytest.mark.parametrize("name", DRAFTERS)
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+WITH_EVERY_RULE = ("chain", "head, tree", "sampled chain")
+
+
+@pytest.mark.parametrize(
+    ("name", "sampling"),
+    [
+        *((name, SAMPLINGS[0]) for name in DRAFTERS),
+        *((name, SAMPLINGS[1]) for name in WITH_EVERY_RULE),
+        *((name, SAMPLINGS[2]) for name in WITH_EVERY_RULE),
+    ],
+    ids=str,
+)
 def test_a_replay_never_asks_the_host(llama: Pair, name: str, sampling: Sampling, stand_in: type[Replayed]) -> None:
     captured, drafter, watch = capturing(llama, exact=True), DRAFTERS[name], Watched()
     stand_in.watch = watch
-    every = sampling.temperature == 1 and name in ("chain", "head, tree", "sampled chain")
-    for rule in RULES.values() if every else [RULES["strict"], RULES["mars"]][: 2 - (name == "none")]:
+    for rule in (
+        RULES.values() if sampling == SAMPLINGS[1] else [RULES["strict"], RULES["mars"]][: 2 - (name == "none")]
+    ):
         if drafter.mode not in rule.modes or (drafter.tree is not None and rule.name in ("fly", "ensemble")):
             continue
-        finished(started(captured, drafter, sampling, rule.name, prompt="ababababab", tokens=20))
-        assert watch.found == set(), rule.name
-    assert stand_in.captures
+        before = stand_in.replays
+        finished(started(captured, drafter, sampling, rule=rule.name, prompt="ababababab", new=10))
+        assert stand_in.replays > before and watch.found == set(), rule.name
 
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
@@ -326,7 +309,7 @@ def test_graphs_decide_as_eager_steps(on_cuda: dict[bool, list[Pair]], name: str
     for seed in range(2):
         for text in (PROMPT, "a", PROMPT * 20):
             eager, recorded = (
-                finished(started(pairs[graphs], DRAFTERS[name], sampling, prompt=text, seed=seed, tokens=64))
+                finished(started(pairs[graphs], DRAFTERS[name], sampling, prompt=text, seed=seed, new=64))
                 for graphs in (False, True)
             )
             assert recorded.token_ids == eager.token_ids
@@ -351,5 +334,5 @@ def test_nothing_but_the_answer_is_waited_for(
             torch.cuda.set_sync_debug_mode("default")
 
     monkeypatch.setattr(Captured, "replay", strict)
-    finished(started(pair, DRAFTERS[name], Sampling(1.0), tokens=64))
+    finished(started(pair, DRAFTERS[name], Sampling(1.0), new=64))
     assert calls[0] > 4

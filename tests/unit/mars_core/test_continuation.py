@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from mars_core.eagle3.cache import prepare_head
 from mars_core.engine import Engines
 from mars_core.models import Pair
-from mars_core.session import Session, run_config
+from mars_core.session import Session
 from mars_core.telemetry import first_divergence
 from mars_core.text.assembly import Assembler
 from mars_core.types import (
     Cause,
     DrafterConfig,
     Given,
-    ModelRef,
     PromptConfig,
-    RuleConfig,
     RunConfig,
     Sampling,
     Status,
     StopReason,
     Trace,
     TreeShape,
-)  # fmt: skip
+)
 from tests import checkpoints
-from tests.eagle_heads import random_head, tiny_config
-from tests.live_pairs import pair_of, random_pair
+from tests.live_pairs import config_for, decoded, headed, pair_of, random_pair
 from tests.replay import replayed
 from tests.unit.mars_core.byte_level import BYTES, byte_level_tokenizer
 
@@ -42,15 +39,12 @@ DRAFTERS = {
     "head, chain": DrafterConfig("eagle3", k=4),
     "head, tree": DrafterConfig("eagle3", tree=TreeShape(12, 4, 3)),
 }
-SAMPLINGS = [Sampling(0.0), Sampling(1.0), Sampling(0.8, top_k=20, top_p=0.9)]
+SAMPLINGS = [Sampling(0.0), Sampling(0.8, top_k=20, top_p=0.9)]
 
 
 @pytest.fixture(scope="module")
 def free() -> Pair:
-    pair = random_pair(noise=0.05, eos=frozenset())
-    head = random_head(tiny_config(pair.target.config, taps=(0, 1, 1)), pair.target)
-    prepare_head(head)
-    return replace(pair, head=head, head_ref=ModelRef("tests/head", "2" * 40))
+    return headed(random_pair(noise=0.05, eos=frozenset()))
 
 
 @pytest.fixture(params=["free passes", "exact passes", "captured steps"])
@@ -61,21 +55,16 @@ def pair(request: pytest.FixtureRequest, free: Pair, monkeypatch: pytest.MonkeyP
     return replace(free, exact=exact, graphs=graphs, engines=Engines())
 
 
-def config_for(
-    pair: Pair, drafter: DrafterConfig, sampling: Sampling = SAMPLINGS[0], *, rule: str = "strict",
-    prefix: tuple[int, ...] = (), new: int = NEW, stop: tuple[str, ...] = (), seed: int = 3,
+def config(
+    pair: Pair, name: str, sampling: Sampling = SAMPLINGS[0], *, stop: tuple[str, ...] = (), new: int = NEW, seed: int = 3,
+    **options: Any,
 ) -> RunConfig:  # fmt: skip
-    config = run_config(
-        pair, prompt=PromptConfig("once", stop=stop), rule=RuleConfig("none" if drafter.kind == "none" else rule),
-        drafter=drafter, sampling=sampling, max_new_tokens=new, seed=seed,
-    )  # fmt: skip
-    return replace(config, prefix=prefix)
+    prompt = PromptConfig("once", stop=stop)
+    return config_for(pair, DRAFTERS[name], sampling, prompt=prompt, new=new, seed=seed, **options)
 
 
-def finished(pair: Pair, config: RunConfig) -> Trace:
-    run = Session(pair).start(config)
-    assert list(run)
-    return run.trace()
+def run(pair: Pair, name: str, *options: Any, **named: Any) -> Trace:
+    return decoded(pair, config(pair, name, *options, **named))
 
 
 def spans(trace: Trace) -> list[Given]:
@@ -86,9 +75,9 @@ def spans(trace: Trace) -> list[Given]:
 @pytest.mark.parametrize("name", DRAFTERS)
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
 def test_from_its_own_tokens_a_run_writes_the_rest_of_its_text(pair: Pair, name: str, sampling: Sampling) -> None:
-    whole = finished(pair, config_for(pair, DRAFTERS[name], sampling))
-    for n in (1, 2, 7, NEW - 1):
-        rest = finished(pair, config_for(pair, DRAFTERS[name], sampling, prefix=whole.token_ids[:n], new=NEW - n))
+    whole = run(pair, name, sampling)
+    for n in (1, 7, NEW - 1):
+        rest = run(pair, name, sampling, prefix=whole.token_ids[:n], new=NEW - n)
         assert (rest.text, spans(rest)) == (whole.text, spans(whole))
         assert rest.token_ids == whole.token_ids[n:]
         assert [token.position for token in rest.tokens] == list(range(n, NEW))
@@ -99,38 +88,34 @@ def test_from_its_own_tokens_a_run_writes_the_rest_of_its_text(pair: Pair, name:
         assert first_divergence(whole, rest) is None
 
 
-@pytest.mark.parametrize("name", [name for name in DRAFTERS if name != "none"])
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
-def test_from_another_token_strict_writes_what_the_target_alone_writes(
-    pair: Pair, name: str, sampling: Sampling
-) -> None:
-    whole = finished(pair, config_for(pair, DRAFTERS["none"], sampling))
+def test_from_another_token_strict_writes_what_the_target_alone_writes(pair: Pair, sampling: Sampling) -> None:
+    whole = run(pair, "none", sampling)
     for n in (0, 5):
         other = next(each.id for each in whole.tokens[n].top if each.id != whole.tokens[n].id)
         prefix = (*whole.token_ids[:n], other)
-        alone, drafted = (
-            finished(pair, config_for(pair, drafter, sampling, prefix=prefix))
-            for drafter in (DRAFTERS["none"], DRAFTERS[name])
-        )
-        assert drafted.token_ids == alone.token_ids
-        parting = first_divergence(whole, drafted)
-        assert parting is not None
-        assert (parting.position, parting.cause) == (n, Cause.CHOSEN)
+        alone = run(pair, "none", sampling, prefix=prefix)
+        for name in DRAFTERS:
+            drafted = run(pair, name, sampling, prefix=prefix)
+            assert drafted.token_ids == alone.token_ids
+            parting = first_divergence(whole, drafted)
+            assert parting is not None
+            assert (parting.position, parting.cause) == (n, Cause.CHOSEN)
 
 
 def test_the_target_alone_goes_on_as_one_pass_over_the_text_says(free: Pair) -> None:
     prefix = (5, 9, 5, 30)
-    trace = finished(free, config_for(free, DRAFTERS["chain"], prefix=prefix))
+    trace = run(free, "chain", prefix=prefix)
     logits = free.target(torch.tensor([[*trace.prompt_ids, *prefix, *trace.token_ids]])).logits[0]
     start = len(trace.prompt_ids) + len(prefix) - 1
     assert tuple(logits[start:-1].argmax(-1).tolist()) == trace.token_ids
 
 
 @pytest.mark.parametrize("rule", ["mars", "typical", "fly"])
-def test_every_rule_goes_on_from_given_tokens_and_draws_by_output_position(pair: Pair, rule: str) -> None:
-    prefix = finished(pair, config_for(pair, DRAFTERS["none"], SAMPLINGS[1])).token_ids[:6]
-    whole = finished(pair, config_for(pair, DRAFTERS["chain"], SAMPLINGS[1], rule=rule))
-    rest = finished(pair, config_for(pair, DRAFTERS["chain"], SAMPLINGS[1], rule=rule, prefix=prefix))
+def test_every_rule_goes_on_from_given_tokens_and_draws_by_output_position(free: Pair, rule: str) -> None:
+    prefix = run(free, "none", SAMPLINGS[1]).token_ids[:6]
+    whole = run(free, "chain", SAMPLINGS[1], rule=rule)
+    rest = run(free, "chain", SAMPLINGS[1], rule=rule, prefix=prefix)
     drawn = {token.position: token.u for token in whole.tokens}
     assert [token.u for token in rest.tokens[: NEW - 6]] == [drawn[at] for at in range(6, NEW)]
     assert rest.status is Status.COMPLETED
@@ -147,38 +132,38 @@ def test_every_rule_goes_on_from_given_tokens_and_draws_by_output_position(pair:
         ((1,) * 252, 1, "prompt and beginning alone do not fit into the context of 256"),
     ],
 )
-def test_bad_beginnings_are_named(pair: Pair, prefix: tuple[int, ...], new: int, message: str) -> None:
-    ending = replace(pair, eos_ids=frozenset((7,)))
+def test_bad_beginnings_are_named(free: Pair, prefix: tuple[int, ...], new: int, message: str) -> None:
+    ending = replace(free, eos_ids=frozenset((7,)))
     with pytest.raises(ValueError, match=message) as caught:
-        Session(ending).start(config_for(ending, DRAFTERS["chain"], prefix=prefix, new=new))
+        Session(ending).start(config(ending, "chain", prefix=prefix, new=new))
     assert str(caught.value).count(". ") == 0
     assert str(caught.value).endswith(".")
 
 
-def test_new_tokens_are_counted_without_the_given_ones(pair: Pair) -> None:
+def test_new_tokens_are_counted_without_the_given_ones(free: Pair) -> None:
     for new in (1, 2, 252 - 100):
-        trace = finished(pair, config_for(pair, DRAFTERS["chain"], prefix=(1,) * 100, new=new))
+        trace = run(free, "chain", prefix=(1,) * 100, new=new)
         assert trace.summary.new_tokens == len(trace.tokens) == new
         assert trace.stop_reason is StopReason.LENGTH
 
 
 def test_a_stop_string_must_end_in_a_new_token(free: Pair) -> None:
-    whole = finished(free, config_for(free, DRAFTERS["chain"]))
+    whole = run(free, "chain")
     given = whole.token_ids[:8]
     inside = whole.text[2:5]
     across = whole.text[whole.tokens[8].start - 2 : whole.tokens[8].end]
     assert len(across) > 2
     assert inside not in whole.text[3:], "the stop string of this test stands in the given part only"
-    free_text = finished(free, config_for(free, DRAFTERS["chain"], prefix=given, new=NEW - 8, stop=(inside,)))
+    free_text = run(free, "chain", prefix=given, new=NEW - 8, stop=(inside,))
     assert (free_text.stop_reason, free_text.text) == (StopReason.LENGTH, whole.text)
-    stopped = finished(free, config_for(free, DRAFTERS["chain"], prefix=given, new=NEW - 8, stop=(across,)))
+    stopped = run(free, "chain", prefix=given, new=NEW - 8, stop=(across,))
     assert stopped.stop_reason is StopReason.STOP_STRING
     assert len(stopped.tokens) == 1
 
 
 def test_a_run_that_never_began_has_its_given_text(free: Pair) -> None:
-    whole = finished(free, config_for(free, DRAFTERS["chain"]))
-    trace = Session(free).start(config_for(free, DRAFTERS["chain"], prefix=whole.token_ids[:5])).trace()
+    whole = run(free, "chain")
+    trace = Session(free).start(config(free, "chain", prefix=whole.token_ids[:5])).trace()
     assert trace.text == whole.text[: whole.tokens[4].end]
     assert (trace.given, trace.tokens) == (tuple(spans(whole)[:5]), ())
 
@@ -197,19 +182,17 @@ def test_a_character_split_over_the_border_belongs_to_the_token_that_completes_i
     whole = Assembler(bytes_pair.tokenizer, bytes_pair.pieces, (), ids)
     assert whole.text == "x日本!"
     assert [whole.text[given.start : given.end] for given in whole.given] == ["x", "", "", "日", "", "", "本", "!"]
-    begun = finished(bytes_pair, config_for(bytes_pair, DRAFTERS["ngram"], prefix=tuple(ids[:6])))
+    begun = run(bytes_pair, "ngram", prefix=tuple(ids[:6]))
     assert begun.given == whole.given[:6]
     assert begun.text.startswith("x日")
     assert begun.tokens[0].start == begun.given[-1].end == 2
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_text_and_spans_are_the_same_wherever_bytes_are_cut(bytes_pair: Pair, seed: int) -> None:
     """Noise in bytes is full of characters that are never finished, and of some that are."""
-    drafter, sampling = DRAFTERS["ngram"], Sampling(2.0)
-    whole = finished(bytes_pair, config_for(bytes_pair, drafter, sampling, seed=seed))
+    whole = run(bytes_pair, "ngram", Sampling(2.0), seed=seed)
     assert any(token.start == token.end for token in whole.tokens)
     for n in range(NEW):
-        config = config_for(bytes_pair, drafter, sampling, seed=seed, prefix=whole.token_ids[:n], new=NEW - n)
-        rest = finished(bytes_pair, config)
+        rest = run(bytes_pair, "ngram", Sampling(2.0), seed=seed, prefix=whole.token_ids[:n], new=NEW - n)
         assert (rest.text, spans(rest)) == (whole.text, spans(whole))

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from mars_core.decoder import prepare
-from mars_core.eagle3.cache import prepare_head
 from mars_core.models import CATALOG, ModelPool, Pair
-from mars_core.session import Session, run_config
-from mars_core.types import (
-    DrafterConfig,
-    DraftMode,
-    ModelRef,
-    PassShape,
-    PromptConfig,
-    RuleConfig,
-    RunConfig,
-    Sampling,
-    Trace,
-    TreeShape,
-)
+from mars_core.session import Session
+from mars_core.types import DrafterConfig, DraftMode, PassShape, PromptConfig, RunConfig, Sampling, Trace, TreeShape
+from tests import live_pairs
 from tests.checkpoints import tiny_config, tiny_tokenizer
-from tests.eagle_heads import random_head
-from tests.eagle_heads import tiny_config as head_config
-from tests.live_pairs import disturbed, pair_of
+from tests.live_pairs import decoded, disturbed, headed, pair_of
 
-NEW = 100
+NEW = 60
 NONE = DrafterConfig("none")
 CHAINS = {
     "draft model": DrafterConfig("model", k=5),
@@ -41,35 +28,27 @@ CHAINS = {
 TREE = DrafterConfig("eagle3", tree=TreeShape(20, 4, 3))
 
 
+def built(kind: str) -> PreTrainedModel:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        return AutoModelForCausalLM.from_config(tiny_config(kind), dtype=torch.bfloat16).eval().requires_grad_(False)
+
+
 @pytest.fixture(scope="module", params=["llama", "qwen3", "mistral", "gemma3"])
 def pair(request: pytest.FixtureRequest) -> Pair:
     """In bfloat16, with a head where there are such; gemma3 runs over transformers' own modules."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(1)
-        target = AutoModelForCausalLM.from_config(tiny_config(request.param), dtype=torch.bfloat16).eval()
-    target.requires_grad_(False)
-    plain = copy.deepcopy(target)
-    pair = replace(
-        pair_of(target, disturbed(target, 0.05), tiny_tokenizer(), frozenset()), dtype=torch.bfloat16, exact=True
-    )
-    if request.param == "gemma3":
-        return pair
-    head = random_head(head_config(plain.config, taps=(0, 1, 1)), plain).to(torch.bfloat16)
-    prepare_head(head)
-    return replace(pair, head=head, head_ref=ModelRef("tests/head", "2" * 40))
+    target = built(request.param)
+    pair = pair_of(target, disturbed(target, 0.05), tiny_tokenizer(), frozenset())
+    pair = replace(pair, dtype=torch.bfloat16, exact=True)
+    return pair if request.param == "gemma3" else headed(pair)
 
 
 def config_for(pair: Pair, drafter: DrafterConfig, temperature: float, seed: int = 0, new: int = NEW) -> RunConfig:
-    return run_config(
-        pair, prompt=PromptConfig("once upon"), rule=RuleConfig("none" if drafter.kind == "none" else "strict"),
-        drafter=drafter, sampling=Sampling(temperature), max_new_tokens=new, seed=seed,
-    )  # fmt: skip
+    return live_pairs.config_for(pair, drafter, Sampling(temperature), prompt="once upon", new=new, seed=seed)
 
 
-def finished(pair: Pair, config: RunConfig) -> Trace:
-    run = Session(pair).start(config)
-    assert list(run)
-    return run.trace()
+def finished(pair: Pair, *options: Any, **named: Any) -> Trace:
+    return decoded(pair, config_for(pair, *options, **named))
 
 
 def drafters(pair: Pair) -> list[DrafterConfig]:
@@ -78,29 +57,28 @@ def drafters(pair: Pair) -> list[DrafterConfig]:
 
 def test_strict_with_chains_is_the_target_alone(pair: Pair) -> None:
     """Unfilled drafts, first and last steps included; without exactness some of these texts differ."""
-    rounded = 0
-    for seed in range(4):
-        for temperature in (0.0, 1.0):
-            alone = finished(pair, config_for(pair, NONE, temperature, seed))
-            assert alone.config.passes == PassShape(16, 256)
-            for drafter in drafters(pair):
-                trace = finished(pair, config_for(pair, drafter, temperature, seed))
-                assert trace.token_ids == alone.token_ids
-                assert trace.config.passes == alone.config.passes
-                assert all(a.logprob == b.logprob for a, b in zip(trace.tokens, alone.tokens, strict=True))
-                loose = finished(replace(pair, exact=False), config_for(pair, drafter, temperature, seed))
-                assert loose.config.passes is None
-                rounded += [token.logprob for token in loose.tokens] != [token.logprob for token in alone.tokens]
-    assert rounded > 4, "or this test would pass without exactness"
+    for temperature in (0.0, 1.0):
+        alone = finished(pair, NONE, temperature)
+        assert alone.config.passes == PassShape(16, 256)
+        for drafter in drafters(pair):
+            trace = finished(pair, drafter, temperature)
+            assert trace.token_ids == alone.token_ids
+            assert trace.config.passes == alone.config.passes
+            assert all(a.logprob == b.logprob for a, b in zip(trace.tokens, alone.tokens, strict=True))
+    loose = finished(replace(pair, exact=False), CHAINS["draft model"], 1.0)
+    assert loose.config.passes is None
+    assert [token.logprob for token in loose.tokens] != [token.logprob for token in alone.tokens], (
+        "else nothing is tested"
+    )
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_run_goes_on_from_its_own_tokens_as_it_went_on(pair: Pair, temperature: float) -> None:
     for drafter in (NONE, *drafters(pair)):
-        whole = finished(pair, config_for(pair, drafter, temperature, 3))
-        for given in (1, 17, NEW - 1):
-            rest = replace(whole.config, prefix=whole.token_ids[:given], max_new_tokens=NEW - given)
-            trace = finished(pair, rest)
+        whole = finished(pair, drafter, temperature, 3, 40)
+        for given in (1, 33):
+            rest = replace(whole.config, prefix=whole.token_ids[:given], max_new_tokens=40 - given)
+            trace = decoded(pair, rest)
             assert trace.token_ids == whole.token_ids[given:]
             assert [token.logprob for token in trace.tokens] == [token.logprob for token in whole.tokens[given:]]
 
@@ -108,7 +86,7 @@ def test_a_run_goes_on_from_its_own_tokens_as_it_went_on(pair: Pair, temperature
 def test_a_tree_repeats_itself_with_rows_of_its_own(pair: Pair) -> None:
     if pair.head is None:
         return
-    one, other = (finished(pair, config_for(pair, TREE, 1.0)) for _ in range(2))
+    one, other = (finished(pair, TREE, 1.0) for _ in range(2))
     assert one.token_ids == other.token_ids
     assert one.config.passes == PassShape(32, 256)
 
@@ -133,7 +111,7 @@ def test_the_shape_follows_from_the_length_and_is_that_of_the_run_that_is_contin
 
 def test_sampled_drafts_repeat_themselves(pair: Pair) -> None:
     sampled = DrafterConfig("model", k=4, mode=DraftMode.SAMPLED)
-    one, other = (finished(pair, config_for(pair, sampled, 1.0)) for _ in range(2))
+    one, other = (finished(pair, sampled, 1.0) for _ in range(2))
     assert one.token_ids == other.token_ids
 
 
@@ -141,10 +119,10 @@ def test_sampled_drafts_repeat_themselves(pair: Pair) -> None:
 def test_the_bundled_pair_is_exact_in_bfloat16_on_its_own_prompts() -> None:
     bundled = ModelPool(device="cpu", dtype="bfloat16").get(CATALOG[0])
     assert bundled.exact
-    for text in CATALOG[0].prompts[:2]:
+    for text in CATALOG[0].prompts[:1]:
         for temperature in (0.0, 1.0):
             alone, *others = (
-                finished(bundled, replace(config_for(bundled, drafter, temperature, new=64), prompt=PromptConfig(text)))
+                decoded(bundled, replace(config_for(bundled, drafter, temperature, new=32), prompt=PromptConfig(text)))
                 for drafter in (NONE, *CHAINS.values())
             )
             assert all(other.token_ids == alone.token_ids for other in others)
@@ -152,11 +130,7 @@ def test_the_bundled_pair_is_exact_in_bfloat16_on_its_own_prompts() -> None:
 
 def test_prepare_leaves_logits_in_float32() -> None:
     """What the last product computes is not rounded to the weights' dtype."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(1)
-        model = (
-            AutoModelForCausalLM.from_config(tiny_config("llama"), dtype=torch.bfloat16).eval().requires_grad_(False)
-        )
+    model = built("llama")
     prepare(model)
     logits = model(torch.tensor([[5, 6, 7]])).logits
     assert logits.dtype is torch.float32

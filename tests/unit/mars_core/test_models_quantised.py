@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from mars_core.decoder import is_fast
 from mars_core.models import ModelPool, Pair, custom_pair, loading
-from mars_core.session import Session, run_config
-from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, Sampling
+from mars_core.types import DrafterConfig, Sampling
 from tests.checkpoints import tiny_checkpoint
+from tests.live_pairs import config_for, decoded
 
 
 class RoundedLinear(nn.Linear):
@@ -63,14 +63,8 @@ def test_models_with_quantised_layers_are_run_over_the_librarys_own(
 
 
 def text(pair: Pair, drafter: str, temperature: float) -> tuple[int, ...]:
-    config = run_config(
-        pair, prompt=PromptConfig("ab ab ab ab "), rule=RuleConfig("none" if drafter == "none" else "strict"),
-        drafter=DrafterConfig(drafter, k=4),
-        sampling=Sampling(temperature=temperature), max_new_tokens=40, seed=0,
-    )  # fmt: skip
-    run = Session(pair).start(config)
-    list(run)
-    return tuple(run.trace().token_ids)
+    config = config_for(pair, DrafterConfig(drafter, k=4), Sampling(temperature), prompt="ab ab ab ab ", new=40)
+    return decoded(pair, config).token_ids
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

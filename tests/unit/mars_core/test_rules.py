@@ -45,15 +45,6 @@ def p(logits: list[float], x: int) -> float:
     return float(torch.tensor(logits, dtype=torch.float64).softmax(-1)[x])
 
 
-@pytest.mark.parametrize("name", ["strict", "block"])
-@pytest.mark.parametrize("logits", [[10.0, 9.9, 0.0], [1.0, 1.0, 1.0], [-1.0, -1.0, -3.0], [2.0, -math.inf, 0.0]])
-@pytest.mark.parametrize("x", [0, 1, 2])
-def test_strict_keeps_min_of_1_and_p_over_q(name: str, logits: list[float], x: int) -> None:
-    assert accept(name, logits, x) == pytest.approx(p(logits, x))
-    assert accept(name, logits, x, q=0.4) == pytest.approx(min(1, p(logits, x) / 0.4))
-    assert accept(name, logits, x, cold=True) == (x == 0)
-
-
 TIES = [
     ([10.0, 9.5, 9.4], 1, 0.9, True),  # runner-up in a near tie
     ([10.0, 9.5, 9.4], 0, 0.9, True),  # the best, though another was drawn
@@ -172,22 +163,6 @@ def test_ears() -> None:
     assert [accept("ears", LN, x, cold=True, tolerance=1) for x in range(3)] == [1, 0, 0]
 
 
-def test_entropy() -> None:
-    spread = -sum(each * math.log(each) for each in SOFT)
-    assert accept("entropy", LN, 2, alpha=1, limit=1) == pytest.approx(0.2 * math.exp(spread))
-    assert accept("entropy", LN, 2, alpha=0, limit=0.5) == pytest.approx(0.4)
-    assert accept("entropy", LN, 0, alpha=1, limit=1) == 1
-    assert [accept("entropy", LN, x, cold=True) for x in range(3)] == [1, 0, 0]
-
-
-def test_ensemble() -> None:
-    assert accept("ensemble", LN, 1, weight=0.6) == pytest.approx(0.4 + 0.6 * 0.3)
-    assert accept("ensemble", LN, 1, weight=0.6, q=0.5) == pytest.approx(0.4 + 0.6 * 0.3 / 0.5)
-    for weight, best in [(0.9, 0), (0.5, 2)]:  # .9 or .5 of (.5, .3, .2) and the rest of (0, .2, .8)
-        kept = [accept("ensemble", LN, x, cold=True, weight=weight, drafter=[0.0, 0.2, 0.8]) for x in range(3)]
-        assert kept == [float(x == best) for x in range(3)]
-
-
 @pytest.mark.parametrize("cold", [True, False])
 def test_cascade_token(cold: bool) -> None:
     border = 1 - SOFT[1] / SOFT[0]
@@ -233,13 +208,6 @@ def test_bad_parameters_are_named_with_their_range(name: str) -> None:
         assert rule.values({})[parameter.name] == parameter.default
         assert rule.values({parameter.name: parameter.high})[parameter.name] == parameter.high
         assert rule.values({parameter.name: parameter.low})[parameter.name] == parameter.low
-
-
-@pytest.mark.parametrize("name", RULES)
-def test_every_rule_says_what_it_does_and_where_it_comes_from(name: str) -> None:
-    rule = RULES[name]
-    assert rule.name == name
-    assert all((rule.summary, rule.formula, rule.source, *(parameter.help for parameter in rule.parameters)))
 
 
 NEWCOMER = """

@@ -8,13 +8,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from mars_core.eagle3.cache import prepare_head
 from mars_core.models import Pair
-from mars_core.session import Run, Session, run_config
+from mars_core.session import Run, Session
 from mars_core.types import (
     DrafterConfig,
     DraftMode,
-    ModelRef,
     Outcome,
     PromptConfig,
     RuleConfig,
@@ -22,12 +20,11 @@ from mars_core.types import (
     Sampling,
     Status,
     StopReason,
-    Trace,
     TreeShape,
 )  # fmt: skip
+from tests import live_pairs
 from tests.checkpoints import BOS, SPECIAL
-from tests.eagle_heads import random_head, tiny_config
-from tests.live_pairs import random_pair
+from tests.live_pairs import decoded, random_pair
 
 WARM = Sampling(1.0)
 
@@ -42,17 +39,9 @@ def config_for(
     sampling: Sampling = WARM, new: int = 24, seed: int = 0, stop: tuple[str, ...] = (), tree: TreeShape | None = None,
     **parameters: float,
 ) -> RunConfig:  # fmt: skip
-    return run_config(
-        pair, prompt=PromptConfig(text, stop=stop), rule=RuleConfig(rule, parameters), drafter=DrafterConfig(kind, None, k, mode, tree),
-        sampling=sampling, max_new_tokens=new, seed=seed,
-    )  # fmt: skip
-
-
-def finished(pair: Pair, config: RunConfig) -> Trace:
-    run = Session(pair).start(config)
-    for _ in run:
-        pass
-    return run.trace()
+    drafter, prompt = DrafterConfig(kind, None, k, mode, tree), PromptConfig(text, stop=stop)
+    config = live_pairs.config_for(pair, drafter, sampling, prompt=prompt, new=new, seed=seed)
+    return replace(config, rule=RuleConfig(rule, parameters))
 
 
 @pytest.mark.parametrize(
@@ -99,12 +88,12 @@ def test_bad_input_gets_one_sentence_and_the_next_run_works(
     with pytest.raises(ValueError, match=message) as caught:
         Session(pair).start(config_for(pair, **change))  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
-    assert finished(pair, config_for(pair)).status is Status.COMPLETED
+    assert decoded(pair, config_for(pair)).status is Status.COMPLETED
 
 
 @pytest.mark.parametrize("change", [{"k": 64}, {"k": 1}, {"theta": 0.0}, {"theta": 1.0}, {"new": 252}, {"new": 1}])
 def test_limits_themselves_are_allowed(pair: Pair, change: dict[str, float]) -> None:
-    trace = finished(pair, config_for(pair, **change))  # type: ignore[arg-type]
+    trace = decoded(pair, config_for(pair, **change))  # type: ignore[arg-type]
     assert len(trace.tokens) == change.get("new", 24)
 
 
@@ -116,10 +105,7 @@ def test_pair_without_a_draft_model_says_so(pair: Pair) -> None:
 
 @pytest.fixture(scope="module")
 def headed(pair: Pair) -> Pair:
-    """The pair with a random EAGLE-3 head."""
-    head = random_head(tiny_config(pair.target.config, taps=(0, 1, 1)), pair.target).eval().requires_grad_(False)
-    prepare_head(head)
-    return replace(pair, head=head, head_ref=ModelRef("tests/head", "2" * 40))
+    return live_pairs.headed(pair)
 
 
 @pytest.mark.parametrize(
@@ -136,14 +122,14 @@ def headed(pair: Pair) -> Pair:
 def test_trees_that_cannot_be_drafted_are_named(headed: Pair, tree: TreeShape, rule: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Session(headed).start(config_for(headed, rule=rule, kind="eagle3", tree=tree))
-    assert finished(headed, config_for(headed, rule=rule, kind="eagle3")).status is Status.COMPLETED
+    assert decoded(headed, config_for(headed, rule=rule, kind="eagle3")).status is Status.COMPLETED
 
 
 @pytest.mark.parametrize("rule", ["strict", "mars", "typical", "topk-delta", "mars-reference", "threshold"])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_trace_of_a_tree_says_where_every_token_stands(headed: Pair, rule: str, temperature: float) -> None:
     sampling = Sampling(temperature)
-    trace = finished(
+    trace = decoded(
         headed, config_for(headed, rule=rule, kind="eagle3", tree=TreeShape(20, 4, 5), sampling=sampling, new=40)
     )
     assert trace.config.drafter.model == headed.head_ref
@@ -171,7 +157,7 @@ def test_trace_of_a_tree_says_where_every_token_stands(headed: Pair, rule: str, 
 def test_what_the_trace_says_of_a_token_is_what_a_fresh_pass_says(headed: Pair, kind: str, temperature: float) -> None:
     """p, logprob, rank, margin and entropy from one pass over the whole text; their sums are the run's."""
     tree = TreeShape(20, 4, 5) if kind == "eagle3" else None
-    trace = finished(headed, config_for(headed, kind=kind, tree=tree, sampling=Sampling(temperature), new=40))
+    trace = decoded(headed, config_for(headed, kind=kind, tree=tree, sampling=Sampling(temperature), new=40))
     ids = torch.tensor([[*trace.prompt_ids, *trace.token_ids]])
     logits = headed.target(ids).logits[0, len(trace.prompt_ids) - 1 : -1]
     for row, token in zip(logits, trace.tokens, strict=True):
@@ -191,7 +177,7 @@ def test_a_run_without_the_meter_decides_the_same(headed: Pair) -> None:
     config = config_for(headed, kind="eagle3", tree=TreeShape(20, 4, 5), new=40)
     run = Session(headed).start(config, meter=False)
     tokens = [token for step in run for token in step.tokens]
-    metered = [token for step in finished(headed, config).steps for token in step.tokens]
+    metered = [token for step in decoded(headed, config).steps for token in step.tokens]
     assert [(t.id, t.outcome, t.own) for t in tokens] == [(t.id, t.outcome, t.own) for t in metered]
     assert all(math.isnan(token.tv) and not token.top for token in tokens)
 
@@ -200,28 +186,28 @@ def test_a_run_without_the_meter_decides_the_same(headed: Pair) -> None:
     "text", ["\ud800 lone", "\x00\x1b[31m", "<script>alert(1)</script>", "=HYPERLINK(1)", "\u202ertl", "🙂"]
 )
 def test_hostile_prompts_run(pair: Pair, text: str) -> None:
-    trace = finished(pair, config_for(pair, text))
+    trace = decoded(pair, config_for(pair, text))
     assert trace.status is Status.COMPLETED
     assert trace.config.prompt.text == text
 
 
 def test_theta_1_is_strict(pair: Pair) -> None:
-    strict, mars = (finished(pair, config_for(pair, rule=rule)) for rule in ("strict", "mars"))
+    strict, mars = (decoded(pair, config_for(pair, rule=rule)) for rule in ("strict", "mars"))
     assert mars.token_ids != strict.token_ids
-    assert finished(pair, config_for(pair, theta=1.0)).token_ids == strict.token_ids
+    assert decoded(pair, config_for(pair, theta=1.0)).token_ids == strict.token_ids
 
 
 def test_same_configuration_gives_the_same_trace_but_for_time(pair: Pair) -> None:
-    first, second = (finished(pair, config_for(pair, seed=5)) for _ in range(2))
+    first, second = (decoded(pair, config_for(pair, seed=5)) for _ in range(2))
     assert [step.tokens for step in first.steps] == [step.tokens for step in second.steps]
-    assert finished(pair, config_for(pair, seed=6)).token_ids != first.token_ids
+    assert decoded(pair, config_for(pair, seed=6)).token_ids != first.token_ids
 
 
 @pytest.mark.parametrize("mode", DraftMode)
 @pytest.mark.parametrize("rule", ["strict", "mars", "mars-algorithm1", "mars-gap"])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_trace_accounts_for_every_drafted_token(pair: Pair, rule: str, mode: DraftMode, temperature: float) -> None:
-    trace = finished(pair, config_for(pair, rule=rule, mode=mode, sampling=Sampling(temperature), new=60))
+    trace = decoded(pair, config_for(pair, rule=rule, mode=mode, sampling=Sampling(temperature), new=60))
     summary = trace.summary
     assert summary.new_tokens == len(trace.tokens) == 60
     assert (
@@ -245,7 +231,7 @@ def test_trace_accounts_for_every_drafted_token(pair: Pair, rule: str, mode: Dra
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_decisions_can_be_recomputed_from_the_trace(pair: Pair, temperature: float) -> None:
     """mars on greedy drafts: kept iff it is the target's own token or one of the two best at low margin; TV = f (1 − p)."""
-    trace = finished(pair, config_for(pair, sampling=Sampling(temperature), new=80))
+    trace = decoded(pair, config_for(pair, sampling=Sampling(temperature), new=80))
     seen = set()
     for token in (token for step in trace.steps for token in step.tokens):
         seen.add(token.outcome)
@@ -266,29 +252,29 @@ def test_decisions_can_be_recomputed_from_the_trace(pair: Pair, temperature: flo
 
 
 def test_pieces_and_spans_are_the_text(pair: Pair) -> None:
-    trace = finished(pair, config_for(pair, new=50))
+    trace = decoded(pair, config_for(pair, new=50))
     assert "".join(trace.text[token.start : token.end] for token in trace.tokens) == trace.text
     assert trace.text == pair.tokenizer.decode(trace.token_ids, skip_special_tokens=True)
 
 
 def test_eos_ends_the_run_inside_a_draft_and_is_in_the_trace(pair: Pair) -> None:
-    free = finished(pair, config_for(pair, rule="strict", new=40))
+    free = decoded(pair, config_for(pair, rule="strict", new=40))
     for place, token in enumerate(free.tokens[:12]):
         if token.id in free.token_ids[:place]:
             continue
         ending = replace(pair, eos_ids=frozenset((token.id,)))
         for kind in ("none", "model", "ngram"):
             rule = "none" if kind == "none" else "strict"
-            trace = finished(ending, config_for(ending, rule=rule, kind=kind, new=40))
+            trace = decoded(ending, config_for(ending, rule=rule, kind=kind, new=40))
             assert trace.token_ids == free.token_ids[: place + 1]
             assert (trace.status, trace.stop_reason) == (Status.COMPLETED, StopReason.EOS)
 
 
 def test_stop_string_ends_the_text_at_the_token_that_completes_it(pair: Pair) -> None:
-    free = finished(pair, config_for(pair, rule="strict", new=40))
+    free = decoded(pair, config_for(pair, rule="strict", new=40))
     stop = free.text[7:10]
     at = free.text.index(stop)
-    trace = finished(pair, config_for(pair, rule="strict", new=40, stop=("never", stop)))
+    trace = decoded(pair, config_for(pair, rule="strict", new=40, stop=("never", stop)))
     assert trace.stop_reason is StopReason.STOP_STRING
     assert trace.text == free.text[: at + 3]
     assert trace.summary.new_tokens == len(trace.tokens)
@@ -296,11 +282,11 @@ def test_stop_string_ends_the_text_at_the_token_that_completes_it(pair: Pair) ->
 
 def test_the_name_of_a_special_token_is_a_stop_string_though_it_has_no_text(pair: Pair) -> None:
     hot = Sampling(4.0)
-    runs = (finished(pair, config_for(pair, rule="strict", sampling=hot, new=100, seed=seed)) for seed in range(50))
+    runs = (decoded(pair, config_for(pair, rule="strict", sampling=hot, new=100, seed=seed)) for seed in range(50))
     free, at = next((run, run.token_ids.index(BOS)) for run in runs if BOS in run.token_ids)
     seed = free.config.seed
     stop = (SPECIAL[BOS],)
-    trace = finished(pair, config_for(pair, rule="strict", sampling=hot, new=100, seed=seed, stop=stop))
+    trace = decoded(pair, config_for(pair, rule="strict", sampling=hot, new=100, seed=seed, stop=stop))
     assert (trace.stop_reason, trace.token_ids) == (StopReason.STOP_STRING, free.token_ids[: at + 1])
     assert SPECIAL[BOS] not in trace.text
     assert trace.token_ids == free.token_ids[: len(trace.tokens)]
@@ -315,7 +301,7 @@ def test_cancelled_run_keeps_what_it_has(pair: Pair) -> None:
     assert (trace.status, trace.stop_reason) == (Status.CANCELLED, StopReason.CANCELLED)
     assert list(trace.steps) == steps
     assert trace.summary.steps == 2
-    assert finished(pair, config_for(pair)).status is Status.COMPLETED
+    assert decoded(pair, config_for(pair)).status is Status.COMPLETED
 
 
 def test_run_that_never_began_has_a_trace(pair: Pair) -> None:
@@ -347,7 +333,7 @@ def test_nan_in_the_logits_is_named_and_the_next_run_works() -> None:
     assert len(trace.steps) == 1
     with torch.no_grad():
         weight.copy_(before)
-    assert finished(pair, config_for(pair)).status is Status.COMPLETED
+    assert decoded(pair, config_for(pair)).status is Status.COMPLETED
 
 
 def test_time_between_two_steps_is_not_the_run_s(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,7 +363,7 @@ def test_chat_template_is_used_where_there_is_one(pair: Pair) -> None:
 
 
 def test_configuration_names_everything_that_a_repetition_needs(pair: Pair) -> None:
-    config = finished(pair, config_for(pair)).config
+    config = decoded(pair, config_for(pair)).config
     assert config.rule.parameters == {"theta": 0.9}
     assert (config.target, config.drafter.model) == (pair.target_ref, pair.draft_ref)
     assert {"app", "torch", "transformers", "python", "device", "dtype"} <= set(config.environment)

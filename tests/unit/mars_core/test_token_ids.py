@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from mars_core.models import CATALOG, ModelPool
-from mars_core.session import Session, run_config
-from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, Sampling, TreeShape
+from mars_core.session import Session
+from mars_core.types import DrafterConfig, DraftMode, Sampling, TreeShape
+from tests.live_pairs import config_for
 
 STORED: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[2] / "data" / "token_ids.json").read_text(encoding="utf-8")
@@ -25,10 +26,10 @@ def session() -> Session:
 @pytest.mark.parametrize("stored", STORED, ids=lambda each: f"{each['rule']}-{each['drafter']}-{each['seed']}")
 def test_tokens_and_steps_are_those_of_before(session: Session, stored: dict[str, Any]) -> None:
     tree = TreeShape(*stored["tree"]) if stored["tree"] else None
-    config = run_config(
-        session.pair, prompt=PromptConfig(stored["prompt"]), rule=RuleConfig(stored["rule"]),
-        drafter=DrafterConfig(stored["drafter"], None, stored["k"], DraftMode(stored["mode"]), tree),
-        sampling=Sampling(stored["temperature"], stored["top_k"], stored["top_p"]), max_new_tokens=64, seed=stored["seed"],
+    config = config_for(
+        session.pair, DrafterConfig(stored["drafter"], None, stored["k"], DraftMode(stored["mode"]), tree),
+        Sampling(stored["temperature"], stored["top_k"], stored["top_p"]), prompt=stored["prompt"], rule=stored["rule"],
+        new=64, seed=stored["seed"],
     )  # fmt: skip
     run = session.start(config)
     steps = list(run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -13,13 +13,13 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mars_core.models import Pair
-from mars_core.session import Session, run_config
+from mars_core.session import Session
 from mars_core.text import assembly
-from mars_core.types import DrafterConfig, DraftMode, Outcome, PromptConfig, RuleConfig, Sampling, Token
+from mars_core.types import DrafterConfig, DraftMode, Outcome, PromptConfig, Sampling, Token
 from mars_core.verification import columns, walk
 from mars_core.verification.columns import COLUMNS, Column, Contents, Of
 from mars_core.verification.shift import distances
-from tests.live_pairs import random_pair
+from tests.live_pairs import config_for, random_pair
 from tests.unit.mars_core.test_verification import TREES, case, chance, takes
 from tests.unit.mars_core.test_verification import columns as answer
 
@@ -60,12 +60,11 @@ def pair() -> Pair:
 @pytest.mark.usefixtures("planted")
 @pytest.mark.parametrize("mode", DraftMode)
 def test_a_new_metric_takes_a_line_of_the_table_its_values_and_a_field_of_token(pair: Pair, mode: DraftMode) -> None:
-    config = run_config(
-        pair, prompt=PromptConfig("abc", chat=False), rule=RuleConfig("strict"), drafter=DrafterConfig("model", k=3, mode=mode),
-        sampling=Sampling(1.0), max_new_tokens=30, seed=0,
-    )  # fmt: skip
+    config = config_for(
+        pair, DrafterConfig("model", k=3, mode=mode), Sampling(1.0), prompt=PromptConfig("abc", chat=False), new=30
+    )
     for meter in (True, False):
-        run = Session(pair).start(replace(config), meter=meter)
+        run = Session(pair).start(config, meter=meter)
         tokens: list[Any] = [token for step in run for token in step.tokens]
         assert {token.outcome for token in tokens} >= {Outcome.ACCEPTED, Outcome.REJECTED, Outcome.RECOVERED}
         for token in tokens:

@@ -12,7 +12,7 @@ import torch
 from mars_core.sampling import target_distribution
 from mars_core.types import Sampling
 from mars_core.verification import Verdict, chain_draft
-from mars_core.verification.window import window_chance, window_keep, window_shares
+from mars_core.verification.window import window_shares
 from tests.unit.mars_core.test_verification import (
     CHAINS,
     SAMPLINGS,
@@ -142,17 +142,6 @@ def test_window_shares_are_those_of_all_outcomes(seed: int, window: int) -> None
     lengths = ((kept(own, passes, gate.tolist(), window), weight) for own, passes, weight in outcomes(p.tolist()))
     expected = chain_distribution(p.tolist(), lengths)
     assert window_shares(p, gate, window).tolist() == pytest.approx(expected, abs=1e-12)
-
-
-def test_window_functions_of_short_drafts() -> None:
-    nothing = torch.zeros(0, dtype=torch.float64)
-    never, always = torch.tensor([False, False]), torch.tensor([True, True])
-    assert window_shares(nothing, nothing, 3).tolist() == []
-    assert window_keep(nothing.bool(), nothing.bool(), nothing.bool(), 3).tolist() == []
-    assert window_keep(never, always, always, 1).tolist() == [True, True]
-    assert window_keep(never, always, always, 2).tolist() == [False, False]
-    assert window_keep(never, always, never, 1).tolist() == [False, False]
-    assert window_chance(torch.tensor([0.5, 0.4, 0.2]), 2).tolist() == pytest.approx([0.08, 0, 0])
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS[1:], ids=str)

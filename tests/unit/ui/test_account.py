@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
 import pytest
-from gradio.context import Context
 
 from mars_core.models import ModelPool
-from mars_core.types import PromptConfig
 from storage import RunStore, Shared, StorageError
 from tests.panels import assert_inert, read_panel
-from tests.traces import make_trace
+from tests.unit.ui import places
 from ui.jobs.services import Services
 from ui.public.visitors import COOKIE
 from ui.sharing import HIDDEN, consent_line, consent_text, opened, share_component, wire_share
@@ -50,23 +45,12 @@ class Asking:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[RunStore]:
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        yield store
-
-
-@pytest.fixture
 def place(store: RunStore) -> Services:
     return Services(ModelPool(device="cpu"), store, public=True, sign_in=True, retention_days=30)
 
 
 def keep(place: Services, request: Asking, prompt: str = "Tell me.") -> str:
-    store = place.seen_by(request).store
-    comparison = store.new_comparison(PromptConfig(prompt))
-    for lane, rule in enumerate(("strict", "mars")):
-        trace = make_trace(rule=rule, new_tokens=4, prompt=PromptConfig(prompt))
-        store.save_run(comparison, trace, lane=lane, order=lane)
-    return comparison
+    return places.keep(place.seen_by(request).store, prompt, new_tokens=4)
 
 
 def prompts(place: Services, request: Asking) -> list[str]:
@@ -110,12 +94,14 @@ def test_a_private_page_deletes_nothing_at_once(store: RunStore) -> None:
 
 
 def test_who_signs_in_can_move_what_the_browser_made(place: Services) -> None:
-    keep(place, Asking(), "before")
+    shared = keep(place, Asking(), "before")
+    place.seen_by(Asking()).store.share(Shared.COMPARISON, shared)
     keep(place, Asking(TWO), "another's")
     signed = Asking(subject="7")
     assert "1 comparison with 2 runs" in look(place, signed).movable
     assert act(place, signed, {"action": "move"}).message == "Moved to your account: 1 comparison with 2 runs."
     assert prompts(place, signed) == ["before"] and prompts(place, Asking()) == [] and look(place, signed).movable == ""
+    assert [row["id"] for row in look(place, signed).shares] == [shared]
     assert prompts(place, Asking(TWO)) == ["another's"]
 
 
@@ -212,18 +198,6 @@ def test_a_link_is_shown_once_and_ends_where_it_is_ended(place: Services) -> Non
     assert again.one(".mars-share-link").hidden and "data-address" not in again.one("input").attributes
     ended = read_panel(act_share(mine, {"action": "unshare", "kind": "comparison", "id": kept}).html())
     assert "Only you" in ended.one(".mars-share-row").text and "not work any more" in ended.text
-
-
-@pytest.fixture
-def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[gr.Blocks]:
-    """A page that is never served, with the event loop that gradio makes for it."""
-    loop = asyncio.new_event_loop()
-    monkeypatch.setattr(asyncio, "new_event_loop", lambda: loop)
-    blocks = gr.Blocks(analytics_enabled=False)
-    monkeypatch.setattr(Context, "root_block", blocks)
-    yield blocks
-    asyncio.set_event_loop(None)
-    loop.close()
 
 
 def test_a_private_page_shows_nothing_of_it(store: RunStore, page: gr.Blocks) -> None:

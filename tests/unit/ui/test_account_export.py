@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 
@@ -23,9 +22,8 @@ PATH = "/mine/export.zip"
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Services]:
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        yield Services(ModelPool(device="cpu"), store, public=True)
+def place(store: RunStore) -> Services:
+    return Services(ModelPool(device="cpu"), store, public=True)
 
 
 def test_the_export_is_ones_own_and_leaves_nothing_behind(

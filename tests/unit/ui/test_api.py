@@ -27,7 +27,7 @@ from gradio_client.exceptions import AppError
 from mars_core.models import ModelPool
 from mars_core.rules import RULES
 from mars_core.types import PromptConfig, Status
-from storage import RunStore, Source, StoredComparison
+from storage import RunStore, Source
 from tests.pairs import tiny_pair
 from ui.api.documents import finite
 from ui.api.endpoints import Api, build_api
@@ -94,10 +94,6 @@ def asked(client: Client) -> dict[str, Any]:
     """One comparison, run over HTTP."""
     answer: dict[str, Any] = client.predict(**ASK, api_name="/compare")
     return answer
-
-
-def latest(store: RunStore) -> StoredComparison:
-    return store.load(store.comparisons(limit=1)["id"][0])
 
 
 def cancelled(store: RunStore, id_: str) -> list[Status]:
@@ -324,33 +320,6 @@ def test_progress_is_told_before_the_result(place: Services) -> None:
     shares = [document["progress"] for document in documents[:-1]]
     assert shares == sorted(shares) and shares[0] >= 0 and shares[-1] <= 1
     assert documents[-1]["state"] == "completed" and documents[-1]["id"] == documents[-2]["id"]
-
-
-def test_a_comparison_that_is_given_up_is_saved_as_cancelled(place: Services) -> None:
-    going = Api(place).compare(**LONG)
-    while "tokens" not in next(going)["message"]:
-        pass
-    going.close()  # type: ignore[attr-defined]
-    (run,) = latest(place.store).runs
-    assert run.trace.status is Status.CANCELLED
-    assert 0 < run.trace.summary.new_tokens < 4000
-
-
-def test_one_that_is_given_up_before_its_first_run_is_not_saved(place: Services) -> None:
-    before = place.store.count()
-    going = Api(place).compare(**LONG)
-    while next(going)["message"] != "Warming up":
-        pass
-    going.close()  # type: ignore[attr-defined]
-    assert place.store.count() == before
-
-
-def test_a_cancelled_job_ends_the_run(server: Server, client: Client) -> None:
-    job = client.submit(**LONG, api_name="/compare")
-    while not any("tokens" in document["message"] for document in job.outputs()):
-        time.sleep(0.05)
-    job.cancel()
-    assert cancelled(server.store, job.outputs()[-1]["id"])[-1] is Status.CANCELLED
 
 
 def test_a_connection_that_is_closed_ends_the_run(server: Server) -> None:

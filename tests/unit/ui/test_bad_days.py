@@ -7,26 +7,25 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
 import pytest
 import torch
 
-from mars_core.models import ModelPool, PairSpec
+from mars_core.models import PairSpec
 from mars_core.rules import Rule
 from mars_core.types import Status, StopReason, Trace
 from mars_core.verification import judge
 from storage import RunStore, StorageError
-from tests.pairs import tiny_pair
+from tests.unit.ui.places import FORM, LONG, running, said, traces_of
 from ui.api.endpoints import Api
 from ui.jobs.pending import Pending
 from ui.jobs.services import Services
 from ui.kit.values import plain
 from ui.public.limits import Limits
 from ui.public.visitors import Visitor
-from ui.settings.form import Form, LaneForm
+from ui.settings.form import Form
 from ui.tabs.compare.frames import Frame, Shown
 from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more
 from ui.tabs.study.sweep_form import SweepForm
@@ -34,11 +33,6 @@ from ui.tabs.study.sweep_run import SweepFrame
 from ui.tabs.study.sweep_run import run as run_sweep
 from ui.tabs.votes.round import Rounds, write_answers
 
-FORM = Form(
-    prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,
-    lanes=(LaneForm("strict", {}), LaneForm("mars", {"theta": 0.2})),
-)  # fmt: skip
-LONG = replace(FORM, temperature=0.0, max_new_tokens=3900)  # the random model does not end by itself
 SWEEP = SweepForm(
     prompts="Once\nTwice", pair="bundled", rule="mars", parameter="theta", values="0.1 0.9", temperatures="1", ks="3",
     max_new_tokens=8, seed=3,
@@ -48,20 +42,9 @@ PUBLIC = Limits(
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def spec(tmp_path_factory: pytest.TempPathFactory) -> PairSpec:
-    return tiny_pair(tmp_path_factory.mktemp("pair"))
-
-
-@pytest.fixture(scope="module")
-def pool() -> ModelPool:
-    return ModelPool(device="cpu", dtype="float32")
-
-
 @pytest.fixture
-def place(pool: ModelPool, spec: PairSpec, tmp_path: Path) -> Iterator[Services]:
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        yield Services(pool, store, (spec,), order=lambda lanes: list(range(lanes)))
+def place(services: Services) -> Services:
+    return replace(services, order=lambda lanes: list(range(lanes)))
 
 
 @pytest.fixture
@@ -73,28 +56,12 @@ def public(place: Services) -> Services:
     return replace(made, visitor=Visitor("browser:a", "page a"))
 
 
-def said(frame: Frame) -> tuple[str, str]:
-    assert frame.strip is not None
-    return frame.strip.state, plain(frame.strip.parts)
-
-
 def last(place: Services, form: Form = FORM) -> tuple[str, str]:
     return said(list(run_comparison(place, form, "visitor"))[-1])
 
 
 def works(place: Services) -> bool:
     return last(place)[0] == "done" and (place.queue.running, place.queue.waiting) == (0, 0)
-
-
-def traces(place: Services) -> list[Trace]:
-    """Of the latest comparison, by lane."""
-    stored = place.store.load(str(place.store.comparisons(limit=1)["id"].iloc[0]))
-    return [run.trace for run in sorted(stored.runs, key=lambda run: run.lane)]
-
-
-def running(frames: Iterator[Frame], column: int = 0) -> None:
-    """Up to the first frame in which the lane writes."""
-    next(f for f in frames if f.lanes and (view := f.lanes[column]) and view.state == "running")
 
 
 def shown_by(frames: Iterator[Frame]) -> Shown:
@@ -117,7 +84,7 @@ def test_numbers_that_are_none_fail_their_run_and_the_others_go_on(
         state, words = last(place)
     assert state == "failed" and words.startswith("Strict failed after 0 tokens: ") and "NaN" in words
     assert words.endswith("MARS ended and is kept.")
-    assert [trace.status for trace in traces(place)] == [Status.FAILED, Status.COMPLETED] and works(place)
+    assert [trace.status for trace in traces_of(place.store)] == [Status.FAILED, Status.COMPLETED] and works(place)
 
 
 def test_no_memory_is_told_in_one_sentence_and_the_next_run_works(
@@ -137,7 +104,7 @@ def test_when_the_time_is_up_the_run_is_kept_and_the_page_says_so(place: Service
     hasty = replace(place, limits=Limits(seconds=1))
     state, words = last(hasty, LONG)
     assert state == "cancelled" and words.startswith("The time for one request is up. Strict was stopped after ")
-    (trace,) = traces(place)
+    (trace,) = traces_of(place.store)
     assert (trace.status, trace.stop_reason) == (Status.CANCELLED, StopReason.DEADLINE) and trace.tokens
     frames = list(run_sweep(hasty, replace(SWEEP, temperatures="0", max_new_tokens=3900), "visitor"))
     assert plain(frames[-1].strip.parts).startswith("The time for one sweep is up; stopped after ")
@@ -184,7 +151,7 @@ def test_an_error_in_the_engines_thread_is_told_with_its_id(place: Services, mon
         patch.setattr("mars_core.jobs.perform.burst", lambda *_: 1 // 0)
         state, words = last(place)
     assert state == "failed" and "Something went wrong (error " in words
-    assert [trace.status for trace in traces(place)] == [Status.CANCELLED] and works(place)
+    assert [trace.status for trace in traces_of(place.store)] == [Status.CANCELLED] and works(place)
 
 
 def test_a_store_that_fails_is_told_and_the_next_run_works(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,7 +226,7 @@ def test_shutting_down_cancels_saves_and_lets_nobody_in(place: Services) -> None
     for visitor in visitors:
         visitor.join()
     assert [said(frame)[0] for frame in ends] == ["cancelled"] * 3
-    assert [trace.status for trace in traces(place)] == [Status.CANCELLED] and place.store.count() == 1
+    assert [trace.status for trace in traces_of(place.store)] == [Status.CANCELLED] and place.store.count() == 1
     assert last(place) == ("failed", "This page is being shut down; try again in a minute.")
 
 

@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from mars_core.models import ModelPool, PairSpec
 from mars_core.types import Cause, Status, Trace
-from storage import RunStore
-from tests.pairs import tiny_pair
 from tests.traces import make_trace
+from tests.unit.ui.places import FORM
 from ui.jobs.services import Services
 from ui.kit.values import plain
 from ui.result.sentence import divergence
-from ui.settings.form import Form, LaneForm
 from ui.tabs.compare.frames import Frame, Shown
 from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more, wished_config
-
-FORM = Form(
-    prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,
-    lanes=(LaneForm("strict", {}), LaneForm("mars", {"theta": 0.9})),
-)  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def spec(tmp_path_factory: pytest.TempPathFactory) -> PairSpec:
-    return tiny_pair(tmp_path_factory.mktemp("pair"))
-
-
-@pytest.fixture
-def services(spec: PairSpec, tmp_path: Path) -> Iterator[Services]:
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        yield Services(ModelPool(device="cpu", dtype="float32"), store, (spec,))
 
 
 @pytest.fixture

@@ -4,40 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from mars_core.types import PromptConfig
 from storage import Choice, RunStore
-from tests.traces import make_trace
-from tests.unit.ui.places import place_of
+from tests.unit.ui.places import keep, place_of
 from ui.kit.components import REPORT, RUN_FILES, VOTE_FILES
 from ui.report.downloads import ALL_FILES
 from ui.routes import page_routes
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[RunStore]:
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        yield store
-
-
-@pytest.fixture
 def client(store: RunStore) -> TestClient:
     return TestClient(Starlette(routes=page_routes(place_of(store))))
-
-
-def keep(store: RunStore, prompt: str) -> str:
-    comparison = store.new_comparison(PromptConfig(prompt))
-    for lane, rule in enumerate(("strict", "mars")):
-        store.save_run(
-            comparison, make_trace(rule=rule, new_tokens=6, prompt=PromptConfig(prompt)), lane=lane, order=lane
-        )
-    return comparison
 
 
 def rows(client: TestClient, query: str, name: str = "runs.csv") -> list[dict[str, str]]:

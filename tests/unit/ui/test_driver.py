@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import gradio as gr
 import pytest
@@ -14,24 +13,23 @@ from mars_core.jobs import AcceleratorError, Began, Ended, Event, Job, Stop, Wro
 from mars_core.models import ModelError, ModelPool, PairSpec
 from mars_core.types import Status, StopReason, Trace
 from storage import RunStore, Source, StorageError
-from tests.pairs import tiny_pair
 from tests.traces import same
+from tests.unit.ui.places import FORM as WHOLE
+from tests.unit.ui.places import latest
 from ui.api.endpoints import Api
 from ui.jobs.admission import JobError
 from ui.jobs.driver import Batch, Ready, Saved, Started, drive
+from ui.jobs.queue import Queue
 from ui.jobs.services import Services
 from ui.kit.components import Strip
 from ui.kit.values import plain
 from ui.public.limits import Limits
-from ui.settings.form import Form, LaneForm, read_configs
+from ui.settings.form import read_configs
 from ui.tabs.compare.frames import Shown
 from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more
 from ui.tabs.votes.round import Rounds, write_answers
 
-FORM = Form(
-    prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=8, seed=3,
-    lanes=(LaneForm("strict", {}), LaneForm("mars", {"theta": 0.2})),
-)  # fmt: skip
+FORM = replace(WHOLE, max_new_tokens=8)
 MOST = 2  # runs an hour: those of one comparison
 WAYS = ("compare", "continue", "vote", "endpoint")
 NO_TOKEN = 10**6
@@ -50,18 +48,6 @@ class Scripted:
 
 
 @pytest.fixture(scope="module")
-def spec(tmp_path_factory: pytest.TempPathFactory) -> PairSpec:
-    return tiny_pair(tmp_path_factory.mktemp("pair"))
-
-
-@pytest.fixture(scope="module")
-def pool(spec: PairSpec) -> ModelPool:
-    pool = ModelPool(device="cpu", dtype="float32")
-    pool.get(spec)
-    return pool
-
-
-@pytest.fixture(scope="module")
 def traces(pool: ModelPool, spec: PairSpec, tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, ...]:
     """Of FORM, by lane."""
     with RunStore(f"sqlite:///{tmp_path_factory.mktemp('runs') / 'runs.db'}") as store:
@@ -71,9 +57,13 @@ def traces(pool: ModelPool, spec: PairSpec, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture
-def services(pool: ModelPool, spec: PairSpec, tmp_path: Path) -> Iterator[Services]:
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        yield Services(pool, store, (spec,), limits=Limits(runs_an_hour=MOST), order=lambda lanes: list(range(lanes)))
+def services(services: Services) -> Services:
+    return replace(
+        services,
+        limits=(limits := Limits(runs_an_hour=MOST)),
+        queue=Queue(limits),
+        order=lambda lanes: list(range(lanes)),
+    )
 
 
 @pytest.fixture
@@ -187,7 +177,7 @@ def test_a_run_that_breaks_off_is_saved_with_what_it_wrote(
         raise AcceleratorError("The process was taken away.")
 
     said = sentence(way, replace(services, accelerator=Scripted(script)), shown)
-    newest = services.store.load(str(services.store.comparisons(limit=1)["id"].iloc[0]))
+    newest = latest(services.store)
     stored = services.store.load(shown.comparison) if way == "continue" else newest
     run = max(stored.runs, key=lambda run: run.lane)
     assert "taken away" in said and run.trace.status is Status.CANCELLED and same(run.trace.steps, traces[0].steps[:2])
@@ -235,8 +225,7 @@ def test_events_come_in_order_and_runs_are_saved_when_they_are_told(services: Se
             kinds.append(type(event))
             if isinstance(event, Saved):
                 saved += 1
-                frame = services.store.comparisons(limit=1)
-                assert len(services.store.load(str(frame["id"].iloc[0])).runs) == saved and event.error == ""
+                assert len(latest(services.store).runs) == saved and event.error == ""
     others = [kind for kind in kinds if kind is not Wrote]
     assert others == [Ready, Started, Saved, Started, Saved] and services.queue.running == 0
 
@@ -245,7 +234,7 @@ def test_an_error_of_who_iterates_saves_the_run_and_frees_the_slot(services: Ser
     with pytest.raises(KeyError), closing(jobs(services)) as events:
         next(event for event in events if isinstance(event, Wrote))
         raise KeyError
-    (run,) = services.store.load(str(services.store.comparisons(limit=1)["id"].iloc[0])).runs
+    (run,) = latest(services.store).runs
     assert run.trace.status is Status.CANCELLED and run.trace.tokens and services.queue.running == 0
 
 

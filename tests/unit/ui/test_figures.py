@@ -67,14 +67,6 @@ def test_the_gap_rule_is_drawn_on_its_own_quantity() -> None:
     assert scale.name == "e^−gap" and scale.border == pytest.approx(math.exp(-0.7)) and scale.caption == "g = 0.7"
 
 
-def test_hostile_pieces_are_escaped_in_hover_texts() -> None:
-    words = ("<b>x</b>", "%{x}", "\ud800", "\u202e", "<a href='javascript:1'>y</a>", "&lt;")
-    figure = margins(make_trace(words=words, rule="mars", new_tokens=20))
-    figure.to_json().encode("utf-8")
-    pieces = [texts[0] for row in figure.data[0].customdata for texts in row if texts]
-    assert len(pieces) == 20 and not any("<" in piece or "%{" in piece for piece in pieces)
-
-
 def test_acceptance_counts_are_the_summarys() -> None:
     for trace in (LEFT, RIGHT, make_tree_trace(new_tokens=90)):
         rows = acceptance_plot([Run(trace, 0, "run")]).data.rows

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from mars_core.models import ModelPool, PairSpec
-from mars_core.rules import PLAIN
 from mars_core.types import Status, TreeShape
 from storage import RunStore
-from tests.eagle_pair import eagle_pair
-from tests.pairs import tiny_pair
+from tests.unit.ui.places import FORM, latest, said
 from ui.figures.tree import tree_nodes
 from ui.jobs.services import Services
-from ui.kit.values import plain
 from ui.result.result import reopened
 from ui.result.tree_panel import drafting, first_choice
 from ui.settings.form import Form, LaneForm
@@ -26,47 +21,16 @@ from ui.tabs.compare.frames import Frame
 from ui.tabs.compare.handlers import run_comparison
 from ui.tabs.history.list import listing
 
-FORM = Form(
-    prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,
-    lanes=(LaneForm("strict", {}), LaneForm("mars", {"theta": 0.9})),
-)  # fmt: skip
 THREE = (LaneForm("strict", {}), LaneForm("mars", {"theta": 0.9}), LaneForm("lenience", {"lenience": 0.5}))
-
-
-@pytest.fixture(scope="module")
-def spec(tmp_path_factory: pytest.TempPathFactory) -> PairSpec:
-    return tiny_pair(tmp_path_factory.mktemp("pair"))
-
-
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> PairSpec:
-    return eagle_pair(tmp_path_factory.mktemp("eagle"))
-
-
-@pytest.fixture(scope="module")
-def pool() -> ModelPool:
-    return ModelPool(device="cpu", dtype="float32")
-
-
-@pytest.fixture
-def services(pool: ModelPool, spec: PairSpec, tmp_path: Path) -> Iterator[Services]:
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        yield Services(pool, store, (spec,), order=lambda lanes: list(reversed(range(lanes))))
 
 
 def last(services: Services, form: Form) -> Frame:
     return list(run_comparison(services, form, "visitor"))[-1]
 
 
-def said(frame: Frame) -> tuple[str, str]:
-    assert frame.strip is not None
-    return frame.strip.state, plain(frame.strip.parts)
-
-
 def saved(services: Services) -> list[tuple[int, int, Status]]:
     """Lane, order and status of the latest comparison's runs."""
-    stored = services.store.load(str(services.store.comparisons(limit=1)["id"].iloc[0]))
-    return [(run.lane, run.order, run.trace.status) for run in stored.runs]
+    return [(run.lane, run.order, run.trace.status) for run in latest(services.store).runs]
 
 
 def test_both_lanes_run_in_the_drawn_order_and_are_saved(services: Services) -> None:
@@ -112,7 +76,7 @@ def test_history_shows_what_was_shown_live(services: Services) -> None:
     assert result.lanes == frame.lanes and frame.strip is not None
     assert result.strip == replace(frame.strip, side="")
     assert frame.details is not None and result.details is not None and result.details.table == frame.details.table
-    assert [lane["label"] for lane in row["lanes"]] == ["Strict", "MARS θ = 0.9"] and row["status"] == "completed"
+    assert [lane["label"] for lane in row["lanes"]] == ["Strict", "MARS θ = 0.2"] and row["status"] == "completed"
 
 
 def test_streamed_deltas_spell_the_whole_text(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,12 +90,6 @@ def test_streamed_deltas_spell_the_whole_text(services: Services, monkeypatch: p
             shown[view.start :] = view.rows
         ended = view or ended
     assert ended is not None and list(ended.rows) == shown
-
-
-def test_plain_decoding_is_a_lane_like_any_other(services: Services) -> None:
-    frame = last(services, replace(FORM, lanes=(LaneForm(PLAIN, {}), LaneForm("strict", {}))))
-    state, words = said(frame)
-    assert state == "done" and "the same, token for token." in words and "Target alone" in words
 
 
 def test_three_rules_run_in_one_go_and_history_shows_them_as_they_were(services: Services) -> None:
@@ -181,13 +139,11 @@ def test_stop_in_the_second_of_three_names_all(services: Services) -> None:
     assert next(view.chip for view in frame.lanes if view) == "not started"
 
 
-def test_a_tree_is_drafted_kept_and_shown_again(pool: ModelPool, head: PairSpec, tmp_path: Path) -> None:
+def test_a_tree_is_drafted_kept_and_shown_again(pool: ModelPool, head: PairSpec, store: RunStore) -> None:
     form = replace(FORM, pair="eagle", drafter="eagle3", tree_tokens=12, tree_depth=4, tree_top_k=3)
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        place = Services(pool, store, (head,))
-        frame = last(place, form)
-        assert said(frame)[0] == "done", said(frame)[1]
-        stored = store.load(listing(store).rows[0]["id"])
+    frame = last(Services(pool, store, (head,)), form)
+    assert said(frame)[0] == "done", said(frame)[1]
+    stored = store.load(listing(store).rows[0]["id"])
     assert frame.details is not None
     trace = frame.details.traces[1]
     assert trace.config.drafter.tree == TreeShape(12, 4, 3)
@@ -212,11 +168,6 @@ def test_a_closed_tab_saves_the_run_as_cancelled(services: Services) -> None:
     next(frame for frame in frames if any(view and view.state == "running" for view in frame.lanes))
     frames.close()  # type: ignore[attr-defined]
     assert saved(services) == [(1, 0, Status.CANCELLED)]
-
-
-def test_one_visitors_stop_is_not_anothers(services: Services) -> None:
-    services.stops.request("somebody else")
-    assert said(last(services, FORM))[0] == "done"
 
 
 @pytest.mark.parametrize(

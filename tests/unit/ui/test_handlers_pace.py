@@ -10,41 +10,24 @@ from typing import Any
 
 import pytest
 
-from mars_core.jobs.perform import burst
 from mars_core.models import ModelPool, PairSpec
 from mars_core.session import Run, Session
-from mars_core.types import Status, StopReason
+from mars_core.types import Status
 from storage import RunStore
-from tests.pairs import tiny_pair
+from tests.unit.ui.places import FORM
 from ui.jobs.services import Services
 from ui.kit.values import plain
 from ui.result.token_view import LaneView
-from ui.settings.form import Form, LaneForm, read_configs
 from ui.tabs.compare.frames import Frame
 from ui.tabs.compare.handlers import run_comparison
 
-FORM = Form(
-    prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,
-    lanes=(LaneForm("strict", {}), LaneForm("mars", {"theta": 0.9})),
-)  # fmt: skip
 LONG_S = 60.0
-
-
-@pytest.fixture(scope="module")
-def spec(tmp_path_factory: pytest.TempPathFactory) -> PairSpec:
-    return tiny_pair(tmp_path_factory.mktemp("pair"))
 
 
 @pytest.fixture
 def services(spec: PairSpec, tmp_path: Path) -> Iterator[Services]:
     with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
         yield Services(ModelPool(device="cpu", dtype="float32"), store, (spec,), order=lambda lanes: list(range(lanes)))
-
-
-@pytest.fixture
-def run(services: Services, spec: PairSpec) -> Run:
-    pair = services.pool.get(spec)
-    return Session(pair).start(read_configs(FORM, pair)[0])
 
 
 def sentences(frames: list[Frame]) -> list[str]:
@@ -87,19 +70,6 @@ def test_the_first_frame_of_a_run_is_its_first_step_and_the_rest_comes_by_interv
         assert [len(view.rows) for view in ended] == [24, 24] and ended[0].rows[: len(live.rows)] == live.rows
 
 
-def test_a_stop_inside_a_burst_ends_the_run_before_its_next_step(run: Run) -> None:
-    asked: list[int] = []
-
-    def why() -> StopReason | None:
-        asked.append(0)
-        return StopReason.CANCELLED if len(asked) == 3 else None
-
-    steps, goes_on = burst(run, LONG_S, why)
-    assert len(steps) == 3 and not goes_on
-    trace = run.trace()
-    assert trace.status is Status.CANCELLED and trace.steps == tuple(steps)
-
-
 def warming(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether a warm-up is under way."""
     warm, warm_up = [False], Session.warm_up
@@ -129,31 +99,6 @@ def test_a_stop_is_heard_in_the_middle_of_an_interval(services: Services, monkey
     details = list(run_comparison(services, FORM, "visitor"))[-1].details
     assert details is not None and list(details.traces) == [0]
     assert details.traces[0].status is Status.CANCELLED and len(details.traces[0].steps) == 5
-
-
-def test_a_burst_is_one_step_at_least_and_all_of_a_run_at_most(run: Run) -> None:
-    steps, goes_on = burst(run, 0.0, lambda: None)
-    assert len(steps) == 1 and goes_on
-    rest, goes_on = burst(run, LONG_S, lambda: None)
-    assert not goes_on and [step.index for step in steps + rest] == list(range(len(run.trace().steps)))
-    assert burst(run, LONG_S, lambda: None) == ([], False)
-    assert run.trace().status is Status.COMPLETED
-
-
-def test_a_failure_inside_a_burst_keeps_the_steps_before_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mars_core.text.assembly import Assembler
-
-    real = Assembler.step
-
-    def broken(self: Assembler, raw: object, elapsed: float) -> object:
-        if self._steps == 2:
-            raise RuntimeError("The device is gone.")
-        return real(self, raw, elapsed)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Assembler, "step", broken)
-    steps, goes_on = burst(run, LONG_S, lambda: None)
-    assert len(steps) == 2 and not goes_on
-    assert run.trace().status is Status.FAILED and run.trace().steps == tuple(steps)
 
 
 def test_the_time_of_a_run_is_without_what_its_consumer_does(

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
 import pytest
-from gradio.context import Context
 
 from mars_core.models import CATALOG, ModelPool
-from mars_core.types import Exchange, PassShape, PromptConfig, Status
+from mars_core.types import Exchange, PassShape, Status
 from storage import RunStore, Source
 from tests.panels import Element, assert_inert, read_panel
-from tests.traces import make_trace
+from tests.unit.ui.places import keep
 from ui.api.documents import comparison_document
 from ui.jobs.services import Services
 from ui.kit.address import Address, address_component
@@ -34,36 +30,8 @@ HOSTILE = "<img src=x onerror=alert(1)></script>{{7*7}}\u202e\x1b[31m"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[RunStore]:
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        yield store
-
-
-@pytest.fixture(scope="module")
-def page() -> Iterator[gr.Blocks]:
-    """A page that is never served. Gradio makes event loops for it, which nobody would close: here it is one."""
-    loop = asyncio.new_event_loop()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(asyncio, "new_event_loop", lambda: loop)
-        yield gr.Blocks(analytics_enabled=False)
-    asyncio.set_event_loop(None)
-    loop.close()
-
-
-@pytest.fixture
-def history(store: RunStore, page: gr.Blocks, monkeypatch: pytest.MonkeyPatch) -> History:
-    monkeypatch.setattr(Context, "root_block", page)
+def history(store: RunStore, page: gr.Blocks) -> History:  # noqa: ARG001
     return History(store, address_component(), StoredRuns(Services(ModelPool(device="cpu"), store)))
-
-
-def keep(store: RunStore, prompt: str = "Tell me.", rules: tuple[str, ...] = ("strict", "mars"), **more: Any) -> str:
-    """A saved comparison of short runs."""
-    source = more.pop("source", Source.COMPARE)
-    comparison = store.new_comparison(PromptConfig(prompt), source=source)
-    for lane, rule in enumerate(rules):
-        trace = make_trace(rule=rule, new_tokens=8, prompt=PromptConfig(prompt), **more)
-        store.save_run(comparison, trace, lane=lane, order=lane)
-    return comparison
 
 
 def shown(updates: dict[Any, Any], component: Any) -> Any:

@@ -22,11 +22,6 @@ from ui.routes import page_routes
 from ui.tabs.about import about_text
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> RunStore:
-    return RunStore(f"sqlite:///{tmp_path / 'runs.db'}")
-
-
 def test_the_page_needs_no_host_but_its_own(store: RunStore) -> None:
     sheet = page_css() + "".join(page_theme()._font_css)
     assert "http" not in sheet and not any(page_theme()._stylesheets)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ui.jobs.queue import MOST_PASSED, Queue, QueueError, Ticket, about
+from ui.jobs.queue import MOST_PASSED, Queue, QueueError, Ticket
 from ui.public.limits import PRIVATE_LIMITS, Limits
 
 PUBLIC = Limits(waiting=3, runs_an_hour=10, seconds=120)
@@ -187,9 +187,3 @@ def test_fifty_at_once_run_one_at_a_time_and_all_of_them() -> None:
     for thread in threads:
         thread.join()
     assert len(set(done)) == 50 and most == [1] and (queue.running, queue.waiting) == (0, 0)
-
-
-def test_rough_durations_are_rounded_up() -> None:
-    assert [about(seconds) for seconds in (0, 11, 89, 91, 3600)] == [
-        "a few seconds", "about 20 s", "about 90 s", "about 2 min", "about 60 min"
-    ]  # fmt: skip

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterator
 from hashlib import sha256
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 
 from mars_core.types import PromptConfig, Status
 from storage import RunStore, StoredComparison
-from tests.traces import make_trace
+from tests.unit.ui.places import keep
 from ui.report.page import report_html
 
 HOSTILE = "<img src=x onerror=alert(1)></script><script>window.ran=1</script>{{7*7}}\u202e\x1b[31m\ud800"
@@ -42,17 +40,8 @@ class Reader(HTMLParser):
             self.text += data
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[RunStore]:
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        yield store
-
-
 def kept(store: RunStore, prompt: str = "Tell me.", **more: object) -> StoredComparison:
-    comparison = store.new_comparison(PromptConfig(prompt))
-    for lane, rule in enumerate(("strict", "mars")):
-        trace = make_trace(rule=rule, new_tokens=16, prompt=PromptConfig(prompt), **more)  # type: ignore[arg-type]
-        store.save_run(comparison, trace, lane=lane, order=lane)
+    comparison = keep(store, prompt, new_tokens=16, **more)  # type: ignore[arg-type]
     store.annotate(comparison, name=prompt[:40], comment=prompt, tags=["<b>"])
     return store.load(comparison)
 

@@ -163,5 +163,6 @@ def test_hostile_pieces_become_no_markup_in_any_figure() -> None:
     words = ("<b>x</b>", "%{x}", "\ud800", "\u202e", "<a href='javascript:1'>y</a>", "&lt;")
     hostile = make_trace(words=words, rule="mars", new_tokens=40)
     for plot in [*plots(details({0: hostile, 1: hostile})), tree_plot(hostile, 0)]:
+        plot.figure.to_json().encode("utf-8")
         text = str(plot.figure.to_plotly_json())
         assert "<b>x" not in text and "<a " not in text and "'%{x}" not in text

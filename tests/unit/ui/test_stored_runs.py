@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import pickle
-from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
 import pytest
 
-from mars_core.models import ModelPool
 from mars_core.types import Trace
 from storage import RunStore, StorageError
-from tests.pairs import tiny_pair
 from tests.traces import make_trace, same
+from tests.unit.ui.places import FORM
 from ui.jobs.services import Services
 from ui.kit.address import address_component
 from ui.kit.components import message_strip
@@ -26,32 +22,13 @@ from ui.result.stored_runs import ShownRuns, StoredRuns
 from ui.result.token_view import LaneView
 from ui.result.tree_panel import GONE
 from ui.result.view import ResultView
-from ui.settings.form import MOST_LANES, Form, LaneForm
+from ui.settings.form import MOST_LANES
 from ui.tabs.compare.frames import Frame
 from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more
 from ui.tabs.compare.tab import build_compare_tab
 from ui.tabs.history.tab import History
 
 MOST_BYTES = 2_000  # of all that is kept of a comparison of four runs
-LANES = (LaneForm("strict", {}), LaneForm("mars", {"theta": 0.9}))
-FORM = Form(prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3, lanes=LANES)
-
-
-@pytest.fixture(scope="module")
-def page() -> Iterator[gr.Blocks]:
-    loop = asyncio.new_event_loop()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(asyncio, "new_event_loop", lambda: loop)
-        with gr.Blocks(analytics_enabled=False) as blocks:
-            yield blocks
-    asyncio.set_event_loop(None)
-    loop.close()
-
-
-@pytest.fixture
-def services(tmp_path: Path) -> Iterator[Services]:
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        yield Services(ModelPool(device="cpu", dtype="float32"), store, (tiny_pair(tmp_path),))
 
 
 def visitors(store: RunStore) -> StoredRuns:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,14 +11,12 @@ import pytest
 from evaluation.study.pairs import Sweep, load_sweep
 from evaluation.study.points import Cost, points
 from evaluation.study.sweep import Case, cells, values_of
-from mars_core.models import ModelPool, PairSpec
+from mars_core.models import PairSpec
 from mars_core.rules import RULES
 from mars_core.types import Status
-from storage import RunStore, Search, Source
-from tests.eagle_pair import eagle_pair
-from tests.pairs import tiny_pair
+from storage import Search, Source
+from tests.unit.ui.places import said
 from ui.jobs.services import Services
-from ui.kit.values import plain
 from ui.tabs.study.sweep_form import (
     SweepForm,
     estimate,
@@ -39,26 +35,6 @@ FORM = SweepForm(
     prompts="Once upon a time => the\n2 + 2 =", pair="bundled", rule="mars", parameter="theta", values="0.1, 0.9",
     temperatures="1", ks="3", max_new_tokens=16, seed=3,
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def spec(tmp_path_factory: pytest.TempPathFactory) -> PairSpec:
-    return tiny_pair(tmp_path_factory.mktemp("pair"))
-
-
-@pytest.fixture(scope="module")
-def pool() -> ModelPool:
-    return ModelPool(device="cpu", dtype="float32")
-
-
-@pytest.fixture
-def services(pool: ModelPool, spec: PairSpec, tmp_path: Path) -> Iterator[Services]:
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        yield Services(pool, store, (spec,), order=lambda lanes: list(reversed(range(lanes))))
-
-
-def said(frame: SweepFrame) -> tuple[str, str]:
-    return frame.strip.state, plain(frame.strip.parts)
 
 
 def swept(frames: list[SweepFrame]) -> Sweep:
@@ -157,26 +133,19 @@ def test_a_run_that_breaks_ends_the_sweep_with_its_reason(services: Services, mo
     assert said(reopened(services.store, swept(frames).id)) == (state, words)
 
 
-def test_one_visitors_stop_is_not_anothers(services: Services) -> None:
-    services.stops.request("somebody else")
-    assert said(list(run(services, replace(FORM, values="0.9"), "visitor"))[-1])[0] == "done"
-
-
-def test_a_tree_has_no_k_and_a_rule_without_parameters_no_values(pool: ModelPool, tmp_path: Path) -> None:
-    head = eagle_pair(tmp_path / "eagle")
+def test_a_tree_has_no_k_and_a_rule_without_parameters_no_values(services: Services, head: PairSpec) -> None:
     form = replace(
         FORM, prompts="Once", pair="eagle", drafter="eagle3", tree_tokens=6, tree_depth=3, tree_top_k=2, ks="no matter"
     )
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        place = Services(pool, store, (head,))
-        frames = list(run(place, form, "visitor"))
-        assert said(frames[-1])[0] == "done", said(frames[-1])
-        shown = swept(frames)
-        assert [cell.k for cell in cells(shown.plan)] == [None, None]
-        assert reopened(store, shown.id) == frames[-1]
-        assert "<td>tree of 6</td>" in settings_html(shown, Cost.TV)
-        chain = list(run(place, replace(form, shape="chain", ks="3", rule="block", values=""), "visitor"))
-        assert said(chain[-1])[0] == "done" and "Block verification" in settings_html(swept(chain), Cost.TV)
+    place = replace(services, catalog=(head,))
+    frames = list(run(place, form, "visitor"))
+    assert said(frames[-1])[0] == "done", said(frames[-1])
+    shown = swept(frames)
+    assert [cell.k for cell in cells(shown.plan)] == [None, None]
+    assert reopened(services.store, shown.id) == frames[-1]
+    assert "<td>tree of 6</td>" in settings_html(shown, Cost.TV)
+    chain = list(run(place, replace(form, shape="chain", ks="3", rule="block", values=""), "visitor"))
+    assert said(chain[-1])[0] == "done" and "Block verification" in settings_html(swept(chain), Cost.TV)
 
 
 @pytest.mark.parametrize(

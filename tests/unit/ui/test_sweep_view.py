@@ -7,9 +7,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import plotly.graph_objects as go
 import pytest
@@ -21,7 +19,7 @@ from evaluation.study.plan import Models, Plan
 from evaluation.study.points import LEAST_PAIRS, Cost, optimal, points
 from evaluation.study.sweep import Case, Grid, cells, sweep_plan
 from evaluation.study.sweep_csv import PAIR_HEADS, POINT_HEADS
-from mars_core.types import DrafterConfig, ModelRef, PromptConfig, Status
+from mars_core.types import DrafterConfig, ModelRef, Status
 from storage import RunStore
 from tests.old_sweeps import add_old_sweep
 from tests.unit.ui.places import place_of
@@ -59,12 +57,6 @@ def result(at: int, case: int) -> Paired:
 RESULTS = tuple(result(at, case) for case in (0, 1) for at in range(12))
 MANY = 3 * RESULTS  # enough pairs of every setting for a Pareto front
 SHOWN = Sweep("a" * 32, PLAN, RESULTS, Status.COMPLETED)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[RunStore]:
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("cost", list(Cost))
@@ -243,8 +235,3 @@ def test_the_comparisons_csv_leads_to_every_pair_and_holds_no_formula(store: Run
 def test_a_sweep_that_is_not_there_is_said_plainly(client: TestClient, query: str, status: int) -> None:
     answer = client.get(f"/downloads/sweep.csv{query}")
     assert answer.status_code == status and answer.text.endswith(".\n")
-
-
-def test_the_other_downloads_stay(store: RunStore, client: TestClient) -> None:
-    store.new_comparison(PromptConfig("a"))
-    assert client.get("/downloads/runs.csv").status_code == 200

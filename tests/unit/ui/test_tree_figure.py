@@ -102,9 +102,3 @@ def test_hostile_pieces_are_escaped() -> None:
         assert not any("<" in label or "%{" in label for label in labels)
         assert not any("<a" in node.hover or "%{" in node.hover for node in tree_nodes(trace, step.index))
         plot.title.encode("utf-8")
-
-
-def test_kept_nodes_are_the_accepted_and_relaxed_ones() -> None:
-    for step in TREE.steps:
-        drafted = [place for place in tree_nodes(TREE, step.index) if place.outcome in (*KEPT, Outcome.REJECTED)]
-        assert all((place.outcome in KEPT) is place.kept for place in drafted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,13 +18,12 @@ from starlette.testclient import TestClient
 from evaluation.format import number
 from evaluation.report.files import csv_text
 from evaluation.statistics import wilson
-from mars_core.models import ModelPool, PairSpec
 from mars_core.rules import PLAIN
 from mars_core.types import Status
 from storage import Choice, RunStore, Search, Source, StorageError, StoredVote, VoteCount
-from tests.pairs import tiny_pair
 from tests.panels import assert_inert, read_panel
 from tests.traces import make_trace
+from tests.unit.ui.places import FORM
 from ui.jobs.services import Services
 from ui.kit.labels import lane_label, rule_label
 from ui.kit.values import plain
@@ -43,27 +42,7 @@ from ui.tabs.votes.tally import (
 )
 from ui.tabs.votes.view import NOTHING, Round, asking, reveal_strip, revealed, same_strip
 
-FORM = Form(
-    prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,
-    lanes=(LaneForm("strict", {}), LaneForm("mars", {"theta": 0.2})),
-)  # fmt: skip
 SAME = replace(FORM, lanes=(LaneForm(PLAIN, {}), LaneForm("strict", {})))  # strict loses nothing
-
-
-@pytest.fixture(scope="module")
-def spec(tmp_path_factory: pytest.TempPathFactory) -> PairSpec:
-    return tiny_pair(tmp_path_factory.mktemp("pair"))
-
-
-@pytest.fixture(scope="module")
-def pool() -> ModelPool:
-    return ModelPool(device="cpu", dtype="float32")
-
-
-@pytest.fixture
-def services(pool: ModelPool, spec: PairSpec, tmp_path: Path) -> Iterator[Services]:
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        yield Services(pool, store, (spec,), order=lambda lanes: list(reversed(range(lanes))))
 
 
 @pytest.fixture
@@ -214,33 +193,6 @@ def test_stop_keeps_the_run_and_asks_no_vote(services: Services, rounds: Rounds)
     assert shown[-1].view is not None and not shown[-1].view.answers
     assert saved(services) == [(1, 0, Status.CANCELLED)]
     assert tally(services.store.vote_counts()) == ()
-
-
-def test_a_closed_tab_keeps_the_run_and_asks_no_vote(services: Services, rounds: Rounds) -> None:
-    shown = write_answers(services, rounds, replace(FORM, max_new_tokens=1500), "visitor")
-    next(frame for frame in shown if "left" in plain(frame.strip.parts))
-    shown.close()  # type: ignore[attr-defined]
-    assert saved(services) == [(1, 0, Status.CANCELLED)] and services.store.votes() == ()
-
-
-def test_a_failed_run_is_kept_and_asks_no_vote(
-    services: Services, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from mars_core.text.assembly import Assembler
-
-    real, steps = Assembler.step, list[object]()
-
-    def broken(self: Assembler, raw: object, elapsed: float) -> object:
-        steps.append(raw)
-        if len(steps) > 12:
-            raise RuntimeError("The device is gone.\nstack")
-        return real(self, raw, elapsed)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Assembler, "step", broken)
-    last = frames(services, rounds)[-1]
-    assert last.strip.state == "failed" and "The device is gone." in plain(last.strip.parts)
-    assert last.round == "" and last.view is not None and not last.view.answers
-    assert saved(services)[0][2] is Status.FAILED
 
 
 def test_runs_that_cannot_be_saved_get_no_vote(

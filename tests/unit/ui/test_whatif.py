@@ -8,44 +8,24 @@ from dataclasses import replace
 
 import pytest
 
-from mars_core.eagle3.cache import prepare_head
 from mars_core.models import Pair
-from mars_core.session import Session, run_config
-from mars_core.types import (
-    DrafterConfig,
-    DraftMode,
-    ModelRef,
-    Outcome,
-    PromptConfig,
-    RuleConfig,
-    Sampling,
-    Trace,
-    TreeShape,
-)
-from tests.eagle_heads import random_head, tiny_config
-from tests.live_pairs import random_pair
+from mars_core.types import DrafterConfig, DraftMode, Outcome, Sampling, Trace, TreeShape
+from tests.live_pairs import config_for, decoded, headed, random_pair
 from tests.traces import make_trace, make_tree_trace
 from ui.result.whatif import HIGH, LOW, Judged, codes, judged, samples_drafts
 
 
 @pytest.fixture(scope="module")
 def pair() -> Pair:
-    pair = random_pair(eos=frozenset(), noise=0.05)
-    head = random_head(tiny_config(pair.target.config, taps=(0, 1, 1)), pair.target).eval().requires_grad_(False)
-    prepare_head(head)
-    return replace(pair, head=head, head_ref=ModelRef("tests/head", "2" * 40))
+    return headed(random_pair(eos=frozenset(), noise=0.05))
 
 
 def run(pair: Pair, drafter: DrafterConfig, theta: float, temperature: float, seed: int, rule: str = "mars") -> Trace:
     parameters = {"theta": theta} if rule == "mars" else {}
-    config = run_config(
-        pair, prompt=PromptConfig("once upon"), rule=RuleConfig(rule, parameters), drafter=drafter,
-        sampling=Sampling(temperature), max_new_tokens=60, seed=seed,
-    )  # fmt: skip
-    session = Session(pair).start(config)
-    for _ in session:
-        pass
-    return session.trace()
+    sampling = Sampling(temperature)
+    return decoded(
+        pair, config_for(pair, drafter, sampling, prompt="once upon", rule=rule, new=60, seed=seed, **parameters)
+    )
 
 
 MADE = make_trace(rule="mars", theta=0.9, new_tokens=90)

@@ -49,12 +49,6 @@ def test_a_rule_that_keeps_more_and_writes_longer_is_named() -> None:
     assert not any(f"{name} on sums" in found for name in ("strict", "none"))
 
 
-def test_texts_as_long_as_stricts_are_no_warning() -> None:
-    same = {(row.task): row.data["new_tokens"] for row in drawn_results(PLAN) if row.lane == STRICT}
-    results = [replace(row, data=row.data | {"new_tokens": same[row.task]}) for row in drawn_results(PLAN)]
-    assert not said(reported(results), "longer")
-
-
 def test_many_comparisons_are_counted_and_corrected() -> None:
     (warning,) = said(reported(), "comparisons with strict were tested")
     assert warning.startswith("2 comparisons")
@@ -133,18 +127,6 @@ def test_votes_between_strict_and_a_rule_of_the_plan_join_in() -> None:
     (row,) = reported(cast=cast).votes
     assert (row.rule, row.wins, row.losses, row.ties) == (mars, 2, 1, 2)
     assert row.share == pytest.approx((2 / 3, *wilson(2, 3)))
-
-
-def test_votes_on_other_models_do_not() -> None:
-    class Other(FakeStore):
-        def records(self, run_ids: Any) -> Any:
-            found = super().records(run_ids)
-            for record in found:
-                record.config.target = replace(record.config.target, name="another")
-            return found
-
-    store = Other(PLAN, drawn_results(PLAN), cast=(vote(Choice.LEFT, "strict", LANES[MARS].name),))
-    assert measure(store, "study", resamples=100).votes == ()  # type: ignore[arg-type]
 
 
 def test_a_judgement_counts_where_both_orders_agree() -> None:

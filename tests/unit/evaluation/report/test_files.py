@@ -21,7 +21,6 @@ from evaluation.report.files import (
     csv_text,
     markdown_of,
     measured_table,
-    prompts_table,
     results_table,
     write_markdown,
     write_report,
@@ -121,15 +120,6 @@ def test_the_name_of_a_file_is_no_markup_of_the_pictures(tmp_path: Path) -> None
     tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(path.read_text("utf-8"))
     images = [each for token in tokens for each in token.children or [] if each.type == "image"]
     assert [unquote(str(image.attrGet("src"))) for image in images] == [picture.name for picture in pictures]
-
-
-def test_prompts_csv_has_the_runs_of_every_turn() -> None:
-    report = make_report()
-    turns = (("a" * 32, "b" * 32), ("c" * 32, "d" * 32))
-    part = replace(report, prompts=(replace(report.prompts[0], turns=turns), report.prompts[1]))
-    first, second = _rows(csv_text(prompts_table(part)))
-    assert json.loads(first["turns"]) == [list(pair) for pair in turns] and json.loads(second["turns"]) == []
-    assert (first["baseline_run"], first["run"]) == report.prompts[0].worst
 
 
 def test_the_command_plans_the_same_study() -> None:

@@ -29,13 +29,5 @@ def test_along_the_front_more_cost_buys_more_gain(options: list[tuple[float, flo
     assert along == sorted(along)
 
 
-@given(OPTIONS)
-def test_every_other_option_is_beaten_by_one_on_the_front(options: list[tuple[float, float]]) -> None:
-    chosen = front(options)
-    for index, option in enumerate(options):
-        if index not in chosen and not any(map(math.isnan, option)):
-            assert any(beats(options[best], option) for best in chosen)
-
-
 def test_nothing_has_no_front() -> None:
     assert front([]) == () and front([(math.nan, 1.0)]) == ()

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from evaluation.scoring.names import ANSWER
-from evaluation.statistics import quartiles, wilson
+from evaluation.statistics import wilson
 from evaluation.study.pairs import Paired, pairs_of
 from evaluation.study.plan import Models
 from evaluation.study.points import points
@@ -61,11 +61,6 @@ def test_the_speed_up_is_the_median_of_pairs_not_the_ratio_of_means() -> None:
     assert points(PLAN, results)[1].speedup.value == pytest.approx(1.1)
 
 
-def test_no_speed_is_no_ratio() -> None:
-    (_, point) = points(PLAN, [replace(RESULT, strict_tokens_per_s=math.nan), RESULT])
-    assert point.n == 2 and point.speedup.value == pytest.approx(1.2)
-
-
 def stored(lane: int, trace: Trace, scores: dict[str, float], relative: Relative | None) -> StoredResult:
     data = json.loads(json.dumps(result_of([trace], scores).as_dict()))
     beside = relative and relative.as_dict()
@@ -96,9 +91,3 @@ def test_results_of_another_version_are_refused_in_one_sentence() -> None:
     rule = stored(1, trace, {}, relative_of([trace], [trace], None, likeness=False))
     with pytest.raises(ValueError, match="another version"):
         pairs_of(PLAN, [stored(0, trace, {}, None), replace(rule, data={"status": str(Status.COMPLETED)})])
-
-
-def test_quartiles_are_interpolated() -> None:
-    assert quartiles([1.0, 2.0, 3.0, 4.0]) == (1.75, 2.5, 3.25)
-    assert quartiles([7.0]) == (7.0, 7.0, 7.0)
-    assert all(map(math.isnan, quartiles([])))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from evaluation.study.plan import Models, Plan, read_plan
+from evaluation.study.plan import Models, Plan
 from evaluation.study.sweep import (
     MAX_DRAFT,
     MAX_RUNS,
@@ -23,7 +22,7 @@ from evaluation.study.sweep import (
     sweep_plan,
 )
 from mars_core import validation
-from mars_core.types import DrafterConfig, DraftMode, ModelRef, TreeShape
+from mars_core.types import DrafterConfig, ModelRef, TreeShape
 
 MODELS = Models("bundled", ModelRef("a/target", "1"), ModelRef("a/draft", "2"))
 CASES = (Case("2 + 2 =", "4"), Case("Tell me a story."))
@@ -46,34 +45,8 @@ def test_every_setting_is_run_for_every_prompt_and_repeat_beside_one_strict_run_
     assert len({PLAN.seed_of(PLAN.task(number)) for number in range(PLAN.tasks)}) == 4
 
 
-def test_a_sweep_that_is_stopped_has_measured_the_temperatures_equally_often() -> None:
-    tasks = [PLAN.task(number) for number in range(PLAN.tasks)]
-    assert [task.temperature for task in tasks] == [0.0, 1.0] * 4
-    assert [(task.repeat, task.item) for task in tasks[::2]] == [(0, 0), (0, 1), (1, 0), (1, 1)]
-
-
 def test_the_drafts_limit_is_the_engines() -> None:
     assert MAX_DRAFT == validation.MAX_DRAFT
-
-
-@pytest.mark.parametrize(
-    "plan",
-    [
-        PLAN,
-        planned(
-            grid=replace(GRID, drafter=DrafterConfig("eagle3", ModelRef("a/b", "c"), tree=TreeShape(12, 4, 3)), ks=())
-        ),
-        planned(
-            grid=replace(GRID, drafter=DrafterConfig("model", mode=DraftMode.SAMPLED)),
-            stop=("###",),
-            system="Be brief.",
-        ),
-        planned(grid=Grid("block")),
-        planned(grid=Grid("fly", "window", (1.0, 5.0), others={"entropy": 0.2})),
-    ],
-)
-def test_a_stored_plan_comes_back(plan: Plan) -> None:
-    assert read_plan(json.loads(json.dumps(plan.as_dict()))) == plan
 
 
 @pytest.mark.parametrize(
