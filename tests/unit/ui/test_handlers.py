@@ -13,6 +13,7 @@ from storage import RunStore
 from tests.unit.ui.places import FORM, latest, said
 from ui.figures.tree import tree_nodes
 from ui.jobs.services import Services
+from ui.kit.values import plain
 from ui.result.result import reopened
 from ui.result.tree_panel import drafting, first_choice
 from ui.settings.form import Form, LaneForm
