@@ -175,8 +175,7 @@ class Api:
 def _jobs(services: Services, form: Form, values: Comparison) -> Generator[Event, None, None]:
     def read(session: "Session") -> Iterable[Batch]:
         configs = tuple(_with(config, values) for config in read_configs(form, session.pair))
-        order = tuple(run for _ in range(repeats) for run in services.order(len(configs)))
-        return [Batch(configs, order)]
+        return [Batch(configs, services.rounds(len(configs), repeats))]
 
     spec, repeats = admit(services, form), int(values.repeats)
     return drive(services, services.key, spec, read, runs=repeats * len(form.lanes), new_tokens=form.max_new_tokens)

@@ -65,6 +65,10 @@ class Services:
         visitor = visitor_of(request, public=self.public, sign_in=self.sign_in)
         return replace(self, visitor=visitor, store=self.store.of(visitor.owner))
 
+    def rounds(self, lanes: int, rounds: int) -> tuple[int, ...]:
+        """The order in which all lanes run once in each of some rounds."""
+        return tuple(lane for _ in range(rounds) for lane in self.order(lanes))
+
     def observe(self, trace: Trace) -> None:
         """A run was saved."""
         for observer in self.observers:

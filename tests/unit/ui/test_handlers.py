@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from mars_core.jobs.accelerators import Local
 from mars_core.models import ModelPool, PairSpec
 from mars_core.types import Status, TreeShape
 from storage import RunStore
@@ -55,9 +56,16 @@ def test_repeats_run_in_turns_and_are_shown_as_one_run_of_each_lane(services: Se
     assert any(line.startswith("Run 3 of 3 of every lane, to measure the time: ") for line in spoken)
 
 
-def test_short_runs_are_repeated_unless_a_number_is_given(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_runs_are_repeated_unless_a_number_is_given(services: Services) -> None:
     assert "3 interleaved runs each" in said(last(services, replace(FORM, repeats=0)))[1]
-    monkeypatch.setattr(handlers, "AUTO_S", 0.0)
+    assert "one run" in said(last(services, FORM))[1]
+
+
+@pytest.mark.parametrize(("where", "name", "value"), [(handlers, "AUTO_S", 0.0), (Local, "loads", False)])
+def test_long_runs_and_those_of_a_quota_are_not_repeated(
+    services: Services, monkeypatch: pytest.MonkeyPatch, where: object, name: str, value: object
+) -> None:
+    monkeypatch.setattr(where, name, value)
     assert "one run" in said(last(services, replace(FORM, repeats=0)))[1]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import psutil
@@ -90,7 +91,7 @@ class Lanes:
     speeds: dict[int, list[float]] = field(
         default_factory=dict
     )  # column → tokens per second of its run and its repeats
-    repeating: bool = False
+    rounds: int = 0
 
     def frame(self, event: Event) -> Frame | None:
         """What ``event`` changes."""
@@ -98,19 +99,20 @@ class Lanes:
             case Waiting(message) | Loading(message):
                 return Frame(message_strip(message, "running"))
             case Ready(batch):
-                self.repeating = bool(batch.comparison) and batch.lane in self.saved
                 self.order = batch.order
-                return None if self.repeating else self._open(event)
-            case Started() if self.repeating:
+                self.rounds += len(batch.order) // len(batch.configs)
+                return None if batch.comparison and batch.lane in self.saved else self._open(event)
+            case Started() if self.first + event.run in self.traces:
                 return Frame(self._repeat(event))
             case Started():
                 self._start(event)
-            case Wrote() if not self.repeating:
+            case Wrote() if self.first + event.run not in self.traces:
                 return self._write(event)
             case Saved():
+                known = self.first + event.run in self.traces
                 if event.trace.status is Status.COMPLETED:
                     self.speeds.setdefault(self.first + event.run, []).append(event.trace.summary.tokens_per_s)
-                return None if self.repeating else self._end(event)
+                return None if known else self._end(event)
         return None
 
     def closing(self, strip: Strip | None = None) -> Frame:
@@ -122,9 +124,10 @@ class Lanes:
         return Frame(strip or ended.strip, ended.lanes, ended.details, self._fresh())
 
     @property
-    def completed(self) -> bool:
-        """Whether every lane has run to its end."""
-        return all(column in self.speeds for column in range(len(self.configs)))
+    def slowest_s(self) -> float:
+        """Of the runs; infinite unless every lane has run to its end."""
+        ended = [trace.summary.wall_s for trace in self.traces.values() if trace.status is Status.COMPLETED]
+        return max(ended) if ended and len(ended) == len(self.configs) else math.inf
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -134,7 +137,7 @@ class Lanes:
         batch, self.first = event.batch, len(self.traces)
         self.configs = (*(trace.config for trace in self.traces.values()), *batch.configs)
         tiles, lanes = stat_tiles(Counts()), list[LaneView | None]([None] * len(self.configs))
-        for place, run in enumerate(batch.order):
+        for place, run in enumerate(dict.fromkeys(batch.order)):
             chip, note = ("waiting", LATER.format(TURNS[place])) if place else ("warming up", FIRST)
             column, note = self.first + run, CONTINUES if self.first else note
             lanes[column] = LaneView(self.labels[column], "waiting", chip, tiles=tiles, empty=note)
@@ -184,9 +187,8 @@ class Lanes:
         return message_strip(text, "running", side=side, progress=(now.place + counts.tokens / longest) / runs)
 
     def _repeat(self, event: Started) -> Strip:
-        place, runs, lanes = event.place, len(self.order), len(self.configs)
-        turn = f"Run {2 + place // lanes} of {1 + runs // lanes} of every lane, to measure the time"
-        return message_strip(f"{turn}: {self.labels[event.run]}", "running", progress=place / runs)
+        turn = f"Run {1 + len(self.speeds.get(event.run, ()))} of {self.rounds} of every lane, to measure the time"
+        return message_strip(f"{turn}: {self.labels[event.run]}", "running", progress=event.place / len(self.order))
 
     def _end(self, event: Saved) -> Frame:
         assert self.writing is not None

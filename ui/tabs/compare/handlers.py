@@ -34,11 +34,10 @@ def _compare(services: Services, form: Form, visitor: str) -> Iterator[Frame]:
 
     def read(session: Session) -> Iterator[Batch]:
         configs = read_configs(form, session.pair)
-        yield Batch(configs, tuple(services.order(len(configs))))
-        quick = all(trace.summary.wall_s < AUTO_S for trace in lanes.traces.values())
-        more = (repeats or (AUTO_REPEATS if quick and len(configs) > 1 else 1)) - 1
-        if more and lanes.completed:
-            order = tuple(run for _ in range(more) for run in services.order(len(configs)))
+        yield Batch(configs, services.rounds(len(configs), max(1, repeats)))
+        local = services.accelerator.loads  # elsewhere a visitor's quota pays for another job
+        if not repeats and local and len(configs) > 1 and lanes.slowest_s < AUTO_S:
+            order = services.rounds(len(configs), AUTO_REPEATS - 1)
             yield Batch(configs, order, comparison=lanes.comparison, before=len(configs))
 
     runs = len(form.lanes) * max(1, repeats)

@@ -129,7 +129,7 @@ class StudyFields:
 
 def build_study_fields(services: Services) -> StudyFields:
     """The components in a fold, with their events."""
-    panel = SettingsPanel(services, "study", lists=True)
+    panel = SettingsPanel(services, "study", lists=True, repeats=1)
     by_name = panel.by_name
     with gr.Accordion("Start a study", open=False, elem_id="study-start", elem_classes=["mars-panel"]):
         with gr.Row(elem_classes=["mars-bar"]):
