@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page
 
 from ui.kit.assets import asset
 from ui.kit.theme import page_css
-from ui.result.token_view import LANE, READER, LaneView, row_props, script
+from ui.token_view.view import FOLDER, LANE, READER, LaneView, row_props, script
 
 MOUNT = """([id, code, props]) => {
   const element = document.getElementById(id), seen = {};
@@ -30,8 +30,10 @@ GROUND = (
 def open_lanes(browser: Browser, views: Sequence[LaneView], *, width: int = 1280, continues: bool = False) -> Page:
     """A page with a lane for each view, column by column, and the bar above them; scope ``test``."""
     page = browser.new_page(viewport={"width": width, "height": 900}, reduced_motion="reduce")
-    cards = "".join(f'<div class="mars-card" id="lane-{i}">{asset("lane/lane.html")}</div>' for i in range(len(views)))
-    body = f'<div id="reader">{asset("reader/reader.html")}</div><div class="mars-lanes">{cards}</div>'
+    cards = "".join(
+        f'<div class="mars-card" id="lane-{i}">{asset("lane/lane.html", FOLDER)}</div>' for i in range(len(views))
+    )
+    body = f'<div id="reader">{asset("reader/reader.html", FOLDER)}</div><div class="mars-lanes">{cards}</div>'
     page.set_content(
         f'<html lang="en"><head><title>Lanes</title><style>{GROUND}{page_css()}</style></head><body>{body}</body></html>'
     )

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -15,8 +22,8 @@ from evaluation.format import count, displayable
 from mars_core.types import Given, Outcome, Trace
 from tests.browser.lane_page import open_lanes, send, tell
 from tests.traces import make_trace, make_tree_trace
-from ui.result.token_view import QUANTITIES, LaneView, ended_view, token_rows
-from ui.result.whatif import judged
+from ui.token_view.view import QUANTITIES, LaneView, ended_view, token_rows
+from ui.token_view.whatif import judged
 
 pytestmark = pytest.mark.browser
 HOSTILE = (
@@ -229,10 +236,10 @@ def test_replay_shows_at_each_time_the_tokens_of_the_steps_that_had_ended(browse
     page = shown(pages, browser, ended_view(MARS, "x/0"), ended_view(STRICT, "x/1"))
     box = page.locator("#lane-0 .mars-text").bounding_box()
     last = page.locator("#lane-0 .tok").last.bounding_box()
-    for time in (0.0, 0.05, 0.2, 0.31):
-        tell(page, "mars:clock", {"t": time})
+    for seconds in (0.0, 0.05, 0.2, 0.31):
+        tell(page, "mars:clock", {"t": seconds})
         for lane, trace in enumerate((MARS, STRICT)):
-            ended = sum(len(step.emitted) for step in trace.steps if step.elapsed_s <= time)
+            ended = sum(len(step.emitted) for step in trace.steps if step.elapsed_s <= seconds)
             assert page.locator(f"#lane-{lane} .tok:not(.later)").count() == ended
             assert page.inner_text(f"#lane-{lane} .mars-lane-state") == f"{ended} of {len(trace.tokens)} tokens"
         assert page.locator("#lane-0 .mars-text").bounding_box() == box
@@ -298,3 +305,27 @@ def test_given_tokens_are_output_positions_without_numbers(browser: Browser, pag
     assert "given" in page.inner_text("#lane-0 .mars-pop") and page.locator("#lane-0 .mars-pop-numbers").count() == 0
     page.locator("#lane-0 .tok").nth(5).click()
     assert page.evaluate("window.triggered") == [["lane-0", "select", {"index": 5}]]
+
+
+def test_the_token_view_works_on_a_stock_gradio_page(browser: Browser) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url, environment = f"http://127.0.0.1:{port}/", os.environ | {"GRADIO_SERVER_PORT": str(port)}
+    process = subprocess.Popen([sys.executable, "-m", "ui.token_view"], env=environment, stdout=subprocess.DEVNULL)
+    page = browser.new_page()
+    try:
+        for _ in range(600):
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(url, timeout=5).close()
+                break
+            time.sleep(0.2)
+        page.goto(url)
+        page.locator("#trace-lane-1 .tok.relaxed").first.click()
+        pop = page.locator("#trace-lane-1 .mars-pop.pinned")
+        expect(pop).to_contain_text("relaxed")
+        assert pop.evaluate("node => getComputedStyle(node).position") == "absolute"
+    finally:
+        page.close()
+        process.terminate()
+        process.wait(timeout=30)

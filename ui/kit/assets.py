@@ -6,9 +6,9 @@ import json
 from importlib import resources
 
 
-def asset(name: str) -> str:
-    """The text of a file of ``ui/assets``."""
-    return resources.files("ui").joinpath("assets", name).read_text(encoding="utf-8")
+def asset(name: str, folder: str = "assets") -> str:
+    """The text of a file of a folder of ``ui``."""
+    return resources.files("ui").joinpath(folder, name).read_text(encoding="utf-8")
 
 
 def to_json(value: object) -> str:

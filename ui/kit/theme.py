@@ -17,9 +17,8 @@ SLATE = colors.Color(
     c50="#FAFAFB", c100="#F3F4F6", c200="#E5E7EB", c300="#D3D6DC", c400="#9CA1AB",
     c500="#6B717C", c600="#4E545F", c700="#373C46", c800="#23272F", c900="#191C22", c950="#111318",
 )  # fmt: skip
-SHEETS = (
-    "page", "lanes", "tokens", "reader", "details", "figures", "history", "study", "votes", "account", "about", "narrow",
-)  # in this order; ui/assets/styles  # fmt: skip
+FIRST = ("page", "lanes")  # sheets of ui/assets/styles, before that of the token view and after it
+SHEETS = ("reader", "details", "figures", "history", "study", "votes", "account", "about", "narrow")
 SYSTEM = ("ui-sans-serif", "system-ui", "sans-serif")
 SYSTEM_MONO = ("ui-monospace", "Consolas", "monospace")
 
@@ -42,8 +41,8 @@ def page_theme() -> gr.themes.Base:
 
 def page_css() -> str:
     """The palette as variables, the look of reports, then the style sheets."""
-    own = [asset(f"styles/{name}.css") for name in SHEETS]
-    return css_variables() + "\n".join([sheet("report.css"), *own])
+    first, last = ([asset(f"styles/{name}.css") for name in names] for names in (FIRST, SHEETS))
+    return css_variables() + "\n".join([sheet("report.css"), *first, asset("tokens.css", "token_view"), *last])
 
 
 _COLOURS = {  # light and dark

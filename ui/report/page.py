@@ -31,8 +31,8 @@ from ui.kit.values import Table as Numbers
 from ui.result.details import FIGURES, Details
 from ui.result.numbers import SETTINGS
 from ui.result.result import reopened, title_of
-from ui.result.token_view import lane_component, reader_component
 from ui.result.view import legend_html
+from ui.token_view.view import lane_component, reader_component
 
 SCOPE = "report"
 _POLICY = (

@@ -12,8 +12,8 @@ from evaluation.statistics import over
 from mars_core.types import ModelRef, RunConfig, Summary, Trace
 from ui.kit.labels import exact_text, lane_label, lane_title, parameter_title, rule_title, run_names
 from ui.kit.values import Cell, Check, Row, Table
-from ui.result.tiles import LOSSLESS, lane_check
 from ui.settings.form import thinking_word
+from ui.token_view.tiles import LOSSLESS, lane_check
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from ui.kit.components import Strip, message_strip
 from ui.kit.labels import lane_labels, run_names
 from ui.result.details import Details, details_of
 from ui.result.sentence import broken_sentence, divergence, parting_words, verdict
-from ui.result.tiles import Counts, stat_tiles
-from ui.result.token_view import LaneView, Row, ended_view
+from ui.token_view.tiles import Counts, stat_tiles
+from ui.token_view.view import LaneView, Row, ended_view
 
 OTHER = "The other run"
 

@@ -23,9 +23,9 @@ from ui.result.details import FIGURES, MARGINS, TABS, Details, Figure
 from ui.result.planner_panel import PlannerPanel
 from ui.result.result import Result
 from ui.result.stored_runs import StoredRuns
-from ui.result.token_view import GIVEN_MEANING, LaneView, lane_component, reader_component
 from ui.result.tree_panel import TreePanel
 from ui.settings.form import FIRST_LANES
+from ui.token_view.view import GIVEN_MEANING, LaneView, lane_component, reader_component
 
 Updates = dict[Any, Any]  # component → new value or gr.update
 HELPED = ("rule", "tau", "r", "theta", "tv", "k")

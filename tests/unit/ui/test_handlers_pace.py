@@ -17,9 +17,9 @@ from storage import RunStore
 from tests.unit.ui.places import FORM
 from ui.jobs.services import Services
 from ui.kit.values import plain
-from ui.result.token_view import LaneView
 from ui.tabs.compare.frames import Frame
 from ui.tabs.compare.handlers import run_comparison
+from ui.token_view.view import LaneView
 
 LONG_S = 60.0
 

@@ -16,10 +16,10 @@ from ui.app import launch_options
 from ui.kit.components import RUN_FILES
 from ui.kit.palette import OUTCOME_STYLES
 from ui.kit.theme import page_css, page_theme
-from ui.result.token_view import OUTCOMES
 from ui.result.view import legend_html
 from ui.routes import page_routes
 from ui.tabs.about import about_text
+from ui.token_view.view import OUTCOMES
 
 
 def test_the_page_needs_no_host_but_its_own(store: RunStore) -> None:

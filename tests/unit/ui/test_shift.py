@@ -12,7 +12,7 @@ from ui.figures.plot import Run
 from ui.figures.shift import shift_plot
 from ui.result.numbers import SHIFT_QUANTITIES as QUANTITIES
 from ui.result.numbers import infinite_note, self_check, summary_table
-from ui.result.tiles import FLOAT_ERROR, lane_check
+from ui.token_view.tiles import FLOAT_ERROR, lane_check
 
 STRICT, MARS, PLAIN = (make_trace(rule=rule, new_tokens=80) for rule in ("strict", "mars", "none"))
 

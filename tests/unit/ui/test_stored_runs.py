@@ -19,7 +19,6 @@ from ui.kit.components import message_strip
 from ui.result import stored_runs
 from ui.result.result import ended_result
 from ui.result.stored_runs import ShownRuns, StoredRuns
-from ui.result.token_view import LaneView
 from ui.result.tree_panel import GONE
 from ui.result.view import ResultView
 from ui.settings.form import MOST_LANES
@@ -27,6 +26,7 @@ from ui.tabs.compare.frames import Frame
 from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more
 from ui.tabs.compare.tab import build_compare_tab
 from ui.tabs.history.tab import History
+from ui.token_view.view import LaneView
 
 MOST_BYTES = 2_000  # of all that is kept of a comparison of four runs
 

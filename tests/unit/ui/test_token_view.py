@@ -12,8 +12,8 @@ from mars_core.types import DraftMode, Given, Outcome, Status
 from tests.traces import make_trace, make_tree_trace
 from ui.kit.assets import to_json
 from ui.kit.theme import page_theme
-from ui.result.tiles import Counts, counts_of, stat_tiles
-from ui.result.token_view import FIELDS, GIVEN, HUES, MOST, OUTCOMES, Row, ended_view, given_rows, token_rows
+from ui.token_view.tiles import Counts, counts_of, stat_tiles
+from ui.token_view.view import FIELDS, GIVEN, HUES, MOST, OUTCOMES, Row, ended_view, given_rows, token_rows
 
 HOSTILE = ("<script>", "${1}", "{{7*7}}", "\ud800", "\u202eabc", "`", "\x1b[31m", "</script>", "'\"")
 

@@ -12,7 +12,7 @@ from mars_core.models import Pair
 from mars_core.types import DrafterConfig, DraftMode, Outcome, Sampling, Trace, TreeShape
 from tests.live_pairs import config_for, decoded, headed, random_pair
 from tests.traces import make_trace, make_tree_trace
-from ui.result.whatif import HIGH, LOW, Judged, codes, judged, samples_drafts
+from ui.token_view.whatif import HIGH, LOW, Judged, codes, judged, samples_drafts
 
 
 @pytest.fixture(scope="module")

@@ -19,12 +19,12 @@ from ui.jobs.services import Services
 from ui.kit.events import PRIVATE
 from ui.kit.labels import lane_labels, parameter_title, rule_title
 from ui.result.result import ended_result, run_speeds
-from ui.result.tiles import Counts, stat_tiles
-from ui.result.token_view import LaneView
 from ui.result.view import ResultView, Updates, card_classes, show_columns
 from ui.settings.form import FIRST_LANES, LEAST_LANES, MOST_LANES, LaneForm
 from ui.settings.rules import DEFAULT_RULES, RuleFields, lane_head
 from ui.tabs.compare.frames import Shown
+from ui.token_view.tiles import Counts, stat_tiles
+from ui.token_view.view import LaneView
 
 
 @dataclass(frozen=True, slots=True)

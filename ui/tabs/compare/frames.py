@@ -16,9 +16,9 @@ from ui.kit.components import Strip, message_strip
 from ui.kit.labels import lane_labels
 from ui.result.details import Details
 from ui.result.result import ended_result
-from ui.result.tiles import Counts, lane_check, stat_tiles
-from ui.result.token_view import LaneView, Row, ended_view, given_rows, token_rows
-from ui.result.whatif import samples_drafts
+from ui.token_view.tiles import Counts, lane_check, stat_tiles
+from ui.token_view.view import LaneView, Row, ended_view, given_rows, token_rows
+from ui.token_view.whatif import samples_drafts
 
 FIRST = "Runs first, after a short warm-up."
 LATER = "Runs {}: running them at once would distort the timings."

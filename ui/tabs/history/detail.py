@@ -16,11 +16,11 @@ from ui.kit.components import REPORT, RUN_FILES, Group, downloads_component, dow
 from ui.kit.labels import settings_line
 from ui.result.result import reopened
 from ui.result.stored_runs import StoredRuns
-from ui.result.token_view import LaneView
 from ui.result.view import ResultView, Updates
 from ui.settings.form import CUSTOM, LIST_ONLY, MOST_LANES, Form
 from ui.settings.stored import richest, stored_form
 from ui.sharing import READ_ONLY, share_component
+from ui.token_view.view import LaneView
 
 
 class Detail:

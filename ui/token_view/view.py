@@ -20,8 +20,8 @@ from ui.kit.assets import asset, to_json
 from ui.kit.labels import lane_label, stop_title
 from ui.kit.palette import DECISIVE, LANES, NEAR_TIE, OUTCOME_STYLES
 from ui.kit.values import UNCHECKED, Check
-from ui.result.tiles import Tile, counts_of, lane_check, stat_tiles
-from ui.result.whatif import codes, samples_drafts
+from ui.token_view.tiles import Tile, counts_of, lane_check, stat_tiles
+from ui.token_view.whatif import codes, samples_drafts
 
 OUTCOMES: tuple[Outcome, ...] = tuple(Outcome)
 PLACES = {outcome: place for place, outcome in enumerate(OUTCOMES)}
@@ -201,6 +201,7 @@ def _all_rows(trace: Trace, built: Sequence[Row] | None) -> tuple[Row, ...]:
     return (*first, *built)
 
 
+FOLDER = "token_view"
 ROWS = ("lane/format", "lane/rows", "lane/page")
 LANE = (*ROWS, "lane/parts", "lane/text", "lane/paint", "lane/popover", "lane/reach", "lane/clock", "lane/draw")
 READER = (*ROWS, "reader/parts", "reader/view", "reader/replay")
@@ -208,7 +209,7 @@ READER = (*ROWS, "reader/parts", "reader/view", "reader/replay")
 
 def script(parts: Sequence[str]) -> str:
     """One function body of all these files."""
-    return "\n".join(asset(f"{name}.js") for name in parts)
+    return "\n".join(asset(f"{name}.js", FOLDER) for name in parts)
 
 
 def row_props() -> dict[str, Any]:
@@ -222,7 +223,7 @@ def row_props() -> dict[str, Any]:
 def _component(name: str, parts: Sequence[str], value: str, elem_id: str, **props: Any) -> gr.HTML:
     return gr.HTML(
         value=value,
-        html_template=asset(f"{name}/{name}.html"),
+        html_template=asset(f"{name}/{name}.html", FOLDER),
         js_on_load=script(parts),
         apply_default_css=False,
         elem_id=elem_id,

@@ -1,7 +1,7 @@
 """What MARS at another θ would do with the drafts of a stored run, draft by draft. Values in, values out: no gradio.
 
 A draft is judged where the run judged it, after the text that the run wrote. So this is a statement on the stored trace: from the
-first changed decision on, a real run at that θ would read another text. ``ui/assets/lane/rows.js`` counts the same in the browser.
+first changed decision on, a real run at that θ would read another text. ``ui/token_view/lane/rows.js`` counts the same in the browser.
 """
 
 from __future__ import annotations

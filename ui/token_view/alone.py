@@ -1,0 +1,28 @@
+"""The token view in another program: one component with everything that it needs, over a trace.
+
+``python -m ui.token_view`` shows the stored example on a stock Gradio page.
+"""
+
+from __future__ import annotations
+
+import gradio as gr
+from pydantic import TypeAdapter
+
+from mars_core.types import Trace
+from ui.kit.assets import asset
+from ui.kit.palette import css_variables
+from ui.token_view.view import FOLDER, LaneView, ended_view, lane_component
+
+
+def read_trace(text: str | bytes) -> Trace:
+    """A trace from the JSON that ``dataclasses.asdict`` gives of one. Raises ValueError (pydantic's) with the first field that is wrong."""
+    return TypeAdapter(Trace).validate_json(text)
+
+
+def token_view(shown: Trace | LaneView, *, number: int = 0) -> gr.HTML:
+    """The component for any Gradio page. ``number`` sets apart several on one page. Its value is ``LaneView.json``, and its event
+    ``select`` carries ``index``, the output position of a chosen token. ``push_to_hub`` publishes it with the style sheet as ``head``."""
+    view = shown if isinstance(shown, LaneView) else ended_view(shown, f"trace-{number}")
+    component = lane_component(view, scope="trace", lane=number)
+    component.head = f"<style>{css_variables()}{asset('alone.css', FOLDER)}{asset('tokens.css', FOLDER)}</style>"
+    return component
