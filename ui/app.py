@@ -30,7 +30,7 @@ from ui.tabs.compare.tab import CompareTab, build_compare_tab
 from ui.tabs.history.detail import open_form
 from ui.tabs.history.tab import History, Session, build_history_tab
 from ui.tabs.study.quality_tab import build_quality_tab
-from ui.tabs.study.sweep_tab import build_sweep_tab
+from ui.tabs.sweep.tab import build_sweep_tab
 from ui.tabs.votes.tab import build_votes_tab
 
 TITLE = "MARS Playground"

@@ -28,9 +28,9 @@ from ui.public.visitors import Visitor
 from ui.settings.form import Form
 from ui.tabs.compare.frames import Frame, Shown
 from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more
-from ui.tabs.study.sweep_form import SweepForm
-from ui.tabs.study.sweep_run import SweepFrame
-from ui.tabs.study.sweep_run import run as run_sweep
+from ui.tabs.sweep.form import SweepForm
+from ui.tabs.sweep.run import SweepFrame
+from ui.tabs.sweep.run import run as run_sweep
 from ui.tabs.votes.round import Rounds, write_answers
 
 SWEEP = SweepForm(

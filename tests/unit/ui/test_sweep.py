@@ -17,7 +17,7 @@ from mars_core.types import Status
 from storage import Search, Source
 from tests.unit.ui.places import said
 from ui.jobs.services import Services
-from ui.tabs.study.sweep_form import (
+from ui.tabs.sweep.form import (
     SweepForm,
     estimate,
     examples,
@@ -28,8 +28,8 @@ from ui.tabs.study.sweep_form import (
     suggestion,
     write_cases,
 )
-from ui.tabs.study.sweep_panels import pairs_html, settings_html
-from ui.tabs.study.sweep_run import SweepFrame, reopened, run
+from ui.tabs.sweep.panels import pairs_html, settings_html
+from ui.tabs.sweep.run import SweepFrame, reopened, run
 
 FORM = SweepForm(
     prompts="Once upon a time => the\n2 + 2 =", pair="bundled", rule="mars", parameter="theta", values="0.1, 0.9",

@@ -26,9 +26,9 @@ from tests.unit.ui.places import place_of
 from ui.figures.tradeoff import LABELLED, PUBLISHED, tradeoff_plot
 from ui.routes import page_routes
 from ui.tabs.study.studies import sweeps_html
-from ui.tabs.study.sweep_panels import pairs_html, settings_html
-from ui.tabs.study.sweep_run import reopened
-from ui.tabs.study.sweep_tab import chart_json
+from ui.tabs.sweep.panels import pairs_html, settings_html
+from ui.tabs.sweep.run import reopened
+from ui.tabs.sweep.tab import chart_json
 
 HOSTILE = "<img onerror=alert(1)> {{7*7}} </script> \u202eabc"
 CASES = (Case("=cmd()", "1"), Case(HOSTILE))

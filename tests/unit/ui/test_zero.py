@@ -21,8 +21,8 @@ from tests.zero import ForkingGpu
 from ui.jobs.services import Services
 from ui.settings.form import Form
 from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more
-from ui.tabs.study.sweep_form import SweepForm
-from ui.tabs.study.sweep_run import run as run_sweep
+from ui.tabs.sweep.form import SweepForm
+from ui.tabs.sweep.run import run as run_sweep
 from ui.tabs.votes.round import Rounds, write_answers
 
 

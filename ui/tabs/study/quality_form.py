@@ -24,7 +24,7 @@ from ui.settings.drafter import mode_field, number_field
 from ui.settings.form import read_drafter, read_whole
 from ui.tabs.settings import SettingsPanel
 from ui.tabs.study.running import admitted
-from ui.tabs.study.sweep_form import ListsForm, numbers, plan_settings, read_ks
+from ui.tabs.sweep.form import ListsForm, numbers, plan_settings, read_ks
 
 LONGEST = 160  # tokens: what the answers of the built-in suites need
 SUITES = tuple(BUILT_IN)  # none of them executes code

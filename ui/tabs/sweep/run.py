@@ -25,7 +25,7 @@ from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
 from ui.kit.errors import error_message
 from ui.tabs.study.running import admitted, study_runs
-from ui.tabs.study.sweep_form import SweepForm, read_plan_of
+from ui.tabs.sweep.form import SweepForm, read_plan_of
 
 if TYPE_CHECKING:
     pass

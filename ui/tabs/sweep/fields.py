@@ -15,8 +15,8 @@ from ui.kit.components import text_panel
 from ui.kit.events import PRIVATE
 from ui.kit.labels import parameter_title, rule_title
 from ui.tabs.settings import SettingsPanel
-from ui.tabs.study.sweep_form import SweepForm, estimate, examples, other_parameters, suggestion, write_cases
-from ui.tabs.study.sweep_run import admitted_sweep
+from ui.tabs.sweep.form import SweepForm, estimate, examples, other_parameters, suggestion, write_cases
+from ui.tabs.sweep.run import admitted_sweep
 
 FIRST_RULE = "mars"
 TEXTS = (

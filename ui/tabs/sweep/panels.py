@@ -16,7 +16,7 @@ from ui.kit.labels import parameter_title, rule_title
 from ui.kit.panel import render
 
 MOST_PAIRS = 200  # of one setting on the page; all are in the CSV
-TEMPLATE = "tabs/study/sweep.html.jinja"
+TEMPLATE = "tabs/sweep/sweep.html.jinja"
 INTERVAL = "small: 95 % Wilson interval"
 
 

@@ -24,9 +24,9 @@ from ui.kit.panel import panel_component
 from ui.sharing import READ_ONLY, reading, share_component, share_html, wire_share
 from ui.tabs.study.running import visitor_of_tab, wire_runs
 from ui.tabs.study.studies import list_component, study_panel, sweeps_html
-from ui.tabs.study.sweep_fields import SweepFields, build_fields, estimated, wire_fields
-from ui.tabs.study.sweep_panels import pairs_html, settings_html
-from ui.tabs.study.sweep_run import SweepFrame, reopened, run
+from ui.tabs.sweep.fields import SweepFields, build_fields, estimated, wire_fields
+from ui.tabs.sweep.panels import pairs_html, settings_html
+from ui.tabs.sweep.run import SweepFrame, reopened, run
 
 CHART_S = 3.0  # between two drawings of the chart while a sweep runs
 SCOPE = "sweep"

@@ -1,0 +1,1 @@
+"""The Sweep tab: one parameter of a rule varied over prompts."""
