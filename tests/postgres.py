@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,9 @@ def connection_to(folder: Path, *, autocommit: bool = False) -> Any:
     return psycopg.connect(host=str(folder), user="mars", dbname="postgres", autocommit=autocommit)
 
 
-@pytest.fixture(scope="session")
-def postgres_folder() -> Iterator[Path]:
-    """The socket folder of a running private cluster, which listens on no port."""
+@contextmanager
+def cluster(network: str = "", port: int = 5432) -> Iterator[Path]:
+    """The socket folder of a running private cluster. It listens on ``port`` for a ``network`` (CIDR), without one on no port."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
     if not found:
         reason = "PostgreSQL's programs are missing from /usr/lib/postgresql/*/bin (apt-get install postgresql)"
@@ -36,7 +37,7 @@ def postgres_folder() -> Iterator[Path]:
     if os.geteuid() == 0:
         shutil.chown(folder, "postgres")
     run = [*_as_postgres(), str(found[-1] / "pg_ctl"), "-D", str(folder / "data"), "-w"]
-    settings = f"-k {folder} -c listen_addresses='' -c fsync=off -c max_connections=60"
+    settings = f"-k {folder} -p {port} -c listen_addresses={'*' if network else chr(39) * 2} -c fsync=off -c max_connections=60"
     try:
         subprocess.run(
             [*run, "-o", "-E UTF8 --locale=C -A trust -U mars", "initdb"],
@@ -44,6 +45,9 @@ def postgres_folder() -> Iterator[Path]:
             check=True,
             stdout=subprocess.DEVNULL,
         )
+        if network:
+            with (folder / "data" / "pg_hba.conf").open("a") as rules:
+                rules.write(f"host all all {network} trust\n")
         subprocess.run(
             [*run, "-o", settings, "-l", str(folder / "log"), "start"],
             cwd=folder,
@@ -56,6 +60,12 @@ def postgres_folder() -> Iterator[Path]:
             subprocess.run([*run, "-m", "immediate", "stop"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_folder() -> Iterator[Path]:
+    with cluster() as folder:
+        yield folder
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from ui.tabs.study.downloads import SWEEP_TABLES as SWEEP_FILES
 # Every event by the name of its function. A new one is tried below by itself; that it was thought of, only a person can say here.
 EVENTS = frozenset((
     "compare", "rules", "pairs", "comparisons", "comparison", "divergences", "tokens",  # endpoints for programs
-    "act", "add", "apply", "ask_stop", "begin", "change", "choose", "close", "delete", "end", "ended", "enter", "go", "label",
+    "act", "add", "apply", "ask_stop", "begin", "change", "choose", "close", "delete", "ended", "enter", "go", "label",
     "lambda", "leave", "load", "look", "_parameter_updates", "run", "with_theta", "more", "move", "narrow", "open_lane",
     "open_sweep", "_own_note", "press", "read",
     "refresh", "resume", "rule_html", "save", "search", "show", "start", "sweep", "take", "_draw",

@@ -1,0 +1,96 @@
+"""A study over three hosts with one PostgreSQL: network namespaces, one of which is cut off and comes back."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from sqlalchemy import func, select
+
+from storage import RunStore
+from storage.schema import Run
+from tests.faults.running import ROOT
+from tests.postgres import cluster
+
+HOSTS, PORT = (1, 2, 3), 54329
+PATIENCE_S = 400.0
+
+
+def ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True)
+
+
+@pytest.fixture
+def hosts() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts a command on a host, which reaches this machine at 10.77.N.1. Needs the right to make network namespaces."""
+    made: list[int] = []
+    try:
+        for number in HOSTS:
+            ip("netns", "add", f"mars-{number}")
+            made.append(number)
+            ip("link", "add", f"mars{number}", "type", "veth", "peer", "name", "eth0", "netns", f"mars-{number}")
+            ip("address", "add", f"10.77.{number}.1/24", "dev", f"mars{number}")
+            ip("link", "set", f"mars{number}", "up")
+            for arguments in (("address", "add", f"10.77.{number}.2/24", "dev", "eth0"), ("link", "set", "eth0", "up")):
+                ip("-n", f"mars-{number}", *arguments)
+    except (OSError, subprocess.CalledProcessError) as error:
+        for number in made:
+            ip("netns", "delete", f"mars-{number}")
+        pytest.skip(f"network namespaces cannot be made here: {getattr(error, 'stderr', '') or error}")
+    started: list[subprocess.Popen[str]] = []
+
+    def start(number: int, *arguments: str) -> subprocess.Popen[str]:
+        command = ["ip", "netns", "exec", f"mars-{number}", sys.executable, "-m", "evaluation", *arguments]
+        url = f"postgresql://mars:secret@10.77.{number}.1:{PORT}/postgres"
+        process = subprocess.Popen(
+            [*command, "--db", url], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+    for number in HOSTS:
+        ip("netns", "delete", f"mars-{number}")
+
+
+def test_a_host_that_is_cut_off_and_comes_back_loses_and_repeats_nothing(
+    hosts: Callable[..., subprocess.Popen[str]],
+) -> None:
+    plan = ("--suite", "demo_arithmetic", "--limit", "24", "--rules", "strict,mars", "--max-new-tokens", "96")
+    with cluster("10.77.0.0/16", PORT) as folder:
+        planned = hosts(1, "run", *plan, "--plan-only")
+        assert planned.wait(timeout=PATIENCE_S) == 0, planned.communicate()[0]
+        with RunStore(f"postgresql://mars:secret@/postgres?host={folder}&port={PORT}") as store:
+            (study,) = [head.id for head in store.studies()]
+            done = lambda: len(store.results(study))  # noqa: E731
+            working = [
+                hosts(number, "resume", study, "--workers", "1", "--threads", "1", "--quiet") for number in HOSTS
+            ]
+            _until(lambda: done() >= 4, working)
+            ip("link", "set", "mars2", "down")
+            before = done()
+            _until(lambda: done() >= before + 6, working)
+            ip("link", "set", "mars2", "up")
+            ended = [process.communicate(timeout=PATIENCE_S)[0] for process in working]
+            results = store.results(study, unfinished=True)
+            assert sorted((result.task, result.lane) for result in results) == [
+                (task, lane) for task in range(24) for lane in range(2)
+            ], ended
+            run_ids = [run_id for result in results for run_id in result.run_ids]
+            assert len(set(run_ids)) == len(run_ids) == 48
+            with store.read() as connection:
+                assert connection.execute(select(func.count()).select_from(Run)).scalar_one() == 48
+            assert working[0].returncode == working[2].returncode == 0, ended
+
+
+def _until(reached: Callable[[], bool], working: list[subprocess.Popen[str]]) -> None:
+    ends = time.monotonic() + PATIENCE_S
+    while not reached():
+        assert time.monotonic() < ends and any(process.poll() is None for process in working)
+        time.sleep(0.2)
