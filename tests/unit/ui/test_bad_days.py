@@ -107,7 +107,7 @@ def test_when_the_time_is_up_the_run_is_kept_and_the_page_says_so(place: Service
     (trace,) = traces_of(place.store)
     assert (trace.status, trace.stop_reason) == (Status.CANCELLED, StopReason.DEADLINE) and trace.tokens
     frames = list(run_sweep(hasty, replace(SWEEP, temperatures="0", max_new_tokens=3900), "visitor"))
-    assert plain(frames[-1].strip.parts).startswith("The time for one sweep is up; stopped after ")
+    assert plain(frames[-1].strip.parts).startswith("The time for one job is up; stopped after ")
     assert works(place)
 
 

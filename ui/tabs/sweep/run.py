@@ -8,7 +8,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from evaluation.format import count, number, plural, ratio, share
 from evaluation.study.pairs import Paired, Sweep, load_sweep, pairs_of
@@ -26,12 +25,6 @@ from ui.kit.components import Strip, message_strip
 from ui.kit.errors import error_message
 from ui.tabs.study.running import admitted, study_runs
 from ui.tabs.sweep.form import SweepForm, read_plan_of
-
-if TYPE_CHECKING:
-    pass
-
-WARMING = "Warming up: a few tokens that do not count …"
-TIME_IS_UP = "The time for one sweep is up"
 
 
 @dataclass(frozen=True, slots=True)
