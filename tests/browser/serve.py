@@ -10,11 +10,13 @@ from hosting.settings import Settings
 from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
 from tests.slow_runs import SlowLocal
+from ui.tabs.compare import handlers
 
 
 def main(folder: Path, port: int) -> int:
     settings = Settings(port=port, database=f"sqlite:///{folder / 'runs.db'}", device="cpu", dtype="float32")
     app.Local = SlowLocal  # type: ignore[misc]
+    handlers.AUTO_S = 0.0  # whether a run is short enough to be repeated unasked would depend on the machine
     return app.serve(settings, (tiny_pair(folder), eagle_pair(folder)))
 
 

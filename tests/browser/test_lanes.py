@@ -6,7 +6,18 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Window
-from tests.browser.steps import SLOW, compare, fill, lane_text, open_settings, pick, press_compare, wait_for
+from tests.browser.steps import (
+    SLOW,
+    compare,
+    fill,
+    lane_text,
+    open_history,
+    open_settings,
+    pick,
+    press_compare,
+    reopen_latest,
+    wait_for,
+)
 
 pytestmark = pytest.mark.browser
 PRESET = "Preset"
@@ -68,3 +79,14 @@ def test_one_lane_alone_is_a_run_like_any_other(window: Window) -> None:
     expect(page.locator("#rule-1")).to_be_hidden()
     press_compare(page)
     assert "Strict wrote" in wait_for(page, "done")
+
+
+def test_rounds_are_run_in_turns_and_shown_as_one_run_of_each_lane(window: Window) -> None:
+    page = window.page
+    fill(page, "Runs per lane (0: auto)", "3")
+    sentence = compare(page, tokens=24)
+    assert "3 interleaved runs each" in sentence or "a difference in time is noise" in sentence
+    open_history(page)
+    expect(page.locator(".mars-history-item").first.locator(".mars-history-run")).to_have_count(2)
+    reopen_latest(page)
+    assert wait_for(page, "done", "#history-strip .mars-strip") == sentence

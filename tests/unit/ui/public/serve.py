@@ -22,6 +22,7 @@ from tests.pairs import tiny_pair
 from ui.app import build_app, launch_options
 from ui.jobs.services import Services
 from ui.public.limits import PUBLIC_LIMITS
+from ui.tabs.compare import handlers
 
 LIMITS = replace(PUBLIC_LIMITS, new_tokens=16, sweep_runs=4, runs_an_hour=None)
 
@@ -56,6 +57,7 @@ def main(folder: Path, port: int) -> None:
     )
     logging.basicConfig(handlers=[lines], level=logging.ERROR)
     break_on_demand(folder)
+    handlers.AUTO_S = 0.0  # whether a run is short enough to be repeated unasked would depend on the machine
     with RunStore(f"sqlite:///{folder / 'runs.db'}") as store:
         pool = ModelPool(device="cpu", dtype="float32")
         place = Services(pool, store, (tiny_pair(folder),), public=True, limits=LIMITS, retention_days=30)
