@@ -24,7 +24,7 @@ def test_the_script_writes_every_number_as_python_does(browser: Browser) -> None
     values += [rng.randint(-(10**6), 10**6) / 2 ** rng.randint(0, 12) for _ in range(1500)]  # ties among them
     page = browser.new_page()
     write = "v.map((x) => [number(x), number(x, 4), share(x), duration(x), count(Math.trunc(x))])"
-    found = page.evaluate(f"(v) => {{ {asset('lane/format.js')}\n return {write}; }}", values)
+    found = page.evaluate(f"(v) => {{ {asset('lane/format.js', 'token_view')}\n return {write}; }}", values)
     page.close()
     for value, texts in zip(values, found, strict=True):
         assert texts[:4] == [number(value), number(value, 4), share(value), duration(value)], value
@@ -34,7 +34,7 @@ def test_the_script_writes_every_number_as_python_does(browser: Browser) -> None
 def test_what_is_no_number_is_written_alike(browser: Browser) -> None:
     page = browser.new_page()
     write = "[NaN, Infinity, -Infinity].map((x) => number(x)).concat([share(NaN), duration(NaN)])"
-    found = page.evaluate(f"() => {{ {asset('lane/format.js')}\n return {write}; }}")
+    found = page.evaluate(f"() => {{ {asset('lane/format.js', 'token_view')}\n return {write}; }}")
     page.close()
     plain = [number(math.nan), number(math.inf), number(-math.inf), share(math.nan), duration(math.nan)]
     assert found == plain
