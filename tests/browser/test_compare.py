@@ -62,10 +62,10 @@ def test_comparison_is_shown_kept_and_downloaded_alike(window: Window) -> None:
     window.shot("history")
 
     with page.expect_download() as download:
-        page.get_by_role("link", name="runs.csv").last.click()
+        page.locator("#history-open-downloads").get_by_role("link", name="runs.csv").click()
     runs = pd.read_csv(download.value.path())
     assert set(zip(runs["lane"], runs["rule"], strict=True)) == {(0, "strict"), (1, "mars")}
-    link = page.get_by_role("link", name="tokens.csv").last
+    link = page.locator("#history-open-downloads").get_by_role("link", name="tokens.csv")
     tokens = page.request.get(urljoin(page.url, link.get_attribute("href")))
     frame = pd.read_csv(io.BytesIO(tokens.body()))
     emitted = frame[frame["outcome"] != "rejected"]
