@@ -52,6 +52,8 @@ def test_repeats_run_in_turns_and_are_shown_as_one_run_of_each_lane(services: Se
     stored = services.store.load(row["id"])
     assert [(each.lane, each.order) for each in stored.repeats] == [(1, 2), (0, 3), (1, 4), (0, 5)]
     assert len(row["lanes"]) == 2 and plain(reopened(stored).strip.parts) == text
+    again = reopened(stored).lanes
+    assert [(view.rows, view.times) for view in frames[-1].lanes if view] == [(view.rows, view.times) for view in again]
     spoken = [said(frame)[1] for frame in frames if frame.strip]
     assert any(line.startswith("Run 3 of 3 of every lane, to measure the time: ") for line in spoken)
 
