@@ -35,6 +35,11 @@ def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
     return float(low), float(median), float(high)
 
 
+def paired_ratios(values: Sequence[float], bases: Sequence[float]) -> list[float]:
+    """``values / bases`` by round; rounds in which either was not measured (nan, 0 or infinite) are left out."""
+    return [a / b for a, b in zip(values, bases, strict=False) if 0 < a < math.inf and 0 < b < math.inf]
+
+
 def mean_ratio(ratios: Sequence[float]) -> Interval:
     """Geometric mean of paired ratios with Student's interval of the mean of their logarithms; one ratio has no interval.
 

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 from evaluation.report.values import Interval
-from evaluation.statistics import mean_ratio, over
+from evaluation.statistics import mean_ratio, paired_ratios
 from mars_core.models import ModelPool, PairSpec
 from mars_core.rules import RULES, Rule, Siblings
 from mars_core.types import Given, Outcome, RunConfig, Status, Token, Trace
@@ -62,8 +62,8 @@ def comparison_document(stored: StoredComparison) -> Document:
 def _run(run: StoredRun, first: StoredRun, speeds: Mapping[int, Sequence[float]]) -> Document:
     """``speeds``: tokens per second of every lane's run and its repeats."""
     trace, baseline = run.trace, first.trace
-    ratios = [over(*pair) for pair in zip(speeds.get(run.lane, ()), speeds.get(first.lane, ()), strict=False)]
-    measured = mean_ratio(ratios) if ratios and all(0 < ratio < math.inf for ratio in ratios) else Interval()
+    ratios = paired_ratios(speeds[run.lane], speeds[first.lane])
+    measured = mean_ratio(ratios) if ratios else Interval()
     return _document(
         lane=run.lane,
         order=run.order,
@@ -75,7 +75,7 @@ def _run(run: StoredRun, first: StoredRun, speeds: Mapping[int, Sequence[float]]
         text=trace.text,
         token_ids=trace.token_ids,
         **asdict(trace.summary),
-        speeds=list(speeds.get(run.lane, ())),
+        speeds=speeds[run.lane],
         speed_ratio=measured.value,
         speed_ratio_low=measured.low,
         speed_ratio_high=measured.high,

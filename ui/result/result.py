@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -66,12 +67,11 @@ def reopened(stored: StoredComparison) -> Result:
 
 
 def run_speeds(stored: StoredComparison) -> dict[int, list[float]]:
-    """Lane → tokens per second of its run and of its repeats, by round; of runs that ended."""
+    """Lane → tokens per second of its run and of its repeats, by round; nan of those that did not end."""
     speeds: dict[int, list[float]] = {}
     runs = [(run.lane, run.trace.status, run.trace.summary) for run in stored.runs]
     for lane, status, summary in [*runs, *((each.lane, each.status, each.summary) for each in stored.repeats)]:
-        if status is Status.COMPLETED:
-            speeds.setdefault(lane, []).append(summary.tokens_per_s)
+        speeds.setdefault(lane, []).append(summary.tokens_per_s if status is Status.COMPLETED else math.nan)
     return speeds
 
 

@@ -5,12 +5,11 @@ Values in, values out: no gradio. A sentence is a tuple of parts, some of which 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from evaluation.format import count, displayable, number, plural, ratio, visible
-from evaluation.statistics import mean_ratio, over
+from evaluation.statistics import mean_ratio, paired_ratios
 from mars_core.telemetry import first_divergence
 from mars_core.types import Cause, Divergence, Given, Outcome, Status, StopReason, Token, Trace
 from ui.kit.labels import run_names
@@ -29,7 +28,7 @@ def divergence(left: Trace, right: Trace) -> Divergence | None:
 def verdict(traces: Sequence[Trace], speeds: Sequence[Sequence[float]] = ()) -> Sentence:
     """What came of runs that all ended, by lane: one sentence for each against the leftmost, one a line.
 
-    ``speeds``: tokens per second of each lane's run and its repeats, by round; none: of the runs alone.
+    ``speeds``: tokens per second of each lane's run and its repeats, by round (nan: did not end); none: of the runs alone.
     """
     speeds = speeds or [[trace.summary.tokens_per_s] for trace in traces]
     names = run_names([trace.config for trace in traces])
@@ -37,7 +36,7 @@ def verdict(traces: Sequence[Trace], speeds: Sequence[Sequence[float]] = ()) -> 
     for lane, trace in enumerate(traces[1:], start=1):
         parts += [BREAK] if parts else []
         parts += _against((names[0], names[lane]), traces[0], trace, lane)
-        rounds = [over(ours, base) for ours, base in zip(speeds[lane], speeds[0], strict=False)]
+        rounds = paired_ratios(speeds[lane], speeds[0])
         parts.append(Part(f" {_time(traces[0], trace, rounds)}"))
     return tuple(parts) or (Part(f"{names[0]} wrote {plural(traces[0].summary.new_tokens, 'token')}."),)
 
@@ -93,7 +92,7 @@ def _time(left: Trace, right: Trace, rounds: Sequence[float]) -> str:
     same_draft = right.config.drafter == left.config.drafter  # another drafter's passes cost another time
     if same_draft and right.summary.steps == left.summary.steps and right.token_ids == left.token_ids:
         return "Same tokens, same passes: a difference in time is noise."
-    if not rounds or not all(0 < factor < math.inf for factor in rounds):
+    if not rounds:
         return "Its time was not measured."
     factor, low, high = mean_ratio(rounds)
     if len(rounds) > 1:

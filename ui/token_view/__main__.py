@@ -3,7 +3,7 @@
 import gradio as gr
 
 from ui.result.example import stored
-from ui.token_view.alone import token_view
+from ui.token_view.standalone import token_view
 
 
 def build() -> gr.Blocks:

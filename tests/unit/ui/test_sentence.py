@@ -108,6 +108,7 @@ def test_every_other_run_gets_its_line_and_its_links_point_into_its_own_lane() -
             [0.8, 1.3],
             " No difference in time was measurable: 1.02× faster (0.0467× to 22.3×, 2 interleaved runs each).",
         ),
+        ([math.nan, 1.9, 2.0, 2.1], " It was 2.00× faster (1.76× to 2.26×, 3 interleaved runs each)."),
         ([1.5], " In this one run it was 1.50× faster."),
         ([], " Its time was not measured."),
     ],

@@ -110,8 +110,9 @@ class Lanes:
                 return self._write(event)
             case Saved():
                 known = self.first + event.run in self.traces
-                if event.trace.status is Status.COMPLETED:
-                    self.speeds.setdefault(self.first + event.run, []).append(event.trace.summary.tokens_per_s)
+                ended = event.trace.status is Status.COMPLETED
+                speed = event.trace.summary.tokens_per_s if ended else math.nan
+                self.speeds.setdefault(self.first + event.run, []).append(speed)
                 return None if known else self._end(event)
         return None
 

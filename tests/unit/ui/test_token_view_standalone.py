@@ -11,7 +11,7 @@ import pytest
 from mars_core.types import Outcome
 from tests.traces import make_trace
 from ui.result.example import FILE, stored
-from ui.token_view.alone import read_trace, token_view
+from ui.token_view.standalone import read_trace, token_view
 from ui.token_view.view import FIELDS, GIVEN, LaneView, ended_view
 
 DOCS = Path(__file__).parents[3] / "docs" / "token-view.md"

@@ -24,5 +24,5 @@ def token_view(shown: Trace | LaneView, *, number: int = 0) -> gr.HTML:
     ``select`` carries ``index``, the output position of a chosen token. ``push_to_hub`` publishes it with the style sheet as ``head``."""
     view = shown if isinstance(shown, LaneView) else ended_view(shown, f"trace-{number}")
     component = lane_component(view, scope="trace", lane=number)
-    component.head = f"<style>{css_variables()}{asset('alone.css', FOLDER)}{asset('tokens.css', FOLDER)}</style>"
+    component.head = f"<style>{css_variables()}{asset('standalone.css', FOLDER)}{asset('tokens.css', FOLDER)}</style>"
     return component
