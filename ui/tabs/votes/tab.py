@@ -16,13 +16,12 @@ from ui.kit.components import Strip, message_strip, strip_component, text_panel
 from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE, QUEUED, event_data
 from ui.kit.panel import panel_component
-from ui.result.view import card_classes, show_columns
+from ui.result.pair import RunPair
 from ui.settings.rules import compact_rule
 from ui.tabs.settings import FormFields, SettingsPanel
 from ui.tabs.votes.round import Rounds, cast_vote, write_answers
 from ui.tabs.votes.tally import tally_component, tally_now
 from ui.tabs.votes.view import RoundView, reveal_strip, revealed
-from ui.token_view.view import LaneView, lane_component
 
 HINT = "Two rules answer one prompt. You see both texts without names, vote, and then learn which rule wrote which."
 STARTING = "Starting; it waits for its turn …"
@@ -49,13 +48,7 @@ class VotesTab:
         self.seed = self.fields.by_name["seed"]
         self.strip = strip_component(message_strip(HINT), scope="votes")
         self.round = panel_component(RoundView().html(), elem_id="votes-round")
-        self.cards: list[gr.Column] = []
-        self.lanes: list[gr.HTML] = []  # Answer A and Answer B, once they are revealed
-        with gr.Row(equal_height=False, elem_classes=["mars-lanes"]):
-            for side in range(2):
-                with gr.Column(elem_classes=card_classes(side, shown=False), min_width=300) as card:
-                    self.lanes.append(lane_component(LaneView(title=""), scope="votes", lane=side))
-                self.cards.append(card)
+        self.pair = RunPair("votes")  # Answer A and Answer B, once they are revealed
         with gr.Column(visible=False, elem_classes=["mars-panel", "mars-votes-after"]) as self.after:
             label = "Comment on this vote (optional)"
             self.comment = gr.Textbox(label=label, lines=2, max_lines=8, elem_id="votes-comment", max_length=10_000)
@@ -70,7 +63,7 @@ class VotesTab:
 
     def wire(self, tab: gr.Tab) -> None:
         """The results are read whenever ``tab`` is chosen."""
-        round_ = [self.round, *self.cards, *self.lanes]
+        round_ = [self.round, *self.pair.outputs]
         buttons = [self.write, self.stop, self.after]
         cleared = [*buttons, self.comment, self.kept, self.name, self.vote, self.strip, *round_, self.seed]
         triggers = [self.write.click, self.again.click, self.fields.by_name["prompt"].submit]
@@ -111,8 +104,7 @@ class VotesTab:
             yield changed
 
     def show(self, view: RoundView) -> Updates:
-        lanes = {lane: shown.json() for lane, shown in zip(self.lanes, view.lanes, strict=False)}
-        return {self.round: view.html(), **show_columns(self.cards, len(view.lanes)), **lanes}
+        return {self.round: view.html()} | self.pair.show(view.lanes)
 
     def broken(self, strip: Strip) -> Updates:
         return {self.strip: strip.html(), **self.show(RoundView())}

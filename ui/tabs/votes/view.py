@@ -13,8 +13,9 @@ from ui.kit.components import Strip
 from ui.kit.labels import lane_label
 from ui.kit.panel import render
 from ui.kit.values import Part, Sentence
-from ui.result.sentence import divergence, parting_words, verdict
-from ui.token_view.view import LaneView, ended_view
+from ui.result.pair import pair_views
+from ui.result.sentence import verdict
+from ui.token_view.view import LaneView
 
 NOTHING = "(This answer is empty.)"
 _HINTS = {
@@ -69,15 +70,12 @@ def asking(round_: Round) -> RoundView:
 
 def revealed(round_: Round, choice: Choice | None) -> RoundView:
     """Both runs with their rules, tokens and numbers; ``choice`` is None where the texts were the same."""
-    position = parting.position if (parting := divergence(*round_.traces)) else None
     chosen = _SIDES.get(choice) if choice else None
-
-    def lane(side: int, trace: Trace) -> LaneView:
-        cause = parting_words(*round_.traces) if trace is round_.traces[1] else ""
-        view = ended_view(trace, f"{round_.comparison}/{side}", diverges=position, cause=cause)
-        return replace(view, title=f"Answer {'AB'[side]}: {view.title}{', your choice' * (side == chosen)}")
-
-    lanes = tuple(lane(side, trace) for side, trace in enumerate(round_.sides))
+    views = pair_views(round_.traces, round_.comparison)
+    lanes = tuple(
+        replace(views[lane], title=f"Answer {'AB'[side]}: {views[lane].title}{', your choice' * (side == chosen)}")
+        for side, lane in enumerate((round_.left_lane, round_.right_lane))
+    )
     return RoundView("revealed", comparison=round_.comparison, lanes=lanes)
 
 
