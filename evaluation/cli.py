@@ -10,14 +10,17 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evaluation.arguments import parser, read_plan_options
+from evaluation.arguments import parser, read_plan_options, read_served_options
 from evaluation.format import shorten
+from evaluation.served.client import ServerError
 from storage import RunStore, StorageError
 
 if TYPE_CHECKING:
+    from evaluation.study.plan import Plan
     from mars_core.session import Session
 
 
@@ -34,7 +37,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m evaluati
     except ValueError as error:  # ModelError is one
         _note(str(error))
         return 2
-    except StorageError as error:
+    except (StorageError, ServerError) as error:
         _note(str(error))
         return 1
 
@@ -47,7 +50,11 @@ def _run(options: Namespace, store: RunStore) -> int:
     from mars_core.arguments import find_spec
 
     here = place()
-    _check_workers(options, here.world)
+    _check_workers(options, here.world, served=bool(options.server))
+    if options.server or options.baseline:
+        from evaluation.served.engine import find_server
+
+        return _serve(options, store, read_served_options(options, partial(find_server, os.environ)))
     session = open_session(options, find_spec(options.pair, options.target, options.draft, options.head), here)
     study_id = ""
     if here.first:
@@ -63,6 +70,20 @@ def _run(options: Namespace, store: RunStore) -> int:
     return 0 if options.plan_only else _work(options, store, study_id, session)
 
 
+def _serve(options: Namespace, store: RunStore, plan: Plan, study_id: str = "") -> int:
+    """Run a study on servers; without ``study_id`` a new one. Raises ServerError."""
+    from evaluation.served.engine import ServedEngine, check
+    from evaluation.study.launch import run_workers
+
+    with ServedEngine(plan, os.environ) as engine:
+        check(plan, engine)
+        if not study_id:
+            _print(study_id := store.new_study(plan.name, plan.as_dict(), plan.tasks))
+            if options.plan_only:
+                return 0
+        return _ended(run_workers(store, study_id, plan, None, engine, quiet=options.quiet), study_id)
+
+
 def _resume(options: Namespace, store: RunStore) -> int:
     """Continue a study, alone or beside other workers."""
     from evaluation.commands import spec_of_models
@@ -71,27 +92,37 @@ def _resume(options: Namespace, store: RunStore) -> int:
     from evaluation.study.processes import place
 
     here = place()
-    _check_workers(options, here.world)
     study_id = _find(store, options.study)
+    plan = read_plan(store.study(study_id).plan)
+    _check_workers(options, here.world, served=plan.served is not None)
     if options.failed and here.first:
         _note(f"{store.reopen_failed(study_id):,} tasks are open again.")
-    plan = read_plan(store.study(study_id).plan)
+    if plan.served:
+        return _serve(options, store, plan, study_id)
     return _work(options, store, study_id, open_session(options, spec_of_models(plan.models), here))
 
 
 def _work(options: Namespace, store: RunStore, study_id: str, session: Session) -> int:
-    from evaluation.study.launch import INTERRUPTED, further_workers, work
+    from evaluation.study.launch import further_workers, work
     from evaluation.study.processes import place
 
     with further_workers(options, study_id):
         done = work(store, study_id, session, place(), quiet=options.quiet)
+    return _ended(done, study_id)
+
+
+def _ended(done: bool, study_id: str) -> int:
+    from evaluation.study.launch import INTERRUPTED
+
     if not done:
         _note(f"Stopped; completed runs were saved. Continue with: python -m evaluation resume {study_id}")
         return INTERRUPTED
     return 0
 
 
-def _check_workers(options: Namespace, world: int) -> None:
+def _check_workers(options: Namespace, world: int, *, served: bool) -> None:
+    if served and max(options.workers, world) > 1:
+        raise ValueError("A study on a server runs in one process; use --concurrency for several requests at once.")
     if not 1 <= options.workers <= 256:
         raise ValueError(f"--workers is {options.workers}; it must be 1 to 256.")
     if options.workers > 1 and world > 1:

@@ -11,15 +11,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
 from threading import Event
 
 from evaluation.scoring.metrics import check_libraries
 from evaluation.study.check import check_models
-from evaluation.study.engine import InProcess
-from evaluation.study.plan import read_plan
+from evaluation.study.engine import Engine, InProcess
+from evaluation.study.plan import Plan, read_plan
 from evaluation.study.processes import Pace, Place, device_of, free_dead, own_name
 from evaluation.study.worker import Saved, Worker
 from mars_core.models import ModelPool, PairSpec
@@ -49,22 +51,45 @@ def work(store: RunStore, study_id: str, session: Session, place: Place, *, quie
     plan = read_plan(store.study(study_id).plan)
     check_models(plan, session.pair)
     check_libraries(plan.suites, execute_code=plan.execute_code)
-    free = partial(free_dead, store, study_id)
-    worker = Worker(store, study_id, plan, session, InProcess(session), own_name(), free_dead=free)
+    return run_workers(store, study_id, plan, session, InProcess(session), quiet=quiet or not place.first)
+
+
+def run_workers(
+    store: RunStore, study_id: str, plan: Plan, session: Session | None, engine: Engine, *, quiet: bool
+) -> bool:
+    """As ``work``, in as many threads as the plan has requests in flight."""
     terminal, pace, shown_at = sys.stderr.isatty(), Pace(), 0.0
 
     def show(end: str = "") -> None:
-        """Writes a progress line to standard error, in the first process only."""
-        if not quiet and place.first:
+        if not quiet:
             line = pace.line(store.study_progress(study_id), len(plan.lanes))
             sys.stderr.write(f"\r\x1b[K{line}{end}" if terminal else f"{line}\n")
             sys.stderr.flush()
 
-    with _stop_requested() as requested, closing(worker.events()) as events:
-        for event in events:
-            if isinstance(event, Saved) and time.monotonic() - shown_at >= (TERMINAL_S if terminal else LOG_S):
-                shown_at = time.monotonic()
-                show()
+    def run(below: int) -> None:
+        nonlocal shown_at
+        free = partial(free_dead, store, study_id)
+        worker = Worker(store, study_id, plan, session, engine, own_name(), free_dead=free, below=below)
+        try:
+            with closing(worker.events()) as events:
+                for event in events:
+                    if isinstance(event, Saved) and time.monotonic() - shown_at >= (TERMINAL_S if terminal else LOG_S):
+                        shown_at = time.monotonic()
+                        show()
+                    if requested.is_set():
+                        return
+        except BaseException:
+            requested.set()  # ends the other threads
+            raise
+
+    with _stop_requested() as requested:
+        waves = plan.served.waves(plan.repeats, plan.tasks // plan.repeats) if plan.served else ((plan.tasks, 1),)
+        for below, threads in waves:
+            if threads == 1:
+                run(below)
+            else:
+                with ThreadPoolExecutor(threads) as pool:
+                    deque(pool.map(run, [below] * threads))
             if requested.is_set():
                 return False
     show("\n")

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from evaluation.study.servers import SERVER, Served
 from evaluation.study.stored import plain, read
 from evaluation.suites.item import Item, Suite
 from mars_core.rules import PLAIN, RULES
@@ -47,10 +48,10 @@ class Lane:
 
     @property
     def drafts(self) -> str:
-        """The drafter, for tables: ``model K=5``, ``model K=5 sampled``, ``eagle3 12/6/2``, ``eagle3 K=5``; empty for none."""
+        """The drafter, for tables: ``model K=5``, ``model K=5 sampled``, ``eagle3 12/6/2``, ``eagle3 K=5``, ``server``; empty for none."""
         drafter = self.drafter
-        if drafter.kind == PLAIN:
-            return ""
+        if drafter.kind in (PLAIN, SERVER):
+            return drafter.kind.removeprefix(PLAIN)
         if drafter.tree:
             return f"{drafter.kind} {drafter.tree.tokens}/{drafter.tree.depth}/{drafter.tree.top_k}"
         return f"{drafter.kind} K={drafter.k}" + (" sampled" if drafter.mode is DraftMode.SAMPLED else "")
@@ -88,6 +89,7 @@ class Plan:
     limit: int | None = None  # that was applied when the suites were read
     skip_long: bool = False  # whether items that do not fit were left out
     varied: str | None = None  # of a sweep: the parameter of its one rule, empty where that has none; None: not a sweep
+    served: Served | None = None  # None: the runs are those of this program
 
     def __post_init__(self) -> None:
         _check(self)
@@ -163,6 +165,11 @@ def _check(plan: Plan) -> None:
     _check_suites(plan)
     _check_lanes(plan)
     _check_range("repeats", plan.repeats, 1, 1000)
+    loads = len(plan.served.concurrency) if plan.served else 1
+    if not loads or plan.repeats % loads:
+        raise ValueError(
+            f"The number of seeds is {plan.repeats}; it must be a multiple of {loads}, the values of concurrency."
+        )
     _check_range("max_new_tokens", plan.max_new_tokens, 1, 10**6)
     if not 0.5 <= plan.margin <= 1:
         raise ValueError(
@@ -198,6 +205,10 @@ def _check_lanes(plan: Plan) -> None:
     if not strict:
         raise ValueError(f"{BASELINE} is not among the rules; every other rule is compared with it.")
     for lane in plan.lanes:
+        if (lane.drafter.kind == SERVER) is not (plan.served is not None):
+            raise ValueError(f"The drafter is {lane.drafter.kind!r}; it must be {SERVER!r} on a server and only there.")
+        if lane.rule.name == SERVER and plan.served:
+            continue
         if lane.rule.name not in RULES:
             raise ValueError(f"The rule is {lane.rule.name!r}; it must be one of {', '.join(RULES)}.")
         RULES[lane.rule.name].values(lane.rule.parameters)
