@@ -1,39 +1,27 @@
-"""A chat model behind an OpenAI-compatible endpoint: sends requests and retries transient errors."""
+"""A chat model behind an OpenAI-compatible endpoint, as a judge."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Self
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-import httpx
+from evaluation.served.client import CHAT, Client, Server
+from evaluation.served.client import ServerError as JudgeError
+
+__all__ = ["KEY", "MODEL", "URL", "Endpoint", "JudgeError", "Settings", "read_settings"]
 
 URL, MODEL, KEY = "MARS_JUDGE_URL", "MARS_JUDGE_MODEL", "MARS_JUDGE_KEY"
-PATH = "/chat/completions"
-TIMEOUT_S = 120.0
-PAUSE_S = 1.0  # before the second try; doubled for each further one, unless the server sets Retry-After
-MAX_PAUSE_S = 60.0
-_MAX_SHOWN = 200  # characters of a server's message
-_AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))  # transient statuses
-
-
-class JudgeError(Exception):
-    """The endpoint did not answer; one sentence, without the key."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """``url``: up to ``/v1``. ``tries``: maximum number of requests per answer."""
+class Settings(Server):
+    """The judge's server, model and key."""
 
-    url: str
-    model: str
-    key: str = field(repr=False)
-    tries: int = 5
+    role: str = "judge"
 
-    def __post_init__(self) -> None:
-        if not self.url.startswith(("http://", "https://")):
-            raise ValueError(f"The judge's URL is {self.url!r}; it must begin with http:// or https://.")
+    @property
+    def title(self) -> str:
+        return f"The judge {self.model}"
 
 
 def read_settings(
@@ -52,67 +40,17 @@ def read_settings(
     return Settings(url, model, key)
 
 
-class Endpoint:
-    """Thread-safe client. ``sleep`` can be replaced in tests."""
-
-    def __init__(self, settings: Settings, sleep: Callable[[float], None] = time.sleep) -> None:
-        self.settings = settings
-        self._sleep = sleep
-        self._client = httpx.Client(
-            timeout=TIMEOUT_S, headers={"Authorization": f"Bearer {settings.key}"}, follow_redirects=False
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._client.close()
+class Endpoint(Client):
+    """Thread-safe client."""
 
     def ask(self, messages: list[dict[str, str]]) -> str:
-        """The answer to a conversation. Raises JudgeError when all tries have failed."""
-        body: dict[str, Any] = {"model": self.settings.model, "messages": messages, "temperature": 0.0}
-        for number in range(1, self.settings.tries + 1):
-            pause = PAUSE_S * 2 ** (number - 1)
-            try:
-                answer = self._client.post(self._address, json=body)
-            except httpx.TransportError as error:  # includes time-outs
-                trouble = f"did not answer ({type(error).__name__})"
-            else:
-                if answer.status_code == 200:
-                    return _content(answer)
-                trouble = f"answered {answer.status_code}: {self._shown(answer)}"
-                if answer.status_code == 400 and "temperature" in answer.text and "temperature" in body:
-                    del body["temperature"]  # some models do not support it
-                    continue
-                if answer.status_code not in _AGAIN:
-                    break
-                pause = _pause_of(answer, pause)
-            if number < self.settings.tries:
-                self._sleep(min(pause, MAX_PAUSE_S))
-        raise JudgeError(f"The judge {self.settings.model} {trouble}.")
-
-    @property
-    def _address(self) -> str:
-        url = self.settings.url.rstrip("/")
-        return url if url.endswith(PATH) else url + PATH
-
-    def _shown(self, answer: httpx.Response) -> str:
-        """The beginning of a server's message on one line, without the key, which some servers repeat."""
-        message = " ".join(answer.text.replace(self.settings.key, "…").split())
-        return message[:_MAX_SHOWN] or "nothing"
-
-
-def _pause_of(answer: httpx.Response, otherwise: float) -> float:
-    """Seconds that the server asks to wait (Retry-After)."""
-    try:
-        return max(0.0, float(answer.headers["retry-after"]))
-    except (KeyError, ValueError):
-        return otherwise
-
-
-def _content(answer: httpx.Response) -> str:
-    try:
-        content = answer.json()["choices"][0]["message"]["content"]
-    except (ValueError, LookupError, TypeError):
-        raise JudgeError("The judge's answer is not a chat completion: it has no choices[0].message.content.") from None
-    return content if isinstance(content, str) else ""
+        """The answer to a conversation. Raises JudgeError when all tries have failed. Some models do not support a temperature."""
+        body = {"model": self.server.model, "messages": messages, "temperature": 0.0}
+        answer = self.post(CHAT, body, optional=("temperature",))
+        try:
+            content = answer["choices"][0]["message"]["content"]
+        except (LookupError, TypeError):
+            raise JudgeError(
+                "The judge's answer is not a chat completion: it has no choices[0].message.content."
+            ) from None
+        return content if isinstance(content, str) else ""

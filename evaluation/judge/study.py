@@ -70,7 +70,7 @@ def judge_study(
     """
     pairs = _pairs(store, study_id)
     random.Random(study_id).shuffle(pairs)
-    judge = endpoint.settings.model
+    judge = endpoint.server.model
     known = {(each.task, each.lane, each.swapped) for each in store.judgements(study_id) if each.judge == judge}
     jobs = [_Job(pair, swapped) for pair in pairs[:limit] for swapped in (False, True)]
     missing = [job for job in jobs if (job.pair.task, job.pair.lane, job.swapped) not in known]

@@ -1,0 +1,1 @@
+"""Servers with an OpenAI-compatible interface: the client, and the runs of a served model."""

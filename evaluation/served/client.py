@@ -1,0 +1,198 @@
+"""A thread-safe client of an OpenAI-compatible server: requests, retries of transient errors, and error messages without the key."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeVar
+
+import httpx
+
+from evaluation.served.answer import Answer, Broken, read_bytes, read_stream
+
+COMPLETIONS, CHAT = "/completions", "/chat/completions"
+TIMEOUT_S = 120.0  # without a byte from the server
+PAUSE_S = 1.0  # before the second try; doubled for each further one, unless the server sets Retry-After
+MAX_PAUSE_S = 60.0
+_MAX_SHOWN = 200  # characters of a server's message
+_AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))  # transient statuses
+_OPTIONAL = ("return_token_ids", "logprobs", "top_logprobs")  # not sent again once a server has refused them
+_T = TypeVar("_T")
+
+Prompt = str | Sequence[int] | Sequence[Mapping[str, str]]  # text, token ids, or the messages of a chat
+
+
+class ServerError(Exception):
+    """The server did not answer; one sentence, without the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """``url``: up to ``/v1``, which is added to a URL without a path. ``tries``: maximum number of requests per answer.
+
+    Raises ValueError for a URL that is not http or https, or that contains a password or a query.
+    """
+
+    url: str
+    model: str = ""
+    key: str = field(default="", repr=False)
+    tries: int = 5
+    role: str = "server"  # in messages
+
+    def __post_init__(self) -> None:
+        try:
+            url = httpx.URL(self.url)
+        except httpx.InvalidURL:
+            url = httpx.URL("")
+        if url.scheme not in ("http", "https") or not url.host:
+            raise ValueError(f"The {self.role}'s URL is {self.url!r}; it must begin with http:// or https://.")
+        if url.userinfo or url.query or url.fragment:
+            raise ValueError(
+                f"The {self.role}'s URL contains a password or a query; it must have only host, port and path."
+            )
+
+    @property
+    def base(self) -> str:
+        """The URL to which ``/completions`` is appended."""
+        url = self.url.rstrip("/").removesuffix(CHAT)
+        return url if httpx.URL(url).path.strip("/") else f"{url}/v1"
+
+    @property
+    def title(self) -> str:
+        """The server in messages."""
+        return f"The {self.role} {self.base}"
+
+
+class Client:
+    """Sends requests to one server. ``sleep`` can be replaced in tests."""
+
+    def __init__(
+        self, server: Server, sleep: Callable[[float], None] = time.sleep, *, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        self.server = server
+        self._sleep = sleep
+        self._refused: set[str] = set()
+        headers = {"Content-Type": "application/json"}
+        if server.key:
+            headers["Authorization"] = f"Bearer {server.key}"
+        limits = httpx.Limits(max_connections=None)
+        self._http = httpx.Client(timeout=timeout_s, headers=headers, follow_redirects=False, limits=limits)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def models(self) -> tuple[str, ...]:
+        """The names of the served models. Raises ServerError."""
+        answer = _result(self._send("GET", f"{self.server.base}/models", {}, (), _read_json))
+        try:
+            return tuple(str(model["id"]) for model in answer["data"])
+        except (LookupError, TypeError):
+            raise self._error("answered /models with something that is not a list of models") from None
+
+    def metrics(self) -> str:
+        """The text of ``/metrics`` beside ``/v1``. Raises ServerError."""
+        return _result(self._send("GET", self.server.base.removesuffix("/v1") + "/metrics", {}, (), _read_text))
+
+    def post(self, path: str, body: Mapping[str, Any], *, optional: Collection[str] = _OPTIONAL) -> Any:
+        """The JSON of an answer. Fields of ``optional`` that a status 400 names are left out from then on. Raises ServerError."""
+        return _result(self._send("POST", self.server.base + path, body, optional, _read_json))
+
+    def complete(self, prompt: Prompt, **settings: Any) -> Answer:
+        """The whole answer of ``stream``."""
+        return _result(self.stream(prompt, **settings))
+
+    def stream(
+        self, prompt: Prompt, *, max_tokens: int, temperature: float = 0.0, top_p: float = 1.0, top_k: int = 0,
+        seed: int | None = None, stop: Sequence[str] = (), logprobs: int = 2, xargs: Mapping[str, Any] | None = None,
+        **further: Any,
+    ) -> Generator[int, None, Answer]:  # fmt: skip
+        """Yields the number of tokens (or chunks, without ids) as they arrive and returns the answer; closing it ends the request.
+
+        ``logprobs``: alternatives per token, 0 for none. ``xargs``: vllm_xargs. ``further``: other fields of the body. Raises ServerError.
+        """
+        chat = not isinstance(prompt, str) and bool(prompt) and isinstance(prompt[0], Mapping)
+        body: dict[str, Any] = {"messages" if chat else "prompt": prompt, "max_tokens": max_tokens}
+        body |= {"temperature": temperature, "stream": True, "stream_options": {"include_usage": True}}
+        body |= {"model": self.server.model, "return_token_ids": True}
+        if temperature > 0:
+            body |= {"top_p": top_p} if top_p < 1 else {}
+            body |= {"top_k": top_k} if top_k > 0 else {}
+        if logprobs:
+            body |= {"logprobs": True, "top_logprobs": logprobs} if chat else {"logprobs": logprobs}
+        optional = {"seed": seed, "stop": list(stop) or None, "vllm_xargs": dict(xargs or {}) or None}
+        body |= {name: value for name, value in optional.items() if value is not None} | further
+        address = self.server.base + (CHAT if chat else COMPLETIONS)
+        return (yield from self._send("POST", address, body, _OPTIONAL, read_stream))
+
+    def _send(
+        self, method: str, address: str, body: Mapping[str, Any], optional: Collection[str],
+        read: Callable[[httpx.Response, float], Generator[int, None, _T]],
+    ) -> Generator[int, None, _T]:  # fmt: skip
+        """What ``read`` returns for an answer with status 200. Tries again after transient errors and answers that broke off."""
+        trouble = ""
+        for number in range(1, self.server.tries + 1):
+            yield 0
+            sent = {name: value for name, value in body.items() if name not in self._refused}
+            content = json.dumps(sent).encode() if sent else None
+            pause, started = PAUSE_S * 2 ** (number - 1), time.perf_counter()
+            try:
+                with self._http.stream(method, address, content=content) as answer:
+                    if answer.status_code == 200:
+                        return (yield from read(answer, started))
+                    message = yield from _read_text(answer, started)
+            except Broken as error:
+                trouble = str(error)
+            except httpx.RequestError as error:  # includes time-outs
+                trouble = f"did not answer ({type(error).__name__})"
+            except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+                raise self._error("gave an answer that is not one of the OpenAI interface") from None
+            else:
+                trouble = f"answered {answer.status_code}: {message}"
+                refused = {name for name in optional if name in message and name in sent}
+                if answer.status_code == 400 and refused:
+                    self._refused |= refused
+                    continue
+                if answer.status_code not in _AGAIN:
+                    break
+                pause = _pause_of(answer, pause)
+            if number < self.server.tries:
+                self._sleep(min(pause, MAX_PAUSE_S))
+        raise self._error(trouble)
+
+    def _error(self, trouble: str) -> ServerError:
+        """One line with the beginning of a server's message, without the key, which some servers repeat."""
+        if self.server.key:
+            trouble = trouble.replace(self.server.key, "…")
+        return ServerError(f"{self.server.title} {' '.join(trouble.split())[:_MAX_SHOWN].rstrip(':')}.")
+
+
+def _pause_of(answer: httpx.Response, otherwise: float) -> float:
+    """Seconds that the server asks to wait (Retry-After)."""
+    try:
+        return max(0.0, float(answer.headers["retry-after"]))
+    except (KeyError, ValueError):
+        return otherwise
+
+
+def _read_json(answer: httpx.Response, started: float) -> Generator[int, None, Any]:
+    return json.loads((yield from _read_text(answer, started)))
+
+
+def _read_text(answer: httpx.Response, started: float) -> Generator[int, None, str]:
+    yield 0
+    return b"".join(read_bytes(answer, started)).decode("utf-8", "replace")
+
+
+def _result(steps: Generator[int, None, _T]) -> _T:
+    """The return value of a generator."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            value: _T = end.value
+            return value
