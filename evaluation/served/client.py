@@ -113,21 +113,22 @@ class Client:
     ) -> Generator[int, None, Answer]:  # fmt: skip
         """Yields the number of tokens (or chunks, without ids) as they arrive and returns the answer; closing it ends the request.
 
-        ``logprobs``: alternatives per token, 0 for none. ``xargs``: vllm_xargs. ``further``: other fields of the body. Raises ServerError.
+        ``logprobs``: alternatives per token, 0 for none. ``xargs``: vllm_xargs. ``further``: other fields of the body, which are not sent
+        again once the server has refused them. Raises ServerError.
         """
         chat = not isinstance(prompt, str) and bool(prompt) and isinstance(prompt[0], Mapping)
         body: dict[str, Any] = {"messages" if chat else "prompt": prompt, "max_tokens": max_tokens}
         body |= {"temperature": temperature, "stream": True, "stream_options": {"include_usage": True}}
         body |= {"model": self.server.model, "return_token_ids": True}
         if temperature > 0:
-            body |= {"top_p": top_p} if top_p < 1 else {}
+            body |= {"top_p": top_p}  # also where it is 1: the generation_config of a model may have another default
             body |= {"top_k": top_k} if top_k > 0 else {}
         if logprobs:
             body |= {"logprobs": True, "top_logprobs": logprobs} if chat else {"logprobs": logprobs}
         optional = {"seed": seed, "stop": list(stop) or None, "vllm_xargs": dict(xargs or {}) or None}
         body |= {name: value for name, value in optional.items() if value is not None} | further
         address = self.server.base + (CHAT if chat else COMPLETIONS)
-        return (yield from self._send("POST", address, body, _OPTIONAL, read_stream))
+        return (yield from self._send("POST", address, body, (*_OPTIONAL, *further), read_stream))
 
     def _send(
         self, method: str, address: str, body: Mapping[str, Any], optional: Collection[str],
