@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from evaluation.study.plan import Lane, Models, Plan
+from evaluation.study.plan import SERVER, Lane, Models, Plan, Served
 from evaluation.suites.read import read_suite
 from mars_core.arguments import (
     DRAFT_OPTIONS,
@@ -24,12 +25,12 @@ from mars_core.arguments import (
     read_thinking,
 )
 from mars_core.rules import PLAIN, RULES
-from mars_core.types import DrafterConfig, DraftMode, RuleConfig, TreeShape
+from mars_core.types import DrafterConfig, DraftMode, ModelRef, RuleConfig, TreeShape
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
 
-_RULES = "none,strict,mars"
+_RULES, _SERVED_RULES, _TWO_SERVERS = "none,strict,mars", "strict,mars", "strict,server"  # defaults
 _STORE: Options = {
     "--db": {"help": "sqlite:////folder/file.db or postgresql://… (else MARS_DATABASE_URL, else the page's own database)"},
 }  # fmt: skip
@@ -45,7 +46,7 @@ _PLAN: Options = PAIR_OPTIONS | PROMPT_OPTIONS | RULE_OPTIONS | DRAFT_OPTIONS | 
     "--limit": {"type": int, "help": "use only the first items of every suite"},
     "--skip-long": {"action": "store_true", "help": "leave out items that do not fit into the context"},
     "--name": {"default": "", "help": "a name for the study"},
-    "--rules": {"default": _RULES, "help": f"of {', '.join(RULES)} (default {_RULES})"},
+    "--rules": {"default": "", "help": f"of {', '.join(RULES)} (default {_RULES}); with --server also server (docs/evaluation.md)"},
     "--draft": {"help": "Hub id or folder of a draft model"},
     "--head": {"help": "Hub id or folder of an EAGLE-3 head"},
     "--drafter": {"default": "", "help": "model, eagle3 or ngram; several separated by commas (default: the pair's)"},
@@ -57,6 +58,11 @@ _PLAN: Options = PAIR_OPTIONS | PROMPT_OPTIONS | RULE_OPTIONS | DRAFT_OPTIONS | 
     "--margin": {"type": float, "default": 0.98, "help": "required recovery, chosen before the run (default 0.98)"},
     "--execute-code": {"action": "store_true",
                        "help": "run code written by the models in a sandbox, to score it (limits: docs/evaluation.md)"},
+    "--server": {"default": "", "metavar": "URL", "help": "measure an OpenAI-compatible server; the key is read from MARS_SERVER_KEY"},
+    "--server-model": {"default": "", "metavar": "NAME", "help": "its model (default: the only one it has)"},
+    "--baseline": {"default": "", "metavar": "URL", "help": "another server for the lane strict"},
+    "--baseline-model": {"default": "", "metavar": "NAME", "help": "its model (default: the only one it has)"},
+    "--concurrency": {"default": "1", "help": "requests in flight at a server; of several values each takes an equal part of the seeds"},
     "--plan-only": {"action": "store_true", "help": "store the plan, print its id and exit; resume runs it"},
 }  # fmt: skip
 _COMMANDS: dict[str, tuple[str, Options]] = {
@@ -111,12 +117,39 @@ def add_commands(commands: Commands) -> None:
 
 def read_plan_options(options: argparse.Namespace, pair: Pair) -> Plan:
     """The plan given by the options, for these models. Raises ValueError."""
+    models = Models(pair.spec.key, pair.target_ref, pair.draft_ref, pair.head_ref)
+    names = _words(options.rules or _RULES)
+    return _plan(options, models, _lanes(options, names, _drafters(options, pair)))
+
+
+def read_served_options(options: argparse.Namespace, find_server: Callable[[str, str], tuple[str, str]]) -> Plan:
+    """The plan of a study on servers. ``find_server``: URL and model of a server, from what is given. Raises ValueError."""
+    for name in ("target", "draft", "head", "drafter", "tree", "skip_long"):
+        if getattr(options, name):
+            raise ValueError(
+                f"--{name.replace('_', '-')} cannot be used with --server, which has models and a drafter of its own."
+            )
+    if not options.server:
+        raise ValueError(
+            "--baseline is given without --server; it is the server of the lane strict beside another one."
+        )
+    server = find_server(options.server, options.server_model)
+    baseline = find_server(options.baseline, options.baseline_model) if options.baseline else ("", "")
+    served = Served(*server, *baseline, tuple(map(int, read_numbers("--concurrency", options.concurrency))))
+    names = _words(options.rules or (_TWO_SERVERS if options.baseline else _SERVED_RULES))
+    drafter = DrafterConfig(SERVER, None, 0)
+    lanes = _lanes(options, [name for name in names if name != SERVER], [drafter])
+    lanes += (Lane(RuleConfig(SERVER), drafter),) * names.count(SERVER)
+    return _plan(options, Models(SERVER, ModelRef(served.model)), lanes, served)
+
+
+def _plan(options: argparse.Namespace, models: Models, lanes: tuple[Lane, ...], served: Served | None = None) -> Plan:
     suites = tuple(read_suite(source, options.limit) for given in options.suite for source in given.split(","))
     return Plan(
         name=options.name or ", ".join(suite.name for suite in suites),
-        models=Models(pair.spec.key, pair.target_ref, pair.draft_ref, pair.head_ref),
+        models=models,
         suites=suites,
-        lanes=_lanes(options, pair),
+        lanes=lanes,
         temperatures=read_numbers("--temperature", options.temperature),
         repeats=options.seeds,
         seed=options.seed,
@@ -131,14 +164,14 @@ def read_plan_options(options: argparse.Namespace, pair: Pair) -> Plan:
         execute_code=options.execute_code,
         limit=options.limit,
         skip_long=options.skip_long,
+        served=served,
     )
 
 
-def _lanes(options: argparse.Namespace, pair: Pair) -> tuple[Lane, ...]:
-    names = _words(options.rules)
+def _lanes(options: argparse.Namespace, names: list[str], drafters: list[DrafterConfig]) -> tuple[Lane, ...]:
     given = read_rules(names, options)
     rules = [replace(rule, parameters=RULES[rule.name].values(rule.parameters)) for rule in given if rule.name != PLAIN]
-    lanes = [Lane(rule, drafter) for drafter in _drafters(options, pair) for rule in rules]
+    lanes = [Lane(rule, drafter) for drafter in drafters for rule in rules]
     none = [Lane(RuleConfig(PLAIN), DrafterConfig(PLAIN))] if PLAIN in names else []
     return (*none, *lanes)
 

@@ -11,11 +11,13 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evaluation.arguments import parser, read_plan_options
+from evaluation.arguments import parser, read_plan_options, read_served_options
 from evaluation.format import shorten
+from evaluation.served.client import ServerError
 from storage import RunStore, StorageError
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m evaluati
     except ValueError as error:  # ModelError is one
         _note(str(error))
         return 2
-    except StorageError as error:
+    except (StorageError, ServerError) as error:
         _note(str(error))
         return 1
 
@@ -61,7 +63,9 @@ def _run(options: Namespace, store: RunStore) -> int:
     from mars_core.arguments import find_spec
 
     here = place()
-    _check_workers(options, here.world)
+    _check_workers(options, here.world, served=bool(options.server))
+    if options.server or options.baseline:
+        return _run_served(options, store)
     session = open_session(options, find_spec(options.pair, options.target, options.draft, options.head), here)
     study_id = ""
     if here.first:
@@ -77,6 +81,18 @@ def _run(options: Namespace, store: RunStore) -> int:
     return 0 if options.plan_only else _work(options, store, study_id, session)
 
 
+def _run_served(options: Namespace, store: RunStore) -> int:
+    """Plan and run a study on servers. Raises ServerError."""
+    from evaluation.served.engine import ServedEngine, check, find_server
+
+    plan = read_served_options(options, partial(find_server, os.environ))
+    with ServedEngine(plan, os.environ) as engine:
+        check(plan, engine)
+    study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
+    _print(study_id)
+    return 0 if options.plan_only else _work(options, store, study_id, None)
+
+
 def _resume(options: Namespace, store: RunStore) -> int:
     """Continue a study, alone or beside other workers."""
     from evaluation.commands import spec_of_models
@@ -85,15 +101,16 @@ def _resume(options: Namespace, store: RunStore) -> int:
     from evaluation.study.processes import place
 
     here = place()
-    _check_workers(options, here.world)
     study_id = _find(store, options.study)
+    plan = read_plan(store.study(study_id).plan)
+    _check_workers(options, here.world, served=plan.served is not None)
     if options.failed and here.first:
         _note(f"{store.reopen_failed(study_id):,} tasks are open again.")
-    plan = read_plan(store.study(study_id).plan)
-    return _work(options, store, study_id, open_session(options, spec_of_models(plan.models), here))
+    session = None if plan.served else open_session(options, spec_of_models(plan.models), here)
+    return _work(options, store, study_id, session)
 
 
-def _work(options: Namespace, store: RunStore, study_id: str, session: Session) -> int:
+def _work(options: Namespace, store: RunStore, study_id: str, session: Session | None) -> int:
     from evaluation.study.launch import INTERRUPTED, further_workers, work
     from evaluation.study.processes import place
 
@@ -105,7 +122,9 @@ def _work(options: Namespace, store: RunStore, study_id: str, session: Session) 
     return 0
 
 
-def _check_workers(options: Namespace, world: int) -> None:
+def _check_workers(options: Namespace, world: int, *, served: bool) -> None:
+    if served and max(options.workers, world) > 1:
+        raise ValueError("A study on a server runs in one process; use --concurrency for several requests at once.")
     if not 1 <= options.workers <= 256:
         raise ValueError(f"--workers is {options.workers}; it must be 1 to 256.")
     if options.workers > 1 and world > 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from mars_core.types import Cause, Divergence, Given, Outcome, Step, Summary, Token, Trace
+from mars_core.types import UNKNOWN, Cause, Divergence, Given, Outcome, Step, Summary, Token, Trace
 
 SHIFTED = 1e-9  # a token's distribution counts as shifted where its TV from p is above this: float64 leaves less where the two are equal
 
@@ -74,7 +74,7 @@ def first_divergence(baseline: Trace, other: Trace) -> Divergence | None:
     """
     one: tuple[Given | Token, ...] = (*baseline.given, *baseline.tokens)
     two: tuple[Given | Token, ...] = (*other.given, *other.tokens)
-    position = next((at for at, (left, right) in enumerate(zip(one, two, strict=False)) if left.id != right.id), None)
+    position = next((at for at, pair in enumerate(zip(one, two, strict=False)) if _differ(*pair)), None)
     if position is None:
         return None if len(one) == len(two) else Divergence(min(len(one), len(two)), Cause.LENGTH, math.nan)
     left, right = one[position], two[position]
@@ -84,10 +84,17 @@ def first_divergence(baseline: Trace, other: Trace) -> Divergence | None:
     return Divergence(position, cause, min(left.edge, right.edge) if cause is Cause.NUMERIC else math.nan)
 
 
+def _differ(left: Given | Token, right: Given | Token) -> bool:
+    """Whether two tokens differ: by their pieces where a server did not report an id."""
+    return left.piece != right.piece if UNKNOWN in (left.id, right.id) else left.id != right.id
+
+
 def _cause(left: Token, right: Token) -> Cause:
     """The cause. Both runs have read the same text up to here, so p is the same except for rounding."""
     if Outcome.RELAXED in (left.outcome, right.outcome):
         return Cause.RELAXED
+    if UNKNOWN in (left.own, right.own):
+        return Cause.UNKNOWN
     if left.own != right.own:
         return Cause.NUMERIC
     one_kept = (left.outcome is Outcome.ACCEPTED) != (right.outcome is Outcome.ACCEPTED)

@@ -23,10 +23,12 @@ from mars_core.config import (
 )
 
 __all__ = [
-    "Alternative", "Cause", "Divergence", "DraftMode", "DraftNode", "DrafterConfig", "Exchange", "Given", "ModelRef", "Outcome",
-    "PassShape", "PromptConfig", "RuleConfig", "RunConfig", "Sampling", "Status", "Step", "StopReason", "Summary", "Token", "Trace",
-    "TreeShape",
+    "UNKNOWN", "Alternative", "Cause", "Divergence", "DraftMode", "DraftNode", "DrafterConfig", "Exchange", "Given", "ModelRef",
+    "Outcome", "PassShape", "PromptConfig", "RuleConfig", "RunConfig", "Sampling", "Status", "Step", "StopReason", "Summary", "Token",
+    "Trace", "TreeShape",
 ]  # fmt: skip
+
+UNKNOWN = -1  # a count or an id that was not reported: of a served model, or of an older release
 
 
 class Outcome(StrEnum):
@@ -67,6 +69,7 @@ class Cause(StrEnum):
     NUMERIC = "numeric"  # the same decision on logits that differ by rounding
     LENGTH = "length"  # one text is the beginning of the other
     CHOSEN = "chosen"  # the user chose another token: the difference is in a prefix
+    UNKNOWN = "unknown"  # a server did not report the target's own token
 
 
 class Given(NamedTuple):
@@ -163,7 +166,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The numbers of one run. Times in seconds, memory in bytes; undefined rates are nan."""
+    """The numbers of one run. Times in seconds, memory in bytes; undefined rates are nan, counts that a server did not report UNKNOWN."""
 
     new_tokens: int
     prompt_tokens: int

@@ -28,6 +28,10 @@ class ServerError(Exception):
     """The server did not answer; one sentence, without the key."""
 
 
+class ServerDown(ServerError):
+    """All tries failed with errors that may pass."""
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """``url``: up to ``/v1``, which is added to a URL without a path. ``tries``: maximum number of requests per answer.
@@ -88,7 +92,7 @@ class Client:
 
     def models(self) -> tuple[str, ...]:
         """The names of the served models. Raises ServerError."""
-        answer = _result(self._send("GET", f"{self.server.base}/models", {}, (), _read_json))
+        answer = result_of(self._send("GET", f"{self.server.base}/models", {}, (), _read_json))
         try:
             return tuple(str(model["id"]) for model in answer["data"])
         except (LookupError, TypeError):
@@ -96,15 +100,15 @@ class Client:
 
     def metrics(self) -> str:
         """The text of ``/metrics`` beside ``/v1``. Raises ServerError."""
-        return _result(self._send("GET", self.server.base.removesuffix("/v1") + "/metrics", {}, (), _read_text))
+        return result_of(self._send("GET", self.server.base.removesuffix("/v1") + "/metrics", {}, (), _read_text))
 
     def post(self, path: str, body: Mapping[str, Any], *, optional: Collection[str] = _OPTIONAL) -> Any:
         """The JSON of an answer. Fields of ``optional`` that a status 400 names are left out from then on. Raises ServerError."""
-        return _result(self._send("POST", self.server.base + path, body, optional, _read_json))
+        return result_of(self._send("POST", self.server.base + path, body, optional, _read_json))
 
     def complete(self, prompt: Prompt, **settings: Any) -> Answer:
         """The whole answer of ``stream``."""
-        return _result(self.stream(prompt, **settings))
+        return result_of(self.stream(prompt, **settings))
 
     def stream(
         self, prompt: Prompt, *, max_tokens: int, temperature: float = 0.0, top_p: float = 1.0, top_k: int = 0,
@@ -159,17 +163,17 @@ class Client:
                     self._refused |= refused
                     continue
                 if answer.status_code not in _AGAIN:
-                    break
+                    raise self._error(trouble)
                 pause = _pause_of(answer, pause)
             if number < self.server.tries:
                 self._sleep(min(pause, MAX_PAUSE_S))
-        raise self._error(trouble)
+        raise self._error(trouble, ServerDown)
 
-    def _error(self, trouble: str) -> ServerError:
+    def _error(self, trouble: str, kind: type[ServerError] = ServerError) -> ServerError:
         """One line with the beginning of a server's message, without the key, which some servers repeat."""
         if self.server.key:
             trouble = trouble.replace(self.server.key, "…")
-        return ServerError(f"{self.server.title} {' '.join(trouble.split())[:_MAX_SHOWN].rstrip(':')}.")
+        return kind(f"{self.server.title} {' '.join(trouble.split())[:_MAX_SHOWN].rstrip(':')}.")
 
 
 def _pause_of(answer: httpx.Response, otherwise: float) -> float:
@@ -189,7 +193,7 @@ def _read_text(answer: httpx.Response, started: float) -> Generator[int, None, s
     return b"".join(read_bytes(answer, started)).decode("utf-8", "replace")
 
 
-def _result(steps: Generator[int, None, _T]) -> _T:
+def result_of(steps: Generator[int, None, _T]) -> _T:
     """The return value of a generator."""
     while True:
         try:

@@ -11,13 +11,14 @@ import time
 from collections.abc import Generator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from evaluation.study.plan import Plan, Task
 from evaluation.study.result import answer
+from mars_core import __version__
 from mars_core.jobs import RUN_FAILURES, Accelerator, Began, Job, Record, Stop, Wrote
 from mars_core.models import PairSpec
-from mars_core.types import Exchange, RunConfig, Status, Trace
+from mars_core.types import Exchange, ModelRef, RunConfig, Status, Trace
 
 if TYPE_CHECKING:
     from mars_core.session import Session
@@ -86,20 +87,24 @@ class Accelerated:
         return record.trace() if record else None
 
 
-def config_of(plan: Plan, session: Session, task: Task, lane: int) -> RunConfig:
-    """The first turn of a task in a lane."""
+def config_of(plan: Plan, session: Session | None, task: Task, lane: int) -> RunConfig:
+    """The first turn of a task in a lane. ``session``: None for a study on servers."""
+    chosen, prompt = plan.lanes[lane], plan.prompt(plan.item(task))
+    settings: dict[str, Any] = {
+        "sampling": plan.sampling(task),
+        "max_new_tokens": plan.max_new_tokens,
+        "seed": plan.seed_of(task),
+    }
+    settings |= {"prompt": prompt, "rule": chosen.rule, "drafter": chosen.drafter}
+    if plan.served:
+        url, model = plan.served.of(chosen.rule)
+        load = str(plan.concurrency(task.repeat))
+        environment = {"app": __version__, "server": url, "concurrency": load}
+        return RunConfig(target=ModelRef(model), environment=environment, **settings)
     from mars_core.session import run_config  # imported here because it loads transformers
 
-    chosen = plan.lanes[lane]
-    return run_config(
-        session.pair,
-        prompt=plan.prompt(plan.item(task)),
-        rule=chosen.rule,
-        drafter=chosen.drafter,
-        sampling=plan.sampling(task),
-        max_new_tokens=plan.max_new_tokens,
-        seed=plan.seed_of(task),
-    )
+    assert session is not None
+    return run_config(session.pair, **settings)
 
 
 def converse(engine: Engine, first: RunConfig, turns: tuple[str, ...]) -> Generator[int, None, tuple[Trace, ...]]:

@@ -11,15 +11,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
 from threading import Event
 
 from evaluation.scoring.metrics import check_libraries
 from evaluation.study.check import check_models
-from evaluation.study.engine import InProcess
-from evaluation.study.plan import read_plan
+from evaluation.study.engine import Engine, InProcess
+from evaluation.study.plan import Plan, read_plan
 from evaluation.study.processes import Pace, Place, device_of, free_dead, own_name
 from evaluation.study.worker import Saved, Worker
 from mars_core.models import ModelPool, PairSpec
@@ -44,27 +46,58 @@ def open_session(options: argparse.Namespace, spec: PairSpec, place: Place) -> S
     return Session(pool.get(spec, lambda _: None))
 
 
-def work(store: RunStore, study_id: str, session: Session, place: Place, *, quiet: bool = False) -> bool:
-    """Works on a study until it is done; False if the process was interrupted before. Raises StorageError, ValueError."""
-    plan = read_plan(store.study(study_id).plan)
+def work(store: RunStore, study_id: str, session: Session | None, place: Place, *, quiet: bool = False) -> bool:
+    """Works on a study until it is done; False if the process was interrupted before. ``session``: None for a study on servers.
+
+    Raises StorageError, ValueError, ServerError.
+    """
+    plan, quiet = read_plan(store.study(study_id).plan), quiet or not place.first
+    if session is None:
+        from evaluation.served.engine import ServedEngine, check
+
+        with ServedEngine(plan, os.environ) as engine:
+            check(plan, engine)
+            return _run_workers(store, study_id, plan, None, engine, quiet=quiet)
     check_models(plan, session.pair)
     check_libraries(plan.suites, execute_code=plan.execute_code)
-    free = partial(free_dead, store, study_id)
-    worker = Worker(store, study_id, plan, session, InProcess(session), own_name(), free_dead=free)
+    return _run_workers(store, study_id, plan, session, InProcess(session), quiet=quiet)
+
+
+def _run_workers(
+    store: RunStore, study_id: str, plan: Plan, session: Session | None, engine: Engine, *, quiet: bool
+) -> bool:
+    """Runs as many threads as the plan has requests in flight."""
     terminal, pace, shown_at = sys.stderr.isatty(), Pace(), 0.0
 
     def show(end: str = "") -> None:
-        """Writes a progress line to standard error, in the first process only."""
-        if not quiet and place.first:
+        if not quiet:
             line = pace.line(store.study_progress(study_id), len(plan.lanes))
             sys.stderr.write(f"\r\x1b[K{line}{end}" if terminal else f"{line}\n")
             sys.stderr.flush()
 
-    with _stop_requested() as requested, closing(worker.events()) as events:
-        for event in events:
-            if isinstance(event, Saved) and time.monotonic() - shown_at >= (TERMINAL_S if terminal else LOG_S):
-                shown_at = time.monotonic()
-                show()
+    def run(below: int) -> None:
+        nonlocal shown_at
+        free = partial(free_dead, store, study_id)
+        worker = Worker(store, study_id, plan, session, engine, own_name(), free_dead=free, below=below)
+        try:
+            with closing(worker.events()) as events:
+                for event in events:
+                    if isinstance(event, Saved) and time.monotonic() - shown_at >= (TERMINAL_S if terminal else LOG_S):
+                        shown_at = time.monotonic()
+                        show()
+                    if requested.is_set():
+                        return
+        except BaseException:
+            requested.set()  # ends the other threads
+            raise
+
+    with _stop_requested() as requested:
+        for below, threads in plan.waves():
+            if threads == 1:
+                run(below)
+            else:
+                with ThreadPoolExecutor(threads) as pool:
+                    deque(pool.map(run, [below] * threads))
             if requested.is_set():
                 return False
     show("\n")

@@ -106,8 +106,8 @@ def _paired(plan: Plan, results: Mapping[tuple[int, int], StoredResult], rule: S
     return Paired(
         rule.comparison_ids[0], (*strict.run_ids, *rule.run_ids), task.item, task.repeat, *cell,
         strict_tokens_per_s=over(reference.new_tokens, reference.wall_s), tokens_per_s=over(own.new_tokens, own.wall_s),
-        strict_tokens=reference.new_tokens, tokens=own.new_tokens, strict_steps=reference.steps, steps=own.steps,
-        relaxed=own.relaxed, tv_sum=own.tv_sum, divergence=relative.divergence, cause=relative.cause,
+        strict_tokens=int(reference.new_tokens), tokens=int(own.new_tokens), strict_steps=int(reference.steps), steps=int(own.steps),
+        relaxed=int(own.relaxed), tv_sum=own.tv_sum, divergence=relative.divergence, cause=relative.cause,
         strict_right=strict_right, right=right,
     )  # fmt: skip
 

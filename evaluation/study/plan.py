@@ -16,10 +16,12 @@ from mars_core.rules import PLAIN, RULES
 from mars_core.types import DrafterConfig, DraftMode, ModelRef, PromptConfig, RuleConfig, Sampling
 
 BASELINE = "strict"
+SERVER = "server"  # the drafter of served runs, and the rule of lanes for which no rule is requested from the server
 LARGEST_SEED = 2**53 - 1  # exact as a float64
 MAX_LANES = 64
 MAX_SWEEP_LANES = 1024
 MAX_TASKS = 1_000_000
+MAX_CONCURRENCY = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,26 @@ class Models:
     target: ModelRef
     draft: ModelRef | None = None
     head: ModelRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """The servers of a study. ``baseline_url``: of the strict lanes, if it is another server.
+
+    ``concurrency``: numbers of requests in flight; the repeats of the study have these values in turn.
+    """
+
+    url: str
+    model: str
+    baseline_url: str = ""
+    baseline_model: str = ""
+    concurrency: tuple[int, ...] = (1,)
+
+    def of(self, rule: RuleConfig) -> tuple[str, str]:
+        """URL and model of a lane."""
+        if rule.name == BASELINE and self.baseline_url:
+            return self.baseline_url, self.baseline_model
+        return self.url, self.model
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +69,10 @@ class Lane:
 
     @property
     def drafts(self) -> str:
-        """The drafter, for tables: ``model K=5``, ``model K=5 sampled``, ``eagle3 12/6/2``, ``eagle3 K=5``; empty for none."""
+        """The drafter, for tables: ``model K=5``, ``model K=5 sampled``, ``eagle3 12/6/2``, ``eagle3 K=5``, ``server``; empty for none."""
         drafter = self.drafter
-        if drafter.kind == PLAIN:
-            return ""
+        if drafter.kind in (PLAIN, SERVER):
+            return drafter.kind.removeprefix(PLAIN)
         if drafter.tree:
             return f"{drafter.kind} {drafter.tree.tokens}/{drafter.tree.depth}/{drafter.tree.top_k}"
         return f"{drafter.kind} K={drafter.k}" + (" sampled" if drafter.mode is DraftMode.SAMPLED else "")
@@ -88,6 +110,7 @@ class Plan:
     limit: int | None = None  # that was applied when the suites were read
     skip_long: bool = False  # whether items that do not fit were left out
     varied: str | None = None  # of a sweep: the parameter of its one rule, empty where that has none; None: not a sweep
+    served: Served | None = None  # None: the runs are those of this program
 
     def __post_init__(self) -> None:
         _check(self)
@@ -130,6 +153,11 @@ class Plan:
         before = sum(len(suite.items) for suite in self.suites[: task.suite])
         return self.seed + task.repeat * self.items + before + task.item
 
+    def concurrency(self, repeat: int) -> int:
+        """Requests in flight during a repeat."""
+        loads = self.served.concurrency if self.served else (1,)
+        return loads[repeat % len(loads)]
+
     def sampling(self, task: Task) -> Sampling:
         return Sampling(task.temperature, self.top_k, self.top_p)
 
@@ -143,6 +171,13 @@ class Plan:
             for number, other in enumerate(self.lanes)
             if other.rule.name == BASELINE and (wanted.rule.name == PLAIN or wanted.drafter == other.drafter)
         )
+
+    def waves(self) -> tuple[tuple[int, int], ...]:
+        """The first task that does not belong to a wave of tasks, and the requests in flight during the wave."""
+        if not self.served or len(self.served.concurrency) == 1:
+            return ((self.tasks, self.concurrency(0)),)
+        each = self.tasks // self.repeats
+        return tuple((each * (repeat + 1), self.concurrency(repeat)) for repeat in range(self.repeats))
 
     @property
     def none(self) -> int | None:
@@ -163,6 +198,13 @@ def _check(plan: Plan) -> None:
     _check_suites(plan)
     _check_lanes(plan)
     _check_range("repeats", plan.repeats, 1, 1000)
+    loads = plan.served.concurrency if plan.served else (1,)
+    for load in loads:
+        _check_range("concurrency", load, 1, MAX_CONCURRENCY)
+    if not loads or plan.repeats % len(loads):
+        raise ValueError(
+            f"The number of seeds is {plan.repeats}; it must be a multiple of {len(loads)}, the values of concurrency."
+        )
     _check_range("max_new_tokens", plan.max_new_tokens, 1, 10**6)
     if not 0.5 <= plan.margin <= 1:
         raise ValueError(
@@ -198,6 +240,10 @@ def _check_lanes(plan: Plan) -> None:
     if not strict:
         raise ValueError(f"{BASELINE} is not among the rules; every other rule is compared with it.")
     for lane in plan.lanes:
+        if (lane.drafter.kind == SERVER) is not (plan.served is not None):
+            raise ValueError(f"The drafter is {lane.drafter.kind!r}; it must be {SERVER!r} on a server and only there.")
+        if lane.rule.name == SERVER and plan.served:
+            continue
         if lane.rule.name not in RULES:
             raise ValueError(f"The rule is {lane.rule.name!r}; it must be one of {', '.join(RULES)}.")
         RULES[lane.rule.name].values(lane.rule.parameters)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from evaluation.scoring.overlap import Overlap, overlap
 from evaluation.study.stored import plain, read
 from mars_core.telemetry import first_divergence
-from mars_core.types import Cause, Divergence, Status, StopReason, Trace
+from mars_core.types import UNKNOWN, Cause, Divergence, Status, StopReason, Trace
 
 if TYPE_CHECKING:
     from storage import RunRecord
 
 NAN = math.nan
-_COUNTS = ("prompt_tokens", "new_tokens", "drafted", "accepted", "relaxed")
+_COUNTS = ("prompt_tokens", "new_tokens", "steps", "drafted", "accepted", "relaxed")
 _SUMS = ("wall_s", "prefill_s", "draft_s", "verify_s", "tv_sum", "kl_sum", "log_likelihood")
 
 
@@ -26,21 +26,22 @@ class Result:
     """One lane of one task, all turns of a conversation together: counts and seconds are sums, so that they can be pooled.
 
     ``scores``: metric → 0 to 1, empty where the item has no reference. ``drafted_at``, ``kept_at``: steps that drafted, and kept,
-    a token at draft position i + 1. Undefined rates are nan.
+    a token at draft position i + 1. Undefined rates are nan, and so are counts that a server did not report.
     """
 
     status: Status
     error: str = ""  # one sentence; only with status failed
     turns: int = 1  # number of turns that were run
     ended: bool = False  # every turn ended by its end token or a stop string, not by max_new_tokens
-    prompt_tokens: int = 0
-    new_tokens: int = 0
+    prompt_tokens: float = 0
+    new_tokens: float = 0
     characters: int = 0
-    steps: int = 0
-    drafted: int = 0
-    accepted: int = 0
-    relaxed: int = 0
+    steps: float = 0
+    drafted: float = 0
+    accepted: float = 0
+    relaxed: float = 0
     wall_s: float = 0.0
+    ttft_s: float = NAN  # of the first turn
     prefill_s: float = 0.0
     draft_s: float = 0.0
     verify_s: float = 0.0
@@ -63,7 +64,9 @@ class Relative:
 
     same: bool  # token for token
     same_as_none: bool | None = None  # None without a lane ``none``
-    divergence: int | None = None  # first differing output position, over the tokens of all turns
+    divergence: int | None = (
+        None  # first differing output position, over the tokens of all turns; None also where tokens are unknown
+    )
     cause: str = ""  # mars_core.types.Cause of it
     bleu: float = NAN  # sentence BLEU, the baseline's text as reference
     chrf: float = NAN
@@ -95,7 +98,7 @@ def result_of(traces: Sequence[Trace], scores: Mapping[str, float]) -> Result:
     steps = [step for trace in traces for step in trace.steps]
     depths = [max((node.depth for node in step.nodes), default=0) for step in steps]
     places = range(1, max(depths, default=0) + 1)
-    sums: dict[str, Any] = {name: sum(getattr(summary, name) for summary in summaries) for name in _COUNTS}
+    sums: dict[str, Any] = {name: _total([getattr(summary, name) for summary in summaries]) for name in _COUNTS}
     sums |= {name: math.fsum(getattr(summary, name) for summary in summaries) for name in _SUMS}
     return Result(
         status=last.status,
@@ -103,13 +106,17 @@ def result_of(traces: Sequence[Trace], scores: Mapping[str, float]) -> Result:
         turns=len(traces),
         ended=all(trace.stop_reason in (StopReason.EOS, StopReason.STOP_STRING) for trace in traces),
         characters=sum(len(trace.text) for trace in traces),
-        steps=len(steps),
+        ttft_s=summaries[0].ttft_s,
         drafted_at=tuple(sum(depth >= place for depth in depths) for place in places),
         kept_at=tuple(sum(step.kept >= place for step in steps) for place in places),
         scores=dict(scores),
         tv_max=max((summary.tv_max for summary in summaries), default=math.nan),
         **sums,
     )
+
+
+def _total(counts: Sequence[int]) -> float:
+    return NAN if UNKNOWN in counts else sum(counts)
 
 
 def refused(error: ValueError) -> Result:
@@ -122,11 +129,12 @@ def relative_of(
 ) -> Relative:
     """One lane relative to its baseline; a baseline is compared with itself. ``likeness``: compute BLEU, chrF and ROUGE-L too."""
     position, found = _first_divergence(traces, baseline)
+    known = all(len(trace.tokens) == trace.summary.new_tokens for trace in (*traces, *baseline))
     close = overlap(_text(traces), _text(baseline)) if likeness else Overlap(math.nan, math.nan, math.nan)
     return Relative(
         same=found is None,
         same_as_none=None if none is None else _first_divergence(traces, none)[1] is None,
-        divergence=None if found is None else position,
+        divergence=None if found is None or not known else position,
         cause="" if found is None else str(found.cause),
         bleu=close.bleu,
         chrf=close.chrf,
@@ -143,7 +151,7 @@ def _first_divergence(traces: Sequence[Trace], others: Sequence[Trace]) -> tuple
         found = first_divergence(right, left)
         if found is not None:
             return before + found.position, found
-        before += left.summary.new_tokens
+        before += len(left.tokens)
     return before, None
 
 

@@ -60,27 +60,28 @@ Event = Writing | Saved | None  # None: no progress; the caller may stop
 
 @dataclass(slots=True)
 class Worker:
-    """One process on one pair of models."""
+    """One process on one pair of models, or one thread that sends requests to servers."""
 
     store: RunStore
     study_id: str
     plan: Plan
-    session: Session
+    session: Session | None  # None for a study on servers
     engine: Engine
     name: str
     free_dead: Callable[[], int] = lambda: 0  # releases the tasks of dead workers; returns their number
     order: Callable[[int], list[int]] = execution_order
     lease_s: float = LEASE_S
+    below: int | None = None  # works only on tasks with a lower number
     _renewed_at: float = field(default=0.0, init=False)
 
     def events(self) -> Generator[Event, None, None]:
-        """Works until every task of the study is done by any worker. Closing it releases its task and drops the current lane.
+        """Works until every task of the study (``below``) is done by any worker. Closing it releases its task and drops the current lane.
 
         Raises Stopped and StorageError.
         """
         warm = False
         while True:
-            claim = self.store.claim_task(self.study_id, self.name, self.lease_s)
+            claim = self.store.claim_task(self.study_id, self.name, self.lease_s, self.below)
             if claim is None:
                 if not self._left():
                     return
@@ -101,7 +102,7 @@ class Worker:
     def _left(self) -> bool:
         """Whether other workers have unfinished tasks; waits for PAUSE_S and releases those of dead workers."""
         progress = self.store.study_progress(self.study_id)
-        if progress.done == progress.tasks:
+        if progress.done >= (self.below or progress.tasks):
             return False
         if not self.free_dead():
             time.sleep(PAUSE_S)

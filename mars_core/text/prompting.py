@@ -19,7 +19,7 @@ def encode(tokenizer: PreTrainedTokenizerBase, prompt: PromptConfig) -> list[int
     Without one they are joined by blank lines. Raises ValueError where the prompt has no tokens,
     the template rejects the system prompt, or ``thinking`` is set and the template has no such switch.
     """
-    messages = _messages(prompt)
+    messages = messages_of(prompt)
     if not messages[-1]["content"]:
         raise ValueError("The prompt is empty; it needs at least 1 character.")
     template = prompt.chat and bool(tokenizer.chat_template)
@@ -31,7 +31,7 @@ def encode(tokenizer: PreTrainedTokenizerBase, prompt: PromptConfig) -> list[int
         except _TEMPLATE_ERRORS as error:
             raise ValueError(f"The chat template of this model refuses the prompt: {error}") from error
     else:
-        text = "\n\n".join(message["content"] for message in messages if message["content"])
+        text = joined(messages)
         # The tokenizer would add it to the text a second time.
         begun = tokenizer.bos_token and text.startswith(tokenizer.bos_token)
         encoded = tokenizer(text, add_special_tokens=not begun)
@@ -41,11 +41,16 @@ def encode(tokenizer: PreTrainedTokenizerBase, prompt: PromptConfig) -> list[int
     return ids
 
 
-def _messages(prompt: PromptConfig) -> list[dict[str, str]]:
+def messages_of(prompt: PromptConfig) -> list[dict[str, str]]:
     """The conversation as a list of chat messages; the last one is the user's."""
     turns = [turn for user, answer in prompt.history for turn in (("user", user), ("assistant", answer))]
     system = [("system", prompt.system)] if prompt.system else []
     return [{"role": role, "content": _clean(content)} for role, content in (*system, *turns, ("user", prompt.text))]
+
+
+def joined(messages: list[dict[str, str]]) -> str:
+    """The prompt without a chat template."""
+    return "\n\n".join(message["content"] for message in messages if message["content"])
 
 
 def thinking_switch(tokenizer: PreTrainedTokenizerBase, thinking: bool | None, *, used: bool = True) -> dict[str, Any]:

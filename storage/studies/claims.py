@@ -44,8 +44,8 @@ class ClaimRow:
 class Claims(Connected):
     """Every method is one short transaction, and raises StorageError for an unknown study."""
 
-    def claim_task(self, study_id: str, worker: str, lease_s: float) -> Claim | None:
-        """Claim the lowest unclaimed task, for ``lease_s`` seconds, at most 86,400.
+    def claim_task(self, study_id: str, worker: str, lease_s: float, below: int | None = None) -> Claim | None:
+        """Claim the lowest unclaimed task, of those ``below`` a number if it is given, for ``lease_s`` seconds, at most 86,400.
 
         None if there is none at the moment: other workers may still release theirs until all tasks are done.
         """
@@ -54,6 +54,7 @@ class Claims(Connected):
             now = clock(connection)
             free = or_(StudyTask.token.is_(None), StudyTask.claimed_until < now)
             lowest = select(StudyTask.task).where(StudyTask.study_id == study_id, StudyTask.done_at.is_(None), free)
+            lowest = lowest if below is None else lowest.where(StudyTask.task < below)
             lowest = lowest.order_by(StudyTask.task).limit(1).with_for_update(skip_locked=True)
             task = connection.execute(lowest).scalar_one_or_none()
             if task is None:

@@ -173,6 +173,8 @@ def _cause(parting: Divergence, here: Token, theirs: Token, greedy: bool) -> Sen
     if parting.cause is Cause.NUMERIC:
         why = f" (gap {number(parting.gap)}): rounding of the logits, not the rule."
         return Part("a numeric tie, "), ours, Part(" for "), other, Part(why)
+    if parting.cause is Cause.UNKNOWN:
+        return ours, Part(" where the other has "), other, Part("; the server did not report the reason.")
     tightened = parting.cause is Cause.TIGHTENED
     verb = "refused a token that strict keeps and wrote " if tightened else "corrected a refusal to "
     return Part(verb), ours, Part(" where the other has "), other, Part(f" ({chances}).")

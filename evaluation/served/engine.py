@@ -1,0 +1,122 @@
+"""The runs of a study on servers: one request per turn, with the rule of the lane where the server has the plugin mars-vllm."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any, Self
+
+from evaluation.scoring.metrics import check_libraries
+from evaluation.served.client import Client, Server, ServerDown, ServerError, result_of
+from evaluation.served.trace import answer_trace, served_trace
+from evaluation.study.engine import config_of
+from evaluation.study.plan import BASELINE, SERVER, Plan, Task
+from mars_core.types import RunConfig, Status, StopReason, Trace
+
+KEY = "MARS_SERVER_KEY"  # of the environment
+MAX_DOWN = 3  # requests in a row without an answer after which a study stops
+_PLUGIN = re.compile(r'^vllm:mars_enabled\{[^}]*?version="([^"]{1,40})"[^}]*\} 1(\.0)?$', re.MULTILINE)
+
+
+def find_server(environment: Mapping[str, str], url: str, model: str) -> tuple[str, str]:
+    """The base URL of a server, and its model: if none is named, the only one it has. Raises ValueError and ServerError."""
+    with Client(server := Server(url, key=environment.get(KEY, ""))) as client:
+        models = (model,) if model else client.models()
+    if len(models) != 1:
+        names = ", ".join(models)[:200] or "none"
+        raise ValueError(f"The name of a model is needed, because {server.base} has {len(models)} ({names}).")
+    return server.base, models[0]
+
+
+class ServedEngine:
+    """Sends the runs of a plan to its servers; thread-safe. Use it as a context manager."""
+
+    def __init__(self, plan: Plan, environment: Mapping[str, str]) -> None:
+        assert plan.served is not None
+        self._stack = ExitStack()
+        self._clients: dict[str, Client] = {}
+        self.plugins: dict[str, str] = {}  # version of mars-vllm by URL
+        self._down = 0
+        for url in filter(None, (plan.served.url, plan.served.baseline_url)):
+            client = Client(Server(url, key=environment.get(KEY, "")))
+            self._clients[url] = self._stack.enter_context(client)
+
+    def __enter__(self) -> Self:
+        """Detects the plugin: vLLM's metrics then have ``vllm:mars_enabled``."""
+        for url, client in self._clients.items():
+            try:
+                found = _PLUGIN.search(client.metrics())
+            except ServerDown:
+                raise
+            except ServerError:
+                continue
+            if found:
+                self.plugins[url] = found[1]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def warm_up(self, config: RunConfig) -> None:
+        """Does nothing: ``check`` has sent a request for every setting."""
+
+    def run(self, config: RunConfig) -> Generator[int, None, Trace]:
+        """A failed request gives a failed trace. Raises ServerDown where MAX_DOWN requests in a row had no answer."""
+        url, sampling = config.environment["server"], config.sampling
+        if plugin := self.plugins.get(url):
+            config = replace(config, environment={**config.environment, "plugin": plugin})
+        try:
+            answer = yield from self._clients[url].stream(
+                _prompt(config), model=config.target.name, max_tokens=config.max_new_tokens, seed=config.seed,
+                temperature=sampling.temperature, top_p=sampling.top_p, top_k=sampling.top_k, stop=config.prompt.stop,
+                xargs=_xargs(config) if plugin else None, **_thinking(config),
+            )  # fmt: skip
+        except ServerError as error:
+            self._down = self._down + 1 if isinstance(error, ServerDown) else 0
+            if self._down >= MAX_DOWN:
+                raise
+            return served_trace(config, text="", tokens=(), stop_reason=StopReason.ERROR, error=str(error))
+        self._down = 0
+        return answer_trace(config, answer)
+
+
+def check(plan: Plan, engine: ServedEngine) -> None:
+    """Sends a request of one token for every lane and temperature. Raises ValueError for a rule that the server cannot follow, and
+    with the server's message where it refuses a request."""
+    assert plan.served is not None
+    check_libraries(plan.suites, execute_code=plan.execute_code)
+    for lane in plan.lanes:
+        url, _ = plan.served.of(lane.rule)
+        free = lane.rule.name == SERVER or (lane.rule.name == BASELINE and plan.served.baseline_url)
+        if url not in engine.plugins and not free:
+            raise ValueError(
+                f"The rule is {lane.rule.name}, but the server {url} does not have the plugin mars-vllm (its /metrics has no "
+                "vllm:mars_enabled). Install it, or compare two servers with --baseline URL --rules strict,server."
+            )
+    for temperature in plan.temperatures:
+        for number in range(len(plan.lanes)):
+            config = replace(config_of(plan, None, Task(0, 0, 0, temperature), number), max_new_tokens=1)
+            trace = result_of(engine.run(config))
+            if trace.status is Status.FAILED:
+                raise ValueError(trace.error)
+
+
+def _prompt(config: RunConfig) -> str | list[dict[str, str]]:
+    from mars_core.text.prompting import joined, messages_of  # imported here because it loads transformers
+
+    messages = messages_of(config.prompt)
+    return messages if config.prompt.chat else joined(messages)
+
+
+def _xargs(config: RunConfig) -> dict[str, Any] | None:
+    if config.rule.name == SERVER:
+        return None
+    return {"mars_rule": config.rule.name} | {f"mars_{name}": value for name, value in config.rule.parameters.items()}
+
+
+def _thinking(config: RunConfig) -> dict[str, Any]:
+    """The switch of the chat template, in vLLM's field."""
+    thinking = config.prompt.thinking
+    return {} if thinking is None else {"chat_template_kwargs": {"enable_thinking": thinking}}

@@ -1,0 +1,183 @@
+"""The run of a served model as a Trace: what the server reported is filled in, everything else is nan, or −1 for whole numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from evaluation.served.answer import Answer
+from mars_core.telemetry import summarise
+from mars_core.types import UNKNOWN, DraftNode, Outcome, RunConfig, Status, Step, StopReason, Token, Trace
+
+NAN = math.nan
+_COUNTS = ("steps", "drafted", "accepted", "relaxed", "rejected", "recovered", "bonus")
+_RATES = ("tau", "acceptance_rate", "relaxed_share")
+
+
+class ServedToken(NamedTuple):
+    """One emitted token. ``logprob``: ln softmax of the raw logits; ``gap``: the target's z1 − z2."""
+
+    id: int = UNKNOWN
+    piece: str = ""
+    logprob: float = NAN
+    gap: float = NAN
+
+
+@dataclass(frozen=True, slots=True)
+class ServedStep:
+    """One draft and one target pass. ``emitted``: number of tokens that it added to the text, the ``kept`` drafted ones first.
+
+    ``lead``: tokens before these without a draft, such as the first token of a text, which comes from the prefill. The sequences are
+    empty, or have one value per drafted token: its id, whether the rule relaxed there, and the target's two largest logits with
+    their ids.
+    """
+
+    drafted: int
+    kept: int
+    emitted: int
+    lead: int = 0
+    ids: Sequence[int] = ()
+    relaxed: Sequence[bool] = ()
+    z1: Sequence[float] = ()
+    z2: Sequence[float] = ()
+    id1: Sequence[int] = ()
+    id2: Sequence[int] = ()
+
+
+def served_trace(
+    config: RunConfig, *, text: str, tokens: Sequence[ServedToken], stop_reason: StopReason, new_tokens: int = UNKNOWN,
+    prompt_ids: Sequence[int] = (), prompt_tokens: int = UNKNOWN, steps: Sequence[ServedStep] | None = None,
+    ttft_s: float = NAN, wall_s: float = NAN, error: str = "",
+) -> Trace:  # fmt: skip
+    """A completed run, or a failed one with an ``error``. Without ``tokens`` the text is a single token with id −1.
+
+    ``steps``: their emitted tokens must add up to ``tokens``, else they are as unknown as with None: then all tokens are in one step
+    with outcome bonus. Without ``relaxed`` in the steps, kept tokens have outcome accepted and the counts of both are −1, unless the
+    rule is strict.
+    """
+    new_tokens = len(tokens) if tokens else new_tokens
+    whole = tokens or ([ServedToken(piece=text)] if text else [])
+    known = steps is not None and sum(step.emitted for step in steps) == len(tokens)
+    reported = list(steps or ()) if known else [ServedStep(UNKNOWN, UNKNOWN, len(whole))] if whole else []
+    built = tuple(_steps(config, reported, whole, text))
+    prompt_tokens = len(prompt_ids) or prompt_tokens
+    summary = summarise(built, prompt_tokens=prompt_tokens, prefill_s=NAN, peak_memory_bytes=UNKNOWN)
+    rate = new_tokens / wall_s if new_tokens != UNKNOWN and wall_s else NAN
+    summary = replace(summary, new_tokens=new_tokens, wall_s=wall_s, ttft_s=ttft_s, tokens_per_s=rate)
+    if not known:
+        unknown: dict[str, Any] = dict.fromkeys(_COUNTS, UNKNOWN) | dict.fromkeys(_RATES, NAN)
+        summary = replace(summary, **unknown)
+    elif config.rule.name != "strict" and any(step.kept and not step.relaxed for step in reported):
+        summary = replace(summary, accepted=UNKNOWN, relaxed=UNKNOWN, relaxed_share=NAN)
+    status = Status.FAILED if error else Status.COMPLETED
+    return Trace(config, status, stop_reason, tuple(prompt_ids), text, built, summary, error)
+
+
+def answer_trace(config: RunConfig, answer: Answer) -> Trace:
+    """The run of an answer, with vLLM's detailed speculative metrics where it has them."""
+    tokens = _tokens(answer)
+    stop, finish = answer.extra.get("stop_reason"), answer.finish_reason
+    reason = StopReason.STOP_STRING if isinstance(stop, str) else StopReason.EOS
+    error = "" if finish in ("stop", "length") else f"The server ended the answer with finish reason {finish[:40]!r}."
+    return served_trace(
+        config,
+        text=answer.text,
+        tokens=tokens,
+        stop_reason=StopReason.ERROR if error else StopReason.LENGTH if finish == "length" else reason,
+        new_tokens=_count(answer.usage.get("completion_tokens")),
+        prompt_ids=answer.prompt_ids or (),
+        prompt_tokens=_count(answer.usage.get("prompt_tokens")),
+        steps=vllm_steps((answer.extra.get("metrics") or {}).get("speculative_decoding"), len(tokens)),
+        ttft_s=answer.ttft_s,
+        wall_s=answer.wall_s,
+        error=error,
+    )
+
+
+def vllm_steps(reported: Any, tokens: int) -> list[ServedStep] | None:
+    """vLLM's ``per_step_drafted`` and ``per_step_accepted`` for an output of so many tokens; None where they do not explain it.
+
+    The first token comes from the prefill and is counted with the first step. The last step may have kept more than was emitted.
+    """
+    try:
+        pairs = list(zip(reported["per_step_drafted"], reported["per_step_accepted"], strict=True))
+        steps: list[ServedStep] = []
+        left = tokens
+        for drafted, kept in pairs:
+            lead = int(not steps)
+            emitted = min(lead + kept + 1, left)
+            steps.append(ServedStep(drafted, min(kept, emitted - lead), emitted, lead))
+            left -= emitted
+        valid = all(0 <= step.kept <= step.drafted and step.emitted > 0 for step in steps)
+    except (LookupError, TypeError, ValueError):
+        return None
+    return steps if steps and not left and valid else None
+
+
+def _tokens(answer: Answer) -> list[ServedToken]:
+    """Ids and pieces, as far as the server reports both for every token; else one of the two, or none."""
+    ids, positions = answer.token_ids or (), answer.logprobs or ()
+    if not positions or (ids and len(ids) != len(positions)):
+        return [ServedToken(id_) for id_ in ids]
+    return [
+        ServedToken(id_, each.token, each.logprob, each.top[0][1] - each.top[1][1] if len(each.top) > 1 else NAN)
+        for id_, each in zip(ids or [UNKNOWN] * len(positions), positions, strict=True)
+    ]
+
+
+def _count(value: Any) -> int:
+    return value if type(value) is int and value >= 0 else UNKNOWN
+
+
+def _steps(config: RunConfig, steps: Sequence[ServedStep], tokens: Sequence[ServedToken], text: str) -> Iterator[Step]:
+    """A piece that is not the continuation of the text has no characters; the last token has the rest of the text."""
+    position = end = 0
+    for index, step in enumerate(steps):
+        rows: list[Token] = []
+        for place, token in enumerate(tokens[position : position + step.emitted], start=-step.lead):
+            start = end
+            end += len(token.piece) if text.startswith(token.piece, end) else 0
+            end = len(text) if position + 1 == len(tokens) else end
+            if place == step.kept < len(step.ids):
+                refused = ServedToken(step.ids[place])
+                rows.append(_token(config, index, position, step, place, refused, Outcome.REJECTED, (start, start)))
+            rows.append(_token(config, index, position, step, place, token, _outcome(step, place), (start, end)))
+            position += 1
+        kept = [token for token in rows if token.node and token.outcome is not Outcome.REJECTED]
+        yield Step(index, step.drafted, step.kept, NAN, NAN, NAN, tuple(_nodes(step, kept)), tuple(rows))
+
+
+def _outcome(step: ServedStep, place: int) -> Outcome:
+    """Of the token at ``place``, counted from the first drafted one."""
+    if 0 <= place < step.kept:
+        return Outcome.RELAXED if step.relaxed and step.relaxed[place] else Outcome.ACCEPTED
+    return Outcome.RECOVERED if 0 <= place < step.drafted else Outcome.BONUS
+
+
+def _nodes(step: ServedStep, kept: Sequence[Token]) -> Iterator[DraftNode]:
+    for place in range(step.drafted):
+        known = kept[place] if place < len(kept) else None
+        id_ = known.id if known else step.ids[place] if step.ids else UNKNOWN
+        outcome = known.outcome if known else Outcome.REJECTED
+        yield DraftNode(id_, known.piece if known else "", place, place + 1, NAN, NAN, outcome)
+
+
+def _token(
+    config: RunConfig, index: int, position: int, step: ServedStep, place: int, token: ServedToken, outcome: Outcome,
+    span: tuple[int, int],
+) -> Token:  # fmt: skip
+    """``place``: as in ``_outcome``; the logits of the step are those after which the token was drafted or drawn."""
+    judged = 0 <= place < len(step.z1)
+    z1, z2 = (step.z1[place], step.z2[place]) if judged else (NAN, NAN)
+    id1, id2 = (step.id1[place], step.id2[place]) if judged else (UNKNOWN, UNKNOWN)
+    gap, greedy = z1 - z2 if judged else token.gap, config.sampling.temperature == 0
+    drafted = 0 <= place < step.kept or outcome is Outcome.REJECTED
+    return Token(
+        position=position, step=index, draft_position=max(place, 0) + 1, node=place + 1 if drafted else 0,
+        parent=max(place, 0), outcome=outcome, id=token.id, piece=token.piece, start=span[0], end=span[1],
+        z1=z1, z2=z2, id1=id1, id2=id2, r=z2 / z1 if z1 > 0 else NAN, gap=gap, own=id1 if greedy else UNKNOWN, own_piece="",
+        p=NAN, q=NAN, rank={id1: 1, id2: 2}.get(token.id, UNKNOWN) if judged else UNKNOWN, entropy=NAN, forgiveness=NAN,
+        u=NAN, coin=NAN, edge=gap if greedy else NAN, tv=NAN, kl=NAN, logprob=token.logprob, top=(),
+    )  # fmt: skip

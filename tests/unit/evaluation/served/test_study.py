@@ -1,0 +1,251 @@
+"""A study on servers gives what the study of the same models in this process gives, whatever happens on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import evaluation.served.client as client
+from evaluation.cli import main
+from evaluation.report.measure import measure
+from evaluation.report.values import Measured
+from evaluation.study.plan import Plan, Served, read_plan
+from evaluation.study.result import read_relative, read_result
+from mars_core.session import Session
+from mars_core.types import RuleConfig, Status
+from storage import RunStore
+from tests.served_server import MODEL, Fault, Serving, serve_models
+
+ITEMS = ["--suite", "demo_arithmetic", "--limit", "6", "--max-new-tokens", "48"]
+RULES = ["--rules", "strict,mars", "--theta", "0.6"]
+SAME = ("status", "ended", "prompt_tokens", "new_tokens", "characters", "scores")
+ROOT = Path(__file__).parents[4]
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "PAUSE_S", 0.0)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'runs.db'}"
+
+
+def run(url: str, *options: str, status: int = 0) -> tuple[Plan, list[Any]]:
+    """The plan of a study and its results by task and lane."""
+    assert main(["run", *options, "--db", url, "--quiet"]) == status
+    with RunStore(url) as store:
+        study = store.studies()[0]
+        return read_plan(store.study(study.id).plan), sorted(
+            store.results(study.id), key=lambda one: (one.task, one.lane)
+        )
+
+
+def report(url: str) -> tuple[Measured, ...]:
+    with RunStore(url) as store:
+        return measure(store, store.studies()[0].id).measured
+
+
+def texts(url: str, results: list[Any]) -> list[list[str]]:
+    with RunStore(url) as store:
+        return [[record.text for record in store.records(one.run_ids)] for one in results]
+
+
+def outcomes(results: list[Any]) -> list[Any]:
+    return [{name: getattr(read_result(one.data), name) for name in SAME} for one in results]
+
+
+def test_a_study_on_a_server_is_the_study_in_this_process(serving: Serving, tmp_path: Path) -> None:
+    """At temperature 0: the same texts, scores, differences and verdicts."""
+    here, there = (f"sqlite:///{tmp_path / name}.db" for name in ("here", "there"))
+    _, wanted = run(here, *ITEMS, *RULES, "--device", "cpu", "--dtype", "float32", "--threads", "1")
+    plan, found = run(there, *ITEMS, *RULES, "--server", serving.url)
+    assert plan.served == Served(serving.url, MODEL)
+    assert texts(there, found) == texts(here, wanted)
+    assert outcomes(found) == outcomes(wanted)
+    for one, other in zip(found, wanted, strict=True):
+        ours, theirs = read_relative(one.relative), read_relative(other.relative)
+        assert (ours.same, ours.divergence, ours.bleu) == (
+            theirs.same,
+            theirs.divergence,
+            pytest.approx(theirs.bleu, nan_ok=True),
+        )
+        assert read_result(other.data).steps - read_result(one.data).steps in (0, 1)  # the first may have kept nothing
+    for ours, theirs in zip(report(there), report(here), strict=True):
+        assert ours.main_score is not None and theirs.main_score is not None
+        assert ours.main_score.verdict == theirs.main_score.verdict
+        assert ours.main_score.recovery == theirs.main_score.recovery
+        assert ours.length_ratio == theirs.length_ratio
+    assert any(not read_relative(one.relative).same for one in found)  # else nothing was compared
+    assert {body.get("vllm_xargs", {}).get("mars_rule") for body in serving.requests} == {"strict", "mars"}
+
+
+def test_several_requests_at_once_give_the_same_results(serving: Serving, tmp_path: Path) -> None:
+    one, four = (f"sqlite:///{tmp_path / name}.db" for name in ("one", "four"))
+    options = [*ITEMS, *RULES, "--temperature", "0,1", "--server", serving.url]
+    _, wanted = run(one, *options)
+    assert serving.most_at_once == 1
+    _, found = run(four, *options, "--concurrency", "4")
+    assert 2 <= serving.most_at_once <= 4
+    assert texts(four, found) == texts(one, wanted)
+    assert outcomes(found) == outcomes(wanted)
+
+
+def test_each_load_has_its_part_of_the_seeds(serving: Serving, url: str) -> None:
+    options = [*ITEMS, *RULES, "--server", serving.url, "--concurrency", "1,3"]
+    assert main(["run", *options, "--db", url]) == 2  # one seed
+    plan, results = run(url, *options, "--seeds", "2")
+    with RunStore(url) as store:
+        loads = [record.config.environment["concurrency"] for one in results for record in store.records(one.run_ids)]
+    assert Counter(loads) == {"1": plan.items * 2, "3": plan.items * 2}
+
+
+@pytest.mark.parametrize("fault", [Fault.BUSY, Fault.KILL, Fault.CUT, Fault.ERROR])
+def test_faults_are_retried(serving: Serving, tmp_path: Path, fault: Fault) -> None:
+    whole, broken = (f"sqlite:///{tmp_path / name}.db" for name in ("whole", "broken"))
+    options = [*ITEMS[:-4], "--limit", "2", "--max-new-tokens", "24", *RULES, "--server", serving.url]
+    _, wanted = run(whole, *options)
+    serving.faults = [Fault.NONE, Fault.NONE, fault, fault, Fault.NONE, fault]
+    _, found = run(broken, *options)
+    assert not serving.faults and outcomes(found) == outcomes(wanted) and texts(broken, found) == texts(whole, wanted)
+
+
+def test_nonsense_is_a_failed_lane_with_one_sentence_that_can_be_run_again(
+    serving: Serving, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serving.faults = [Fault.NONE, Fault.NONE, Fault.NONSENSE]
+    _, results = run(url, *ITEMS, *RULES, "--server", serving.url)
+    failed = [result for one in results if (result := read_result(one.data)).status is Status.FAILED]
+    assert [result.error for result in failed] == [
+        f"The server {serving.url} gave an answer that is not one of the OpenAI interface."
+    ]
+    assert main(["resume", "latest", "--failed", "--db", url, "--quiet"]) == 0
+    assert "1 tasks are open again" in capsys.readouterr().err
+    with RunStore(url) as store:
+        assert {one.data["status"] for one in store.results(store.studies()[0].id)} == {"completed"}
+
+
+def test_a_server_that_is_gone_stops_the_study_which_goes_on_later(
+    session: Session, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serve_models(session) as serving:
+        serving.faults = [Fault.NONE] * 6 + [Fault.BUSY] * 1000
+        assert main(["run", *ITEMS, *RULES, "--server", serving.url, "--db", url, "--quiet"]) == 1
+        assert "answered 503: busy." in capsys.readouterr().err
+        with RunStore(url) as store:
+            study = store.studies()[0]
+            assert 0 < store.study_progress(study.id).done < study.tasks
+        serving.faults = []
+        assert main(["resume", "latest", "--failed", "--db", url, "--quiet"]) == 0
+        with RunStore(url) as store:
+            results = store.results(study.id)
+            assert len(results) == 2 * study.tasks and {one.data["status"] for one in results} == {"completed"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_study_that_is_killed_loses_and_repeats_nothing(serving: Serving, url: str, number: signal.Signals) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "evaluation",
+        "run",
+        *ITEMS,
+        *RULES,
+        "--server",
+        serving.url,
+        "--concurrency",
+        "2",
+        "--quiet",
+    ]
+    process = subprocess.Popen([*command, "--db", url], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None and process.stderr is not None
+    with process, RunStore(url) as store:
+        study = process.stdout.readline().decode().strip()
+        while store.study_progress(study).results < 3:
+            assert process.poll() is None
+            time.sleep(0.02)
+        os.kill(process.pid, number)
+        process.communicate()
+        before = {(one.task, one.lane): one.run_ids for one in store.results(study)}
+        assert main(["resume", study, "--db", url, "--quiet"]) == 0
+        results = store.results(study)
+        after = {(one.task, one.lane): one.run_ids for one in results}
+        assert len(results) == len(after) == 12 and before.items() <= after.items()
+        assert sum(len(store.load(id_).runs) for one in results for id_ in one.comparison_ids[:1]) >= 12
+
+
+def test_two_servers_are_compared_without_the_plugin(session: Session, url: str) -> None:
+    """A server whose rule nobody knows, against one that is strict."""
+    relaxed = RuleConfig("mars", {"theta": 0.6})
+    with serve_models(session, plugin=False) as strict, serve_models(session, plugin=False, rule=relaxed) as other:
+        plan, results = run(url, *ITEMS, "--server", other.url, "--baseline", strict.url)
+    assert [lane.name for lane in plan.lanes] == ["strict", "server"]
+    assert plan.served == Served(other.url, MODEL, strict.url, MODEL)
+    assert not any("vllm_xargs" in body for body in (*strict.requests, *other.requests))
+    assert (
+        len(strict.requests) == len(other.requests) == 2 + plan.items
+    )  # checked twice: before planning, and before running
+    assert any(not read_relative(one.relative).same for one in results if one.lane == 1)
+
+
+@pytest.mark.parametrize(
+    ("changed", "options", "words"),
+    [
+        ({"plugin": False}, [], "does not have the plugin mars-vllm (its /metrics has no vllm:mars_enabled)"),
+        ({"plugin": False}, ["--rules", "strict,server"], "The rule is strict, but the server"),
+        ({}, ["--rules", "none,strict"], "The rule is none"),
+        ({}, ["--drafter", "ngram"], "--drafter cannot be used with --server"),
+        ({}, ["--workers", "2"], "use --concurrency"),
+        ({}, ["--concurrency", "0"], "concurrency is 0; it must be 1 to 1,024"),
+        ({}, ["--concurrency", "1,2"], "The number of seeds is 1; it must be a multiple of 2"),
+        ({}, ["--server-model", "other"], "answered 404: .*The model 'other' does not exist"),
+        ({"key": "sk-secret"}, [], "answered 401: .*bad key"),
+        ({"refuses": ("seed",)}, [], "answered 400: .*seed"),
+    ],
+)
+def test_what_a_server_cannot_do_is_one_sentence_before_the_study(
+    session: Session, url: str, changed: dict[str, Any], options: list[str], words: str, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    import re
+
+    monkeypatch.setenv("MARS_SERVER_KEY", "sk-wrong")
+    with serve_models(session, **changed) as serving:
+        assert main(["run", *ITEMS, *RULES[2:], "--server", serving.url, *options, "--db", url]) in (1, 2)
+    sentence = capsys.readouterr().err
+    assert re.search(words.replace("(", r"\(").replace(")", r"\)"), sentence), sentence
+    assert sentence.count("\n") == 1 and "sk-wrong" not in sentence
+    with RunStore(url) as store:
+        assert not store.studies()
+
+
+def test_the_key_is_sent_and_stored_nowhere(
+    session: Session, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = "sk-0123456789-secret"
+    monkeypatch.setenv("MARS_SERVER_KEY", key)
+    with serve_models(session, key=key) as serving:
+        serving.faults = [Fault.NONE, Fault.NONE, Fault.NONSENSE]
+        plan, _ = run(url, *ITEMS, *RULES, "--server", serving.url)
+        assert main(["report", "latest", "--db", url, "--folder", str(tmp_path / "report")]) == 0
+    said = capsys.readouterr()
+    assert key not in json.dumps(plan.as_dict()) + said.out + said.err
+    assert not any(key.encode() in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+
+
+def test_a_plan_on_servers_survives_json(serving: Serving, url: str) -> None:
+    plan, _ = run(url, *ITEMS, *RULES, "--server", serving.url, "--plan-only")
+    assert read_plan(json.loads(json.dumps(plan.as_dict()))) == plan
+    with pytest.raises(ValueError, match="The drafter is 'server'"):
+        replace(plan, served=None)
