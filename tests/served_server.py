@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+import torch
 import uvicorn
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -136,11 +138,26 @@ def _endpoint(serving: Serving, engine: ThreadPoolExecutor, *, chat: bool) -> Ca
                 return JSONResponse({"error": f"Unrecognized request argument supplied: {name}"}, 400)
         if body.get("model") != MODEL:
             return JSONResponse({"error": f"The model {body.get('model')!r} does not exist."}, 404)
+        if body.get("echo"):
+            return JSONResponse(await run_in_threadpool(engine.submit(_echo, serving, body["prompt"]).result))
         serving.open += 1
         serving.most_at_once = max(serving.most_at_once, serving.open)
         return StreamingResponse(_stream(serving, engine, body, fault, chat), media_type="text/event-stream")
 
     return answer
+
+
+def _echo(serving: Serving, ids: list[int]) -> dict[str, Any]:
+    """The tokens of a prompt with their log probabilities and the most likely token, as vLLM reports them."""
+    pair = serving.session.pair
+    with torch.inference_mode():
+        logprobs = pair.target(torch.tensor([ids])).logits[0].log_softmax(-1)
+    names = [pair.tokenizer.decode([id_]) for id_ in ids]
+    best, at = logprobs.max(-1)
+    own = [float(row[id_]) for row, id_ in zip(logprobs, ids[1:], strict=False)]
+    top = [{pair.tokenizer.decode([int(id_)]): float(value)} for id_, value in zip(at, best, strict=True)]
+    found = {"tokens": names, "token_logprobs": [None, *own], "top_logprobs": [None, *top[:-1]]}
+    return {"choices": [{"index": 0, "text": "", "logprobs": found, "finish_reason": "length"}]}
 
 
 def _stream(
@@ -179,7 +196,7 @@ def _run(serving: Serving, body: dict[str, Any], chat: bool) -> Trace:
         rule = RuleConfig("none")
     config = run_config(
         serving.session.pair, prompt=prompt, rule=rule, drafter=drafter,
-        sampling=Sampling(body.get("temperature", 1.0), body.get("top_k", 0), body.get("top_p", 1.0)),
+        sampling=Sampling(body.get("temperature", 1.0), max(0, body.get("top_k", 0)), body.get("top_p", 1.0)),
         max_new_tokens=body["max_tokens"], seed=body.get("seed", time.perf_counter_ns() % 2**31),
     )  # fmt: skip
     run = serving.session.start(config)

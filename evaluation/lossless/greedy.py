@@ -72,7 +72,8 @@ def difference(prompt: int, expected: Answer, found: Answer) -> Difference | Non
     if expected.logprobs and at < len(expected.logprobs) and at < len(ours) and token != wanted:
         position = expected.logprobs[at]
         values = dict(position.top)
-        gap = position.logprob - values.get(token, min(values.values(), default=math.nan))
+        least = position.logprob - min(values.values(), default=math.nan)  # of a token that is not listed
+        gap = position.logprob - values[token] if token in values else least if least > TIE else math.nan
     return Difference(prompt, at, token, wanted, gap)
 
 

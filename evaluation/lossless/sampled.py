@@ -105,8 +105,12 @@ def _by_id(name: str) -> bool:
 
 
 def _same(ours: Sequence[Answer], theirs: Sequence[Answer], seed: int) -> float:
-    """p of the hypothesis that both servers continue the same first token alike: the draws of one prompt."""
-    both = [(*tokens_of(answer)[:TOKENS], *["end"] * TOKENS)[:TOKENS] for answer in (*ours, *theirs)]
+    """p of the hypothesis that both servers continue the same first token alike: the draws of one prompt. Without tokens, whole texts
+    are compared."""
+    answers = [*ours, *theirs]
+    named = all(answer.logprobs or answer.token_ids for answer in answers)
+    rows = [tokens_of(answer) if named else ("", answer.text) for answer in answers]
+    both = [(*row[:TOKENS], *["end"] * TOKENS)[:TOKENS] for row in rows]
     columns = [_numbered([tokens[:length] for tokens in both]) for length in range(1, TOKENS + 1)]
     return same_p(columns[0], columns[1:], np.repeat([0, 1], [len(ours), len(theirs)]), seed)
 

@@ -18,7 +18,9 @@ PAUSE_S = 1.0  # before the second try; doubled for each further one, unless the
 MAX_PAUSE_S = 60.0
 _MAX_SHOWN = 200  # characters of a server's message
 _AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))  # transient statuses
-_OPTIONAL = ("return_token_ids", "logprobs", "top_logprobs")  # not sent again once a server has refused them
+_OPTIONAL = (  # not sent again once a server has refused them
+    "return_token_ids", "logprobs", "top_logprobs", "return_tokens_as_token_ids", "min_p", "repetition_penalty",
+)  # fmt: skip
 _T = TypeVar("_T")
 
 Prompt = str | Sequence[int] | Sequence[Mapping[str, str]]  # text, token ids, or the messages of a chat
@@ -117,22 +119,20 @@ class Client:
     ) -> Generator[int, None, Answer]:  # fmt: skip
         """Yields the number of tokens (or chunks, without ids) as they arrive and returns the answer; closing it ends the request.
 
-        ``logprobs``: alternatives per token, 0 for none. ``xargs``: vllm_xargs. ``further``: other fields of the body, which are not sent
-        again once the server has refused them. Raises ServerError.
+        ``logprobs``: alternatives per token, 0 for none. ``xargs``: vllm_xargs. ``further``: other fields of the body. Raises ServerError.
         """
         chat = not isinstance(prompt, str) and bool(prompt) and isinstance(prompt[0], Mapping)
         body: dict[str, Any] = {"messages" if chat else "prompt": prompt, "max_tokens": max_tokens}
         body |= {"temperature": temperature, "stream": True, "stream_options": {"include_usage": True}}
         body |= {"model": self.server.model, "return_token_ids": True}
         if temperature > 0:
-            body |= {"top_p": top_p}  # also where it is 1: the generation_config of a model may have another default
-            body |= {"top_k": top_k} if top_k > 0 else {}
+            body |= {"top_p": top_p, "top_k": top_k or -1}  # also where they are off: a model may have other defaults
         if logprobs:
             body |= {"logprobs": True, "top_logprobs": logprobs} if chat else {"logprobs": logprobs}
         optional = {"seed": seed, "stop": list(stop) or None, "vllm_xargs": dict(xargs or {}) or None}
         body |= {name: value for name, value in optional.items() if value is not None} | further
         address = self.server.base + (CHAT if chat else COMPLETIONS)
-        return (yield from self._send("POST", address, body, (*_OPTIONAL, *further), read_stream))
+        return (yield from self._send("POST", address, body, (*_OPTIONAL, *(() if top_k else ("top_k",))), read_stream))
 
     def _send(
         self, method: str, address: str, body: Mapping[str, Any], optional: Collection[str],
