@@ -1,7 +1,7 @@
 """The command ``mars``: the command lines of the packages under one name, and their shell completion.
 
-``mars run`` is ``python -m mars_core run``, ``mars import`` is ``python -m storage import``, ``mars eval`` is ``python -m evaluation``,
-``mars check`` is ``python -m evaluation check``.
+``mars run`` is ``python -m mars_core run``, ``mars eval`` is ``python -m evaluation``, ``mars check`` and ``mars import`` are
+``python -m evaluation check`` and ``import``.
 """
 
 from __future__ import annotations

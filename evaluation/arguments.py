@@ -112,6 +112,7 @@ def add_command(commands: Commands, name: str) -> None:
 def add_commands(commands: Commands) -> None:
     for name in _COMMANDS:
         add_command(commands, name)
+    commands.add_parser("import", help="add runs from exports or from records of servers", add_help=False)
     commands.add_parser("lm_eval", help="lm-eval's own command, with the model mars and our tasks", add_help=False)
 
 

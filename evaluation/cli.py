@@ -1,4 +1,4 @@
-"""Command line: ``python -m evaluation run | resume | list | report | export | judge | check | delete | lm_eval``.
+"""Command line: ``python -m evaluation run | resume | list | report | export | judge | check | import | delete | lm_eval``.
 
 Exit status 2 for bad input, 1 where something failed, 130 if interrupted; ``resume`` continues; ``check`` exits with 0 where the server is
 lossless as far as tested, 1 where it is not and 2 where that is not known. Results go to standard output,
@@ -30,6 +30,11 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m evaluati
         from evaluation.harness.command import main as lm_eval
 
         return lm_eval(given[1:])
+    if given[:1] == ["import"]:
+        from evaluation.records.read import read_records
+        from storage.__main__ import main as add_runs
+
+        return add_runs(given, prog, read_records)
     options = parser(prog).parse_args(given)
     if options.command == "check":
         return _check(options)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from evaluation.format import count, plural
 from evaluation.lossless.values import Finding, Verdict
+from evaluation.records.counters import Counters, read_counters
 from evaluation.served.client import Client, ServerError
-from storage.records.counters import Counters, read_counters
 
 ENOUGH = 50  # drafts
 TITLE = "Counters of /metrics"

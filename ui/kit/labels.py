@@ -51,6 +51,7 @@ _STOPS = {
     StopReason.CANCELLED: "stopped",
     StopReason.DEADLINE: "stopped: its time was up",
     StopReason.ERROR: "failed",
+    StopReason.UNKNOWN: "end not known",
 }
 
 

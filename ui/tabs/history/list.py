@@ -28,6 +28,7 @@ _SOURCES = [
     ("sweep", "Sweeps"),
     ("vote", "Votes"),
     ("study", "Studies"),
+    ("server", "Records of servers"),
 ]
 Options = list[tuple[str, str]]  # value and text
 

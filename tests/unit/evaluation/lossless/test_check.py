@@ -19,7 +19,7 @@ from mars_core.models import ModelPool
 from mars_core.models.catalog import BUNDLED_PROMPTS, CATALOG
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, RuleConfig
-from storage.records.counters import Counters, read_counters
+from evaluation.records.counters import Counters, read_counters
 from tests.served_server import MODEL, Fault, Serving, serve_models
 
 
