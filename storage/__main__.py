@@ -23,7 +23,7 @@ def add_commands(commands: Commands) -> None:
     command = commands.add_parser("import", help="add the runs of another instance, or records of servers")
     command.add_argument(
         "files", nargs="+", type=Path, metavar="FILE",
-        help="runs, tokens and nodes as Parquet, the ZIP of your data; mars import also reads lines of mars-vllm, saved answers and /metrics",
+        help="runs, tokens and nodes as Parquet, the ZIP of your data; mars import reads lines of mars-vllm, saved answers and /metrics",
     )  # fmt: skip
     command.add_argument(
         "--database",
