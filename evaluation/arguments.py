@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from evaluation.study.plan import SERVER, Lane, Models, Plan, Served
+from evaluation.study.plan import Lane, Models, Plan
+from evaluation.study.servers import SERVER, Served
 from evaluation.suites.read import read_suite
 from mars_core.arguments import (
     DRAFT_OPTIONS,
@@ -138,6 +139,10 @@ def read_served_options(options: argparse.Namespace, find_server: Callable[[str,
     baseline = find_server(options.baseline, options.baseline_model) if options.baseline else ("", "")
     served = Served(*server, *baseline, tuple(map(int, read_numbers("--concurrency", options.concurrency))))
     names = _words(options.rules or (_TWO_SERVERS if options.baseline else _SERVED_RULES))
+    if PLAIN in names:
+        raise ValueError(
+            f"The rule {PLAIN} cannot be requested from a server; name a server that does not draft with --baseline."
+        )
     drafter = DrafterConfig(SERVER, None, 0)
     lanes = _lanes(options, [name for name in names if name != SERVER], [drafter])
     lanes += (Lane(RuleConfig(SERVER), drafter),) * names.count(SERVER)

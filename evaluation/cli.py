@@ -21,6 +21,7 @@ from evaluation.served.client import ServerError
 from storage import RunStore, StorageError
 
 if TYPE_CHECKING:
+    from evaluation.study.plan import Plan
     from mars_core.session import Session
 
 
@@ -70,7 +71,9 @@ def _run(options: Namespace, store: RunStore) -> int:
     here = place()
     _check_workers(options, here.world, served=bool(options.server))
     if options.server or options.baseline:
-        return _run_served(options, store)
+        from evaluation.served.engine import find_server
+
+        return _serve(options, store, read_served_options(options, partial(find_server, os.environ)))
     session = open_session(options, find_spec(options.pair, options.target, options.draft, options.head), here)
     study_id = ""
     if here.first:
@@ -86,16 +89,18 @@ def _run(options: Namespace, store: RunStore) -> int:
     return 0 if options.plan_only else _work(options, store, study_id, session)
 
 
-def _run_served(options: Namespace, store: RunStore) -> int:
-    """Plan and run a study on servers. Raises ServerError."""
-    from evaluation.served.engine import ServedEngine, check, find_server
+def _serve(options: Namespace, store: RunStore, plan: Plan, study_id: str = "") -> int:
+    """Run a study on servers; without ``study_id`` a new one. Raises ServerError."""
+    from evaluation.served.engine import ServedEngine, check
+    from evaluation.study.launch import run_workers
 
-    plan = read_served_options(options, partial(find_server, os.environ))
     with ServedEngine(plan, os.environ) as engine:
         check(plan, engine)
-    study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
-    _print(study_id)
-    return 0 if options.plan_only else _work(options, store, study_id, None)
+        if not study_id:
+            _print(study_id := store.new_study(plan.name, plan.as_dict(), plan.tasks))
+            if options.plan_only:
+                return 0
+        return _ended(run_workers(store, study_id, plan, None, engine, quiet=options.quiet), study_id)
 
 
 def _resume(options: Namespace, store: RunStore) -> int:
@@ -111,16 +116,23 @@ def _resume(options: Namespace, store: RunStore) -> int:
     _check_workers(options, here.world, served=plan.served is not None)
     if options.failed and here.first:
         _note(f"{store.reopen_failed(study_id):,} tasks are open again.")
-    session = None if plan.served else open_session(options, spec_of_models(plan.models), here)
-    return _work(options, store, study_id, session)
+    if plan.served:
+        return _serve(options, store, plan, study_id)
+    return _work(options, store, study_id, open_session(options, spec_of_models(plan.models), here))
 
 
-def _work(options: Namespace, store: RunStore, study_id: str, session: Session | None) -> int:
-    from evaluation.study.launch import INTERRUPTED, further_workers, work
+def _work(options: Namespace, store: RunStore, study_id: str, session: Session) -> int:
+    from evaluation.study.launch import further_workers, work
     from evaluation.study.processes import place
 
     with further_workers(options, study_id):
         done = work(store, study_id, session, place(), quiet=options.quiet)
+    return _ended(done, study_id)
+
+
+def _ended(done: bool, study_id: str) -> int:
+    from evaluation.study.launch import INTERRUPTED
+
     if not done:
         _note(f"Stopped; completed runs were saved. Continue with: python -m evaluation resume {study_id}")
         return INTERRUPTED

@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any
 
 from evaluation.study.plan import BASELINE, Lane, Models, Plan
+from evaluation.study.servers import Served
 from mars_core.models import CATALOG, PairSpec, custom_pair
 from mars_core.rules import PLAIN
 from mars_core.types import DrafterConfig, DraftMode, ModelRef, PromptConfig, RuleConfig, RunConfig
@@ -34,15 +35,20 @@ def study_command(plan: Plan) -> str | None:
         for drafter, (rule, parameters) in product(drafters, values.items())
         for chosen in product(*parameters.values())
     }
-    drafting = _drafters(drafters)
+    drafting = {} if plan.served else _drafters(drafters)
     if planned != expressible or BASELINE not in values or drafting is None:
         return None
-    options = _study_models(plan.models) | {
+    options = (_servers(plan.served) if plan.served else _study_models(plan.models)) | {
         "suite": [suite.source or suite.name for suite in plan.suites],
         "rules": ",".join([PLAIN] * (plan.none is not None) + list(values)),
         "set": [f"{rule}.{name}={_listed(each)}" for rule, found in values.items() for name, each in found.items()],
     }
     return f"python -m evaluation run {shlex.join(_words(options | drafting | _study_settings(plan)))}"
+
+
+def _servers(served: Served) -> Options:
+    baseline = {"baseline": served.baseline_url, "baseline_model": served.baseline_model} if served.baseline_url else {}
+    return {"server": served.url, "server_model": served.model, **baseline, "concurrency": _listed(served.concurrency)}
 
 
 def _drafters(drafters: Sequence[DrafterConfig]) -> Options | None:

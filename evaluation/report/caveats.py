@@ -38,6 +38,7 @@ def warnings(
         *_unended(plan, suites),
         *_rounding(grid),
         *_environment(environment),
+        *_served(grid),
         *([without_none] if plan.none is None else []),
     )
 
@@ -127,6 +128,22 @@ def _rounding(grid: Grid) -> Iterator[str]:
             )
     if ties := grid.causes.count(Cause.NUMERIC):
         yield f"{ties:,} of {len(grid.causes):,} texts that differ from their baseline do so at a numeric tie: by rounding, not the rule."
+
+
+def _served(grid: Grid) -> Iterator[str]:
+    """Of a study on servers."""
+    if not grid.plan.served:
+        return
+    yield "The runs are those of a server: their times include the network, and requests of others change them."
+    if grid.plan.served.baseline_url:
+        yield "The lane strict ran on another server, so differences in speed and text are not due to the rule alone."
+    if any(grid.plan.temperatures):
+        yield (
+            "At temperatures above 0 a pair of runs shares its seed only as far as the server honours it: batches and speculation can "
+            "change what a seed gives, so differences between texts are not due to the rule alone."
+        )
+    for lane in np.flatnonzero(np.isnan(grid.numbers["steps"][grid.completed.all(axis=1)]).any(axis=0)):
+        yield f"The server did not report the steps of {lane_name(grid.plan, int(lane))}; its τ and acceptance are unknown."
 
 
 def _environment(environment: Mapping[str, Sequence[str]]) -> Iterator[str]:

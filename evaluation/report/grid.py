@@ -121,6 +121,7 @@ def _grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
         completed=place(completed) == 1,
         failed=place(completed) == 0,
         numbers={name: place(one.data[name] for one in stored) for name in RESULT}
+        | {"ttft_s": place(one.data.get("ttft_s") for one in stored)}  # older studies lack it
         | {
             name: place(one.relative[name] if one.relative is not None else None for one in stored) for name in RELATIVE
         },

@@ -149,7 +149,9 @@ def _lane(cell: Cell, group: Group, temperature: float, lane: int, total: Column
         seeds=len({grid.tasks[row].repeat for row in cell.rows[used]}),
         runs=int(used.sum()),
         failed=int(grid.failed[cell.rows, lane].sum()),
-        acceptance_rate=over(accepted + relaxed, cell.total("drafted", lane)),
+        acceptance_rate=over(
+            float(kept_at.sum()) if np.isnan(relaxed) else accepted + relaxed, cell.total("drafted", lane)
+        ),
         acceptance_by_position=tuple(
             float(kept / tried) for kept, tried in zip(kept_at, drafted_at, strict=True) if tried
         ),

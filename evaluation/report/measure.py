@@ -13,7 +13,7 @@ from evaluation.report.caveats import lane_name, warnings
 from evaluation.report.grid import Array, Grid, grid, groups, items_of
 from evaluation.report.lanes import measured
 from evaluation.report.texts import records_of
-from evaluation.report.values import Interval, Measured, PromptRow, Report, VoteRow
+from evaluation.report.values import Interval, LoadRow, Measured, PromptRow, Report, VoteRow
 from evaluation.statistics import holm, over, wilson
 from evaluation.study.plan import BASELINE, Models, Plan, read_plan
 from mars_core.types import ModelRef
@@ -47,8 +47,26 @@ def measure(store: RunStore, study_id: str, *, resamples: int = RESAMPLES, seed:
         prompts=_prompt_rows(found),
         warnings=warnings(found, study.done, every, environment),
         votes=_human_votes(store, plan),
+        loads=tuple(_loads(found)),
         judged=_judged(store.judgements(study_id), plan),
     )
+
+
+def _loads(grid: Grid) -> Iterator[LoadRow]:
+    if not grid.plan.served:
+        return
+    loads = np.array([grid.plan.served.load(task.repeat) for task in grid.tasks])
+    whole = grid.completed.all(axis=1)
+    for load in sorted(set(loads[whole].tolist())):
+        rows = np.flatnonzero(whole & (loads == load))
+        for lane in range(len(grid.plan.lanes)):
+            share = math.nan if grid.plan.served.baseline_url else load  # two servers divide the requests in flight
+            tokens, ttft, wall = (grid.numbers[name][rows, lane] for name in ("new_tokens", "ttft_s", "wall_s"))
+            (ttft_half, ttft_most), (half, most) = np.quantile(ttft, (0.5, 0.95)), np.quantile(wall, (0.5, 0.95))
+            yield LoadRow(
+                load, lane, len(rows), over(share * len(rows), float(wall.sum())), over(share * float(tokens.sum()), float(wall.sum())),
+                (float(ttft_half), float(ttft_most)), (float(half), float(most)),
+            )  # fmt: skip
 
 
 def _adjusted(plan: Plan, rows: Sequence[Measured]) -> tuple[Measured, ...]:

@@ -154,6 +154,23 @@ class VoteRow:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadRow:
+    """One lane of a study on servers with a number of requests in flight, over the tasks that every lane completed.
+
+    Rates are concurrency × number / sum of the latencies, and nan with two servers. Times are seconds of all turns together, as
+    median and 95th percentile.
+    """
+
+    concurrency: int
+    lane: int
+    answers: int
+    answers_per_s: float
+    tokens_per_s: float
+    ttft_s: tuple[float, float]  # of the first turn
+    latency_s: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """One study. ``measured``: groups × temperatures × lanes in the order of the plan, ``ALL`` last where there are several suites."""
 
@@ -167,6 +184,7 @@ class Report:
     warnings: tuple[str, ...]  # one sentence each
     votes: tuple[VoteRow, ...] = ()
     judged: tuple[VoteRow, ...] = ()  # votes of a language model, both orders
+    loads: tuple[LoadRow, ...] = ()  # of a study on servers
 
     @property
     def drafts(self) -> tuple[str, ...]:

@@ -12,7 +12,8 @@ from evaluation.scoring.metrics import check_libraries
 from evaluation.served.client import Client, Server, ServerDown, ServerError, result_of
 from evaluation.served.trace import answer_trace, served_trace
 from evaluation.study.engine import config_of
-from evaluation.study.plan import BASELINE, SERVER, Plan, Task
+from evaluation.study.plan import BASELINE, Plan, Task
+from evaluation.study.servers import SERVER
 from mars_core.types import RunConfig, Status, StopReason, Trace
 
 KEY = "MARS_SERVER_KEY"  # of the environment
@@ -88,7 +89,7 @@ def check(plan: Plan, engine: ServedEngine) -> None:
     assert plan.served is not None
     check_libraries(plan.suites, execute_code=plan.execute_code)
     for lane in plan.lanes:
-        url, _ = plan.served.of(lane.rule)
+        url, _ = plan.served.of(baseline=lane.rule.name == BASELINE)
         free = lane.rule.name == SERVER or (lane.rule.name == BASELINE and plan.served.baseline_url)
         if url not in engine.plugins and not free:
             raise ValueError(

@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from evaluation.study.plan import Plan, Task
+from evaluation.study.plan import BASELINE, Plan, Task
 from evaluation.study.result import answer
 from mars_core import __version__
 from mars_core.jobs import RUN_FAILURES, Accelerator, Began, Job, Record, Stop, Wrote
@@ -97,8 +97,8 @@ def config_of(plan: Plan, session: Session | None, task: Task, lane: int) -> Run
     }
     settings |= {"prompt": prompt, "rule": chosen.rule, "drafter": chosen.drafter}
     if plan.served:
-        url, model = plan.served.of(chosen.rule)
-        load = str(plan.concurrency(task.repeat))
+        url, model = plan.served.of(baseline=chosen.rule.name == BASELINE)
+        load = str(plan.served.load(task.repeat))
         environment = {"app": __version__, "server": url, "concurrency": load}
         return RunConfig(target=ModelRef(model), environment=environment, **settings)
     from mars_core.session import run_config  # imported here because it loads transformers

@@ -46,27 +46,18 @@ def open_session(options: argparse.Namespace, spec: PairSpec, place: Place) -> S
     return Session(pool.get(spec, lambda _: None))
 
 
-def work(store: RunStore, study_id: str, session: Session | None, place: Place, *, quiet: bool = False) -> bool:
-    """Works on a study until it is done; False if the process was interrupted before. ``session``: None for a study on servers.
-
-    Raises StorageError, ValueError, ServerError.
-    """
-    plan, quiet = read_plan(store.study(study_id).plan), quiet or not place.first
-    if session is None:
-        from evaluation.served.engine import ServedEngine, check
-
-        with ServedEngine(plan, os.environ) as engine:
-            check(plan, engine)
-            return _run_workers(store, study_id, plan, None, engine, quiet=quiet)
+def work(store: RunStore, study_id: str, session: Session, place: Place, *, quiet: bool = False) -> bool:
+    """Works on a study until it is done; False if the process was interrupted before. Raises StorageError, ValueError."""
+    plan = read_plan(store.study(study_id).plan)
     check_models(plan, session.pair)
     check_libraries(plan.suites, execute_code=plan.execute_code)
-    return _run_workers(store, study_id, plan, session, InProcess(session), quiet=quiet)
+    return run_workers(store, study_id, plan, session, InProcess(session), quiet=quiet or not place.first)
 
 
-def _run_workers(
+def run_workers(
     store: RunStore, study_id: str, plan: Plan, session: Session | None, engine: Engine, *, quiet: bool
 ) -> bool:
-    """Runs as many threads as the plan has requests in flight."""
+    """As ``work``, in as many threads as the plan has requests in flight."""
     terminal, pace, shown_at = sys.stderr.isatty(), Pace(), 0.0
 
     def show(end: str = "") -> None:
@@ -92,7 +83,8 @@ def _run_workers(
             raise
 
     with _stop_requested() as requested:
-        for below, threads in plan.waves():
+        waves = plan.served.waves(plan.repeats, plan.tasks // plan.repeats) if plan.served else ((plan.tasks, 1),)
+        for below, threads in waves:
             if threads == 1:
                 run(below)
             else:

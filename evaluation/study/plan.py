@@ -10,18 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from evaluation.study.servers import SERVER, Served
 from evaluation.study.stored import plain, read
 from evaluation.suites.item import Item, Suite
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import DrafterConfig, DraftMode, ModelRef, PromptConfig, RuleConfig, Sampling
 
 BASELINE = "strict"
-SERVER = "server"  # the drafter of served runs, and the rule of lanes for which no rule is requested from the server
 LARGEST_SEED = 2**53 - 1  # exact as a float64
 MAX_LANES = 64
 MAX_SWEEP_LANES = 1024
 MAX_TASKS = 1_000_000
-MAX_CONCURRENCY = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,26 +31,6 @@ class Models:
     target: ModelRef
     draft: ModelRef | None = None
     head: ModelRef | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """The servers of a study. ``baseline_url``: of the strict lanes, if it is another server.
-
-    ``concurrency``: numbers of requests in flight; the repeats of the study have these values in turn.
-    """
-
-    url: str
-    model: str
-    baseline_url: str = ""
-    baseline_model: str = ""
-    concurrency: tuple[int, ...] = (1,)
-
-    def of(self, rule: RuleConfig) -> tuple[str, str]:
-        """URL and model of a lane."""
-        if rule.name == BASELINE and self.baseline_url:
-            return self.baseline_url, self.baseline_model
-        return self.url, self.model
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +132,6 @@ class Plan:
         before = sum(len(suite.items) for suite in self.suites[: task.suite])
         return self.seed + task.repeat * self.items + before + task.item
 
-    def concurrency(self, repeat: int) -> int:
-        """Requests in flight during a repeat."""
-        loads = self.served.concurrency if self.served else (1,)
-        return loads[repeat % len(loads)]
-
     def sampling(self, task: Task) -> Sampling:
         return Sampling(task.temperature, self.top_k, self.top_p)
 
@@ -171,13 +145,6 @@ class Plan:
             for number, other in enumerate(self.lanes)
             if other.rule.name == BASELINE and (wanted.rule.name == PLAIN or wanted.drafter == other.drafter)
         )
-
-    def waves(self) -> tuple[tuple[int, int], ...]:
-        """The first task that does not belong to a wave of tasks, and the requests in flight during the wave."""
-        if not self.served or len(self.served.concurrency) == 1:
-            return ((self.tasks, self.concurrency(0)),)
-        each = self.tasks // self.repeats
-        return tuple((each * (repeat + 1), self.concurrency(repeat)) for repeat in range(self.repeats))
 
     @property
     def none(self) -> int | None:
@@ -198,12 +165,10 @@ def _check(plan: Plan) -> None:
     _check_suites(plan)
     _check_lanes(plan)
     _check_range("repeats", plan.repeats, 1, 1000)
-    loads = plan.served.concurrency if plan.served else (1,)
-    for load in loads:
-        _check_range("concurrency", load, 1, MAX_CONCURRENCY)
-    if not loads or plan.repeats % len(loads):
+    loads = len(plan.served.concurrency) if plan.served else 1
+    if not loads or plan.repeats % loads:
         raise ValueError(
-            f"The number of seeds is {plan.repeats}; it must be a multiple of {len(loads)}, the values of concurrency."
+            f"The number of seeds is {plan.repeats}; it must be a multiple of {loads}, the values of concurrency."
         )
     _check_range("max_new_tokens", plan.max_new_tokens, 1, 10**6)
     if not 0.5 <= plan.margin <= 1:

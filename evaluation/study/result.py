@@ -41,7 +41,6 @@ class Result:
     accepted: float = 0
     relaxed: float = 0
     wall_s: float = 0.0
-    ttft_s: float = NAN  # of the first turn
     prefill_s: float = 0.0
     draft_s: float = 0.0
     verify_s: float = 0.0
@@ -52,6 +51,7 @@ class Result:
     drafted_at: tuple[int, ...] = ()
     kept_at: tuple[int, ...] = ()
     scores: Mapping[str, float] = field(default_factory=dict)
+    ttft_s: float = NAN  # time to the first token, of the first turn
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for the store; non-finite numbers become strings."""

@@ -14,6 +14,7 @@ from evaluation.report.document.prompts import Texts, prompt_section
 from evaluation.report.document.verdicts import verdict_section
 from evaluation.report.values import Report
 from evaluation.study.plan import Plan
+from evaluation.study.servers import Served
 from evaluation.suites.item import Suite
 
 CHARTS = "What speed costs"
@@ -33,6 +34,7 @@ def document(report: Report, texts: Mapping[tuple[str, str], Texts] | None, *, p
         picture_section(report) if pictures else None,
         prompt_section(report, texts),
         tables.speed_section(report),
+        tables.load_section(report),
         tables.scores_section(report),
         tables.likeness_section(report),
         tables.position_section(report),
@@ -54,8 +56,13 @@ def facts(report: Report) -> tuple[str, ...]:
         f"{suites}; {plural(plan.repeats, 'seed')} a prompt; T = {', '.join(f'{each:g}' for each in plan.temperatures)}",
         f"{plan.models.target.name}{_drafters(plan)}; {plural(len(plan.lanes), 'lane')}; "
         f"at most {count(plan.max_new_tokens)} new tokens a turn; margin {margin(plan.margin)}",
+        *([f"Runs of the server {plan.served.url}{_baseline(plan.served)}"] if plan.served else []),
         f"Study {report.id}, planned {report.created_at:%Y-%m-%d %H:%M} UTC, {plural(plan.tasks, 'task')}",
     )
+
+
+def _baseline(served: Served) -> str:
+    return f"; strict is {served.baseline_model} of {served.baseline_url}" if served.baseline_url else ""
 
 
 def _drafters(plan: Plan) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from evaluation.format import MISSING, count, number, plural, ratio
+from evaluation.format import MISSING, count, duration, number, plural, ratio
 from evaluation.report.document import cells
 from evaluation.report.document.blocks import Block, Cell, Head, Paragraph, Section, Table
 from evaluation.report.document.cells import Write, percent, signed, spread
@@ -162,6 +162,33 @@ def _votes(label: str, rows: Sequence[VoteRow]) -> Table:
     votes = [(row, (row.wins, row.losses, row.ties)) for row in rows]
     written = [(Cell(row.rule), *(Cell(count(n)) for n in each), spread(row.share, percent)) for row, each in votes]
     return Table(label, heads, tuple(written))
+
+
+LOAD_LEAD = (
+    "With so many requests in flight, the lanes in random order. Rates are concurrency × answers (or tokens) / the sum of their latencies: "
+    "what the server delivers if all requests in flight are of this lane and its time per step stays the same. Two servers "
+    "divide the requests, so their rates are unknown. Times: median and 95th percentile, without failed tries."
+)
+
+
+def load_section(report: Report) -> Section | None:
+    """Throughput and latency of a study on servers; None for others."""
+    names = ("Requests in flight", "Rule", "Answers", "Answers/s", "Tokens/s", "First token", "", "Answer", "")
+    rows = []
+    for row in report.loads:
+        name = report.plan.lanes[row.lane].name
+        rates = map(number, (row.answers_per_s, row.tokens_per_s))
+        texts = (
+            count(row.concurrency),
+            name,
+            count(row.answers),
+            *rates,
+            *map(duration, (*row.ttft_s, *row.latency_s)),
+        )
+        rows.append(tuple(map(Cell, texts)))
+    heads = tuple(Head(name or "95 %", "median" if name in ("First token", "Answer") else "") for name in names)
+    table = Table("Throughput and latency by requests in flight", heads, tuple(rows))
+    return Section("load", "Throughput and latency", (table,), LOAD_LEAD) if rows else None
 
 
 OVERVIEW_LEAD = (
