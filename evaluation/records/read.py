@@ -85,13 +85,14 @@ def _of_counters(text: str, file: str) -> Record:
     trace = served_trace(
         config, text="", tokens=(), stop_reason=StopReason.UNKNOWN, new_tokens=new, prompt_tokens=prompt
     )
-    summary = replace(trace.summary, tau=found.tau, acceptance_rate=found.acceptance_rate)
+    unknown: dict[str, Any] = dict.fromkeys(("draft_s", "verify_s", "tv_sum", "kl_sum", "log_likelihood"), NAN)
+    summary = replace(trace.summary, tau=found.tau, acceptance_rate=found.acceptance_rate, **unknown)
     tau = "SGLang's gauge of its latest passes, accepted tokens + 1"
     if drafts > 0:
-        tau = "vLLM's 1 + accepted tokens / drafts, without first tokens; the steps are the drafts"
+        tau = "vLLM's 1 + accepted tokens / drafts, without first tokens"
         rates = tuple(count / drafts for count in found.accepted_at)
         summary = replace(
-            summary, steps=drafts, drafted=drafted, rejected=drafted - kept, tau=1 + kept / drafts, relaxed=relaxed,
+            summary, drafted=drafted, rejected=drafted - kept, tau=1 + kept / drafts, relaxed=relaxed,
             acceptance_rate=kept / drafted if drafted else NAN, acceptance_by_position=rates,
             accepted=UNKNOWN if relaxed == UNKNOWN else kept - relaxed,
         )  # fmt: skip

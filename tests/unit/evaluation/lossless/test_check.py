@@ -13,13 +13,13 @@ from evaluation.cli import main
 from evaluation.lossless.counters import counters_finding
 from evaluation.lossless.greedy import TIE, difference
 from evaluation.lossless.values import Finding, Verdict, overall
+from evaluation.records.counters import Counters, read_counters
 from evaluation.served.answer import Answer, Position
 from evaluation.served.client import Client, Server
 from mars_core.models import ModelPool
 from mars_core.models.catalog import BUNDLED_PROMPTS, CATALOG
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, RuleConfig
-from evaluation.records.counters import Counters, read_counters
 from tests.served_server import MODEL, Fault, Serving, serve_models
 
 
