@@ -86,5 +86,5 @@ def page(servers: Sequence[Server], findings: Sequence[Finding]) -> str:
 
 def _document(options: Namespace, servers: Sequence[Server], findings: Sequence[Finding]) -> dict[str, Any]:
     named = [{"url": each.base, "model": each.model} for each in servers]
-    asked = {"servers": named, "draws": options.draws, "seed": options.seed}
-    return asked | {"verdict": overall(findings), "findings": [asdict(finding) for finding in findings]}
+    settings = {"servers": named, "draws": options.draws, "seed": options.seed}
+    return settings | {"verdict": overall(findings), "findings": [asdict(finding) for finding in findings]}

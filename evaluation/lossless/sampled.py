@@ -38,8 +38,8 @@ def sampled_findings(
     server: Client, reference: Client | None, prompts: Sequence[str], draws: int, seed: int
 ) -> list[Finding]:
     """``draws``: answers per prompt and server, each with a seed of its own, from ``seed`` on. Raises ServerError."""
-    ours = _drawn(server, prompts, draws, seed)
-    theirs = _drawn(reference, prompts, draws, seed + draws * len(prompts)) if reference else []
+    ours = _sample(server, prompts, draws, seed)
+    theirs = _sample(reference, prompts, draws, seed + draws * len(prompts)) if reference else []
     fits = [_fit(reference or server, *each, seed) for each in zip(prompts, ours, strict=True)]
     known = [fit for fit in fits if fit is not None]
     pairs = [_same(*pair, seed) for pair in zip(ours, theirs, strict=True)] if reference else []
@@ -57,7 +57,7 @@ def sampled_findings(
     return findings
 
 
-def _drawn(client: Client, prompts: Sequence[str], draws: int, seed: int) -> list[list[Answer]]:
+def _sample(client: Client, prompts: Sequence[str], draws: int, seed: int) -> list[list[Answer]]:
     """The answers, by prompt."""
 
     def one(place: int) -> Answer:
@@ -81,8 +81,8 @@ def _fit(judge: Client, prompt: str, answers: Sequence[Answer], seed: int) -> Fi
     tested = [each for each, found in counts.items() if found.total() >= ENOUGH and each not in ended]
 
     def next_token(beginning: Beginning) -> dict[str, float]:
-        asked = continued(prompt, sources[beginning], len(beginning))
-        position = (ask(judge, asked, 1, 1.0, seed=seed, logprobs=TOP, **BY_ID).logprobs or (None,))[0]
+        text = continued(prompt, sources[beginning], len(beginning))
+        position = (ask(judge, text, 1, 1.0, seed=seed, logprobs=TOP, **BY_ID).logprobs or (None,))[0]
         return {} if position is None else {position.token: position.logprob} | dict(position.top)
 
     tables: list[Counts] = []
@@ -124,9 +124,9 @@ def _numbered(beginnings: Sequence[Beginning]) -> Places:
 def _finding(title: str, draws: int, adjusted: Sequence[float], impossible: int = 0) -> Finding:
     """``adjusted``: p by prompt after Holm's correction."""
     p, differ = min(adjusted), sum(each < LEVEL for each in adjusted)
-    asked = f"{draws} answers of {TOKENS} tokens to each of {plural(len(adjusted), 'prompt')}"
+    sample = f"{draws} answers of {TOKENS} tokens to each of {plural(len(adjusted), 'prompt')}"
     if not differ and impossible < 2:
-        return Finding(title, Verdict.LOSSLESS, f"{asked} have the expected distribution (smallest p {number(p)}).", p)
+        return Finding(title, Verdict.LOSSLESS, f"{sample} have the expected distribution (smallest p {number(p)}).", p)
     reasons = [f"{plural(differ, 'prompt')} with another distribution (smallest p {number(p)})"] if differ else []
     reasons += [f"{plural(impossible, 'token')} of probability below {IMPOSSIBLE:g}"] if impossible else []
-    return Finding(title, Verdict.NOT_LOSSLESS, f"{asked}: {' and '.join(reasons)}.", p)
+    return Finding(title, Verdict.NOT_LOSSLESS, f"{sample}: {' and '.join(reasons)}.", p)
