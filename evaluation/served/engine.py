@@ -18,6 +18,7 @@ from mars_core.types import RunConfig, Status, StopReason, Trace
 
 KEY = "MARS_SERVER_KEY"  # of the environment
 MAX_DOWN = 3  # requests in a row without an answer after which a study stops
+_PLAIN = {"min_p": 0.0, "repetition_penalty": 1.0}  # else vLLM takes those of the model's generation_config.json
 _PLUGIN = re.compile(r'^vllm:mars_enabled\{[^}]*?version="([^"]{1,40})"[^}]*\} 1(\.0)?$', re.MULTILINE)
 
 
@@ -72,7 +73,7 @@ class ServedEngine:
             answer = yield from self._clients[url].stream(
                 _prompt(config), model=config.target.name, max_tokens=config.max_new_tokens, seed=config.seed,
                 temperature=sampling.temperature, top_p=sampling.top_p, top_k=sampling.top_k, stop=config.prompt.stop,
-                xargs=_xargs(config) if plugin else None, **_thinking(config),
+                xargs=_xargs(config) if plugin else None, **_PLAIN, **_thinking(config),
             )  # fmt: skip
         except ServerError as error:
             self._down = self._down + 1 if isinstance(error, ServerDown) else 0
