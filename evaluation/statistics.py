@@ -184,10 +184,11 @@ def holm(values: Sequence[float]) -> tuple[float, ...]:
     return tuple(map(float, adjusted))
 
 
-def fit_p(counts: Sequence[Counts], expected: Sequence[Array], seed: int) -> float:
+def fit_p(counts: Sequence[Counts], expected: Sequence[Array], seed: int, *, pooled: bool = False) -> float:
     """p of the hypothesis that ``counts[i]`` [Cᵢ] are multinomial draws with the probabilities ``expected[i]`` [Cᵢ].
 
-    The statistic is G = 2 Σ O·ln(O/E) over all cells; its distribution is simulated, so p is exact for any number of draws.
+    The statistic is G = 2 Σ O·ln(O/E) over all cells of all tables, or of the sum of the tables if they are ``pooled`` (all Cᵢ equal); its
+    distribution is simulated, so p is exact for any number of draws.
     """
     from scipy.special import rel_entr
 
@@ -195,23 +196,25 @@ def fit_p(counts: Sequence[Counts], expected: Sequence[Array], seed: int) -> flo
     sizes = [int(each.sum()) for each in counts]
 
     def statistic(tables: Sequence[Counts]) -> Array:
-        means = (size * p for size, p in zip(sizes, expected, strict=True))
-        total: Array = sum(
-            (rel_entr(table, mean).sum(-1) for table, mean in zip(tables, means, strict=True)), np.zeros(1)
-        )
+        means = [size * p for size, p in zip(sizes, expected, strict=True)]
+        if pooled:
+            tables, means = [sum(tables[1:], tables[0])], [sum(means[1:], means[0])]
+        values = [rel_entr(table, mean).sum(-1) for table, mean in zip(tables, means, strict=True)]
+        total: Array = sum(values, np.zeros(1))
         return total
 
     def simulated(resamples: int) -> Array:
         return statistic([generator.multinomial(n, p, resamples) for n, p in zip(sizes, expected, strict=True)])
 
-    return _monte_carlo(float(statistic([each[None] for each in counts])[0]), simulated)
+    width = sum(len(each) for each in counts) + 1
+    return _monte_carlo(float(statistic([each[None] for each in counts])[0]), simulated, width)
 
 
 def same_p(strata: Places, categories: Sequence[Places], second: Counts, seed: int) -> float:
     """p of the hypothesis that two samples have the same distribution within every stratum, by permutations within strata.
 
     Draw i of n belongs to stratum ``strata[i]``, to the second sample where ``second[i]`` is 1, and to the category ``column[i]`` of each
-    ``column`` of ``categories``, none of which spans two strata. The statistic is G of samples × categories, summed over the columns.
+    ``column`` of ``categories``. The statistic is G of samples × categories, summed over the columns.
     """
     from scipy.special import xlogy
 
@@ -232,13 +235,16 @@ def same_p(strata: Places, categories: Sequence[Places], second: Counts, seed: i
             generator.permuted(labels[:, start:end], axis=1, out=labels[:, start:end])
         return statistic(labels)
 
-    return _monte_carlo(float(statistic(second[order][None])[0]), simulated)
+    return _monte_carlo(float(statistic(second[order][None])[0]), simulated, sum(cells.shape))
 
 
-def _monte_carlo(observed: float, simulated: Callable[[int], Array]) -> float:
-    """(1 + simulated statistics ≥ the observed one) / (1 + all); valid with the screening too (the second sample is independent)."""
-    p = 1.0
+def _monte_carlo(observed: float, simulated: Callable[[int], Array], width: int) -> float:
+    """(1 + simulated statistics ≥ the observed one) / (1 + all); valid with the screening too (the second sample is independent).
+
+    ``width``: numbers in memory for one of them."""
+    p, rows = 1.0, max(1, BLOCK // width)
     for resamples in RESAMPLES:
         if p < SCREEN or resamples == RESAMPLES[0]:
-            p = (1 + int(np.count_nonzero(simulated(resamples) >= observed - 1e-6))) / (1 + resamples)
+            sizes = (min(rows, resamples - start) for start in range(0, resamples, rows))
+            p = (1 + sum(int((simulated(size) >= observed - 1e-6).sum()) for size in sizes)) / (1 + resamples)
     return p
