@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 from evaluation.study.plan import BASELINE, Lane, Models, Plan
-from evaluation.study.servers import Served
+from evaluation.study.servers import SERVER, Served
 from mars_core.models import CATALOG, PairSpec, custom_pair
 from mars_core.rules import PLAIN
 from mars_core.types import DrafterConfig, DraftMode, ModelRef, PromptConfig, RuleConfig, RunConfig
@@ -185,7 +185,9 @@ def model_args(models: Models, lane: Lane) -> dict[str, Any]:
 
 
 def spec_of_models(models: Models, catalog: Iterable[PairSpec] = CATALOG) -> PairSpec:
-    """The pair of a study's plan. Raises ModelError."""
+    """The pair of a study's plan. Raises ModelError, and ValueError for the model of a server."""
+    if models.key == SERVER:
+        raise ValueError("This study runs on a server; continue it with: python -m evaluation resume")
     found = next((spec for spec in catalog if spec.key == models.key), None)
     target, draft, head = (ref and model_name(ref) for ref in (models.target, models.draft, models.head))
     return found or custom_pair(target or "", draft, head)

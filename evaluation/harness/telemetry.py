@@ -36,8 +36,8 @@ def row_of(trace: Trace, **known: Any) -> Row:
 
 
 def pooled(rows: Sequence[Row]) -> dict[str, Any]:
-    """Pooled values of all answers: rates are ratios of sums, ``tv_sum`` is a mean over answers."""
-    total = {name: sum(row[name] or 0 for row in rows) for name in POOLED}
+    """Pooled values of all answers: rates are ratios of sums, ``tv_sum`` is a mean over answers. Null where an answer's is unknown."""
+    total = {name: sum(math.nan if row[name] is None else row[name] for row in rows) for name in POOLED}
     rates = {
         "tokens_per_s": over(total["new_tokens"], total["wall_s"]),
         "tau": over(total["new_tokens"], total["steps"]),
@@ -45,7 +45,7 @@ def pooled(rows: Sequence[Row]) -> dict[str, Any]:
         "relaxed_share": over(total["relaxed"], total["new_tokens"]),
         "tv_sum": over(total.pop("tv_sum"), len(rows)),
     }
-    return {"answers": len(rows)} | total | {name: _plain(value) for name, value in rates.items()}
+    return {"answers": len(rows)} | {name: _plain(value) for name, value in (total | rates).items()}
 
 
 class Telemetry:

@@ -20,6 +20,7 @@ from evaluation.commands import model_args
 from evaluation.harness.telemetry import POOLED, pooled
 from evaluation.report.texts import Answer, Answered, file_name, read_answered
 from evaluation.suites.item import Item
+from mars_core.types import UNKNOWN
 from storage import RunStore
 
 Sample = dict[str, Any]
@@ -218,12 +219,16 @@ def _choice(answer: Answer) -> dict[str, Any]:
     return {
         "index": answer.task.repeat,
         "turns": list(answer.texts),
-        "decoding_steps": [summary.steps for summary in summaries],
-        "idxs": [summary.steps - 1 for summary in summaries],
-        "new_tokens": [summary.new_tokens for summary in summaries],
+        "decoding_steps": [_known(summary.steps) for summary in summaries],
+        "idxs": [None if summary.steps == UNKNOWN else summary.steps - 1 for summary in summaries],
+        "new_tokens": [_known(summary.new_tokens) for summary in summaries],
         "wall_time": [summary.wall_s for summary in summaries],
         "accept_lengths": [length for turn in answer.lengths for length in turn],
     }
+
+
+def _known(count: int) -> int | None:
+    return None if count == UNKNOWN else count
 
 
 def _write(path: Path, rows: Iterable[Mapping[str, Any]], indent: int | None = None) -> Path:

@@ -12,7 +12,7 @@ from evaluation.report.values import PromptRow, Report
 from evaluation.study.plan import Plan, Task, read_plan
 from evaluation.study.result import Result, answer, read_result
 from evaluation.suites.item import Item
-from mars_core.types import Status
+from mars_core.types import UNKNOWN, Status
 from storage import RunRecord, RunStore, StorageError, StoredResult
 
 RUNS_A_READ = 500
@@ -132,7 +132,12 @@ def read_answered(store: RunStore, study_id: str, *, steps: bool) -> Iterator[An
 
 
 def _lengths(kept: tuple[int, ...], new_tokens: int) -> tuple[int, ...]:
-    """Tokens per step: the accepted drafts and one more; in the last step the remaining ones, as the text may end earlier."""
+    """Tokens per step: the accepted drafts and one more; in the last step the remaining ones, as the text may end earlier.
+
+    Empty where a server did not report its steps.
+    """
+    if UNKNOWN in kept:
+        return ()
     lengths = [one + 1 for one in kept]
     return tuple(lengths[:-1]) + ((new_tokens - sum(lengths[:-1]),) if lengths else ())
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Any, Self
 
 from evaluation.scoring.metrics import check_libraries
-from evaluation.served.client import Client, Server, ServerDown, ServerError, result_of
+from evaluation.served.client import Client, Server, ServerDown, ServerError
 from evaluation.served.trace import answer_trace, served_trace
 from evaluation.study.engine import config_of
 from evaluation.study.plan import BASELINE, Plan, Task
 from evaluation.study.servers import SERVER
-from mars_core.types import RunConfig, Status, StopReason, Trace
+from mars_core.types import RunConfig, StopReason, Trace
 
 KEY = "MARS_SERVER_KEY"  # of the environment
 MAX_DOWN = 3  # requests in a row without an answer after which a study stops
-_PLAIN = {"min_p": 0.0, "repetition_penalty": 1.0}  # else vLLM takes those of the model's generation_config.json
+_PLAIN: dict[str, Any] = {
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+}  # else vLLM takes those of the model's generation_config.json
 _PLUGIN = re.compile(r'^vllm:mars_enabled\{[^}]*?version="([^"]{1,40})"[^}]*\} 1(\.0)?$', re.MULTILINE)
 
 
@@ -85,8 +88,8 @@ class ServedEngine:
 
 
 def check(plan: Plan, engine: ServedEngine) -> None:
-    """Sends a request of one token for every lane and temperature. Raises ValueError for a rule that the server cannot follow, and
-    with the server's message where it refuses a request."""
+    """Sends a request for every lane and temperature, up to its first token. Raises ValueError for a rule that the server cannot
+    follow, and with the server's message where it refuses a request."""
     assert plan.served is not None
     check_libraries(plan.suites, execute_code=plan.execute_code)
     for lane in plan.lanes:
@@ -99,10 +102,19 @@ def check(plan: Plan, engine: ServedEngine) -> None:
             )
     for temperature in plan.temperatures:
         for number in range(len(plan.lanes)):
-            config = replace(config_of(plan, None, Task(0, 0, 0, temperature), number), max_new_tokens=1)
-            trace = result_of(engine.run(config))
-            if trace.status is Status.FAILED:
-                raise ValueError(trace.error)
+            with closing(engine.run(config_of(plan, None, Task(0, 0, 0, temperature), number))) as run:
+                if error := _early_error(run):
+                    raise ValueError(error)
+
+
+def _early_error(run: Generator[int, None, Trace]) -> str:
+    """The error of a run that fails before its first token."""
+    try:
+        while not next(run):
+            pass
+    except StopIteration as end:
+        return str(end.value.error)
+    return ""
 
 
 def _prompt(config: RunConfig) -> str | list[dict[str, str]]:

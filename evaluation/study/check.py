@@ -60,8 +60,6 @@ def without_long(plan: Plan, session: Session) -> Plan:
 
 def check_models(plan: Plan, pair: Pair) -> None:
     """Raises ValueError if the models are not those of the plan."""
-    if plan.served:
-        raise ValueError("This study runs on a server; continue it with python -m evaluation resume.")
     planned = (plan.models.target, plan.models.draft, plan.models.head)
     for before, now in zip(planned, (pair.target_ref, pair.draft_ref, pair.head_ref), strict=True):
         if before != now:

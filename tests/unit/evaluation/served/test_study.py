@@ -243,6 +243,21 @@ def test_the_key_is_sent_and_stored_nowhere(
     assert not any(key.encode() in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
 
 
+def test_what_is_unknown_is_null_in_exports(session: Session, url: str, tmp_path: Path) -> None:
+    with serve_models(session, steps=False) as serving:
+        run(url, *ITEMS, *RULES, "--server", serving.url)
+    assert main(["export", "latest", "--db", url, "--folder", str(tmp_path)]) == 0
+    rows = [json.loads(line) for file in tmp_path.rglob("*.jsonl") for line in file.read_text("utf-8").splitlines()]
+    choices = [choice for row in rows for choice in row.get("choices", ())]
+    assert choices and all(
+        (choice["decoding_steps"], choice["idxs"], choice["accept_lengths"]) == ([None], [None], [])
+        for choice in choices
+    )
+    (results, *_) = tmp_path.rglob("results_*.json")
+    pooled = json.loads(results.read_text("utf-8"))["config"]["mars"]
+    assert pooled["new_tokens"] > 0 and pooled["steps"] is pooled["tau"] is pooled["acceptance_rate"] is None
+
+
 def test_a_plan_on_servers_survives_json(serving: Serving, url: str) -> None:
     plan, _ = run(url, *ITEMS, *RULES, "--server", serving.url, "--plan-only")
     assert read_plan(json.loads(json.dumps(plan.as_dict()))) == plan
