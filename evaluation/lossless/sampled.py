@@ -98,7 +98,8 @@ def _fit(judge: Client, prompt: str, answers: Sequence[Answer], seed: int) -> Fi
     expected: list[Array] = []
     for beginning, logprobs in zip(tested, at_once(next_token, tested), strict=True):
         found = counts[beginning]
-        if not logprobs or {_by_id(name) for name in (*logprobs, *found)} == {True, False}:
+        valid = logprobs and all(value < 0.01 for value in logprobs.values())  # rounding may exceed 0
+        if not valid or {_by_id(name) for name in (*logprobs, *found)} == {True, False}:
             return None
         ranked = sorted(logprobs, key=lambda name: -logprobs[name])
         p = np.exp([*(logprobs[name] for name in ranked), -math.inf])

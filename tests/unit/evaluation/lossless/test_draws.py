@@ -109,6 +109,12 @@ def test_without_log_probabilities_two_servers_are_needed() -> None:
     assert verdicts(Server(second_best, top=0), Server(top=0))[1].verdict is Verdict.NOT_LOSSLESS
 
 
+@pytest.mark.parametrize("value", [math.nan, 3.0])
+def test_log_probabilities_that_are_none_are_not_tested(value: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(math, "log", lambda _p: value)
+    assert verdicts(Server())[0].verdict is Verdict.NOT_KNOWN
+
+
 def test_names_of_two_kinds_are_not_compared() -> None:
     by_logprobs, _ = verdicts(Server(), Server(prefix="token_id:"))
     assert by_logprobs.verdict is Verdict.NOT_TESTED
