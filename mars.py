@@ -1,6 +1,7 @@
 """The command ``mars``: the command lines of the packages under one name, and their shell completion.
 
-``mars run`` is ``python -m mars_core run``, ``mars import`` is ``python -m storage import``, ``mars eval`` is ``python -m evaluation``.
+``mars run`` is ``python -m mars_core run``, ``mars eval`` is ``python -m evaluation``, ``mars check`` and ``mars import`` are
+``python -m evaluation check`` and ``import``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,11 @@ from importlib import import_module
 
 # The module that a command's main is in: only the packages that it needs are imported.
 CORE, STORAGE = "mars_core.__main__", "storage.__main__"
-MAINS = dict.fromkeys(("run", "compare", "models", "rules"), CORE) | {"columns": STORAGE, "import": STORAGE}
+MAINS = dict.fromkeys(("run", "compare", "models", "rules"), CORE) | {
+    "columns": STORAGE,
+    "import": STORAGE,
+    "check": "evaluation.cli",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,6 +40,7 @@ def parser() -> argparse.ArgumentParser:
     commands = root.add_subparsers(dest="command", required=True)
     import_module("mars_core.arguments").add_commands(commands)
     import_module("storage.__main__").add_commands(commands)
+    import_module("evaluation.arguments").add_command(commands, "check")
     studies = commands.add_parser("eval", help="paired studies of verification rules on suites of prompts")
     import_module("evaluation.arguments").add_commands(studies.add_subparsers(dest="study_command", required=True))
     return root

@@ -82,6 +82,16 @@ _COMMANDS: dict[str, tuple[str, Options]] = {
         "--model": {"help": "model name of the judge (else MARS_JUDGE_MODEL); the key is read from MARS_JUDGE_KEY"},
         "--limit": {"type": int, "help": "maximum number of answer pairs"},
     }),
+    "check": ("check whether a server with speculative decoding is lossless", {
+        "--server": {"required": True, "metavar": "URL", "help": "an OpenAI-compatible server; the key is read from MARS_SERVER_KEY"},
+        "--server-model": {"metavar": "NAME", "help": "name of the served model (default: the only one)"},
+        "--against": {"metavar": "URL", "help": "a server of the same model without speculative decoding"},
+        "--against-model": {"metavar": "NAME", "help": "name of its model (default: the only one)"},
+        "--draws": {"type": int, "default": 100, "help": "short answers per prompt and server at temperature 1 (default 100)"},
+        "--seed": {"type": int, "default": 0, "help": "seed of the first of them (default 0)"},
+        "--prompts": {"metavar": "FILE", "help": "one prompt per line (default: ten of this program)"},
+        "--json": {"metavar": "FILE", "help": "write the verdicts as JSON too"},
+    }),
     "delete": ("remove a study; its comparisons can be restored for 30 days", _STUDY),
 }  # fmt: skip
 
@@ -95,9 +105,15 @@ def parser(prog: str) -> argparse.ArgumentParser:
     return root
 
 
+def add_command(commands: Commands, name: str) -> None:
+    summary, options = _COMMANDS[name]
+    add_options(commands.add_parser(name, help=summary, description=summary.capitalize() + "."), options)
+
+
 def add_commands(commands: Commands) -> None:
-    for name, (summary, options) in _COMMANDS.items():
-        add_options(commands.add_parser(name, help=summary, description=summary.capitalize() + "."), options)
+    for name in _COMMANDS:
+        add_command(commands, name)
+    commands.add_parser("import", help="add runs from exports or from records of servers", add_help=False)
     commands.add_parser("lm_eval", help="lm-eval's own command, with the model mars and our tasks", add_help=False)
 
 

@@ -1,6 +1,7 @@
-"""Command line: ``python -m evaluation run | resume | list | report | export | judge | delete | lm_eval``.
+"""Command line: ``python -m evaluation run | resume | list | report | export | judge | check | import | delete | lm_eval``.
 
-Exit status 2 for bad input, 1 where something failed, 130 if interrupted; ``resume`` continues. Results go to standard output,
+Exit status 2 for bad input, 1 where something failed, 130 if interrupted; ``resume`` continues; ``check`` exits with 0 where the server is
+lossless as far as tested, 1 where it is not and 2 where that is not known. Results go to standard output,
 progress to standard error. Libraries that take seconds to import are imported by the commands that need them.
 """
 
@@ -30,7 +31,14 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m evaluati
         from evaluation.harness.command import main as lm_eval
 
         return lm_eval(given[1:])
+    if given[:1] == ["import"]:
+        from evaluation.records.read import read_records
+        from storage.__main__ import main as add_runs
+
+        return add_runs(given, prog, read_records)
     options = parser(prog).parse_args(given)
+    if options.command == "check":
+        return _check(options)
     try:
         with RunStore(options.db or os.environ.get("MARS_DATABASE_URL") or None) as store:
             return _COMMANDS[options.command](options, store)
@@ -40,6 +48,17 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m evaluati
     except (StorageError, ServerError) as error:
         _note(str(error))
         return 1
+
+
+def _check(options: Namespace) -> int:
+    from evaluation.lossless.command import check
+    from evaluation.served.client import ServerError
+
+    try:
+        return check(options, os.environ.get("MARS_SERVER_KEY", ""))
+    except (ValueError, ServerError, OSError) as error:
+        _note(str(error))
+        return 2
 
 
 def _run(options: Namespace, store: RunStore) -> int:

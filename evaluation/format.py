@@ -69,6 +69,8 @@ def about(seconds: float) -> str:
 
 def memory(size: float) -> str:
     """Bytes in the nearest decimal unit."""
+    if math.isnan(size):
+        return MISSING
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if size >= 0.9995 * scale:
             return f"{number(size / scale)} {unit}"

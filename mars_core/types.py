@@ -58,6 +58,7 @@ class StopReason(StrEnum):
     CANCELLED = "cancelled"
     DEADLINE = "deadline"  # cancelled because the time limit was reached
     ERROR = "error"
+    UNKNOWN = "unknown"  # not reported by a server
 
 
 class Cause(StrEnum):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from storage.errors import StorageError
 from storage.export.columns import described
-from storage.importing import import_files
+from storage.importing import Record, import_files
 from storage.store import RunStore
 
 if TYPE_CHECKING:
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 def add_commands(commands: Commands) -> None:
     commands.add_parser("columns", help="the columns of the exports, as Markdown")
-    command = commands.add_parser("import", help="add the runs of another instance")
+    command = commands.add_parser("import", help="add the runs of another instance, or records of servers")
     command.add_argument(
-        "files", nargs="+", type=Path, metavar="FILE", help="runs, tokens and nodes as Parquet, or the ZIP of your data"
-    )
+        "files", nargs="+", type=Path, metavar="FILE",
+        help="runs, tokens and nodes as Parquet, the ZIP of your data; mars import reads lines of mars-vllm, saved answers and /metrics",
+    )  # fmt: skip
     command.add_argument(
         "--database",
         default=os.environ.get("MARS_DATABASE_URL"),
@@ -32,8 +33,10 @@ def add_commands(commands: Commands) -> None:
     command.add_argument("--owner", help="owner of the imported runs (default: everybody)")
 
 
-def main(arguments: Sequence[str] | None = None, prog: str = "python -m storage") -> int:
-    """Exit status 2 if a file could not be imported; runs imported before are kept."""
+def main(
+    arguments: Sequence[str] | None = None, prog: str = "python -m storage", read: Callable[[Path], Sequence[Record]] | None = None
+) -> int:  # fmt: skip
+    """Exit status 2 if a file could not be imported; runs imported before are kept. ``read``: reads files that are not exports."""
     parser = argparse.ArgumentParser(prog=prog, description=__doc__)
     add_commands(parser.add_subparsers(required=True, dest="command"))
     options = parser.parse_args(arguments)
@@ -42,7 +45,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m storage"
         return 0
     try:
         with RunStore(options.database) as store:
-            done = import_files(store.of(options.owner), options.files)
+            done = import_files(store.of(options.owner), options.files, read)
     except (StorageError, ValueError) as error:
         sys.stderr.write(f"{error}\n")
         return 2

@@ -1,4 +1,5 @@
-"""Runs of another instance, from its exports: Parquet files of runs, tokens and nodes, or the ZIP of "Your data". Exact and idempotent.
+"""Runs of another instance, from its exports: Parquet files of runs, tokens and nodes, or the ZIP of "Your data"; and runs of servers,
+from their records. Exact and idempotent.
 
 Runs with known ids are not changed. Votes, sweeps, studies and links are not imported.
 """
@@ -6,10 +7,11 @@ Runs with known ids are not changed. Votes, sweeps, studies and links are not im
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,14 +22,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from sqlalchemy import Connection, insert, select
 
-from mars_core.types import DraftNode, Step, Token
+from mars_core.types import DraftNode, Step, Token, Trace
 from storage.errors import StorageError
 from storage.export.columns import SCHEMA_VERSION
 from storage.export.tables import EXPORTS
 from storage.lookup import check_id
-from storage.runs.records import trace_row
+from storage.runs.records import new_run, prompt_row, trace_row
 from storage.runs.runs import add_run
-from storage.schema import Comparison, Run, RunTrace
+from storage.schema import Comparison, Run, RunTrace, Source
 from storage.schema.text import decode, mapped
 from storage.scope import EVERYBODY
 from storage.store import RunStore
@@ -46,12 +48,57 @@ class Imported:
     known: int
 
 
-def import_files(store: RunStore, paths: Sequence[Path]) -> Imported:
-    """Add the runs of these files to ``store``; new comparisons belong to its owner.
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A run of a served model, which becomes a comparison of its own. ``content``: what it was read from; runs of the same content are
+    the same run. ``created_at``: aware; None: now."""
 
-    Each run is added in one transaction; calling it again after a failure imports the rest. Raises StorageError for a file that is
-    not an export of this version, for runs without their tokens, and for a comparison of another owner.
+    content: str
+    trace: Trace
+    created_at: datetime | None
+    comment: str
+
+
+def import_files(
+    store: RunStore, paths: Sequence[Path], read: Callable[[Path], Sequence[Record]] | None = None
+) -> Imported:
+    """Add the runs of these files to ``store``; new comparisons belong to its owner. ``read``: reads files that are not exports.
+
+    Each run of an export is added in one transaction, all records together in one; calling it again after a failure imports the rest.
+    Raises StorageError for a file that is not an export of this version, for runs without their tokens, and for a comparison of another
+    owner, and what ``read`` raises.
     """
+    others = [path for path in paths if read and path.is_file() and not _is_export(path)]
+    records = [record for path in others for record in (read(path) if read else ())]
+    exports = [path for path in paths if path not in others]
+    done = _import_exports(store, exports) if exports else Imported(0, 0)
+    added = _add_records(store, records)
+    return Imported(done.runs + added, done.known + len(records) - added)
+
+
+def _is_export(path: Path) -> bool:
+    with path.open("rb") as file:
+        return is_zipfile(path) or file.read(4) == b"PAR1"
+
+
+def _add_records(store: RunStore, records: Sequence[Record]) -> int:
+    """The number of new runs."""
+    with store._write("The records were not imported") as connection:
+        found = {sha256(record.content.encode("utf-8", "surrogatepass")).hexdigest()[:32]: record for record in records}
+        for id_ in [*found]:
+            if connection.execute(select(Run.id).where(Run.id == id_)).first():
+                del found[id_]
+        for id_, record in found.items():
+            created = record.created_at or datetime.now(UTC)
+            about = {"id": id_, "created_at": created, "owner": store.scope.owner, "source": Source.SERVER}
+            row = prompt_row(record.trace.config.prompt) | about | {"comment": record.comment}
+            connection.execute(insert(Comparison), row)
+            new = new_run(record.trace, 0, 0)
+            add_run(connection, id_, {Run: new[Run] | {"id": id_}, RunTrace: new[RunTrace] | {"run_id": id_}})
+    return len(found)
+
+
+def _import_exports(store: RunStore, paths: Sequence[Path]) -> Imported:
     new = known = 0
     with TemporaryDirectory(prefix="mars-import-") as folder, ExitStack() as stack:
         files, archived = _files(paths, Path(folder))

@@ -62,13 +62,13 @@ stop | texts | | stop strings
 name | text | | of the comparison, given by the user
 tags | texts | | of the comparison
 comment | text | | on the comparison
-source | text | | origin of the comparison: compare, sweep, vote, study
+source | text | | origin of the comparison: compare, sweep, vote, study, server (a record of a server)
 sweep_id | text | | sweep of an earlier release
 lane | int | | column on the page, from 0
 execution_order | int | | place in the order in which the runs of the comparison were executed, from 0
 created_at | time | UTC | when the run was saved
 status | text | | completed, cancelled, failed
-stop_reason | text | | eos, stop_string, length, cancelled, deadline, error
+stop_reason | text | | eos, stop_string, length, cancelled, deadline, error, unknown (not reported by a server)
 rule | text | | verification rule; none: the target alone
 rule_parameters | numbers by name | | of the rule
 drafter | text | | none, model, eagle3, ngram or another kind

@@ -29,7 +29,7 @@ from storage.scope import Linked, Owned
 
 FEW = 5000  # comparisons that are read at once, to be sorted
 COUNTED = 1000  # maximum number of comparisons that are counted
-_SINGLE = (Source.COMPARE, Source.VOTE)  # sources without batches
+_SINGLE = (Source.COMPARE, Source.VOTE, Source.SERVER)  # sources without batches
 
 
 class Sort(StrEnum):

@@ -42,6 +42,7 @@ class Source(StrEnum):
     SWEEP = "sweep"
     VOTE = "vote"
     STUDY = "study"
+    SERVER = "server"  # imported from the records of a server
 
 
 class Choice(StrEnum):

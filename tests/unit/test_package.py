@@ -22,7 +22,7 @@ FILES = {"": "requirements.txt"} | {
     if path.stem != "requirements-tools"
 }
 DECLARED = {"": PROJECT["dependencies"]} | PROJECT["optional-dependencies"]
-COMMANDS = ("run", "compare", "models", "rules", "columns", "import", "eval")
+COMMANDS = ("run", "compare", "models", "rules", "columns", "import", "check", "eval")
 
 
 def requirements(lines: list[str]) -> dict[str, Requirement]:

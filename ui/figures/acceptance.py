@@ -34,7 +34,11 @@ def acceptance_plot(runs: Sequence[Run]) -> Plot | None:
 
 
 def _depths(run: Run) -> list[tuple[int, int, float, float]]:
-    """Depth, steps that drafted that deep, and in which share of them a token was kept there: accepted, relaxed."""
+    """Depth, steps that drafted that deep, and in which share of them a token was kept there: accepted, relaxed. Of a served run without
+    its steps: what the server reports, as accepted."""
+    summary = run.trace.summary
+    if not any(step.nodes for step in run.trace.steps):
+        return [(depth, summary.steps, rate, 0.0) for depth, rate in enumerate(summary.acceptance_by_position, start=1)]
     steps = Counter(depth for step in run.trace.steps for depth in {node.depth for node in step.nodes})
     kept = Counter((token.outcome, token.draft_position) for token in run.trace.tokens)
     return [

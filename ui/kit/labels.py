@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from evaluation.format import displayable
-from mars_core.types import DrafterConfig, RunConfig, StopReason
+from evaluation.format import MISSING, displayable
+from mars_core.types import UNKNOWN, DrafterConfig, RunConfig, StopReason
 
 LANE_NAMES = ("Left", "Right", "Third", "Fourth")
 _RULES = {
     "none": "Target alone",
+    "server": "Served model",
     "strict": "Strict",
     "block": "Block verification",
     "mars": "MARS",
@@ -51,6 +53,7 @@ _STOPS = {
     StopReason.CANCELLED: "stopped",
     StopReason.DEADLINE: "stopped: its time was up",
     StopReason.ERROR: "failed",
+    StopReason.UNKNOWN: "end not known",
 }
 
 
@@ -109,11 +112,17 @@ def run_names(configs: Sequence[RunConfig]) -> tuple[str, ...]:
     )
 
 
+def setting(value: float) -> str:
+    """A number of a configuration; a dash where a server did not report it."""
+    return MISSING if math.isnan(value) or value == UNKNOWN else str(value) if isinstance(value, int) else f"{value:g}"
+
+
 def settings_line(config: RunConfig) -> str:
     """What the runs of a comparison share, in one line."""
     sampling, drafter = config.sampling, config.drafter
-    facts = [f"temperature {sampling.temperature:g}", f"seed {config.seed}", f"at most {config.max_new_tokens} tokens"]
-    facts += [f"top-k {sampling.top_k}"] if sampling.top_k else []
+    facts = [f"temperature {setting(sampling.temperature)}", f"seed {setting(config.seed)}"]
+    facts += [f"at most {config.max_new_tokens} tokens"] if config.max_new_tokens != UNKNOWN else []
+    facts += [f"top-k {sampling.top_k}"] if sampling.top_k > 0 else []
     facts += [f"top-p {sampling.top_p:g}"] if sampling.top_p < 1 else []
     names = [ref.name for ref in (drafter.model, config.target) if ref]
     return displayable(" · ".join([*facts, *_draft(drafter), " → ".join(names), *_machine(config)]))

@@ -59,7 +59,7 @@ class Comparison:
 
     @property
     def drafted(self) -> list[Run]:
-        return [run for run in self.runs if run.trace.summary.drafted]
+        return [run for run in self.runs if run.trace.summary.drafted > 0]
 
 
 class Figure(NamedTuple):

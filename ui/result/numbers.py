@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from evaluation.format import count, duration, number, plural, ratio, share
+from evaluation.format import MISSING, count, duration, number, plural, ratio, share
 from evaluation.statistics import over
-from mars_core.types import ModelRef, RunConfig, Summary, Trace
-from ui.kit.labels import exact_text, lane_label, lane_title, parameter_title, rule_title, run_names
+from mars_core.types import UNKNOWN, ModelRef, RunConfig, Summary, Trace
+from ui.kit.labels import exact_text, lane_label, lane_title, parameter_title, rule_title, run_names, setting
 from ui.kit.values import Cell, Check, Row, Table
 from ui.settings.form import thinking_word
 from ui.token_view.tiles import LOSSLESS, lane_check
@@ -30,11 +30,13 @@ class Quantity:
     better: str = ""  # "more" or "less"
 
     def read(self, summary: Summary) -> float:
-        return float(getattr(summary, self.field))
+        """nan for a count that a server did not report."""
+        value: float = getattr(summary, self.field)
+        return math.nan if isinstance(value, int) and value == UNKNOWN else float(value)
 
 
 def whole(value: float) -> str:
-    return count(int(value))
+    return MISSING if math.isnan(value) else count(int(value))
 
 
 QUANTITIES: tuple[Quantity, ...] = (
@@ -131,7 +133,7 @@ def _draft_length(config: RunConfig) -> str:
 
 
 def _off(value: float, off: float) -> str:
-    return "off" if value == off else f"{value:g}"
+    return "off" if value == off else setting(value)
 
 
 def _parameters(config: RunConfig) -> str:
@@ -150,11 +152,11 @@ SETTINGS: tuple[Setting, ...] = (
     ("K", "drafted tokens a step, or the shape of the draft tree", _draft_length),
     ("Draft mode", "how the drafter picks its tokens", lambda c: c.drafter.mode.value if c.drafter.kind == "model" else ""),
     ("Target", "with its revision", lambda c: _model(c.target)),
-    ("Temperature", "0 is greedy", lambda c: f"{c.sampling.temperature:g}"),
+    ("Temperature", "0 is greedy", lambda c: setting(c.sampling.temperature)),
     ("Top-k", "likeliest tokens that may be drawn", lambda c: _off(c.sampling.top_k, 0)),
     ("Top-p", "probability that may be drawn", lambda c: _off(c.sampling.top_p, 1)),
-    ("Max new tokens", "at most so many are written", lambda c: str(c.max_new_tokens)),
-    ("Seed", "of all uniforms", lambda c: str(c.seed)),
+    ("Max new tokens", "at most so many are written", lambda c: setting(c.max_new_tokens)),
+    ("Seed", "of all uniforms", lambda c: setting(c.seed)),
     ("Continued", "from a chosen token", lambda c: f"after {count(len(c.prefix))} given tokens" if c.prefix else ""),
     ("Prompt", "what was asked", lambda c: c.prompt.text),
     ("System prompt", "said before it", lambda c: c.prompt.system),

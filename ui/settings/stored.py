@@ -22,6 +22,8 @@ def stored_form(stored: StoredComparison, catalog: Sequence[PairSpec]) -> Form:
     config = richest(stored)
     if config is None:
         raise ValueError("This comparison has no run, so that there are no settings to load.")
+    if "server" in config.environment:
+        raise ValueError("This is a run of a server, whose models are not loaded here; Compare cannot repeat it.")
     if config.prompt.history:
         raise ValueError(
             f"This is turn {len(config.prompt.history) + 1} of a conversation; Compare has no field for the turns before."

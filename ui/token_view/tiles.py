@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from evaluation.format import count, duration, number
+from evaluation.format import MISSING, count, duration, number
 from evaluation.statistics import over
-from mars_core.types import Outcome, RunConfig, Step, Trace
+from mars_core.types import UNKNOWN, Outcome, RunConfig, Step, Trace
 from ui.kit.labels import rule_title
 from ui.kit.values import UNCHECKED, Check
 
@@ -18,7 +18,8 @@ Tile = tuple[str, str, str, str]  # name, value, unit, help
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The running numbers of a lane, kept up step by step: O(1) a step, whatever the length of the run."""
+    """The running numbers of a lane, kept up step by step: O(1) a step, whatever the length of the run. ``tau``: where a server reports it
+    without the steps."""
 
     tokens: int = 0
     steps: int = 0
@@ -27,6 +28,7 @@ class Counts:
     ttft_s: float = math.nan
     tv_sum: float = 0.0
     tv_max: float = 0.0
+    tau: float = math.nan
 
     def after(self, step: Step) -> Counts:
         emitted = step.emitted
@@ -46,15 +48,25 @@ def counts_of(trace: Trace) -> Counts:
     """The same numbers of a run that ended."""
     s = trace.summary
     tv_max = s.tv_max if s.new_tokens else 0.0
-    return Counts(s.new_tokens, s.steps, s.relaxed, s.wall_s, s.ttft_s, s.tv_sum, tv_max)
+    return Counts(
+        s.new_tokens,
+        s.steps,
+        s.relaxed,
+        s.wall_s,
+        s.ttft_s,
+        s.tv_sum,
+        tv_max,
+        s.tau if s.steps == UNKNOWN else math.nan,
+    )
 
 
 def stat_tiles(counts: Counts) -> tuple[Tile, ...]:
     """Speed, τ, first token, latency, relaxed tokens, shift; dashes before the run."""
-    began = counts.steps > 0
+    began = counts.steps != 0
     speed, tau = over(counts.tokens, counts.elapsed_s), over(counts.tokens, counts.steps)
-    relaxed = count(counts.relaxed) if began else number(math.nan)
-    tv_sum = counts.tv_sum if counts.tv_max > FLOAT_ERROR else 0.0  # without rounding
+    tau = counts.tau if counts.steps == UNKNOWN else tau
+    relaxed = count(counts.relaxed) if began and counts.relaxed != UNKNOWN else MISSING
+    tv_sum = 0.0 if counts.tv_max <= FLOAT_ERROR else counts.tv_sum  # without rounding
     shift_help = f"total variation between the emitted distribution and p, summed; largest {number(counts.tv_max)}"
     return (
         ("Speed", number(speed), "tok/s" if began else "", "new tokens / wall time of the run"),
@@ -73,7 +85,7 @@ def _time(seconds: float) -> tuple[str, str]:
 
 def lane_check(config: RunConfig, tv_max: float, tokens: int) -> Check:
     """The self-check of one run, while it goes and after: a lossless rule must shift nothing."""
-    if config.rule.name not in LOSSLESS or not tokens:
+    if config.rule.name not in LOSSLESS or not tokens or math.isnan(tv_max):
         return UNCHECKED
     title = rule_title(config.rule.name)
     if tv_max > FLOAT_ERROR:

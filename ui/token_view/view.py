@@ -6,6 +6,7 @@ become markup. Token rows are sent as deltas with their start; each delta repeat
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -15,7 +16,7 @@ from typing import Any
 import gradio as gr
 
 from evaluation.format import count, displayable, visible
-from mars_core.types import DraftMode, Given, Outcome, Status, Token, Trace
+from mars_core.types import UNKNOWN, DraftMode, Given, Outcome, Status, Token, Trace
 from ui.kit.assets import asset, to_json
 from ui.kit.labels import lane_label, stop_title
 from ui.kit.palette import DECISIVE, LANES, NEAR_TIE, OUTCOME_STYLES
@@ -148,7 +149,7 @@ _visible = lru_cache(maxsize=1 << 15)(visible)  # a text repeats its pieces, and
 
 
 def _row(token: Token, text: str, refused: Sequence[Token], flags: int) -> Row:
-    own = [_visible(token.own_piece), token.own] if token.own != token.id and flags != SAMPLED else []
+    own = [_visible(token.own_piece), token.own] if token.own not in (token.id, UNKNOWN) and flags != SAMPLED else []
     struck = [[_visible(s.piece), f"{s.id},{s.p:.9g},{s.q:.9g}"] for s in refused]
     top = [[_visible(piece) for _, piece, _ in token.top], ",".join([f"{id_},{p:.9g}" for id_, _, p in token.top])]
     numbers = NUMBERS % (
@@ -182,7 +183,7 @@ def ended_view(
         diverges=diverges,
         cause=displayable(_PLACE.sub("", cause)),
         check=lane_check(trace.config, trace.summary.tv_max, trace.summary.new_tokens),
-        times=tuple(round(step.elapsed_s, 6) for step in trace.steps),
+        times=tuple(round(step.elapsed_s, 6) for step in trace.steps if not math.isnan(step.elapsed_s)),
         judged="," * len(trace.given) + codes(trace),
         theta=trace.config.rule.parameters.get("theta"),
     )
@@ -197,6 +198,9 @@ def _all_rows(trace: Trace, built: Sequence[Row] | None) -> tuple[Row, ...]:
         drafts = DraftMode.SAMPLED if samples_drafts(trace.config) else DraftMode.GREEDY
         tokens = (token for step in trace.steps for token in step.tokens)
         built = token_rows(tokens, trace.text, greedy=trace.config.sampling.temperature == 0, drafts=drafts)
+    if not trace.text and "server" in trace.config.environment:  # a record of token ids
+        for row, token in zip(built, trace.tokens, strict=True):
+            row[0] = row[2] = f"#{token.id} "
     first = given_rows(trace.given, trace.text) if len(built) <= trace.summary.new_tokens else []
     return (*first, *built)
 

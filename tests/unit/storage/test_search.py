@@ -162,7 +162,9 @@ def test_source_filters(store: RunStore) -> None:
     ids = {source: store.new_comparison(PromptConfig("p"), source=source) for source in Source}
     for source in Source:
         assert found(store, source=source) == [ids[source]]
-    assert found(store, without_batches=True) == [ids[Source.VOTE], ids[Source.COMPARE]]
+    assert found(store, without_batches=True) == [
+        ids[source] for source in (Source.SERVER, Source.VOTE, Source.COMPARE)
+    ]
 
 
 def test_names_are_sorted_without_case_and_nameless_come_last(store: RunStore) -> None:

@@ -13,7 +13,7 @@ from mars_core.rules import PLAIN
 from mars_core.types import Status
 from storage import Choices, RunStore
 from ui.kit.address import EVERYTHING, SEARCH, SORTS, Address, read_address, to_search
-from ui.kit.labels import rule_label
+from ui.kit.labels import rule_label, setting
 from ui.kit.panel import render
 from ui.settings.drafter import TITLES
 
@@ -28,6 +28,7 @@ _SOURCES = [
     ("sweep", "Sweeps"),
     ("vote", "Votes"),
     ("study", "Studies"),
+    ("server", "Records of servers"),
 ]
 Options = list[tuple[str, str]]  # value and text
 
@@ -121,7 +122,8 @@ def _settings(record: Mapping[Any, Any]) -> tuple[str, ...]:
         for kind, k, tree in zip(record["drafter"], record["k"], record["tree_tokens"], strict=True)
         if kind != PLAIN
     ]
-    numbers = [f"T {value:g}" for value in record["temperature"]] + [f"seed {value}" for value in record["seed"]]
+    numbers = [f"T {setting(value)}" for value in record["temperature"]]
+    numbers += [f"seed {setting(value)}" for value in record["seed"]]
     return tuple(dict.fromkeys([*drafts, *numbers]))
 
 

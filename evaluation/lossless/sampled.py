@@ -1,0 +1,175 @@
+"""Temperature 1: many short answers of a server against the log probabilities of its model, and against another server's answers.
+
+docs/checking.md has the hypotheses, the statistics and their power.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluation.format import number, plural
+from evaluation.lossless.values import Finding, Verdict, ask, at_once, continued, tokens_of
+from evaluation.served.answer import Answer
+from evaluation.served.client import Client
+from evaluation.statistics import Array, Counts, Places, fit_p, holm, same_p
+
+LEVEL = 0.001  # of all tests together
+TOKENS = 3  # of every answer
+TOP = 20  # alternatives whose probability is asked for
+ENOUGH = 5  # draws after the same beginning, for it to be tested
+IMPOSSIBLE = 1e-6  # a probability; two draws of such tokens are evidence enough
+RANKS = 3  # most probable tokens that are told apart where all prompts are tested together
+BY_ID = {"return_tokens_as_token_ids": True}  # vLLM: tokens are named by id, not by a text that several may share
+Beginning = tuple[str, ...]  # the first tokens of an answer
+
+
+class Fit(NamedTuple):
+    """The draws of one prompt against the log probabilities: p, the number of impossible tokens, and the draws after a first token by rank:
+    how often each was drawn after one beginning, and its probabilities."""
+
+    p: float
+    impossible: int
+    counts: list[Counts]
+    expected: list[Array]
+
+
+def sampled_findings(
+    server: Client, reference: Client | None, prompts: Sequence[str], draws: int, seed: int
+) -> list[Finding]:
+    """``draws``: answers per prompt and server, each with a seed of its own, from ``seed`` on. Raises ServerError."""
+    ours = _sample(server, prompts, draws, seed)
+    theirs = _sample(reference, prompts, draws, seed + draws * len(prompts)) if reference else []
+    fits = [_fit(reference or server, *each, seed) for each in zip(prompts, ours, strict=True)]
+    known = [fit for fit in fits if fit is not None]
+    counts = [table for fit in known for table in fit.counts]
+    expected = [p for fit in known for p in fit.expected]
+    fitted = [*(fit.p for fit in known), *([fit_p(counts, expected, seed, pooled=True)] if counts else [])]
+    same = _same(ours, theirs, seed) if reference else []
+    adjusted = holm([*fitted, *same])
+    title = "Temperature 1, against the log probabilities of the next token"
+    if known:
+        findings = [_finding(title, draws, len(known), adjusted[: len(fitted)], sum(fit.impossible for fit in known))]
+    else:
+        verdict = Verdict.NOT_TESTED if reference else Verdict.NOT_KNOWN
+        findings = [
+            Finding(title, verdict, "The server does not report log probabilities under the names of its tokens.")
+        ]
+    if reference:
+        title = "Temperature 1, against the other server"
+        findings.append(_finding(title, draws, len(prompts), adjusted[len(fitted) :]))
+    return findings
+
+
+def _sample(client: Client, prompts: Sequence[str], draws: int, seed: int) -> list[list[Answer]]:
+    """The answers, by prompt."""
+
+    def one(place: int) -> Answer:
+        return ask(client, prompts[place // draws], TOKENS, 1.0, seed=seed + place, logprobs=1, **BY_ID)
+
+    answers = at_once(one, range(draws * len(prompts)))
+    return [answers[start : start + draws] for start in range(0, len(answers), draws)]
+
+
+def _fit(judge: Client, prompt: str, answers: Sequence[Answer], seed: int) -> Fit | None:
+    """None if the judge reports no log probabilities, or names tokens otherwise than the server."""
+    counts: dict[Beginning, Counter[str]] = {}
+    sources: dict[Beginning, Answer] = {}
+    ended: set[Beginning] = set()
+    for answer in answers:
+        tokens = tokens_of(answer)
+        for place, token in enumerate(tokens[:TOKENS]):
+            counts.setdefault(tokens[:place], Counter())[token] += 1
+            sources[tokens[:place]] = answer
+        ended |= {tokens} if len(tokens) < TOKENS else set()
+    tested = [each for each, found in counts.items() if found.total() >= ENOUGH and each not in ended]
+
+    def next_token(beginning: Beginning) -> dict[str, float]:
+        text = continued(prompt, sources[beginning], len(beginning))
+        position = (ask(judge, text, 1, 1.0, seed=seed, logprobs=TOP, **BY_ID).logprobs or (None,))[0]
+        return {} if position is None else {position.token: position.logprob} | dict(position.top)
+
+    tables: list[Counts] = []
+    expected: list[Array] = []
+    for beginning, logprobs in zip(tested, at_once(next_token, tested), strict=True):
+        found = counts[beginning]
+        valid = logprobs and all(value < 0.01 for value in logprobs.values())  # rounding may exceed 0
+        if not valid or {_by_id(name) for name in (*logprobs, *found)} == {True, False}:
+            return None
+        ranked = sorted(logprobs, key=lambda name: -logprobs[name])
+        p = np.exp([*(logprobs[name] for name in ranked), -math.inf])
+        p[-1] = max(0.0, 1 - p.sum())
+        seen = [found.pop(name, 0) for name in ranked]
+        tables.append(np.array([*seen, found.total()]))
+        expected.append(p / p.sum())
+    impossible = sum(int(table[p < IMPOSSIBLE].sum()) for table, p in zip(tables, expected, strict=True))
+    ranks = [
+        [_by_rank(each) for each, beginning in zip(rows, tested, strict=True) if beginning]
+        for rows in (tables, expected)
+    ]
+    return Fit(fit_p(tables, expected, seed), impossible, *ranks) if tables else None
+
+
+def _by_rank(values: NDArray[Any]) -> NDArray[Any]:
+    """The values of the RANKS most probable tokens, then of all others together: [RANKS + 1] from [C], whose last one is a rest."""
+    first = values[:-1][:RANKS]
+    return np.array([*first, *[0] * (RANKS - len(first)), values[len(first) :].sum()])
+
+
+def _by_id(name: str) -> bool:
+    return name.startswith("token_id:")
+
+
+def _same(ours: Sequence[Sequence[Answer]], theirs: Sequence[Sequence[Answer]], seed: int) -> list[float]:
+    """p of the hypothesis that both servers continue the same first token alike: by prompt, and of all prompts together, by the rank of the
+    second token. Without tokens, whole texts are compared."""
+    both = [answer for pair in zip(ours, theirs, strict=True) for answers in pair for answer in answers]
+    named = all(answer.logprobs or answer.token_ids for answer in both)
+    draws, each = len(ours[0]), 2 * len(ours[0])
+    second = np.repeat([0, 1], draws)
+    rows = [tokens_of(answer) if named else ("", answer.text) for answer in both]
+    begun = [(str(place // each), *row[:TOKENS], *["end"] * TOKENS)[: TOKENS + 1] for place, row in enumerate(rows)]
+    strata, *columns = (_numbered([row[:length] for row in begun]) for length in range(2, TOKENS + 2))
+    parts = [slice(start, start + each) for start in range(0, len(rows), each)]
+    found = [
+        same_p(_numbered(strata[part]), [_numbered(column[part]) for column in columns], second, seed) for part in parts
+    ]
+    return [*found, same_p(strata, [_ranks(strata, columns[0])], np.tile(second, len(parts)), seed)]
+
+
+def _numbered(values: Sequence[Any] | Places) -> Places:
+    """The number of each value among the different ones."""
+    numbers = {value: place for place, value in enumerate(dict.fromkeys(values))}
+    return np.array([numbers[value] for value in values])
+
+
+def _ranks(strata: Places, tokens: Places) -> Places:
+    """The rank of each draw's token among those of its stratum, by how often both servers drew it; RANKS for all others."""
+    counts = np.bincount(tokens)
+    order = sorted(dict.fromkeys(zip(strata.tolist(), tokens.tolist(), strict=True)), key=lambda pair: -counts[pair[1]])
+    seen: Counter[int] = Counter()
+    rank: dict[int, int] = {}
+    for stratum, token in order:
+        rank[token] = min(seen[stratum], RANKS)
+        seen[stratum] += 1
+    return np.array([rank[token] for token in tokens.tolist()])
+
+
+def _finding(title: str, draws: int, prompts: int, adjusted: Sequence[float], impossible: int = 0) -> Finding:
+    """``adjusted``: p after Holm's correction, first of each prompt, then of all together."""
+    p, differ = min(adjusted), sum(each < LEVEL for each in adjusted[:prompts])
+    sample = f"{draws} answers of {TOKENS} tokens to each of {plural(prompts, 'prompt')}"
+    if p >= LEVEL and impossible < 2:
+        return Finding(title, Verdict.LOSSLESS, f"{sample} have the expected distribution (smallest p {number(p)}).", p)
+    reasons = (
+        [f"another distribution (smallest p {number(p)}; {differ} of {prompts} prompts by themselves)"]
+        if p < LEVEL
+        else []
+    )
+    reasons += [f"{plural(impossible, 'token')} of probability below {IMPOSSIBLE:g}"] if impossible else []
+    return Finding(title, Verdict.NOT_LOSSLESS, f"{sample}: {' and '.join(reasons)}.", p)

@@ -1,0 +1,1 @@
+"""What inference servers report on their speculative decoding, read as runs."""

@@ -1,0 +1,129 @@
+"""Saved answers of vLLM, SGLang and llama.cpp with what they counted. docs/checking.md has the fields, and how τ is converted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from evaluation.records.fields import NAN, config_of, ids_of, number, whole
+from evaluation.served.trace import ServedToken, served_trace, vllm_steps
+from mars_core.types import UNKNOWN, RunConfig, StopReason, Trace
+
+_STOPS = {"stop": StopReason.EOS, "length": StopReason.LENGTH, "eos": StopReason.EOS, "limit": StopReason.LENGTH}
+Row = Mapping[str, Any]
+Read = tuple[Trace, datetime | None, str]  # the run, when it was created, and where it comes from
+
+
+class Counts(NamedTuple):
+    """What a server counted for one answer. ``passes``: those that verified a draft, UNKNOWN where it does not count them;
+    ``histogram[j]``: passes that accepted j drafted tokens; ``tau``: how the server computes its own mean acceptance length."""
+
+    passes: int
+    drafted: int
+    kept: int
+    histogram: Sequence[int]
+    tau: str
+
+
+def read_answer(row: Row) -> Read:
+    """A completion or chat completion of vLLM; of SGLang, where it has its ``meta_info``."""
+    choice = row["choices"][0]
+    text = choice["text"] if "text" in choice else choice["message"].get("content") or ""
+    if "meta_info" in choice:
+        return read_sglang({**row, **choice, "text": text})
+    found = (row.get("metrics") or {}).get("speculative_decoding")
+    counts = found and Counts(
+        whole(found["num_spec_steps"]), whole(found["num_draft_tokens"]), whole(found["num_accepted_draft_tokens"]),
+        ids_of(found["acceptance_histogram"]), "1 + accepted tokens / passes with a draft; ours is all tokens / passes",
+    )  # fmt: skip
+    server, usage = "vLLM" if found else "a server", row.get("usage") or {}
+    config = config_of(row.get("model", ""), server, k=whole(found["num_spec_tokens"]) if found else 0)
+    trace = _run(
+        config, text, ids_of(choice.get("token_ids") or ()), str(choice["finish_reason"]), counts, detail=found,
+        new_tokens=usage.get("completion_tokens"), prompt_tokens=usage.get("prompt_tokens"),
+        prompt_ids=choice.get("prompt_token_ids"),
+    )  # fmt: skip
+    created = datetime.fromtimestamp(whole(row["created"]), UTC) if "created" in row else None
+    return trace, created, _source(f"an answer of {server}", counts)
+
+
+def read_sglang(row: Row) -> Read:
+    """An answer of SGLang. Its names for the counts have changed twice."""
+    found = row["meta_info"]
+
+    def first(*names: str) -> Any:
+        return next((found[name] for name in names if found.get(name) is not None), None)
+
+    passes, kept = (
+        found.get("spec_verify_ct"),
+        first("spec_num_correct_drafts", "spec_accepted_drafts", "spec_accept_token_num"),
+    )
+    drafted = first("spec_num_proposed_drafts", "spec_proposed_drafts", "spec_draft_token_num")
+    counts = None
+    if passes and kept is not None and drafted is not None:
+        histogram = ids_of(first("spec_correct_drafts_histogram", "spec_accept_histogram") or ())
+        counts = Counts(whole(passes), whole(drafted), whole(kept), histogram, "all tokens / passes, as ours")
+    reason = found.get("finish_reason")
+    trace = _run(
+        config_of(row.get("model", ""), "SGLang", k=round(counts.drafted / counts.passes) if counts else 0),
+        str(row.get("text", "")), ids_of(row.get("output_ids") or ()), str(reason["type"] if isinstance(reason, dict) else reason), counts,
+        new_tokens=found.get("completion_tokens"), prompt_tokens=found.get("prompt_tokens"), wall_s=number(found.get("e2e_latency")),
+    )  # fmt: skip
+    return trace, None, _source("an answer of SGLang", counts)
+
+
+def read_llama(row: Row) -> Read:
+    """An answer of llama.cpp's server. It does not count passes: each one after the prefill adds its accepted tokens and one more."""
+    found = row["timings"]
+    counts = None
+    if "draft_n" in found:
+        drafted, kept = whole(found["draft_n"]), whole(found["draft_n_accepted"])
+        counts = Counts(UNKNOWN, drafted, kept, (), "not reported; the number of passes follows from the tokens")
+    choice = row["choices"][0] if "choices" in row else {}
+    text = row.get("content", choice.get("text", (choice.get("message") or {}).get("content"))) or ""
+    prompt_s, wall_s = (
+        sum(number(found.get(name)) for name in names) / 1000
+        for names in (("prompt_ms",), ("prompt_ms", "predicted_ms"))
+    )
+    settings, prompt = row.get("generation_settings") or {}, row.get("prompt")
+    config = config_of(
+        row.get("model", ""), "llama.cpp", prompt=prompt if isinstance(prompt, str) else "",
+        temperature=number(settings.get("temperature")),
+    )  # fmt: skip
+    trace = _run(
+        config, str(text), (), str(choice.get("finish_reason", row.get("stop_type"))), counts,
+        new_tokens=found.get("predicted_n"), prompt_tokens=row.get("tokens_evaluated", found.get("prompt_n")), wall_s=wall_s,
+    )  # fmt: skip
+    return (
+        replace(trace, summary=replace(trace.summary, prefill_s=prompt_s)),
+        None,
+        _source("an answer of llama.cpp", counts),
+    )
+
+
+def _run(
+    config: RunConfig, text: str, ids: Sequence[int], finish: str, counts: Counts | None, *, new_tokens: Any, prompt_tokens: Any,
+    prompt_ids: Any = None, wall_s: float = NAN, detail: Any = None,
+) -> Trace:  # fmt: skip
+    """A run from an answer. Without ``detail``, or without token ids, its steps are unknown, and only their counts are filled in."""
+    new = len(ids) if new_tokens is None else whole(new_tokens)
+    trace = served_trace(
+        config, text=str(text), tokens=[ServedToken(id_) for id_ in ids], stop_reason=_STOPS.get(finish, StopReason.UNKNOWN),
+        new_tokens=new, prompt_ids=ids_of(prompt_ids or ()), prompt_tokens=UNKNOWN if prompt_tokens is None else whole(prompt_tokens),
+        steps=vllm_steps(detail, len(ids)), wall_s=wall_s,
+    )  # fmt: skip
+    if counts is None or trace.summary.steps != UNKNOWN:
+        return trace
+    passes, steps = max(counts.passes, new - 1 - counts.kept), sum(counts.histogram)
+    rates = tuple(sum(counts.histogram[place:]) / steps for place in range(1, len(counts.histogram))) if steps else ()
+    summary = replace(
+        trace.summary, steps=passes, drafted=counts.drafted, rejected=counts.drafted - counts.kept, tau=new / passes if passes > 0 else NAN,
+        acceptance_rate=counts.kept / counts.drafted if counts.drafted else NAN, acceptance_by_position=rates,
+    )  # fmt: skip
+    return replace(trace, summary=summary)
+
+
+def _source(name: str, counts: Counts | None) -> str:
+    return f"{name}; its own τ is {counts.tau}" if counts else f"{name} without counts of speculative decoding"

@@ -1,0 +1,42 @@
+"""Fields of records, checked, and the configuration of a run of which only some settings are known."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mars_core.types import UNKNOWN, DrafterConfig, ModelRef, PromptConfig, RuleConfig, RunConfig, Sampling
+
+NAN = math.nan
+LARGEST = 2**53  # of a number
+SERVER = "server"  # the rule and the drafter where they are not known
+
+
+def config_of(
+    model: Any, server: str, *, k: int = 0, prompt: str = "", rule: RuleConfig = RuleConfig(SERVER), kind: str = SERVER,  # noqa: B008
+    drafter: str = "", temperature: float = NAN, seed: int = UNKNOWN, **environment: str,
+) -> RunConfig:  # fmt: skip
+    drafts = DrafterConfig(kind, ModelRef(drafter) if drafter else None, k)
+    sampling = Sampling(temperature, UNKNOWN, NAN)
+    return RunConfig(
+        PromptConfig(prompt, chat=False), ModelRef(str(model)), drafts, rule, sampling, UNKNOWN, seed, {"server": server, **environment}
+    )  # fmt: skip
+
+
+def ids_of(values: Any) -> list[int]:
+    return [whole(value) for value in values]
+
+
+def whole(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= LARGEST:
+        raise ValueError(f"{str(value)[:40]!r} is not a whole number from 0 to {LARGEST:,}")
+    return value
+
+
+def number(value: Any) -> float:
+    """nan for None. Raises ValueError for what is not a number."""
+    if value is None:
+        return NAN
+    if type(value) not in (int, float) or not abs(value) <= LARGEST:
+        raise ValueError(f"{str(value)[:40]!r} is not a number of at most {LARGEST:,}")
+    return float(value)

@@ -1,0 +1,207 @@
+"""``mars check`` on a stand-in server of the bundled pair: what is lossless passes, what is not is found, and troubles are one sentence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from evaluation.cli import main
+from evaluation.lossless.counters import counters_finding
+from evaluation.lossless.greedy import TIE, difference
+from evaluation.lossless.values import Finding, Verdict, overall
+from evaluation.records.counters import Counters, read_counters
+from evaluation.served.answer import Answer, Position
+from evaluation.served.client import Client, Server
+from mars_core.models import ModelPool
+from mars_core.models.catalog import BUNDLED_PROMPTS, CATALOG
+from mars_core.session import Session
+from mars_core.types import DrafterConfig, RuleConfig
+from tests.served_server import MODEL, Fault, Serving, serve_models
+
+
+@pytest.fixture(scope="module")
+def session() -> Session:
+    return Session(ModelPool(device="cpu", dtype="float32").get(CATALOG[0]))
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> str:
+    path = tmp_path / "prompts.txt"
+    path.write_text("\n".join(BUNDLED_PROMPTS[i] for i in (1, 4)) + "\n\n")
+    return str(path)
+
+
+def run(*arguments: str, json_file: Path | None = None) -> int:
+    return main(["check", *arguments, *(["--json", str(json_file)] if json_file else [])])
+
+
+def by_check(path: Path) -> dict[str, dict[str, str]]:
+    return {finding["check"]: finding for finding in json.loads(path.read_text())["findings"]}
+
+
+@pytest.mark.slow
+def test_a_strict_server_passes_and_a_relaxed_one_is_found(
+    session: Session, prompts: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    none = DrafterConfig("none")
+    with serve_models(session) as server, serve_models(session, drafter=none) as alone:
+        asked = ("--server", server.url, "--against", alone.url, "--prompts", prompts, "--draws", "40")
+        assert run(*asked, json_file=tmp_path / "strict.json") == 0
+        assert "Verdict  lossless as far as tested" in capsys.readouterr().out
+        assert {row["verdict"] for row in by_check(tmp_path / "strict.json").values()} == {"lossless as far as tested"}
+        server.rule = RuleConfig("mars", {"theta": 0.5})
+        assert run(*asked, json_file=tmp_path / "mars.json") == 1
+        assert "Verdict  not lossless" in capsys.readouterr().out
+        found = by_check(tmp_path / "mars.json")
+        wrong = {name for name, row in found.items() if row["verdict"] == "not lossless"}
+        assert wrong == {
+            "Temperature 0, against the other server",
+            "Temperature 0, against the log probabilities of the text",
+            "Temperature 1, against the log probabilities of the next token",
+            "Temperature 1, against the other server",
+        }
+        position = _first_difference(server, alone)
+        assert f"prompt 2, token {position + 1}:" in found["Temperature 0, against the other server"]["reason"]
+
+
+def _first_difference(server: Serving, alone: Serving) -> int:
+    ids = []
+    for each in (server, alone):
+        with Client(Server(each.url, MODEL)) as client:
+            ids.append(client.complete(BUNDLED_PROMPTS[4], max_tokens=64).token_ids or ())
+    return next(at for at, pair in enumerate(zip(*ids, strict=False)) if pair[0] != pair[1])
+
+
+@pytest.mark.parametrize(
+    ("faults", "message"),
+    [
+        ([Fault.NONSENSE], "gave an answer that is not one of the OpenAI interface"),
+        ([Fault.WEB_PAGE], "gave an answer that is not one of the OpenAI interface"),
+    ],
+)
+def test_a_server_that_does_not_answer_is_one_sentence(
+    session: Session, prompts: str, faults: list[Fault], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serve_models(session, faults=faults) as server:
+        assert run("--server", server.url, "--prompts", prompts) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1
+    assert message in err and server.url in err
+
+
+def test_a_server_that_is_killed_in_the_middle_is_one_sentence(
+    session: Session, prompts: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evaluation.served.client.PAUSE_S", 0.0)
+    with serve_models(session, faults=[Fault.NONE, *[Fault.KILL] * 5]) as server:
+        assert run("--server", server.url, "--prompts", prompts) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and server.url in err
+
+
+def test_bad_options_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    server = ("--server", "http://127.0.0.1:1/v1")
+    (tmp_path / "empty.txt").write_text("\n \n")
+    for arguments, message in (
+        (("--draws", "5"), "--draws is 5; it must be 20 to 10,000."),
+        (("--seed", "-1"), "--seed is -1; it must be 0 to 2,147,483,647."),
+        (("--prompts", str(tmp_path / "empty.txt")), "--prompts has 0 lines with a prompt; it must have 1 to 100."),
+        (("--prompts", str(tmp_path / "none.txt")), "which cannot be read"),
+    ):
+        assert run(*server, *arguments) == 2
+        err = capsys.readouterr().err
+        assert message in err and err.count("\n") == 1
+    assert run("--server", "ftp://x") == 2
+
+
+def test_without_counters_and_echo_the_other_checks_decide(session: Session, prompts: str, tmp_path: Path) -> None:
+    with serve_models(session, token_ids=False, rule=RuleConfig("mars", {"theta": 0.5})) as server:
+        path = tmp_path / "found.json"
+        assert run("--server", server.url, "--prompts", prompts, "--draws", "40", json_file=path) == 1
+    found = by_check(path)
+    assert found["Temperature 0, against the log probabilities of the text"]["verdict"] == "not tested"
+    assert found["Temperature 1, against the log probabilities of the next token"]["verdict"] == "not lossless"
+
+
+def counters(drafts: float, drafted: float, accepted: float, places: Sequence[float]) -> Counters:
+    nan = float("nan")
+    return Counters("vLLM", "m", 0, 0, drafts, drafted, accepted, tuple(places), nan, nan, nan)
+
+
+@pytest.mark.parametrize(
+    ("drafts", "drafted", "accepted", "places", "reason"),
+    [
+        (100, 500, 270, [80, 70, 60, 40, 20], ""),
+        (100, 500, 500, [100] * 5, "Every drafted token was accepted"),
+        (100, 500, 0, [0] * 5, "No drafted token was accepted"),
+        (10, 50, 30, [6] * 5, "hardly tested"),
+        (100, 500, 240, [80, 80, 80, 0, 0], "80 drafts have 3 accepted tokens of 5, and none has more"),
+        (100, 500, 270, [80, 70, 60], "add up to 210"),
+        (100, 500, 290, [], ""),
+    ],
+)
+def test_counters_that_cannot_be_true_are_named(
+    drafts: float, drafted: float, accepted: float, places: list[float], reason: str
+) -> None:
+    before = counters(7, 35, 20, [5, 5, 5, 3, 2])
+    after = counters(
+        7 + drafts, 35 + drafted, 20 + accepted, [a + b for a, b in zip(before.accepted_at, places, strict=False)]
+    )
+    finding = counters_finding(before, after)
+    assert finding.verdict is (Verdict.NOT_KNOWN if reason else Verdict.LOSSLESS)
+    assert reason in finding.reason
+    assert counters_finding(None, after).verdict is Verdict.NOT_TESTED
+
+
+def test_the_counters_of_vllm_and_sglang_are_read() -> None:
+    text = "".join(
+        f'vllm:spec_decode_num_{name}_total{{engine="{engine}",model_name="m"}} {value}\n'
+        for name, value in (("drafts", 10), ("draft_tokens", 50), ("accepted_tokens", 30))
+        for engine in (0, 1)
+    )
+    text += 'vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="1"} 4\n'
+    text += 'vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="0"} 6\n'
+    found = read_counters(text)
+    assert (found.server, found.model) == ("vLLM", "m")
+    assert (found.drafts, found.drafted, found.accepted, found.accepted_at) == (20, 100, 60, (6, 4))
+    sglang = read_counters('sglang:spec_accept_length{model_name="q",dp_rank="0"} 2.5\nsglang:spec_accept_rate 0.5\n')
+    assert (sglang.server, sglang.tau, sglang.acceptance_rate) == ("SGLang", 2.5, 0.5)
+    for bad in ("up 1\n", "<html>", 'vllm:spec_decode_num_accepted_tokens_per_pos_total{position="x"} 1\n'):
+        with pytest.raises(ValueError):
+            read_counters(bad)
+
+
+def answer(*tokens: tuple[str, float, dict[str, float]], ids: tuple[int, ...] | None = None) -> Answer:
+    positions = tuple(Position(name, value, tuple(top.items())) for name, value, top in tokens)
+    text = "".join(name for name, _, _ in tokens)
+    return Answer("", text, "length", ids, None, positions or None, {}, 0.0, 0.0, {})
+
+
+def test_a_difference_has_position_tokens_and_gap() -> None:
+    expected = answer(("a", -0.1, {"a": -0.1, "b": -3.0}), ("b", -0.4, {"b": -0.4, "c": -0.5}))
+    found = difference(2, expected, answer(("a", -0.1, {}), ("c", -0.5, {})))
+    assert found is not None and (found.prompt, found.position, found.token, found.expected) == (2, 1, "c", "b")
+    assert found.gap == pytest.approx(0.1) and found.tie and found.gap <= TIE
+    unlisted = difference(0, expected, answer(("a", -0.1, {}), ("z", -9.0, {})))
+    assert unlisted is not None and not unlisted.tie  # at least 0.1, perhaps much more
+    assert difference(0, expected, expected) is None
+    shorter = difference(0, expected, replace(expected, logprobs=expected.logprobs[:1] if expected.logprobs else None))
+    assert shorter is not None and shorter.token == "the end" and not shorter.tie
+    texts = difference(0, replace(expected, logprobs=None), replace(expected, logprobs=None, text="other"))
+    assert texts is not None and not texts.tie
+    same_text = difference(0, replace(expected, token_ids=(1, 2)), replace(expected, token_ids=(1, 3)))
+    assert same_text is not None and same_text.position == 1
+
+
+def test_one_check_that_fails_decides() -> None:
+    def of(*names: Verdict) -> Verdict:
+        return overall([Finding("", name, "") for name in names])
+
+    assert of(Verdict.LOSSLESS, Verdict.NOT_KNOWN, Verdict.NOT_LOSSLESS) is Verdict.NOT_LOSSLESS
+    assert of(Verdict.LOSSLESS, Verdict.NOT_KNOWN) is Verdict.NOT_KNOWN
+    assert of(Verdict.LOSSLESS, Verdict.NOT_TESTED) is Verdict.LOSSLESS
+    assert of(Verdict.NOT_TESTED) is Verdict.NOT_KNOWN

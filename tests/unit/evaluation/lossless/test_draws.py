@@ -1,0 +1,120 @@
+"""The test of draws at temperature 1 on a model whose probabilities are known: its level, its power and what it can be asked."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+
+from evaluation.lossless.sampled import sampled_findings
+from evaluation.lossless.values import Finding, Verdict
+from evaluation.served.answer import Answer, Position
+
+WORDS = ("a", "b", "c", "d", "e", "f")
+PROMPTS = ("one", "two", "three", "four")
+Choose = Callable[[random.Random, dict[str, float], bool], str]  # with whether the token is the first one
+
+
+@cache
+def probabilities(text: str) -> dict[str, float]:
+    """Of the next token: one of several distributions, by what was said before."""
+    source = random.Random(text)
+    weights = [source.random() ** 3 + 0.01 for _ in WORDS]
+    return {word: weight / sum(weights) for word, weight in zip(WORDS, weights, strict=True)}
+
+
+def exactly(source: random.Random, p: dict[str, float], _first: bool) -> str:
+    return source.choices(list(p), list(p.values()))[0]
+
+
+def second_best(source: random.Random, p: dict[str, float], first: bool) -> str:
+    """A rule that keeps the second best token wherever the best one is less than twice as probable."""
+    best, second, *_ = sorted(p, key=lambda word: -p[word])
+    return second if not first and p[second] > p[best] / 2 else exactly(source, p, first)
+
+
+def garbage(source: random.Random, p: dict[str, float], first: bool) -> str:
+    return exactly(source, p, first) if first else source.choice(("g", "h"))
+
+
+class Server:
+    """In place of a Client. ``top``: how many alternatives it reports, 0 for no log probabilities at all."""
+
+    def __init__(self, choose: Choose = exactly, top: int = 6, prefix: str = "") -> None:
+        self.choose, self.top, self.prefix = choose, top, prefix
+
+    def complete(self, prompt: str, *, max_tokens: int, seed: int, **_: Any) -> Answer:
+        source, text, positions = random.Random(seed), prompt, []
+        for place in range(max_tokens):
+            p = probabilities(text)
+            word = self.choose(source, p, place == 0 and prompt in PROMPTS)
+            best = sorted(p, key=lambda each: -p[each])[: self.top]
+            top = tuple((self.prefix + each, math.log(p[each])) for each in best)
+            positions.append(Position(self.prefix + word, math.log(p.get(word, 1e-9)), top))
+            text += word
+        reported = tuple(positions) if self.top else None
+        return Answer("", text.removeprefix(prompt), "length", None, None, reported, {}, 0.0, 0.0, {})
+
+
+def verdicts(server: Server, reference: Server | None = None, seed: int = 0, draws: int = 50) -> list[Finding]:
+    return sampled_findings(server, reference, PROMPTS, draws, seed)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_a_correct_server_is_not_accused_in_a_hundred_repetitions() -> None:
+    """At a level of 0.1 %, two or more accusations in 100 repetitions of both tests have a probability of 0.5 %."""
+    found = [verdicts(Server(), Server(), seed=10_000 * number) for number in range(100)]
+    accused = sum(any(each.verdict is Verdict.NOT_LOSSLESS for each in findings) for findings in found)
+    assert accused <= 1
+    assert all(each.verdict is not Verdict.NOT_TESTED for findings in found for each in findings)
+
+
+@pytest.mark.parametrize("choose", [second_best, garbage])
+@pytest.mark.parametrize("top", [6, 2])
+def test_a_defect_is_found_by_both_tests(choose: Choose, top: int) -> None:
+    by_logprobs, by_draws = verdicts(Server(choose, top), Server(top=top))
+    assert by_logprobs.verdict is by_draws.verdict is Verdict.NOT_LOSSLESS
+    assert by_logprobs.p is not None and by_logprobs.p < 0.001
+    assert verdicts(Server(choose, top))[0].verdict is Verdict.NOT_LOSSLESS  # with the server's own probabilities
+
+
+def test_a_rare_impossible_token_is_found() -> None:
+    def rarely(source: random.Random, p: dict[str, float], first: bool) -> str:
+        return "g" if not first and source.random() < 0.04 else exactly(source, p, first)
+
+    (finding,) = verdicts(Server(rarely))
+    assert finding.verdict is Verdict.NOT_LOSSLESS and "of probability below 1e-06" in finding.reason
+
+
+def test_a_first_token_of_another_distribution_is_no_evidence_against_the_rest() -> None:
+    """The test of two servers holds the first token fixed, because no draft comes before it."""
+
+    def first_only(source: random.Random, p: dict[str, float], first: bool) -> str:
+        return source.choice(WORDS) if first else exactly(source, p, first)
+
+    by_logprobs, by_draws = verdicts(Server(first_only), Server())
+    assert by_logprobs.verdict is Verdict.NOT_LOSSLESS
+    assert by_draws.verdict is Verdict.LOSSLESS
+
+
+def test_without_log_probabilities_two_servers_are_needed() -> None:
+    (alone,) = verdicts(Server(top=0))
+    assert alone.verdict is Verdict.NOT_KNOWN
+    by_logprobs, by_draws = verdicts(Server(top=0), Server(top=0))
+    assert by_logprobs.verdict is Verdict.NOT_TESTED and by_draws.verdict is Verdict.LOSSLESS
+    assert verdicts(Server(second_best, top=0), Server(top=0))[1].verdict is Verdict.NOT_LOSSLESS
+
+
+@pytest.mark.parametrize("value", [math.nan, 3.0])
+def test_log_probabilities_that_are_none_are_not_tested(value: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(math, "log", lambda _p: value)
+    assert verdicts(Server())[0].verdict is Verdict.NOT_KNOWN
+
+
+def test_names_of_two_kinds_are_not_compared() -> None:
+    by_logprobs, _ = verdicts(Server(), Server(prefix="token_id:"))
+    assert by_logprobs.verdict is Verdict.NOT_TESTED

@@ -1,0 +1,236 @@
+"""Records of servers become runs: what is known is filled in, what is not is named, and nothing is imported twice or by half."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluation.cli import main
+from evaluation.records.read import read_records
+from mars_core.types import UNKNOWN, Outcome, StopReason, Trace
+from storage import RunStore
+from storage.importing import import_files
+
+LINE: dict[str, Any] = {
+    "format": "mars-vllm-1", "id": "cmpl-1", "model": "models/target", "drafter": "eagle3:models/head", "vllm": "0.32.0", "plugin": "0.1.0",
+    "rule": "mars", "parameters": {"theta": 0.9}, "temperature": 0.0, "seed": None, "prompt_ids": [1, 2, 3],
+    "steps": [
+        {"drafted": [], "kept": 0, "relaxed": [], "z1": [], "z2": [], "id1": [], "id2": [], "emitted": [5]},
+        {"drafted": [6, 7], "kept": 1, "relaxed": [True, False], "z1": [12.0, 9.0], "z2": [11.5, None], "id1": [8, 9], "id2": [6, 7],
+         "emitted": [6, 9]},
+        {"drafted": [4, 4], "kept": 2, "relaxed": [False, False], "z1": [5.0, 5.0], "z2": [1.0, 1.0], "id1": [4, 4], "id2": [2, 2],
+         "emitted": [4, 4, 3]},
+    ],
+    "finished": "2026-11-23T08:00:00+00:00",
+}  # fmt: skip
+SPECULATIVE = {  # of vLLM 0.32.0 with --per-request-spec-decode-metrics detailed
+    "mean_acceptance_length": 13 / 3, "draft_acceptance_rate": 2 / 3, "acceptance_histogram": [1, 0, 0, 0, 0, 2], "num_spec_steps": 3,
+    "num_accepted_draft_tokens": 10, "num_draft_tokens": 15, "num_spec_tokens": 5, "per_step_accepted": [0, 5, 5],
+    "per_step_drafted": [5, 5, 5],
+}  # fmt: skip
+VLLM: dict[str, Any] = {
+    "id": "cmpl-2", "object": "text_completion", "created": 1795422080, "model": "spec",
+    "choices": [{"index": 0, "text": "Once upon", "finish_reason": "length", "stop_reason": None, "token_ids": [*range(12)],
+                 "prompt_token_ids": [0, 648]}],
+    "usage": {"prompt_tokens": 2, "completion_tokens": 12, "total_tokens": 14},
+    "metrics": {"time_to_first_token_ms": None, "speculative_decoding": SPECULATIVE},
+}  # fmt: skip
+SGLANG: dict[str, Any] = {
+    "text": "Hello", "output_ids": [1, 2, 3, 4, 5, 6, 7],
+    "meta_info": {"id": "x", "finish_reason": {"type": "length", "length": 7}, "prompt_tokens": 4, "completion_tokens": 7,
+                  "e2e_latency": 0.5, "spec_accept_rate": 4 / 6, "spec_accept_length": 3.5, "spec_verify_ct": 2,
+                  "spec_num_correct_drafts": 4, "spec_num_proposed_drafts": 6, "spec_correct_drafts_histogram": [0, 1, 0, 1]},
+}  # fmt: skip
+LLAMA: dict[str, Any] = {
+    "content": "Hello", "model": "m.gguf", "prompt": "Say hello", "stop_type": "limit", "tokens_evaluated": 9,
+    "generation_settings": {"temperature": 0.5},
+    "timings": {"prompt_n": 9, "prompt_ms": 100.0, "predicted_n": 11, "predicted_ms": 400.0, "draft_n": 20, "draft_n_accepted": 6},
+}  # fmt: skip
+METRICS = "".join(
+    f'# TYPE vllm:{name} counter\nvllm:{name}_total{{engine="0",model_name="spec"}} {value}\n'
+    for name, value in (
+        ("spec_decode_num_drafts", 10), ("spec_decode_num_draft_tokens", 50), ("spec_decode_num_accepted_tokens", 30),
+        ("prompt_tokens", 70), ("generation_tokens", 45), ("mars_relaxed_tokens", 4),
+    )
+)  # fmt: skip
+METRICS += "".join(
+    f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{engine="0",position="{place}"}} {10 - 2 * place}\n'
+    for place in range(5)
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Callable[[Any], Path]:
+    def write(value: Any) -> Path:
+        path = tmp_path / "record.json"
+        path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
+        return path
+
+    return write
+
+
+def only(path: Path) -> tuple[Trace, str]:
+    (record,) = read_records(path)
+    return record.trace, record.comment
+
+
+def test_a_line_of_the_plugin_has_steps_margins_and_relaxed_tokens(file: Callable[[Any], Path]) -> None:
+    trace, comment = only(file(json.dumps(LINE) + "\n"))
+    summary, config = trace.summary, trace.config
+    assert (config.target.name, config.drafter.kind, config.drafter.k) == ("models/target", "eagle3", 2)
+    assert config.drafter.model is not None and config.drafter.model.name == "models/head"
+    assert (config.rule.name, config.rule.parameters, config.seed) == ("mars", {"theta": 0.9}, UNKNOWN)
+    assert (summary.new_tokens, summary.prompt_tokens, summary.steps) == (6, 3, 2)
+    assert (summary.drafted, summary.accepted, summary.relaxed, summary.rejected) == (4, 2, 1, 1)
+    assert summary.tau == 3.0 and summary.acceptance_by_position == (1.0, 0.5)
+    assert [token.id for token in trace.tokens] == [5, 6, 9, 4, 4, 3]
+    relaxed = next(token for token in trace.tokens if token.outcome is Outcome.RELAXED)
+    assert (relaxed.id, relaxed.z1, relaxed.z2, relaxed.gap, relaxed.rank) == (6, 12.0, 11.5, 0.5, 2)
+    assert math.isnan(summary.wall_s) and trace.stop_reason is StopReason.UNKNOWN
+    assert comment == "Imported from record.json: a line of mars-vllm. Not known: prompt, text, times."
+
+
+def test_an_answer_of_vllm_has_steps_with_its_tokens_and_counts_without(file: Callable[[Any], Path]) -> None:
+    trace, _ = only(file(VLLM))
+    assert [(step.drafted, step.kept) for step in trace.steps] == [
+        (5, 0),
+        (5, 5),
+        (5, 4),
+    ]  # the rest was cut at the end
+    assert (trace.text, trace.summary.steps, trace.summary.tau) == ("Once upon", 3, 4.0)
+    choice = {key: value for key, value in VLLM["choices"][0].items() if key != "token_ids"}
+    trace, comment = only(file(VLLM | {"choices": [choice]}))
+    summary = trace.summary
+    assert (summary.steps, summary.drafted, summary.rejected, summary.tau) == (3, 15, 5, 4.0)
+    assert (summary.accepted, summary.relaxed) == (UNKNOWN, UNKNOWN)
+    assert summary.acceptance_by_position == pytest.approx((2 / 3,) * 5)
+    assert summary.acceptance_rate == pytest.approx(2 / 3)
+    assert "an answer of vLLM; its own τ is 1 + accepted tokens / passes with a draft" in comment
+    assert comment.endswith("Not known: prompt, token ids, rule, drafter, sampling, margins, relaxed tokens, times.")
+
+
+def test_a_chat_and_an_answer_without_metrics_are_read(file: Callable[[Any], Path]) -> None:
+    chat = {"choices": [{"message": {"role": "assistant", "content": None}, "finish_reason": "stop"}], "usage": None}
+    trace, comment = only(file(chat))
+    assert (trace.text, trace.summary.steps, trace.stop_reason) == ("", UNKNOWN, StopReason.EOS)
+    assert "without counts of speculative decoding" in comment
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {},
+        {"spec_num_correct_drafts": "spec_accept_token_num", "spec_num_proposed_drafts": "spec_draft_token_num",
+         "spec_correct_drafts_histogram": "spec_accept_histogram"},
+    ],
+)  # fmt: skip
+def test_the_histogram_of_sglang_is_acceptance_by_position(
+    file: Callable[[Any], Path], names: Mapping[str, str]
+) -> None:
+    meta = {names.get(name, name): value for name, value in SGLANG["meta_info"].items()}
+    for row in (
+        SGLANG | {"meta_info": meta},
+        {"choices": [{"text": "Hello", "finish_reason": "length", "meta_info": meta}]},
+    ):
+        summary = only(file(row))[0].summary
+        assert (summary.steps, summary.drafted, summary.tau) == (2, 6, 3.5)
+        assert summary.acceptance_by_position == (1.0, 0.5, 0.5)
+        assert (summary.wall_s, summary.tokens_per_s) == (0.5, 14.0)
+
+
+def test_llama_cpp_has_counts_and_times_and_no_positions(file: Callable[[Any], Path]) -> None:
+    trace, comment = only(file(LLAMA))
+    summary = trace.summary
+    assert (trace.text, trace.config.prompt.text, trace.config.sampling.temperature) == ("Hello", "Say hello", 0.5)
+    assert (summary.steps, summary.drafted, summary.acceptance_rate) == (4, 20, 0.3)  # 11 tokens − 1 − 6
+    assert (summary.tau, summary.wall_s, summary.prefill_s) == (2.75, 0.5, 0.1)
+    assert "acceptance by position" in comment and trace.stop_reason is StopReason.LENGTH
+
+
+def test_metrics_are_one_run_of_the_whole_server(file: Callable[[Any], Path]) -> None:
+    trace, comment = only(file(METRICS))
+    summary = trace.summary
+    assert (summary.steps, summary.drafted, summary.accepted, summary.relaxed) == (UNKNOWN, 50, 26, 4)
+    assert (summary.tau, summary.acceptance_rate, summary.new_tokens) == (4.0, 0.6, 45)
+    assert summary.acceptance_by_position == (1.0, 0.8, 0.6, 0.4, 0.2)
+    assert "all answers of the server together" in comment
+    trace, comment = only(file('sglang:spec_accept_length{model_name="q"} 2.5\nsglang:spec_accept_rate 0.5\n'))
+    assert (trace.summary.tau, trace.summary.acceptance_rate, trace.summary.steps) == (2.5, 0.5, UNKNOWN)
+
+
+def test_a_file_is_imported_once_and_shown_as_records_of_servers(file: Callable[[Any], Path], tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    hostile = LINE | {"model": "<script>\x00\ud800", "id": "‮"}
+    lines = [LINE, hostile, LINE]
+    path = file("\n".join(map(json.dumps, lines)) + "\n\n")
+    with RunStore(url) as store:
+        assert import_files(store.of("ann"), [path], read_records).runs == 2
+        assert import_files(store.of("ann"), [path], read_records).known == 3
+        file("\n".join(map(json.dumps, [*lines, VLLM])))
+        assert import_files(store.of("ann"), [path], read_records).runs == 1
+        assert (store.of("ann").count(), store.of("bob").count()) == (3, 0)
+        ids = [str(id_) for id_ in store.comparisons()["id"]]
+        stored = [store.load(id_) for id_ in ids]
+    assert {str(each.source) for each in stored} == {"server"}
+    first = next(each for each in stored if each.runs[0].trace.config.target.name == "models/target")
+    assert first.created_at.isoformat() == "2026-11-23T08:00:00+00:00"
+    assert repr(first.runs[0].trace) == repr(read_records(path)[0].trace)  # nan is nan
+    assert any(each.runs[0].trace.config.target.name == hostile["model"] for each in stored)
+
+
+STEP = LINE["steps"][1]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (json.dumps(LINE) + "\n{]\n", "line 2, cannot be read"),
+        (json.dumps(LINE) + '\n{"a": 1}\n', "line 2, cannot be read: it is not a record of"),
+        (json.dumps([VLLM, 5]), "entry 2, cannot be read: it is not a record of"),
+        (json.dumps(LINE | {"format": "mars-vllm-2"}), "format is 'mars-vllm-2'; it must be 'mars-vllm-1'"),
+        (json.dumps(LINE | {"steps": [STEP | {"kept": 3}]}), "do not belong together"),
+        (json.dumps(LINE | {"steps": [STEP | {"z1": [1.0]}]}), "do not belong together"),
+        (json.dumps(LINE | {"steps": [STEP | {"emitted": ["x"]}]}), "'x' is not a whole number"),
+        (json.dumps(LINE | {"steps": [STEP | {"emitted": None}]}), "a field has another type"),
+        (json.dumps(LINE | {"steps": [STEP | {"z1": [1e300, 2]}]}), "is not a number of at most"),
+        (json.dumps(LINE | {"temperature": True}), "'True' is not a number"),
+        (json.dumps(LINE).replace("11.5", "NaN"), "NaN is not a number of JSON"),
+        (json.dumps({key: value for key, value in LINE.items() if key != "rule"}), "it has no field 'rule'"),
+        (json.dumps(VLLM | {"choices": []}), "cannot be read"),
+        (json.dumps(VLLM | {"created": 10**15}), "cannot be read"),
+        (json.dumps(VLLM | {"usage": {"completion_tokens": -1}}), "'-1' is not a whole number"),
+        (json.dumps(LLAMA | {"timings": {"draft_n": 5}}), "it has no field 'draft_n_accepted'"),
+        ("[" * 100_000, "cannot be read"),
+        ("up 1\n", "neither vllm:spec_decode_num_drafts_total nor sglang:spec_accept_length"),
+        ("<html></html>", "cannot be read"),
+        ("", "cannot be read"),
+        ("\udcff{", "cannot be read"),
+    ],
+)
+def test_one_bad_entry_is_one_sentence_and_nothing_is_imported(
+    content: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = tmp_path / "good.json", tmp_path / "bad.json"
+    good.write_text(json.dumps(VLLM))
+    bad.write_bytes(content.encode("utf-8", "surrogateescape"))
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    assert main(["import", str(good), str(bad), "--database", url]) == 2
+    err = capsys.readouterr().err
+    assert message in err and err.startswith(f"Nothing was imported: {bad}") and err.count("\n") == 1
+    with RunStore(url) as store:
+        assert store.count() == 0
+
+
+def test_the_command_says_how_many(
+    file: Callable[[Any], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    assert main(["import", str(file([VLLM, SGLANG, LLAMA])), "--database", url]) == 0
+    assert capsys.readouterr().out == "3 runs imported; 0 were already stored.\n"
+    assert main(["import", str(tmp_path / "none.json"), "--database", url]) == 2
+    assert "does not exist" in capsys.readouterr().err
