@@ -1,0 +1,101 @@
+"""What the plugin adds to vLLM in every process that loads it: validation of requests, the field of the answers, runner V1."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from mars_vllm import __version__
+from mars_vllm.asking import Ask, conflict, defaults, resolve
+from mars_vllm.signatures import check, check_version
+
+_MEND = "MARS_MEND_CPU"
+PROCESSOR = "mars_vllm.runner_v2:MarsProcessor"
+
+
+def install() -> None:
+    """Raises RuntimeError on an unknown version or signature of vLLM, ValueError on invalid defaults in the environment."""
+    import vllm
+    from vllm.entrypoints.serve.utils import fingerprint
+    from vllm.v1.engine.input_processor import InputProcessor
+
+    if getattr(InputProcessor, "_mars", False):
+        return
+    check_version(vllm.__version__)
+    for module in ("vllm.v1.engine.input_processor", "vllm.entrypoints.serve.utils.fingerprint"):
+        check(module)
+    default = defaults(os.environ)
+
+    from mars_vllm import runner_v1
+
+    runner_v1.install()
+    if os.environ.get(_MEND) == "1":
+        runner_v1.mend()
+    InputProcessor._mars = True
+    init, validate, get = InputProcessor.__init__, InputProcessor._validate_params, fingerprint.get_system_fingerprint
+
+    @functools.wraps(init)
+    def wrapped_init(self: Any, vllm_config: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, vllm_config, *args, **kwargs)
+        if default and (problem := refusal(vllm_config, resolve(None, 0.0, default, False), None)):
+            raise RuntimeError(f"The environment sets {', '.join(default)}, but {problem}")
+
+    @functools.wraps(validate)
+    def wrapped_validate(self: Any, params: Any, supported_tasks: Any) -> Any:
+        result = validate(self, params, supported_tasks)
+        if hasattr(params, "extra_args"):  # not for pooling
+            _validate(self.vllm_config, params, default)
+        return result
+
+    @functools.wraps(get)
+    def wrapped_get(vllm_config: Any) -> Any:
+        value = get(vllm_config)
+        return value and f"{value}-mars-{__version__}"
+
+    InputProcessor.__init__, InputProcessor._validate_params = wrapped_init, wrapped_validate
+    fingerprint.get_system_fingerprint = wrapped_get
+
+
+def _validate(config: Any, params: Any, default: Mapping[str, Any]) -> None:
+    """Raises VLLMValidationError, which is an answer with status 400 over HTTP."""
+    from vllm.exceptions import VLLMValidationError
+
+    try:
+        ask = resolve(params.extra_args, params.temperature, default, bool(os.environ.get("MARS_TRACE")))
+    except ValueError as error:
+        raise VLLMValidationError(str(error)) from None
+    if problem := refusal(config, ask, params):
+        raise VLLMValidationError(problem)
+
+
+def refusal(config: Any, ask: Ask | None, params: Any) -> str | None:
+    """A sentence where vLLM would not do what the request asks for, else None. ``params`` None checks the configuration only."""
+    if ask is None:
+        return None
+    drafts, v2 = config.speculative_config, config.use_v2_model_runner
+    if drafts is None:
+        return "mars_rule needs speculative decoding; vLLM was started without --speculative-config."
+    for field, needed in {
+        "rejection_sample_method": "standard", "draft_sample_method": "greedy", "enable_adaptive_verification": False,
+    }.items():  # fmt: skip
+        if (value := getattr(drafts, field)) != needed:
+            return f"{field} of --speculative-config must be {needed} with mars_rule {ask.rule.name}, not {value}."
+    if v2 and config.parallel_config.enable_batch_sharded_sampling:
+        return "enable_batch_sharded_sampling of vLLM must be off with mars_rule."
+    processors = config.model_config.logits_processors or ()
+    if (
+        v2
+        and PROCESSOR not in processors
+        and not any(getattr(each, "__name__", "") == "MarsProcessor" for each in processors)
+    ):
+        return f"mars_rule needs --logits-processors {PROCESSOR} with runner V2."
+    if params is None:
+        return None
+    if not v2 and not ask.greedy and config.device_config.device_type == "cpu" and os.environ.get(_MEND) != "1":
+        return (
+            f"temperature must be 0 with mars_rule, not {params.temperature:g}: vLLM for CPUs loses the temperature of speculative "
+            f"decoding. Start it with {_MEND}=1 to repair that."
+        )
+    return conflict(ask, params, v2)

@@ -1,0 +1,121 @@
+"""Runner V2: a custom logits processor, ``--logits-processors mars_vllm.runner_v2:MarsProcessor``.
+
+vLLM calls it before temperature, top-k and top-p, with one row for each drafted token and one for the bonus token. A logits processor does
+not learn what was emitted, so counters and traces wrap two methods of the runner.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+import torch
+from torch import Tensor
+from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor
+
+from mars_vllm.asking import Ask, Group
+from mars_vllm.engine import Engine
+from mars_vllm.judging import NOBODY, Best, entry, force, relaxed, two_best
+from mars_vllm.signatures import check
+from mars_vllm.tracing import Judged
+
+
+class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not installed where types are checked
+    """Relaxes drafted tokens of the requests that ask for it. Requests are validated by the plugin in the API server."""
+
+    def __init__(self, vllm_config: Any, req_states: Any) -> None:
+        self.engine = Engine(vllm_config, "V2")
+        self.states = req_states
+        self.asks: list[Ask | None] = [None] * req_states.max_num_reqs  # by slot
+        self.params: list[Any] = [None] * req_states.max_num_reqs
+        self.groups: list[Group] = []
+        self.table = torch.tensor([NOBODY] * req_states.max_num_reqs, dtype=torch.float64, device=req_states.device)
+        self.temperatures = torch.ones(req_states.max_num_reqs, 1, device=req_states.device)
+        self.judged: list[tuple[Judged, Tensor, Tensor]] = []  # of this step: rows, their slots and places
+        _install_runner(sys.modules["vllm.v1.worker.gpu.model_runner"].GPUModelRunner)
+
+    def add_request(self, req_idx: int, sampling_params: Any) -> bool:
+        """Whether the request asks for a rule."""
+        ask = self.asks[req_idx] = self.engine.resolve(sampling_params)
+        self.params[req_idx] = sampling_params
+        if ask and ask.group not in self.groups:
+            self.groups.append(ask.group)
+        for column, value in enumerate(entry(ask, self.groups)):
+            self.table[req_idx, column] = value  # a kernel launch each, no copy from the host
+        self.temperatures[req_idx] = 1.0 if ask is None or ask.greedy else sampling_params.temperature
+        return ask is not None
+
+    def apply(self, logits: Tensor, ctx: Any) -> Tensor:
+        """``logits``, float32 [rows, V], changed in place."""
+        present = {ask.group for slot in ctx.idx_mapping_np if (ask := self.asks[slot])}
+        if not present:
+            return logits
+        slots, places = ctx.expanded_idx_mapping.long(), ctx.expanded_local_pos
+        follows = (slots[1:] == slots[:-1]) & (places[1:] == places[:-1] + 1)
+        drafted = torch.full_like(slots, -1)
+        drafted[:-1] = torch.where(follows, ctx.input_ids[1:].long(), -1)
+        best, table = two_best(logits), self.table[slots]
+        groups = [group if group in present else None for group in self.groups]
+        chosen = relaxed(groups, False, table, logits, best, drafted)
+        if any(group.tempered for group in present):
+            chosen |= relaxed(groups, True, table, logits / self.temperatures[slots], best, drafted)
+        self.judged.append((Judged(drafted, chosen, best), slots, places))
+        return force(logits, drafted, chosen)
+
+    def record(self, input_batch: Any, sampled: Tensor, num_sampled: Tensor) -> None:
+        """Counts and records one step; sampled: [batch, width], of which the first num_sampled [batch] tokens of a row count."""
+        judged, self.judged = self.judged, []
+        if not judged or not (recorder := self.engine.recorder):
+            return
+        rows = Judged(
+            torch.cat([part.drafted for part, _, _ in judged]), torch.cat([part.relaxed for part, _, _ in judged]),
+            Best(*(torch.cat(parts) for parts in zip(*(part.best for part, _, _ in judged), strict=True))),
+        )  # fmt: skip
+        slots, places = (torch.cat(parts) for parts in zip(*(part[1:] for part in judged), strict=True))
+        kept = torch.zeros(len(self.asks), dtype=num_sampled.dtype, device=num_sampled.device)
+        kept[input_batch.idx_mapping.long()] = num_sampled - 1
+        ends, asks = input_batch.cu_num_logits_np, [self.asks[slot] for slot in input_batch.idx_mapping_np]
+        drafts = [int(ends[i + 1] - ends[i]) - 1 for i in range(len(asks))]
+        recorder.count(
+            sum(n for ask, n in zip(asks, drafts, strict=True) if ask), rows.relaxed & (places < kept[slots])
+        )
+        if not any(ask.trace for ask in asks if ask):
+            return
+        lengths, tokens = num_sampled.tolist(), sampled.tolist()
+        for i, (request, slot, ask) in enumerate(
+            zip(input_batch.req_ids, input_batch.idx_mapping_np, asks, strict=True)
+        ):
+            if ask and ask.trace:
+                if request not in recorder.records:
+                    prompt = self.states.all_token_ids.gpu[slot, : self.states.prompt_len.np[slot]].tolist()
+                    recorder.begin(request, ask, self.params[slot], prompt)
+                record = recorder.records[request]
+                record.step(tokens[i][: lengths[i]], rows, slice(int(ends[i]), int(ends[i]) + drafts[i]))
+
+
+def _install_runner(runner: Any) -> None:
+    if getattr(runner, "_mars", False):
+        return
+    check("vllm.v1.worker.gpu.model_runner")
+    runner._mars = True
+    sample, finish = runner.sample, runner.finish_requests
+
+    @functools.wraps(sample)
+    def wrapped_sample(self: Any, hidden_states: Tensor, input_batch: Any, grammar_output: Any) -> Any:
+        output = sample(self, hidden_states, input_batch, grammar_output)
+        for processor in _processors(self):
+            processor.record(input_batch, output[0].sampled_token_ids, output[1])
+        return output
+
+    @functools.wraps(finish)
+    def wrapped_finish(self: Any, scheduler_output: Any) -> Any:
+        for processor in _processors(self):
+            processor.engine.finish(scheduler_output.finished_req_ids)
+        return finish(self, scheduler_output)
+
+    runner.sample, runner.finish_requests = wrapped_sample, wrapped_finish
+
+
+def _processors(runner: Any) -> list[MarsProcessor]:
+    return [each for each in getattr(runner.sampler, "logits_processors", ()) if isinstance(each, MarsProcessor)]
