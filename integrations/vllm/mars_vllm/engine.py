@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from mars_vllm import __version__
-from mars_vllm.asking import Ask, defaults, resolve
+from mars_vllm.arguments import RequestRule, defaults, resolve
 from mars_vllm.tracing import Recorder
 
 _log = logging.getLogger("vllm.mars")
@@ -32,7 +32,7 @@ class Engine:
             about = {"model": config.model_config.model, "drafter": drafter, "vllm": vllm.__version__}
             self.recorder = Recorder(self.path, about, runner, rule)
 
-    def resolve(self, params: Any) -> Ask | None:
+    def resolve(self, params: Any) -> RequestRule | None:
         """What a request with these sampling parameters asks for."""
         return resolve(params.extra_args, params.temperature, self.default, bool(self.path))
 

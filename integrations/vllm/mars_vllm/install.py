@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mars_vllm import __version__
-from mars_vllm.asking import Ask, conflict, defaults, resolve
+from mars_vllm.arguments import RequestRule, conflict, defaults, resolve
 from mars_vllm.signatures import check, check_version
 
 _MEND = "MARS_MEND_CPU"
@@ -63,16 +63,16 @@ def _validate(config: Any, params: Any, default: Mapping[str, Any]) -> None:
     from vllm.exceptions import VLLMValidationError
 
     try:
-        ask = resolve(params.extra_args, params.temperature, default, bool(os.environ.get("MARS_TRACE")))
+        wanted = resolve(params.extra_args, params.temperature, default, bool(os.environ.get("MARS_TRACE")))
     except ValueError as error:
         raise VLLMValidationError(str(error)) from None
-    if problem := refusal(config, ask, params):
+    if problem := refusal(config, wanted, params):
         raise VLLMValidationError(problem)
 
 
-def refusal(config: Any, ask: Ask | None, params: Any) -> str | None:
+def refusal(config: Any, wanted: RequestRule | None, params: Any) -> str | None:
     """A sentence where vLLM would not do what the request asks for, else None. ``params`` None checks the configuration only."""
-    if ask is None:
+    if wanted is None:
         return None
     drafts, v2 = config.speculative_config, config.use_v2_model_runner
     if drafts is None:
@@ -81,7 +81,7 @@ def refusal(config: Any, ask: Ask | None, params: Any) -> str | None:
         "rejection_sample_method": "standard", "draft_sample_method": "greedy", "enable_adaptive_verification": False,
     }.items():  # fmt: skip
         if (value := getattr(drafts, field)) != needed:
-            return f"{field} of --speculative-config must be {needed} with mars_rule {ask.rule.name}, not {value}."
+            return f"{field} of --speculative-config must be {needed} with mars_rule {wanted.rule.name}, not {value}."
     if v2 and config.parallel_config.enable_batch_sharded_sampling:
         return "enable_batch_sharded_sampling of vLLM must be off with mars_rule."
     processors = config.model_config.logits_processors or ()
@@ -93,9 +93,9 @@ def refusal(config: Any, ask: Ask | None, params: Any) -> str | None:
         return f"mars_rule needs --logits-processors {PROCESSOR} with runner V2."
     if params is None:
         return None
-    if not v2 and not ask.greedy and config.device_config.device_type == "cpu" and os.environ.get(_MEND) != "1":
+    if not v2 and not wanted.greedy and config.device_config.device_type == "cpu" and os.environ.get(_MEND) != "1":
         return (
             f"temperature must be 0 with mars_rule, not {params.temperature:g}: vLLM for CPUs loses the temperature of speculative "
             f"decoding. Start it with {_MEND}=1 to repair that."
         )
-    return conflict(ask, params, v2)
+    return conflict(wanted, params, v2)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from mars_core.rules import RULES, Evidence
-from mars_vllm.asking import COUNT, Ask, Group, needs_p
+from mars_vllm.arguments import COUNT, Group, RequestRule, needs_p
 
 WIDTH = 3  # columns of a request in a table: the index of its group, and at most two parameters
 NOBODY = (-1.0, 0.0, 0.0)
@@ -33,12 +33,12 @@ def two_best(logits: Tensor) -> Best:
     return Best(z, torch.where(z[:, :1] == z[:, 1:], ids.sort(dim=-1).values, ids))
 
 
-def entry(ask: Ask | None, groups: Sequence[Group]) -> tuple[float, ...]:
+def entry(wanted: RequestRule | None, groups: Sequence[Group]) -> tuple[float, ...]:
     """The row of a request in a table, ``WIDTH`` numbers."""
-    if ask is None:
+    if wanted is None:
         return NOBODY
-    values = [ask.values[parameter.name] for parameter in ask.rule.parameters]
-    return (float(groups.index(ask.group)), *values, 0.0, 0.0)[:WIDTH]
+    values = [wanted.values[parameter.name] for parameter in wanted.rule.parameters]
+    return (float(groups.index(wanted.group)), *values, 0.0, 0.0)[:WIDTH]
 
 
 def relaxed(

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mars_vllm.asking import Ask
+from mars_vllm.arguments import RequestRule
 from mars_vllm.engine import Engine
 from mars_vllm.judging import Best, entry, force, relaxed, two_best
 from mars_vllm.signatures import check
@@ -23,18 +23,18 @@ from mars_vllm.tracing import Judged, Recorder
 class _Step:
     """The drafted tokens of one step, and the decision on them."""
 
-    def __init__(self, asks: Sequence[Ask | None], metadata: Any) -> None:
+    def __init__(self, rules: Sequence[RequestRule | None], metadata: Any) -> None:
         from vllm.utils.torch_utils import async_tensor_h2d
 
-        self.groups = sorted({ask.group for ask in asks if ask})
+        self.groups = sorted({wanted.group for wanted in rules if wanted})
         self.counts: list[int] = metadata.num_draft_tokens
         self.drafted: Tensor = metadata.draft_token_ids.long()
         width = metadata.max_spec_len + 1
-        entries = [entry(ask, self.groups) for ask in asks]
+        entries = [entry(wanted, self.groups) for wanted in rules]
         rows = [(*entries[i], i * width + place) for i, count in enumerate(self.counts) for place in range(count)]
         self.table = async_tensor_h2d(rows, self.drafted.device, torch.float64)  # the last column: place in the output
         self.best = Best(self.drafted, self.drafted)
-        self.relaxed = self.drafted < 0
+        self.relaxed: Tensor = self.drafted < 0
 
     def judge(self, raw: Tensor) -> None:
         """On raw logits, float32 [P, V]."""
@@ -110,23 +110,23 @@ def _install_runner(runner: Any) -> None:
         if engine := _engine(self):
             engine.finish(scheduler_output.finished_req_ids)
             for request in scheduler_output.finished_req_ids:
-                vars(self).get("_mars_asks", {}).pop(request, None)
+                vars(self).get("_mars_rules", {}).pop(request, None)
         return update(self, scheduler_output)
 
     @functools.wraps(sample)
     def wrapped_sample(self: Any, logits: Tensor | None, spec_decode_metadata: Any) -> Any:
         engine = _engine(self)
-        asks = _asks(engine, self) if engine else []
-        if not any(asks):
+        rules = _rules_of(engine, self) if engine else []
+        if not any(rules):
             return sample(self, logits, spec_decode_metadata)
         if spec_decode_metadata is not None and any(spec_decode_metadata.num_draft_tokens):
-            _current.append(_Step(asks, spec_decode_metadata))
+            _current.append(_Step(rules, spec_decode_metadata))
         try:
             output = sample(self, logits, spec_decode_metadata)
         finally:
             step = _current.pop() if _current else None
         if engine and engine.recorder:
-            _record(engine.recorder, self, asks, step, output.sampled_token_ids)
+            _record(engine.recorder, self, rules, step, output.sampled_token_ids)
         return output
 
     runner._update_states, runner._sample = wrapped_update, wrapped_sample
@@ -137,24 +137,26 @@ def _engine(runner: Any) -> Engine | None:
     return getattr(getattr(runner, "rejection_sampler", None), "mars", None)
 
 
-def _asks(engine: Engine, runner: Any) -> list[Ask | None]:
-    """What the requests of the batch ask for, in its order."""
-    known: dict[str, Ask | None] = vars(runner).setdefault("_mars_asks", {})
+def _rules_of(engine: Engine, runner: Any) -> list[RequestRule | None]:
+    """What the requests of the batch wanted for, in its order."""
+    known: dict[str, RequestRule | None] = vars(runner).setdefault("_mars_rules", {})
     for request in runner.input_batch.req_ids:
         if request not in known:
             state = runner.requests[request]
-            known[request] = ask = engine.resolve(state.sampling_params) if state.sampling_params else None
-            if ask and ask.trace and engine.recorder:
-                engine.recorder.begin(request, ask, state.sampling_params, state.prompt_token_ids)
+            known[request] = wanted = engine.resolve(state.sampling_params) if state.sampling_params else None
+            if wanted and wanted.trace and engine.recorder:
+                engine.recorder.begin(request, wanted, state.sampling_params, state.prompt_token_ids)
     return [known[request] for request in runner.input_batch.req_ids]
 
 
-def _record(recorder: Recorder, runner: Any, asks: Sequence[Ask | None], step: _Step | None, sampled: Tensor) -> None:
+def _record(
+    recorder: Recorder, runner: Any, rules: Sequence[RequestRule | None], step: _Step | None, sampled: Tensor
+) -> None:
     """Counts and records one step; ``sampled``: int32 [batch, width]."""
-    counts = step.counts if step else [0] * len(asks)
+    counts = step.counts if step else [0] * len(rules)
     if step:
-        recorder.count(sum(count for ask, count in zip(asks, counts, strict=True) if ask), step.kept(sampled))
-    if not any(ask.trace for ask in asks if ask):
+        recorder.count(sum(count for wanted, count in zip(rules, counts, strict=True) if wanted), step.kept(sampled))
+    if not any(wanted.trace for wanted in rules if wanted):
         return
     judged = Judged(step.drafted, step.relaxed, step.best) if step else None
     start = 0

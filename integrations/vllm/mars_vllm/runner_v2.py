@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor
 
-from mars_vllm.asking import Ask, Group
+from mars_vllm.arguments import Group, RequestRule
 from mars_vllm.engine import Engine
 from mars_vllm.judging import NOBODY, Best, entry, force, relaxed, two_best
 from mars_vllm.signatures import check
@@ -22,12 +22,12 @@ from mars_vllm.tracing import Judged
 
 
 class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not installed where types are checked
-    """Relaxes drafted tokens of the requests that ask for it. Requests are validated by the plugin in the API server."""
+    """Relaxes drafted tokens of the requests that wanted for it. Requests are validated by the plugin in the API server."""
 
     def __init__(self, vllm_config: Any, req_states: Any) -> None:
         self.engine = Engine(vllm_config, "V2")
         self.states = req_states
-        self.asks: list[Ask | None] = [None] * req_states.max_num_reqs  # by slot
+        self.rules: list[RequestRule | None] = [None] * req_states.max_num_reqs  # by slot
         self.params: list[Any] = [None] * req_states.max_num_reqs
         self.groups: list[Group] = []
         self.table = torch.tensor([NOBODY] * req_states.max_num_reqs, dtype=torch.float64, device=req_states.device)
@@ -37,18 +37,18 @@ class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not insta
 
     def add_request(self, req_idx: int, sampling_params: Any) -> bool:
         """Whether the request asks for a rule."""
-        ask = self.asks[req_idx] = self.engine.resolve(sampling_params)
+        wanted = self.rules[req_idx] = self.engine.resolve(sampling_params)
         self.params[req_idx] = sampling_params
-        if ask and ask.group not in self.groups:
-            self.groups.append(ask.group)
-        for column, value in enumerate(entry(ask, self.groups)):
+        if wanted and wanted.group not in self.groups:
+            self.groups.append(wanted.group)
+        for column, value in enumerate(entry(wanted, self.groups)):
             self.table[req_idx, column] = value  # a kernel launch each, no copy from the host
-        self.temperatures[req_idx] = 1.0 if ask is None or ask.greedy else sampling_params.temperature
-        return ask is not None
+        self.temperatures[req_idx] = 1.0 if wanted is None or wanted.greedy else sampling_params.temperature
+        return wanted is not None
 
     def apply(self, logits: Tensor, ctx: Any) -> Tensor:
         """``logits``, float32 [rows, V], changed in place."""
-        present = {ask.group for slot in ctx.idx_mapping_np if (ask := self.asks[slot])}
+        present = {wanted.group for slot in ctx.idx_mapping_np if (wanted := self.rules[slot])}
         if not present:
             return logits
         slots, places = ctx.expanded_idx_mapping.long(), ctx.expanded_local_pos
@@ -73,23 +73,23 @@ class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not insta
             Best(*(torch.cat(parts) for parts in zip(*(part.best for part, _, _ in judged), strict=True))),
         )  # fmt: skip
         slots, places = (torch.cat(parts) for parts in zip(*(part[1:] for part in judged), strict=True))
-        kept = torch.zeros(len(self.asks), dtype=num_sampled.dtype, device=num_sampled.device)
+        kept = torch.zeros(len(self.rules), dtype=num_sampled.dtype, device=num_sampled.device)
         kept[input_batch.idx_mapping.long()] = num_sampled - 1
-        ends, asks = input_batch.cu_num_logits_np, [self.asks[slot] for slot in input_batch.idx_mapping_np]
-        drafts = [int(ends[i + 1] - ends[i]) - 1 for i in range(len(asks))]
+        ends, rules = input_batch.cu_num_logits_np, [self.rules[slot] for slot in input_batch.idx_mapping_np]
+        drafts = [int(ends[i + 1] - ends[i]) - 1 for i in range(len(rules))]
         recorder.count(
-            sum(n for ask, n in zip(asks, drafts, strict=True) if ask), rows.relaxed & (places < kept[slots])
+            sum(n for wanted, n in zip(rules, drafts, strict=True) if wanted), rows.relaxed & (places < kept[slots])
         )
-        if not any(ask.trace for ask in asks if ask):
+        if not any(wanted.trace for wanted in rules if wanted):
             return
         lengths, tokens = num_sampled.tolist(), sampled.tolist()
-        for i, (request, slot, ask) in enumerate(
-            zip(input_batch.req_ids, input_batch.idx_mapping_np, asks, strict=True)
+        for i, (request, slot, wanted) in enumerate(
+            zip(input_batch.req_ids, input_batch.idx_mapping_np, rules, strict=True)
         ):
-            if ask and ask.trace:
+            if wanted and wanted.trace:
                 if request not in recorder.records:
                     prompt = self.states.all_token_ids.gpu[slot, : self.states.prompt_len.np[slot]].tolist()
-                    recorder.begin(request, ask, self.params[slot], prompt)
+                    recorder.begin(request, wanted, self.params[slot], prompt)
                 record = recorder.records[request]
                 record.step(tokens[i][: lengths[i]], rows, slice(int(ends[i]), int(ends[i]) + drafts[i]))
 

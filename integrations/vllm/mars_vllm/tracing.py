@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import fcntl
 import functools
@@ -19,7 +20,7 @@ from prometheus_client import Counter, Gauge
 from torch import Tensor
 
 from mars_vllm import __version__
-from mars_vllm.asking import Ask
+from mars_vllm.arguments import RequestRule
 from mars_vllm.judging import Best
 
 FORMAT = "mars-vllm-1"
@@ -90,6 +91,7 @@ class Recorder:
 
     def __init__(self, path: str, about: Mapping[str, Any], runner: str, default: str) -> None:
         self.path, self.about = path, dict(about)
+        atexit.register(self.close)
         self.records: dict[str, Record] = {}
         judged, kept, enabled = _metrics()
         self._judged, self._relaxed = judged.labels(about["model"]), kept.labels(about["model"])
@@ -98,11 +100,11 @@ class Recorder:
         self._copy, self._seen = torch.zeros(1, dtype=torch.int64), 0
         self._event: Any = None  # recorded after the copy of the total to the host
 
-    def begin(self, request: str, ask: Ask, params: Any, prompt: Sequence[int] | None) -> None:
+    def begin(self, request: str, wanted: RequestRule, params: Any, prompt: Sequence[int] | None) -> None:
         """Starts recording a request."""
         head = {
-            "format": FORMAT, "id": request, **self.about, "plugin": __version__, "rule": ask.rule.name,
-            "parameters": dict(ask.values), "temperature": params.temperature, "seed": params.seed,
+            "format": FORMAT, "id": request, **self.about, "plugin": __version__, "rule": wanted.rule.name,
+            "parameters": dict(wanted.values), "temperature": params.temperature, "seed": params.seed,
             "prompt_ids": None if prompt is None else [int(token) for token in prompt],
         }  # fmt: skip
         stops = frozenset(params.stop_token_ids or ()) if params.ignore_eos else frozenset(params.all_stop_token_ids)
@@ -120,6 +122,11 @@ class Recorder:
             _append(self.path, (line + "\n").encode())
         except OSError as error:
             _log.error("MARS could not write the trace of a request to %s: %s", self.path, error)
+
+    def close(self) -> None:
+        """Writes what is left, at the end of the process."""
+        for request in list(self.records):
+            self.finish(request)
 
     def count(self, judged: int, relaxed: Tensor) -> None:
         """Adds drafted tokens, and kept ones that were relaxed (bool, any shape). Does not wait for the device."""

@@ -11,18 +11,18 @@ from torch import Tensor
 from mars_core.rules import RULES
 from mars_core.sampling import target_distribution
 from mars_core.types import Sampling
-from mars_vllm.asking import OFFERED, Ask, Offer
+from mars_vllm.arguments import OFFERED, Offer, RequestRule
 from mars_vllm.judging import entry, force, relaxed, two_best
 from tests.unit.mars_core.test_verification import VALUES, case, chance, column, columns
 
 VALUES_HERE = {**VALUES, "threshold": {"single": 0.2}, "lenience": {"lenience": 0.5}}
 
 
-def asked(name: str, temperature: float, **values: float) -> Ask:
-    return Ask(RULES[name], RULES[name].values(values or VALUES_HERE.get(name, {})), temperature == 0, False)
+def asked(name: str, temperature: float, **values: float) -> RequestRule:
+    return RequestRule(RULES[name], RULES[name].values(values or VALUES_HERE.get(name, {})), temperature == 0, False)
 
 
-def decide(asks: list[Ask | None], logits: Tensor, drafted: Tensor, temperatures: Tensor) -> Tensor:
+def decide(asks: list[RequestRule | None], logits: Tensor, drafted: Tensor, temperatures: Tensor) -> Tensor:
     """bool [P], as a runner does it: raw logits first, then what the target draws from."""
     groups = sorted({ask.group for ask in asks if ask})
     table = torch.tensor([entry(ask, groups) for ask in asks], dtype=torch.float64)

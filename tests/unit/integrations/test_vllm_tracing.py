@@ -14,11 +14,11 @@ import torch
 from prometheus_client import REGISTRY
 
 from mars_core.rules import RULES
-from mars_vllm.asking import Ask
+from mars_vllm.arguments import RequestRule
 from mars_vllm.judging import Best
 from mars_vllm.tracing import Judged, Recorder
 
-ASK = Ask(RULES["mars"], {"theta": 0.9}, True, True)
+ASK = RequestRule(RULES["mars"], {"theta": 0.9}, True, True)
 ABOUT = {"model": "m", "drafter": "ngram", "vllm": "0.32.0"}
 
 

@@ -52,7 +52,7 @@ class Group(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class RequestRule:
     """A rule with all its parameters, checked, at the temperature of the request."""
 
     rule: Rule
@@ -83,7 +83,7 @@ def defaults(environment: Mapping[str, str]) -> dict[str, Any]:
 
 def resolve(
     extra: Mapping[str, Any] | None, temperature: float, default: Mapping[str, Any], traced: bool
-) -> Ask | None:
+) -> RequestRule | None:
     """The rule a request asks for; None if neither it nor the defaults name one.
 
     The defaults' parameters apply to requests of the same rule. ``traced``: whether a trace file is configured.
@@ -110,7 +110,7 @@ def resolve(
             "temperature must be 0" if OFFERED[name] is Offer.ZERO else "mars_accumulated must be 1 above temperature 0"
         )
         raise ValueError(f"{limit} with mars_rule {name}; temperature is {temperature:g}.")
-    return Ask(rule, values, greedy, bool(trace))
+    return RequestRule(rule, values, greedy, bool(trace))
 
 
 def _values(rule: Rule, given: Mapping[str, Any]) -> dict[str, float]:
@@ -127,18 +127,18 @@ def _values(rule: Rule, given: Mapping[str, Any]) -> dict[str, float]:
     return rule.values({known[field].name: value for field, value in given.items()})
 
 
-def conflict(ask: Ask, params: Any, filtered_later: bool) -> str | None:
+def conflict(wanted: RequestRule, params: Any, filtered_later: bool) -> str | None:
     """A sentence if other sampling parameters would make the rule judge altered logits; else None.
 
     ``filtered_later``: top-k, top-p and min-p are applied after the rule (runner V2).
     """
     fields = dict(_ALTERING)
-    if filtered_later and ask.group.tempered:
+    if filtered_later and wanted.group.tempered:
         fields |= {"top_p": 1, "top_k": 0, "min_p": 0}
     for field, unused in fields.items():
         value = getattr(params, field, unused)
         if value and value != unused and not (field == "top_k" and value < 0):
-            return f"{field} must be {unused} with mars_rule {ask.rule.name}, not {_shown(value)}."
+            return f"{field} must be {unused} with mars_rule {wanted.rule.name}, not {_shown(value)}."
     return None
 
 

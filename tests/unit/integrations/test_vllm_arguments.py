@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from mars_core.rules import RULES
-from mars_vllm.asking import OFFERED, Ask, Offer, conflict, defaults, resolve
+from mars_vllm.arguments import OFFERED, Offer, RequestRule, conflict, defaults, resolve
 
 
-def ask(extra: dict[str, Any] | None, temperature: float = 0.0, default: dict[str, Any] | None = None) -> Ask | None:
+def ask(
+    extra: dict[str, Any] | None, temperature: float = 0.0, default: dict[str, Any] | None = None
+) -> RequestRule | None:
     return resolve(extra, temperature, default or {}, True)
 
 
