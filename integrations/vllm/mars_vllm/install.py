@@ -84,12 +84,8 @@ def refusal(config: Any, wanted: RequestRule | None, params: Any) -> str | None:
             return f"{field} of --speculative-config must be {needed} with mars_rule {wanted.rule.name}, not {value}."
     if v2 and config.parallel_config.enable_batch_sharded_sampling:
         return "enable_batch_sharded_sampling of vLLM must be off with mars_rule."
-    processors = config.model_config.logits_processors or ()
-    if (
-        v2
-        and PROCESSOR not in processors
-        and not any(getattr(each, "__name__", "") == "MarsProcessor" for each in processors)
-    ):
+    processors = [getattr(each, "__name__", each) for each in config.model_config.logits_processors or ()]
+    if v2 and PROCESSOR not in processors and "MarsProcessor" not in processors:
         return f"mars_rule needs --logits-processors {PROCESSOR} with runner V2."
     if params is None:
         return None

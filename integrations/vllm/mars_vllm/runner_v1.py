@@ -14,10 +14,9 @@ import torch
 from torch import Tensor
 
 from mars_vllm.arguments import RequestRule
-from mars_vllm.engine import Engine
 from mars_vllm.judging import Best, entry, force, relaxed, two_best
 from mars_vllm.signatures import check
-from mars_vllm.tracing import Judged, Recorder
+from mars_vllm.tracing import Engine, Judged
 
 
 class _Step:
@@ -77,22 +76,10 @@ def install() -> None:
         return processors(self, logits, sampling_metadata, metadata)
 
     @functools.wraps(sample)
-    def wrapped_sample(
-        draft_token_ids: Tensor, num_draft_tokens: list[int], max_spec_len: int, cu_num_draft_tokens: Tensor,
-        draft_probs: Tensor | None, target_logits: Tensor, *args: Any, **kwargs: Any,
-    ) -> Any:  # fmt: skip
-        if _current:
-            target_logits = _current[0].force(target_logits)
-        return sample(
-            draft_token_ids,
-            num_draft_tokens,
-            max_spec_len,
-            cu_num_draft_tokens,
-            draft_probs,
-            target_logits,
-            *args,
-            **kwargs,
-        )
+    def wrapped_sample(*args: Any, **kwargs: Any) -> Any:
+        if _current:  # the sixth argument is target_logits
+            args = (*args[:5], _current[0].force(args[5]), *args[6:])
+        return sample(*args, **kwargs)
 
     sampler.__init__, sampler.apply_logits_processors = wrapped_init, wrapped_processors
     module.rejection_sample = wrapped_sample
@@ -125,8 +112,8 @@ def _install_runner(runner: Any) -> None:
             output = sample(self, logits, spec_decode_metadata)
         finally:
             step = _current.pop() if _current else None
-        if engine and engine.recorder:
-            _record(engine.recorder, self, rules, step, output.sampled_token_ids)
+        if engine and engine.writes:
+            _record(engine, self, rules, step, output.sampled_token_ids)
         return output
 
     runner._update_states, runner._sample = wrapped_update, wrapped_sample
@@ -138,30 +125,30 @@ def _engine(runner: Any) -> Engine | None:
 
 
 def _rules_of(engine: Engine, runner: Any) -> list[RequestRule | None]:
-    """What the requests of the batch wanted for, in its order."""
+    """What the requests of the batch ask for, in its order."""
     known: dict[str, RequestRule | None] = vars(runner).setdefault("_mars_rules", {})
     for request in runner.input_batch.req_ids:
         if request not in known:
             state = runner.requests[request]
             known[request] = wanted = engine.resolve(state.sampling_params) if state.sampling_params else None
-            if wanted and wanted.trace and engine.recorder:
-                engine.recorder.begin(request, wanted, state.sampling_params, state.prompt_token_ids)
+            if wanted and wanted.trace and engine.writes:
+                engine.begin(request, wanted, state.sampling_params, state.prompt_token_ids)
     return [known[request] for request in runner.input_batch.req_ids]
 
 
 def _record(
-    recorder: Recorder, runner: Any, rules: Sequence[RequestRule | None], step: _Step | None, sampled: Tensor
+    engine: Engine, runner: Any, rules: Sequence[RequestRule | None], step: _Step | None, sampled: Tensor
 ) -> None:
     """Counts and records one step; ``sampled``: int32 [batch, width]."""
     counts = step.counts if step else [0] * len(rules)
     if step:
-        recorder.count(sum(count for wanted, count in zip(rules, counts, strict=True) if wanted), step.kept(sampled))
+        engine.count(sum(count for wanted, count in zip(rules, counts, strict=True) if wanted), step.kept(sampled))
     if not any(wanted.trace for wanted in rules if wanted):
         return
     judged = Judged(step.drafted, step.relaxed, step.best) if step else None
     start = 0
     for i, (request, count) in enumerate(zip(runner.input_batch.req_ids, counts, strict=True)):
-        record = recorder.records.get(request)
+        record = engine.records.get(request)
         if record and not runner.discard_request_mask.np[i]:
             record.step([token for token in sampled[i].tolist() if token >= 0], judged, slice(start, start + count))
         start += count

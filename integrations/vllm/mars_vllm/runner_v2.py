@@ -15,14 +15,13 @@ from torch import Tensor
 from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor
 
 from mars_vllm.arguments import Group, RequestRule
-from mars_vllm.engine import Engine
 from mars_vllm.judging import NOBODY, Best, entry, force, relaxed, two_best
 from mars_vllm.signatures import check
-from mars_vllm.tracing import Judged
+from mars_vllm.tracing import Engine, Judged
 
 
 class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not installed where types are checked
-    """Relaxes drafted tokens of the requests that wanted for it. Requests are validated by the plugin in the API server."""
+    """Relaxes drafted tokens of the requests that ask for it. Requests are validated by the plugin in the API server."""
 
     def __init__(self, vllm_config: Any, req_states: Any) -> None:
         self.engine = Engine(vllm_config, "V2")
@@ -32,7 +31,7 @@ class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not insta
         self.groups: list[Group] = []
         self.table = torch.tensor([NOBODY] * req_states.max_num_reqs, dtype=torch.float64, device=req_states.device)
         self.temperatures = torch.ones(req_states.max_num_reqs, 1, device=req_states.device)
-        self.judged: list[tuple[Judged, Tensor, Tensor]] = []  # of this step: rows, their slots and places
+        self.judged: list[tuple[Tensor, ...]] = []  # of this step, by chunk of rows: see ``apply``
         _install_runner(sys.modules["vllm.v1.worker.gpu.model_runner"].GPUModelRunner)
 
     def add_request(self, req_idx: int, sampling_params: Any) -> bool:
@@ -60,38 +59,30 @@ class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not insta
         chosen = relaxed(groups, False, table, logits, best, drafted)
         if any(group.tempered for group in present):
             chosen |= relaxed(groups, True, table, logits / self.temperatures[slots], best, drafted)
-        self.judged.append((Judged(drafted, chosen, best), slots, places))
+        self.judged.append((drafted, chosen, *best, slots, places))
         return force(logits, drafted, chosen)
 
     def record(self, input_batch: Any, sampled: Tensor, num_sampled: Tensor) -> None:
         """Counts and records one step; sampled: [batch, width], of which the first num_sampled [batch] tokens of a row count."""
         judged, self.judged = self.judged, []
-        if not judged or not (recorder := self.engine.recorder):
+        if not judged or not self.engine.writes:
             return
-        rows = Judged(
-            torch.cat([part.drafted for part, _, _ in judged]), torch.cat([part.relaxed for part, _, _ in judged]),
-            Best(*(torch.cat(parts) for parts in zip(*(part.best for part, _, _ in judged), strict=True))),
-        )  # fmt: skip
-        slots, places = (torch.cat(parts) for parts in zip(*(part[1:] for part in judged), strict=True))
+        drafted, chosen, z, ids, slots, places = (torch.cat(parts) for parts in zip(*judged, strict=True))
+        rows = Judged(drafted, chosen, Best(z, ids))
         kept = torch.zeros(len(self.rules), dtype=num_sampled.dtype, device=num_sampled.device)
         kept[input_batch.idx_mapping.long()] = num_sampled - 1
         ends, rules = input_batch.cu_num_logits_np, [self.rules[slot] for slot in input_batch.idx_mapping_np]
         drafts = [int(ends[i + 1] - ends[i]) - 1 for i in range(len(rules))]
-        recorder.count(
-            sum(n for wanted, n in zip(rules, drafts, strict=True) if wanted), rows.relaxed & (places < kept[slots])
-        )
-        if not any(wanted.trace for wanted in rules if wanted):
-            return
-        lengths, tokens = num_sampled.tolist(), sampled.tolist()
-        for i, (request, slot, wanted) in enumerate(
-            zip(input_batch.req_ids, input_batch.idx_mapping_np, rules, strict=True)
-        ):
-            if wanted and wanted.trace:
-                if request not in recorder.records:
-                    prompt = self.states.all_token_ids.gpu[slot, : self.states.prompt_len.np[slot]].tolist()
-                    recorder.begin(request, wanted, self.params[slot], prompt)
-                record = recorder.records[request]
-                record.step(tokens[i][: lengths[i]], rows, slice(int(ends[i]), int(ends[i]) + drafts[i]))
+        total = sum(count for wanted, count in zip(rules, drafts, strict=True) if wanted)
+        self.engine.count(total, chosen & (places < kept[slots]))
+        traced = [i for i, wanted in enumerate(rules) if wanted and wanted.trace]
+        lengths, tokens = (num_sampled.tolist(), sampled.tolist()) if traced else ([], [])
+        for i in traced:
+            request, slot, start = input_batch.req_ids[i], input_batch.idx_mapping_np[i], int(ends[i])
+            if request not in self.engine.records:
+                prompt = self.states.all_token_ids.gpu[slot, : self.states.prompt_len.np[slot]].tolist()
+                self.engine.begin(request, rules[i], self.params[slot], prompt)
+            self.engine.records[request].step(tokens[i][: lengths[i]], rows, slice(start, start + drafts[i]))
 
 
 def _install_runner(runner: Any) -> None:

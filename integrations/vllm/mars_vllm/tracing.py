@@ -10,7 +10,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from prometheus_client import Counter, Gauge
 from torch import Tensor
 
 from mars_vllm import __version__
-from mars_vllm.arguments import RequestRule
+from mars_vllm.arguments import RequestRule, defaults, resolve
 from mars_vllm.judging import Best
 
 FORMAT = "mars-vllm-1"
@@ -86,56 +86,69 @@ class Record:
         return list(emitted[: int(min(end, left))])
 
 
-class Recorder:
-    """The trace file and the counters of one engine. ``about``: model, drafter and version of vLLM."""
+class Engine:
+    """The plugin in one worker process: defaults, the sign that it is active, counters, and the requests that are being recorded.
 
-    def __init__(self, path: str, about: Mapping[str, Any], runner: str, default: str) -> None:
-        self.path, self.about = path, dict(about)
-        atexit.register(self.close)
+    Of a tensor-parallel group only one rank counts and records.
+    """
+
+    def __init__(self, config: Any, runner: str) -> None:
+        import vllm
+
+        self.default = defaults(os.environ)
+        self.path = os.environ.get("MARS_TRACE", "")
+        rule = self.default.get("mars_rule", "mars" if self.default else "none")
+        _log.info(
+            "mars-vllm %s is active: vLLM %s, runner %s, default rule %s.", __version__, vllm.__version__, runner, rule
+        )
+        parallel, drafts, model = config.parallel_config, config.speculative_config, config.model_config.model
+        self.writes = parallel.rank % parallel.tensor_parallel_size == 0
+        drafter = drafts and (drafts.method if drafts.model is None else f"{drafts.method}:{drafts.model}")
+        self.about = {"model": model, "drafter": drafter, "vllm": vllm.__version__}
         self.records: dict[str, Record] = {}
+        atexit.register(lambda: self.finish(list(self.records)))
         judged, kept, enabled = _metrics()
-        self._judged, self._relaxed = judged.labels(about["model"]), kept.labels(about["model"])
-        enabled.labels(__version__, runner, default).set(1)
+        self._judged, self._relaxed = judged.labels(model), kept.labels(model)
+        enabled.labels(__version__, runner, rule).set(1)
         self._total: Tensor | None = None  # int64 [1] on the device
         self._copy, self._seen = torch.zeros(1, dtype=torch.int64), 0
         self._event: Any = None  # recorded after the copy of the total to the host
+
+    def resolve(self, params: Any) -> RequestRule | None:
+        """What a request with these sampling parameters asks for; it was validated when it was admitted."""
+        try:
+            return resolve(params.extra_args, params.temperature, self.default, bool(self.path))
+        except ValueError:  # a request of vLLM's own, at its start
+            return None
 
     def begin(self, request: str, wanted: RequestRule, params: Any, prompt: Sequence[int] | None) -> None:
         """Starts recording a request."""
         head = {
             "format": FORMAT, "id": request, **self.about, "plugin": __version__, "rule": wanted.rule.name,
             "parameters": dict(wanted.values), "temperature": params.temperature, "seed": params.seed,
-            "prompt_ids": None if prompt is None else [int(token) for token in prompt],
+            "prompt_ids": None if prompt is None else list(prompt),
         }  # fmt: skip
         stops = frozenset(params.stop_token_ids or ()) if params.ignore_eos else frozenset(params.all_stop_token_ids)
         self.records[request] = Record(head, params.max_tokens, stops)
 
-    def finish(self, request: str) -> None:
-        """Appends the line of a finished or aborted request in one write. A failure is logged and harms no request."""
-        record = self.records.pop(request, None)
-        if record is None:
-            return
-        line = json.dumps(
-            record.head | {"steps": record.steps, "finished": datetime.now(UTC).isoformat()}, allow_nan=False
-        )
-        try:
-            _append(self.path, (line + "\n").encode())
-        except OSError as error:
-            _log.error("MARS could not write the trace of a request to %s: %s", self.path, error)
-
-    def close(self) -> None:
-        """Writes what is left, at the end of the process."""
-        for request in list(self.records):
-            self.finish(request)
+    def finish(self, requests: Iterable[str]) -> None:
+        """Appends the lines of requests that were finished or aborted, one write each. A failure is logged and harms no request."""
+        self._publish()
+        for record in [self.records.pop(request) for request in requests if request in self.records]:
+            line = record.head | {"steps": record.steps, "finished": datetime.now(UTC).isoformat()}
+            try:
+                _append(self.path, (json.dumps(line, allow_nan=False) + "\n").encode())
+            except OSError as error:
+                _log.error("MARS could not write the trace of a request to %s: %s", self.path, error)
 
     def count(self, judged: int, relaxed: Tensor) -> None:
         """Adds drafted tokens, and kept ones that were relaxed (bool, any shape). Does not wait for the device."""
         self._judged.inc(judged)
-        more = relaxed.sum()
-        self._total = more[None] if self._total is None else self._total + more
-        self.publish()
+        more = relaxed.sum()[None]
+        self._total = more if self._total is None else self._total + more
+        self._publish()
 
-    def publish(self) -> None:
+    def _publish(self) -> None:
         """Brings the counter up to the last count that has arrived on the host."""
         if self._total is None:
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import resource
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,7 @@ from prometheus_client import REGISTRY
 from mars_core.rules import RULES
 from mars_vllm.arguments import RequestRule
 from mars_vllm.judging import Best
-from mars_vllm.tracing import Judged, Recorder
+from mars_vllm.tracing import Engine, Judged
 
 ASK = RequestRule(RULES["mars"], {"theta": 0.9}, True, True)
 ABOUT = {"model": "m", "drafter": "ngram", "vllm": "0.32.0"}
@@ -40,21 +41,32 @@ def judged(drafted: list[int], relaxed: list[bool]) -> Judged:
     return Judged(torch.tensor(drafted), torch.tensor(relaxed), Best(z, torch.tensor([[1, 2]] * rows)))
 
 
+def engine_at(path: Path, rank: int = 0) -> Engine:
+    config = SimpleNamespace(
+        parallel_config=SimpleNamespace(rank=rank, tensor_parallel_size=2), model_config=SimpleNamespace(model="m"),
+        speculative_config=SimpleNamespace(method="ngram", model=None),
+    )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MARS_TRACE", str(path))
+        patch.setitem(sys.modules, "vllm", SimpleNamespace(__version__="0.32.0"))  # type: ignore[misc]
+        return Engine(config, "V1")
+
+
 @pytest.fixture
-def recorder(tmp_path: Path) -> Recorder:
-    return Recorder(str(tmp_path / "trace.jsonl"), ABOUT, "V1", "none")
+def recorder(tmp_path: Path) -> Engine:
+    return engine_at(tmp_path / "trace.jsonl")
 
 
-def lines(recorder: Recorder) -> list[dict[str, Any]]:
+def lines(recorder: Engine) -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(recorder.path).read_text().splitlines()]
 
 
-def test_a_finished_request_is_one_line(recorder: Recorder) -> None:
+def test_a_finished_request_is_one_line(recorder: Engine) -> None:
     recorder.begin('a\n"b', ASK, params(), [3, 4])
     recorder.records['a\n"b'].step([5], None, slice(0, 0))
     recorder.records['a\n"b'].step([6, 7], judged([1, 6, 8], [False, True, True]), slice(1, 3))
-    recorder.finish('a\n"b')
-    recorder.finish('a\n"b')
+    recorder.finish(['a\n"b'])
+    recorder.finish(['a\n"b'])
     (line,) = lines(recorder)
     assert line.pop("finished").endswith("+00:00")
     assert line == {
@@ -80,7 +92,7 @@ def test_a_finished_request_is_one_line(recorder: Recorder) -> None:
     ],
 )
 def test_a_trace_ends_with_the_text(
-    recorder: Recorder, given: dict[str, Any], emitted: list[int], expected: list[int], kept: int
+    recorder: Engine, given: dict[str, Any], emitted: list[int], expected: list[int], kept: int
 ) -> None:
     recorder.begin("a", ASK, params(**given), None)
     record = recorder.records["a"]
@@ -93,13 +105,13 @@ def test_a_trace_ends_with_the_text(
 
 
 def append(path: str, name: str) -> None:
-    recorder = Recorder(path, ABOUT, "V1", "none")
+    recorder = engine_at(Path(path))
     for _ in range(20):
         recorder.begin(name, ASK, params(), [1] * 20_000)
-        recorder.finish(name)
+        recorder.finish([name])
 
 
-def test_processes_that_write_at_once_write_whole_lines(recorder: Recorder) -> None:
+def test_processes_that_write_at_once_write_whole_lines(recorder: Engine) -> None:
     context = multiprocessing.get_context("fork")
     processes = [context.Process(target=append, args=(recorder.path, str(i))) for i in range(4)]
     for process in processes:
@@ -111,22 +123,26 @@ def test_processes_that_write_at_once_write_whole_lines(recorder: Recorder) -> N
 
 
 def test_a_line_that_does_not_fit_is_left_out_and_harms_nothing(
-    recorder: Recorder, caplog: pytest.LogCaptureFixture
+    recorder: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
     recorder.begin("short", ASK, params(), [])
-    recorder.finish("short")
+    recorder.finish(["short"])
     usual = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (Path(recorder.path).stat().st_size + 100, usual[1]))
     try:
         recorder.begin("long", ASK, params(), [1] * 1000)
-        recorder.finish("long")
+        recorder.finish(["long"])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, usual)
     assert [line["id"] for line in lines(recorder)] == ["short"]
     assert "could not write the trace" in caplog.text
 
 
-def test_counters_count_judged_and_relaxed_tokens(recorder: Recorder) -> None:
+def test_one_rank_of_a_tensor_parallel_group_writes(tmp_path: Path) -> None:
+    assert [engine_at(tmp_path / "trace.jsonl", rank).writes for rank in range(4)] == [True, False, True, False]
+
+
+def test_counters_count_judged_and_relaxed_tokens(recorder: Engine) -> None:
     def value(name: str) -> float:
         return REGISTRY.get_sample_value(f"vllm:mars_{name}_tokens_total", {"model_name": "m"}) or 0
 
