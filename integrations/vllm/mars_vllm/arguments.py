@@ -5,31 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, NamedTuple
 
 from mars_core.rules import RULES, Rule
 
-
-class Offer(Enum):
-    """The temperatures at which vLLM's rejection sampler, with some rows forced, is exactly the rule."""
-
-    ALL = "all"
-    ZERO = "zero"  # above it the rule draws a coin, or replaces the token that vLLM draws
-
-
-OFFERED = {
-    "strict": Offer.ALL,
-    "mars": Offer.ALL,
-    "mars-algorithm1": Offer.ZERO,
-    "mars-gap": Offer.ALL,
-    "cascade-token": Offer.ALL,
-    "lenience": Offer.ZERO,
-    "threshold": Offer.ALL,  # accumulated = 1 only
-    "topk-delta": Offer.ZERO,
-    "topk-ratio": Offer.ZERO,
-    "typical": Offer.ALL,
-}
+# Rules that vLLM's rejection sampler follows exactly once the relaxed rows are forced; those of ``GREEDY_ONLY`` at temperature 0 only,
+# since above it they draw a coin, or replace the token that vLLM draws.
+OFFERED = (
+    "strict", "mars", "mars-algorithm1", "mars-gap", "cascade-token", "lenience", "threshold", "topk-delta", "topk-ratio", "typical",
+)  # fmt: skip
+GREEDY_ONLY = frozenset({"mars-algorithm1", "lenience", "topk-delta", "topk-ratio"})
 COUNT = "n"  # the parameter of the top-k rules that must be an int on the host
 # Sampling parameters that change the logits before a V2 logits processor sees them, or exclude tokens: value when unused.
 _ALTERING = {
@@ -105,11 +90,10 @@ def resolve(
     if name == usual:
         given = {key: value for key, value in default.items() if key != "mars_rule"} | given
     values = _values(rule, given)
-    if not greedy and (OFFERED[name] is Offer.ZERO or values.get("accumulated", 1) != 1):
-        limit = (
-            "temperature must be 0" if OFFERED[name] is Offer.ZERO else "mars_accumulated must be 1 above temperature 0"
-        )
-        raise ValueError(f"{limit} with mars_rule {name}; temperature is {temperature:g}.")
+    if not greedy and name in GREEDY_ONLY:
+        raise ValueError(f"temperature must be 0 with mars_rule {name}, not {temperature:g}.")
+    if not greedy and values.get("accumulated", 1) != 1:
+        raise ValueError(f"mars_accumulated must be 1 above temperature 0, not {values['accumulated']:g}.")
     return RequestRule(rule, values, greedy, bool(trace))
 
 

@@ -34,7 +34,7 @@ REFUSED = {
     "penalty": (
         Lane(0.0, {"mars_theta": 0.9}, (("repetition_penalty", 1.1),), 1), "repetition_penalty must be 1 with mars_rule mars, not 1.1.",
     ),
-    "warm": (Lane(1.0, {"mars_rule": "topk-ratio"}, prompts=1), "temperature must be 0 with mars_rule topk-ratio; temperature is 1."),
+    "warm": (Lane(1.0, {"mars_rule": "topk-ratio"}, prompts=1), "temperature must be 0 with mars_rule topk-ratio, not 1."),
 }  # fmt: skip
 
 
@@ -53,8 +53,8 @@ def lanes(*temperatures: float) -> dict[str, Lane]:
 
 @pytest.fixture(scope="module")
 def stock(tmp_path_factory: pytest.TempPathFactory, prompts: Any) -> Run:
-    """vLLM without the plugin; what its build for CPUs does wrong above temperature 0 is repaired by the worker."""
-    wanted = {"0": Lane(0.0), "1": Lane(1.0)}
+    """vLLM without the plugin in one process, in which the worker repairs what the build for CPUs does wrong above temperature 0."""
+    wanted, given = {"0": Lane(0.0), "1": Lane(1.0)}, {"VLLM_PLUGINS": "", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
     return Run(
         tmp_path_factory.mktemp("stock"), prompts, {"method": "draft_model", "expand": True}, wanted, VLLM_PLUGINS=""
     )

@@ -11,7 +11,7 @@ from torch import Tensor
 from mars_core.rules import RULES
 from mars_core.sampling import target_distribution
 from mars_core.types import Sampling
-from mars_vllm.arguments import OFFERED, Offer, RequestRule
+from mars_vllm.arguments import GREEDY_ONLY, OFFERED, RequestRule
 from mars_vllm.judging import entry, force, relaxed, two_best
 from tests.unit.mars_core.test_verification import VALUES, case, chance, column, columns
 
@@ -31,7 +31,7 @@ def decide(asks: list[RequestRule | None], logits: Tensor, drafted: Tensor, temp
     return chosen | relaxed(groups, True, table, logits / temperatures[:, None], best, drafted)
 
 
-OFFERS = [(name, t) for name, offer in OFFERED.items() for t in ((0.0, 0.7) if offer is Offer.ALL else (0.0,))]
+OFFERS = [(name, t) for name in OFFERED for t in ((0.0,) if name in GREEDY_ONLY else (0.0, 0.7))]
 
 
 @pytest.mark.parametrize(("name", "temperature"), OFFERS)
