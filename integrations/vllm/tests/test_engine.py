@@ -55,9 +55,7 @@ def lanes(*temperatures: float) -> dict[str, Lane]:
 def stock(tmp_path_factory: pytest.TempPathFactory, prompts: Any) -> Run:
     """vLLM without the plugin in one process, in which the worker repairs what the build for CPUs does wrong above temperature 0."""
     wanted, given = {"0": Lane(0.0), "1": Lane(1.0)}, {"VLLM_PLUGINS": "", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
-    return Run(
-        tmp_path_factory.mktemp("stock"), prompts, {"method": "draft_model", "expand": True}, wanted, VLLM_PLUGINS=""
-    )
+    return Run(tmp_path_factory.mktemp("stock"), prompts, {"method": "draft_model", "expand": True}, wanted, **given)
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +152,9 @@ def test_relaxed_tokens_are_those_of_mars_core_on_the_recorded_rows(
             "Decisions equal to those of mars_core on the recorded rows",
         )
     )
-    assert all(relaxed for _, relaxed in found.values())
+    assert all(
+        relaxed for name, (_, relaxed) in found.items() if name != "ngram"
+    )  # n-grams rarely propose the second best
     assert [len(run.traces) for run in runs.values()] == [4 * 16 + 14 + 16, 4 * 16, 2 * 16]
 
 
@@ -170,9 +170,8 @@ def test_requests_of_one_batch_have_rules_of_their_own(runs: dict[str, Run]) -> 
     assert {trace["rule"]: trace["parameters"] for trace in recorded} == {
         "mars-gap": {"gap": 1.5}, "topk-delta": {"n": 2.0, "delta": 0.6}, "threshold": {"single": 0.2, "accumulated": 1.0},
     }  # fmt: skip
-    assert all(
-        any(any(step["relaxed"]) for step in trace["steps"]) for trace in recorded if trace["rule"] == "mars-gap"
-    )
+    for rule in ("mars-gap", "topk-delta", "threshold"):
+        assert any(any(step["relaxed"]) for trace in recorded if trace["rule"] == rule for step in trace["steps"])
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -206,25 +205,42 @@ def test_a_verifier_that_would_not_be_the_rule_stops_vllm(
         Run(tmp_path, prompts, {"method": "draft_model", "drafting": drafting}, {"none": Lane(0.0)}, MARS_THETA="0.9")
 
 
-def test_acceptance_lengths_and_texts_beside_our_engine(runs: dict[str, Run], pair: Any, tables: list[Table]) -> None:
+def test_texts_and_acceptance_lengths_are_those_of_our_engine(
+    runs: dict[str, Run], pair: Any, tables: list[Table]
+) -> None:
+    """At temperature 0. Our engine is given vLLM's first token, which comes from the prefill there, so that drafts begin alike."""
     session, rows = Session(pair), []
     for name, kind in KINDS.items():
-        for lane, rule in (("none 0", RuleConfig("strict")), ("low 0", RuleConfig("mars", {"theta": THETA}))):
-            ours, steps, kept = [], 0, 0
-            for prompt in PROMPTS:
+        for lane, rule in (
+            ("1 0", RuleConfig("mars", {"theta": 1.0})),
+            ("low 0", RuleConfig("mars", {"theta": THETA})),
+        ):
+            same, ours, steps = 0, 0, 0
+            for prompt, ids in zip(PROMPTS, runs[name].ids(lane), strict=True):
                 config = run_config(
-                    pair, prompt=prompt, rule=rule, drafter=DrafterConfig(kind, k=5), sampling=Sampling(0.0), max_new_tokens=TOKENS, seed=0,
+                    pair, prompt=prompt, rule=rule, drafter=DrafterConfig(kind, k=5), sampling=Sampling(0.0),
+                    max_new_tokens=TOKENS - 1, seed=0,
                 )  # fmt: skip
-                run = session.start(config)
-                for step in run:
-                    steps, kept = steps + bool(step.drafted), kept + step.kept
-                ours.append(list(run.trace().token_ids))
-            same = sum(a == b for a, b in zip(ours, runs[name].ids(lane), strict=True))
-            rows.append((name, rule.name, 1 + kept / steps, runs[name].length(lane), same))
-    heads = ("drafter", "rule", "ours", "vLLM", "equal texts")
-    tables.append(Table(heads, rows, f"Mean acceptance length beside our engine, temperature 0, mars with θ = {THETA}"))
-    assert all(row[-1] == len(PROMPTS) for row in rows if row[1] == "strict")
-    assert all(row[-1] >= len(PROMPTS) - 2 for row in rows)
+                run = session.start(replace(config, prefix=tuple(ids[:1])))
+                drafting = [step for step in run if step.drafted]
+                same += [*ids[:1], *run.trace().token_ids] == ids
+                ours, steps = ours + sum(len(step.emitted) for step in drafting), steps + len(drafting)
+            traces = [
+                trace
+                for trace in runs[name].traces
+                if trace["parameters"] == rule.parameters and not trace["temperature"]
+            ]
+            theirs = [
+                len(step["emitted"]) for trace in traces[: len(PROMPTS)] for step in trace["steps"] if step["drafted"]
+            ]
+            rows.append((name, rule.parameters["theta"], ours / steps, sum(theirs) / len(theirs), same))
+    heads = ("drafter", "θ", "ours", "vLLM", "equal texts")
+    title = (
+        "Tokens of the text per step with a draft, and texts, beside our engine; temperature 0, the same first token"
+    )
+    tables.append(Table(heads, rows, title))
+    assert all(row[-1] == len(PROMPTS) for row in rows if row[1] == 1)
+    assert all(row[-1] >= len(PROMPTS) - 2 for row in rows), rows
 
 
 def test_lanes_are_measured(runs: dict[str, Run], second: Run, tables: list[Table]) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -68,7 +69,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     command = [
         "nice", "-n", "5", os.environ["VLLM_PYTHON"], "-m", "vllm.entrypoints.cli.main", "serve", str(WEIGHTS / "target"),
         "--served-model-name", MODEL, "--host", "127.0.0.1", "--port", str(port), "--dtype", "float32", "--max-model-len", "512",
-        "--enforce-eager", "--max-num-seqs", "16", "--no-enable-prefix-caching", "--speculative-config", json.dumps(drafts),
+        "--max-num-seqs", "16", "--no-enable-prefix-caching", "--speculative-config", json.dumps(drafts),
+        *shlex.split(os.environ.get("MARS_VLLM_SERVE", "--enforce-eager")),
     ]  # fmt: skip
     given = environment(folder, PROMETHEUS_MULTIPROC_DIR=str(folder / "prometheus"))
     with (folder / "log").open("w") as log:
