@@ -12,6 +12,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         port = listener.getsockname()[1]
     drafts = {"method": "draft_model", "model": FOLDERS["draft_model"], "num_speculative_tokens": 5}
     command = [
-        "nice", "-n", "5", os.environ["VLLM_PYTHON"], "-m", "vllm.entrypoints.cli.main", "serve", str(WEIGHTS / "target"),
+        "nice", "-n", "5", os.environ["VLLM_PYTHON"], "-m", "vllm.entrypoints.openai.api_server", "--model", str(WEIGHTS / "target"),
         "--served-model-name", MODEL, "--host", "127.0.0.1", "--port", str(port), "--dtype", "float32", "--max-model-len", "512",
         "--max-num-seqs", "16", "--no-enable-prefix-caching", "--speculative-config", json.dumps(drafts),
         *shlex.split(os.environ.get("MARS_VLLM_SERVE", "--enforce-eager")),
@@ -85,11 +86,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
                 time.sleep(0.5)
         yield Server(f"http://127.0.0.1:{port}", folder)
     finally:
-        os.killpg(process.pid, signal.SIGTERM)
+        process.terminate()
         try:
             process.wait(60)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def test_every_request_has_its_own_rule(server: Server, prompts: Any) -> None:
