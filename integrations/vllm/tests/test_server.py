@@ -143,18 +143,12 @@ def test_null_is_refused_by_vllm_itself(server: Server, prompts: Any) -> None:
 
 def test_counters_reach_the_metrics_of_the_server(server: Server, prompts: Any) -> None:
     names = "vllm:mars_judged_tokens_total", "vllm:mars_relaxed_tokens_total"
-    server.complete(prompts[1])
-    before = [server.counter(name) for name in names]
-    answer = server.complete(prompts[1], vllm_xargs={"mars_theta": 0.5, "mars_trace": 1})
-    relaxed = [
-        sum(step["relaxed"])
-        for trace in server.traces(1)
-        if trace["id"].startswith(answer.json()["id"])
-        for step in trace["steps"]
-    ]
+    before, lines = [server.counter(name) for name in names], len(server.traces(0))
+    server.complete(prompts[0], vllm_xargs={"mars_theta": 0.5, "mars_trace": 1})
+    relaxed = [on for step in server.traces(lines + 1)[-1]["steps"] for on in step["relaxed"]]
     judged, counted = (server.counter(name) - value for name, value in zip(names, before, strict=True))
-    assert judged >= counted >= sum(relaxed) > 0
-    server.complete(prompts[1])
+    assert judged == len(relaxed) and judged >= counted >= sum(relaxed) > 0
+    server.complete(prompts[0])
     assert server.counter(names[0]) - before[0] == judged, "a request that asks for nothing is not judged"
     assert server.counter("vllm:mars_enabled") >= 1
 
