@@ -108,7 +108,7 @@ class Engine:
         self.records: dict[str, Record] = {}
         atexit.register(lambda: self.finish(list(self.records)))
         judged, kept, enabled = _metrics()
-        self._judged, self._relaxed = judged.labels(model), kept.labels(model)
+        self._judged, self._relaxed = (each.labels(config.model_config.served_model_name) for each in (judged, kept))
         enabled.labels(__version__, runner, rule).set(1)
         self._total: Tensor | None = None  # int64 [1] on the device
         self._copy, self._seen = torch.zeros(1, dtype=torch.int64), 0

