@@ -66,6 +66,11 @@ def defaults(environment: Mapping[str, str]) -> dict[str, Any]:
     return given
 
 
+def default_rule(default: Mapping[str, Any]) -> str:
+    """The rule of requests that name none, for display."""
+    return str(default.get("mars_rule", "mars" if default else "none"))
+
+
 def resolve(
     extra: Mapping[str, Any] | None, temperature: float, default: Mapping[str, Any], traced: bool
 ) -> RequestRule | None:

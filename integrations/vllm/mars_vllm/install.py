@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
+from prometheus_client import REGISTRY
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
 from mars_vllm import __version__
-from mars_vllm.arguments import RequestRule, conflict, defaults, resolve
+from mars_vllm.arguments import RequestRule, conflict, default_rule, defaults, resolve
 from mars_vllm.signatures import check, check_version
+from mars_vllm.tracing import ABOUT_ENABLED, ENABLED, ENABLED_LABELS
 
 _MEND = "MARS_MEND_CPU"
 PROCESSOR = "mars_vllm.runner_v2:MarsProcessor"
@@ -39,6 +45,8 @@ def install() -> None:
     @functools.wraps(init)
     def wrapped_init(self: Any, vllm_config: Any, *args: Any, **kwargs: Any) -> None:
         init(self, vllm_config, *args, **kwargs)
+        with suppress(ValueError):  # a second engine of one process
+            REGISTRY.register(Enabled("V2" if vllm_config.use_v2_model_runner else "V1", default_rule(default)))
         if default and (problem := refusal(vllm_config, resolve(None, 0.0, default, False), None)):
             raise RuntimeError(f"The environment sets {', '.join(default)}, but {problem}")
 
@@ -56,6 +64,21 @@ def install() -> None:
 
     InputProcessor.__init__, InputProcessor._validate_params = wrapped_init, wrapped_validate
     fingerprint.get_system_fingerprint = wrapped_get
+
+
+class Enabled(Collector):
+    """``vllm:mars_enabled`` at /metrics of a server without PROMETHEUS_MULTIPROC_DIR; with it the gauge of the worker is there.
+
+    It has no ``_name``, by which vLLM finds and removes the metrics of an earlier engine.
+    """
+
+    def __init__(self, runner: str, rule: str) -> None:
+        self.values = (__version__, runner, rule)
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        family = GaugeMetricFamily(ENABLED, ABOUT_ENABLED, labels=ENABLED_LABELS)
+        family.add_metric(self.values, 1)
+        return [family]
 
 
 def _validate(config: Any, params: Any, default: Mapping[str, Any]) -> None:

@@ -20,10 +20,15 @@ from prometheus_client import Counter, Gauge
 from torch import Tensor
 
 from mars_vllm import __version__
-from mars_vllm.arguments import RequestRule, defaults, resolve
+from mars_vllm.arguments import RequestRule, default_rule, defaults, resolve
 from mars_vllm.judging import Best
 
 FORMAT = "mars-vllm-1"
+ENABLED, ABOUT_ENABLED, ENABLED_LABELS = (
+    "vllm:mars_enabled",
+    "1 if the plugin is active.",
+    ("version", "runner", "rule"),
+)
 _log = logging.getLogger("vllm.mars")  # vLLM configures the handlers of its name
 
 
@@ -36,9 +41,7 @@ def _metrics() -> tuple[Counter, Counter, Gauge]:
         Counter(
             "vllm:mars_relaxed_tokens", "Drafted tokens that the rule kept and strict would not surely keep.", labels
         ),
-        Gauge(
-            "vllm:mars_enabled", "1 if the plugin is active.", ("version", "runner", "rule"), multiprocess_mode="max"
-        ),
+        Gauge(ENABLED, ABOUT_ENABLED, ENABLED_LABELS, registry=None, multiprocess_mode="max"),  # see install.Enabled
     )
 
 
@@ -97,7 +100,7 @@ class Engine:
 
         self.default = defaults(os.environ)
         self.path = os.environ.get("MARS_TRACE", "")
-        rule = self.default.get("mars_rule", "mars" if self.default else "none")
+        rule = default_rule(self.default)
         _log.info(
             "mars-vllm %s is active: vLLM %s, runner %s, default rule %s.", __version__, vllm.__version__, runner, rule
         )

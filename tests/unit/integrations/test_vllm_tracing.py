@@ -151,4 +151,3 @@ def test_counters_count_judged_and_relaxed_tokens(recorder: Engine) -> None:
     recorder.count(5, torch.tensor([True, False, True]))
     recorder.count(3, torch.tensor([True]))
     assert (value("judged") - before[0], value("relaxed") - before[1]) == (8, 3)
-    assert REGISTRY.get_sample_value("vllm:mars_enabled", {"version": "0.1.0", "runner": "V1", "rule": "none"}) == 1
