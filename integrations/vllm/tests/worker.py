@@ -6,7 +6,6 @@ counters of speculative decoding, seconds, and what a refused request was told.
 """
 
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -76,5 +75,3 @@ def run(engine, params, batch: list[dict]) -> dict:
 if __name__ == "__main__":
     result = main(json.loads(Path(sys.argv[1]).read_text()))
     Path(sys.argv[2]).write_text(json.dumps(result))
-    sys.stdout.flush()
-    os._exit(0) if os.environ.get("VLLM_ENABLE_V1_MULTIPROCESSING") == "0" else None
