@@ -62,8 +62,8 @@ class Serving:
     key: str = ""  # required, if not empty
     url: str = ""
     requests: list[dict[str, Any]] = field(default_factory=list)  # bodies of all completion requests
-    most_at_once: int = 0  # requests that were open at the same time
-    open: int = 0
+    alone: int | None = None  # the answer to the request after so many begins only once another request has come
+    together: threading.Event = field(default_factory=threading.Event)
     drafts: int = 0
     drafted: int = 0
     accepted: int = 0
@@ -140,9 +140,10 @@ def _endpoint(serving: Serving, engine: ThreadPoolExecutor, *, chat: bool) -> Ca
             return JSONResponse({"error": f"The model {body.get('model')!r} does not exist."}, 404)
         if body.get("echo"):
             return JSONResponse(await run_in_threadpool(engine.submit(_echo, serving, body["prompt"]).result))
-        serving.open += 1
-        serving.most_at_once = max(serving.most_at_once, serving.open)
-        return StreamingResponse(_stream(serving, engine, body, fault, chat), media_type="text/event-stream")
+        wait = None if serving.alone is None or len(serving.requests) <= serving.alone else serving.together
+        if wait and len(serving.requests) > (serving.alone or 0) + 1:
+            wait.set()
+        return StreamingResponse(_stream(serving, engine, body, fault, chat, wait), media_type="text/event-stream")
 
     return answer
 
@@ -161,26 +162,29 @@ def _echo(serving: Serving, ids: list[int]) -> dict[str, Any]:
 
 
 def _stream(
-    serving: Serving, engine: ThreadPoolExecutor, body: dict[str, Any], fault: Fault, chat: bool
+    serving: Serving,
+    engine: ThreadPoolExecutor,
+    body: dict[str, Any],
+    fault: Fault,
+    chat: bool,
+    wait: threading.Event | None,
 ) -> Iterator[str]:
-    try:
-        trace = serving.change(engine.submit(_run, serving, body, chat).result())
-        if fault is Fault.SLOW:
-            time.sleep(serving.slow_s)
-        for number, event in enumerate(_events(serving, body, trace, chat)):
-            if number == 2 and fault is Fault.KILL:
-                raise ConnectionError("killed")
-            if number == 2 and fault is Fault.CUT:
-                return
-            if number == 2 and fault is Fault.ERROR:
-                yield 'data: {"error": {"message": "EngineCore encountered an issue", "code": 500}}\n\n'
-                return
-            yield f"data: {json.dumps(event, ensure_ascii=False)}\n\n"
-            if number == 0 and fault is Fault.NONSENSE:
-                yield "data: {]\n\n"
-        yield "data: [DONE]\n\n"
-    finally:
-        serving.open -= 1
+    assert wait is None or wait.wait(60), "two requests were never in flight at the same time"
+    trace = serving.change(engine.submit(_run, serving, body, chat).result())
+    if fault is Fault.SLOW:
+        time.sleep(serving.slow_s)
+    for number, event in enumerate(_events(serving, body, trace, chat)):
+        if number == 2 and fault is Fault.KILL:
+            raise ConnectionError("killed")
+        if number == 2 and fault is Fault.CUT:
+            return
+        if number == 2 and fault is Fault.ERROR:
+            yield 'data: {"error": {"message": "EngineCore encountered an issue", "code": 500}}\n\n'
+            return
+        yield f"data: {json.dumps(event, ensure_ascii=False)}\n\n"
+        if number == 0 and fault is Fault.NONSENSE:
+            yield "data: {]\n\n"
+    yield "data: [DONE]\n\n"
 
 
 def _run(serving: Serving, body: dict[str, Any], chat: bool) -> Trace:
