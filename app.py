@@ -38,6 +38,7 @@ from hosting.retention import Retention
 from hosting.settings import Settings, json_log, offered, read_settings
 from mars_core.jobs import Accelerator
 from mars_core.jobs.accelerators import Local, ZeroGpu
+from mars_core.lazy import torch
 from mars_core.models import CATALOG, ModelError, ModelPool, PairSpec
 from mars_core.rules import RULES
 from storage import RunStore, StorageError, database_file, open_or_set_aside
@@ -74,7 +75,7 @@ class Application:
         pool = ModelPool(
             device=chosen.device, dtype=chosen.dtype, graphs=chosen.graphs, exact=chosen.exact, max_pairs=most
         )
-        engine = ThreadPoolExecutor(max_workers=1, thread_name_prefix="engine")
+        engine = ThreadPoolExecutor(max_workers=1, thread_name_prefix="engine", initializer=_leave_a_core)
         accelerator: Accelerator = Local(pool, engine)
         if chosen.zero_gpu:
             accelerator, pairs = _zero_gpu(pool, pairs)
@@ -148,6 +149,13 @@ class Application:
             return "not pushed; the log says why"
         pushed_at = self.backup.pushed_at
         return f"pushed {pushed_at:%Y-%m-%d %H:%M} UTC" if pushed_at else "nothing pushed yet"
+
+
+def _leave_a_core() -> None:
+    """PyTorch computes on all cores but one, unless OMP_NUM_THREADS is set: where the page's other threads or a browser take a core,
+    every parallel region would wait for the thread that lost it."""
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, torch.get_num_threads() - 1))
 
 
 def _zero_gpu(pool: ModelPool, offered: Sequence[PairSpec]) -> tuple[ZeroGpu, tuple[PairSpec, ...]]:

@@ -1,6 +1,6 @@
-"""When drafting pays: the expected speed-up over K, from the acceptance and the times of one run. Formulas: docs/statistics.md.
+"""When drafting pays: the expected speed-up over K or the size of a tree, from the acceptance and the times of one run.
 
-Pure functions of plain numbers.
+Pure functions of plain numbers. Formulas: docs/statistics.md.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from operator import mul
-from statistics import fmean, median
+from statistics import median
 from typing import NamedTuple
 
 from mars_core.types import Outcome, Step, Trace
@@ -20,12 +20,12 @@ BUDGET = 256  # tokens of a pass up to which it costs the same, unless another v
 
 class Acceptance(NamedTuple):
     """Of one run. ``rates``: share of the steps that reached draft depth i + 1 (drafted so deep, all before kept) and kept one there.
-    ``beyond``: the same share over all depths, used for deeper ones. ``verified``: mean number of drafted tokens up to depth i + 1."""
+    ``beyond``: the same share over all depths, used for deeper ones. ``sizes``: of a run with trees, sizes and the mean number of tokens
+    that a tree of that size keeps; empty for chains."""
 
     rates: tuple[float, ...]
     beyond: float
-    verified: tuple[float, ...]
-    tree: bool
+    sizes: tuple[tuple[int, float], ...]
 
 
 class Times(NamedTuple):
@@ -52,9 +52,9 @@ class Costs(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """``tokens``: expected a target pass. ``extrapolated``: deeper than anything the run drafted."""
+    """``size``: K, or the tokens of a tree. ``tokens``: expected a target pass. ``extrapolated``: deeper than anything the run drafted."""
 
-    k: int
+    size: int
     tokens: float
     speedup: float
     extrapolated: bool
@@ -70,16 +70,28 @@ def acceptance_of(trace: Trace) -> Acceptance | None:
     kept = [sum(step.kept >= depth for step in each) for depth, each in enumerate(reached, start=1)]
     counts = list(map(len, reached))
     beyond = sum(kept) / sum(counts) if sum(counts) else 0.0
-    full = [step for step in steps if _depth(step) == deepest]
-    verified = (
-        fmean(sum(node.depth <= depth for node in step.nodes) for step in full) for depth in range(1, deepest + 1)
-    )
     return Acceptance(
         tuple(some / count if count else beyond for some, count in zip(kept, counts, strict=True)),
         beyond,
-        tuple(verified),
-        any(len(step.nodes) > _depth(step) for step in steps),
+        _sizes(steps) if any(len(step.nodes) > _depth(step) for step in steps) else (),
     )
+
+
+def _sizes(steps: Sequence[Step]) -> tuple[tuple[int, float], ...]:
+    """At most ``MOST`` sizes. A smaller tree has the nodes of highest drafter probability, product over the path, of a larger one."""
+    ranks = [rank for step in steps for rank in _kept_ranks(step)]
+    largest = max(len(step.nodes) for step in steps)
+    sizes = sorted({math.ceil(largest * part / MOST) for part in range(1, MOST + 1)})
+    return tuple((size, sum(rank < size for rank in ranks) / len(steps)) for size in sizes)
+
+
+def _kept_ranks(step: Step) -> list[int]:
+    """The ranks, from 0, of the kept nodes among all of the step."""
+    chances = [1.0]
+    for node in step.nodes:
+        chances.append(chances[node.parent] * node.q)
+    ranked = sorted(range(len(step.nodes)), key=lambda number: -chances[number + 1])
+    return [rank for rank, number in enumerate(ranked) if step.nodes[number].outcome is not Outcome.REJECTED]
 
 
 def times_of(trace: Trace) -> Times | None:
@@ -104,20 +116,25 @@ def expected_tokens(rates: Sequence[float]) -> float:
 
 
 def planned(run: Acceptance, costs: Costs, most: int = MOST) -> tuple[Planned, ...]:
-    """K = 1 to ``most``; depths of a tree only as far as the run drafted it, since a deeper tree has other nodes."""
-    deepest = len(run.rates)
-    found = []
-    for k in range(1, (min(most, deepest) if run.tree else most) + 1):
-        rates = [*run.rates[:k], *[run.beyond] * (k - deepest)]
-        tokens = expected_tokens(rates)
-        verified = run.verified[k - 1] if k <= len(run.verified) else k
-        seconds = k * costs.draft * costs.target(1) + costs.target(verified + 1)
-        found.append(Planned(k, tokens, tokens * costs.target(1) / seconds, k > deepest))
+    """K = 1 to ``most``; of a run with trees sizes up to its own, at its own depth."""
+    deepest, found = len(run.rates), list[Planned]()
+    if run.sizes:
+        for size, kept in run.sizes:
+            found.append(Planned(size, 1 + kept, _speedup(1 + kept, deepest, size, costs), False))
+    else:
+        for k in range(1, most + 1):
+            tokens = expected_tokens([*run.rates[:k], *[run.beyond] * (k - deepest)])
+            found.append(Planned(k, tokens, _speedup(tokens, k, k, costs), k > deepest))
     return tuple(found)
 
 
+def _speedup(tokens: float, passes: int, verified: int, costs: Costs) -> float:
+    """Over decoding without drafts, of a step with so many passes of the drafter and verified tokens."""
+    return tokens * costs.target(1) / (passes * costs.draft * costs.target(1) + costs.target(verified + 1))
+
+
 def best(plan: Sequence[Planned]) -> Planned | None:
-    """The fastest; None where no K is faster than decoding without drafts."""
+    """The fastest; None where none is faster than decoding without drafts."""
     fastest = max(plan, key=lambda each: each.speedup, default=None)
     return fastest if fastest and fastest.speedup > 1 else None
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import gradio as gr
 from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.types import Receive, Scope, Send
 
 from evaluation.format import displayable
 from storage import StorageError
@@ -94,6 +96,14 @@ def _wire_reopening(services: Services, history: History, compare: CompareTab, t
     history.detail.again.click(load, history.session, [*compare.outputs, tabs, history.detail.view.strip], **PRIVATE)
 
 
+class PageCompression(GZipMiddleware):
+    """Compresses the page and its configuration: gradio compresses what has a file extension, and these have none."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        page = scope["type"] == "http" and scope["path"].rpartition("/")[2] in ("", "config")
+        await (super().__call__ if page else self.app)(scope, receive, send)
+
+
 def page_layers(services: Services, *, trust_proxy: bool = False) -> list[Middleware]:
     """What every request goes through, the outermost first. ``trust_proxy``: a proxy in front sets the X-Forwarded headers."""
     return [
@@ -101,6 +111,7 @@ def page_layers(services: Services, *, trust_proxy: bool = False) -> list[Middle
         Middleware(OwnPages, trust_proxy=trust_proxy),
         *([Middleware(VisitorCookie)] if services.public else []),
         Middleware(Access, public=services.public),
+        Middleware(PageCompression, compresslevel=5),
     ]
 
 

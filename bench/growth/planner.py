@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         assert run is not None
         costs, rows = costs_of(methods[str(DEFAULT)].times, methods["0"].times.pass_s), []
         for point in planned(run, costs, MOST):
-            name = str(point.k)
+            name = str(point.size)
             measured = ratio(samples, name, "0")
             error = f"{100 * (point.speedup / measured.median - 1):+.0f} %"
             rows.append((name, point.tokens, overall_tau(samples[name]), point.speedup, str(measured), error))

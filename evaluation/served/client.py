@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
+from evaluation.format import shorten
 from evaluation.served.answer import Answer, Broken, read_bytes, read_stream
 
 COMPLETIONS, CHAT = "/completions", "/chat/completions"
@@ -19,7 +20,7 @@ MAX_PAUSE_S = 60.0
 _MAX_SHOWN = 200  # characters of a server's message
 _AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))  # transient statuses
 _OPTIONAL = (  # not sent again once a server has refused them
-    "return_token_ids", "logprobs", "top_logprobs", "return_tokens_as_token_ids", "min_p", "repetition_penalty",
+    "return_token_ids", "logprobs", "top_logprobs", "return_tokens_as_token_ids", "min_p", "repetition_penalty", "stream_options",
 )  # fmt: skip
 _T = TypeVar("_T")
 
@@ -140,7 +141,9 @@ class Client:
     ) -> Generator[int, None, _T]:  # fmt: skip
         """What ``read`` returns for an answer with status 200. Tries again after transient errors and answers that broke off."""
         trouble = ""
-        for number in range(1, self.server.tries + 1):
+        number = 0
+        while number < self.server.tries:
+            number += 1
             yield 0
             sent = {name: value for name, value in body.items() if name not in self._refused}
             content = json.dumps(sent).encode() if sent else None
@@ -157,10 +160,11 @@ class Client:
             except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
                 raise self._error("gave an answer that is not one of the OpenAI interface") from None
             else:
-                trouble = f"answered {answer.status_code}: {message}"
+                trouble = f"answered {answer.status_code}" + (f": {message}" if message.strip() else "")
                 refused = {name for name in optional if name in message and name in sent}
                 if answer.status_code == 400 and refused:
                     self._refused |= refused
+                    number -= 1  # no failed try
                     continue
                 if answer.status_code not in _AGAIN:
                     raise self._error(trouble)
@@ -170,10 +174,10 @@ class Client:
         raise self._error(trouble, ServerDown)
 
     def _error(self, trouble: str, kind: type[ServerError] = ServerError) -> ServerError:
-        """One line with the beginning of a server's message, without the key, which some servers repeat."""
+        """One displayable line with the beginning of a server's message, without the key, which some servers repeat."""
         if self.server.key:
             trouble = trouble.replace(self.server.key, "…")
-        return kind(f"{self.server.title} {' '.join(trouble.split())[:_MAX_SHOWN].rstrip(':')}.")
+        return kind(f"{self.server.title} {shorten(trouble, _MAX_SHOWN)}.")
 
 
 def _pause_of(answer: httpx.Response, otherwise: float) -> float:

@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Any, Self
 
+from evaluation.format import shorten
 from evaluation.scoring.metrics import check_libraries
 from evaluation.served.client import Client, Server, ServerDown, ServerError
 from evaluation.served.trace import answer_trace, served_trace
@@ -30,7 +31,7 @@ def find_server(environment: Mapping[str, str], url: str, model: str) -> tuple[s
     with Client(server := Server(url, key=environment.get(KEY, ""))) as client:
         models = (model,) if model else client.models()
     if len(models) != 1:
-        names = ", ".join(models)[:200] or "none"
+        names = shorten(", ".join(models), 200) or "none"
         raise ValueError(f"The name of a model is needed, because {server.base} has {len(models)} ({names}).")
     return server.base, models[0]
 
@@ -131,6 +132,8 @@ def _xargs(config: RunConfig) -> dict[str, Any] | None:
 
 
 def _thinking(config: RunConfig) -> dict[str, Any]:
-    """The switch of the chat template, in vLLM's field."""
+    """The switch of the chat template, in vLLM's field. Raises ValueError without a template."""
     thinking = config.prompt.thinking
+    if thinking is not None and not config.prompt.chat:
+        raise ValueError("thinking is set, but no chat template is used; it must be left at the model's default.")
     return {} if thinking is None else {"chat_template_kwargs": {"enable_thinking": thinking}}

@@ -12,6 +12,7 @@ from mars_core.telemetry import summarise
 from mars_core.types import UNKNOWN, DraftNode, Outcome, RunConfig, Status, Step, StopReason, Token, Trace
 
 NAN = math.nan
+MAX_DRAFT = 1024  # tokens per step
 _COUNTS = ("steps", "drafted", "accepted", "relaxed", "rejected", "recovered", "bonus")
 _RATES = ("tau", "acceptance_rate", "relaxed_share")
 
@@ -77,7 +78,7 @@ def served_trace(
 
 def answer_trace(config: RunConfig, answer: Answer) -> Trace:
     """The run of an answer, with vLLM's detailed speculative metrics where it has them."""
-    tokens = _tokens(answer)
+    tokens, metrics = _tokens(answer), answer.extra.get("metrics")
     stop, finish = answer.extra.get("stop_reason"), answer.finish_reason
     reason = StopReason.STOP_STRING if isinstance(stop, str) else StopReason.EOS
     error = "" if finish in ("stop", "length") else f"The server ended the answer with finish reason {finish[:40]!r}."
@@ -89,7 +90,7 @@ def answer_trace(config: RunConfig, answer: Answer) -> Trace:
         new_tokens=_count(answer.usage.get("completion_tokens")),
         prompt_ids=answer.prompt_ids or (),
         prompt_tokens=_count(answer.usage.get("prompt_tokens")),
-        steps=vllm_steps((answer.extra.get("metrics") or {}).get("speculative_decoding"), len(tokens)),
+        steps=vllm_steps(metrics.get("speculative_decoding") if isinstance(metrics, dict) else None, len(tokens)),
         ttft_s=answer.ttft_s,
         wall_s=answer.wall_s,
         error=error,
@@ -103,17 +104,17 @@ def vllm_steps(reported: Any, tokens: int) -> list[ServedStep] | None:
     """
     try:
         pairs = list(zip(reported["per_step_drafted"], reported["per_step_accepted"], strict=True))
-        steps: list[ServedStep] = []
-        left = tokens
-        for drafted, kept in pairs:
-            lead = int(not steps)
-            emitted = min(lead + kept + 1, left)
-            steps.append(ServedStep(drafted, min(kept, emitted - lead), emitted, lead))
-            left -= emitted
-        valid = all(0 <= step.kept <= step.drafted and step.emitted > 0 for step in steps)
     except (LookupError, TypeError, ValueError):
         return None
-    return steps if steps and not left and valid else None
+    steps: list[ServedStep] = []
+    for drafted, kept in pairs:
+        lead = int(not steps)
+        if not (type(drafted) is type(kept) is int and 0 <= kept <= drafted <= MAX_DRAFT and tokens > 0):
+            return None
+        emitted = min(lead + kept + 1, tokens)
+        steps.append(ServedStep(drafted, min(kept, emitted - lead), emitted, lead))
+        tokens -= emitted
+    return steps if steps and not tokens else None
 
 
 def _tokens(answer: Answer) -> list[ServedToken]:

@@ -16,7 +16,8 @@ Why = Callable[[], StopReason | None]  # reason to end before the next step, or 
 
 
 def perform(pool: ModelPool, job: Job, stopped: Callable[[], bool]) -> Generator[Event, None, None]:
-    """The runs of ``job``, one after the other, each directly after its warm-up. Raises ModelError if the pair cannot be loaded.
+    """The runs of ``job``, one after the other; a warm-up precedes the first run of each configuration. Raises ModelError if the pair
+    cannot be loaded.
 
     The deadline is checked after the first step of a run at the earliest, so that the trace has that reason. A failed run frees its memory.
     """
@@ -28,13 +29,14 @@ def perform(pool: ModelPool, job: Job, stopped: Callable[[], bool]) -> Generator
             return StopReason.CANCELLED
         return StopReason.DEADLINE if time.monotonic() >= ends else None
 
-    # In a new process the warm-up of each run is not sufficient.
-    for number in [] if job.pair in pool.ran else sorted(job.order):
+    cold = set(job.order)
+    for number in [] if job.pair in pool.ran else sorted(cold):  # in a new process one warm-up is not sufficient
         if why() is None:
             session.warm_up(job.configs[number])
     for number in job.order:
-        if why() is None:
+        if number in cold and why() is None:
             session.warm_up(job.configs[number])
+        cold.discard(number)
         if stopped():
             return
         ended = yield from _run(session, job, number, why)

@@ -65,8 +65,10 @@ def test_a_round_by_keyboard_from_the_answers_to_the_comment_and_history(window:
     expect(page.locator(".mars-vote-choices button").nth(1)).to_be_focused()
     page.keyboard.press("2")
     page.wait_for_selector(f'{ROUND}[data-state="revealed"]')
-    rules = {text.removesuffix(" · your choice") for text in page.locator(".mars-vote-rule").all_inner_texts()}
-    assert rules == {"Strict", "MARS θ = 0.2"}
+    titles = page.locator("#votes-lane-0 h2, #votes-lane-1 h2").all_inner_texts()
+    assert [title[:10] for title in titles] == ["Answer A: ", "Answer B: "] and titles[1].endswith(", your choice")
+    assert {title[10:].removesuffix(", your choice") for title in titles} == {"Strict", "MARS θ = 0.2"}
+    expect(page.locator("#votes-lane-1 .tok").first).to_be_visible()
     assert wait_for(page, "done", STRIP).startswith("You preferred ")
     page.fill("#votes-comment textarea", "<b>clearer</b>")
     page.click("#votes-keep")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("mars_core", "evaluation", "storage", "hosting", "ui", "bench", "training")
+SOURCES = ("mars_core", "evaluation", "storage", "hosting", "ui", "bench", "training", "integrations/vllm/mars_vllm")
 BANNED = frozenset(
     [
         "asked",

@@ -1,4 +1,4 @@
-"""When does it pay? The planner of a comparison: expected speed-up over K of a run, for other costs and batch sizes.
+"""When does it pay? The planner of a comparison: expected speed-up over K or the size of a tree, for other costs and batches.
 
 The panel holds the numbers that follow from the stored traces and sends them back with the fields, so that nothing is read again.
 """
@@ -82,16 +82,18 @@ def planner_html(fields: Fields | None) -> str:
     draft = run.draft if slider == measured else 10 ** (slider / 100)
     batch = min(LARGEST_BATCH, max(0, fields.batch))
     plan = planned(run.acceptance, Costs(draft, run.slope, 2**batch, fields.budget))
-    fastest, deepest = best(plan), plan[min(len(run.acceptance.rates), len(plan)) - 1]
-    verdict = "It does not pay: no K is faster than decoding without drafts."
+    unit = "N" if run.acceptance.sizes else "K"
+    fastest = best(plan)
+    own = plan[-1] if run.acceptance.sizes else plan[min(len(run.acceptance.rates), len(plan)) - 1]
+    verdict = f"It does not pay: no {unit} is faster than decoding without drafts."
     if fastest:
         verdict = (
-            f"Best is K = {fastest.k}{', which is extrapolated' * fastest.extrapolated}: {ratio(fastest.speedup)} with "
-            f"{number(fastest.tokens)} tokens a target pass. K = {deepest.k}, as it was run: {ratio(deepest.speedup)}."
+            f"Best is {unit} = {fastest.size}{', which is extrapolated' * fastest.extrapolated}: {ratio(fastest.speedup)} with "
+            f"{number(fastest.tokens)} tokens a target pass. {unit} = {own.size}, as it was run: {ratio(own.speedup)}."
         )
     return template.render(
         nothing="", fields=fields, low=CHEAPEST, high=DEAREST, slider=slider, draft=number(draft), measured=number(run.draft),
-        batch=batch, largest=LARGEST_BATCH, drawing=planner_drawing(plan, LANES[run.lane]),
+        batch=batch, largest=LARGEST_BATCH, drawing=planner_drawing(plan, unit, LANES[run.lane]),
         csv=csv_text([HEADS, *plan]), value={"runs": fields.runs, "was": fields.run}, verdict=verdict,
         pace=PACE.format(number(run.slope)) if run.slope else SAME_PACE,
         rates=", ".join(map(share, run.acceptance.rates[:MOST])), beyond=share(run.acceptance.beyond),

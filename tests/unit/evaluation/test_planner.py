@@ -20,10 +20,12 @@ from evaluation.planner import (
     planned,
     times_of,
 )
-from mars_core.types import Outcome, Trace
+from mars_core.models import CATALOG, ModelPool
+from mars_core.session import Session, run_config
+from mars_core.types import DrafterConfig, Outcome, PromptConfig, RuleConfig, Sampling, Trace, TreeShape
 from tests.traces import make_trace, make_tree_trace
 
-CHAIN = Acceptance((0.8, 0.6, 0.7), 0.7, (1.0, 2.0, 3.0), False)
+CHAIN = Acceptance((0.8, 0.6, 0.7), 0.7, ())
 
 
 def full(trace: Trace) -> Trace:
@@ -44,7 +46,7 @@ def test_expected_tokens_are_those_of_simulated_chains(rates: tuple[float, ...])
 def test_at_the_k_of_the_run_the_plan_has_the_runs_own_tokens_a_pass(rule: str, seed: int) -> None:
     trace = full(make_trace(rule=rule, new_tokens=300, k=4, seed=seed))
     run = acceptance_of(trace)
-    assert run is not None and len(run.rates) == 4 and run.verified == (1, 2, 3, 4) and not run.tree
+    assert run is not None and len(run.rates) == 4 and not run.sizes
     plan = planned(run, Costs(0.1))
     assert plan[3].tokens == pytest.approx(fmean(len(step.emitted) for step in trace.steps))
     first = [step.kept >= 1 for step in trace.steps]
@@ -73,14 +75,14 @@ def test_a_run_without_drafts_says_nothing_but_the_time_of_a_pass() -> None:
 
 def test_deeper_than_the_run_drafted_is_extrapolated_with_the_rate_of_all_depths() -> None:
     plan = planned(CHAIN, Costs(0.1))
-    assert [each.k for each in plan] == list(range(1, MOST + 1))
+    assert [each.size for each in plan] == list(range(1, MOST + 1))
     assert [each.extrapolated for each in plan] == [False] * 3 + [True] * (MOST - 3)
     assert plan[4].tokens == pytest.approx(1 + 0.8 + 0.48 + 0.336 + 0.336 * 0.7 + 0.336 * 0.49)
 
 
 def test_the_speedup_is_the_documented_formula() -> None:
     for each in planned(CHAIN, Costs(0.2, 0.05)):
-        assert each.speedup == pytest.approx(each.tokens / (each.k * 0.2 + 1 + 0.05 * each.k))
+        assert each.speedup == pytest.approx(each.tokens / (each.size * 0.2 + 1 + 0.05 * each.size))
     free = planned(CHAIN, Costs(0.0))
     assert [each.speedup for each in free] == pytest.approx([each.tokens for each in free])
 
@@ -94,7 +96,7 @@ def test_a_full_batch_never_pays() -> None:
     )  # 64 · 4 are free
     assert tight[3].speedup == pytest.approx(tight[3].tokens / (0.4 + 64 * 5 / 256))
     winner, narrow = best(roomy), best(tight)
-    assert winner is not None and narrow is not None and narrow.k == 3 <= winner.k
+    assert winner is not None and narrow is not None and narrow.size == 3 <= winner.size
 
 
 def test_an_expensive_drafter_does_not_pay() -> None:
@@ -112,12 +114,37 @@ def test_costs_follow_from_times() -> None:
     assert found is not None and found.width == 5 and found.draft_s == pytest.approx(0.0015) and found.pass_s >= 0.009
 
 
-def test_a_tree_is_planned_as_deep_as_it_was_drafted() -> None:
+def test_a_tree_is_planned_at_smaller_sizes() -> None:
     trace = make_tree_trace(new_tokens=120)
     run = acceptance_of(trace)
-    assert run is not None and run.tree and run.verified[-1] > len(run.rates)
-    assert list(run.verified) == sorted(run.verified)
+    assert run is not None and run.sizes
     plan = planned(run, Costs(0.1, 0.01))
-    assert len(plan) == len(run.rates) and not any(each.extrapolated for each in plan)
-    last = plan[-1]
-    assert last.speedup == pytest.approx(last.tokens / (0.1 * last.k + 1 + 0.01 * run.verified[-1]))
+    tokens = [each.tokens for each in plan]
+    assert tokens == sorted(tokens) and tokens[-1] == pytest.approx(1 + fmean(step.kept for step in trace.steps))
+    assert [each.size for each in plan][-1] == max(len(step.nodes) for step in trace.steps)
+    for each in plan:
+        assert each.speedup == pytest.approx(each.tokens / (0.1 * len(run.rates) + 1 + 0.01 * each.size))
+        assert not each.extrapolated
+
+
+def test_a_smaller_tree_keeps_what_the_planner_expects_of_it() -> None:
+    """On the bundled head, from ten beginnings of a text."""
+    session = Session(ModelPool(device="cpu", dtype="float32").get(CATALOG[0]))
+    ids = _with_tree(session, 32, ()).token_ids
+    kept = set()
+    for at in range(0, 40, 4):
+        large, small = (_with_tree(session, size, ids[:at]) for size in (32, 12))
+        expected = acceptance_of(replace(large, steps=large.steps[:1]))
+        assert expected is not None and dict(expected.sizes)[12] == small.steps[0].kept
+        kept.add((large.steps[0].kept, small.steps[0].kept))
+    assert len(kept) > 2 and any(less < more for more, less in kept)
+
+
+def _with_tree(session: Session, size: int, prefix: tuple[int, ...]) -> Trace:
+    config = run_config(
+        session.pair, prompt=PromptConfig(CATALOG[0].prompts[0]), rule=RuleConfig("strict"),
+        drafter=DrafterConfig("eagle3", tree=TreeShape(size, 6, 4)), sampling=Sampling(1.0), max_new_tokens=64, seed=0,
+    )  # fmt: skip
+    run = session.start(replace(config, prefix=prefix))
+    assert list(run)
+    return run.trace()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,9 @@ def test_the_time_of_a_run_is_without_what_its_consumer_does(
     assert all(trace.summary.wall_s >= trace.summary.draft_s + trace.summary.verify_s for trace in runs)
 
 
-def test_every_run_comes_directly_after_its_own_warm_up(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_lane_is_warmed_up_directly_before_its_first_run(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun: list[tuple[str, str]] = []
     step, warm = Run.__next__, warming(monkeypatch)
 
@@ -135,6 +138,10 @@ def test_every_run_comes_directly_after_its_own_warm_up(services: Services, monk
         list(run_comparison(services, FORM, "visitor"))
         assert begun == [*before, ("strict", "warm-up"), ("strict", "run"), ("mars", "warm-up"), ("mars", "run")]
         begun.clear()
+    list(run_comparison(services, replace(FORM, repeats=2), "visitor"))
+    assert begun == [
+        ("strict", "warm-up"), ("strict", "run"), ("mars", "warm-up"), ("mars", "run"), ("strict", "run"), ("mars", "run"),
+    ]  # fmt: skip
 
 
 def test_only_the_engines_thread_computes(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from html import escape, unescape
+from html import escape
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -42,7 +42,7 @@ from ui.kit.values import plain
 from ui.routes import page_routes
 from ui.tabs.study.downloads import FILES
 from ui.tabs.study.quality_panels import charts_html, first_html, prompts_html, rest_html
-from ui.tabs.study.quality_tab import chosen_texts, filtered, looked, opened
+from ui.tabs.study.quality_tab import chosen_prompt, filtered, looked, opened
 from ui.tabs.study.quality_view import (
     QualityView,
     build_view,
@@ -204,6 +204,7 @@ def test_a_study_that_is_opened_shows_everything(reports: Reports, view: Quality
         view.studies,
         view.resume,
         view.stop,
+        *view.pair.lanes,
     }  # these depend on who looks
     assert changed[view.opened] == study and changed[view.timer]["active"] is False
     assert [value for _, value in changed[view.suite]["choices"]] == ["", "gsm8k", "news", "all"]
@@ -265,17 +266,15 @@ def test_only_a_few_reports_are_kept(reports: Reports, clock: Clock, study: str,
         reports.known(ABSENT)
 
 
-def test_a_prompt_opens_both_texts_parted_where_they_differ(reports: Reports, store: RunStore, study: str) -> None:
+def test_a_prompt_opens_both_runs_token_by_token(reports: Reports, store: RunStore, study: str) -> None:
     runs = [result.run_ids[0] for result in store.results(study)[1:3]]
-    left, right = (record.text for record in store.records(runs))
-    value = chosen_texts(reports, study, runs[1])
-    sides = re.findall('<pre tabindex="0"><span>(.*?)</span><mark.*?>(.*?)</mark>', value, re.DOTALL)
-    whole = [unescape(same + rest.replace("ends here", "")) for same, rest in sides]
-    assert whole == [left, right] and sides[0][0] == sides[1][0]
+    value, views = chosen_prompt(reports, study, runs[1])
+    assert ["".join(row[0] for row in view.rows) for view in views] == [record.text for record in store.records(runs)]
+    assert len({view.diverges for view in views}) == 1 and views[0].diverges is not None
     assert store.records(runs)[0].comparison_id in value and all(run in value for run in runs)
-    assert chosen_texts(reports, study, ABSENT) == ""
-    gone = chosen_texts(reports, study, make_report().prompts[1].worst[1])
-    assert "mq-side" not in gone and "no longer in the database" in gone
+    assert chosen_prompt(reports, study, ABSENT) == ("", ())
+    gone, views = chosen_prompt(reports, study, make_report().prompts[1].worst[1])
+    assert views == () and "no longer in the database" in gone
 
 
 def test_panels_are_escaped_and_hold_nothing_hidden() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 import time
@@ -76,6 +77,18 @@ def test_the_page_is_built_without_what_only_models_need(tmp_path: Path) -> None
     command = [sys.executable, "-c", code, f"sqlite:///{tmp_path / 'runs.db'}"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(("given", "used"), [({}, 1), ({"OMP_NUM_THREADS": "2"}, 2)])
+def test_runs_leave_a_core_to_the_page_unless_told(given: dict[str, str], used: int, tmp_path: Path) -> None:
+    code = (
+        "import sys, app, torch; torch.set_num_threads(2); chosen = app.Settings(database=sys.argv[1]);"
+        "place = app.Application.open(chosen, app.CATALOG).services; print(place.engine.submit(torch.get_num_threads).result())"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"} | given
+    command = [sys.executable, "-c", code, f"sqlite:///{tmp_path / 'runs.db'}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.splitlines()[-1] == str(used)
 
 
 def test_endpoints_are_mcp_tools_of_the_same_names(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from ui.jobs.services import Services
 from ui.kit.labels import lane_label, rule_label
 from ui.kit.values import plain
 from ui.public.visitors import Visitor
+from ui.result.sentence import divergence
 from ui.routes import page_routes
 from ui.settings.form import Form, LaneForm
 from ui.tabs.votes.round import MOST_OPEN, OpenRound, RoundFrame, Rounds, cast_vote, write_answers
@@ -86,15 +87,14 @@ def test_what_is_shown_before_the_vote_tells_no_rule_and_no_number(
     (name,) = {frame.round for frame in shown if frame.round}
     waiting = rounds.take(services.key, name)
     assert waiting is not None and shown[-1].view is not None and shown[-1].view.state == "asking"
-    texts = {answer.text for answer in shown[-1].view.answers}
+    texts = set(shown[-1].view.texts)
     traces = [run.trace for run in services.store.load(waiting.comparison).runs]
     words = sent.lower().replace("mars-", "").replace("mars:", "")  # classes and events of the page
     for text in texts:
         assert text in {trace.text for trace in traces}
     for secret in ("strict", "mars", "θ", "\\u03b8", "theta", "tok/s", "relaxed", waiting.comparison, name):
         assert secret not in words
-    for answer in shown[-1].view.answers:
-        assert (answer.rest, answer.rule, answer.facts, answer.chosen) == ("", "", (), False)
+    assert len(texts) == 2 and all(frame.view is None or not frame.view.lanes for frame in shown)
     for trace in traces:
         assert number(trace.summary.tokens_per_s) not in "".join(plain(frame.strip.parts) for frame in shown)
     assert shown[-1].view.comparison == ""
@@ -106,7 +106,7 @@ def test_no_text_is_shown_before_both_have_ended(
     monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
     shown = frames(services, rounds)
     assert len(shown) > 3
-    assert all(frame.view is None or not frame.view.answers for frame in shown[:-1])
+    assert all(frame.view is None or not frame.view.texts for frame in shown[:-1])
     assert all(frame.strip.state == "running" and frame.strip.side == "" for frame in shown[:-1])
 
 
@@ -121,7 +121,7 @@ def test_joint_progress_is_coarse_and_never_falls(
 
 def test_both_ways_round_look_alike_before_the_vote() -> None:
     views = [asking(round_of(left=left)) for left in (0, 1)]
-    assert views[0].answers == tuple(reversed(views[1].answers)) and views[0].state == views[1].state
+    assert views[0].texts == tuple(reversed(views[1].texts)) and views[0].state == views[1].state
 
 
 @pytest.mark.parametrize("left", [0, 1])
@@ -138,8 +138,9 @@ def test_the_vote_is_kept_for_the_run_behind_the_side(
     assert [vote.left_run, vote.right_run] == [stored.runs[left].id, stored.runs[1 - left].id]
     assert vote.choice is choice and vote.id == cast[0]
     view = revealed(cast[1], choice)
-    assert [answer.rule for answer in view.answers] == [rule_label(vote.left_rule), rule_label(vote.right_rule)]
-    assert [answer.chosen for answer in view.answers] == [choice is Choice.LEFT, choice is Choice.RIGHT]
+    shown = [("A", vote.left_rule, choice is Choice.LEFT), ("B", vote.right_rule, choice is Choice.RIGHT)]
+    titles = [f"Answer {name}: {rule_label(rule)}{', your choice' * chosen}" for name, rule, chosen in shown]
+    assert [lane.title for lane in view.lanes] == titles
 
 
 def test_a_vote_is_cast_once(services: Services, rounds: Rounds) -> None:
@@ -190,7 +191,7 @@ def test_stop_keeps_the_run_and_asks_no_vote(services: Services, rounds: Rounds)
         if frame.strip.progress or "left" in plain(frame.strip.parts):
             services.stops.request("visitor")
     assert shown[-1].strip.state == "cancelled" and shown[-1].round == ""
-    assert shown[-1].view is not None and not shown[-1].view.answers
+    assert shown[-1].view is not None and not shown[-1].view.texts
     assert saved(services) == [(1, 0, Status.CANCELLED)]
     assert tally(services.store.vote_counts()) == ()
 
@@ -244,16 +245,16 @@ def test_a_round_without_a_vote_is_discarded_when_the_next_begins(services: Serv
     assert cast_vote(owned, rounds, second, Choice.LEFT) is not None and len(owned.store.votes()) == 1
 
 
-def test_the_reveal_splits_the_texts_where_they_part_and_loses_nothing() -> None:
+def test_the_reveal_shows_every_token_of_both_runs_and_where_they_part() -> None:
     round_ = round_of(left=1)
     view = revealed(round_, Choice.RIGHT)
-    assert [answer.text + answer.rest for answer in view.answers] == [trace.text for trace in round_.sides]
-    assert view.answers[0].text == view.answers[1].text and view.answers[0].rest != view.answers[1].rest
+    assert ["".join(row[0] for row in lane.rows) for lane in view.lanes] == [trace.text for trace in round_.sides]
+    position = divergence(*round_.traces)
+    assert position and {lane.diverges for lane in view.lanes} == {position.position}
+    assert [bool(lane.cause) for lane in view.lanes] == [True, False]  # of the second rule, which is Answer A
     words = plain(reveal_strip(round_, Choice.RIGHT).parts)
     assert words.startswith("You preferred Strict.") and "first differs at position" in words
     assert not any(part.position for part in reveal_strip(round_, Choice.TIE).parts)
-    speed = next(value for name, value, _, _ in view.answers[1].facts if name == "Speed")
-    assert speed == number(round_.traces[0].summary.tokens_per_s)
 
 
 def test_hostile_text_is_data() -> None:

@@ -1,7 +1,8 @@
-"""The panels of a report: its sections, the charts, the prompts, both texts of one. Escaped HTML."""
+"""The panels of a report: its sections, the charts, the prompts, one of them in full. Escaped HTML."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -89,8 +90,8 @@ def prompts_html(report: Report) -> str:
 
 
 def texts_html(report: Report, row: PromptRow, texts: Texts | None) -> str:
-    """Both texts of a prompt, parted where they differ."""
+    """A prompt in full; both runs are shown below as token views."""
     return render(
-        "texts", shown=opened(report.plan, row, texts), run=row.worst[1],
+        "texts", shown=replace(opened(report.plan, row, texts), sides=()), run=row.worst[1],
         comparison=texts.comparison if texts else "", runs=texts.runs if texts else (),
     )  # fmt: skip

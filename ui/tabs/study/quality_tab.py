@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -23,6 +23,7 @@ from ui.kit.address import ID
 from ui.kit.components import message_strip
 from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE, event_data
+from ui.result.pair import pair_views
 from ui.sharing import READ_ONLY, reading, share_html, wire_share
 from ui.tabs.study.quality_form import StudyForm, admitted_study, build_study_fields, estimated
 from ui.tabs.study.quality_panels import texts_html
@@ -30,6 +31,7 @@ from ui.tabs.study.quality_view import SCOPE, QualityView, Updates, build_view
 from ui.tabs.study.reports import Reports
 from ui.tabs.study.running import Progress, check_size, study_runs, visitor_of_tab, wire_runs
 from ui.tabs.study.studies import progress_strip, running, studies_html
+from ui.token_view.view import LaneView
 
 MEASURING = "Measuring …"
 ABOUT_EXAMPLE = (
@@ -90,10 +92,11 @@ def build_quality_tab(services: Services, tab: gr.Tab) -> QualityView:
             return failed(error) | {view.timer: gr.update(active=False)}
         return changed | enter(study, share, request)
 
-    def read(study: str, share: str, event: gr.EventData, request: gr.Request) -> str:
+    def read(study: str, share: str, event: gr.EventData, request: gr.Request) -> Updates:
         with suppress(*FAILURES):
-            return chosen_texts(readable(request, study, share)[0], study, str(event_data(event).get("run", "")))
-        return ""
+            run = str(event_data(event).get("run", ""))
+            return view.read(*chosen_prompt(readable(request, study, share)[0], study, run))
+        return view.read()
 
     def runs(request: gr.Request, start: Callable[[Services, str], Iterator[Progress]]) -> Iterator[Updates]:
         place = services.seen_by(request)
@@ -114,7 +117,7 @@ def build_quality_tab(services: Services, tab: gr.Tab) -> QualityView:
     shown = [*chosen, *view.filters]
     gr.on([each.input for each in view.filters], narrow, shown, view.outputs, **PRIVATE)
     view.timer.tick(look, shown, view.outputs, **PRIVATE)
-    view.prompts.select(read, chosen, view.texts, **PRIVATE)
+    view.prompts.select(read, chosen, [view.texts, *view.pair.outputs], **PRIVATE)
     wire_share(services, view.sharing)
     starts = [(fields.run, start, fields.inputs), (view.resume, resume, [view.opened])]
     ends = (end, chosen, [view.studies, view.sharing])
@@ -206,7 +209,7 @@ def filtered(reports: Reports, view: QualityView, study_id: str, filters: tuple[
     """The part that the filters ask for, of the report that is known. Raises as ``opened``."""
     if not study_id:
         return {view.opened: study_id}
-    return view.show(reports.known(study_id), *filters) | {view.texts: ""}
+    return view.show(reports.known(study_id), *filters) | view.read()
 
 
 def looked(
@@ -225,8 +228,14 @@ def looked(
     return changed | (view.show(newer, *filters) if newer else {})
 
 
-def chosen_texts(reports: Reports, study_id: str, run: str) -> str:
-    """The two texts of a prompt that was chosen, by the id of the rule's worst run; empty where there is none. Raises as ``opened``."""
+def chosen_prompt(reports: Reports, study_id: str, run: str) -> tuple[str, Sequence[LaneView]]:
+    """A prompt, by the id of the rule's worst run, and the views of strict's run and of that one while they are stored; nothing where
+    there is no such prompt. Raises as ``opened``."""
     report = reports.known(study_id)
     row = next((row for row in report.prompts if row.worst[1] == run), None)
-    return texts_html(report, row, texts_of(reports.store, [row]).get(row.worst)) if row else ""
+    if row is None:
+        return "", ()
+    texts = texts_of(reports.store, [row]).get(row.worst)
+    traces = reports.store.traces(texts.runs) if texts else {}
+    views = pair_views([traces[each] for each in texts.runs], run) if texts else ()
+    return texts_html(report, row, texts), views

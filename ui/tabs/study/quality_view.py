@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,10 +14,12 @@ from evaluation.report.values import ALL, Measured, PromptRow, Report
 from ui.kit.assets import asset
 from ui.kit.components import Group, downloads_component, downloads_html, message_strip, strip_component
 from ui.kit.panel import panel_component
+from ui.result.pair import RunPair
 from ui.sharing import share_component
 from ui.tabs.study.downloads import EXAMPLE_FILES, FILES
 from ui.tabs.study.quality_panels import charts_html, first_html, prompts_html, rest_html
 from ui.tabs.study.studies import list_component, study_panel
+from ui.token_view.view import LaneView
 
 SCOPE = "quality"
 HINT = "Choose a study: its report says whether a rule keeps the answers right, and what it gains."
@@ -43,6 +46,7 @@ class QualityView:
     charts: gr.HTML
     prompts: gr.HTML
     texts: gr.HTML
+    pair: RunPair  # both runs of the prompt that is read
     rest: gr.HTML
     timer: gr.Timer
     opened: gr.State
@@ -55,7 +59,11 @@ class QualityView:
     @property
     def outputs(self) -> list[Any]:
         """All of them."""
-        return [getattr(self, name) for name in self.__slots__]
+        return [getattr(self, name) for name in self.__slots__ if name != "pair"] + self.pair.outputs
+
+    def read(self, html: str = "", runs: Sequence[LaneView] = ()) -> Updates:
+        """A prompt with both its runs; without arguments none."""
+        return {self.texts: html} | self.pair.show(runs)
 
     def show(self, report: Report, *filters: object) -> Updates:
         """The part of a report that ``filters`` ask for."""
@@ -76,7 +84,7 @@ class QualityView:
             self.temperature: _filter(temperature_choices(report)),
             self.drafts: _filter(draft_choices(report)),
             self.downloads: downloads_html(Group("This study:", EXAMPLE_FILES if study == EXAMPLE else FILES, query)),
-            self.texts: "",
+            **self.read(),
             self.opened: study,
             self.share: share,
         }
@@ -150,8 +158,9 @@ def build_view() -> QualityView:
         )  # fmt: skip
         prompts = study_panel("", "quality-prompts")
         texts = panel_component(elem_id="quality-texts", name="")
+        pair = RunPair(SCOPE)
         rest = panel_component(elem_id="quality-rest", name="")
-    view = (suite, temperature, drafts, downloads, sharing, first, charts, prompts, texts, rest)
+    view = (suite, temperature, drafts, downloads, sharing, first, charts, prompts, texts, pair, rest)
     return QualityView(
         studies, strip, resume, stop, result, *view, gr.Timer(5.0, active=False), gr.State(""), gr.State("")
     )

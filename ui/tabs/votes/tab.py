@@ -15,8 +15,8 @@ from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip, strip_component, text_panel
 from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE, QUEUED, event_data
-from ui.kit.glossary import help_html
 from ui.kit.panel import panel_component
+from ui.result.pair import RunPair
 from ui.settings.rules import compact_rule
 from ui.tabs.settings import FormFields, SettingsPanel
 from ui.tabs.votes.round import Rounds, cast_vote, write_answers
@@ -32,13 +32,6 @@ HEADING = (
     '<div class="mars-heading"><h2>Results</h2><p>By pair of rules. The win rate is of the second rule against the first, among '
     "votes for either, with Wilson’s 95 % interval.</p></div>"
 )
-_TERMS = {
-    "tokens/s": "tokens_per_s",
-    "τ": "tau",
-    "relaxed": "relaxed_share",
-    "r": "r",
-    "first difference": "divergence",
-}
 Updates = dict[Any, Any]  # component → new value or gr.update
 
 
@@ -55,8 +48,8 @@ class VotesTab:
         self.seed = self.fields.by_name["seed"]
         self.strip = strip_component(message_strip(HINT), scope="votes")
         self.round = panel_component(RoundView().html(), elem_id="votes-round")
+        self.pair = RunPair("votes")  # Answer A and Answer B, once they are revealed
         with gr.Column(visible=False, elem_classes=["mars-panel", "mars-votes-after"]) as self.after:
-            gr.HTML(_help(), apply_default_css=False)
             label = "Comment on this vote (optional)"
             self.comment = gr.Textbox(label=label, lines=2, max_lines=8, elem_id="votes-comment", max_length=10_000)
             with gr.Row(elem_classes=["mars-tools"]):
@@ -70,16 +63,17 @@ class VotesTab:
 
     def wire(self, tab: gr.Tab) -> None:
         """The results are read whenever ``tab`` is chosen."""
+        round_ = [self.round, *self.pair.outputs]
         buttons = [self.write, self.stop, self.after]
-        cleared = [*buttons, self.comment, self.kept, self.name, self.vote, self.strip, self.round, self.seed]
+        cleared = [*buttons, self.comment, self.kept, self.name, self.vote, self.strip, *round_, self.seed]
         triggers = [self.write.click, self.again.click, self.fields.by_name["prompt"].submit]
         pressed = gr.on(triggers, self.on_begin, self.fresh, cleared, trigger_mode="once", **PRIVATE)
-        shown = [self.strip, self.round, self.name, self.tally]
+        shown = [self.strip, *round_, self.name, self.tally]
         running = pressed.then(self.on_write, self.fields.inputs, shown, **COMPUTES, **QUEUED)
-        running.failure(lambda: self.broken(BROKE), None, [self.strip, self.round], **PRIVATE)
+        running.failure(lambda: self.broken(BROKE), None, [self.strip, *round_], **PRIVATE)
         running.then(self.on_end, None, [self.write, self.stop], **PRIVATE)
         self.stop.click(self.on_stop, None, self.stop, **PRIVATE)
-        voted = [self.strip, self.round, self.after, self.name, self.vote, self.tally]
+        voted = [self.strip, *round_, self.after, self.name, self.vote, self.tally]
         self.round.select(self.on_vote, self.name, voted, **PRIVATE)
         self.keep.click(self.on_keep, [self.vote, self.comment], [self.kept, self.tally], **PRIVATE)
         tab.select(self.on_enter, None, self.tally, **PRIVATE)
@@ -93,7 +87,7 @@ class VotesTab:
             self.write: gr.update(visible=False),
             self.stop: gr.update(visible=True, interactive=True, value="Stop"),
             self.strip: message_strip(STARTING, "running").html(),
-            self.round: RoundView("writing").html(),
+            **self.show(RoundView("writing")),
             self.seed: secrets.randbelow(SEEDS) if fresh else gr.update(),
         }
 
@@ -104,13 +98,16 @@ class VotesTab:
         for frame in write_answers(place, self.rounds, self.fields.form(values), _visitor(place)):
             changed: Updates = {self.strip: frame.strip.html()}
             if frame.view:
-                changed |= {self.round: frame.view.html(), self.name: frame.round}
+                changed |= self.show(frame.view) | {self.name: frame.round}
                 if frame.view.state == "revealed":  # both texts were the same, which counts
                     changed[self.tally] = _tally(place)
             yield changed
 
+    def show(self, view: RoundView) -> Updates:
+        return {self.round: view.html()} | self.pair.show(view.lanes)
+
     def broken(self, strip: Strip) -> Updates:
-        return {self.strip: strip.html(), self.round: RoundView().html()}
+        return {self.strip: strip.html(), **self.show(RoundView())}
 
     def on_stop(self, request: gr.Request) -> Any:
         self.services.stops.request(_visitor(self.services.seen_by(request)))
@@ -135,7 +132,7 @@ class VotesTab:
         vote_id, round_ = cast
         return {
             self.strip: reveal_strip(round_, choice).html(),
-            self.round: revealed(round_, choice).html(),
+            **self.show(revealed(round_, choice)),
             self.after: gr.update(visible=True),
             self.name: "",
             self.vote: vote_id,
@@ -156,12 +153,6 @@ class VotesTab:
 
 def build_votes_tab(services: Services, tab: gr.Tab) -> None:
     VotesTab(services).wire(tab)
-
-
-def _help() -> str:
-    """What the numbers of the reveal mean; constant text of ours."""
-    terms = "".join(f"<span>{name} {help_html(key)}</span>" for name, key in _TERMS.items())
-    return f'<p class="mars-vote-help"><span>What the numbers mean:</span>{terms}</p>'
 
 
 def _settings(services: Services) -> tuple[FormFields, gr.Checkbox]:

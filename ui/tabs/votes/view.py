@@ -1,20 +1,21 @@
-"""What a round of the blind vote shows, and the component that shows it.
-
-Until a vote is cast a view holds the two texts and nothing else: no rule, no number, no id of a run.
+"""What a round of the blind vote shows: until a vote is cast the two texts and nothing else (no rule, no number, no id of a run), then
+the token views of both runs.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from evaluation.format import count, displayable, number
+from evaluation.format import displayable
 from mars_core.types import Trace
 from storage import Choice
 from ui.kit.components import Strip
 from ui.kit.labels import lane_label
 from ui.kit.panel import render
 from ui.kit.values import Part, Sentence
-from ui.result.sentence import divergence, verdict
+from ui.result.pair import pair_views
+from ui.result.sentence import verdict
+from ui.token_view.view import LaneView
 
 NOTHING = "(This answer is empty.)"
 _HINTS = {
@@ -23,7 +24,6 @@ _HINTS = {
 }
 _CHOICES = {Choice.LEFT: "A is better", Choice.RIGHT: "B is better", Choice.TIE: "Tie", Choice.BOTH_BAD: "Both bad"}
 _SIDES = {Choice.LEFT: 0, Choice.RIGHT: 1}
-Fact = tuple[str, str, str, str]  # name, value, unit, help
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,40 +49,34 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """One side. All but ``text`` is empty until the vote is cast; ``rest`` is the text from the first difference on."""
-
-    text: str
-    rest: str = ""
-    rule: str = ""
-    facts: tuple[Fact, ...] = ()
-    chosen: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class RoundView:
-    """``state``: empty, writing, asking or revealed. ``comparison`` is the id for History, known only after the vote."""
+    """``state``: empty, writing, asking or revealed. ``texts``: of both answers while they are asked about. After the vote:
+    ``comparison``, the id for History, and ``lanes``, the runs of Answer A and Answer B."""
 
     state: str = "empty"
-    answers: tuple[Answer, ...] = ()
+    texts: tuple[str, ...] = ()
     comparison: str = ""
+    lanes: tuple[LaneView, ...] = ()
 
     def html(self) -> str:
-        answers, hint = self.answers or (None, None), _HINTS.get(self.state, "")
-        return render("tabs/votes/round.html.jinja", round=self, answers=answers, hint=hint, choices=_CHOICES)
+        hint = _HINTS.get(self.state, "")
+        return render("tabs/votes/round.html.jinja", round=self, hint=hint, choices=_CHOICES)
 
 
 def asking(round_: Round) -> RoundView:
     """Both texts, side by side, and the question."""
-    return RoundView("asking", tuple(Answer(displayable(trace.text) or NOTHING) for trace in round_.sides))
+    return RoundView("asking", tuple(displayable(trace.text) or NOTHING for trace in round_.sides))
 
 
 def revealed(round_: Round, choice: Choice | None) -> RoundView:
-    """The texts with their rules and numbers; ``choice`` is None where the texts were the same."""
-    parting = divergence(*round_.traces)
-    position, chosen = parting.position if parting else None, _SIDES.get(choice) if choice else None
-    answers = (_named(trace, position, side == chosen) for side, trace in enumerate(round_.sides))
-    return RoundView("revealed", tuple(answers), round_.comparison)
+    """Both runs with their rules, tokens and numbers; ``choice`` is None where the texts were the same."""
+    chosen = _SIDES.get(choice) if choice else None
+    views = pair_views(round_.traces, round_.comparison)
+    lanes = tuple(
+        replace(views[lane], title=f"Answer {'AB'[side]}: {views[lane].title}{', your choice' * (side == chosen)}")
+        for side, lane in enumerate((round_.left_lane, round_.right_lane))
+    )
+    return RoundView("revealed", comparison=round_.comparison, lanes=lanes)
 
 
 def reveal_strip(round_: Round, choice: Choice) -> Strip:
@@ -104,17 +98,3 @@ def same_strip(round_: Round) -> Strip:
 def _comparison(round_: Round) -> Sentence:
     """The sentence of Compare; its places have nothing to point to here."""
     return tuple(replace(part, lane=None, position=None) for part in verdict(round_.traces))
-
-
-def _named(trace: Trace, position: int | None, chosen: bool) -> Answer:
-    """``position``: of the first difference."""
-    text, rest, s = displayable(trace.text) or NOTHING, "", trace.summary
-    if position is not None and trace.text:
-        start = trace.tokens[position].start if position < len(trace.tokens) else len(trace.text)
-        text, rest = displayable(trace.text[:start]), displayable(trace.text[start:])
-    facts = (
-        ("Speed", number(s.tokens_per_s), "tok/s", "new tokens / wall time of the run"),
-        ("τ", number(s.tau), "/ step", "mean acceptance length: emitted tokens per decoding step"),
-        ("Relaxed", count(s.relaxed), f"of {count(s.new_tokens)}", "tokens that the rule keeps and strict rejects"),
-    )
-    return Answer(text, rest, lane_label(trace.config), facts, chosen)

@@ -9,6 +9,7 @@ from evaluation.served.client import Client, Server, ServerError
 from mars_core.session import Session, run_config
 from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, Sampling, Trace
 from tests.served_server import MODEL, Fault, Serving, serve_models
+from tests.unit.evaluation.judge.server import Reply, serve
 
 PROMPT = "A story about Greta in a village, please."
 KEY = "sk-secret-9876"
@@ -113,6 +114,22 @@ def test_a_field_that_a_server_refuses_is_left_out_from_then_on(serving: Serving
         answers = [client.complete(PROMPT, max_tokens=4) for _ in range(2)]
     assert [(answer.token_ids, answer.logprobs) for answer in answers] == [(None, None)] * 2
     assert len(serving.requests) == 4  # two refusals, then one request each
+
+
+def test_refused_fields_are_no_failed_tries(serving: Serving) -> None:
+    serving.refuses = ("return_token_ids", "logprobs", "min_p", "repetition_penalty", "stream_options", "top_k")
+    answer, pauses = ask(serving, temperature=1.0, min_p=0.0, repetition_penalty=1.0, max_tokens=4)
+    assert answer.text and not pauses and len(serving.requests) == 7
+
+
+def test_what_a_server_says_cannot_command_a_terminal() -> None:
+    with (
+        serve(lambda _body, _number: Reply("no \x1b[2J\u202e", 400)) as (url, _),
+        Client(Server(url, MODEL), lambda _: None) as client,
+        pytest.raises(ServerError, match="answered 400: no ␛") as raised,
+    ):
+        client.complete(PROMPT, max_tokens=4)
+    assert str(raised.value).isprintable()
 
 
 def test_a_setting_that_a_server_refuses_is_not_left_out(serving: Serving) -> None:

@@ -151,6 +151,8 @@ def test_steps_of_the_plugin_name_relaxed_and_rejected_tokens() -> None:
         ([3], [4], 6, None),
         ([3, 3], [3], 7, None),
         (["3"], [3], 5, None),
+        ([3.0], [3.0], 5, None),
+        ([10**12], [3], 5, None),
         ([], [], 1, None),
     ],
 )
@@ -197,6 +199,8 @@ def test_pieces_that_are_not_the_text_leave_it_whole() -> None:
 )
 def test_the_end_of_an_answer_is_that_of_the_run(finish: str, stop: Any, reason: StopReason, status: Status) -> None:
     usage = {"completion_tokens": 3, "prompt_tokens": "many"}
-    trace = answer_trace(CONFIG, Answer("1", "text", finish, None, None, None, usage, 0.1, 0.2, {"stop_reason": stop}))
+    trace = answer_trace(
+        CONFIG, Answer("1", "text", finish, None, None, None, usage, 0.1, 0.2, {"stop_reason": stop, "metrics": ["x"]})
+    )
     assert (trace.stop_reason, trace.status, bool(trace.error)) == (reason, status, status is Status.FAILED)
     assert (trace.summary.new_tokens, trace.summary.prompt_tokens) == (3, UNKNOWN)

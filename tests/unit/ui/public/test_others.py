@@ -115,6 +115,13 @@ def test_every_event_is_known(served: Served) -> None:
     assert names == EVENTS
 
 
+@pytest.mark.parametrize("path", ["/", "/config"])
+def test_the_page_and_its_configuration_are_compressed(served: Served, path: str) -> None:
+    answer, plain = (httpx.get(served.url + path, headers={"Accept-Encoding": way}) for way in ("gzip", "identity"))
+    assert answer.headers["content-encoding"] == "gzip" and "content-encoding" not in plain.headers
+    assert int(answer.headers["content-length"]) < len(plain.content) / 3 and len(answer.content) == len(plain.content)
+
+
 def test_every_route_is_known(served: Served) -> None:
     paths = json.loads((served.folder / "routes.json").read_text())
     known = OURS | HARMLESS | BY_SESSION | BY_EVENT

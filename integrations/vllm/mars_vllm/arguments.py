@@ -1,0 +1,142 @@
+"""What a request asks for: the rule and its parameters, read from ``SamplingParams.extra_args`` and the environment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from mars_core.rules import RULES, Rule
+
+# Rules that vLLM's rejection sampler follows exactly once the relaxed rows are forced; those of ``GREEDY_ONLY`` at temperature 0 only,
+# since above it they draw a coin, or replace the token that vLLM draws.
+OFFERED = (
+    "strict", "mars", "mars-algorithm1", "mars-gap", "cascade-token", "lenience", "threshold", "topk-delta", "topk-ratio", "typical",
+)  # fmt: skip
+GREEDY_ONLY = frozenset({"mars-algorithm1", "lenience", "topk-delta", "topk-ratio"})
+COUNT = "n"  # the parameter of the top-k rules that must be an int on the host
+# Sampling parameters that change the logits before a V2 logits processor sees them, or exclude tokens: value when unused.
+_ALTERING = {
+    "presence_penalty": 0, "frequency_penalty": 0, "repetition_penalty": 1, "logit_bias": None, "allowed_token_ids": None,
+    "bad_words": None, "structured_outputs": None, "min_tokens": 0, "thinking_token_budget": None,
+}  # fmt: skip
+
+
+class Group(NamedTuple):
+    """Requests whose rows are judged in one call of a rule."""
+
+    rule: str
+    greedy: bool
+    top: int  # the value of ``COUNT``; 0 for rules without it
+
+    @property
+    def tempered(self) -> bool:
+        """Whether the rule reads p above temperature 0; other groups are judged on raw logits."""
+        return not self.greedy and needs_p(self.rule)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRule:
+    """A rule with all its parameters, checked, at the temperature of the request."""
+
+    rule: Rule
+    values: Mapping[str, float]
+    greedy: bool
+    trace: bool
+
+    @property
+    def group(self) -> Group:
+        return Group(self.rule.name, self.greedy, int(self.values.get(COUNT, 0)))
+
+
+def defaults(environment: Mapping[str, str]) -> dict[str, Any]:
+    """``mars_*`` arguments of requests that give none, from MARS_RULE, MARS_THETA, MARS_GAP … Raises ValueError."""
+    names = sorted({parameter.name for rule in OFFERED for parameter in RULES[rule].parameters})
+    given: dict[str, Any] = {}
+    for name in names:
+        if text := environment.get(f"MARS_{name.upper()}"):
+            try:
+                given[f"mars_{name}"] = float(text)
+            except ValueError:
+                raise ValueError(f"MARS_{name.upper()} must be a number, not {_shown(text)}.") from None
+    if rule := environment.get("MARS_RULE"):
+        given["mars_rule"] = rule
+    resolve(given, 0.0, {}, True)
+    return given
+
+
+def default_rule(default: Mapping[str, Any]) -> str:
+    """The rule of requests that name none, for display."""
+    return str(default.get("mars_rule", "mars" if default else "none"))
+
+
+def resolve(
+    extra: Mapping[str, Any] | None, temperature: float, default: Mapping[str, Any], traced: bool
+) -> RequestRule | None:
+    """The rule a request asks for; None if neither it nor the defaults name one.
+
+    The defaults' parameters apply to requests of the same rule. ``traced``: whether a trace file is configured.
+    Raises ValueError: one sentence with field, value and range.
+    """
+    given = {key: value for key, value in (extra or {}).items() if str(key).startswith("mars_")}
+    trace = given.pop("mars_trace", 0)
+    if type(trace) is not int or trace not in (0, 1):
+        raise ValueError(f"mars_trace must be 0 or 1, not {_shown(trace)}.")
+    if trace and not traced:
+        raise ValueError("mars_trace is 1, but vLLM was started without MARS_TRACE, the path of the trace file.")
+    if not given and not trace and not default:
+        return None
+    usual = default.get("mars_rule", "mars" if given or default else "strict")
+    name = given.pop("mars_rule", usual)
+    if not isinstance(name, str) or name not in OFFERED:
+        raise ValueError(f"mars_rule must be one of {', '.join(OFFERED)}, not {_shown(name)}.")
+    rule, greedy = RULES[name], temperature < 1e-5  # vLLM's own limit of greedy sampling
+    if name == usual:
+        given = {key: value for key, value in default.items() if key != "mars_rule"} | given
+    values = _values(rule, given)
+    if not greedy and name in GREEDY_ONLY:
+        raise ValueError(f"temperature must be 0 with mars_rule {name}, not {temperature:g}.")
+    if not greedy and values.get("accumulated", 1) != 1:
+        raise ValueError(f"mars_accumulated must be 1 above temperature 0, not {values['accumulated']:g}.")
+    return RequestRule(rule, values, greedy, bool(trace))
+
+
+def _values(rule: Rule, given: Mapping[str, Any]) -> dict[str, float]:
+    known = {f"mars_{parameter.name}": parameter for parameter in rule.parameters}
+    for field, value in given.items():
+        if field not in known:
+            raise ValueError(
+                f"{_shown(field)} is not a parameter of rule {rule.name}; its parameters: {', '.join(known) or 'none'}."
+            )
+        low, high = known[field].low, known[field].high
+        # Comparisons with nan are false. An int may exceed the range of a float.
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+            raise ValueError(f"{field} must be a number from {low:g} to {high:g}, not {_shown(value)}.")
+    return rule.values({known[field].name: value for field, value in given.items()})
+
+
+def conflict(wanted: RequestRule, params: Any, filtered_later: bool) -> str | None:
+    """A sentence if other sampling parameters would make the rule judge altered logits; else None.
+
+    ``filtered_later``: top-k, top-p and min-p are applied after the rule (runner V2).
+    """
+    fields = dict(_ALTERING)
+    if filtered_later and wanted.group.tempered:
+        fields |= {"top_p": 1, "top_k": 0, "min_p": 0}
+    for field, unused in fields.items():
+        value = getattr(params, field, unused)
+        if value and value != unused and not (field == "top_k" and value < 0):
+            return f"{field} must be {unused} with mars_rule {wanted.rule.name}, not {_shown(value)}."
+    return None
+
+
+def needs_p(rule: str) -> bool:
+    """Whether the rule reads a distribution; the others read the two best logits and the drafted token only."""
+    return rule not in ("strict", "mars", "mars-algorithm1", "mars-gap")
+
+
+def _shown(value: object) -> str:
+    """The value as an escaped literal of at most 40 characters."""
+    text = repr(value) if not isinstance(value, float) or math.isfinite(value) else str(value)
+    return text if len(text) <= 40 else text[:37] + "..."

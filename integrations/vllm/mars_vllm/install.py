@@ -1,0 +1,121 @@
+"""What the plugin adds to vLLM in every process that loads it: validation of requests, the field of the answers, runner V1."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from prometheus_client import REGISTRY
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from mars_vllm import __version__
+from mars_vllm.arguments import RequestRule, conflict, default_rule, defaults, resolve
+from mars_vllm.signatures import check, check_version
+from mars_vllm.tracing import ABOUT_ENABLED, ENABLED, ENABLED_LABELS
+
+_MEND = "MARS_MEND_CPU"
+PROCESSOR = "mars_vllm.runner_v2:MarsProcessor"
+
+
+def install() -> None:
+    """Raises RuntimeError on an unknown version or signature of vLLM, ValueError on invalid defaults in the environment."""
+    import vllm
+    from vllm.entrypoints.serve.utils import fingerprint
+    from vllm.v1.engine.input_processor import InputProcessor
+
+    if getattr(InputProcessor, "_mars", False):
+        return
+    check_version(vllm.__version__)
+    for module in ("vllm.v1.engine.input_processor", "vllm.entrypoints.serve.utils.fingerprint"):
+        check(module)
+    default = defaults(os.environ)
+
+    from mars_vllm import runner_v1
+
+    runner_v1.install()
+    if os.environ.get(_MEND) == "1":
+        runner_v1.mend()
+    InputProcessor._mars = True
+    init, validate, get = InputProcessor.__init__, InputProcessor._validate_params, fingerprint.get_system_fingerprint
+
+    @functools.wraps(init)
+    def wrapped_init(self: Any, vllm_config: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, vllm_config, *args, **kwargs)
+        with suppress(ValueError):  # a second engine of one process
+            REGISTRY.register(Enabled("V2" if vllm_config.use_v2_model_runner else "V1", default_rule(default)))
+        if default and (problem := refusal(vllm_config, resolve(None, 0.0, default, False), None)):
+            raise RuntimeError(f"The environment sets {', '.join(default)}, but {problem}")
+
+    @functools.wraps(validate)
+    def wrapped_validate(self: Any, params: Any, supported_tasks: Any) -> Any:
+        result = validate(self, params, supported_tasks)
+        if hasattr(params, "extra_args"):  # not for pooling
+            _validate(self.vllm_config, params, default)
+        return result
+
+    @functools.wraps(get)
+    def wrapped_get(vllm_config: Any) -> Any:
+        value = get(vllm_config)
+        return value and f"{value}-mars-{__version__}"
+
+    InputProcessor.__init__, InputProcessor._validate_params = wrapped_init, wrapped_validate
+    fingerprint.get_system_fingerprint = wrapped_get
+
+
+class Enabled(Collector):
+    """``vllm:mars_enabled`` at /metrics of a server without PROMETHEUS_MULTIPROC_DIR; with it the gauge of the worker is there.
+
+    It has no ``_name``, by which vLLM finds and removes the metrics of an earlier engine.
+    """
+
+    def __init__(self, runner: str, rule: str) -> None:
+        self.values = (__version__, runner, rule)
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        family = GaugeMetricFamily(ENABLED, ABOUT_ENABLED, labels=ENABLED_LABELS)
+        family.add_metric(self.values, 1)
+        return [family]
+
+
+def _validate(config: Any, params: Any, default: Mapping[str, Any]) -> None:
+    """Raises VLLMValidationError, which is an answer with status 400 over HTTP."""
+    from vllm.exceptions import VLLMValidationError
+
+    try:
+        wanted = resolve(params.extra_args, params.temperature, default, bool(os.environ.get("MARS_TRACE")))
+    except ValueError as error:
+        raise VLLMValidationError(str(error)) from None
+    if problem := refusal(config, wanted, params):
+        raise VLLMValidationError(problem)
+
+
+def refusal(config: Any, wanted: RequestRule | None, params: Any) -> str | None:
+    """A sentence where vLLM would not do what the request asks for, else None. ``params`` None checks the configuration only."""
+    if wanted is None:
+        return None
+    drafts, v2 = config.speculative_config, config.use_v2_model_runner
+    if drafts is None:
+        return "mars_rule needs speculative decoding; vLLM was started without --speculative-config."
+    for field, needed in {
+        "rejection_sample_method": "standard", "draft_sample_method": "greedy", "enable_adaptive_verification": False,
+    }.items():  # fmt: skip
+        if (value := getattr(drafts, field)) != needed:
+            return f"{field} of --speculative-config must be {needed} with mars_rule {wanted.rule.name}, not {value}."
+    if v2 and config.parallel_config.enable_batch_sharded_sampling:
+        return "enable_batch_sharded_sampling of vLLM must be off with mars_rule."
+    processors = [getattr(each, "__name__", each) for each in config.model_config.logits_processors or ()]
+    if v2 and PROCESSOR not in processors and "MarsProcessor" not in processors:
+        return f"mars_rule needs --logits-processors {PROCESSOR} with runner V2."
+    if params is None:
+        return None
+    broken = not v2 and config.device_config.device_type == "cpu" and os.environ.get(_MEND) != "1"
+    if broken and not wanted.greedy and wanted.rule.name != "strict":
+        return (
+            f"temperature must be 0 with mars_rule, not {params.temperature:g}: vLLM for CPUs loses the temperature of speculative "
+            f"decoding. Start it with {_MEND}=1 to repair that."
+        )
+    return conflict(wanted, params, v2)

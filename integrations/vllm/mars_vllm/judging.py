@@ -1,0 +1,81 @@
+"""The decision on drafted tokens, on the device and without synchronisation, by the rules of ``mars_core``.
+
+A relaxed token is forced: its logit becomes so large that the row's softmax is one-hot there, so that vLLM's rejection sampler
+accepts it. Rows that are not forced are left as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from mars_core.rules import RULES, Evidence
+from mars_vllm.arguments import COUNT, Group, RequestRule, needs_p
+
+WIDTH = 3  # columns of a request in a table: the index of its group, and at most two parameters
+NOBODY = (-1.0, 0.0, 0.0)
+_FORCED = 1e30  # finite in float32, also after division by vLLM's smallest temperature, 0.01
+
+
+class Best(NamedTuple):
+    """The two best logits of each row; of equal ones the lower id first, as for argmax."""
+
+    z: Tensor  # [P, 2]
+    ids: Tensor  # [P, 2]
+
+
+def two_best(logits: Tensor) -> Best:
+    """From raw logits [P, V]."""
+    z, ids = logits.topk(2, dim=-1)
+    return Best(z, torch.where(z[:, :1] == z[:, 1:], ids.sort(dim=-1).values, ids))
+
+
+def entry(wanted: RequestRule | None, groups: Sequence[Group]) -> tuple[float, ...]:
+    """The row of a request in a table, ``WIDTH`` numbers."""
+    if wanted is None:
+        return NOBODY
+    values = [wanted.values[parameter.name] for parameter in wanted.rule.parameters]
+    return (float(groups.index(wanted.group)), *values, 0.0, 0.0)[:WIDTH]
+
+
+def relaxed(
+    groups: Sequence[Group | None], tempered: bool, table: Tensor, logits: Tensor, best: Best, drafted: Tensor
+) -> Tensor:
+    """bool [P]: the rule of the row's group keeps the drafted token with certainty, and strict does not.
+
+    Judges the groups of that ``tempered`` only, and no None. table: float64 [P, ≥ WIDTH], begins with the entry of each row's request;
+    logits: float32 [P, V], raw, or those that vLLM draws from if ``tempered``; drafted: int64 [P], −1 where a row has no drafted token.
+    """
+    chosen = torch.zeros_like(drafted, dtype=torch.bool)
+    for index, group in enumerate(groups):
+        if group and group.tempered is tempered:
+            chosen |= (table[:, 0] == index) & _relaxed(group, table, logits, best, drafted)
+    return chosen & (drafted >= 0)
+
+
+def _relaxed(group: Group, table: Tensor, logits: Tensor, best: Best, drafted: Tensor) -> Tensor:
+    rule = RULES[group.rule]
+    nothing = logits.new_zeros(()).expand_as(logits)
+    p = logits.softmax(-1) if needs_p(group.rule) else nothing
+    x = drafted.clamp(min=0)[:, None]
+    one = torch.ones_like(x, dtype=logits.dtype)
+    evidence = Evidence(
+        logits=logits, distribution=nothing if group.greedy else p, soft=p, drafter=None, top_z=best.z, top_ids=best.ids, at=None,
+        x=x, q=one, confidence=one, tried=torch.zeros_like(one), greedy=group.greedy,
+    )  # fmt: skip
+    values = {parameter.name: table[:, 1 + i : 2 + i] for i, parameter in enumerate(rule.parameters)}
+    if COUNT in values:
+        values[COUNT] = group.top  # type: ignore[assignment]
+    # A rule takes tensors [P, 1] for its parameters as well as numbers.
+    keeps = rule.accept(evidence, values)[:, 0] >= 1  # type: ignore[arg-type]
+    certain = drafted == best.ids[:, 0] if group.greedy else evidence.p[:, 0] >= 1
+    return keeps & ~certain
+
+
+def force(logits: Tensor, drafted: Tensor, chosen: Tensor) -> Tensor:
+    """``logits`` [P, V], changed in place: the rows of ``chosen`` [P] accept their drafted token and no other."""
+    index = drafted.clamp(min=0)[:, None]
+    return logits.scatter_(1, index, logits.gather(1, index).masked_fill(chosen[:, None], _FORCED))

@@ -1,0 +1,124 @@
+"""Where the plugin refuses to work, by vLLM's version, signatures and configuration. vLLM itself is not needed."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from prometheus_client import CollectorRegistry, generate_latest
+
+from mars_vllm import signatures
+from mars_vllm.arguments import resolve
+from mars_vllm.install import PROCESSOR, Enabled, refusal
+from mars_vllm.runner_v1 import expand
+
+
+def config(
+    *, v2: bool = False, processors: Any = None, device: str = "cuda", sharded: bool = False, **drafts: Any
+) -> SimpleNamespace:
+    usual = {
+        "rejection_sample_method": "standard",
+        "draft_sample_method": "greedy",
+        "enable_adaptive_verification": False,
+    }
+    return SimpleNamespace(
+        speculative_config=SimpleNamespace(**usual | drafts), use_v2_model_runner=v2, device_config=SimpleNamespace(device_type=device),
+        model_config=SimpleNamespace(logits_processors=processors), parallel_config=SimpleNamespace(enable_batch_sharded_sampling=sharded),
+    )  # fmt: skip
+
+
+def refused(given: SimpleNamespace, temperature: float = 0.0, rule: str = "mars") -> str | None:
+    return refusal(
+        given, resolve({"mars_rule": rule}, temperature, {}, False), SimpleNamespace(temperature=temperature)
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (config(rejection_sample_method="block"), "rejection_sample_method of --speculative-config must be standard "),
+        (config(draft_sample_method="probabilistic"), "draft_sample_method of --speculative-config must be greedy "),
+        (config(v2=True), f"mars_rule needs --logits-processors {PROCESSOR} with runner V2."),
+        (config(v2=True, processors=["other:Processor"]), "mars_rule needs --logits-processors"),
+        (config(v2=True, processors=[PROCESSOR], sharded=True), "enable_batch_sharded_sampling of vLLM must be off with mars_rule."),
+        (SimpleNamespace(**vars(config()) | {"speculative_config": None}), "mars_rule needs speculative decoding; "),
+    ],
+)  # fmt: skip
+def test_a_configuration_that_would_not_be_the_rule_is_refused(given: SimpleNamespace, message: str) -> None:
+    problem = refused(given)
+    assert problem is not None and problem.startswith(message)
+    assert refusal(given, None, None) is None, "a request that asks for nothing"
+
+
+@pytest.mark.parametrize("given", [config(), config(v2=True, processors=[PROCESSOR]), config(device="cpu")])
+def test_other_configurations_are_not(given: SimpleNamespace) -> None:
+    assert refused(given) is None
+
+
+def test_on_a_cpu_temperatures_need_the_repair(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MARS_MEND_CPU", raising=False)
+    problem = refused(config(device="cpu"), 0.7)
+    assert problem is not None and problem.startswith(
+        "temperature must be 0 with mars_rule, not 0.7: vLLM for CPUs loses"
+    )
+    assert refused(config(device="cpu"), 0.7, "strict") is None, "strict is vLLM's own sampling"
+    assert refused(config(), 0.7) is None
+    monkeypatch.setenv("MARS_MEND_CPU", "1")
+    assert refused(config(device="cpu"), 0.7) is None
+
+
+def test_the_repair_expands_values_of_any_type() -> None:
+    ends = torch.tensor([2, 2, 5], dtype=torch.int32)
+    assert expand(torch.tensor([0.5, 9.0, 0.0]), ends, 5, 0, 1).tolist() == [0.5, 0.5, 1.0, 1.0, 1.0]
+    assert expand(torch.tensor([7, 9, 0], dtype=torch.int32), ends, 5).tolist() == [7, 7, 0, 0, 0]
+
+
+@pytest.mark.parametrize("version", ["0.31.0", "0.33.0", "dev", "0.32.1+cpu"])
+def test_versions_that_were_not_tried_are_refused(version: str) -> None:
+    with pytest.raises(
+        RuntimeError, match=rf"^mars-vllm was tried with vLLM 0\.32\.0; this is {version.replace('+', '.')}\."
+    ):
+        signatures.check_version(version)
+    signatures.check_version("0.32.0+cpu")
+
+
+def test_the_server_shows_that_the_plugin_is_active() -> None:
+    registry = CollectorRegistry(auto_describe=True)
+    registry.register(Enabled("V2", "mars"))
+    assert (
+        generate_latest(registry).decode().splitlines()[-1]
+        == 'vllm:mars_enabled{rule="mars",runner="V2",version="0.1.0"} 1.0'
+    )
+    with pytest.raises(ValueError, match="Duplicated"):
+        registry.register(Enabled("V2", "mars"))
+
+
+def function(parameters: str) -> Any:
+    """A function with these parameters."""
+    return eval(f"lambda {parameters}: None")
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (function("self, logits, spec_decode_metadata, more"), r"\['self', 'logits', 'spec_decode_metadata', 'more'\]"),
+        (None, "None"),
+    ],
+)
+def test_other_signatures_are_refused(monkeypatch: pytest.MonkeyPatch, found: Any, message: str) -> None:
+    name = "vllm.v1.worker.gpu_model_runner"
+    module: Any = ModuleType(name)
+    module.GPUModelRunner = type(
+        "GPUModelRunner", (), {"_sample": found, "_update_states": function("self, scheduler_output")}
+    )
+    for each in ("vllm", "vllm.v1", "vllm.v1.worker"):
+        monkeypatch.setitem(sys.modules, each, ModuleType(each))
+    monkeypatch.setitem(sys.modules, name, module)
+    expected = rf"{name}\.GPUModelRunner\._sample\(self, logits, spec_decode_metadata\)"
+    with pytest.raises(RuntimeError, match=rf"^mars-vllm expects {expected}; this vLLM has {message}\.$"):
+        signatures.check(name)
+    module.GPUModelRunner._sample = function("self, logits, spec_decode_metadata")
+    signatures.check(name)

@@ -1,0 +1,105 @@
+"""The plugin's decisions are those of mars_core, for mixed batches too, and what it forces is what a rejection sampler keeps."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from mars_core.rules import RULES
+from mars_core.sampling import target_distribution
+from mars_core.types import Sampling
+from mars_vllm.arguments import GREEDY_ONLY, OFFERED, RequestRule
+from mars_vllm.judging import entry, force, relaxed, two_best
+from tests.unit.mars_core.test_verification import VALUES, case, chance, column, columns
+
+VALUES_HERE = {**VALUES, "threshold": {"single": 0.2}, "lenience": {"lenience": 0.5}}
+
+
+def asked(name: str, temperature: float, **values: float) -> RequestRule:
+    return RequestRule(RULES[name], RULES[name].values(values or VALUES_HERE.get(name, {})), temperature == 0, False)
+
+
+def decide(asks: list[RequestRule | None], logits: Tensor, drafted: Tensor, temperatures: Tensor) -> Tensor:
+    """bool [P], as a runner does it: raw logits first, then what the target draws from."""
+    groups = sorted({ask.group for ask in asks if ask})
+    table = torch.tensor([entry(ask, groups) for ask in asks], dtype=torch.float64)
+    best = two_best(logits)
+    chosen = relaxed(groups, False, table, logits, best, drafted)
+    return chosen | relaxed(groups, True, table, logits / temperatures[:, None], best, drafted)
+
+
+OFFERS = [(name, t) for name in OFFERED for t in ((0.0,) if name in GREEDY_ONLY else (0.0, 0.7))]
+
+
+@pytest.mark.parametrize(("name", "temperature"), OFFERS)
+def test_what_is_forced_is_what_the_rule_relaxes(name: str, temperature: float) -> None:
+    """Forced exactly where mars_core keeps the token with certainty though strict does not."""
+    sampling, found = Sampling(temperature), 0
+    for seed in range(60):
+        logits, draft = case("chain of 3", seed, shift=2.0)
+        values = VALUES_HERE.get(name, {})
+        rows = columns(logits, draft, name, sampling, chance(draft, seed), values)
+        drafted = draft.ids[1:]
+        p = target_distribution(logits, sampling)[:3].gather(-1, drafted[:, None])[:, 0]
+        expected = [f >= 1 - 1e-9 and q < 1 for f, q in zip(column(rows, "forgiveness")[1:], p.tolist(), strict=True)]
+        chosen = decide([asked(name, temperature)] * 3, logits[:3], drafted, torch.full((3,), temperature or 1.0))
+        assert chosen.tolist() == expected
+        found += sum(expected)
+    assert found > 5 or name == "strict" or (name, temperature) == ("typical", 0.0)
+
+
+def test_each_row_of_a_mixed_batch_is_judged_by_its_own_rule() -> None:
+    generator = torch.Generator().manual_seed(1)
+    asks = [
+        None,
+        *(asked(name, t) for name, t in OFFERS),
+        asked("mars", 0, theta=0.5),
+        asked("mars", 0.7, theta=0.95),
+    ] * 20
+    logits = torch.randn(len(asks), 8, generator=generator) + 3
+    drafted = logits.topk(3).indices.gather(-1, torch.randint(3, (len(asks), 1), generator=generator))[:, 0]
+    temperatures = torch.tensor([1.0 if ask is None or ask.greedy else 0.7 for ask in asks])
+    together = decide(asks, logits, drafted, temperatures)
+    alone = [
+        bool(decide([ask], logits[i : i + 1], drafted[i : i + 1], temperatures[i : i + 1]))
+        for i, ask in enumerate(asks)
+    ]
+    assert together.tolist() == alone and any(alone)
+    assert not together[[ask is None for ask in asks]].any()
+
+
+TIE = [10.0, 9.5, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("logits", "x", "temperature", "theta", "expected"),
+    [
+        (TIE, 1, 0.0, 0.9, True), (TIE, 0, 0.0, 0.9, False), (TIE, 2, 0.0, 0.9, False), (TIE, -1, 0.0, 0.9, False),
+        (TIE, 1, 0.7, 0.9, True), (TIE, 0, 0.7, 0.9, True), (TIE, 2, 0.7, 0.9, False),
+        (TIE, 1, 0.0, 0.95, False), (TIE, 1, 0.0, 1.0, False), ([-1.0, -8.0, -9.0], 1, 0.0, 0.9, False),
+        ([5.0, 9.0, 9.0], 2, 0.0, 0.9, True), ([5.0, 9.0, 9.0], 1, 0.0, 0.9, False),  # of equal logits the first is the target's own
+        ([10.0, -math.inf, -math.inf], 1, 0.0, 0.0, False), ([math.nan, math.nan, 1.0], 0, 0.0, 0.9, False),
+    ],
+)  # fmt: skip
+def test_mars_by_hand(logits: list[float], x: int, temperature: float, theta: float, expected: bool) -> None:
+    chosen = decide(
+        [asked("mars", temperature, theta=theta)],
+        torch.tensor([logits]),
+        torch.tensor([x]),
+        torch.tensor([temperature or 1]),
+    )
+    assert chosen.tolist() == [expected]
+
+
+@pytest.mark.parametrize("temperature", [0.01, 1.0, 5.0])
+def test_a_forced_row_is_one_hot_at_any_temperature_and_others_are_untouched(temperature: float) -> None:
+    logits = torch.tensor([TIE, TIE, [1.0, -math.inf, 3.0], TIE])
+    drafted, chosen = torch.tensor([1, 1, 1, -1]), torch.tensor([True, False, True, False])
+    forced = force(logits.clone(), drafted, chosen)
+    assert forced.argmax(-1).tolist() == [1, 0, 1, 0]
+    p = (forced / temperature).softmax(-1)
+    assert p[0].tolist() == p[2].tolist() == [0.0, 1.0, 0.0]
+    assert torch.equal(forced[[1, 3]], logits[[1, 3]])
