@@ -28,7 +28,7 @@ FOLDERS = {"draft_model": str(WEIGHTS / "draft"), "eagle3": str(WEIGHTS / "eagle
 TOKENS = 32
 PROMPTS = tuple(mixed_prompts(16))
 
-collect_ignore = [] if "VLLM_PYTHON" in os.environ else ["test_engine.py", "test_server.py"]
+collect_ignore = [] if "VLLM_PYTHON" in os.environ else ["test_engine.py", "test_laboratory.py", "test_server.py"]
 
 
 def environment(folder: Path, **given: str) -> dict[str, str]:
@@ -96,6 +96,14 @@ class Run:
         """Mean acceptance length, of vLLM's own counters."""
         counters = self.batches[lane]["counters"]
         return 1 + counters["vllm:spec_decode_num_accepted_tokens"] / counters["vllm:spec_decode_num_drafts"]
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from integrations.vllm.tests.serving import serving
+
+    with serving(tmp_path_factory.mktemp("server")) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

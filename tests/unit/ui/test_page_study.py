@@ -157,3 +157,13 @@ def test_limits_and_the_estimate_are_said_before(services: Services) -> None:
     )
     with pytest.raises(JobError, match="The number of runs is 84"):
         list(started(public, "visitor", replace(long, problems=21)))
+
+
+@pytest.mark.parametrize(
+    "elsewhere", [{"served": {"url": "http://localhost:1/v1", "model": "m"}}, {"execute_code": True}]
+)
+def test_a_study_that_cannot_run_in_the_page_is_not_resumed_there(
+    services: Services, elsewhere: dict[str, object]
+) -> None:
+    assert resumable(services.store, services.store.new_study("study", {"name": "study"}, 4))
+    assert not resumable(services.store, services.store.new_study("study", {"name": "study"} | elsewhere, 4))

@@ -145,11 +145,13 @@ def resumed(place: Services, visitor: str, study_id: str) -> Iterator[Progress]:
 
 
 def resumable(store: RunStore, study_id: str, share: str = "") -> bool:
-    """Whether whoever reads ``store`` can go on with a study from the page: one without a worker that executes no code."""
+    """Whether whoever reads ``store`` can go on with a study from the page: one without a worker that executes no code and runs here, not on
+    a server."""
     with suppress(*FAILURES):
         progress, study = store.study_progress(study_id), store.study(study_id)
         busy = any(worker.claimed for worker in progress.workers)
-        return not (share or busy or study.done == study.tasks or study.plan.get("execute_code"))
+        elsewhere = study.plan.get("execute_code") or study.plan.get("served")
+        return not (share or busy or study.done == study.tasks or elsewhere)
     return False
 
 
