@@ -145,8 +145,8 @@ def resumed(place: Services, visitor: str, study_id: str) -> Iterator[Progress]:
 
 
 def resumable(store: RunStore, study_id: str, share: str = "") -> bool:
-    """Whether whoever reads ``store`` can go on with a study from the page: one without a worker that executes no code and runs here, not on
-    a server."""
+    """Whether whoever reads ``store`` can go on with a study from the page: one without a worker, without code to execute, of models
+    here."""
     with suppress(*FAILURES):
         progress, study = store.study_progress(study_id), store.study(study_id)
         busy = any(worker.claimed for worker in progress.workers)
