@@ -175,7 +175,7 @@ def ended_view(
         state=trace.status.value,
         chip=chips[trace.status],
         note=displayable(trace.error),
-        empty="This run wrote nothing.",
+        empty="The server did not report the text." if trace.summary.new_tokens else "This run wrote nothing.",
         run=run,
         rows=_all_rows(trace, rows),
         tiles=stat_tiles(counts_of(trace)),

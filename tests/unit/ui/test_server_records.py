@@ -71,8 +71,16 @@ def test_an_answer_shows_its_counts_and_acceptance_by_position(store: RunStore, 
 
 
 def test_metrics_show_tau(store: RunStore, tmp_path: Path) -> None:
-    tiles = {name: value for name, value, *_ in reopened(opened(store, tmp_path, METRICS)).lanes[0].tiles}
+    lane = reopened(opened(store, tmp_path, METRICS)).lanes[0]
+    tiles = {name: value for name, value, *_ in lane.tiles}
+    assert lane.rows == () and lane.empty == "The server did not report the text."
     assert (tiles["τ"], tiles["Relaxed"], tiles["Shift"]) == ("2.50", "–", "–")
+
+
+def test_a_model_and_a_k_that_are_not_reported_are_said_to_be_unknown(store: RunStore, tmp_path: Path) -> None:
+    stored = opened(store, tmp_path, {name: ANSWER[name] for name in ("choices", "usage")})
+    assert stored.runs[0].trace.config.target.name == "unknown"
+    assert listing(store).rows[0]["settings"] == ("server, K –", "T –", "seed –")
 
 
 def test_compare_does_not_repeat_it_and_no_check_is_claimed(store: RunStore, tmp_path: Path) -> None:

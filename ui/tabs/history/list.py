@@ -118,7 +118,7 @@ def _row(record: Mapping[Any, Any], chosen: Collection[str]) -> dict[str, Any]:
 def _settings(record: Mapping[Any, Any]) -> tuple[str, ...]:
     """What the runs were made with, each value once: drafters, temperature, seed."""
     drafts = [
-        f"{TITLES.get(kind, kind)}, {f'tree of {tree:g}' if tree else f'K {k:g}'}"
+        f"{TITLES.get(kind, kind)}, {f'tree of {tree:g}' if tree else f'K {k:g}' if k else 'K –'}"
         for kind, k, tree in zip(record["drafter"], record["k"], record["tree_tokens"], strict=True)
         if kind != PLAIN
     ]
