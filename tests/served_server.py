@@ -84,7 +84,8 @@ def serve_models(session: Session, **changed: Any) -> Iterator[Serving]:
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     serving.url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-    server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_level="critical", lifespan="off"))
+    # Without log_config: uvicorn's would close all handlers, and absl's closes pytest's stderr where capsys has replaced it.
+    server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_config=None, access_log=False, lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:

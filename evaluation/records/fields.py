@@ -19,7 +19,8 @@ def config_of(
     drafts = DrafterConfig(kind, ModelRef(drafter) if drafter else None, k)
     sampling = Sampling(temperature, UNKNOWN, NAN)
     return RunConfig(
-        PromptConfig(prompt, chat=False), ModelRef(str(model) or "unknown"), drafts, rule, sampling, UNKNOWN, seed, {"server": server, **environment}
+        PromptConfig(prompt, chat=False), ModelRef(str(model) or "unknown"), drafts, rule, sampling, UNKNOWN, seed,
+        {"server": server, **environment},
     )  # fmt: skip
 
 
