@@ -89,7 +89,7 @@ def test_mean_acceptance_length_by_vllms_formula_is_that_of_steps_with_a_draft()
     assert 1 + accepted / drafts == pytest.approx(sum(len(step.emitted) for step in drafted) / len(drafted))
 
 
-@pytest.mark.parametrize("reason", StopReason)
+@pytest.mark.parametrize("reason", sorted(set(StopReason) - {StopReason.UNKNOWN}))  # which only records of servers have
 def test_every_end_is_counted_in_vllms_words(reason: StopReason) -> None:
     trace = replace(make_trace(), stop_reason=reason)
     metrics = metrics_for(trace)
