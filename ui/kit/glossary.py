@@ -79,7 +79,7 @@ TERMS: Mapping[str, Term] = {
     "divergence": Term(
         "first divergence", "where texts part",
         "The first output position at which two runs have different tokens. Its cause is named: relaxed, tightened, redrawn, numeric, "
-        "chosen, or length.",
+        "chosen, length, or unknown (of a served model).",
     ),
     "seed": Term(
         "seed", "start of the randomness",
