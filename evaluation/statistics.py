@@ -19,10 +19,8 @@ from evaluation.report.values import Interval, McNemar
 CONFIDENCE = 0.95
 Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 BLOCK = 4_000_000  # weights of the bootstrap at once: 32 MB
-RESAMPLES, SCREEN = (
-    (999, 49_999),
-    0.05,
-)  # of a Monte Carlo test; the second number is drawn only if the first gives p < SCREEN
+RESAMPLES = (999, 49_999)  # of a Monte Carlo test; the second number is drawn only if the first gives p < SCREEN
+SCREEN = 0.05
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -48,9 +48,7 @@ class Serving:
     """A server under test. Every attribute may be changed while it runs."""
 
     session: Session
-    drafter: DrafterConfig | None = (
-        None  # None: the pair's draft model, 5 tokens; DrafterConfig("none") does not speculate
-    )
+    drafter: DrafterConfig | None = None  # None: the pair's draft model with K = 5; DrafterConfig("none"): no drafts
     rule: RuleConfig = field(default_factory=RuleConfig)  # of requests without mars_rule
     plugin: bool = True  # without it vllm_xargs are ignored, as by vLLM, and /metrics has no vllm:mars_enabled
     token_ids: bool = True  # whether return_token_ids is honoured

@@ -64,9 +64,7 @@ class Relative:
 
     same: bool  # token for token
     same_as_none: bool | None = None  # None without a lane ``none``
-    divergence: int | None = (
-        None  # first differing output position, over the tokens of all turns; None also where tokens are unknown
-    )
+    divergence: int | None = None  # first differing output position over all turns; None also if tokens are unknown
     cause: str = ""  # mars_core.types.Cause of it
     bleu: float = NAN  # sentence BLEU, the baseline's text as reference
     chrf: float = NAN
