@@ -28,4 +28,4 @@ def test_fields_draw_the_plan_again_and_stay_as_they_are(window: Window) -> None
     expect(batch).to_be_focused()
     with page.expect_download() as download:
         page.locator("#compare-planner").get_by_role("button", name="CSV").click()
-    assert download.value.path().read_bytes().startswith(b"k,tokens_a_pass,speedup")
+    assert download.value.path().read_bytes().startswith(b"size,tokens_a_pass,speedup")
