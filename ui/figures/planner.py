@@ -11,6 +11,7 @@ from evaluation.report.document.chart import BOTTOM, LEFT, PANEL, RIGHT, TOP, sc
 
 HEADS = ("size", "tokens_a_pass", "speedup", "extrapolated")
 AXES = {"K": "K, depth of the draft", "N": "N, tokens of the tree"}
+_DRAFTED = {"K": "depths that were drafted", "N": "smaller trees of the same drafts"}
 
 
 def planner_drawing(plan: Sequence[Planned], unit: str, colour: str) -> Drawing:
@@ -19,7 +20,7 @@ def planner_drawing(plan: Sequence[Planned], unit: str, colour: str) -> Drawing:
     speed = _panel(plan, unit, PANEL, "Speed-up over decoding without drafts", [each.speedup for each in plan], colour)
     y = speed.y.at(1.0)
     speed = speed._replace(margin=(f"M{speed.x.start} {y:.1f}H{speed.right}", speed.right, y - 4, "without drafts"))
-    keys = [(Look(colour), "depths that were drafted"), (Look(colour, hollow=True), "extrapolated")]
+    keys = [(Look(colour), _DRAFTED[unit]), (Look(colour, hollow=True), "extrapolated")]
     shown = keys if plan[-1].extrapolated else keys[:1]
     return with_legend(f"Expected tokens a target pass and speed-up over {unit}", (tokens, speed), shown)
 
