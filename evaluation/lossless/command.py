@@ -7,7 +7,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -17,7 +17,7 @@ from evaluation.lossless.counters import counters_finding, counters_of
 from evaluation.lossless.greedy import greedy_findings
 from evaluation.lossless.sampled import sampled_findings
 from evaluation.lossless.values import Finding, Verdict, overall
-from evaluation.served.client import Client, Server
+from evaluation.served.client import Client, Server, with_model
 from mars_core.models.catalog import BUNDLED_PROMPTS, GENERAL_PROMPTS
 
 DRAWS, MOST_PROMPTS = (20, 10_000), 100
@@ -60,15 +60,7 @@ def read_prompts(path: Path) -> tuple[str, ...]:
 
 
 def _client(url: str, model: str | None, key: str, role: str) -> Client:
-    client = Client(Server(url, model or "", key, role=role))
-    if model:
-        return client
-    with client:
-        models = client.models()
-    if len(models) != 1:
-        names = ", ".join(map(displayable, models[:10]))
-        raise ValueError(f"{client.server.title} serves {len(models)} models; name one of them: {names}.")
-    return Client(replace(client.server, model=models[0]))
+    return Client(with_model(Server(url, model or "", key, role=role)))
 
 
 def page(servers: Sequence[Server], findings: Sequence[Finding]) -> str:

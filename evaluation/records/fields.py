@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from evaluation.study.servers import SERVER
 from mars_core.types import UNKNOWN, DrafterConfig, ModelRef, PromptConfig, RuleConfig, RunConfig, Sampling
 
 NAN = math.nan
 LARGEST = 2**53  # of a number
-SERVER = "server"  # the rule and the drafter where they are not known
 
 
 def config_of(

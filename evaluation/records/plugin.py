@@ -7,8 +7,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from evaluation.records.fields import SERVER, config_of, ids_of, number, whole
+from evaluation.records.fields import config_of, ids_of, number, whole
 from evaluation.served.trace import ServedStep, ServedToken, served_trace
+from evaluation.study.servers import SERVER
 from mars_core.types import UNKNOWN, RuleConfig, StopReason, Trace
 
 FORMAT = "mars-vllm-1"

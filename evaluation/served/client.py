@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar
 
 import httpx
@@ -178,6 +178,18 @@ class Client:
         if self.server.key:
             trouble = trouble.replace(self.server.key, "…")
         return kind(f"{self.server.title} {shorten(trouble, _MAX_SHOWN)}.")
+
+
+def with_model(server: Server) -> Server:
+    """The server with the name of a model: if none is given, of the only one that it has. Raises ValueError and ServerError."""
+    if server.model:
+        return server
+    with Client(server) as client:
+        models = client.models()
+    if len(models) != 1:
+        names = shorten(", ".join(models), 200) or "none"
+        raise ValueError(f"{server.title} has {len(models)} models ({names}); the name of one of them is needed.")
+    return replace(server, model=models[0])
 
 
 def _pause_of(answer: httpx.Response, otherwise: float) -> float:

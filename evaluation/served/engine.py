@@ -8,9 +8,8 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Any, Self
 
-from evaluation.format import shorten
 from evaluation.scoring.metrics import check_libraries
-from evaluation.served.client import Client, Server, ServerDown, ServerError
+from evaluation.served.client import Client, Server, ServerDown, ServerError, with_model
 from evaluation.served.trace import answer_trace, served_trace
 from evaluation.study.engine import config_of
 from evaluation.study.plan import BASELINE, Plan, Task
@@ -27,13 +26,9 @@ _PLUGIN = re.compile(r'^vllm:mars_enabled\{[^}]*?version="([^"]{1,40})"[^}]*\} 1
 
 
 def find_server(environment: Mapping[str, str], url: str, model: str) -> tuple[str, str]:
-    """The base URL of a server, and its model: if none is named, the only one it has. Raises ValueError and ServerError."""
-    with Client(server := Server(url, key=environment.get(KEY, ""))) as client:
-        models = (model,) if model else client.models()
-    if len(models) != 1:
-        names = shorten(", ".join(models), 200) or "none"
-        raise ValueError(f"The name of a model is needed, because {server.base} has {len(models)} ({names}).")
-    return server.base, models[0]
+    """The base URL of a server and its model, as ``with_model``."""
+    server = with_model(Server(url, model, environment.get(KEY, "")))
+    return server.base, server.model
 
 
 class ServedEngine:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SERVER = "server"  # the drafter of served runs, and the rule of lanes for which no rule is requested from the server
+SERVER = "server"  # the drafter of served runs, and their rule where none was requested or it is not known
 MAX_CONCURRENCY = 1024
 
 
