@@ -11,7 +11,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Event, Thread
@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any
 
 if __name__ == "__main__":
-    gc.disable()  # a fifth of the time of all the imports; ``_prepare`` enables it again
+    gc.disable()  # a fifth of the time of all the imports; ``preload`` enables it again
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before gradio is imported: no telemetry is sent
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
@@ -43,6 +43,7 @@ from mars_core.models import CATALOG, ModelError, ModelPool, PairSpec
 from mars_core.rules import RULES
 from storage import RunStore, StorageError, database_file, open_or_set_aside
 from ui.app import build_app, launch_options
+from ui.jobs.preload import preload
 from ui.jobs.services import Services
 from ui.kit.gradio_compat import forget_components, limit_arrival, wait_for_streams
 from ui.public.limits import PRIVATE_LIMITS, PUBLIC_LIMITS, read_limits
@@ -120,7 +121,7 @@ class Application:
     def _load(self) -> None:
         self.opened.wait(LOAD_AFTER_S)
         if not self.ending.is_set():
-            self.services.engine.submit(_prepare, self.services, self.loaded.fail)
+            self.services.engine.submit(preload, self.services, self.loaded.fail)
 
     def close(self, page: Any = None) -> None:
         """Save current runs, push the backup and release all resources, in about ten seconds. Until then the server responds."""
@@ -192,22 +193,6 @@ def _stop(_signal: int, _frame: FrameType | None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):  # a second signal would interrupt the shutdown
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
-
-
-def _prepare(services: Services, failed: Callable[[], None] = lambda: None) -> None:
-    """Load the default pair. Without it the page works and reports what is missing.
-
-    What exists by now stays: the garbage collector need not look through it again. A pair may be removed, so it is loaded afterwards.
-    """
-    import mars_core.session  # noqa: F401  (with the libraries of the models, which the page itself does not need)
-
-    gc.freeze()
-    gc.enable()
-    try:
-        services.pool.get(services.catalog[0])
-    except ModelError as error:
-        failed()
-        LOG.warning("The pair %r is not available: %s", services.catalog[0].title, error)
 
 
 def serve(chosen: Settings, catalog: Sequence[PairSpec] = CATALOG) -> int:

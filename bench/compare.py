@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from bench.common.measure import paired
 from bench.common.report import Cell, Report, Table, markdown
-from bench.document import MEASURE_NAMES, Document, read, signed
+from bench.document import GOALS, MEASURE_NAMES, METER_OFF, Document, percent, read
 
 DRAWS = 10_000
 LEVEL = 0.95  # of all intervals together
@@ -70,7 +70,7 @@ class Change(NamedTuple):
 
 
 def ratios(document: Document) -> dict[Key, Ratios]:
-    """The ratios of a document. Raises ValueError that names missing runs."""
+    """The ratios of a document."""
     samples = {table.temperature: table.samples for table in document.tables}
     keys = [
         Key(table.temperature, "speed", row.name, table.baseline, False)
@@ -78,11 +78,10 @@ def ratios(document: Document) -> dict[Key, Ratios]:
         for row in table.rows
         if row.name != table.baseline
     ]
-    keys += [
-        Key(0.0, each.measure, each.method, each.baseline, False) for each in document.goals if each.goal is not None
-    ]
-    keys += [Key(each.temperature, "speed", each.method, each.unmetered, True) for each in document.shares]
-    return {key: paired(samples.get(key.temperature, {}), key.method, key.baseline, key.measure) for key in keys}
+    keys += [Key(0.0, each.measure, each.method, each.baseline, False) for each in GOALS if each.least is not None]
+    keys += [Key(at, "speed", name, name + METER_OFF, True) for at, found in samples.items() for name in found]
+    known = (key for key in keys if samples.get(key.temperature, {}).keys() >= {key.method, key.baseline})
+    return {key: paired(samples[key.temperature], key.method, key.baseline, key.measure) for key in known}
 
 
 def changes(old: Mapping[Key, Ratios], new: Mapping[Key, Ratios], *, same_prompts: bool) -> list[Change]:
@@ -119,7 +118,7 @@ def _medians(grid: NDArray[np.float64], places: NDArray[np.int64]) -> NDArray[np
 
 
 def report(old: Document, new: Document) -> tuple[str, bool]:
-    """Markdown, and whether there is a regression. Raises ValueError as ``ratios`` does."""
+    """Markdown, and whether there is a regression."""
     before, after = ratios(old), ratios(new)
     names = sorted({name for name in (*old.options, *new.options) if old.options.get(name) != new.options.get(name)})
     found = changes(before, after, same_prompts=old.prompts == new.prompts)
@@ -137,7 +136,7 @@ def _cells(found: Change) -> tuple[str, ...]:
     """Table cells; shares are 1 − ratio, with changes in percentage points."""
     difference = found.new - found.old
     if found.key.share:
-        cells = [signed(1 - found.old), signed(1 - found.new)]
+        cells = [percent(1 - found.old), percent(1 - found.new)]
         cells += [f"{-100 * difference:+.1f} points", f"{-100 * found.high:+.1f} to {-100 * found.low:+.1f}"]
     else:
         cells = [f"{found.old:.2f}×", f"{found.new:.2f}×"]
@@ -153,22 +152,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("new", type=Path, metavar="NEW.json")
     options = parser.parse_args(arguments)
     try:
-        text, worse = report(_readable(options.old), _readable(options.new))
+        text, worse = report(read(options.old), read(options.new))
     except ValueError as error:
         sys.stderr.write(f"{error}\n")
         return 2
     sys.stdout.write(text)
     return 1 if worse else 0
-
-
-def _readable(path: Path) -> Document:
-    """A document with the samples of all its ratios. Raises ValueError with one sentence that names the file and what is missing."""
-    document = read(path)
-    try:
-        ratios(document)
-    except ValueError as error:
-        raise ValueError(f"{path} is not a result of this bench: {error} are missing.") from error
-    return document
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from sqlalchemy import insert
 from bench.common.command import Command
 from bench.common.postgres import postgres
 from bench.common.report import Cell, Figure, Report, Table
+from mars_core.rules import RULES
 from mars_core.types import Status
 from storage import Choice, RunStore, Search, Sort, Source
 from storage.lookup import new_id
@@ -32,19 +33,7 @@ CPU = torch.device("cpu")
 MAX_MS = 100
 COMPARISONS_A_WRITE = 5000
 WORDS = 4000  # in the vocabulary of the prompts
-RULES = (
-    "strict",
-    "mars",
-    "none",
-    "block",
-    "cascade-token",
-    "ears",
-    "ensemble",
-    "entropy",
-    "fly",
-    "lenience",
-    "typical",
-)
+NAMES = ("strict", "mars", *(name for name in RULES if name not in ("strict", "mars")))
 TARGETS = tuple(f"organisation/model-{size}b-instruct" for size in (1, 3, 7, 8, 14, 32, 70))
 SOURCES = (Source.COMPARE,) * 12 + (Source.STUDY,) * 4 + (Source.SWEEP,) * 3 + (Source.VOTE,)
 OWNERS = ("anna",) * 89 + ("",) * 10 + ("boris",)
@@ -65,7 +54,8 @@ class Invented:
         self.run = {
             column.name: None if column.nullable else kinds.get(str(column.type).split("(")[0], "")
             for column in Run.__table__.columns
-        } | {
+        }
+        self.run |= {
             "rule_parameters": {"theta": 0.9},
             "stop_reason": "eos",
             "draft_mode": "chain",
@@ -103,20 +93,15 @@ class Invented:
     def _run(self, comparison: Mapping[str, Any], lane: int) -> dict[str, Any]:
         draw = self.rng.random()
         status = Status.COMPLETED if draw < 0.96 else Status.CANCELLED if draw < 0.99 else Status.FAILED
-        keys = {"id": new_id(), "comparison_id": comparison["id"], "lane": lane, "execution_order": lane}
-        rule = RULES[lane] if lane < 2 else self.rng.choice(RULES)
-        found = {
-            "rule": rule,
-            "target": self.rng.choice(TARGETS),
-            "status": status,
-            "created_at": comparison["created_at"],
-        }
-        numbers = {
+        rule = NAMES[lane] if lane < 2 else self.rng.choice(NAMES)
+        row = {"id": new_id(), "comparison_id": comparison["id"], "lane": lane, "execution_order": lane, "rule": rule}
+        row |= {"target": self.rng.choice(TARGETS), "status": status, "created_at": comparison["created_at"]}
+        row |= {
             "tokens_per_s": self.rng.uniform(5, 90),
             "tau": self.rng.uniform(1, 5),
             "new_tokens": self.rng.randint(1, 128),
         }
-        return self.run | keys | found | numbers | {"text": self.text(40), "prompt_ids": list(range(60))}
+        return self.run | row | {"text": self.text(40), "prompt_ids": list(range(60))}
 
 
 def fill(store: RunStore, comparisons: int) -> None:

@@ -145,7 +145,6 @@ def bytes_read(pair: Pair, drafter: DrafterConfig) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     command = Command("bench.profile", __doc__, prompts=8, max_new_tokens=128)
     command.add_argument("--temperature", type=float, default=1.0)
-    command.add_argument("--name", default="profile", help="in the names of the result's files")
     options = command.read(arguments)
     pair, prompts = bundled(), mixed_prompts(options.prompts)
     for drafter in DRAFTERS.values():
@@ -154,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         name: profile(pair, drafter, prompts, options.max_new_tokens, options.temperature)
         for name, drafter in DRAFTERS.items()
     }
-    return command.publish(report(pair, found), options.name, pair.device)
+    return command.publish(report(pair, found), "profile", pair.device)
 
 
 def report(pair: Pair, found: Mapping[str, Profile]) -> Report:

@@ -8,16 +8,24 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from os.path import relpath
 from pathlib import Path
 
 from bench.common.command import RESULTS, ROOT
-from bench.document import Document, Methods, OtherFormatError, equalities, label, read, speed_and_tau, telemetry_cost
+from bench.document import METER_OFF, SHARE_GOAL, Document, OtherFormatError, percent, read
 
 START, END = "<!-- performance -->\n", "<!-- /performance -->\n"
+LABELS = {
+    "generate": "transformers `generate`",
+    "assisted": "transformers assisted generation",
+    "eagle3 chain": "`strict` (EAGLE-3 chain)",
+    "eagle3 tree": "`strict` (EAGLE-3 tree)",
+    "ngram": "`strict` (n-grams)",
+    "strict, sampled": "`strict` (sampled drafts)",
+}  # of the others the name itself
 
 
 def part(document: Document, link: str) -> str:
@@ -30,26 +38,43 @@ def part(document: Document, link: str) -> str:
         f" {options['max_new_tokens']} tokens,",
         f"interleaved in one process; median (quartiles) of the speed ratios, prompt by prompt (`make bench`, [full result]({link})):",
     ]
-    notes = [f"- {each}" for each in (*equalities(document), telemetry_cost(document))]
-    return "\n".join([*lines, "", *_tables(document.tables), "", *notes, ""])
+    return "\n".join([*lines, "", *_tables(document), "", *_equalities(document), _telemetry_cost(document), ""])
 
 
-def _tables(tables: Sequence[Methods]) -> list[str]:
+def _tables(document: Document) -> Iterator[str]:
     """Side by side, without the runs with the meter off."""
     columns = [
         [
-            " | ".join((label(row.name), *speed_and_tau(row)))
+            " | ".join((_label(row.name), *table.speed_and_tau(row)))
             for row in table.rows
-            if not row.name.endswith(", meter off")
+            if not row.name.endswith(METER_OFF)
         ]
-        for table in tables
+        for table in document.tables
     ]
-    heads = [f"temperature {table.temperature:g} | × `{table.baseline}` | τ" for table in tables]
-    return [
-        f"| {' | | '.join(heads)} |",
-        f"|{'|---|'.join(['---|---:|---:'] * len(tables))}|",
-        *(f"| {' | | '.join(row)} |" for row in zip_longest(*columns, fillvalue=" | | ")),
-    ]
+    heads = [f"temperature {table.temperature:g} | × `{table.baseline}` | τ" for table in document.tables]
+    yield f"| {' | | '.join(heads)} |"
+    yield f"|{'|---|'.join(['---|---:|---:'] * len(heads))}|"
+    yield from (f"| {' | | '.join(row)} |" for row in zip_longest(*columns, fillvalue=" | | "))
+
+
+def _label(name: str) -> str:
+    return LABELS.get(name, f"`{name}`")
+
+
+def _equalities(document: Document) -> Iterator[str]:
+    """A sentence for each baseline with the methods that must produce the same tokens."""
+    for baseline, group in groupby(document.equalities.items(), lambda each: each[0][1]):
+        found = ", ".join(f"{_label(method)} {same} of {count}" for (method, _), (same, count) in group)
+        yield f"- Outputs at temperature 0 that are those of {_label(baseline)}, token for token: {found}."
+
+
+def _telemetry_cost(document: Document) -> str:
+    medians = [share.median for table in document.tables for share in table.shares.values()]
+    return (
+        "- What is measured of every token (p, q, margins, alternatives, TV, KL, log-likelihood) costs, by rule, drafter and temperature,"
+        f" {percent(min(medians))} to {percent(max(medians))} of the wall time; the goal of at most {percent(SHARE_GOAL)}"
+        f" is {'reached' if max(medians) <= SHARE_GOAL else 'not reached'}."
+    )
 
 
 def replaced(text: str, new: str) -> str:

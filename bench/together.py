@@ -47,10 +47,6 @@ def a_trace(tokens: int) -> Trace:
     return complete(pair, config_of(pair, random_prompt(64, 0), DrafterConfig("model", k=5), 1.0, tokens, 0))
 
 
-def of_seed(trace: Trace, seed: int) -> Trace:
-    return replace(trace, config=replace(trace.config, seed=seed))
-
-
 def work(url: str, trace: Trace, threads: int, seconds: float, process: int) -> Done:
     """``threads`` writers and as many readers on one store."""
     done = Done({}, [], [], [])
@@ -61,7 +57,8 @@ def work(url: str, trace: Trace, threads: int, seconds: float, process: int) -> 
             seed, begun = seed + 1, time.monotonic()
             try:
                 comparison_id = store.new_comparison(trace.config.prompt)
-                store.save_run(comparison_id, of_seed(trace, seed), lane=0, order=0)
+                own = replace(trace, config=replace(trace.config, seed=seed))
+                store.save_run(comparison_id, own, lane=0, order=0)
             except StorageError as error:
                 done.failures.append(str(error))
                 continue

@@ -107,7 +107,7 @@ def parser(prog: str) -> argparse.ArgumentParser:
 
 def add_command(commands: Commands, name: str) -> None:
     summary, options = _COMMANDS[name]
-    add_options(commands.add_parser(name, help=summary, description=summary.capitalize() + "."), options)
+    add_options(commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + "."), options)
 
 
 def add_commands(commands: Commands) -> None:

@@ -180,20 +180,15 @@ def _export(options: Namespace, store: RunStore) -> int:
 
 def _judge(options: Namespace, store: RunStore) -> int:
     """Judge pairs of answers by a language model. Raises ValueError without a key."""
-    from evaluation.judge.endpoint import KEY, Endpoint, JudgeError, read_settings
-    from evaluation.judge.study import judge_study
+    from evaluation.judge.study import KEY, Endpoint, judge_study, read_settings
 
     settings = read_settings(os.environ, url=options.url, model=options.model)
     if settings is None:
         raise ValueError(f"{KEY} is not set; it must be the key of the judge's endpoint.")
     with Endpoint(settings) as endpoint:
-        try:
-            for progress in judge_study(store, _find(store, options.study), endpoint, limit=options.limit):
-                answered = f"{progress.judged:,} of {progress.total:,} questions answered"
-                _note(f"{answered}, {progress.unclear:,} unclear, {progress.failed:,} failed")
-        except JudgeError as error:
-            _note(str(error))
-            return 1
+        for progress in judge_study(store, _find(store, options.study), endpoint, limit=options.limit):
+            answered = f"{progress.judged:,} of {progress.total:,} questions answered"
+            _note(f"{answered}, {progress.unclear:,} unclear, {progress.failed:,} failed")
     return 0
 
 

@@ -91,8 +91,11 @@ def _study_settings(plan: Plan) -> Options:
 def comparison_commands(configs: Sequence[RunConfig]) -> str:
     """The commands that repeat runs, one per line; a comment for runs that cannot be repeated. ``configs`` by lane."""
     if len(configs) > 1 and not any(map(_obstacle, configs)) and _one_command(configs):
-        return compare_command(configs)
-    lines = [f"# {_obstacle(config)}" if _obstacle(config) else run_command(config) for config in configs]
+        rules = [config.rule for config in configs if config.rule.name != BASELINE]  # strict is always included
+        return _command("compare", _richest(configs), rules)
+    lines = [
+        f"# {_obstacle(config)}" if _obstacle(config) else _command("run", config, [config.rule]) for config in configs
+    ]
     return "\n".join(dict.fromkeys(lines))
 
 
@@ -116,16 +119,6 @@ def _one_command(configs: Sequence[RunConfig]) -> bool:
     )
     given = [item for config in configs for item in config.rule.parameters.items()]
     return alike and len(dict(given)) == len(set(given)) and len(set(names)) == len(names)
-
-
-def compare_command(configs: Sequence[RunConfig]) -> str:
-    """One command for all runs; strict is always included."""
-    return _command("compare", _richest(configs), [config.rule for config in configs if config.rule.name != BASELINE])
-
-
-def run_command(config: RunConfig) -> str:
-    """The command for one run."""
-    return _command("run", config, [config.rule])
 
 
 def _richest(configs: Sequence[RunConfig]) -> RunConfig:

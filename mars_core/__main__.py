@@ -10,13 +10,15 @@ import math
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 
 from transformers.utils import logging as transformers_logging
 
 from mars_core.arguments import parser, read_configs, read_spec
-from mars_core.jobs import RUN_FAILURES, execution_order
-from mars_core.models import CATALOG, ModelPool
+from mars_core.jobs import Began, Job, Record, Wrote, execution_order
+from mars_core.jobs.perform import perform
+from mars_core.models import CATALOG, ModelPool, PairSpec
 from mars_core.rules import RULES, Siblings
 from mars_core.session import Session
 from mars_core.telemetry import first_divergence
@@ -38,38 +40,34 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m mars_cor
         session = Session(pool.get(read_spec(options), _progress))
         configs = read_configs(options, session.pair)
         for config in configs:
-            session.start(config)
+            session.check(config)
     except ValueError as error:  # ModelError is one
         _progress("")
         sys.stderr.write(_printable(f"{error}\n"))
         return 2
-    traces = _run_all(session, configs)
-    _print(_document(traces) if options.json else _report(traces))
-    if any(trace.status is Status.CANCELLED for trace in traces):
+    traces = _run_all(pool, session.pair.spec, configs)
+    if traces:
+        _print(_document(traces) if options.json else _report(traces))
+    if len(traces) < len(configs) or any(trace.status is Status.CANCELLED for trace in traces):
         return 130
     return 1 if any(trace.status is Status.FAILED for trace in traces) else 0
 
 
-def _run_all(session: Session, configs: list[RunConfig]) -> list[Trace]:
-    """The traces in the order of the configs, run in random order. Ctrl-C stops the current run and skips the rest."""
-    traces: dict[int, Trace] = {}
-    order = execution_order(len(configs))
-    for number in order:
-        session.warm_up(configs[number])
-    for place, number in enumerate(order, start=1):
-        run = session.start(configs[number])
-        try:
-            for step in run:
-                _progress(f"run {place} of {len(configs)}: {_label(configs[number])}, step {step.index + 1}")
-        except KeyboardInterrupt:
-            run.cancel()
-        except RUN_FAILURES as error:
-            _progress(str(error))  # the trace holds the same message
-        traces[number] = run.trace()
-        if traces[number].status is Status.CANCELLED:
-            break
+def _run_all(pool: ModelPool, spec: PairSpec, configs: list[RunConfig]) -> list[Trace]:
+    """The traces in the order of the configs, run in random order. Ctrl-C ends the current run and skips the rest."""
+    job = Job(spec, tuple(configs), tuple(execution_order(len(configs))), interval_s=0)
+    records: dict[int, Record] = {}
+    with suppress(KeyboardInterrupt):
+        for event in perform(pool, job, lambda: False):
+            if isinstance(event, Began):
+                records[event.run] = Record(event)
+                continue
+            records[event.run].follow(event)
+            if isinstance(event, Wrote) and event.steps:
+                step = event.steps[-1].index + 1
+                _progress(f"run {len(records)} of {len(configs)}: {_label(configs[event.run])}, step {step}")
     _progress("")
-    return [traces[number] for number in sorted(traces)]
+    return [records[number].trace() for number in sorted(records)]
 
 
 def _document(traces: list[Trace]) -> str:

@@ -133,7 +133,7 @@ class Run(Record):
             raise StopIteration
         try:
             return self._step(self._engine)
-        except (RuntimeError, ValueError, MemoryError) as error:
+        except RUN_FAILURES as error:
             self._raw = self._engine = None  # its state is undefined
             self._finish(Status.FAILED, StopReason.ERROR, failure(error, str(self._pair.device)))
             raise

@@ -60,7 +60,7 @@ def _drafter(drafter: DrafterConfig, pair: Pair) -> None:
     kind, tree, longest = drafter.kind, drafter.tree, MAX_DRAFT
     _require(kind in DRAFTERS, f"The drafter is {kind!r}; it must be one of {', '.join(DRAFTERS)}.")
     k_fits = kind == PLAIN or tree is not None or 1 <= drafter.k <= longest
-    _require(k_fits, f"K is {drafter.k}; it must be 1 to {longest} (for no draft choose drafter none).")
+    _require(k_fits, f"K is {drafter.k}; it must be 1 to {longest} (for no drafts choose rule none).")
     parts = {"model": ("draft model", pair.draft), "eagle3": ("EAGLE-3 head", pair.head)}
     name, part = parts.get(kind, ("", pair))
     others = ", ".join([*(other for other, (_, there) in parts.items() if there is not None), "ngram"])

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from torch import Tensor
 from transformers import (
     AutoModelForCausalLM,
     Gemma2Config,
@@ -23,6 +24,7 @@ from transformers import (
     MistralConfig,
     Phi3Config,
     PreTrainedConfig,
+    PreTrainedModel,
     PreTrainedTokenizerFast,
     Qwen2Config,
     Qwen3Config,
@@ -92,16 +94,21 @@ def tiny_config(kind: str, **overrides: Any) -> PreTrainedConfig:
     return make(**{**widths, **tokens, "initializer_range": 0.2, **overrides})
 
 
-def save_checkpoint(config: PreTrainedConfig, folder: Path, *, seed: int = 0) -> Path:
-    """Random weights for ``config`` in ``folder``, as safetensors, with the tokenizer."""
+def tiny_model(kind: str, *, seed: int = 0, dtype: torch.dtype = torch.float32, **overrides: Any) -> PreTrainedModel:
+    """A random model of ``kind`` in memory, without gradients."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    model.save_pretrained(folder)
-    tiny_tokenizer(folder)
-    return folder
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(tiny_config(kind, **overrides), dtype=dtype)
+    return model.eval().requires_grad_(False)
+
+
+def random_ids(count: int, seed: int = 0) -> Tensor:
+    """Ids of characters."""
+    return torch.randint(3, 90, (count,), generator=torch.Generator().manual_seed(seed))
 
 
 def tiny_checkpoint(kind: str, folder: Path, *, seed: int = 0, **overrides: Any) -> Path:
-    """A random model of ``kind`` and its tokenizer, saved in ``folder``; returns the folder."""
-    return save_checkpoint(tiny_config(kind, **overrides), folder, seed=seed)
+    """A random model of ``kind`` in ``folder``, as safetensors, with the tokenizer; returns the folder."""
+    tiny_model(kind, seed=seed, **overrides).save_pretrained(folder)
+    tiny_tokenizer(folder)
+    return folder

@@ -19,7 +19,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             if nodeid.startswith("tests/browser/"):
-                return "tests/browser, a-l" if nodeid < "tests/browser/test_m" else "tests/browser, m-z"
+                public = nodeid.startswith(
+                    "tests/browser/test_account"
+                )  # its page is that of test_origin and test_public
+                return "tests/browser, m-z" if public or nodeid > "tests/browser/test_m" else "tests/browser, a-l"
             if nodeid.startswith("tests/unit/ui/public/"):
                 return "tests/unit/ui/public"
             return super()._split_scope(nodeid)

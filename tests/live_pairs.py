@@ -15,7 +15,7 @@ from mars_core.models import Pair, custom_pair
 from mars_core.session import Run, Session, run_config
 from mars_core.types import DrafterConfig, ModelRef, PromptConfig, RuleConfig, RunConfig, Sampling, Trace
 from tests import eagle_heads
-from tests.checkpoints import EOS, tiny_checkpoint, tiny_config, tiny_tokenizer
+from tests.checkpoints import EOS, tiny_checkpoint, tiny_model, tiny_tokenizer
 
 
 def disturbed(model: PreTrainedModel, strength: float, seed: int = 0) -> PreTrainedModel:
@@ -57,9 +57,7 @@ def random_pair(
     kind: str = "llama", noise: float = 0.01, eos: frozenset[int] = frozenset((EOS,)), seed: int = 0
 ) -> Pair:
     """A random pair of the architecture ``kind``, built in memory."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        target = AutoModelForCausalLM.from_config(tiny_config(kind), dtype=torch.float32).eval().requires_grad_(False)
+    target = tiny_model(kind, seed=seed)
     return pair_of(target, disturbed(target, noise, seed), tiny_tokenizer(), eos)
 
 

@@ -66,7 +66,9 @@ def measure(pair: Pair, rule: str, temperature: float, drafts: str, count: int) 
         low_margin=sum(token.r > THETA for token in tokens) / len(tokens),
         relaxed_share=sum(trace.summary.relaxed for trace in traces) / len(tokens),
     )
-    log.info("%s", result)
+    drafted = [step for trace in traces for step in trace.steps if step.nodes]
+    kept = [sum(step.kept >= place for step in drafted) / len(drafted) for place in range(1, K + 1)]
+    log.info("%s, accepted by position: %s", result, " ".join(f"{share:.3f}" for share in kept))
     return result
 
 

@@ -1,4 +1,4 @@
-"""Every HTTP address that the page serves beside itself, in one table. Each reads what its asker may read."""
+"""All HTTP routes of the page besides Gradio's, in one table. Each reads with the rights of the request's visitor."""
 
 from __future__ import annotations
 

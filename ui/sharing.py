@@ -1,7 +1,7 @@
 """Sharing: the panel with which a comparison, a sweep or a study is shared, what a request may read through a link, and the line beside
 Compare that says what is stored of what is typed.
 
-A link is shown once, when it is made; the store keeps its hash alone. Private pages share nothing: there every address is everybody's.
+A link is shown once, when it is created; the store has only its hash. In private mode there are no links: everybody can open every address.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def opened(store: RunStore, kind: Shared, object_id: str, *, public: bool) -> Sh
 
 
 def act(services: Services, data: Mapping[str, Any]) -> Share:
-    """A press on Share, New link or Stop sharing. What the page says is hostile: the store knows whose the object is."""
+    """Handles Share, New link and Stop sharing. ``data`` is untrusted: the store checks the owner of the object."""
     kind, object_id = str(data.get("kind", ""))[:20], str(data.get("id", ""))
     if not services.public or not ID.fullmatch(object_id):
         return HIDDEN

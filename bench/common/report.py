@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -146,11 +147,11 @@ def figure_values(figures: Iterable[Figure]) -> list[dict[str, Any]]:
 def save(report: Report, path: Path) -> str:
     """Writes ``path``.json and ``path``.md. Returns the latter's text."""
     data = {"machine": report.facts, "figures": figure_values(report.figures), **report.data}
-    return store(path, json.dumps(data, indent=1, ensure_ascii=False) + "\n", markdown(report))
-
-
-def store(path: Path, data: str, text: str) -> str:
+    lists = json.dumps(data, indent=1, ensure_ascii=False)
+    text = re.sub(
+        r"\[[^\[\]{}]*\]", lambda found: re.sub(r"\n\s*", " ", found[0]), lists
+    )  # those of plain values on one line
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.with_suffix(".json").write_text(data, encoding="utf-8")
-    path.with_suffix(".md").write_text(text, encoding="utf-8")
-    return text
+    path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
+    path.with_suffix(".md").write_text(markdown(report), encoding="utf-8")
+    return markdown(report)

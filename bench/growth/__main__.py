@@ -13,19 +13,14 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 
 from bench.common.command import Command
-from bench.growth.curves import Curve, drawing, report
-from bench.growth.sweeps import PAIRS, QUICK, SWEEPS, measure, pair_of, peak, peak_on_cpu
+from bench.growth.curves import SWEEPS, Curve, drawing, measure, pair_of, peak, peak_on_cpu, report
 from evaluation.report.document.render import svg
 from mars_core.models import ModelPool
 
 
 def curves(options: argparse.Namespace, pool: ModelPool) -> list[Curve]:
     """All sweeps, their points interleaved."""
-    points = {
-        (name, x): SWEEPS[name].point(x)
-        for name in options.sweeps
-        for x in SWEEPS[name].xs[: QUICK if options.quick else None]
-    }
+    points = {(name, x): SWEEPS[name].point(x) for name in options.sweeps for x in SWEEPS[name].xs}
     pairs = {size: pair_of(size, pool) for size in sorted({point.vocabulary for point in points.values()})}
     samples = dict(zip(points, measure(pairs, [*points.values()], options.tokens, options.repetitions), strict=True))
     os.environ["MALLOC_MMAP_THRESHOLD_"] = "65536"  # for child processes: freed tensors leave the resident set
@@ -39,7 +34,7 @@ def curves(options: argparse.Namespace, pool: ModelPool) -> list[Curve]:
 
     found = []
     for name in options.sweeps:
-        sweep, xs = SWEEPS[name], tuple(x for owner, x in points if owner == name)
+        sweep, xs = SWEEPS[name], SWEEPS[name].xs
         taken = tuple(tuple(samples[name, x]) for x in xs)
         peaks = tuple(tuple(peak_of(name, x, seed) for seed in range(options.peaks)) for x in xs)
         found.append(Curve(name, sweep.title, sweep.axis, xs, taken, peaks, prefill=name.startswith("context")))
@@ -49,13 +44,12 @@ def curves(options: argparse.Namespace, pool: ModelPool) -> list[Curve]:
 def main(arguments: Sequence[str] | None = None) -> int:
     command = Command("bench.growth", __doc__, tokens=64, repetitions=7, peaks=3)
     command.add_argument("--sweeps", nargs="+", choices=SWEEPS, default=list(SWEEPS))
-    command.add_argument("--quick", action="store_true", help="only the first points of each sweep")
     command.add_argument("--device", default="auto")
     options = command.read(arguments)
     pool = ModelPool(device=options.device)
     found = curves(options, pool)
     path = command.path("growth", pool.device)
-    command.publish(report(found, PAIRS, path.name), "growth", pool.device)
+    command.publish(report(found, path.name), "growth", pool.device)
     for curve in found:
         path.with_name(f"{path.name}-{curve.name}.svg").write_text(svg(drawing(curve)), encoding="utf-8")
     return 0

@@ -1,14 +1,23 @@
-"""Medians, quartiles and exponents of samples of ``bench.growth``, its report and its plots."""
+"""The parameters varied by ``bench.growth`` and its runs; their medians, quartiles and exponents, its report and its plots."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import linear_regression, median
+from typing import NamedTuple
 
+from bench.common.decoding import complete, config_of
 from bench.common.report import Report, Spread, Table, spread
+from bench.common.shapes import small
+from bench.coupled import coupled_pair, random_prompt
+from bench.memory import peak_above
 from evaluation.report.document.blocks import Axis, Drawing, Look, Mark, Panel
+from evaluation.report.document.chart import BOTTOM, LEFT, PANEL, RIGHT, TOP, scaled_axis, with_legend
+from mars_core.models import ModelPool, Pair
+from mars_core.types import DrafterConfig, Summary, TreeShape
 
 NOTE = (
     "time of a token: decoding alone, prefill apart. Attention over n positions costs O(n) a token and O(n²) in total: with the context "
@@ -16,8 +25,41 @@ NOTE = (
 )
 MEMORY = "peak memory: above that of the process before the run, with the pairs loaded; on a CPU its resident set, in a separate process"
 PREFILL = "ms of prefill"
-PANEL, LEFT, RIGHT, TOP, BOTTOM, LEGEND = 440, 58, 426, 30, 250, 310  # pixels of a plot
 COLOURS = ("#D55E00", "#3D8FD1", "#009E73", "#B3872B")
+NOISE = 0.1  # of the pairs
+VOCABULARY, PROMPT = 4096, 128  # tokens, where they do not vary
+PAIRS = f"""random Llamas, width 256, 4 layers; {VOCABULARY} tokens of vocabulary and prompts of {PROMPT} tokens where these
+  do not vary; rule strict, temperature 0; a draft model and a head of one layer"""
+
+
+class Point(NamedTuple):
+    vocabulary: int
+    prompt: int  # tokens
+    drafter: DrafterConfig
+
+
+class Sweep(NamedTuple):
+    title: str
+    axis: str
+    xs: tuple[int, ...]
+    point: Callable[[int], Point]
+
+
+CHAIN, TREE = DrafterConfig("model", k=5), DrafterConfig("eagle3", tree=TreeShape(24, 7, 4))
+LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192)
+SWEEPS: Mapping[str, Sweep] = {
+    "context": Sweep("Context, draft model, K = 5", "prompt tokens", LENGTHS, lambda x: Point(VOCABULARY, x, CHAIN)),
+    "context-tree": Sweep("Context, EAGLE-3 tree 24/7/4", "prompt tokens", LENGTHS, lambda x: Point(VOCABULARY, x, TREE)),
+    "k": Sweep("K, draft model", "K", (1, 2, 3, 5, 8, 11, 15), lambda x: Point(VOCABULARY, PROMPT, DrafterConfig("model", k=x))),
+    "tree": Sweep(
+        "Tree size, EAGLE-3 head, depth 7, top-k 10", "drafted tokens", (8, 16, 24, 32, 40, 50, 60),
+        lambda x: Point(VOCABULARY, PROMPT, DrafterConfig("eagle3", tree=TreeShape(x, 7, 10))),
+    ),
+    "vocabulary": Sweep(
+        "Vocabulary, draft model, K = 5", "tokens of the vocabulary", (1000, 4000, 16000, 64000, 150000),
+        lambda x: Point(x, PROMPT, CHAIN),
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +83,41 @@ class Curve:
     samples: tuple[tuple[Sample, ...], ...]
     peaks: tuple[tuple[int, ...], ...]
     prefill: bool  # whether the time of the prefill grows with this axis, and is fitted
+
+
+def pair_of(vocabulary: int, pool: ModelPool) -> Pair:
+    """A pair on the device and in the dtype of the pool."""
+    return coupled_pair(small(vocabulary), NOISE, pool.device, pool.dtype)
+
+
+def decode(pair: Pair, point: Point, tokens: int, seed: int) -> Summary:
+    """One run at temperature 0 on a prompt of random words, a different one for every seed."""
+    prompt = random_prompt(point.prompt, seed, min(1000, point.vocabulary))
+    return complete(pair, config_of(pair, prompt, point.drafter, 0.0, tokens, seed)).summary
+
+
+def measure(pairs: Mapping[int, Pair], points: Sequence[Point], tokens: int, repetitions: int) -> list[list[Sample]]:
+    """Samples by point; every repetition uses all points in random order, after one warm-up run of each."""
+    order, samples = random.Random(0), [list[Sample]() for _ in points]
+    for repetition in range(-1, repetitions):
+        for at in order.sample(range(len(points)), len(points)):
+            found = decode(pairs[points[at].vocabulary], points[at], tokens, repetition + 1)
+            if repetition >= 0:
+                decode_s = found.wall_s - found.prefill_s
+                samples[at].append(Sample(decode_s, found.prefill_s, found.new_tokens, found.steps))
+    return samples
+
+
+def peak(pair: Pair, point: Point, tokens: int, seed: int) -> int:
+    """Peak bytes of one run above those before it, after a small warm-up run."""
+    decode(pair, Point(point.vocabulary, 8, point.drafter), 8, seed)
+    return peak_above(pair.device, lambda: decode(pair, point, tokens, seed))
+
+
+def peak_on_cpu(sweep: str, x: int, tokens: int, seed: int) -> int:
+    """The same, with a new pair in this process."""
+    point = SWEEPS[sweep].point(x)
+    return peak(pair_of(point.vocabulary, ModelPool(device="cpu")), point, tokens, seed)
 
 
 def exponent(xs: Sequence[float], ys: Sequence[float]) -> float:
@@ -78,8 +155,8 @@ def exponents(curve: Curve) -> list[tuple[str, float, float]]:
     ]
 
 
-def report(curves: Sequence[Curve], pairs: str, stem: str) -> Report:
-    """``stem``: of the names of the plots; ``pairs``: what was measured on."""
+def report(curves: Sequence[Curve], stem: str) -> Report:
+    """``stem``: of the names of the plots."""
     runs, peaks = len(curves[0].samples[0]), len(curves[0].peaks[0])
     method = (
         f"medians of {runs} interleaved runs (memory: {peaks}), quartiles in brackets; the exponent b of y = a·xᵇ by least squares"
@@ -87,7 +164,7 @@ def report(curves: Sequence[Curve], pairs: str, stem: str) -> Report:
     )
     tables = [table for curve in curves for table in _tables(curve, f"{stem}-{curve.name}.svg")]
     data = {"curves": [asdict(curve) for curve in curves]}
-    return Report("Growth", [pairs, NOTE, MEMORY, method], tables=tables, data=data)
+    return Report("Growth", [PAIRS, NOTE, MEMORY, method], tables=tables, data=data)
 
 
 def _tables(curve: Curve, image: str) -> tuple[Table, Table]:
@@ -114,32 +191,25 @@ def drawing(curve: Curve) -> Drawing:
         (Look(colour), name, values) for colour, (name, values) in zip(COLOURS, fitted(curve).items(), strict=False)
     ]
     panels = (_panel(curve, "ms", lines[:-1], 0), _panel(curve, "MB", lines[-1:], PANEL))
-    legend = tuple(Mark(look, LEFT + 170 * at, LEGEND, name) for at, (look, name, _) in enumerate(lines))
-    return Drawing(curve.title, 2 * PANEL, LEGEND + 15, (TOP, BOTTOM), panels, legend)
+    return with_legend(curve.title, panels, [(look, name) for look, name, _ in lines])
 
 
 def _panel(curve: Curve, unit: str, lines: Sequence[tuple[Look, str, list[Spread]]], left: int) -> Panel:
-    ends = [end for *_, values in lines for value in values for end in (value.low, value.high)]
-    x = _axis(curve.axis, curve.xs, left + LEFT, left + RIGHT, curve.xs)
-    y = _axis(unit, [end for end in ends if end > 0] or [1.0], BOTTOM, TOP)
+    right, xs = left + PANEL - RIGHT, list(map(math.log10, curve.xs))
+    ends = [end for *_, values in lines for value in values for end in (value.low, value.high) if end > 0] or [1.0]
+    powers = range(math.floor(math.log10(min(ends))), math.ceil(math.log10(max(ends))) + 1)
+    ticks = [math.log10(digit * 10.0**power) for power in powers for digit in (1, 2, 5)]
+    x = scaled_axis(curve.axis, xs, 0.1, left + LEFT, right, _short, xs)
+    y = scaled_axis(unit, list(map(math.log10, ends)), 0.1, BOTTOM, TOP, _short, ticks)
+    y = y._replace(ticks=tuple(tick for tick in y.ticks if TOP <= tick[0] <= BOTTOM))
     marks, paths = list[Mark](), list[tuple[str, str]]()
     for look, name, values in lines:
         places = [
-            (_at(x, at), *(_at(y, one) for one in (v.median, v.low, v.high)))
-            for at, v in zip(curve.xs, values, strict=True)
+            (x.at(at), *(_at(y, one) for one in (v.median, v.low, v.high))) for at, v in zip(xs, values, strict=True)
         ]
         marks += [Mark(look, at, middle, name, f"M{at:.1f} {low:.1f}V{high:.1f}") for at, middle, low, high in places]
         paths.append((look.colour, "M" + "L".join(f"{at:.1f} {middle:.1f}" for at, middle, *_ in places)))
-    return Panel(left, left + RIGHT, x, y, tuple(marks), tuple(paths))
-
-
-def _axis(name: str, values: Sequence[float], start: float, end: float, ticks: Iterable[float] = ()) -> Axis:
-    """A logarithmic axis with a margin of a quarter of a decade at both ends; by default ticks at 1, 2 and 5 times the powers of ten."""
-    axis = Axis(name, math.log10(min(values)) - 0.25, math.log10(max(values)) + 0.25, start, end)
-    powers = range(math.floor(axis.low), math.ceil(axis.high))
-    round_ones = (digit * 10.0**power for power in powers for digit in (1, 2, 5))
-    found = ticks or [tick for tick in round_ones if axis.low <= math.log10(tick) <= axis.high]
-    return axis._replace(ticks=tuple((_at(axis, tick), _short(tick)) for tick in found))
+    return Panel(left, right, x, y, tuple(marks), tuple(paths))
 
 
 def _at(axis: Axis, value: float) -> float:
@@ -147,6 +217,7 @@ def _at(axis: Axis, value: float) -> float:
     return axis.at(math.log10(value)) if value > 0 else axis.start
 
 
-def _short(value: float) -> str:
+def _short(logarithm: float) -> str:
     """4096 as 4k; the unit of contexts is 1024, of other counts 1000."""
+    value = round(10**logarithm, 9)
     return f"{value / (1024 if value % 1024 == 0 else 1000):g}k" if value >= 1000 else f"{value:g}"

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, NoReturn, Self
 
 import jinja2
 import torch
+from lm_eval.api.model import TemplateLM
 from lm_eval.models.utils import postprocess_generated_text
 from lm_eval.utils import hash_string, simple_parse_args_string
 from tqdm.auto import tqdm
 
 from evaluation.harness.options import Generation, OptionError, Options, checked, read_generation, read_options, seed_of
-from evaluation.harness.processes import Distributed
 from evaluation.harness.telemetry import Row, Telemetry, pooled, row_of
 from mars_core.arguments import read_drafter, read_spec
 from mars_core.models import ModelPool, Pair
@@ -26,16 +28,17 @@ from mars_core.validation import validate, validate_length
 from storage import RunStore, Source
 
 LARGEST_SEED = 2**53 - 1
+_MAX_WAIT = timedelta(weeks=52)  # one process may be slower than the others by hours
 
 
-class MarsLM(Distributed):
+class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
     """One pair of models with one rule and drafter. ``telemetry``: one row per answer; the first process has the rows of all."""
 
     def __init__(self, **given: Any) -> None:
         """``given``: names of ``options.NAMES`` and parameters of the rule. Raises OptionError, ModelError, StorageError."""
         super().__init__()
         self.options = read_options(given)
-        self.pair = _load(self.options, self.join(self.options.device))
+        self.pair = _load(self.options, self._join(self.options.device))
         self.tokenizer = self.pair.tokenizer
         self._device = self.pair.device
         self._seed = torch.initial_seed() % LARGEST_SEED if self.options.seed is None else self.options.seed
@@ -74,6 +77,29 @@ class MarsLM(Distributed):
         rows = self.gather_object(self._file.rows)
         self.telemetry = self._file.rows if rows is None else [row for rank in rows for row in rank]
         return found
+
+    def _join(self, device: str) -> str:
+        """Joins the launched processes, if there are several. The device of this process: ``device``, or assigned by accelerate."""
+        if int(os.environ.get("WORLD_SIZE", "1")) <= 1:
+            return device
+        from accelerate import Accelerator
+        from accelerate.utils import InitProcessGroupKwargs
+
+        group = InitProcessGroupKwargs(timeout=_MAX_WAIT)
+        accelerator = Accelerator(cpu=device == "cpu", kwargs_handlers=[group])
+        self._rank, self._world_size = accelerator.process_index, accelerator.num_processes
+        if self.world_size > 1:
+            self.all_gather, self.barrier = accelerator.gather, accelerator.wait_for_everyone
+        place = accelerator.device
+        return "cpu" if place.type == "cpu" else str(place)  # accelerate numbers CPUs
+
+    def gather_object(self, obj: Any, dst: int = 0) -> list[Any] | None:
+        """The values of all processes in order, at process ``dst``; None at the others."""
+        if self.world_size == 1:
+            return [obj]
+        values: list[Any] | None = [None] * self.world_size if self.rank == dst else None
+        torch.distributed.gather_object(obj, values, dst=dst)
+        return values
 
     def _answer(self, request: Any, repeat: int) -> str:
         context, given = request.args

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from evaluation.judge.endpoint import Endpoint, JudgeError
 from evaluation.report.texts import records_of
+from evaluation.served.client import CHAT, Client, Server, ServerError
 from evaluation.study.plan import read_plan
 from evaluation.study.result import answer, read_result
 from evaluation.suites.item import Item
 from mars_core.types import Status
 from storage import Preferred, RunRecord, RunStore, StoredResult
 
+URL, MODEL, KEY = "MARS_JUDGE_URL", "MARS_JUDGE_MODEL", "MARS_JUDGE_KEY"  # of the environment
 MAX_FAILURES = 5  # consecutive failures after which the judging stops
-SAME = "The two answers are the same; nobody was asked."
+SAME = "The two answers are the same; the judge was not called."
 _RULES = """You compare two assistants, A and B, who were given the same requests. Decide which of them served the user better.
 
 Look first at whether what they say is true and does what was asked, then at how helpful, relevant, complete and clear it is. \
@@ -33,6 +35,49 @@ Give your reasons in a few sentences. Then end with exactly one of [[A]] (A is b
 _REFERENCE = " A reference answer is given; where correctness can be decided, decide it by that."
 _TURNS = " The conversations have several turns; weigh the last answer most, and the earlier ones as far as it rests on them."
 _VERDICT = re.compile(r"\[\[\s*([ABC])\s*\]\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(Server):
+    """The judge's server, model and key."""
+
+    role: str = "judge"
+
+    @property
+    def title(self) -> str:
+        return f"The judge {self.model}"
+
+
+def read_settings(
+    environment: Mapping[str, str], *, url: str | None = None, model: str | None = None
+) -> Settings | None:
+    """Settings from arguments, else environment variables; None without a key.
+
+    Raises ValueError if there is a key but URL or model are missing.
+    """
+    if not (key := environment.get(KEY, "").strip()):
+        return None
+    url, model = url or environment.get(URL, ""), model or environment.get(MODEL, "")
+    for name, value in ((URL, url), (MODEL, model)):
+        if not value:
+            raise ValueError(f"{KEY} is set and {name} is empty; name the judge's URL and model.")
+    return Settings(url, model, key)
+
+
+class Endpoint(Client):
+    """Thread-safe client."""
+
+    def ask(self, messages: list[dict[str, str]]) -> str:
+        """The answer to a conversation. Raises ServerError when all tries have failed. Some models do not support a temperature."""
+        body = {"model": self.server.model, "messages": messages, "temperature": 0.0}
+        answer = self.post(CHAT, body, optional=("temperature",))
+        try:
+            content = answer["choices"][0]["message"]["content"]
+        except (LookupError, TypeError):
+            raise ServerError(
+                "The judge's answer is not a chat completion: it has no choices[0].message.content."
+            ) from None
+        return content if isinstance(content, str) else ""
 
 
 class Pair(NamedTuple):
@@ -66,7 +111,7 @@ def judge_study(
 ) -> Iterator[Progress]:
     """Requests every verdict that is not stored yet. ``limit``: maximum number of pairs, a fixed random sample of the study.
 
-    Raises JudgeError when MAX_FAILURES questions in a row fail, StorageError where the store fails.
+    Raises ServerError when MAX_FAILURES questions in a row fail, StorageError where the store fails.
     """
     pairs = _pairs(store, study_id)
     random.Random(study_id).shuffle(pairs)
@@ -88,8 +133,8 @@ def judge_study(
     questions = [job for job in missing if job.pair.rule != job.pair.baseline]
     with closing(_ask_all(endpoint, questions, parallel)) as answers:
         for job, answer in answers:
-            failures = failures + 1 if isinstance(answer, JudgeError) else 0
-            if isinstance(answer, JudgeError):
+            failures = failures + 1 if isinstance(answer, ServerError) else 0
+            if isinstance(answer, ServerError):
                 if failures >= MAX_FAILURES:
                     raise answer
                 progress = progress._replace(failed=progress.failed + 1)
@@ -101,14 +146,14 @@ def judge_study(
             yield progress
 
 
-def _ask_all(endpoint: Endpoint, jobs: Sequence[_Job], parallel: int) -> Generator[tuple[_Job, str | JudgeError]]:
+def _ask_all(endpoint: Endpoint, jobs: Sequence[_Job], parallel: int) -> Generator[tuple[_Job, str | ServerError]]:
     """Answers in order of arrival; closing the iterator cancels requests that have not started."""
     pool = ThreadPoolExecutor(max_workers=max(1, parallel))
     try:
         waiting = {pool.submit(endpoint.ask, question(*job.pair[2:], swapped=job.swapped)): job for job in jobs}
         for done in as_completed(waiting):
             error = done.exception()
-            yield waiting[done], error if isinstance(error, JudgeError) else done.result()
+            yield waiting[done], error if isinstance(error, ServerError) else done.result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from evaluation.format import displayable
-from evaluation.lossless.counters import counters_finding, counters_of
+from evaluation.format import count, displayable, plural
 from evaluation.lossless.greedy import greedy_findings
 from evaluation.lossless.sampled import sampled_findings
 from evaluation.lossless.values import Finding, Verdict, overall
-from evaluation.served.client import Client, Server, with_model
+from evaluation.records.counters import Counters, read_counters
+from evaluation.served.client import Client, Server, ServerError, with_model
 from mars_core.models.catalog import BUNDLED_PROMPTS, GENERAL_PROMPTS
 
 DRAWS, MOST_PROMPTS = (20, 10_000), 100
+ENOUGH = 50  # drafts of a server whose counters are judged
 STATUS = {Verdict.LOSSLESS: 0, Verdict.NOT_LOSSLESS: 1, Verdict.NOT_KNOWN: 2}
 
 
@@ -80,3 +82,46 @@ def _document(options: Namespace, servers: Sequence[Server], findings: Sequence[
     named = [{"url": each.base, "model": each.model} for each in servers]
     settings = {"servers": named, "draws": options.draws, "seed": options.seed}
     return settings | {"verdict": overall(findings), "findings": [asdict(finding) for finding in findings]}
+
+
+def counters_of(server: Client) -> Counters | None:
+    """The counters of speculative decoding in ``/metrics``; None where the server has none."""
+    try:
+        return read_counters(server.metrics())
+    except (ServerError, ValueError):
+        return None
+
+
+def counters_finding(before: Counters | None, after: Counters | None) -> Finding:
+    """What the requests of the check added to the counters; those of other clients in the meantime are in it."""
+    if before is None or after is None or math.isnan(after.drafts):
+        return Finding(
+            "Counters of /metrics", Verdict.NOT_TESTED, "The server has no counters of speculative decoding."
+        )
+    drafts, drafted, accepted = (
+        int(getattr(after, name) - getattr(before, name)) for name in ("drafts", "drafted", "accepted")
+    )
+    earlier = (*before.accepted_at, *[0.0] * len(after.accepted_at))
+    places = [int(now - then) for now, then in zip(after.accepted_at, earlier, strict=False)]
+    doubts = list(_doubts(drafts, drafted, accepted, places))
+    verdict = Verdict.NOT_KNOWN if doubts else Verdict.LOSSLESS
+    counted = f"{plural(drafts, 'draft')}, {count(accepted)} of {plural(drafted, 'drafted token')} accepted."
+    return Finding("Counters of /metrics", verdict, " ".join([counted, *doubts]))
+
+
+def _doubts(drafts: int, drafted: int, accepted: int, places: list[int]) -> Iterator[str]:
+    """``places[i]``: drafts of which more than i tokens were accepted."""
+    if drafts < ENOUGH:
+        yield f"Fewer than {ENOUGH}: speculative decoding was hardly tested."
+    elif accepted == 0:
+        yield "No drafted token was accepted: drafts are useless or not verified."
+    elif accepted == drafted:
+        yield "Every drafted token was accepted: they may not be verified."
+    elif places:
+        length = round(drafted / drafts)
+        deepest = max((place + 1 for place, number in enumerate(places) if number), default=0)
+        if sum(places) != accepted:
+            yield f"The accepted tokens by position add up to {count(sum(places))}: the histogram is incomplete."
+        elif deepest < length and places[deepest - 1] >= ENOUGH:
+            cut = f"{count(places[deepest - 1])} drafts have {deepest} accepted tokens of {length}, and none has more"
+            yield f"{cut}: the histogram or the acceptance is cut there."

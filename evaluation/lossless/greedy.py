@@ -106,7 +106,7 @@ def _finding(title: str, found: Sequence[Difference | None]) -> Finding:
     if not differences:
         return Finding(title, Verdict.LOSSLESS, f"All {len(found)} answers of up to {TOKENS} tokens agree.")
     if not real:
-        ties = f"{count} differ only by numeric ties, gaps of at most {TIE:g} nats that rounding can turn around"
+        ties = f"{count} differ only by numeric ties, gaps of at most {TIE:g} nats, which rounding can reverse"
         return Finding(title, Verdict.LOSSLESS, f"{ties}; {max(differences, key=lambda each: each.gap)}.")
     known = [each for each in real if not math.isnan(each.gap)]
     verdict = Verdict.NOT_LOSSLESS if known else Verdict.NOT_KNOWN

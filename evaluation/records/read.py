@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from evaluation.format import shorten
-from evaluation.records.answers import read_answer, read_llama, read_sglang
 from evaluation.records.counters import read_counters
-from evaluation.records.fields import NAN, config_of
-from evaluation.records.plugin import read_line
+from evaluation.records.formats import NAN, config_of, read_answer, read_line, read_llama, read_sglang
 from evaluation.served.trace import served_trace
 from evaluation.study.servers import SERVER
 from mars_core.types import UNKNOWN, StopReason, Trace

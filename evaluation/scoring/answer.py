@@ -58,14 +58,11 @@ def _contains(text: str, reference: str) -> bool:
     wanted, given = _words(reference), _words(text)
     if not wanted:  # only punctuation
         return reference.strip() in text
-    return f" {wanted} " in f" {given} " or (_unspaced(wanted) and wanted in given)
+    # Scripts without spaces between words (Chinese, Japanese, Thai …) have letters of category Lo and no word boundaries.
+    unspaced = any(unicodedata.category(letter) == "Lo" for letter in wanted)
+    return f" {wanted} " in f" {given} " or (unspaced and wanted in given)
 
 
 def _words(text: str) -> str:
     """Lower-case words separated by single spaces."""
     return " ".join(re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold()))
-
-
-def _unspaced(words: str) -> bool:
-    """Whether a script is written without spaces between words (Chinese, Japanese, Thai …), so that word boundaries cannot be used."""
-    return any(unicodedata.category(letter) == "Lo" for letter in words)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from evaluation.scoring.metrics import check_libraries
 from evaluation.study.engine import config_of
 from evaluation.study.plan import Plan, Task
-from evaluation.suites.item import Item, Suite
 from mars_core.types import ModelRef, RunConfig
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ def check(plan: Plan, session: Session) -> None:
         validate(config, session.pair)
     for suite in plan.suites:
         for item in suite.items:
-            length = _length(plan, session, item)
+            length = session.count_tokens(plan.prompt(item))
             if length + plan.max_new_tokens > session.pair.context:
                 name, hint = f"Item {item.id} of suite {suite.name}", " --skip-long leaves such items out."
                 if plan.varied is not None:
@@ -55,7 +54,15 @@ def every_prompt(plan: Plan, session: Session) -> Iterator[RunConfig]:
 def without_long(plan: Plan, session: Session) -> Plan:
     """The plan without the items whose first turn does not fit. Raises ValueError if a suite has no other items."""
     available = session.pair.context - plan.max_new_tokens
-    return replace(plan, suites=tuple(_short(plan, session, suite, available) for suite in plan.suites))
+    suites = []
+    for suite in plan.suites:
+        items = tuple(item for item in suite.items if session.count_tokens(plan.prompt(item)) <= available)
+        if not items:
+            raise ValueError(
+                f"Every item of suite {suite.name} is longer than the {available} tokens that max_new_tokens {plan.max_new_tokens} leaves."
+            )
+        suites.append(replace(suite, items=items))
+    return replace(plan, suites=tuple(suites))
 
 
 def check_models(plan: Plan, pair: Pair) -> None:
@@ -66,19 +73,6 @@ def check_models(plan: Plan, pair: Pair) -> None:
             raise ValueError(
                 f"The study was planned with {_name(before)}, but this is {_name(now)}; the results would not be comparable."
             )
-
-
-def _short(plan: Plan, session: Session, suite: Suite, available: int) -> Suite:
-    items = tuple(item for item in suite.items if _length(plan, session, item) <= available)
-    if not items:
-        raise ValueError(
-            f"Every item of suite {suite.name} is longer than the {available} tokens that max_new_tokens {plan.max_new_tokens} leaves."
-        )
-    return replace(suite, items=items)
-
-
-def _length(plan: Plan, session: Session, item: Item) -> int:
-    return session.count_tokens(plan.prompt(item))
 
 
 def _name(ref: ModelRef | None) -> str:

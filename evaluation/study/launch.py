@@ -22,7 +22,7 @@ from evaluation.scoring.metrics import check_libraries
 from evaluation.study.check import check_models
 from evaluation.study.engine import Engine, InProcess
 from evaluation.study.plan import Plan, read_plan
-from evaluation.study.processes import Pace, Place, device_of, free_dead, own_name
+from evaluation.study.processes import Place, device_of, free_dead, own_name, progress_line
 from evaluation.study.worker import Saved, Worker
 from mars_core.models import ModelPool, PairSpec
 from mars_core.session import Session
@@ -58,11 +58,13 @@ def run_workers(
     store: RunStore, study_id: str, plan: Plan, session: Session | None, engine: Engine, *, quiet: bool
 ) -> bool:
     """As ``work``, in as many threads as the plan has requests in flight."""
-    terminal, pace, shown_at = sys.stderr.isatty(), Pace(), 0.0
+    terminal, started, shown_at = sys.stderr.isatty(), time.monotonic(), 0.0
+    before = store.study_progress(study_id).results
 
     def show(end: str = "") -> None:
         if not quiet:
-            line = pace.line(store.study_progress(study_id), len(plan.lanes))
+            progress, seconds = store.study_progress(study_id), time.monotonic() - started
+            line = progress_line(progress, len(plan.lanes), before, seconds)
             sys.stderr.write(f"\r\x1b[K{line}{end}" if terminal else f"{line}\n")
             sys.stderr.flush()
 

@@ -1,20 +1,16 @@
-"""The worker processes of a study: rank from the launcher, names, detection of dead workers, pace."""
+"""The worker processes of a study: rank from the launcher, names, detection of dead workers, progress."""
 
 from __future__ import annotations
 
 import math
 import os
 import platform
-import time
-from collections import deque
 from dataclasses import dataclass
 
 import psutil
+from tqdm import tqdm
 
-from evaluation.format import about
 from storage import RunStore, StudyProgress, WorkerProgress
-
-WINDOW = 120  # samples of the result count from which the pace is computed
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,33 +84,17 @@ def _name(process: psutil.Process) -> str:
     return f"{platform.node()}:{process.pid}:{process.create_time():.0f}"
 
 
-class Pace:
-    """The pace of this session: results per second over the last samples."""
+def progress_line(progress: StudyProgress, lanes: int, before: int, seconds: float) -> str:
+    """The tasks that are done, tqdm's meter of results with rate and remaining time, and the rates of the workers.
 
-    def __init__(self) -> None:
-        self._seen: deque[tuple[float, int]] = deque(maxlen=WINDOW)
-
-    def line(self, progress: StudyProgress, lanes: int) -> str:
-        """Progress text: ``312/1,800 tasks · 6,552 results · 8.1 results/s · about 27 min to go · 2 workers: 4.0, 4.1/s``."""
-        self._seen.append((time.monotonic(), progress.results))
-        pace = self.results_a_second
-        parts = [f"{progress.done:,}/{progress.tasks:,} tasks", f"{progress.results:,} results"]
-        if pace > 0:
-            parts.append(f"{pace:.3g} results/s")
-            parts.append(f"{about((progress.tasks * lanes - progress.results) / pace)} to go")
-        active = [worker for worker in progress.workers if worker.claimed and worker.results > 1]
-        rates = ", ".join(f"{rate(worker):.3g}" for worker in active)
-        if active:
-            parts.append(f"{len(active)} worker{'s' * (len(active) > 1)}" + (f": {rates}/s" if rates else ""))
-        return " · ".join(parts)
-
-    @property
-    def results_a_second(self) -> float:
-        """Results per second; nan before the second sample."""
-        if len(self._seen) < 2:
-            return math.nan
-        (start, before), (now, count) = self._seen[0], self._seen[-1]
-        return (count - before) / (now - start) if now > start else math.nan
+    ``before``: number of results when this session began, ``seconds`` ago.
+    """
+    rates = [f"{rate(worker):.3g}/s" for worker in progress.workers if worker.claimed and worker.results > 1]
+    line: str = tqdm.format_meter(
+        progress.results, progress.tasks * lanes, seconds, initial=before, unit=" results",
+        prefix=f"{progress.done:,}/{progress.tasks:,} tasks", postfix=f"workers: {', '.join(rates)}" if rates else None,
+    )  # fmt: skip
+    return line
 
 
 def rate(worker: WorkerProgress) -> float:

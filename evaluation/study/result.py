@@ -144,18 +144,13 @@ def _first_divergence(traces: Sequence[Trace], others: Sequence[Trace]) -> tuple
     """The first difference of two conversations, counted over the tokens of all turns. Before it the prompts are equal too."""
     before = 0
     for left, right in zip_longest(traces, others):
-        if left is None or right is None:
-            return before, _ended_early(left or right)
+        if left is None or right is None:  # one conversation failed before this turn
+            return before, Divergence(0, Cause.LENGTH, math.nan) if (left or right).tokens else None
         found = first_divergence(right, left)
         if found is not None:
             return before + found.position, found
         before += len(left.tokens)
     return before, None
-
-
-def _ended_early(more: Trace) -> Divergence | None:
-    """The divergence where the other conversation lacks a turn because it failed."""
-    return Divergence(0, Cause.LENGTH, math.nan) if more.tokens else None
 
 
 def _text(traces: Sequence[Trace]) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from evaluation.scoring.metrics import scores
 from evaluation.study.engine import Engine, config_of, converse
-from evaluation.study.plan import Plan, Task
+from evaluation.study.plan import Plan
 from evaluation.study.result import Result, answer, refused, relative_of, result_of
 from mars_core.jobs import execution_order
 from mars_core.types import Status, StopReason, Trace
@@ -89,9 +89,12 @@ class Worker:
                 continue
             self._renewed_at = time.monotonic()
             try:
-                if not warm:
-                    yield from self._warm_up(self.plan.task(claim.task))
-                    warm = True
+                for lane in range(
+                    0 if warm else len(self.plan.lanes)
+                ):  # kernels, caches and CUDA graphs exist before timed runs
+                    self.engine.warm_up(config_of(self.plan, self.session, self.plan.task(claim.task), lane))
+                    yield None
+                warm = True
                 yield from self._task(claim)
             except ClaimLost as error:
                 log.warning("%s", error)
@@ -107,12 +110,6 @@ class Worker:
         if not self.free_dead():
             time.sleep(PAUSE_S)
         return True
-
-    def _warm_up(self, task: Task) -> Generator[Event, None, None]:
-        """Runs every lane once, so that kernels, caches and CUDA graphs exist before timed runs."""
-        for lane in range(len(self.plan.lanes)):
-            self.engine.warm_up(config_of(self.plan, self.session, task, lane))
-            yield None
 
     def _task(self, claim: Claim) -> Generator[Event, None, None]:
         stored = self.store.task_results(self.study_id, claim.task)

@@ -119,7 +119,7 @@ def _by_name(group: _Group) -> Metrics | None:
 
 def _by_references(group: _Group) -> Metrics:
     references, prompts = group.references, group.prompts
-    if _mostly(_is_worked_number, references):
+    if _mostly(lambda text: _has_mark(text) and reference_number(text) is not None, references):  # as in GSM8K
         return _WORKED
     if _is_latex(group):
         return _FORMULAS
@@ -146,11 +146,6 @@ def _has_mark(text: str) -> bool:
 
 def _is_number(text: str) -> bool:
     return _NUMBER.fullmatch(text.strip()) is not None
-
-
-def _is_worked_number(text: str) -> bool:
-    """As in GSM8K: the number follows ####."""
-    return _has_mark(text) and reference_number(text) is not None
 
 
 def _is_phrase(text: str) -> bool:

@@ -106,7 +106,7 @@ class _Growth:
         # of the nodes [n] that were expanded.
         self._found_ids: list[Tensor] = []
         self._found_scores: list[Tensor] = []
-        self._found_chances: list[Tensor] = []
+        self._found_log_q: list[Tensor] = []
         self._expanded: list[Tensor] = []
         self._found = 0
 
@@ -127,11 +127,11 @@ class _Growth:
     def _grow(self, output: Tensor) -> None:
         """Adds the best continuations of each expanded node as candidates, and selects the best of all to expand next."""
         hidden, logits = self._cache.predict(output)
-        chances, ids = logits.float().log_softmax(-1).topk(self._width)
-        scores = (self._scores[:, None] + chances).view(-1)
+        log_q, ids = logits.float().log_softmax(-1).topk(self._width)
+        scores = (self._scores[:, None] + log_q).view(-1)
         self._found_ids.append(ids.view(-1))
         self._found_scores.append(scores)
-        self._found_chances.append(chances.view(-1))
+        self._found_log_q.append(log_q.view(-1))
         self._expanded.append(self._numbers)
         self._scores, best = scores.topk(self._width)
         source = best // self._width
@@ -141,7 +141,7 @@ class _Growth:
 
     def tree(self, root: Tensor, tokens: int, depth: int) -> Draft:
         """The best ``tokens`` candidates. A parent scores at least as high as its child and is found before it, so it is included."""
-        ids, scores, chances = map(torch.cat, (self._found_ids, self._found_scores, self._found_chances))
+        ids, scores, log_q = map(torch.cat, (self._found_ids, self._found_scores, self._found_log_q))
         chosen = scores.sort(descending=True, stable=True).indices[:tokens].sort().values
         number = torch.zeros_like(ids).index_fill_(0, chosen, 1).cumsum(0)
         parents = torch.cat(self._expanded).repeat_interleave(self._width)[chosen]
@@ -149,7 +149,7 @@ class _Growth:
         levels = _levels(tuple(map(len, self._found_scores)), ids.device)
         depths = torch.cat([parents.new_zeros(1), levels[chosen]])
         drafted = torch.cat([root, self._head.target_ids(ids[chosen])])
-        return Draft(drafted, parents, depths, chances[chosen].exp(), depth, is_chain=False)
+        return Draft(drafted, parents, depths, log_q[chosen].exp(), depth, is_chain=False)
 
 
 @cache

@@ -28,8 +28,8 @@ def exact_passes(config: RunConfig, tokens: int) -> PassShape:
     tree = config.drafter.tree
     rows = _CHAIN_ROWS if tree is None or tree.top_k == 1 else round_up(tree.tokens + 1, _CHAIN_ROWS)
     width = round_up(tokens + max(rows, _CHAIN_SPARE), _WIDTHS)
-    had = config.passes
-    return had if had is not None and had.rows == rows and had.width >= width else PassShape(rows, width)
+    source = config.passes
+    return source if source is not None and source.rows == rows and source.width >= width else PassShape(rows, width)
 
 
 class Kind(NamedTuple):

@@ -82,7 +82,7 @@ class Engine:
         self._verifier, self._target, self._eos = verifier, verifier.target, eos
         self._captures = captures
         self._captured: dict[Hashable, capture.Captured[Any]] = {}
-        self._path: tuple[int, ...] = ()  # accepted path of the latest tree, until its cache entries are moved
+        self._unmoved: tuple[int, ...] = ()  # accepted path of the latest tree, until its cache entries are moved
         device, longest = self._target.device, drafter.longest
         self._numbers = capture.PinnedBuffer(4 * longest + 8, torch.long, device)
         self._u = capture.PinnedBuffer(3 * (longest + 1), torch.float64, device)
@@ -97,7 +97,7 @@ class Engine:
     def prefill(self, prompt: Sequence[int], given: int = 0) -> None:
         """Starts a run: reads the prompt, given tokens included, except its last token, which is the root of the first step. Tokens
         that the original run read in steps (the last ``given`` ones) are read in passes of the same shape."""
-        self._path = ()
+        self._unmoved = ()
         ids, begun = torch.tensor(prompt[:-1], dtype=torch.long, device=self._target.device), len(prompt) - 1 - given
         features = self._target.read(ids[:begun])
         if given:
@@ -141,7 +141,7 @@ class Engine:
         """The verdict on a draft after ``ids``, and the drafting time in seconds. u [size + 1, 3]."""
         root, size, self._set_up_s = len(ids) - 1, inputs.size, 0.0
         numbers = inputs.numbers if size else ids[-1:]
-        rows = [root - len(self._path) + node for node in self._path]
+        rows = [root - len(self._unmoved) + node for node in self._unmoved]
         sent = self._numbers.send([root, inputs.start, *numbers, *rows, *range(root - len(rows), root)])
         sent_u = self._u.send(u.flatten()).view(u.shape)
         if rows:
@@ -162,11 +162,11 @@ class Engine:
         draft = draft_call()
         watch.mark()
         verify_call = self._ready(key and ("verify", *key), lambda: verifier.verify(start, draft, sent_u))
-        answer = capture.received(verify_call())
+        row = capture.received(verify_call())
         synchronise(self._target.device)
-        verdict, draft_s = _walked(answer.tolist()), watch.seconds()
+        verdict, draft_s = _walked(row.tolist()), watch.seconds()
         in_place = draft.is_chain or verdict.path == tuple(range(len(verdict.path)))
-        self._path = () if in_place else verdict.path
+        self._unmoved = () if in_place else verdict.path
         self.drafter.commit(ids, verdict.path)
         return verdict, draft_s
 
@@ -182,8 +182,8 @@ class Engine:
         return self._captured[key].replay
 
 
-def _walked(answer: list[float]) -> Verdict:
-    verdict = walk(answer)
+def _walked(row: list[float]) -> Verdict:
+    verdict = walk(row)
     if not all(map(math.isfinite, verdict.nodes.column("z1"))):
         raise InvalidLogitsError(
             "The target's logits contain values that are not numbers (NaN or infinity); try another dtype."

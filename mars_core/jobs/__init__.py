@@ -28,6 +28,7 @@ class Job:
 
     ``order``: indices of ``configs`` in the order of execution. ``seconds``: wall time for all of them, after which the current
     run is cancelled with reason deadline. ``interval_s``: between two reports of a run; its first step is reported immediately.
+    ``warm``: the job before ran the same configurations, so no warm-up is needed.
     """
 
     pair: PairSpec
@@ -35,6 +36,7 @@ class Job:
     order: tuple[int, ...]
     seconds: float = math.inf
     interval_s: float = 0.125
+    warm: bool = False
 
 
 class Began(NamedTuple):

@@ -29,7 +29,7 @@ def perform(pool: ModelPool, job: Job, stopped: Callable[[], bool]) -> Generator
             return StopReason.CANCELLED
         return StopReason.DEADLINE if time.monotonic() >= ends else None
 
-    cold = set(job.order)
+    cold = set() if job.warm else set(job.order)
     for number in [] if job.pair in pool.ran else sorted(cold):  # in a new process one warm-up is not sufficient
         if why() is None:
             session.warm_up(job.configs[number])

@@ -23,7 +23,7 @@ from mars_core.models.catalog import PairSpec
 from mars_core.models.eagle import TARGETS, load_eagle, plan_eagle
 from mars_core.models.errors import ModelError, explained
 from mars_core.models.memory import free_bytes
-from mars_core.models.probe import agrees, ask, check, check_class, check_config
+from mars_core.models.probe import agrees, check, check_class, check_config, reference_logits
 from mars_core.models.source import Planned, Progress, bar_class, description, label, weights
 from mars_core.models.untrusted import check_config_file
 from mars_core.models.vocabulary import Plan, draftable, end_ids, read_tokenizer
@@ -137,7 +137,7 @@ def _model(
     folder, ref = weights(plan.ref, progress)
     with explained(plan.ref):
         model = _read(plan, folder, device, dtype, progress, spread)
-        trial = ask(model, plan.ref.name)
+        trial = reference_logits(model, plan.ref.name)
         prepare(model)
         progress(f"Loading {label(plan.ref)}: checking that its cache can be rolled back")
         if not (is_fast(model) and agrees(model, trial, trees=trees)):

@@ -1,6 +1,6 @@
 """Checks that the engine computes the same logits as the model, and can roll back rejected tokens, before a pair is used.
 
-First the configuration is checked. Then ``ask`` stores logits of the model as loaded, and ``check`` reads the same tokens the way
+First the configuration is checked. Then ``reference_logits`` stores logits of the model as loaded, and ``check`` reads the same tokens as
 the engine does: a prompt, a chain with some rejected tokens, and a tree with one accepted branch.
 """
 
@@ -54,7 +54,7 @@ def check_class(model: PreTrainedModel, name: str) -> None:
 
 
 @torch.no_grad()
-def ask(model: PreTrainedModel, name: str) -> Trial:
+def reference_logits(model: PreTrainedModel, name: str) -> Trial:
     """The reference logits of an unmodified model. Raises ModelError if they are not finite."""
     config = model.config.get_text_config(decoder=True)
     length = min(_PROMPT + 2 * _BLOCK, getattr(config, "max_position_embeddings", None) or 2048)

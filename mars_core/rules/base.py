@@ -80,13 +80,17 @@ Function = Callable[[Evidence, Values], "torch.Tensor"]
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A numeric parameter of a rule, with its closed range."""
+    """A numeric parameter of a rule, with its closed range. Only whole numbers are valid if ``default`` is an int."""
 
     name: str
     default: float
     low: float
     high: float
     help: str
+
+    @property
+    def whole(self) -> bool:
+        return isinstance(self.default, int)
 
 
 class Siblings(Enum):
@@ -136,9 +140,10 @@ class Rule:
             if name not in known:
                 expected = ", ".join(known) or "none"
                 raise ValueError(f"Rule {self.name} has no parameter {name}; its parameters: {expected}.")
-            low, high = known[name].low, known[name].high
-            if not low <= value <= high:
-                raise ValueError(f"{name} is {value:g}; rule {self.name} takes {low:g} to {high:g}.")
+            low, high, whole = known[name].low, known[name].high, known[name].whole
+            if not low <= value <= high or (whole and value != int(value)):
+                kind = ", whole numbers only" if whole else ""
+                raise ValueError(f"{name} is {value:g}; rule {self.name} takes {low:g} to {high:g}{kind}.")
         return {name: float(given.get(name, parameter.default)) for name, parameter in known.items()}
 
 

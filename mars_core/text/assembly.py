@@ -41,7 +41,7 @@ class Assembler:
         kept, stopped = 0, False
         for at in range(len(raw.emitted)):
             last = raw.recovers and at == len(raw.emitted) - 1
-            tokens += self._refused(raw, at) if last else ()
+            tokens += self._rejected(raw, at) if last else ()
             tokens.append(self._emitted(raw, at, last))
             kept += not last
             if stopped := self._ends(tokens[-1]):
@@ -95,7 +95,7 @@ class Assembler:
         outcome = Outcome.RECOVERED if verdict.nodes.children[parent] else Outcome.BONUS
         return self._token(verdict.nodes.emitted(parent), 0, outcome, at, start)
 
-    def _refused(self, raw: RawStep, at: int) -> list[Token]:
+    def _rejected(self, raw: RawStep, at: int) -> list[Token]:
         """The drafted tokens that the recovered one replaces."""
         nodes, start = raw.verdict.nodes, len(self.text)
         children = nodes.children[raw.verdict.path[at]]
@@ -114,7 +114,7 @@ class Assembler:
             piece=self._pieces[values["id"]], start=start, end=start if rejected else len(self.text),
             z2=z2, id1=int(top_ids[0]), id2=int(top_ids[1]), r=z2 / z1 if z1 > 0 else math.nan, gap=z1 - z2,
             own_piece=self._pieces[values["own"]],
-            top=tuple(Alternative(int(id_), self._pieces[int(id_)], chance) for id_, chance in alternatives),
+            top=tuple(Alternative(int(id_), self._pieces[int(id_)], p) for id_, p in alternatives),
         )  # fmt: skip
 
 

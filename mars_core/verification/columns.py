@@ -29,7 +29,7 @@ class Of(IntEnum):
 
 
 class Contents(IntFlag):
-    """The columns of a row: those whose contents are included in the row's."""
+    """What a row contains. It has the columns whose ``when`` is part of its contents."""
 
     ALWAYS = 0
     METERED = 1

@@ -22,11 +22,11 @@ class Node(SimpleNamespace):
 
 
 class Nodes:
-    """The nodes of an answer; each is read on access: for most nodes of a tree only the draft is needed."""
+    """The nodes of a row of ``judge``; each is read on access: for most nodes of a tree only the draft is needed."""
 
-    def __init__(self, answer: Sequence[float]) -> None:
-        self._answer = answer
-        self._count, contents, self._width = map(int, answer[:HEAD])
+    def __init__(self, row: Sequence[float]) -> None:
+        self._row = row
+        self._count, contents, self._width = map(int, row[:HEAD])
         self._layout = layout(self._count, contents, self._width)
         self._starts = self._layout.starts
         self._places: dict[int, Values] = {}
@@ -44,17 +44,17 @@ class Nodes:
         return Node(**self._place(number) | self._token(number))
 
     def column(self, name: str) -> list[float]:
-        """A column of the answer, of all nodes; nan without ``meter``."""
+        """The values of a column for all nodes; nan without ``meter``."""
         drafted, node, token, _ = self._starts
         if name in node:
-            return list(self._answer[node[name] : node[name] + len(self)])
+            return list(self._row[node[name] : node[name] + len(self)])
         start = drafted.get(name) or token.get(name)
-        drafts = self._answer[start : start + self._count] if start else [math.nan] * self._count
+        drafts = self._row[start : start + self._count] if start else [math.nan] * self._count
         return [self._layout.root.get(name, math.nan), *drafts]
 
     def drafted(self, number: int) -> Values:
         """All values of the drafted token of node 1 … N: its token columns, and those of its position, which is that after its parent."""
-        own_id = {"id": self._answer[self._starts[Of.NODE]["id"] + number]}
+        own_id = {"id": self._row[self._starts[Of.NODE]["id"] + number]}
         return self._whole(self._place(self.parents[number]) | self._token(number) | own_id)
 
     def emitted(self, number: int) -> Values:
@@ -76,7 +76,7 @@ class Nodes:
             return self._places[number]
         place = self._layout.absent | self._read(Of.NODE, number) | {"edge": math.nan}
         for name, start in self._starts[Of.WIDE].items():
-            place[name] = tuple(self._answer[start + number * self._width : start + (number + 1) * self._width])
+            place[name] = tuple(self._row[start + number * self._width : start + (number + 1) * self._width])
         if "upper" not in self._layout.absent:
             at, upper = place["drawn_at"], place["upper"]
             place["edge"] = min(at - (upper - place["own_p"]), upper - at)
@@ -89,16 +89,16 @@ class Nodes:
 
     def _shift(self, number: int, rest: Rest, emit: float) -> tuple[float, float]:
         """TV and KL after a node of a greedy draft."""
-        answer, (drafted, node, token, _) = self._answer, self._starts
+        row, (drafted, node, token, _) = self._row, self._starts
         p, share = token["p"], drafted["share"]
         children: dict[float, tuple[float, float]] = {}
         for child in self.children[number]:
-            children.setdefault(answer[node["id"] + child], (answer[share + child - 1], answer[p + child - 1]))
-        return shift(children, rest, emit, answer[p + self._count + number])
+            children.setdefault(row[node["id"] + child], (row[share + child - 1], row[p + child - 1]))
+        return shift(children, rest, emit, row[p + self._count + number])
 
     def _read(self, of: Of, index: int) -> Values:
-        answer = self._answer
-        return {name: answer[start + index] for name, start in self._starts[of].items()}
+        row = self._row
+        return {name: row[start + index] for name, start in self._starts[of].items()}
 
     def _whole(self, values: Values) -> Values:
         """``values``, with int in the integer columns."""
@@ -112,9 +112,9 @@ class Verdict(NamedTuple):
     path: tuple[int, ...]
 
 
-def walk(answer: Sequence[float]) -> Verdict:
-    """The accepted path, from each node to the child that is kept after it. ``answer``: the row of ``judge``."""
-    nodes = Nodes(answer)
+def walk(row: Sequence[float]) -> Verdict:
+    """The accepted path, from each node to the child that is kept after it. ``row``: the result of ``judge``."""
+    nodes = Nodes(row)
     keep, path = nodes.column("keep"), [0]
     while kept := [child for child in nodes.children[path[-1]] if keep[child]]:
         path.append(kept[0])

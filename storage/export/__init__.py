@@ -6,11 +6,13 @@ pyarrow. docs/data.md lists the columns. CSV: UTF-8, a header, texts in quotes; 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from base64 import b64encode
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.csv as pc
@@ -31,25 +33,29 @@ def write_csv(name: str, store: RunStore, file: Path | BinaryIO, comparison_ids:
     """All rows of the export ``name``, or those of some comparisons, to a file."""
     export = EXPORTS[name]
     tables = export.tables(store, comparison_ids)
-    printed = printable(export.schema.empty_table()).schema
-    with pc.CSVWriter(file, printed, write_options=pc.WriteOptions(quoting_header="none")) as writer:
-        for table in _ahead(map(printable, tables)):
-            writer.write_table(table)
+    opened: AbstractContextManager[BinaryIO] = file.open("wb") if isinstance(file, Path) else nullcontext(file)
+    with opened as stream:
+        stream.write(_csv(export.schema.empty_table(), header=True))
+        for lines in _ahead(tables, _csv):
+            stream.write(lines)
 
 
 def write_parquet(
     name: str, store: RunStore, file: Path | BinaryIO, comparison_ids: Iterable[str] | None = None
 ) -> None:
     """All rows of the export ``name``, or those of some comparisons, to a file, which is replaced atomically if given by its path."""
-    export = EXPORTS[name]
-    tables = export.tables(store, comparison_ids)
+    schema, tables = EXPORTS[name].schema, EXPORTS[name].tables(store, comparison_ids)
+    coded = [column.name for column in schema if not pa.types.is_floating(column.type)]
+    options = {"compression": "zstd", "use_dictionary": coded + _CODED, "write_statistics": coded}
     with atomic(file, "The Parquet file was not written") if isinstance(file, Path) else nullcontext(file) as part:
-        coded = [column.name for column in export.schema if not pa.types.is_floating(column.type)]
-        with pq.ParquetWriter(
-            part, export.schema, compression="zstd", use_dictionary=coded + _CODED, write_statistics=coded
-        ) as writer:
-            for group in _groups(_ahead(tables)):
-                writer.write_table(group)
+        groups = _groups(_ahead(tables))
+        group = next(groups, schema.empty_table()).replace_schema_metadata()
+        # Texts may be dictionary-encoded in ``group``, but not in the schema that readers find.
+        with pq.ParquetWriter(part, group.schema, store_schema=False, **options) as writer:
+            while group is not None:
+                writer.write_table(group.replace_schema_metadata())
+                group = next(groups, None)
+            writer.add_key_value_metadata({**schema.metadata, "ARROW:schema": b64encode(schema.serialize())})
 
 
 @contextmanager
@@ -65,14 +71,27 @@ def atomic(path: Path, failure: str) -> Iterator[Path]:
             part.unlink(missing_ok=True)
 
 
-def _ahead(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The same tables; each is computed in a thread while the previous one is written."""
-    source = iter(tables)
-    with ThreadPoolExecutor(1, "export") as thread:
-        pending = thread.submit(next, source, None)
-        while (table := pending.result()) is not None:
-            pending = thread.submit(next, source, None)
-            yield table
+def _ahead(tables: Iterable[pa.Table], convert: Callable[[pa.Table], Any] | None = None) -> Iterator[Any]:
+    """The tables, or ``convert`` of each, in order; two threads read and convert the following ones meanwhile."""
+    source, pending = iter(tables), deque[Future[Any]]()
+    with ThreadPoolExecutor(2, "export") as threads:
+        following = threads.submit(next, source, None)
+        while (table := following.result()) is not None:
+            following = threads.submit(next, source, None)
+            if convert is None:
+                yield table
+                continue
+            pending.append(threads.submit(convert, table))
+            if len(pending) > 1:
+                yield pending.popleft().result()
+        yield from (each.result() for each in pending)
+
+
+def _csv(table: pa.Table, *, header: bool = False) -> pa.Buffer:
+    """The lines of a table, or of an empty one its header."""
+    sink = pa.BufferOutputStream()
+    pc.write_csv(printable(table), sink, pc.WriteOptions(include_header=header, quoting_header="none"))
+    return sink.getvalue()
 
 
 def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -81,7 +100,7 @@ def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     for table in tables:
         pending.append(table)
         if sum(map(len, pending)) >= ROWS_A_GROUP:
-            yield pa.concat_tables(pending)
+            yield pa.concat_tables(pending).unify_dictionaries()
             pending = []
     if pending:
-        yield pa.concat_tables(pending)
+        yield pa.concat_tables(pending).unify_dictionaries()

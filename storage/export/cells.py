@@ -13,6 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -71,7 +72,7 @@ def _printable(name: str, column: pa.Array) -> pa.Array:
         return _texts(column, lambda text: json.dumps(decode(text)))
     if name == "top":
         return _alternatives(column)
-    if pa.types.is_string(kind):
+    if pa.types.is_string(kind) or pa.types.is_dictionary(kind):
         return _texts(column, lambda text: cell(decode(text)))
     if pa.types.is_nested(kind) or pa.types.is_timestamp(kind):
         values = column.to_pylist(maps_as_pydicts="strict")
@@ -89,15 +90,18 @@ def _texts(column: pa.Array, shown: Callable[[str], str]) -> pa.Array:
 def _alternatives(column: pa.Array) -> pa.Array:
     """The column ``top`` as JSON."""
     ids, pieces, p = column.flatten().flatten()
-    known, words, numbers = ids.dictionary_encode(), pieces.dictionary_encode(), pc.cast(p, pa.string())
+    known, words, values = ids.dictionary_encode(), pieces.dictionary_encode(), p.dictionary_encode()
     count = max(len(words.dictionary), 1)
-    places = pc.add(pc.multiply(known.indices.cast(pa.int64()), count), words.indices.cast(pa.int64()))
-    pairs, id_of, word_of = places.dictionary_encode(), known.dictionary.to_pylist(), words.dictionary.to_pylist()
+    pairs = pa.array(known.indices.to_numpy() * np.int64(count) + words.indices.to_numpy()).dictionary_encode()
+    id_of, word_of = known.dictionary.to_pylist(), words.dictionary.to_pylist()
     heads = [_head(id_of[place // count], word_of[place % count]) for place in pairs.dictionary.to_pylist()]
-    if not pc.all(pc.is_finite(p), min_count=0).as_py():
-        quoted = pc.binary_join_element_wise('"', numbers, '"', "")
-        numbers = pc.if_else(pc.is_nan(p), "null", pc.if_else(pc.is_inf(p), quoted, numbers))
-    items = pc.binary_join_element_wise(pa.array(heads, pa.string()).take(pairs.indices), numbers, "")
+    numbers, printed = values.dictionary, pc.cast(values.dictionary, pa.string())
+    if not pc.all(pc.is_finite(numbers), min_count=0).as_py():
+        quoted = pc.binary_join_element_wise('"', printed, '"', "")
+        printed = pc.if_else(pc.is_nan(numbers), "null", pc.if_else(pc.is_inf(numbers), quoted, printed))
+    items = pc.binary_join_element_wise(
+        pa.array(heads, pa.string()).take(pairs.indices), printed.take(values.indices), ""
+    )
     joined = pc.binary_join(pa.ListArray.from_arrays(column.offsets, items), "}, ")
     return pc.if_else(pc.equal(joined, ""), "[]", pc.binary_join_element_wise("[", joined, "}]", ""))
 

@@ -24,11 +24,11 @@ from storage.schema.text import encode, mapped
 from storage.scope import Conditions, Table
 from storage.store import RunStore
 from storage.traces.derived import Shape, judged
-from storage.traces.flat import NODE, OUTCOMES, TOKEN, Flat, numbered
+from storage.traces.flat import NODE, OUTCOMES, TOKEN, Flat, numbered, places, starts
 from storage.traces.packing import checked, unpack
 
 COMPARISONS_A_READ = 50
-TOKENS_A_TABLE = 10_000
+TOKENS_A_TABLE = 20_000
 _CHECK_A_READ = 1000
 _RENAMED = {"comparison_id": Comparison.id, "run_id": Run.id, "created_at": Run.created_at}
 _HEAD = ("comparison_id", "run_id", "lane", "rule")
@@ -71,9 +71,9 @@ def _table(columns: tuple[Column, ...], rows: Sequence[Mapping[str, Any]]) -> pa
 
 
 def _trace_values(
-    table: str, columns: tuple[Column, ...], of_rows: Callable[[Flat, Shape], dict[str, Any]]
+    table: str, columns: tuple[Column, ...], of_rows: Callable[[Flat, Shape, Any], dict[str, Any]]
 ) -> Callable[[RunStore, Sequence[str] | None], Iterator[pa.Table]]:
-    """Reads the tokens or the nodes of some short runs together, or of one long one."""
+    """Reads the tokens or the nodes of some short runs together, or of one long one. Texts are dictionary-encoded."""
     schema = arrow_schema(columns)
 
     def read(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Table]:
@@ -87,54 +87,50 @@ def _trace_values(
                     continue
                 flat = unpack([packed[run["run_id"]] for run in runs], [run["seed"] for run in runs])
             shape, counts = Shape(flat), flat[f"step.{table}"]
-            run_of_row = numbered(flat["run.steps"])[numbered(counts)]
-            values = of_rows(flat, shape)
+            run_of_row = numbered(shape.counts if table == "tokens" else shape.nodes)
+            values = of_rows(flat, shape, flat["vocabulary.piece"].dictionary_encode())
             for name in _HEAD:
                 words = pa.array([mapped(run[name], encode) for run in runs], schema.field(name).type)
-                values[name] = words.take(pa.array(run_of_row))
-            steps = flat["run.steps"]
-            values["step"] = numbered(counts) - (np.cumsum(steps) - steps)[run_of_row]
+                text = pa.types.is_string(words.type)
+                values[name] = _coded(words.dictionary_encode(), run_of_row) if text else words.to_numpy()[run_of_row]
+            values["step"] = numbered(counts) - starts(flat["run.steps"])[run_of_row]
             values["schema_version"] = np.full(len(run_of_row), SCHEMA_VERSION)
-            yield pa.table([values[name] for name in schema.names], schema)
+            yield pa.table({name: values[name] for name in schema.names})
 
     return read
 
 
-def _tokens(flat: Flat, shape: Shape) -> dict[str, Any]:
-    values = {name: flat[f"token.{name}"] for name in TOKEN} | _token_columns(flat, "token")
-    values |= {"char_start": values["start"], "char_end": values["end"], "ordinal": _places(flat["step.tokens"])}
-    values["own"] = flat["vocabulary.id"][flat["token.own"]]
-    values["own_piece"] = flat["vocabulary.piece"].take(pa.array(flat["token.own"]))
+def _coded(unique: pa.DictionaryArray, index: Any) -> pa.DictionaryArray:
+    """The words of ``unique`` at ``index``, dictionary-encoded, with each word once in the dictionary."""
+    return pa.DictionaryArray.from_arrays(unique.indices.to_numpy()[index], unique.dictionary)
+
+
+def _tokens(flat: Flat, shape: Shape, pieces: Any) -> dict[str, Any]:
+    values = {name: flat[f"token.{name}"] for name in TOKEN} | _token_columns(flat, "token", pieces)
+    values |= {"char_start": values["start"], "char_end": values["end"], "ordinal": places(flat["step.tokens"])}
+    values |= {"own": flat["vocabulary.id"][flat["token.own"]], "own_piece": _coded(pieces, flat["token.own"])}
     at = flat["top.token"]
-    top = [pa.array(flat["vocabulary.id"][at]), flat["vocabulary.piece"].take(pa.array(at)), pa.array(flat["top.p"])]
+    top = [pa.array(flat["vocabulary.id"][at]), _coded(pieces, at), pa.array(flat["top.p"])]
     items = pa.StructArray.from_arrays(top, ["id", "piece", "p"])
-    starts = np.concatenate([[0], np.cumsum(flat["token.top"])]).astype(np.int32)
-    values["top"] = pa.ListArray.from_arrays(pa.array(starts), items)
+    ends = np.concatenate([[0], np.cumsum(flat["token.top"])]).astype(np.int32)
+    values["top"] = pa.ListArray.from_arrays(pa.array(ends), items)
     for name in ("drafted", "kept", "draft_s", "verify_s", "elapsed_s"):
         values[f"step_{name}"] = flat[f"step.{name}"][shape.step_of_row]
     return values
 
 
-def _nodes(flat: Flat, shape: Shape) -> dict[str, Any]:
-    values = {name: flat[f"node.{name}"] for name in NODE} | _token_columns(flat, "node")
-    values["node"] = _places(flat["step.nodes"]) + 1
+def _nodes(flat: Flat, shape: Shape, pieces: Any) -> dict[str, Any]:
+    values = {name: flat[f"node.{name}"] for name in NODE} | _token_columns(flat, "node", pieces)
+    values["node"] = places(flat["step.nodes"]) + 1
     values["judged"] = np.zeros(len(values["node"]), bool)
     values["judged"][judged(flat, shape)[1]] = True
     return values
 
 
-def _token_columns(flat: Flat, table: str) -> dict[str, Any]:
+def _token_columns(flat: Flat, table: str, pieces: Any) -> dict[str, Any]:
     at = flat[f"{table}.token"]
-    outcome = pa.array([str(each) for each in OUTCOMES]).take(pa.array(flat[f"{table}.outcome"]))
-    return {
-        "token_id": flat["vocabulary.id"][at],
-        "piece": flat["vocabulary.piece"].take(pa.array(at)),
-        "outcome": outcome,
-    }
-
-
-def _places(counts: Any) -> Any:
-    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    outcomes = pa.DictionaryArray.from_arrays(flat[f"{table}.outcome"].astype(np.int32), list(map(str, OUTCOMES)))
+    return {"token_id": flat["vocabulary.id"][at], "piece": _coded(pieces, at), "outcome": outcomes}
 
 
 def _vote_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Table]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, bindparam, delete, insert, select, update
+from sqlalchemy import BindParameter, Connection, RowMapping, bindparam, delete, insert, select, update
 
 from storage.lookup import batches
 from storage.schema import Comparison, Facet, Run
@@ -20,8 +20,14 @@ _END = "ZZ"  # so that three characters begin with any one
 _BEST = ("tokens_per_s", "tau", "new_tokens")
 _OWN = ("id", "created_at", "owner", "source", "deleted_at", "prompt", "name", "comment", "tags")
 _FACETS = ("rule", "target", "status")
-_READ = select(*(Comparison.__table__.c[name] for name in _OWN)).order_by(Comparison.id).with_for_update(key_share=True)
+# Statements are built once: that takes longer than running them.
+_SOME: BindParameter[Any] = bindparam("some", expanding=True)
+_READ = select(*(Comparison.__table__.c[name] for name in _OWN)).where(Comparison.id.in_(_SOME))
+_READ = _READ.order_by(Comparison.id).with_for_update(key_share=True)
 _READ_RUNS = select(Run.comparison_id, *(Run.__table__.c[name] for name in (*_FACETS, *_BEST)))
+_READ_RUNS = _READ_RUNS.where(Run.comparison_id.in_(_SOME))
+_FORGET = delete(Facet).where(Facet.comparison_id.in_(_SOME))
+_ADD = insert(Facet)
 _CHANGE = (
     update(Comparison)
     .where(Comparison.id == bindparam("at"))
@@ -32,13 +38,13 @@ _CHANGE = (
 def reindex(connection: Connection, comparison_ids: Iterable[str]) -> None:
     """Update the derived columns and facets of these comparisons. Call it after every change of them or their runs."""
     for some in batches(sorted(set(comparison_ids)), COMPARISONS_A_WRITE):
-        rows = connection.execute(_READ.where(Comparison.id.in_(some))).mappings().all()
+        rows = connection.execute(_READ, {"some": some}).mappings().all()
         runs: dict[str, list[RowMapping]] = {row["id"]: [] for row in rows}
-        for run in connection.execute(_READ_RUNS.where(Run.comparison_id.in_(some))).mappings():
+        for run in connection.execute(_READ_RUNS, {"some": some}).mappings():
             runs[run["comparison_id"]].append(run)
-        connection.execute(delete(Facet).where(Facet.comparison_id.in_(some)))
+        connection.execute(_FORGET, {"some": some})
         if facets := [facet for row in rows for facet in _facets(row, runs[row["id"]])]:
-            connection.execute(insert(Facet), facets)
+            connection.execute(_ADD, facets)
         if rows:
             connection.execute(_CHANGE, [_derived(row, runs[row["id"]]) for row in rows])
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, insert, select
+from sqlalchemy import Connection, RowMapping, bindparam, insert, select
 
 from mars_core.types import PromptConfig, RunConfig, Status, StopReason, Summary, Trace
 from storage.connection import Connected
@@ -20,6 +20,8 @@ RUNS_A_READ = 500
 TRACES_A_READ = 50
 TRACE = (RunTrace.version, RunTrace.data)
 _PROMPT = (Comparison.prompt, Comparison.system, Comparison.chat, Comparison.stop)
+_OF_COMPARISON = select(Run.__table__, *TRACE).join(RunTrace, RunTrace.run_id == Run.id)
+_OF_COMPARISON = _OF_COMPARISON.where(Run.comparison_id == bindparam("of")).order_by(Run.execution_order)
 _NOT_IN_RECORDS = ("prompt_ids", "given")  # long columns that only traces need
 
 
@@ -118,10 +120,8 @@ def runs_of(
     connection: Connection, comparison_id: str, prompt: PromptConfig
 ) -> tuple[tuple[StoredRun, ...], tuple[Repeat, ...]]:
     """The first run of every lane, by lane; the later ones, by order."""
-    statement = select(Run.__table__, *TRACE).join(RunTrace, RunTrace.run_id == Run.id)
-    statement = statement.where(Run.comparison_id == comparison_id).order_by(Run.execution_order)
     first, repeats = dict[int, StoredRun](), list[Repeat]()
-    for run in connection.execute(statement).mappings():
+    for run in connection.execute(_OF_COMPARISON, {"of": comparison_id}).mappings():
         lane, order = run["lane"], run["execution_order"]
         if lane in first:
             repeats.append(Repeat(lane, order, run["status"], read_summary(run)))

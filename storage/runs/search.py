@@ -14,14 +14,14 @@ from itertools import starmap
 from typing import Any
 
 import pandas as pd
-from sqlalchemy import ColumnElement, Connection, Select, exists, func, select, true
+from sqlalchemy import ColumnElement, Connection, Select, case, exists, func, select, true
 
 from mars_core.types import Status
 from storage.connection import Connected
 from storage.lookup import check_page
 from storage.runs.frames import COLUMNS, frame
 from storage.runs.reindex import FACET_LENGTH
-from storage.runs.texts import Candidates, candidates, containing
+from storage.runs.texts import TRIGRAM, Candidates, candidates, containing
 from storage.schema import Comparison, Facet, Source
 from storage.schema.runs import NAMELESS
 from storage.schema.text import folded
@@ -136,6 +136,14 @@ class Lists(Connected):
         conditions = [*basic, *starmap(_has, facets), *([containing(connection, text)] if text else [])]
         if not text and not facets:
             return _page(connection, conditions, search), _count(connection, every), False
+        # No index serves such a text: all are read, but once.
+        if connection.dialect.name == "postgresql" and 0 < len(text) < TRIGRAM:
+            some = select(Comparison.id).where(*conditions).limit(FEW + 1).subquery()
+            listed = case((func.count() <= FEW, func.array_agg(some.c.id)))  # not sent if there are more
+            number, ids = connection.execute(select(func.count(), listed).select_from(some)).one()
+            if number <= FEW:
+                ordered = select(Comparison.id).where(Comparison.id.in_(ids or ())).order_by(*_order(search))
+                return connection.scalars(ordered.limit(search.limit).offset(search.offset)).all(), number, False
         source: Candidates = (Comparison.id, every)
         fewest = _count(connection, every, FEW + 1)
         if fewest > FEW:

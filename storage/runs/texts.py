@@ -10,6 +10,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 
 from storage.schema import Comparison
 
+TRIGRAM = 3  # characters of an indexed part of a text
 PAGES_A_MERGE = 200  # written in one transaction, about
 MAX_TERMS = 16  # of a long text; more terms would hardly reduce the candidates
 MAX_ALTERNATIVES = 500  # trigrams that begin with a short text
@@ -26,16 +27,17 @@ def containing(connection: Connection, wanted: str) -> ColumnElement[bool]:
     """The condition that ``comparisons.search`` contains ``wanted``, which is folded."""
     if connection.dialect.name == "sqlite":
         return func.instr(Comparison.search, wanted) > 0
-    if len(wanted) < 3:  # not indexed by pg_trgm
+    if len(wanted) < TRIGRAM:  # not indexed by pg_trgm
         return func.strpos(Comparison.search, wanted) > 0
     return Comparison.search.contains(wanted, autoescape=True)
 
 
 def candidates(connection: Connection, wanted: str, few: int) -> Candidates | None:
-    """A superset of the comparisons that contain ``wanted``, which is folded; None where the index cannot be used, or finds more than
-    ``few`` for a text of one or two characters."""
+    """A superset of the comparisons that contain ``wanted``, which is folded; None where the index cannot be used: for a text of one or
+    two characters on PostgreSQL, and on SQLite if it finds more than ``few`` for such a text."""
     if connection.dialect.name != "sqlite":
-        return Comparison.id, select(Comparison.id).where(containing(connection, wanted))
+        own = select(Comparison.id).where(containing(connection, wanted))
+        return (Comparison.id, own) if len(wanted) >= TRIGRAM else None
     terms, word = {wanted[start : start + 3]: 0 for start in range(len(wanted) - 2)}, " AND "
     if not terms:
         word, found = " OR ", 0

@@ -2,45 +2,48 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 
-from storage.traces.flat import OUTCOMES, Flat, numbered
+from storage.traces.flat import OUTCOMES, Flat, numbered, places, starts
 
 MAX_UNIFORMS = 2**20  # of a run; longer runs store their uniforms
+DRAWS = 256  # uniforms are drawn in multiples of this number
 _EMITTED = np.array([outcome != "rejected" for outcome in OUTCOMES])
 
 
 class Shape:
-    """Groups of token rows, from ``run.steps``, ``run.vocabulary``, ``step.tokens`` and ``token.parent``.
+    """Groups of token rows, from ``run.steps``, ``run.vocabulary``, ``step.tokens``, ``step.nodes`` and ``token.parent``.
 
-    ``rows``: one slice per run; ``first``: bool [rows], whether a row is the first of its place, that is, after its node in its step;
-    ``step_of_row``, ``run_of_row``, ``place_of_row``: [rows]; ``vocabulary_start``: [runs], where the vocabulary of a run begins.
+    ``counts``, ``nodes``: [runs], rows and nodes of each run; ``row_start``: [rows], the first row of its run; ``first``: bool [rows],
+    whether a row is the first of its place, that is, after its node in its step; ``step_of_row``, ``run_of_row``, ``place_of_row``: [rows];
+    ``vocabulary_start``: [runs], where the vocabulary of a run begins.
     """
 
     def __init__(self, flat: Flat) -> None:
-        counts, parent = flat["step.tokens"], flat["token.parent"]
-        run_of_step, ends = numbered(flat["run.steps"]), np.concatenate([[0], np.cumsum(counts)])
-        borders = ends[np.concatenate([[0], np.cumsum(flat["run.steps"])])].tolist()
-        self.rows = [slice(*pair) for pair in itertools.pairwise(borders)]
-        self.step_of_row = numbered(counts)
-        self.run_of_row = run_of_step[self.step_of_row]
-        self.row_start = np.array(borders[:-1], np.int64)[self.run_of_row]
-        self.vocabulary_start = np.cumsum(flat["run.vocabulary"]) - flat["run.vocabulary"]
+        steps, parent = flat["run.steps"], flat["token.parent"]
+        self.counts, self.nodes = _per_run(flat["step.tokens"], steps), _per_run(flat["step.nodes"], steps)
+        self.step_of_row, self.run_of_row = numbered(flat["step.tokens"]), numbered(self.counts)
+        self.row_start = starts(self.counts)[self.run_of_row]
+        self.vocabulary_start = starts(flat["run.vocabulary"])
         self.first = np.ones(len(parent), bool)
         self.first[1:] = (self.step_of_row[1:] != self.step_of_row[:-1]) | (parent[1:] != parent[:-1])
         self.place_of_row = np.cumsum(self.first) - 1
 
     def sums(self, values: Any) -> Any:
         """The sum of the ``values`` before each row of its run."""
-        before = np.cumsum(values) - values
+        before = starts(values)
         return before - before[self.row_start] if len(before) else before
+
+
+def _per_run(counts: Any, steps: Any) -> Any:
+    """The sum of the ``counts`` [steps] of each run."""
+    return np.diff(np.concatenate([[0], np.cumsum(counts)])[np.concatenate([[0], np.cumsum(steps)])])
 
 
 def _position(flat: Flat, shape: Shape) -> Any:
@@ -59,7 +62,7 @@ def _alternative(flat: Flat, _: Shape, *, number: int) -> Any:
     counts = flat["token.top"]
     there = counts > number
     ids = np.zeros(len(counts), np.int64)
-    ids[there] = flat["vocabulary.id"][flat["top.token"][(np.cumsum(counts) - counts)[there] + number]]
+    ids[there] = flat["vocabulary.id"][flat["top.token"][starts(counts)[there] + number]]
     return ids
 
 
@@ -77,11 +80,18 @@ def _gap(flat: Flat, _: Shape) -> Any:
 def _uniforms(flat: Flat, shape: Shape) -> Any:
     """The values of mars_core.sampling.uniforms at the output positions."""
     u = np.full(len(flat["token.position"]), np.nan)
-    for seed, rows in zip(flat["run.seed"], shape.rows, strict=True):
-        position, source = flat["token.position"][rows], random.Random(int(seed))
+    for seed, start, count in zip(flat["run.seed"], starts(shape.counts), shape.counts, strict=True):
+        rows = slice(start, start + count)
+        position = flat["token.position"][rows]
         if position.min(initial=0) >= 0 and position.max(initial=0) < MAX_UNIFORMS:
-            u[rows] = np.array([source.random() for _ in range(position.max(initial=-1) + 1)])[position]
+            u[rows] = _draws(int(seed), (position.max(initial=0) // DRAWS + 1) * DRAWS)[position]
     return u
+
+
+@lru_cache(4)  # the lanes of a comparison have one seed
+def _draws(seed: int, count: int) -> Any:
+    source = random.Random(seed)
+    return np.array([source.random() for _ in range(count)])
 
 
 def _shown(flat: Flat, _: Shape) -> Any:
@@ -98,7 +108,7 @@ def judged(flat: Flat, shape: Shape) -> tuple[Any, Any]:
     counts = flat["step.nodes"]
     number = flat["token.node"]
     (rows,) = np.nonzero((number > 0) & (number <= counts[shape.step_of_row]))
-    return rows, (np.cumsum(counts) - counts)[shape.step_of_row[rows]] + number[rows] - 1
+    return rows, starts(counts)[shape.step_of_row[rows]] + number[rows] - 1
 
 
 def _of_nodes(flat: Flat, shape: Shape, *, name: str, otherwise: float) -> Any:
@@ -115,12 +125,6 @@ def _node_tokens(flat: Flat, shape: Shape) -> Any:
     rows, nodes = judged(flat, shape)
     found[nodes] = flat["token.token"][rows]
     return found
-
-
-def _number(flat: Flat, _: Shape) -> Any:
-    """The index of each node in its step, from 0."""
-    counts = flat["step.nodes"]
-    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 # In order of computation: each needs stored columns and those above it.
@@ -141,6 +145,6 @@ DERIVED: Mapping[str, Callable[[Flat, Shape], Any]] = {
     "node.outcome": partial(_of_nodes, name="outcome", otherwise=OUTCOMES.index("rejected")),
     "node.p": partial(_of_nodes, name="p", otherwise=np.nan),
     "node.q": partial(_of_nodes, name="q", otherwise=np.nan),
-    "node.parent": _number,
-    "node.depth": lambda flat, shape: _number(flat, shape) + 1,
+    "node.parent": lambda flat, _: places(flat["step.nodes"]),
+    "node.depth": lambda flat, _: places(flat["step.nodes"]) + 1,
 }

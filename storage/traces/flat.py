@@ -13,10 +13,10 @@ Numeric fields of Token, Step and DraftNode become columns automatically.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise, repeat
 from operator import attrgetter
 from typing import Any
 
@@ -28,6 +28,7 @@ from storage.schema.text import decode, encode
 
 Flat = dict[str, Any]  # column → numpy array [rows]; ``vocabulary.piece``: Arrow strings
 OUTCOMES = tuple(Outcome)
+_PLACES = {outcome: place for place, outcome in enumerate(OUTCOMES)}
 KINDS = {"int": np.int64, "float": np.float64}
 
 
@@ -52,13 +53,16 @@ class _Vocabulary(dict[tuple[int, str], int]):
         self[key] = len(self)
         return self[key]
 
+    def indices(self, ids: Sequence[int], pieces: Sequence[str]) -> Any:
+        return np.array(list(map(self.__getitem__, zip(ids, pieces, strict=True))), np.int64)
+
 
 def flatten(steps: Sequence[Step], seed: int) -> Flat:
     """The columns of the steps of one run."""
     known = _Vocabulary()
     tokens = [token for step in steps for token in step.tokens]
     nodes = [node for step in steps for node in step.nodes]
-    top = [alternative for token in tokens for alternative in token.top]
+    ids, pieces, p = _values(chain.from_iterable(token.top for token in tokens), 3)
     flat: Flat = {
         "run.seed": [seed],
         "run.steps": np.array([len(steps)]),
@@ -67,55 +71,66 @@ def flatten(steps: Sequence[Step], seed: int) -> Flat:
         "step.nodes": np.array([len(step.nodes) for step in steps], np.int64),
         **_columns("token", TOKEN, tokens),
         **_token_columns("token", tokens, known),
-        "token.own": np.array([known[token.own, token.own_piece] for token in tokens], np.int64),
+        "token.own": known.indices(*_values(map(attrgetter("own", "own_piece"), tokens), 2)),
         "token.top": np.array([len(token.top) for token in tokens], np.int64),
-        "top.token": np.array([known[each.id, each.piece] for each in top], np.int64),
-        "top.p": np.array([each.p for each in top], np.float64),
+        "top.token": known.indices(ids, pieces),
+        "top.p": np.array(p, np.float64),
         **_columns("node", NODE, nodes),
         **_token_columns("node", nodes, known),
     }
+    ids, pieces = _values(known, 2)
+    if "".join(pieces) != encode("".join(pieces)):
+        pieces = [encode(piece) for piece in pieces]
     flat["run.vocabulary"] = np.array([len(known)])
-    flat["vocabulary.id"] = np.array([id_ for id_, _ in known], np.int64)
-    return flat | {"vocabulary.piece": pa.array([encode(piece) for _, piece in known], pa.string())}
+    flat["vocabulary.id"] = np.array(ids, np.int64)
+    return flat | {"vocabulary.piece": pa.array(pieces, pa.string())}
+
+
+def _values(rows: Iterable[Any], width: int) -> Iterable[Any]:
+    """The columns of rows with ``width`` values."""
+    return list(zip(*rows, strict=True)) or [()] * width
 
 
 def _columns(table: str, names: Mapping[str, Any], rows: Sequence[Any]) -> Flat:
-    columns = zip(*map(attrgetter(*names), rows), strict=True) if rows else [()] * len(names)
-    return {f"{table}.{name}": np.array(column, names[name]) for name, column in zip(names, columns, strict=True)}
+    return {
+        f"{table}.{name}": np.fromiter(map(attrgetter(name), rows), kind, len(rows)) for name, kind in names.items()
+    }
 
 
 def _token_columns(table: str, rows: Sequence[Token] | Sequence[DraftNode], known: _Vocabulary) -> Flat:
-    places = {outcome: place for place, outcome in enumerate(OUTCOMES)}
+    ids, pieces, outcomes = _values(map(attrgetter("id", "piece", "outcome"), rows), 3)
     return {
-        f"{table}.token": np.array([known[row.id, row.piece] for row in rows], np.int64),
-        f"{table}.outcome": np.array([places[row.outcome] for row in rows], np.int64),
+        f"{table}.token": known.indices(ids, pieces),
+        f"{table}.outcome": np.array(list(map(_PLACES.__getitem__, outcomes)), np.int64),
     }
 
 
 def steps_of(flat: Flat) -> tuple[Step, ...]:
     """The steps of the one run of ``flat``."""
     ids, pieces = flat["vocabulary.id"].tolist(), [decode(piece) for piece in flat["vocabulary.piece"].to_pylist()]
-    of = {name: flat[name].tolist() for name in flat.keys() - {"vocabulary.piece"} if not name.startswith("run.")}
 
-    def words(table: str) -> dict[str, Sequence[Any]]:
-        places = of[f"{table}.token"]
-        outcomes = [OUTCOMES[place] for place in of[f"{table}.outcome"]]
-        return {"id": [ids[at] for at in places], "piece": [pieces[at] for at in places], "outcome": outcomes}
+    def group(kind: type, names: Iterable[str], **more: Iterable[Any]) -> list[Any]:
+        table = kind.__name__.lower().removeprefix("draft")
+        columns = {name: flat[f"{table}.{name}"].tolist() for name in names}
+        return _build(kind, len(next(iter(columns.values()))), columns | more)
 
-    places = of["top.token"]
+    def words(column: str) -> tuple[Iterable[int], Iterable[str]]:
+        places = flat[column].tolist()
+        return map(ids.__getitem__, places), map(pieces.__getitem__, places)
+
+    def texts(table: str) -> dict[str, Iterable[Any]]:
+        id_, piece = words(f"{table}.token")
+        outcomes = map(OUTCOMES.__getitem__, flat[f"{table}.outcome"].tolist())
+        return {"id": id_, "piece": piece, "outcome": outcomes}
+
     alternative = partial(tuple.__new__, Alternative)  # avoids a Python call for each
-    alternatives = list(
-        map(alternative, zip([ids[at] for at in places], [pieces[at] for at in places], of["top.p"], strict=True))
-    )
-    token = {name: of[f"token.{name}"] for name in TOKEN} | words("token")
-    token["own"], token["own_piece"] = ([table[at] for at in of["token.own"]] for table in (ids, pieces))
-    token["step"] = numbered(flat["step.tokens"]).tolist()
-    token["top"] = list(_parts(alternatives, of["token.top"]))
-    node = {name: of[f"node.{name}"] for name in NODE} | words("node")
-    step = {name: of[f"step.{name}"] for name in STEP} | {"index": range(len(of["step.tokens"]))}
-    step["nodes"] = list(_parts(_build(DraftNode, node), of["step.nodes"]))
-    step["tokens"] = list(_parts(_build(Token, token), of["step.tokens"]))
-    return tuple(_build(Step, step))
+    alternatives = list(map(alternative, zip(*words("top.token"), flat["top.p"].tolist(), strict=True)))
+    own, own_piece = words("token.own")
+    tops, number = _parts(alternatives, flat["token.top"]), numbered(flat["step.tokens"]).tolist()
+    tokens = group(Token, TOKEN, **texts("token"), own=own, own_piece=own_piece, step=number, top=tops)
+    nodes = group(DraftNode, NODE, **texts("node"))
+    parts = {"nodes": _parts(nodes, flat["step.nodes"]), "tokens": _parts(tokens, flat["step.tokens"])}
+    return tuple(group(Step, STEP, index=range(len(flat["step.tokens"])), **parts))
 
 
 def read_row(kind: type, row: Mapping[Any, Any]) -> Any:
@@ -127,19 +142,29 @@ def read_row(kind: type, row: Mapping[Any, Any]) -> Any:
     return kind(**values)
 
 
-def _build(kind: type, columns: Mapping[str, Sequence[Any]]) -> list[Any]:
+def _build(kind: type, count: int, columns: Mapping[str, Iterable[Any]]) -> list[Any]:
     """Objects of a frozen dataclass with slots, filled column by column: two to three times as fast as its constructor."""
-    rows: list[Any] = [object.__new__(kind) for _ in next(iter(columns.values()))]
+    rows: list[Any] = list(map(object.__new__, repeat(kind, count)))
     for each in fields(kind):
         deque(map(getattr(kind, each.name).__set__, rows, columns[each.name]), maxlen=0)
     return rows
 
 
-def _parts(items: Sequence[Any], counts: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+def _parts(items: Sequence[Any], counts: Any) -> Iterator[tuple[Any, ...]]:
     """``items`` in order, split into parts of these lengths."""
-    return (tuple(items[start:end]) for start, end in pairwise(accumulate(counts, initial=0)))
+    return (tuple(items[start:end]) for start, end in pairwise(accumulate(counts.tolist(), initial=0)))
+
+
+def starts(counts: Any) -> Any:
+    """The index of the first row of each group, for groups with ``counts`` rows."""
+    return np.cumsum(counts) - counts
 
 
 def numbered(counts: Any) -> Any:
     """The index of the group of each row, for groups with ``counts`` rows."""
     return np.repeat(np.arange(len(counts)), counts)
+
+
+def places(counts: Any) -> Any:
+    """The index of each row in its group, for groups with ``counts`` rows."""
+    return np.arange(np.sum(counts)) - np.repeat(starts(counts), counts)

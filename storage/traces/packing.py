@@ -2,8 +2,8 @@
 
 Numbers are stored in the smallest type that is exact for all: most were computed in float32. Columns that follow from others are left
 out and computed when read (derived.py). Values that differ from the derived ones are stored: all differences for integers, for
-others the differing values, with their indices in a column ``NAME@``. The target's values at a place (PLACE) are stored once, though a
-rejected token and the one emitted instead both have them.
+others the differing values, with their indices in a column ``NAME@``. The target's values at a place (PLACE, TOP) are stored once, though
+a rejected token and the one emitted instead both have them.
 """
 
 from __future__ import annotations
@@ -16,36 +16,35 @@ import numpy as np
 import pyarrow as pa
 
 from storage.traces.derived import DERIVED, Shape
-from storage.traces.flat import ABSENT, NODE, STEP, TOKEN, Flat
+from storage.traces.flat import ABSENT, NODE, STEP, TOKEN, Flat, numbered, places, starts
 
 VERSION = 1  # of the format; added or removed columns do not change it
 LEVEL, CRC = 3, 4  # of zstd; bytes of the checksum
 PIECE = "vocabulary.piece"
 PLACE = tuple(f"token.{name}" for name in ("z1", "z2", "entropy", "coin", "edge", "u"))
 TOP = ("top.token", "top.p")
+_ALWAYS = {"step": ("tokens", "nodes"), "token": ("token", "outcome"), "node": ("outcome",)}  # beside the numbers
+_FIELDS: Mapping[str, Mapping[str, Any]] = {"step": STEP, "token": TOKEN, "node": NODE}
+_KINDS = [(kind, np.iinfo(kind).min, np.iinfo(kind).max) for kind in (np.int8, np.int16, np.int32)]
 
 
 def pack(flat: Flat) -> bytes:
     """``flat``: of one run."""
-    shape, kept = Shape(flat), dict(flat)
-    for name in ("run.steps", "run.vocabulary", "run.seed"):
-        del kept[name]
+    shape = Shape(flat)
+    kept = {name: column for name, column in flat.items() if not name.startswith("run.") and name not in DERIVED}
     for name, derive in DERIVED.items():
-        kept |= _rest(name, kept.pop(name), derive(flat, shape))
-    first, of_row = shape.first, shape.place_of_row
-    for name in PLACE:
-        if name in kept and f"{name}@" not in kept and len(kept[name]) == len(first):
-            short = kept[name][first]
-            kept[name] = short if _alike(short[of_row], kept[name]).all() else kept[name]
-    short = {"token.top": flat["token.top"][first]} | {
-        name: flat[name][np.repeat(first, flat["token.top"])] for name in TOP
-    }
-    again = _repeated_tops(short, of_row)
-    if all(len(again[name]) == len(flat[name]) and _alike(again[name], flat[name]).all() for name in again):
-        kept |= short
-    arrays = {
-        name: column if isinstance(column, pa.Array) else pa.array(_small(column)) for name, column in kept.items()
-    }
+        kept |= _rest(name, flat[name], derive(flat, shape))
+    if not shape.first.all():
+        for name in PLACE:
+            if name in kept and f"{name}@" not in kept:
+                short = kept[name][shape.first]
+                kept[name] = short if _alike(short[shape.place_of_row], kept[name]).all() else kept[name]
+        here = np.repeat(shape.first, flat["token.top"])
+        short = {"token.top": flat["token.top"][shape.first]} | {name: flat[name][here] for name in TOP}
+        again = _repeated_tops(short, shape.place_of_row)
+        if all(len(again[name]) == len(flat[name]) and _alike(again[name], flat[name]).all() for name in again):
+            kept |= short
+    arrays = {name: column if name == PIECE else pa.array(_small(column)) for name, column in kept.items()}
     lists = [pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values) for values in arrays.values()]
     return sealed(pa.record_batch(lists, names=list(arrays)))
 
@@ -61,9 +60,10 @@ def sealed(batch: pa.RecordBatch) -> bytes:
 
 def opened(data: bytes) -> pa.RecordBatch:
     """The batch of ``sealed``. Raises ValueError for other bytes."""
-    if len(data) < CRC or zlib.crc32(memoryview(data)[CRC:]).to_bytes(CRC) != data[:CRC]:
+    packed = memoryview(data)[CRC:]
+    if len(data) < CRC or zlib.crc32(packed).to_bytes(CRC) != data[:CRC]:
         raise ValueError("the checksum does not match")
-    with pa.CompressedInputStream(pa.BufferReader(memoryview(data)[CRC:]), "zstd") as stream:
+    with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
         return pa.ipc.open_stream(stream.read()).read_next_batch()
 
 
@@ -77,58 +77,80 @@ def checked(version: int, data: bytes) -> bytes:
 def unpack(packed: Sequence[bytes], seeds: Sequence[int]) -> Flat:
     """The columns of these runs, one after the other. Raises LookupError for damaged bytes."""
     try:
-        return _joined([_read(data) for data in packed], seeds)
+        tables = [pa.Table.from_batches([opened(data)]) for data in packed]
+        return _joined(pa.concat_tables(tables, promote_options="permissive"), seeds)
     except (pa.ArrowException, OSError, StopIteration, LookupError, TypeError, ValueError) as error:
         raise LookupError(f"the steps of a run are damaged ({type(error).__name__})") from None
 
 
-def _read(data: bytes) -> Flat:
-    """The stored columns of a run, in the stored types, with all columns present."""
-    batch = opened(data)
-    kept: Flat = {
-        name: column.values if name == PIECE else column.values.to_numpy()
-        for name, column in zip(batch.schema.names, batch.columns, strict=True)
-    }
-    for table, names in (("step", STEP), ("token", TOKEN), ("node", NODE)):
-        for each in names:
-            name = f"{table}.{each}"
-            if name not in kept and name not in DERIVED:
-                kept[name] = np.full(_length(kept, name), ABSENT[names[each]], names[each])
-    return kept
+class _Column:
+    """A stored column of several runs: ``values``: of all; ``start``, ``counts``: [runs], the values of each; 0 where it has none."""
+
+    def __init__(self, table: pa.Table, name: str) -> None:
+        column = table[name].chunk(0) if len(table) == 1 else table[name].combine_chunks()
+        offsets = column.offsets.to_numpy().astype(np.int64)
+        self.start, self.counts = offsets[:-1], np.diff(offsets)
+        self.values = column.values
+        if name != PIECE:
+            values = self.values.to_numpy()
+            self.values = values.astype(np.float64 if values.dtype.kind == "f" else np.int64, copy=False)
 
 
-def _joined(runs: Sequence[Flat], seeds: Sequence[int]) -> Flat:
-    def column(name: str) -> Any:
-        whole = np.concatenate([run[name] for run in runs])
-        return whole.astype(np.float64 if whole.dtype.kind == "f" else np.int64, copy=False)
-
-    flat: Flat = {PIECE: pa.concat_arrays([run[PIECE] for run in runs]), "run.seed": np.array(seeds, object)}
-    flat["run.steps"] = np.array([len(run["step.tokens"]) for run in runs])
-    flat["run.vocabulary"] = np.array([len(run[PIECE]) for run in runs])
-    for name in ("step.tokens", "token.parent"):
-        flat[name] = column(name)
+def _joined(table: pa.Table, seeds: Sequence[int]) -> Flat:
+    """The flat columns of the runs in the rows of ``table``."""
+    stored = {name: _Column(table, name) for name in table.column_names}
+    flat: Flat = {"run.seed": np.array(seeds, object), "run.steps": stored["step.tokens"].counts}
+    flat |= {"run.vocabulary": stored[PIECE].counts} | {name: stored[name].values for name in (PIECE, "vocabulary.id")}
+    flat |= {name: stored[name].values for name in ("step.tokens", "step.nodes", "token.parent")}
     shape = Shape(flat)
-    for run, rows in zip(runs, shape.rows, strict=True):
-        places = (
-            shape.place_of_row[rows] - shape.place_of_row[rows.start] if rows.stop > rows.start else np.array([], int)
-        )
-        for name in PLACE:
-            if f"{name}@" not in run and len(run.get(name, places)) != len(places):
-                run[name] = run[name][places]
-        if len(run["token.top"]) != len(places):
-            run |= _repeated_tops(run, places)
-    words = {"token.token", "top.token"}
-    for run, start in zip(runs, shape.vocabulary_start, strict=True):
-        run |= {name: run[name] + start for name in words}
-    flat |= {name: column(name) for name in _common(runs) - DERIVED.keys() - {PIECE}}
+    lengths = {"step": flat["run.steps"], "token": shape.counts, "node": shape.nodes}
+    found: dict[bytes, Any] = {}
+
+    def index(column: _Column, there: Any) -> Any:
+        """Where the value of each token is, of runs that are ``there``: with fewer values than rows they have one per place."""
+        key = column.counts.tobytes() + there.tobytes()
+        if key not in found:
+            short = there & (column.counts != shape.counts)
+            place = shape.place_of_row - shape.place_of_row[shape.row_start]
+            row = np.where(short[shape.run_of_row], place, places(shape.counts)) + column.start[shape.run_of_row]
+            found[key] = row[there[shape.run_of_row]]
+        return found[key]
+
+    def whole(name: str, derived: Any = None) -> Any:
+        """The column, from stored values and derived ones; of derived integers the differences are stored."""
+        group, _, field = name.partition(".")
+        column, some, counts = stored.get(name), stored.get(f"{name}@"), lengths[group]
+        if derived is None and (column is None or len(column.values) < counts.sum()):
+            kind = _FIELDS[group][field]
+            derived = np.full(counts.sum(), ABSENT[kind], kind)
+        if column is None:
+            return derived
+        add = name in DERIVED and derived.dtype.kind == "i"
+        there = column.counts > 0
+        if some is None and len(column.values) == counts.sum():
+            return derived + column.values if add else column.values
+        values = derived.copy()
+        if some is not None:
+            run, total = numbered(some.counts), np.cumsum(some.values)
+            rows = total + (starts(counts) - np.concatenate([[0], total])[some.start])[run]
+            values[rows] = column.values[column.start[run] + places(some.counts)]
+            there = there & (some.counts == 0)
+        rows = there[numbered(counts)]
+        new = column.values[index(column, there) if group == "token" else there[numbered(column.counts)]]
+        values[rows] = values[rows] + new if add else new
+        return values
+
+    for group, numbers in _FIELDS.items():
+        names = (f"{group}.{name}" for name in (*_ALWAYS[group], *numbers))
+        flat |= {name: whole(name) for name in names if name not in DERIVED}
+    start = shape.vocabulary_start[shape.run_of_row]
+    flat["token.token"] = flat["token.token"] + start
+    tops = {name: stored[name].values for name in ("token.top", *TOP)}
+    flat |= _repeated_tops(tops, index(stored["token.top"], shape.counts > 0))
+    flat["top.token"] = flat["top.token"] + np.repeat(start, flat["token.top"])
     for name, derive in DERIVED.items():
-        flat[name] = _whole(name, runs, derive(flat, shape))
+        flat[name] = whole(name, derive(flat, shape))
     return flat
-
-
-def _common(runs: Sequence[Flat]) -> set[str]:
-    """The columns that all runs have: later formats may have more."""
-    return {name for name in runs[0] if "@" not in name and all(name in run for run in runs)}
 
 
 def _small(column: Any) -> Any:
@@ -136,17 +158,15 @@ def _small(column: Any) -> Any:
     if column.dtype.kind == "f":
         with np.errstate(over="ignore"):
             short = column.astype(np.float32)
-        return short if np.array_equal(short.astype(np.float64), column, equal_nan=True) else column
+        return short if ((short == column) | (column != column)).all() else column
     low, high = (column.min(), column.max()) if column.size else (0, 0)
-    kinds = (np.int8, np.int16, np.int32)
-    return column.astype(
-        next((kind for kind in kinds if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max), np.int64)
-    )
+    return column.astype(next((kind for kind, least, most in _KINDS if least <= low and high <= most), np.int64))
 
 
 def _alike(one: Any, other: Any) -> Any:
     """Whether values have the same bits, or both are nan."""
-    return (one.view(np.int64) == other.view(np.int64)) | (np.isnan(one) & np.isnan(other))
+    same = one.view(np.int64) == other.view(np.int64)
+    return same if same.all() else same | (np.isnan(one) & np.isnan(other))
 
 
 def _rest(name: str, column: Any, derived: Any) -> Flat:
@@ -159,33 +179,9 @@ def _rest(name: str, column: Any, derived: Any) -> Flat:
     return {name: column[other], f"{name}@": np.diff(other, prepend=0)} if len(other) else {}
 
 
-def _whole(name: str, runs: Sequence[Mapping[str, Any]], derived: Any) -> Any:
-    """The concatenated columns restored from ``_rest``."""
-    whole, start = derived.copy(), 0
-    for run in runs:
-        part = whole[start : start + _length(run, name)]
-        if f"{name}@" in run:
-            part[np.cumsum(run[f"{name}@"])] = run[name]
-        elif name in run:
-            part[:] = run[name] if derived.dtype.kind == "f" else part + run[name]
-        start += len(part)
-    return whole
-
-
-def _length(run: Mapping[str, Any], name: str) -> int:
-    """The number of rows of a column's table."""
-    match name.partition(".")[0]:
-        case "step":
-            return len(run["step.tokens"])
-        case "token":
-            return len(run["token.token"])
-    return int(run["step.nodes"].sum())
-
-
-def _repeated_tops(tops: Mapping[str, Any], places: Any) -> Flat:
-    """The alternatives of every row, from those of every place."""
+def _repeated_tops(tops: Mapping[str, Any], index: Any) -> Flat:
+    """The alternatives of every row, from those at ``index`` [rows] in ``tops``."""
     counts = tops["token.top"]
-    full = counts[places]
-    start = (np.cumsum(counts) - counts)[places] - (np.cumsum(full) - full)
-    at = np.repeat(start, full) + np.arange(full.sum())
+    full = counts[index]
+    at = np.repeat(starts(counts)[index], full) + places(full)
     return {"token.top": full} | {name: tops[name][at] for name in TOP}

@@ -1,27 +1,20 @@
-"""The real page in a real browser: one server and one Chromium for all tests, a fresh window for each."""
+"""The real page in a real browser: one server and one Chromium for all tests, a window for each."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect, sync_playwright
 
+from tests.serving import ROOT, serving
 from tests.unit.ui.public.conftest import served as public
 
 __all__ = ["public"]
-ROOT = Path(__file__).parents[2]
 SCREENSHOTS = ROOT / "screenshots"
-START_S = 180.0
 PATIENCE_MS = 60_000  # for whatever a busy machine takes its time with
 ARGUMENTS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -53,31 +46,10 @@ class Window:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("page")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    log = folder / "log"
-    with log.open("w") as stream:
-        command = [sys.executable, "-m", "tests.browser.serve", str(folder), str(port)]
-        process = subprocess.Popen(command, cwd=ROOT, stderr=stream, stdout=stream)
-        try:
-            _wait(f"http://127.0.0.1:{port}/", process, log)
-            yield Server(f"http://127.0.0.1:{port}/", f"sqlite:///{folder / 'runs.db'}")
-        finally:
-            process.terminate()
-            code = process.wait(timeout=30)
-    assert code == 0, f"SIGTERM must end the page cleanly; it ended with {code}:\n{log.read_text()}"
-
-
-def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    ends = time.monotonic() + START_S
-    while time.monotonic() < ends and process.poll() is None:
-        try:
-            urllib.request.urlopen(url, timeout=5).close()
-            return
-        except OSError:
-            time.sleep(0.2)
-    pytest.fail(f"The page did not start:\n{log.read_text()}")
+    with serving("tests.browser.serve", folder / "log", folder) as page:
+        yield Server(f"{page.url}/", f"sqlite:///{folder / 'runs.db'}")
+    code = page.process.returncode
+    assert code == 0, f"SIGTERM must end the page cleanly; it ended with {code}:\n{page.log}"
 
 
 @pytest.fixture(scope="session")
@@ -92,6 +64,15 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
+@pytest.fixture(scope="session")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """One for all windows, so that the scripts of a page are fetched and compiled once."""
+    context = browser.new_context(color_scheme="light", reduced_motion="reduce", accept_downloads=True)
+    context.set_default_timeout(PATIENCE_MS)
+    yield context
+    context.close()
+
+
 @pytest.fixture
 def size() -> ViewportSize:
     """Of the window; a test may override it."""
@@ -99,17 +80,19 @@ def size() -> ViewportSize:
 
 
 @pytest.fixture
-def window(server: Server, browser: Browser, size: ViewportSize) -> Iterator[Window]:
-    """A fresh window on the page. Afterwards: nothing left this machine, and no script failed."""
-    context = browser.new_context(viewport=size, color_scheme="light", reduced_motion="reduce", accept_downloads=True)
-    context.set_default_timeout(PATIENCE_MS)
+def window(server: Server, context: BrowserContext, size: ViewportSize) -> Iterator[Window]:
+    """A window of a visitor who was never there before. Afterwards: nothing left this machine, and no script failed."""
+    context.clear_cookies()
     window = Window(context.new_page())
+    origin = {"origin": server.url.rstrip("/"), "storageTypes": "local_storage"}
+    context.new_cdp_session(window.page).send("Storage.clearDataForOrigin", origin)
+    window.page.set_viewport_size(size)
     window.page.on("request", lambda request: _note_outside(window, request.url))
     window.page.on("pageerror", lambda error: window.errors.append(str(error)))
     window.page.goto(server.url)
     window.page.wait_for_selector("#compare")
     yield window
-    context.close()
+    window.page.close()
     assert window.outside == []
     assert window.errors == []
 

@@ -16,7 +16,7 @@ MOUNT = """([id, code, props]) => {
   const watch = (name, answer) => { seen[name] = answer; };
   const trigger = (name, detail) => (window.triggered ||= []).push([id, name, detail]);
   new Function("element", "props", "watch", "trigger", code)(element, props, watch, trigger);
-  (window.parts ||= {})[id] = { send: (value) => { props.value = value; seen.value(); } };
+  (window.parts ||= {})[id] = { props, send: (value) => { props.value = value; seen.value(); } };
 }"""
 GROUND = (
     ":root{--body-text-color:#1B1E24;--body-text-color-subdued:#5A606B;--background-fill-primary:#FFF;--border-color-primary:#E3E3DF;"

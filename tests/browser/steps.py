@@ -11,8 +11,8 @@ SLOW = "Once upon a time, slowly"  # a prompt whose run cannot end before it is 
 def open_settings(page: Page) -> None:
     """The settings of Compare; nothing on another tab."""
     drawer = page.locator("#settings")
-    if drawer.is_visible() and not page.locator("#pair").count():
-        drawer.locator("button").first.click()
+    if drawer.is_visible() and drawer.get_attribute("open") is None:
+        drawer.locator("summary").first.click()
         page.locator("#pair").wait_for()
 
 
@@ -24,13 +24,19 @@ def fill(page: Page, label: str, value: str) -> None:
 
 
 def pick(page: Page, label: str, option: str) -> None:
-    """An option of a dropdown."""
+    """An option of a select, or of Gradio's dropdown."""
     open_settings(page)
-    page.get_by_label(label, exact=True).click()
+    field = page.get_by_label(label, exact=True)
+    if field.evaluate("field => field.tagName") == "SELECT":
+        field.select_option(label=option)
+        return
+    field.click()
     page.get_by_role("option", name=option, exact=True).click()
 
 
 def press_compare(page: Page) -> None:
+    """The line above the lanes loses its state until the page writes it anew, so that an earlier run's is not taken for this one's."""
+    page.eval_on_selector(STRIP, "strip => { strip.dataset.state = 'pressed'; }")
     page.click("#compare")
 
 

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from statistics import fmean
 
 import pytest
@@ -21,6 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 from evaluation.format import count, displayable
 from mars_core.types import Given, Outcome, Trace
 from tests.browser.lane_page import open_lanes, send, tell
+from tests.serving import serving
 from tests.traces import make_trace, make_tree_trace
 from ui.token_view.view import QUANTITIES, LaneView, ended_view, token_rows
 from ui.token_view.whatif import judged
@@ -307,25 +302,12 @@ def test_given_tokens_are_output_positions_without_numbers(browser: Browser, pag
     assert page.evaluate("window.triggered") == [["lane-0", "select", {"index": 5}]]
 
 
-def test_the_token_view_works_on_a_stock_gradio_page(browser: Browser) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    url, environment = f"http://127.0.0.1:{port}/", os.environ | {"GRADIO_SERVER_PORT": str(port)}
-    process = subprocess.Popen([sys.executable, "-m", "ui.token_view"], env=environment, stdout=subprocess.DEVNULL)
-    page = browser.new_page()
-    try:
-        for _ in range(600):
-            with contextlib.suppress(OSError):
-                urllib.request.urlopen(url, timeout=5).close()
-                break
-            time.sleep(0.2)
-        page.goto(url)
+def test_the_token_view_works_on_a_stock_gradio_page(browser: Browser, tmp_path: Path) -> None:
+    with serving("ui.token_view", tmp_path / "log") as stock:
+        page = browser.new_page()
+        page.goto(stock.url)
         page.locator("#trace-lane-1 .tok.relaxed").first.click()
         pop = page.locator("#trace-lane-1 .mars-pop.pinned")
         expect(pop).to_contain_text("relaxed")
         assert pop.evaluate("node => getComputedStyle(node).position") == "absolute"
-    finally:
         page.close()
-        process.terminate()
-        process.wait(timeout=30)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.lane_page import MOUNT
 from ui.kit import panel
-from ui.kit.assets import asset
+from ui.kit.assets import asset, script
+from ui.settings.fields import Fields
 
 pytestmark = pytest.mark.browser
 HOSTILE = "<img src=x onerror=window.ran=1>\"'{{7*7}}${7*7}</script>\u202eabc\ud800\x1b[31m"
@@ -27,7 +29,7 @@ def page(browser: Browser) -> Iterator[Page]:
 
 
 def mount(page: Page, html: str) -> None:
-    page.evaluate(MOUNT, ["panel", asset("panel.js"), {"scope": "test", "value": html}])
+    page.evaluate(MOUNT, ["panel", script("morph.js", "panel.js"), {"scope": "test", "value": html}])
 
 
 def send(page: Page, html: str) -> None:
@@ -124,3 +126,39 @@ def test_hostile_text_is_inert_in_content_attributes_and_values(page: Page, monk
     page.click("button")
     ((_, data),) = events(page)
     assert data["text"].startswith("<img src=x") and "\u202e" in data["text"]
+
+
+def test_settings_keep_their_values_and_what_is_typed_while_they_are_drawn_again(page: Page) -> None:
+    first = Fields({})
+    first.choice("rule", "Rule", [("Strict", "strict"), ("MARS", "mars")], redraws=True)
+    first.number("seed", "Seed", 3)
+    first.many("rules", "Rules", [("A", "a"), ("B", "b")], ["b"])
+
+    def value(seed: float | None, at: int | None) -> str:
+        fields = {**first.by_name, "seed": replace(first.by_name["seed"], value=seed)}
+        macros = (
+            '{% from "settings/templates/fields.html.jinja" import row %}{{ row(fields, ["rule", "seed", "rules"]) }}'
+        )
+        return json.dumps({"html": panel._TEMPLATES.from_string(macros).render(fields=fields), "values": {}, "at": at})
+
+    def kept() -> Any:
+        return json.loads(page.evaluate("window.parts.panel.props.value"))["values"]
+
+    page.evaluate(MOUNT, ["panel", f"{asset('morph.js')}\n{asset('settings.js', 'settings')}", {"value": value(3, 0)}])
+    page.select_option("select", "mars")
+    assert events(page) == [["select", {"changed": "rule"}]] and kept() == {
+        "rule": "mars",
+        "seed": 3,
+        "rules": ["b"],
+        "at": 1,
+    }
+    page.fill("#seed input", "8")
+    send(page, value(5, 1))  # the answer to the choice of the rule comes after the seed was typed
+    assert kept()["seed"] == 8 and page.input_value("#seed input") == "8"
+    send(page, value(None, 2))
+    assert page.input_value("#seed input") == ""
+    send(page, value(7, None))  # another form is loaded; the answer to a change before comes later
+    send(page, value(1, 2))
+    assert page.input_value("#seed input") == "7" and kept()["seed"] == 7
+    page.check("input[value=a]")
+    assert kept() | {"at": 0} == {"rule": "strict", "seed": 7, "rules": ["a", "b"], "at": 0}

@@ -45,9 +45,8 @@ def test_each_browser_sees_its_own_and_what_a_link_shows(public: Served, pages: 
     mine, other = pages
     open_settings(mine)
     expect(mine.locator(".mars-limits").first).to_contain_text("at most: prompts of 8,000 characters")
-    mine.get_by_label("Model pair", exact=True).first.click()
-    expect(mine.get_by_role("option", name="Own folders or Hub ids")).to_have_count(0)
-    mine.keyboard.press("Escape")
+    expect(mine.locator("#pair")).to_be_visible()
+    expect(mine.locator("#pair option", has_text="Own folders")).to_have_count(0)
     compare(mine, tokens=16)
     text = lane_text(mine, 0)
     store = public.store.of(browser_owner(secret(mine)))

@@ -7,7 +7,7 @@ from urllib.parse import urljoin
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
-from playwright.sync_api import ViewportSize, expect
+from playwright.sync_api import expect
 
 from storage import RunStore
 from tests.browser.conftest import Server, Window
@@ -24,7 +24,7 @@ def study(server: Server) -> str:
         return stored_study(store)
 
 
-def test_a_study_is_read_filtered_and_opened_in_history(window: Window, study: str) -> None:
+def test_a_study_is_read_opened_in_history_and_comes_back_in_a_narrow_dark_window(window: Window, study: str) -> None:
     page = window.page
     page.get_by_role("tab", name="Quality", exact=True).first.click()
     page.locator(f'.mars-study-entry[data-key="{study}"]').click()
@@ -53,15 +53,12 @@ def test_a_study_is_read_filtered_and_opened_in_history(window: Window, study: s
     page.get_by_role("button", name="Open in History").click()
     expect(page.locator("#history-lane-0 .mars-text")).to_be_visible()
 
-
-@pytest.mark.parametrize("size", [ViewportSize(width=360, height=780)])
-def test_a_study_comes_back_by_its_address_in_a_narrow_dark_window(window: Window, study: str) -> None:
-    page = window.page
+    page.set_viewport_size({"width": 360, "height": 780})
     page.get_by_role("button", name="Switch between light and dark").click()
     page.goto(f"{page.url.split('?')[0]}?study={study}")
     expect(page.locator("#quality-first table").first).to_be_visible()
     expect(page.locator("#quality-strip .mars-strip")).to_have_attribute("data-state", "done")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page.wait_for_function("document.documentElement.scrollWidth <= 360")
     widths = page.locator("#quality-charts figure").first.evaluate("node => [node.clientWidth, node.scrollWidth]")
     assert widths[0] < 360 < widths[1]  # the chart scrolls within its box
     window.shot("quality-narrow")

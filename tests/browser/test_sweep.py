@@ -49,9 +49,12 @@ def test_a_sweep_runs_is_kept_and_comes_back_by_its_address(window: Window) -> N
     expect(page.locator("#sweep-table tbody tr")).to_have_count(2)
 
 
-def test_a_stopped_sweep_keeps_what_it_has(window: Window) -> None:
+def test_an_absurd_sweep_is_refused_in_one_sentence_and_a_stopped_one_keeps_what_it_has(window: Window) -> None:
     page = window.page
     open_sweep_tab(page)
+    fill(page, "values", "0:1:0.0001")
+    page.get_by_role("button", name="Run the sweep").click()
+    assert wait_for(page, "failed", STRIP).endswith(".")
     fill(page, "prompts", SLOW)
     fill(page, "temperatures", "0")
     fill(page, "values", "0.5:0.99:0.01")
@@ -62,11 +65,3 @@ def test_a_stopped_sweep_keeps_what_it_has(window: Window) -> None:
     page.get_by_role("button", name="Stop", exact=True).locator("visible=true").click()
     assert "topped" in wait_for(page, "cancelled", STRIP)
     expect(page.locator("#sweep-table tbody tr").first).to_be_visible()
-
-
-def test_an_absurd_sweep_is_refused_in_one_sentence(window: Window) -> None:
-    page = window.page
-    open_sweep_tab(page)
-    fill(page, "values", "0:1:0.0001")
-    page.get_by_role("button", name="Run the sweep").click()
-    assert wait_for(page, "failed", STRIP).endswith(".")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -96,6 +97,7 @@ def test_every_test_of_the_invariants_exists() -> None:
     assert not missing, missing
 
 
+@cache
 def named_tests(path: Path) -> set[str]:
     """The names of the functions of a file, those of classes among them; empty where there is no such file."""
     if not path.is_file():

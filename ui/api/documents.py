@@ -20,7 +20,7 @@ from storage import StoredComparison, StoredRun
 from ui.kit.labels import exact_text, lane_label, rule_title
 from ui.result.result import run_speeds
 from ui.result.sentence import divergence, output
-from ui.settings.drafter import offered, tree_shape
+from ui.settings.drafters import offered, tree_shape
 
 Document = dict[str, Any]
 _PATH = {"path": "steps_computed_with"}  # gradio_client takes an object with a "path" for a file, and would fetch it

@@ -37,7 +37,7 @@ class Api:
 
     @contextmanager
     def _seen_by(self, request: gr.Request | None) -> Iterator[Services]:
-        """The services for whoever asks. What is wrong with a request reaches its sender as one sentence, and no traceback the log."""
+        """The services of the request's visitor. Errors of a request become one sentence for its sender, without a traceback in the log."""
         services = self._services.seen_by(request)
         try:
             with job_errors(services):

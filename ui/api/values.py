@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from mars_core.models import PairSpec
 from mars_core.rules import RULES
-from ui.settings.drafter import offered, tree_shape
+from ui.settings.drafters import offered, tree_shape
 from ui.settings.form import CHAIN, MOST_REPEATS, TREE, Form, LaneForm, catalog_pair, thinking_word
 
 AUTO = "auto"

@@ -1,9 +1,9 @@
 // A panel: shows HTML that Python escaped, and reports what a visitor does in it. The attributes are explained in ui/kit/panel.py.
+// morph.js comes before.
 const box = element.firstElementChild;
 const QUIET_MS = 250;  // after the last key in a search field
 const SHOWN = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 const marks = (window.marsMarks ??= {});  // what was scrolled to or focused last, also by a panel that was taken away since
-let typing = 0;
 
 function send(node, more) {
   const { event, value, pending } = node.dataset, data = value ? JSON.parse(value) : {};
@@ -40,25 +40,6 @@ function check() {
   box.querySelectorAll("form[data-confirm]").forEach((form) => {
     form.querySelector('[type="submit"]').disabled = !form.checkValidity();
   });
-}
-
-// What replaces the content: nodes stay where they can, so that focus, scroll positions and open details survive.
-function morph(old, fresh) {
-  if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName) return old.replaceWith(fresh);
-  if (old.nodeType !== Node.ELEMENT_NODE) return old.data !== fresh.data ? void (old.data = fresh.data) : undefined;
-  const kept = "keep" in old.dataset && "keep" in fresh.dataset;
-  const own = (name) => name === "open" || (kept && ["hidden", "aria-expanded", "value", "checked"].includes(name));
-  for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && !own(name)) old.removeAttribute(name);
-  for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value && !own(name)) old.setAttribute(name, value);
-  children(old, fresh);
-  if (kept || (typing && old.type === "search")) return;
-  for (const name of ["checked", "value"]) if (/^(INPUT|SELECT)$/.test(old.nodeName) && old[name] !== fresh[name]) old[name] = fresh[name];
-}
-
-function children(old, fresh) {
-  const [here, wanted] = [[...old.childNodes], [...fresh.childNodes]];
-  wanted.forEach((node, index) => (here[index] ? morph(here[index], node) : old.append(node)));
-  here.slice(wanted.length).forEach((node) => node.remove());
 }
 
 const calm = () => (matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth");

@@ -1,4 +1,4 @@
-"""What may be computed, and for whom: checked before anything is loaded, and again once the models can judge the settings."""
+"""Checks of a job: before anything is loaded, and again with the loaded models."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ F = TypeVar("F")
 
 
 class JobError(Exception):
-    """Nothing, or nothing more, is computed: one sentence for the visitor. ``state``: of the line that shows it."""
+    """A job that cannot start or go on: one sentence for the visitor. ``state``: that of the line that shows it."""
 
     def __init__(self, sentence: str, state: str = "failed") -> None:
         super().__init__(sentence)
@@ -37,7 +37,7 @@ REFUSED = (*RUNNING, ValueError)  # and before
 
 @contextmanager
 def job_errors(services: Services, kinds: tuple[type[Exception], ...] = REFUSED) -> Iterator[None]:
-    """Errors of these kinds leave as JobError."""
+    """Converts exceptions of these types to JobError."""
     try:
         yield
     except kinds as error:
@@ -74,7 +74,7 @@ def check_pair(services: Services, spec: PairSpec) -> None:
 
 
 def check_configs(services: Services, session: Session, configs: Sequence[RunConfig]) -> None:
-    """Whether these models can run them, and strangers may. Raises ValueError with one sentence."""
+    """Checks the configurations against the loaded pair and the limits. Raises ValueError with one sentence."""
     longest = max((len(session.check(config).prompt_ids) for config in configs), default=0)
     services.limits.check(configs, longest)
     most = services.limits.new_tokens
@@ -94,7 +94,7 @@ def ticket(services: Services, visitor: str, *, runs: int, new_tokens: float | N
 
 
 def turn(place: Ticket, stopped: Callable[[], bool]) -> Iterator[str]:
-    """What to say, again and again, until it is the ticket's turn. Raises JobError once ``stopped``."""
+    """Yields the message of the waiting line until it is the ticket's turn. Raises JobError once ``stopped``."""
     ready = place.ready(0.0)
     while not ready and not stopped():
         yield place.message()

@@ -37,6 +37,7 @@ class Batch:
     there again is repeated.
 
     With ``comparison`` they join a saved one: the first configuration as its lane ``lane``, after ``before`` runs that it has already.
+    ``warm``: the batch before had the same configurations.
     """
 
     configs: tuple[RunConfig, ...]
@@ -45,6 +46,7 @@ class Batch:
     comparison: str = ""
     lane: int = 0
     before: int = 0
+    warm: bool = False
 
 
 class Waiting(NamedTuple):
@@ -107,7 +109,7 @@ def drive(
         ends = time.monotonic() + (services.limits.seconds or math.inf)
         for batch in _checked(services, session, read):
             yield Ready(batch)
-            job = Job(spec, batch.configs, batch.order, max(0.0, ends - time.monotonic()), INTERVAL_S)
+            job = Job(spec, batch.configs, batch.order, max(0.0, ends - time.monotonic()), INTERVAL_S, batch.warm)
             yield from _runs(services, job, batch, stop)
             if stop.requested():
                 return
@@ -187,7 +189,7 @@ def _runs(services: Services, job: Job, batch: Batch, stop: Stop) -> Generator[E
 def _run(
     services: Services, batch: Batch, comparison: str, began: Began, events: Iterator[RunEvent], place: int
 ) -> Iterator[Event]:
-    """One run; whatever happens, it is saved, and Saved comes before the error that broke it off."""
+    """One run. It is saved in every case; Saved is yielded before an error is raised."""
     record = Record(began)
     unsaved, run_id, broken = "", "", None
     try:

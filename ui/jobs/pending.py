@@ -1,4 +1,4 @@
-"""What the server keeps for an open page until the page fetches it."""
+"""Values that wait on the server until an open page fetches them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ V = TypeVar("V")
 
 
 class Pending(Generic[V]):
-    """One value for each page (``Services.key``), of at most ``most`` pages: the oldest are forgotten. Safe between threads."""
+    """One value per page (``Services.key``), for at most ``most`` pages: the oldest are dropped. Thread-safe."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -19,7 +19,7 @@ class Pending(Generic[V]):
         self._lock = Lock()
 
     def put(self, page: str, value: V) -> None:
-        """In place of the page's value before."""
+        """Stores the page's value, replacing the previous one."""
         with self._lock:
             self._values[page] = value
             self._values.move_to_end(page)
@@ -27,6 +27,6 @@ class Pending(Generic[V]):
                 self._values.popitem(last=False)
 
     def take(self, page: str, wanted: Callable[[V], bool] = lambda _: True) -> V | None:
-        """The page's value, once; None where there is none or another than ``wanted``."""
+        """Removes and returns the page's value; None if there is none or ``wanted`` is false for it."""
         with self._lock:
             return self._values.pop(page) if page in self._values and wanted(self._values[page]) else None

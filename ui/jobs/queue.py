@@ -1,4 +1,4 @@
-"""The queue before the one slot in which everything is computed: who is next, how long that takes, and who must come back later.
+"""The queue of jobs: one runs at a time. Order among owners, expected waiting time, and refusals when the queue is full.
 
 Safe between threads: whoever waits asks its own ticket in its own thread.
 """
@@ -31,7 +31,7 @@ class QueueError(ValueError):
 
 @dataclass(eq=False, slots=True)
 class Ticket:
-    """One place in the queue, to be used as a context: left, whatever happens, the slot is free for the next."""
+    """A place in the queue, used as a context manager: on exit the slot is free for the next one."""
 
     queue: Queue
     owner: str
@@ -126,7 +126,7 @@ class Queue:
             self._begun[ticket.owner].remove((ticket.began or 0.0, ticket.runs))
 
     def close(self) -> None:
-        """Nobody enters any more."""
+        """Refuses new tickets from now on."""
         with self.changed:
             self._closed = True
 

@@ -1,4 +1,4 @@
-"""What the handlers work with, built by ``app.py`` and passed down. Holds no values of any one visitor but stop requests."""
+"""The dependencies of the handlers: models, store, queue, limits. ``app.py`` builds them; ``seen_by`` gives those of one visitor."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from ui.public.visitors import ANYBODY, Visitor, visitor_of
 class Services:
     """``catalog`` is what is offered, the default first; ``order`` gives the order in which lanes run; a test may fix it.
 
-    Whatever computes goes through ``accelerator``, one at a time: ``queue`` says whose turn it is. Without an accelerator of another
-    kind that is ``engine``, one thread for all, which also loads models.
+    All jobs run on ``accelerator``, one at a time, in the order of ``queue``. The default accelerator is ``engine``, a single thread that
+    also loads models.
     """
 
     pool: ModelPool
@@ -56,12 +56,12 @@ class Services:
 
     @property
     def key(self) -> str:
-        """Names one open page for what the server keeps of it. A browser makes up its session, but not who its owner is: another
-        visitor who sends this session's name means another page."""
+        """The key of one open page. It includes the owner, because a browser chooses its session name: the same name from another visitor
+        is another page."""
         return f"{self.visitor.owner or ''}/{self.visitor.session}"
 
     def seen_by(self, request: Any) -> Services:
-        """The same services for whoever sends ``request`` (gr.Request or Starlette's): its store has that owner's runs only."""
+        """The services for the visitor of ``request`` (gr.Request or Starlette's): their store has this owner's runs only."""
         visitor = visitor_of(request, public=self.public, sign_in=self.sign_in)
         return replace(self, visitor=visitor, store=self.store.of(visitor.owner))
 
@@ -75,7 +75,7 @@ class Services:
             observer(trace)
 
     def shutdown(self, seconds: float) -> bool:
-        """Nobody enters any more, and what runs is cancelled; waits up to ``seconds`` until it is saved. Whether all is."""
+        """Closes the queue and cancels the current run; waits up to ``seconds`` until it is saved. Returns whether all runs ended."""
         self.queue.close()
         self.stops.request_all()
         return self.queue.empty(seconds)

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from threading import Lock
 
-MOST = 10_000  # requests that are remembered; one that nobody hears is not there for ever
+MOST = 10_000  # stored requests; the oldest are dropped
 
 
 class StopRequests:

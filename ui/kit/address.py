@@ -1,4 +1,4 @@
-"""What the address of the page says: tab, open comparison, compared runs, search. A view is shared by sharing its address.
+"""The page's address (URL query): tab, open comparison, compared runs, search. It restores the view.
 
 The browser's half is assets/address.js: it reports what the address says when the page opens or the visitor goes back, and writes into
 it what the page shows. Everything in an address is hostile: what cannot be a value is left out.
@@ -105,7 +105,7 @@ class Address:
 
 
 def read_address(given: Mapping[str, object]) -> Address:
-    """The address from strings, whatever they are."""
+    """Reads an address from untrusted strings; invalid values are replaced by the defaults."""
     return Address(**{f.name: f.metadata["read"](str(given.get(f.name) or "").strip()) for f in fields(Address)})
 
 
@@ -116,7 +116,7 @@ def without_search(address: Address) -> Address:
 
 
 def to_search(address: Address, *, limit: int, offset: int) -> Search:
-    """What the store is asked for; the dates are days of the visitor's own clock."""
+    """The search of the store; dates are days in the visitor's time zone."""
     sort, descending, _ = SORTS[address.sort]
     return Search(
         **{name: getattr(address, name) for name in ("text", "rule", "target", "tag")},
@@ -145,7 +145,7 @@ def _end(day: str, zone: int) -> datetime | None:
 
 
 def history_parameters(address: Address) -> dict[str, str]:
-    """What History says of itself in the address: every one of its names, empty where there is nothing to say."""
+    """The query parameters of History, all of them; empty where unset."""
     texts = {name: getattr(address, name) for name in _HISTORY if name not in ("runs", "page")}
     return texts | {"runs": ",".join(address.runs), "page": str(address.page) if address.page > 1 else ""}
 

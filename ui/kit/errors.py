@@ -1,4 +1,4 @@
-"""Errors as visitors meet them: sentences without paths, faults of the program under an id, and where requests that fail end."""
+"""Errors for visitors: messages without paths, internal errors logged under an id, and the ASGI layer that answers failed requests."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def error_message(error: Exception | str, *, public: bool) -> str:
 
 
 def fault(error: BaseException, where: str) -> str:
-    """Log ``error`` with its stack under a new id; the sentence for whoever asked, which names the id."""
+    """Logs ``error`` with its stack under a new id; returns the message for the visitor, which has this id."""
     name = secrets.token_hex(4)
     LOG.error("fault", exc_info=error, extra={"fault": name, "where": where})
     return f"Something went wrong (error {name}). Completed runs were saved."
 
 
 class ErrorPages:
-    """An ASGI layer around the whole page: a request that fails is answered with an id; one whose answer had begun is broken off."""
+    """ASGI middleware around the page: a request that fails gets an error id; if its response had begun, the connection is closed."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -8,9 +8,9 @@ from typing import Any
 import gradio as gr
 
 QUEUED: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-PRIVATE: Mapping[str, Any] = {**QUEUED, "queue": False}  # answered at once, beside whatever is computed
+PRIVATE: Mapping[str, Any] = {**QUEUED, "queue": False}  # not queued: answered while runs compute
 
 
 def event_data(event: gr.EventData) -> Mapping[str, Any]:
-    """The object that was reported; an empty one where it is none. Anything can come: a browser sends what it likes."""
+    """The object that a component sent, or {} if it is not an object. Untrusted: a browser can send anything."""
     return event._data if isinstance(event._data, Mapping) else {}

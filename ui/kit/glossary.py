@@ -11,7 +11,7 @@ _numbers = count(1)  # for ids: a term may be explained at several places of one
 
 
 class Term(NamedTuple):
-    """``symbol`` as the page writes it, what it stands for, and one or two sentences."""
+    """``symbol`` as on the page, its meaning in a few words, and an explanation of one or two sentences."""
 
     symbol: str
     title: str
@@ -36,28 +36,27 @@ TERMS: Mapping[str, Term] = {
     "gap": Term("gap", "logit gap", "z₁ − z₂, the difference of the target's two best raw logits; near 0 they nearly tie."),
     "p": Term("p, q", "probabilities", "The token's probability under the target (p) and under the drafter (q)."),
     "own": Term(
-        "own token", "the target's draw",
-        "The token that the target itself draws at a place, with the uniform that belongs to it. Strict writes exactly these.",
+        "own token", "the token that the target samples",
+        "The token that the target itself samples at a position, with the uniform of this position. Strict writes exactly these.",
     ),
     "u": Term(
-        "u", "drawing uniform",
-        "A random number from 0 to 1 that belongs to the output position and the seed, so that all runs draw alike.",
+        "u", "sampling uniform",
+        "A random number from 0 to 1 that depends on the seed and the output position only, so all runs use the same one.",
     ),
     "tv": Term(
         "TV", "total variation",
-        "Distance from p to the distribution of the emitted token, 0 to 1; exact at every position. Strict and block: 0, which "
-        "every run of theirs checks live.",
+        "Distance from p to the distribution of the emitted token, 0 to 1; exact at every position. Strict and block have 0, "
+        "which every run checks.",
     ),
     "kl": Term(
         "KL", "Kullback–Leibler divergence",
         "KL(P‖p) in nats. ∞ where P may emit what p excludes: at temperature 0, p excludes every token but one.",
     ),
     "likelihood": Term(
-        "log-likelihood, perplexity", "the target's opinion",
-        "What the target thinks of the text that was written: the sum of ln p over its tokens at temperature 1 and unfiltered, and "
-        "exp(−mean) of it.",
+        "log-likelihood, perplexity", "of the text under the target",
+        "The sum of ln softmax(z) over the tokens of the text, at temperature 1 and unfiltered; perplexity is exp(−mean).",
     ),
-    "entropy": Term("entropy", "of p", "How undecided the target is at a place, in nats; 0 where one token has all the probability."),
+    "entropy": Term("entropy", "of p", "Uncertainty of the target at a position, in nats; 0 where one token has all the probability."),
     "rank": Term("rank", "place in p", "Place of the token among all, by the target's probability; 1 is the likeliest."),
     "k": Term("K", "drafted tokens", "How many tokens the drafter proposes in a step. A draft tree has its own size in place of K."),
     "draft_tree": Term(
@@ -77,7 +76,7 @@ TERMS: Mapping[str, Term] = {
     "ttft": Term("TTFT", "time to first token", "Prefill and the first step."),
     "tokens_per_s": Term("tokens/s", "speed", "New tokens / total latency, from the prompt's first token to the last new one."),
     "divergence": Term(
-        "first divergence", "where texts part",
+        "first divergence", "where two texts first differ",
         "The first output position at which two runs have different tokens. Its cause is named: relaxed, tightened, redrawn, numeric, "
         "chosen, length, or unknown (of a served model).",
     ),
@@ -92,7 +91,7 @@ TERMS: Mapping[str, Term] = {
         "rule", "verification rule", "Decides which drafted tokens are kept. Strict keeps what the target itself would have written."
     ),
     "drafter": Term(
-        "drafter", "who proposes tokens",
+        "drafter", "what proposes tokens",
         "A small model, an EAGLE-3 head that reads the target's hidden states, n-grams of the text so far, or none.",
     ),
     "target": Term("target", "the large model", "The model whose text is wanted. It checks every draft in one forward pass."),

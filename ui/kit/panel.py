@@ -34,7 +34,7 @@ import gradio as gr
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from evaluation.format import displayable
-from ui.kit.assets import asset
+from ui.kit.assets import script
 
 
 def _finalize(value: object) -> object:
@@ -68,5 +68,5 @@ def static_component(html: str = "", *, elem_id: str | None = None) -> gr.HTML:
 def panel_component(html: str = "", *, elem_id: str, name: str = "", **props: Any) -> gr.HTML:
     """A component whose value is escaped HTML. ``name``: CSS class of the element around it; ``props``: ``scope`` goes into ``mars:``
     events."""
-    template, script = f'<div class="{name}"></div>', asset("panel.js")
-    return gr.HTML(html, html_template=template, js_on_load=script, apply_default_css=False, elem_id=elem_id, **props)
+    template, scripts = f'<div class="{name}"></div>', script("morph.js", "panel.js")
+    return gr.HTML(html, html_template=template, js_on_load=scripts, apply_default_css=False, elem_id=elem_id, **props)

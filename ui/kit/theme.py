@@ -17,7 +17,7 @@ SLATE = colors.Color(
     c50="#FAFAFB", c100="#F3F4F6", c200="#E5E7EB", c300="#D3D6DC", c400="#9CA1AB",
     c500="#6B717C", c600="#4E545F", c700="#373C46", c800="#23272F", c900="#191C22", c950="#111318",
 )  # fmt: skip
-FIRST = ("page", "lanes")  # sheets of ui/assets/styles, before that of the token view and after it
+FIRST = ("page", "settings", "lanes")  # sheets of ui/assets/styles, before that of the token view and after it
 SHEETS = ("reader", "details", "figures", "history", "study", "votes", "account", "about", "narrow")
 SYSTEM = ("ui-sans-serif", "system-ui", "sans-serif")
 SYSTEM_MONO = ("ui-monospace", "Consolas", "monospace")

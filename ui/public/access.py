@@ -38,12 +38,12 @@ CLOSED = "This part of the page is closed in public."
 TOO_LONG = f"The request is too long; on this public page it must be at most {LONGEST_BODY:,} bytes."
 NOT_JSON = f"The body must be JSON in UTF-8 with finite numbers, nested at most {DEEPEST} levels deep."
 TOO_MANY = f"session_hash must name at most {MOST_NAMED} sessions in one request, each of at most {LONGEST_SESSION} characters."
-OTHERS = "This page was opened by another browser, or its cookies were removed; load it again."
+OTHERS = "This page was opened by another browser, or its cookies were deleted; reload it."
 _STORED = ("cache-control", "private, no-store")  # what one visitor got is kept by no cache for others
 
 
 class Sessions:
-    """Which browser an open page belongs to: the first that named it. Safe between threads; forgets those unused for longest."""
+    """The browser of each open page: the first one that used its session name. Thread-safe; drops the least recently used."""
 
     def __init__(self) -> None:
         self._keys: OrderedDict[str, str] = OrderedDict()
@@ -100,7 +100,7 @@ class Access:
 
 
 def is_open(path: str) -> bool:
-    """Whether a path may be asked for by strangers."""
+    """Whether visitors may request a path in public mode."""
     if path.startswith(API):
         return path.rstrip("/") == DIRECT or path[len(API) :].split("/")[0] in OPEN
     return not path.lstrip("/").startswith(_CLOSED)
@@ -126,7 +126,7 @@ def _check_depth(value: Any, levels: int) -> None:
 
 
 def sessions_of(path: str, scope: Scope, body: Any) -> set[str]:
-    """Every session that a request names, in its path, its query or its body: which of them counts is Gradio's to choose."""
+    """All session names in a request's path, query and body; Gradio decides which of them it uses."""
     query = scope["query_string"].decode("latin-1")
     named: list[Any] = list(parse_qs(query).get("session_hash", ()))
     if path.startswith(f"{API}heartbeat/"):
@@ -156,7 +156,7 @@ async def _read(scope: Scope, receive: Receive, longest: int | None) -> bytes:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """The body once more, then whatever comes."""
+    """Replays the body that was read, then passes on what follows."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receiver() -> Message:
@@ -166,7 +166,7 @@ def _again(body: bytes, receive: Receive) -> Receive:
 
 
 def _private(path: str, send: Send) -> Send:
-    """Answers that no cache keeps for others, except the files that everybody gets."""
+    """Sends ``cache-control: private, no-store`` with all responses except static files."""
     if path.startswith(("/assets/", "/static/", "/svelte/", "/plotly")):
         return send
 

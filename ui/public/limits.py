@@ -1,4 +1,4 @@
-"""What one visitor may ask for. In private mode everything that the models can do; in public mode bounds, stated in one sentence."""
+"""Limits per visitor: none in private mode; in public mode bounds that the page states in one sentence."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Limits:
     runs_an_hour: int | None = None  # of one owner
 
     def check(self, configs: Sequence[RunConfig], prompt_tokens: int) -> None:
-        """Raises ValueError with one sentence for the first thing that is too much. ``prompt_tokens``: of the longest prompt."""
+        """Raises ValueError with one sentence for the first exceeded limit. ``prompt_tokens``: of the longest prompt."""
         _at_most("The number of lanes", len(configs), self.lanes)
         _at_most("The prompt's length in tokens", prompt_tokens, self.prompt_tokens)
         for config in configs:
@@ -47,7 +47,7 @@ class Limits:
         _at_most("The number of runs", runs, self.sweep_runs)
 
     def sentence(self, *, sweep: bool = False) -> str:
-        """What may be asked for; empty where there is no bound."""
+        """The limits in one sentence; empty without limits."""
         prompt = [
             *([f"{count(self.prompt_characters)} characters"] if self.prompt_characters else []),
             *([plural(self.prompt_tokens, "token")] if self.prompt_tokens else []),

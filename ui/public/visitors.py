@@ -1,4 +1,5 @@
-"""Who asks: whose runs a request may read and to whom new ones belong. Keeps nothing; no secret of a visitor leaves this file unhashed."""
+"""The visitor of a request: the owner whose runs it may read and to whom new runs belong. Stores nothing;
+returns secrets of visitors only as hashes."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _SHARED = ("x-gradio-user", "mcp")
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """``owner``: whose runs are read and written; None: all are read, and new ones are nobody's (private mode).
+    """``owner``: the owner whose runs are read and written; None: all runs are read, and new ones have no owner (private mode).
     ``session``: one open page or client. ``name``: of who signed in. ``lasting``: the owner outlives the page."""
 
     owner: str | None = None
@@ -33,11 +34,11 @@ ANYBODY = Visitor()
 
 
 def visitor_of(request: Any, *, public: bool, sign_in: bool = False) -> Visitor:
-    """Whoever sends ``request``: gr.Request, Starlette's, or None for a call without one.
+    """The visitor who sends ``request`` (gr.Request, Starlette's, or None for a call without one).
 
-    In public mode, by what comes first: the account that signed in, the browser's cookie, the program's header, the open page. Who has
-    none of these owns what nobody will see again. ``sign_in``: only then is a session of gradio's believed, for only then is it signed
-    with a secret.
+    In public mode the owner is the first of: the account that signed in, the browser's cookie, the program's header, the open page. Without
+    any of these it is a random one that cannot be used again. ``sign_in``: Gradio's session is signed with a secret only then, and is
+    ignored otherwise.
     """
     session = _session(request)
     if not public:
@@ -52,7 +53,7 @@ def visitor_of(request: Any, *, public: bool, sign_in: bool = False) -> Visitor:
 
 
 def browser_of(request: Any) -> Visitor | None:
-    """Who the browser or program itself is, whether somebody signed in or not; None where it keeps no secret."""
+    """The visitor by cookie or header alone, ignoring accounts; None where neither is sent."""
     raw = getattr(request, "request", None) or request
     secret = secret_of(_mapping(raw, "cookies"), _mapping(raw, "headers"))
     return Visitor(browser_owner(secret), _session(request)) if secret else None
@@ -63,7 +64,7 @@ def _session(request: Any) -> str:
 
 
 def browser_owner(secret: str) -> str:
-    """The owner of what a browser or a program with this secret makes."""
+    """The owner of the runs of a browser or program with this secret."""
     return _owner("browser", secret)
 
 
@@ -76,7 +77,7 @@ def secret_of(cookies: Mapping[str, Any], headers: Mapping[str, Any]) -> str:
 
 
 def session_key(cookies: Mapping[str, Any], headers: Mapping[str, Any]) -> str:
-    """By what the requests of one open page are held together: its browser's owner, ``mcp``, or ``page`` where it keeps no secret."""
+    """The key under which the requests of one open page belong together: the browser's owner, ``mcp``, or ``page`` without a secret."""
     if headers.get(_SHARED[0]) == _SHARED[1]:
         return "mcp"
     secret = secret_of(cookies, headers)
@@ -88,7 +89,7 @@ def _owner(kind: str, secret: str) -> str:
 
 
 def _account(raw: Any) -> tuple[str, str] | None:
-    """Subject and name of who signed in with Hugging Face, from the session that gradio signs; None where nobody did."""
+    """Subject and name of the Hugging Face account, from the session that Gradio signs; None if not signed in."""
     scope = getattr(raw, "scope", None)
     session = scope.get("session") if isinstance(scope, Mapping) else None
     info = session.get("oauth_info") if isinstance(session, Mapping) else None

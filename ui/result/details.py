@@ -1,4 +1,4 @@
-"""What stands below the lanes of a result: numbers, figures, shift. Plain values, from traces alone.
+"""The part of a result below the lanes: numbers, figures, shift. Plain values computed from traces.
 
 ``FIGURES`` is the one table of figures: the page's tabs and the report of a comparison follow from it.
 """

@@ -19,7 +19,7 @@ from evaluation.report.document.render import pages
 from evaluation.report.files import csv_text
 from mars_core.types import Trace
 from ui.figures.planner import HEADS, planner_drawing
-from ui.kit.assets import asset
+from ui.kit.assets import script
 from ui.kit.events import QUEUED, event_data
 from ui.kit.labels import run_names
 from ui.kit.palette import LANES
@@ -28,7 +28,9 @@ CHEAPEST, DEAREST = -300, 50  # a draft pass in target passes on the slider: hun
 LARGEST_BATCH = 10  # as a power of 2
 NOTHING = "No run drafted anything, so there is nothing to plan from."
 PACE = "Each further token of a target pass costs {} of a pass of one token."
-SAME_PACE = "Target passes are taken to cost the same up to the free tokens; a run without drafts beside it would tell."
+SAME_PACE = (
+    "Target passes are assumed to take the same time up to the free tokens. Add a run of Target alone to measure it."
+)
 
 
 class Run(NamedTuple):
@@ -104,9 +106,9 @@ class PlannerPanel:
     """One component; a change of a field draws it again."""
 
     def __init__(self, scope: str) -> None:
-        script = f"{asset('panel.js')}\n{asset('chart.js')}"
         self.panel = gr.HTML(
-            planner_html(None), html_template="<div></div>", js_on_load=script, apply_default_css=False, elem_id=f"{scope}-planner"
+            planner_html(None), html_template="<div></div>", js_on_load=script("morph.js", "panel.js", "chart.js"),
+            apply_default_css=False, elem_id=f"{scope}-planner",
         )  # fmt: skip
         # in the queue, one at a time: the answer to the last change comes last
         self.panel.select(self._draw, None, self.panel, trigger_mode="multiple", **QUEUED)

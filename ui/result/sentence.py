@@ -1,4 +1,4 @@
-"""What came of a comparison, in plain words: target passes, relaxed tokens, where the texts part, and the time.
+"""The summary of a comparison in words: target passes, relaxed tokens, the first difference of the texts, and the time.
 
 Values in, values out: no gradio. A sentence is a tuple of parts, some of which point to a token of a lane.
 """
@@ -98,7 +98,7 @@ def _time(left: Trace, right: Trace, rounds: Sequence[float]) -> str:
     if len(rounds) > 1:
         return _interval(factor, low, high, len(rounds))
     if abs(factor - 1) < SAME_SPEED:
-        return "In this one run both were as fast."
+        return "In this one run both were equally fast."
     return f"In this one run it was {ratio(max(factor, 1 / factor))} {'faster' if factor > 1 else 'slower'}."
 
 
@@ -150,7 +150,7 @@ def _chosen(position: int, left: Trace, right: Trace) -> Sentence:
 
 
 def output(trace: Trace) -> tuple[Given | Token, ...]:
-    """What stands at every output position."""
+    """The token at every output position."""
     return (*trace.given, *trace.tokens)
 
 
@@ -176,7 +176,7 @@ def _cause(parting: Divergence, here: Token, theirs: Token, greedy: bool) -> Sen
     if parting.cause is Cause.UNKNOWN:
         return ours, Part(" where the other has "), other, Part("; the server did not report the reason.")
     tightened = parting.cause is Cause.TIGHTENED
-    verb = "refused a token that strict keeps and wrote " if tightened else "corrected a refusal to "
+    verb = "rejected a token that strict keeps and wrote " if tightened else "corrected a rejection to "
     return Part(verb), ours, Part(" where the other has "), other, Part(f" ({chances}).")
 
 

@@ -32,7 +32,7 @@ HELPED = ("rule", "tau", "r", "theta", "tv", "k")
 
 
 class DetailsView:
-    """What stands below the lanes, in inner tabs, and how details become updates of it."""
+    """The tabs below the lanes, and their updates from Details."""
 
     def __init__(self, scope: str, lanes: Sequence[gr.HTML], stored: StoredRuns, figures: dict[str, gr.HTML]) -> None:
         """Hidden. ``figures``: those that stand elsewhere, by name."""

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import gradio as gr
-
 from evaluation.format import memory, parameters
 from mars_core.models import ModelPool, PairSpec
-from ui.kit.events import PRIVATE
-from ui.kit.panel import render, static_component
+from ui.kit.panel import render
 
 OWN = (
     "A target, and a draft model that shares its vocabulary, or an EAGLE-3 head trained for it: Hub ids or folders, in safetensors. "
@@ -18,7 +15,7 @@ OWN = (
 
 
 def sentence_html(text: str, state: str = "bad", facts: Sequence[str] = ()) -> str:
-    return render("settings/pair_note.html.jinja", text=text, state=state, facts=facts)
+    return render("settings/templates/pair_note.html.jinja", text=text, state=state, facts=facts)
 
 
 def note_html(pool: ModelPool | None, spec: PairSpec | None, *, public: bool = False) -> str:
@@ -34,10 +31,3 @@ def note_html(pool: ModelPool | None, spec: PairSpec | None, *, public: bool = F
         verdict = "fits" if fit.fits else "does not fit"
         facts.append(f"needs {memory(fit.needed_bytes)}, {memory(fit.available_bytes)} free on {fit.device}: {verdict}")
     return sentence_html(spec.note, "ok" if fit.fits or not fit.needed_bytes else "bad", facts)
-
-
-def pair_note(pool: ModelPool, spec: PairSpec, *, public: bool = False) -> gr.HTML:
-    """Whether it fits is said once the page is open: to look at a device takes torch, which is imported after the page."""
-    note = static_component(note_html(None, spec), elem_id="pair-note")
-    gr.on(None, lambda: note_html(pool, spec, public=public), None, note, **PRIVATE)
-    return note

@@ -9,7 +9,7 @@ from typing import Any
 from mars_core.models import PairSpec
 from mars_core.rules import PLAIN
 from mars_core.types import TreeShape
-from ui.settings.drafter import offered
+from ui.settings.drafters import offered
 from ui.settings.form import TREE
 
 Rules = tuple[tuple[str, Mapping[str, float]], ...]
@@ -48,7 +48,7 @@ PRESETS: Mapping[str, Preset] = {
     "theta": Preset("Three θ: 0.84, 0.9, 0.98", 1.0, rules=(
         ("strict", {}), *(("mars", {"theta": theta}) for theta in (0.84, 0.9, 0.98)),
     )),
-    "relaxed": Preset("MARS beside other relaxed rules", 1.0, rules=(*PAPER, ("typical", {}), ("lenience", {}))),
+    "relaxed": Preset("MARS and other relaxed rules", 1.0, rules=(*PAPER, ("typical", {}), ("lenience", {}))),
 }  # fmt: skip
 
 

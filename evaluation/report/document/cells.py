@@ -99,10 +99,6 @@ def recovery_cell(score: Score | None) -> Cell:
     return Cell(f"{sign} {cell.text}", cell.small, mark)
 
 
-def difference_cell(score: Score) -> Cell:
-    return spread(score.difference, points if score.binary else signed)
-
-
 def lost_cell(score: Score) -> Cell:
     """Number of answers lost and gained."""
     test = score.mcnemar

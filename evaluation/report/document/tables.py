@@ -96,7 +96,9 @@ BASELINE_SCORE = _scored("Strict", "strict with the same drafts", lambda score: 
 RECOVERY = _share("recovery", "Recovery", "mean score over strict's with the same drafts")
 BOOTSTRAP = _share("recovery_bootstrap", "Bootstrap", "recovery with the paired bootstrap's interval")
 OVER_NONE = _share("recovery_none", "Over none", "mean score over that of decoding without drafts")
-DIFFERENCE = _scored("Difference", "score − strict's", cells.difference_cell)
+DIFFERENCE = _scored(
+    "Difference", "score − strict's", lambda score: spread(score.difference, cells.points if score.binary else signed)
+)
 LOST = _scored("Lost / gained", "answers right under strict only, and under the rule only", cells.lost_cell)
 TEST_HELP = "exact, two-sided; under it by sign flips of whole prompts, and after Holm's correction for all comparisons"
 TEST = _scored("McNemar p", TEST_HELP, cells.test_cell)

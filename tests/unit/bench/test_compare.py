@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bench.common.report import Spread
 from bench.compare import Verdict, changes, main, ratios, report
-from bench.document import Document, Goal, dump
-from tests.unit.bench.documents import timed
+from bench.document import Document
+from tests.unit.bench.documents import stored, timed
+from tests.unit.bench.documents import write as write_document
 
 Store = Callable[[str, Document], str]
 PROMPTS, ROUNDS = 12, 3
@@ -21,12 +20,7 @@ PROMPTS, ROUNDS = 12, 3
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    def write(name: str, document: Document) -> str:
-        path = tmp_path / name
-        path.write_text(dump(document), encoding="utf-8")
-        return str(path)
-
-    return write
+    return lambda name, document: str(write_document(tmp_path / name, document))
 
 
 def run(seed: int, prompts: int = PROMPTS, **slower: float) -> Document:
@@ -57,8 +51,8 @@ def test_a_clear_regression_is_told_and_ends_with_1(store: Store, capsys: pytest
 
 
 def test_noise_is_no_change(store: Store) -> None:
-    names = {f"method {number}": 1.0 for number in range(20)}
-    for seed in range(3):
+    names = {f"method {number}": 1.0 for number in range(10)}
+    for seed in range(2):
         old, new = run(seed, PROMPTS, **names), run(seed + 100, PROMPTS, **names)
         assert set(verdicts(old, new).values()) == {Verdict.NOISE}
     assert main([store("old.json", old), store("new.json", new)]) == 0
@@ -104,18 +98,15 @@ def test_what_one_file_holds_alone_is_listed() -> None:
 
 
 def test_a_ratio_of_a_goal_is_compared_and_one_that_explains_is_not() -> None:
-    old = run(1, one=1, two=1)
-    goals = tuple(
-        Goal("speed" if goal else "pace", "one", "two", goal, bool(goal), Spread(1, 1, 1, 1)) for goal in (1.5, None)
-    )
-    named = [(key.measure, key.method, key.baseline) for key in ratios(replace(old, goals=goals))]
-    assert named == [("speed", "one", "base"), ("speed", "two", "base"), ("speed", "one", "two")]
+    named = [(key.measure, key.method, key.baseline) for key in ratios(stored())]
+    assert ("speed", "strict", "assisted") in named and ("tau", "eagle3 tree", "strict") in named
+    assert ("tau", "eagle3 tree", "eagle3 chain") not in named and ("pace", "eagle3 tree", "eagle3 chain") not in named
 
 
 def broken(text: str) -> str:
-    """The stored document without its goals."""
+    """The stored document without its prompts."""
     data = json.loads(text)
-    del data["goals"]
+    del data["prompts"]
     return json.dumps(data)
 
 
@@ -125,17 +116,17 @@ def broken(text: str) -> str:
         (lambda _: "{", "Invalid JSON"),
         (lambda _: "[1]", "should be an object"),
         (lambda _: '{"tables": {}}', "'format' is missing"),
-        (broken, "'goals' is missing"),
-        (lambda text: text.replace('"unmetered": "own, meter off"', '"unmetered": "else"'), "runs of else are missing"),
+        (broken, "'prompts' is missing"),
+        (lambda text: text.replace('"baseline": "base"', '"baseline": "else"'), "runs of else are missing"),
     ],
-    ids=["no JSON", "a list", "old", "no goals", "no runs"],
+    ids=["no JSON", "a list", "old", "no prompts", "no runs"],
 )
 def test_a_broken_file_is_named_in_a_sentence(
     change: Callable[[str], str], said: str, tmp_path: Path, store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     document = timed({"base": [[1.0]], "own": [[0.5]], "own, meter off": [[0.5]]})
-    path = tmp_path / "broken.json"
-    path.write_text(change(dump(document)), encoding="utf-8")
+    path = write_document(tmp_path / "broken.json", document)
+    path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
     assert main([store("good.json", document), str(path)]) == 2
     error = capsys.readouterr().err
     assert str(path) in error and said in error and error.count("\n") == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,59 +10,51 @@ import pytest
 import torch
 
 from bench import __main__ as bench_main
-from bench.common.measure import Sample, Samples
-from bench.document import read, text_of
+from bench.common.measure import Samples
+from bench.document import figures, read
 from mars_core.types import PromptConfig
-from tests.unit.bench.documents import sample
-
-NAMES = {"generate", "assisted", *bench_main.METERED, *(name for goal in bench_main.GOALS for name in goal[1:3])}
-SECONDS = {"generate": 4.0, "none": 3.2, "strict": 1.0, "assisted": 2.0, "strict, meter off": 0.96}
+from tests.unit.bench.documents import stored, timed, write
 
 
-def samples(odd: str = "") -> Samples:
-    """Two prompts, the second at half the speed or nearly so; the method ``odd`` writes another text."""
-    names = [*sorted(NAMES | {each for pair in bench_main.EQUAL for each in pair}, key=lambda name: name != "generate")]
-    return {
-        name: [_sample(name, prompt, "other" if name == odd else "same") for prompt in range(2)]
-        for name in [*names, *(f"{name}, meter off" for name in bench_main.METERED)]
-    }
+def test_figures_are_counted_from_the_samples() -> None:
+    found = {each.name: each for each in figures(stored(odd="ngram"))}
+    assert found["speed of none / generate, temperature 0"].value == 1.25
+    assert found["speed of strict / none, temperature 0"].reached
+    assert found["τ of eagle3 tree / strict, temperature 0"].value == 2.0
+    assert found["steps a second of eagle3 tree / eagle3 chain, temperature 0"].goal == ""
+    share = found["telemetry of strict, temperature 0"]
+    assert share.value == pytest.approx(6) and (share.note, share.reached) == ("3.0 % to 9.0 %", False)
+    assert found["outputs of ngram that are not those of none"].value == 2
+    assert found["outputs of strict that are not those of none"].reached
 
 
-def _sample(name: str, prompt: int, digest: str) -> Sample:
-    seconds = SECONDS.get(name, 1.0) * (1 + prompt)
-    seconds -= 0.08 if (name, prompt) == ("strict, meter off", 1) else 0
-    return sample(prompt, 0, seconds, steps=3 if name == "eagle3 tree" else 6, digest=digest)
+def test_tables_have_speeds_ratios_and_passes(tmp_path: Path) -> None:
+    path = write(tmp_path / "found.json", stored())
+    lines = path.with_suffix(".md").read_text(encoding="utf-8").splitlines()
+    assert "- hardware: A CPU" in lines
+    assert "| method | tokens/s (median) | × generate | τ | tokens |" in lines
+    assert "| generate | 2 | 1.00× (1.00–1.00) | – | 24 |" in lines
+    assert "| strict | 9 | 4.00× (4.00–4.00) | 2.00 | 24 |" in lines
 
 
-def test_the_document_is_counted_from_the_samples() -> None:
-    options = argparse.Namespace(prompts=2, rounds=1, k=5, max_new_tokens=12)
-    prompts = [PromptConfig("one"), PromptConfig("two")]
-    found = bench_main.document({0.0: samples(), 1.0: samples()}, "bench", options, prompts, torch.device("cpu"))
-    goals = {(goal.measure, goal.method, goal.baseline): goal for goal in found.goals}
-    assert goals["speed", "none", "generate"].measured.median == 1.25
-    assert goals["speed", "strict", "none"].reached and goals["speed", "strict", "assisted"].reached
-    assert goals["tau", "eagle3 tree", "strict"].measured.median == 2.0
-    share = found.shares[0]
-    assert (share.method, share.temperature) == ("strict", 0.0)
-    assert share.measured.median == pytest.approx(
-        0.06
-    )  # 1 s with the meter and 0.96 s without, 2 s and 1.84 s: 4 %, 8 %
-    assert share.measured.low < share.measured.median < share.measured.high
-    assert found.tables[0].baseline == "generate" and found.prompts == ("one", "two")
+@pytest.mark.parametrize("document", [stored(), timed({"a": [[0.1, 1 / 3]], "b": [[2e-7, 5.0]]})])
+def test_json_gives_the_same_document(tmp_path: Path, document: object) -> None:
+    assert read(write(tmp_path / "found.json", document)) == document  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("odd", "status"), [("", 0), ("ngram", 1), ("mars", 0)])
 def test_exit_status_says_whether_outputs_are_equal(
     odd: str, status: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    tables = iter(stored(odd).tables)
+
     def decoded(_methods: Mapping[str, object], prompts: Sequence[PromptConfig], rounds: int) -> Samples:
         assert (len(prompts), rounds) == (2, 1)
-        return samples(odd)
+        return next(tables).samples
 
-    pair = SimpleNamespace(device=torch.device("cpu"))
-    monkeypatch.setattr(bench_main, "bundled", lambda: pair)
+    monkeypatch.setattr(bench_main, "bundled", lambda: SimpleNamespace(device=torch.device("cpu")))
     monkeypatch.setattr(bench_main, "methods", lambda *_: {})
     monkeypatch.setattr(bench_main, "interleaved", decoded)
     assert bench_main.main(["--prompts", "2", "--rounds", "1", "--out", str(tmp_path)]) == status
-    (stored,) = tmp_path.glob("*-bundled-cpu.json")
-    assert stored.with_suffix(".md").read_text(encoding="utf-8") == text_of(read(stored))
+    (found,) = tmp_path.glob("*-bundled-cpu.json")
+    assert read(found).tables == stored(odd).tables and "device cpu" in read(found).machine["hardware"]

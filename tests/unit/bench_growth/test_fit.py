@@ -41,7 +41,7 @@ def test_upper_half_and_whole_are_told_apart() -> None:
 
 
 def test_report_names_every_point_and_the_plot() -> None:
-    text = markdown(report([curve(0.01, 0.01, 0.04, 0.16)], "on small pairs", "2026-01-01-growth-cpu"))
+    text = markdown(report([curve(0.01, 0.01, 0.04, 0.16)], "2026-01-01-growth-cpu"))
     assert "| 8 | 16 (16–16) | 32 (32–32) | 64 (64–64) | 24 (24–24) | 2.00 |" in text
     assert "| exponent of | 4 to 8 | 1 to 8 |" in text and "| ms a token | 2.00 | 1.40 |" in text
-    assert "![Growth of n](2026-01-01-growth-cpu-n.svg)" in text and "- on small pairs" in text
+    assert "![Growth of n](2026-01-01-growth-cpu-n.svg)" in text and "- random Llamas" in text

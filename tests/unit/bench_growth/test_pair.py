@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.growth.sweeps import SWEEPS, Point, decode, pair_of
+from bench.growth.curves import SWEEPS, Point, decode, pair_of
 from mars_core.models import ModelPool, Pair
 from mars_core.types import DrafterConfig, TreeShape
 

@@ -13,7 +13,7 @@ from bench.growth import planner
 def test_what_was_planned_and_measured_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "MOST", 2)
     monkeypatch.setattr(planner, "DEFAULT", 2)
-    assert planner.main(["--prompts", "2", "--rounds", "1", "--tokens", "16", "--out", str(tmp_path)]) == 0
+    assert planner.main(["--prompts", "1", "--rounds", "1", "--tokens", "16", "--out", str(tmp_path)]) == 0
     (path,) = tmp_path.glob("*-planner-cpu.json")
     found = json.loads(path.read_text(encoding="utf-8"))
     assert found.keys() >= {"0", "1"} and "load average at the end" in found["machine"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.commands import PROGRAM, compare_command, comparison_commands, run_command
+from evaluation.commands import PROGRAM, comparison_commands
 from mars_core.arguments import parser, read_configs, read_spec
 from mars_core.models import CATALOG, ModelPool, Pair
 from mars_core.session import run_config
@@ -69,7 +69,7 @@ def test_one_command_repeats_runs_that_differ_in_their_rule(pair: Pair) -> None:
 
 def test_the_target_alone_is_a_rule_of_the_command(pair: Pair) -> None:
     configs = [config(pair, "none", DrafterConfig("none", k=0)), config(pair, "strict")]
-    found = asked(compare_command(configs), pair)
+    found = asked(comparison_commands(configs), pair)
     assert [each.drafter.kind for each in found] == ["model", "none"]
     assert same(
         [replace(each, drafter=configs[0].drafter) if each.drafter.kind == "none" else each for each in found], configs
@@ -96,7 +96,7 @@ def test_runs_that_one_command_cannot_tell_apart_have_one_each(pair: Pair) -> No
 )
 def test_every_drafter_comes_back(eagle: Pair, drafter: DrafterConfig) -> None:
     wanted = config(eagle, "mars", drafter, theta=0.9)
-    found = asked(run_command(wanted), eagle)[0]
+    found = asked(comparison_commands([wanted]), eagle)[0]
     assert (
         replace(found, drafter=replace(found.drafter, k=wanted.drafter.k if drafter.tree else found.drafter.k))
         == wanted
@@ -106,13 +106,13 @@ def test_every_drafter_comes_back(eagle: Pair, drafter: DrafterConfig) -> None:
 @pytest.mark.parametrize("spec", CATALOG, ids=[spec.key for spec in CATALOG])
 def test_a_pair_of_the_catalog_is_named_by_its_key(spec: object, pair: Pair) -> None:
     named = replace(config(pair), target=spec.target, drafter=replace(MODEL, model=spec.draft))  # type: ignore[attr-defined]
-    assert f"--pair={spec.key}" in run_command(named)  # type: ignore[attr-defined]
+    assert f"--pair={spec.key}" in comparison_commands([named])  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("thinking", "said"), [(True, "--thinking=on"), (False, "--thinking=off"), (None, None)])
 def test_thinking_is_asked_for_as_it_was(pair: Pair, thinking: bool | None, said: str | None) -> None:
     wanted = replace(config(pair), prompt=PromptConfig("hi", thinking=thinking))
-    command = run_command(wanted)
+    command = comparison_commands([wanted])
     assert asked(command, pair) == [wanted]
     assert ("--thinking" in command) is (said is not None) and (said or "") in command
 
@@ -128,7 +128,9 @@ def test_thinking_is_asked_for_as_it_was(pair: Pair, thinking: bool | None, said
 def test_exact_is_said_where_the_machine_alone_would_not_make_it_so(
     pair: Pair, device: str, dtype: str, passes: PassShape | None, said: str | bool
 ) -> None:
-    command = run_command(replace(config(pair), environment={"device": device, "dtype": dtype}, passes=passes))
+    command = comparison_commands(
+        [replace(config(pair), environment={"device": device, "dtype": dtype}, passes=passes)]
+    )
     assert said in command if said else "--exact" not in command
 
 
@@ -149,4 +151,4 @@ def _commands(text: str) -> list[str]:
 
 def test_paths_do_not_matter(tmp_path: Path, pair: Pair) -> None:
     odd = replace(config(pair), target=replace(pair.target_ref, name=str(tmp_path / "a b'c")))
-    assert shlex.quote(f"--target={odd.target.name}") in run_command(odd)
+    assert shlex.quote(f"--target={odd.target.name}") in comparison_commands([odd])

@@ -20,7 +20,7 @@ from evaluation.planner import (
     planned,
     times_of,
 )
-from mars_core.models import CATALOG, ModelPool
+from mars_core.models import CATALOG
 from mars_core.session import Session, run_config
 from mars_core.types import DrafterConfig, Outcome, PromptConfig, RuleConfig, Sampling, Trace, TreeShape
 from tests.traces import make_trace, make_tree_trace
@@ -127,23 +127,22 @@ def test_a_tree_is_planned_at_smaller_sizes() -> None:
         assert not each.extrapolated
 
 
-def test_a_smaller_tree_keeps_what_the_planner_expects_of_it() -> None:
+def test_a_smaller_tree_keeps_what_the_planner_expects_of_it(bundled_session: Session) -> None:
     """On the bundled head, from ten beginnings of a text."""
-    session = Session(ModelPool(device="cpu", dtype="float32").get(CATALOG[0]))
-    ids = _with_tree(session, 32, ()).token_ids
+    ids = _with_tree(bundled_session, 32, (), 48).token_ids
     kept = set()
     for at in range(0, 40, 4):
-        large, small = (_with_tree(session, size, ids[:at]) for size in (32, 12))
+        large, small = (_with_tree(bundled_session, size, ids[:at]) for size in (32, 12))
         expected = acceptance_of(replace(large, steps=large.steps[:1]))
         assert expected is not None and dict(expected.sizes)[12] == small.steps[0].kept
         kept.add((large.steps[0].kept, small.steps[0].kept))
     assert len(kept) > 2 and any(less < more for more, less in kept)
 
 
-def _with_tree(session: Session, size: int, prefix: tuple[int, ...]) -> Trace:
+def _with_tree(session: Session, size: int, prefix: tuple[int, ...], new: int = 8) -> Trace:
     config = run_config(
         session.pair, prompt=PromptConfig(CATALOG[0].prompts[0]), rule=RuleConfig("strict"),
-        drafter=DrafterConfig("eagle3", tree=TreeShape(size, 6, 4)), sampling=Sampling(1.0), max_new_tokens=64, seed=0,
+        drafter=DrafterConfig("eagle3", tree=TreeShape(size, 6, 4)), sampling=Sampling(1.0), max_new_tokens=new, seed=0,
     )  # fmt: skip
     run = session.start(replace(config, prefix=prefix))
     assert list(run)

@@ -125,19 +125,19 @@ def test_stopping_waits_for_nobody_longer_than_asked(store: RunStore, monkeypatc
 
     def purge(_store: RunStore, _before: datetime) -> int:
         begun.set()
-        let_go.wait(10)
+        let_go.wait(120)
         return 0
 
     monkeypatch.setattr(RunStore, "purge", purge)
     Retention(store, None).stop()  # before it began
     started = Retention(store, None)
     started.start()
-    assert begun.wait(5)
+    assert begun.wait(600)
     began = time.monotonic()
     started.stop(0.05)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 60
     let_go.set()
-    started.stop(10)
+    started.stop(600)
 
 
 def test_what_belongs_to_everybody_is_kept_whatever_its_age(store: RunStore) -> None:

@@ -82,6 +82,7 @@ def test_table_for_people_is_safe_for_a_terminal(folders: list[str], capsys: pyt
         ),
         (["--thinking", "on"], "thinking is on, but no chat template is used; it must be left at the model's default."),
         (["--set", "theta"], "takes NAME=VALUE"),
+        (["--rule", "topk-delta", "--set", "n=2.5"], "n is 2.5; rule topk-delta takes 1 to 1000, whole numbers only."),
         (["--set", "speed=1"], "has a parameter speed"),
         (["--max-new-tokens", "100000"], "max_new_tokens is 100000"),
         (["--target", "/nowhere/at/all"], "/nowhere/at/all"),
@@ -178,6 +179,28 @@ def test_a_first_run_without_a_token_is_reported(
     assert strict.split()[1] == "0" and "–" in strict and "nan" not in out
 
 
+def test_a_run_without_memory_for_its_caches_is_reported(
+    folders: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(*_: Any) -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr("mars_core.session.Session.start", start)
+    code, out, _ = call(capsys, "run", "--prompt", "abc", *folders)
+    assert code == 1 and "[failed: The memory of cpu ran out;" in out
+
+
+@pytest.mark.parametrize("interrupted", ["warm_up", "start"])
+def test_ctrl_c_before_the_first_run_is_status_130(
+    folders: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, interrupted: str
+) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"mars_core.session.Session.{interrupted}", interrupt)
+    assert call(capsys, "run", "--prompt", "abc", *folders)[:2] == (130, "")
+
+
 def test_a_name_in_a_models_file_reaches_the_terminal_escaped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -188,6 +211,7 @@ def test_a_name_in_a_models_file_reaches_the_terminal_escaped(
     hostile = {"target_hidden_size": 999, "speculators_config": {"verifier": {"name_or_path": "\x1b[2Jevil"}}}
     config.write_text(json.dumps({**json.loads(config.read_text()), **hostile}))
     options = ["--target", str(target), "--drafter", f"eagle3:{tmp_path / 'head'}"]
+    capsys.readouterr()  # what writing the models reported
     code, out, err = call(capsys, "run", "--prompt", "abc", *options)
     assert (code, out) == (2, "")
     assert "(made for \\x1b[2Jevil)" in err and "\x1b" not in err
@@ -200,9 +224,20 @@ def test_an_output_that_lacks_a_character_gets_another(monkeypatch: pytest.Monke
     assert b"mars" in written.getvalue() and b"z?/z? > ?" in written.getvalue()
 
 
-def test_prompt_from_standard_input_in_a_process_of_its_own(folders: list[str]) -> None:
-    command = [sys.executable, "-m", "mars_core", "run", "--prompt", "-", "--rule", "none", "--json", *folders]
-    done = subprocess.run(
-        command, input="hello", capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3], timeout=120
-    )
+WITHOUT_ONEDNN = """
+import runpy, sys, torch, transformers
+class Missing:
+    def __getattr__(self, name): raise SystemExit(f"looked up {name}")
+torch.ops.mkldnn = Missing()
+torch.backends.mkldnn.is_available = lambda: False
+runpy.run_module("mars_core", run_name="__main__", alter_sys=True)
+"""
+
+
+def test_a_process_of_its_own_reads_the_prompt_and_looks_up_no_operator_of_onednn_where_there_is_none(
+    folders: list[str],
+) -> None:
+    command = [sys.executable, "-c", WITHOUT_ONEDNN, "run", "--prompt", "-", "--rule", "none", "--json", *folders]
+    done = subprocess.run(command, input="hello", capture_output=True, text=True, cwd=Path(__file__).parents[3])
+    assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["runs"][0]["summary"]["prompt_tokens"] == len("hello")

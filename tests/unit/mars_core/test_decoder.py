@@ -9,34 +9,26 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 
 from mars_core.decoder import CacheSize, is_fast, open_cache, prepare
 from mars_core.decoder.cache import CHUNK
 from mars_core.decoder.layer import FastLayer
 from mars_core.verification import ancestors
-from tests.checkpoints import KINDS, tiny_config
+from tests.checkpoints import KINDS, random_ids, tiny_model
 
 FAST = ("llama", "mistral", "phi3", "qwen2", "qwen3")
 LONG = CHUNK + 100  # more than one chunk
 
 
 def built(kind: str, **options: Any) -> PreTrainedModel:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(3)
-        config = tiny_config(kind, **{"max_position_embeddings": 4 * LONG, **options})
-        model: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
-    return model.requires_grad_(False)
+    return tiny_model(kind, seed=3, **{"max_position_embeddings": 4 * LONG, **options})
 
 
 def prepared(model: PreTrainedModel) -> PreTrainedModel:
     model = copy.deepcopy(model)
     prepare(model)
     return model
-
-
-def some_ids(count: int, seed: int = 0) -> Tensor:
-    return torch.randint(3, 90, (count,), generator=torch.Generator().manual_seed(seed))
 
 
 def fresh(model: PreTrainedModel, ids: Tensor) -> Tensor:
@@ -77,13 +69,13 @@ def plain(request: pytest.FixtureRequest) -> PreTrainedModel:
 @torch.no_grad()
 def test_passes_after_rollbacks_are_those_of_a_fresh_pass(plain: PreTrainedModel) -> None:
     """A prompt, chains that are kept in part, one token, many tokens."""
-    model, ids = prepared(plain), some_ids(90)
+    model, ids = prepared(plain), random_ids(90)
     assert is_fast(model) is (plain.config.model_type in FAST)
     cache = open_cache(model, CacheSize(120, 8))
     cache.read(ids[:20])
     at = 20
     for count, kept in ((6, 3), (6, 6), (1, 1), (40, 2), (5, 0), (6, 4)):
-        wrong = torch.cat([ids[at : at + kept], some_ids(count - kept, seed=1)])
+        wrong = torch.cat([ids[at : at + kept], random_ids(count - kept, seed=1)])
         found, wanted = cache.forward(wrong, at), fresh(plain, torch.cat([ids[:at], wrong]))[at:]
         torch.testing.assert_close(found, wanted, atol=2e-4, rtol=1e-3)
         torch.testing.assert_close(cache.forward(wrong, at, logits=1), wanted[-1:], atol=2e-4, rtol=1e-3)
@@ -97,11 +89,11 @@ def test_passes_after_rollbacks_are_those_of_a_fresh_pass(plain: PreTrainedModel
 def test_a_tree_is_read_path_by_path_and_a_path_is_moved(plain: PreTrainedModel, cache_size: CacheSize) -> None:
     if plain.config.model_type in ("gpt2", "gpt_neox"):
         return  # EAGLE-3 heads, the only ones that draft trees, exist for other architectures
-    model, ids = prepared(plain), some_ids(14)
+    model, ids = prepared(plain), random_ids(14)
     parents, depths = torch.tensor([0, 0, 1, 2, 2, 4]), torch.tensor([0, 1, 1, 2, 2, 2, 3])
     cache = open_cache(model, cache_size)
     cache.read(ids)
-    nodes, path = some_ids(7, seed=2), torch.tensor([0, 2, 4, 6])
+    nodes, path = random_ids(7, seed=2), torch.tensor([0, 2, 4, 6])
     found = cache.forward_tree(nodes, len(ids), depths, ancestors(parents, 3))
     for node in range(7):
         way = [node]
@@ -119,7 +111,7 @@ def test_a_tree_is_read_path_by_path_and_a_path_is_moved(plain: PreTrainedModel,
 @pytest.mark.parametrize("kind", [*FAST, "gemma3"])
 def test_whole_passes_are_tight_ones(kind: str) -> None:
     """From a start on the host and, over fast layers, on the device: chains, a tree, and a prompt that has not begun."""
-    model, ids = prepared(built(kind)), some_ids(40)
+    model, ids = prepared(built(kind)), random_ids(40)
     tight, whole = open_cache(model, CacheSize(100, 8)), open_cache(model, CacheSize(100, 8, whole=True))
     depths, sees = torch.tensor([0, 1, 1, 2]), ancestors(torch.tensor([0, 0, 2]), 2)
     for length in (0, 1, 17, 30):
@@ -134,7 +126,7 @@ def test_whole_passes_are_tight_ones(kind: str) -> None:
 @torch.no_grad()
 @pytest.mark.parametrize("kind", ["llama", "mistral", "gemma3"])
 def test_a_long_prompt_is_read_in_chunks_and_its_features_are_those_of_the_layers(kind: str) -> None:
-    plain, ids = built(kind), some_ids(LONG)
+    plain, ids = built(kind), random_ids(LONG)
     hidden = plain(ids[None], output_hidden_states=True, use_cache=False).hidden_states
     taps = torch.cat([hidden[0][0], hidden[1][0]], -1)
     cache = open_cache(prepared(plain), CacheSize(LONG, 8), taps=(0, 1))
@@ -161,7 +153,7 @@ def test_layers_that_compute_something_else_are_left_alone(at: int) -> None:
     model = prepared(plain)
     layers: Any = model.get_decoder().layers
     assert not is_fast(model) and not isinstance(layers[at], FastLayer)
-    ids = some_ids(9)
+    ids = random_ids(9)
     with torch.no_grad():
         torch.testing.assert_close(fresh(model, ids), fresh(plain, ids), atol=1e-4, rtol=1e-3)
 
@@ -171,7 +163,7 @@ def test_layers_that_compute_something_else_are_left_alone(at: int) -> None:
 def test_a_prepared_model_is_still_transformers_own(kind: str) -> None:
     """``generate`` runs on it, with its own cache; biases, norms and rotary positions are in their places."""
     plain = built(kind)
-    model, ids = prepared(plain), some_ids(7)[None]
+    model, ids = prepared(plain), random_ids(7)[None]
     options: Any = {"do_sample": False, "max_new_tokens": 12, "attention_mask": torch.ones_like(ids)}
     assert torch.equal(model.generate(ids, **options), plain.generate(ids, **options))  # type: ignore[operator]
     assert model.num_parameters() == pytest.approx(plain.num_parameters(), rel=0.01), "what memory is planned by"

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 
 from mars_core.decoder import CacheSize, ModelCache, open_cache, prepare
 from mars_core.decoder.linear import WideLinear
 from mars_core.verification import ancestors
-from tests.checkpoints import tiny_config
+from tests.checkpoints import random_ids, tiny_model
 
 ROWS = 16
 SHAPE = CacheSize(80, ROWS, ROWS, whole=True)
@@ -22,15 +22,9 @@ HALF = torch.bfloat16
 
 
 def built(kind: str, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(3)
-        model: PreTrainedModel = AutoModelForCausalLM.from_config(tiny_config(kind), dtype=dtype).eval()
-    prepare(model.requires_grad_(False))
+    model = tiny_model(kind, seed=3, dtype=dtype)
+    prepare(model)
     return model
-
-
-def some_ids(count: int, seed: int = 0) -> Tensor:
-    return torch.randint(3, 90, (count,), generator=torch.Generator().manual_seed(seed))
 
 
 @torch.no_grad()
@@ -49,7 +43,7 @@ def test_masks_are_contiguous_and_aligned(kind: str, cache_size: CacheSize, monk
         return attention(*args, attn_mask=attn_mask, **options)
 
     monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", watched)
-    cache, ids = open_cache(model, cache_size), some_ids(40)
+    cache, ids = open_cache(model, cache_size), random_ids(40)
     for at in (0, 5, 17, 33):
         cache.read(ids[:7], at)
         for count in (1, 3, 6):
@@ -64,7 +58,7 @@ def test_masks_are_contiguous_and_aligned(kind: str, cache_size: CacheSize, monk
 @pytest.mark.parametrize("kind", ["llama", "qwen3", "mistral", "gemma3"])
 def test_in_passes_of_one_shape_a_rows_logits_are_bitwise_the_same(kind: str) -> None:
     """Tokens one by one, six at once, forty at once (in several passes), and with other tokens in the rows behind them."""
-    cache, ids = open_cache(built(kind, HALF), SHAPE), some_ids(60)
+    cache, ids = open_cache(built(kind, HALF), SHAPE), random_ids(60)
     cache.read(ids[:10])
 
     def read(count: int, behind: Callable[[int], Tensor] = lambda _: ids[:0]) -> Tensor:
@@ -79,7 +73,7 @@ def test_in_passes_of_one_shape_a_rows_logits_are_bitwise_the_same(kind: str) ->
     alone = read(1)
     assert torch.equal(read(6), alone)
     assert torch.equal(read(40), alone)
-    assert torch.equal(read(2, lambda at: some_ids(9, seed=at)), alone)
+    assert torch.equal(read(2, lambda at: random_ids(9, seed=at)), alone)
 
 
 @torch.no_grad()
@@ -87,7 +81,7 @@ def test_in_passes_of_one_shape_a_rows_logits_are_bitwise_the_same(kind: str) ->
 def test_logits_of_half_precision_are_not_rounded_to_it(kind: str) -> None:
     """Whether the output layer stands behind fast layers or transformers' modules, soft-capped or tied to the input's."""
     cache = open_cache(built(kind, HALF), CacheSize(40, 8))
-    logits = cache.forward(some_ids(12), 0)
+    logits = cache.forward(random_ids(12), 0)
     assert logits.dtype == torch.float32
     assert (logits != logits.to(HALF).float()).float().mean() > 0.5
 
@@ -112,7 +106,7 @@ def test_the_output_layer_of_cuda_gives_sums_that_were_never_rounded(
 @torch.no_grad()
 @pytest.mark.parametrize("kind", ["llama", "gemma3"])
 def test_a_prompt_of_one_token_leaves_nothing_to_read(kind: str) -> None:
-    model, ids = built(kind), some_ids(3)
+    model, ids = built(kind), random_ids(3)
     for cache_size in (CacheSize(40, 8), CacheSize(40, ROWS, ROWS, whole=True)):
         cache: ModelCache = open_cache(model, cache_size, taps=(1,))
         assert cache.read(ids[:0]).shape == cache.reread(ids[:0], 0).shape == (0, 32)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, GenerationConfig, LlamaConfig, PreTrainedModel
+from transformers import GenerationConfig, LlamaConfig, PreTrainedModel
 
 from mars_core.decoder import CacheSize, ModelCache, open_cache, prepare
 from mars_core.drafting.base import Drafter, Inputs
@@ -25,7 +25,7 @@ from mars_core.rules import RULES
 from mars_core.sampling import step_uniforms, uniforms
 from mars_core.types import DraftMode, Sampling, TreeShape
 from mars_core.verification import Draft, ancestors
-from tests.checkpoints import tiny_config
+from tests.checkpoints import tiny_model
 from training.head_chain import finish, project
 
 V, CONTEXT = 12, 64
@@ -36,18 +36,14 @@ SHAPES = [
     TreeShape(1, 1, 1), TreeShape(5, 5, 1), TreeShape(2, 1, 2), TreeShape(7, 3, 2), TreeShape(24, 6, 4), TreeShape(60, 8, 10),
     TreeShape(60, 2, 12), TreeShape(60, 5, 3),
 ]  # fmt: skip
-FEW = SHAPES[3:6]  # on other architectures than Llama
+FEW = SHAPES[3:6:2]  # on other architectures than Llama
 SAMPLINGS = [Sampling(0.0), Sampling(0.7, top_p=0.9)]
 
 
 def target_of(kind: str) -> PreTrainedModel:
-    config = tiny_config(
-        kind, vocab_size=V, num_hidden_layers=3, max_position_embeddings=CONTEXT, bos_token_id=None, eos_token_id=None
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(5)
-        model: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
-    return model.requires_grad_(False)
+    return tiny_model(
+        kind, seed=5, vocab_size=V, num_hidden_layers=3, max_position_embeddings=CONTEXT, bos_token_id=None, eos_token_id=None
+    )  # fmt: skip
 
 
 def head_of(target: PreTrainedModel, draft_vocabulary: int = V) -> Eagle3Head:
@@ -91,7 +87,7 @@ class Models:
         return Engine(verifier, drafter, eos)
 
     def run(
-        self, sampling: Sampling, shape: TreeShape | None, *, rule: str = "strict", seed: int = 0, tokens: int = 30,
+        self, sampling: Sampling, shape: TreeShape | None, *, rule: str = "strict", seed: int = 0, tokens: int = 24,
         eos: frozenset[int] = frozenset(),
     ) -> list[RawStep]:  # fmt: skip
         engine = self.engine(sampling, shape, rule, eos)
@@ -128,7 +124,8 @@ def llama() -> Models:
 def test_strict_with_trees_is_the_target_alone(models: Models, sampling: Sampling) -> None:
     branched = 0
     alone = emitted(models.run(sampling, None, seed=1))
-    for shape in SHAPES if models.plain.config.model_type == "llama" else FEW:
+    llama = models.plain.config.model_type == "llama"
+    for shape in SHAPES[int(sampling.temperature > 0) :: 2] if llama else FEW:
         steps = models.run(sampling, shape, seed=1)
         assert emitted(steps) == alone, str(shape)
         assert all(node.tv == node.kl == 0 for step in steps for node in step.verdict.nodes)
@@ -137,7 +134,7 @@ def test_strict_with_trees_is_the_target_alone(models: Models, sampling: Samplin
 
 
 def test_strict_with_trees_at_temperature_0_is_generate(models: Models) -> None:
-    options = GenerationConfig(max_new_tokens=30, do_sample=False, pad_token_id=0)
+    options = GenerationConfig(max_new_tokens=24, do_sample=False, pad_token_id=0)
     ids = torch.tensor([PROMPT])
     wanted = models.plain.generate(ids, options, attention_mask=torch.ones_like(ids))[0, len(PROMPT) :].tolist()  # type: ignore[misc, operator]
     assert emitted(models.run(Sampling(0.0), SHAPES[4])) == wanted
@@ -222,13 +219,9 @@ def distribution_after(models: Models, ids: list[int], path: tuple[int, ...]) ->
 
 @pytest.mark.parametrize("rule", [name for name in RULES if name not in ("none", "fly", "ensemble")])
 def test_relaxed_rules_run_on_trees_and_repeat_themselves(llama: Models, rule: str) -> None:
-    first = models_text(llama, rule)
-    assert first == models_text(llama, rule)
-    assert len(first) == 30
-
-
-def models_text(models: Models, rule: str) -> list[int]:
-    return emitted(models.run(Sampling(1.0), TreeShape(24, 5, 4), rule=rule))
+    first, again = (emitted(llama.run(Sampling(1.0), TreeShape(24, 5, 4), rule=rule, tokens=12)) for _ in range(2))
+    assert first == again
+    assert len(first) == 12
 
 
 @pytest.mark.parametrize("shape", [TreeShape(60, 8, 10), TreeShape(5, 5, 1)], ids=str)

@@ -19,7 +19,8 @@ from tests.checkpoints import KINDS
 from tests.live_pairs import config_for, decoded, loaded_pair, random_pair
 
 PROMPT = "The quick brown fox"
-NEW_TOKENS = 40
+NEW_TOKENS = 24
+LONG = 40  # enough for a rule to relax something with every seed
 FAST = ("llama", "mistral", "phi3", "qwen2", "qwen3")  # kinds that have fast layers
 
 
@@ -86,8 +87,8 @@ def test_strict_is_the_target_alone_for_every_k(
 @pytest.mark.parametrize("rule", ["mars", "mars-gap"])
 @pytest.mark.parametrize("seed", range(4))
 def test_relaxed_text_is_strict_text_up_to_the_first_forgiven_token(llama: Pair, rule: str, seed: int) -> None:
-    strict = generate(llama, "strict", "model", Sampling(1.0), seed=seed)
-    relaxed = generate(llama, rule, "model", Sampling(1.0), seed=seed)
+    strict = generate(llama, "strict", "model", Sampling(1.0), seed=seed, new=LONG)
+    relaxed = generate(llama, rule, "model", Sampling(1.0), seed=seed, new=LONG)
     forgiven = [token.position for token in relaxed.tokens if token.outcome is Outcome.RELAXED]
     found = first_divergence(strict, relaxed)
     assert forgiven, "the pair of this test must be one on which the rule forgives something"
@@ -100,8 +101,8 @@ def test_relaxed_text_is_strict_text_up_to_the_first_forgiven_token(llama: Pair,
 @pytest.mark.parametrize("seed", range(4))
 def test_sampled_drafts_part_at_the_first_different_decision(llama: Pair, rule: str, seed: int) -> None:
     sampled = DraftMode.SAMPLED
-    strict = generate(llama, "strict", "model", Sampling(1.0), seed=seed, mode=sampled)
-    relaxed = generate(llama, rule, "model", Sampling(1.0), seed=seed, mode=sampled)
+    strict = generate(llama, "strict", "model", Sampling(1.0), seed=seed, mode=sampled, new=LONG)
+    relaxed = generate(llama, rule, "model", Sampling(1.0), seed=seed, mode=sampled, new=LONG)
     found = first_divergence(strict, relaxed)
     if found is None:
         assert not any(token.outcome is Outcome.RELAXED for token in relaxed.tokens)

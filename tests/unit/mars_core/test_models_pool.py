@@ -21,17 +21,12 @@ def specs(tmp_path_factory: pytest.TempPathFactory) -> tuple[PairSpec, ...]:
     return tuple(custom_pair(str(folder), str(folder)) for folder in folders)
 
 
-def test_a_loaded_pair_is_kept(specs: tuple[PairSpec, ...]) -> None:
-    pool = ModelPool(device="cpu")
-    assert pool.get(specs[0]) is pool.get(specs[0])
-
-
 def test_the_least_recently_used_pair_is_freed_for_one_too_many(specs: tuple[PairSpec, ...]) -> None:
     pool = ModelPool(device="cpu", max_pairs=2)
     dead = weakref.ref(pool.get(specs[1]).target)
-    pool.get(specs[0])
+    kept = pool.get(specs[0])
     pool.get(specs[1])
-    pool.get(specs[0])
+    assert pool.get(specs[0]) is kept
     messages: list[str] = []
     pool.get(specs[2], messages.append)
     assert pool.loaded() == (specs[0], specs[2])
@@ -40,6 +35,8 @@ def test_the_least_recently_used_pair_is_freed_for_one_too_many(specs: tuple[Pai
     )
     gc.collect()
     assert dead() is None
+    pool.clear()
+    assert pool.loaded() == ()
 
 
 def test_pairs_are_freed_while_memory_is_short(specs: tuple[PairSpec, ...], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,18 +48,17 @@ def test_pairs_are_freed_while_memory_is_short(specs: tuple[PairSpec, ...], monk
     assert pool.loaded() == specs[1:]
 
 
-def test_a_pair_that_never_fits_is_refused_with_both_numbers(
-    specs: tuple[PairSpec, ...], monkeypatch: pytest.MonkeyPatch
+def test_a_pair_that_never_fits_is_refused_with_both_numbers_and_failures_leave_the_pool_usable(
+    specs: tuple[PairSpec, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool = ModelPool(device="cpu")
-    monkeypatch.setattr(pool_module, "free_bytes", lambda _device: 1000)
-    assert not pool.fits(specs[0]).fits
-    with pytest.raises(ModelError, match=r"needs about 0 MB .* in float32, and 0 MB are free here: choose a smaller"):
-        pool.get(specs[0])
-
-
-def test_a_failure_leaves_the_pool_usable(specs: tuple[PairSpec, ...], tmp_path: Path) -> None:
-    pool = ModelPool(device="cpu")
+    with monkeypatch.context() as patch:
+        patch.setattr(pool_module, "free_bytes", lambda _device: 1000)
+        assert not pool.fits(specs[0]).fits
+        with pytest.raises(
+            ModelError, match=r"needs about 0 MB .* in float32, and 0 MB are free here: choose a smaller"
+        ):
+            pool.get(specs[0])
     with pytest.raises(ModelError):
         pool.get(custom_pair(str(tmp_path / "nothing")))
     assert pool.get(specs[0]).spec is specs[0]
@@ -77,7 +73,9 @@ def test_threads_that_want_one_pair_share_it(specs: tuple[PairSpec, ...]) -> Non
     assert len([message for message in messages if message.endswith(": weights")]) == 2  # target and draft, once each
 
 
-def test_progress_names_stages_in_order_and_counts_to_the_end(specs: tuple[PairSpec, ...]) -> None:
+def test_progress_names_stages_in_order_and_writes_nothing_to_the_terminal(
+    specs: tuple[PairSpec, ...], capfd: pytest.CaptureFixture[str]
+) -> None:
     messages: list[str] = []
     ModelPool(device="cpu").get(specs[0], messages.append)
     name = Path(specs[0].target.name).name
@@ -85,18 +83,7 @@ def test_progress_names_stages_in_order_and_counts_to_the_end(specs: tuple[PairS
     counted = [message.rpartition("weights ")[2].split(" of ") for message in messages if " of " in message]
     assert counted and all(int(done) <= int(total) for done, total in counted)
     assert messages[-1] == f"Loading {name}: checking that its cache can be rolled back"
-
-
-def test_nothing_is_written_to_the_terminal(specs: tuple[PairSpec, ...], capfd: pytest.CaptureFixture[str]) -> None:
-    ModelPool(device="cpu").get(specs[0])
     assert capfd.readouterr() == ("", "")
-
-
-def test_a_cleared_pool_is_empty(specs: tuple[PairSpec, ...]) -> None:
-    pool = ModelPool(device="cpu")
-    pool.get(specs[0])
-    pool.clear()
-    assert pool.loaded() == ()
 
 
 def test_memory_grows_with_the_width_of_the_dtype() -> None:

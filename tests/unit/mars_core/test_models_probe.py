@@ -8,24 +8,17 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers import AutoModelForCausalLM, LlamaForCausalLM, PreTrainedModel
+from transformers import AutoModelForCausalLM, LlamaForCausalLM
 
 from mars_core.decoder import CacheSize, ModelCache, fast_cache, is_fast, open_cache, prepare
 from mars_core.decoder.fast_cache import FastCache
 from mars_core.decoder.store import LayerStore, Store
 from mars_core.models import ModelPool, Pair, custom_pair, loading
 from mars_core.models.errors import ModelError
-from mars_core.models.probe import agrees, ask, check
-from tests.checkpoints import KINDS, VOCABULARY, tiny_checkpoint, tiny_config
+from mars_core.models.probe import agrees, check, reference_logits
+from tests.checkpoints import KINDS, VOCABULARY, random_ids, tiny_checkpoint, tiny_config, tiny_model
 
 TREES = ("llama", "qwen2", "qwen3", "mistral", "phi3")
-
-
-def built(kind: str, dtype: torch.dtype = torch.float32, **options: Any) -> PreTrainedModel:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        model: PreTrainedModel = AutoModelForCausalLM.from_config(tiny_config(kind, **options), dtype=dtype).eval()
-    return model.requires_grad_(False)
 
 
 def load(folder: Path, dtype: str = "float32") -> Pair:
@@ -38,7 +31,7 @@ def assert_computes_what_is_stored(pair: Pair, folder: Path, plant: Any = None) 
     untouched = AutoModelForCausalLM.from_pretrained(folder).eval()
     if plant is not None:
         plant(untouched)
-    ids = torch.randint(3, 90, (30,), generator=torch.Generator().manual_seed(1))
+    ids = random_ids(30, 1)
     cache = open_cache(pair.target, CacheSize(30, 8))
     cache.read(ids[:20])
     cache.forward(ids[:6], 20)
@@ -49,8 +42,8 @@ def assert_computes_what_is_stored(pair: Pair, folder: Path, plant: Any = None) 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_promised_architectures_pass(kind: str, dtype: torch.dtype) -> None:
-    model = built(kind, dtype)
-    trial = ask(model, kind)
+    model = tiny_model(kind, dtype=dtype)
+    trial = reference_logits(model, kind)
     prepare(model)
     check(model, trial, trees=kind in TREES)
     assert agrees(model, trial, rows=16, trees=kind in TREES)
@@ -58,17 +51,17 @@ def test_promised_architectures_pass(kind: str, dtype: torch.dtype) -> None:
 
 
 def test_a_context_of_a_few_tokens_is_not_exceeded() -> None:
-    model = built("gpt2", n_positions=4)
-    trial = ask(model, "short")
+    model = tiny_model("gpt2", n_positions=4)
+    trial = reference_logits(model, "short")
     assert trial.logits.shape == (4, VOCABULARY)
     check(model, trial, trees=False)
 
 
 def test_logits_that_are_not_finite_are_refused() -> None:
-    model: Any = built("llama")
+    model: Any = tiny_model("llama")
     model.lm_head.weight.fill_(float("nan"))
     with pytest.raises(ModelError, match="not finite"):
-        ask(model, "broken")
+        reference_logits(model, "broken")
 
 
 class Remembering(LlamaForCausalLM):
@@ -87,7 +80,7 @@ class Remembering(LlamaForCausalLM):
 def test_a_hidden_state_is_found_out() -> None:
     model = Remembering(tiny_config("llama")).eval()
     with pytest.raises(ModelError, match=r"forgetful .* after a rollback its logits are off by"):
-        check(model, ask(model, "forgetful"), trees=False)
+        check(model, reference_logits(model, "forgetful"), trees=False)
 
 
 @pytest.mark.parametrize("kind", ["llama", "mistral", "gemma2", "gemma3", "gpt2"])
@@ -100,8 +93,8 @@ def test_a_cache_that_does_not_forget_is_found_out(kind: str, monkeypatch: pytes
         return found[0], found[1]
 
     monkeypatch.setattr(LayerStore, "update", update)
-    model = built(kind)
-    trial = ask(model, kind)
+    model = tiny_model(kind)
+    trial = reference_logits(model, kind)
     prepare(model, fast=False)
     with pytest.raises(ModelError, match="cannot be used for speculative decoding"):
         check(model, trial, trees=False)

@@ -178,19 +178,11 @@ def test_runs_part_by_output_position_given_tokens_included() -> None:
         assert (found.position, found.cause) == (6, Cause.RELAXED)
 
 
-def test_a_difference_in_a_given_token_was_chosen() -> None:
+def test_a_difference_in_a_given_token_was_chosen_and_an_end_before_it_is_only_shorter() -> None:
     whole = make_trace(rule="strict")
     begun = given(whole, 4, 3)
     chosen = replace(begun, given=(*begun.given[:3], begun.given[3]._replace(id=100_001)))
-    for one, two in ((whole, chosen), (chosen, whole), (begun, chosen)):
-        found = first_divergence(one, two)
-        assert found is not None
-        assert (found.position, found.cause) == (3, Cause.CHOSEN)
-        assert math.isnan(found.gap)
-
-
-def test_a_text_that_ended_before_the_other_s_given_part_is_only_shorter() -> None:
-    whole = make_trace(rule="strict")
-    found = first_divergence(given(whole, 0, 2), given(whole, 4, 3))
-    assert found is not None
-    assert (found.position, found.cause) == (2, Cause.LENGTH)
+    pairs = ((whole, chosen), (chosen, whole), (begun, chosen), (given(whole, 0, 2), begun))
+    found = [parting for one, two in pairs if (parting := first_divergence(one, two))]
+    assert [(each.position, each.cause) for each in found] == [(3, Cause.CHOSEN)] * 3 + [(2, Cause.LENGTH)]
+    assert all(math.isnan(each.gap) for each in found[:3])

@@ -18,7 +18,6 @@ from mars_core.text import assembly
 from mars_core.types import DrafterConfig, DraftMode, Outcome, PromptConfig, Sampling, Token
 from mars_core.verification import columns, walk
 from mars_core.verification.columns import COLUMNS, Column, Contents, Of
-from mars_core.verification.shift import distances
 from tests.live_pairs import config_for, random_pair
 from tests.unit.mars_core.test_verification import TREES, case, chance, takes
 from tests.unit.mars_core.test_verification import columns as answer
@@ -112,12 +111,3 @@ def test_nothing_is_drawn_at_temperature_0(rule: str, tree: str) -> None:
             row = answer(logits, draft, rule, sampling, chance(draft, 0))
         assert ("cumsum" in operations.found) == ("searchsorted" in operations.found) == draws
         assert draws or [node.own for node in walk(row.tolist()).nodes] == [0] * (draft.size + 1)
-
-
-def test_distances_of_whole_distributions_are_those_of_the_definition() -> None:
-    p = torch.tensor([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5]], dtype=torch.float64)
-    other = torch.tensor([[0.0, 1.0, 0.0], [0.1, 0.4, 0.5]], dtype=torch.float64)
-    tv, kl = distances(other, p)
-    assert tv.tolist() == pytest.approx([0.5, 0.1])
-    terms = 0.1 * torch.tensor(0.5).log() + 0.4 * torch.tensor(4 / 3).log()
-    assert kl.tolist() == pytest.approx([float(torch.tensor(2.0).log()), float(terms)])

@@ -70,10 +70,12 @@ def store(request: pytest.FixtureRequest) -> RunStore:
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def lasting_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunStore]:
+def lasting_store(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, empty_file: Path
+) -> Iterator[RunStore]:
     """One store for all tests of a module, which must not mind what the others leave in it."""
     if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path_factory.mktemp('lasting') / 'runs.db'}"
+        url = f"sqlite:///{shutil.copy(empty_file, tmp_path_factory.mktemp('lasting'))}"
     else:
         url = _new_database(request.getfixturevalue("postgres_folder"))
     with RunStore(url) as opened:

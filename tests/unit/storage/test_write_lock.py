@@ -24,7 +24,8 @@ ROOT = Path(__file__).parents[3]
 HOLDER = """
 import os, sys
 from pathlib import Path
-from storage.write_lock import acquire
+sys.path.insert(0, "storage")  # the package takes seconds to import
+from write_lock import acquire
 held = acquire(Path(sys.argv[1]), 30)
 Path(sys.argv[2]).touch()
 sys.stdin.readline()

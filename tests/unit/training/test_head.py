@@ -10,15 +10,9 @@ from safetensors import safe_open
 from torch import Tensor, nn
 from transformers import LlamaConfig
 
-from mars_core.demo.corpus import Document, held_out
-from mars_core.eagle3.checkpoint import load_head
-from mars_core.eagle3.config import read_config
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
-from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
 from training.head_chain import finish, project, unroll
-from training.measure_head import emitted, hits
-from training.tokenizer import split_document
-from training.train_head import greedy_answers, main, open_target
+from training.train_head import main
 
 _STEPS = 4
 
@@ -80,26 +74,6 @@ def test_quick_recipe_makes_a_checkpoint_in_the_common_format(tmp_path: Path) ->
     with safe_open(tmp_path / "eagle3" / "model.safetensors", "pt") as made:
         assert set(made.keys()) == _NAMES
         assert all(made.get_tensor(name).dtype == torch.bfloat16 for name in _NAMES)
-
-
-def test_bundled_head_drafts_the_targets_own_answer() -> None:
-    target, tokenizer = open_target(WEIGHTS / "target")
-    raw = json.loads((WEIGHTS / "eagle3" / "config.json").read_text(encoding="utf-8"))
-    head = load_head(WEIGHTS / "eagle3", read_config(raw, target.config, "eagle3", "target"), target)
-    prompts = [split_document(Document(item.question, ""))[0] for item in held_out()[:6]]
-    answers = greedy_answers(target, tokenizer, prompts, 96)
-    given = [tokenizer.encode(prompt, add_special_tokens=False) for prompt in prompts]
-    tables = [hits(head, target, *each, 7) for each in zip(given, answers, strict=True)]
-    assert [len(table) for table in tables] == [len(answer) - 1 for answer in answers]
-    counts = [emitted(table[:, :5]) for table in tables]
-    assert sum(tokens for tokens, _ in counts) / sum(rounds for _, rounds in counts) > 4.5
-
-
-def test_rounds_stop_at_the_first_miss() -> None:
-    hit = torch.tensor([[1, 1], [1, 1], [1, 1], [0, 1], [1, 0]]).bool()
-    assert emitted(hit) == (5, 3)  # 2 drafted and the target's own; none and the target's own; the last
-    assert emitted(hit[:, :1]) == (5, 3)
-    assert emitted(torch.zeros(4, 2, dtype=torch.bool)) == (4, 4)
 
 
 _NAMES = {

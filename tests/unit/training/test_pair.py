@@ -15,7 +15,7 @@ from mars_core.models import CATALOG, ModelPool, Pair, custom_pair
 from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
 from mars_core.types import DrafterConfig, PromptConfig, Sampling, Trace
 from tests.live_pairs import config_for, decoded
-from training.measure import BRANCHED, GREEDY, TREE, Measured, card, measure
+from training.measure import BRANCHED, CHAIN, GREEDY, TREE, Measured, card, measure
 from training.train import main
 
 
@@ -82,6 +82,7 @@ def test_pair_can_do_what_its_card_says(bundled: Pair) -> None:
     assert strict.tau >= 3.5
     tree = measure(bundled, "strict", 0.0, BRANCHED, 24)
     assert (tree.accuracy, tree.tau >= 1.25 * strict.tau) == (strict.accuracy, True)
+    assert measure(bundled, "strict", 0.0, CHAIN, 6).tau > 4.5
     sampled, mars = (measure(bundled, rule, 1.0, GREEDY, 12) for rule in ("strict", "mars"))
     assert mars.tau > sampled.tau
     assert 0.1 <= sampled.low_margin <= 0.35

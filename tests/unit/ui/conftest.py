@@ -11,10 +11,14 @@ import pytest
 from gradio.context import Context
 
 from mars_core.models import ModelPool, PairSpec
+from mars_core.types import Trace
 from storage import RunStore
 from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
+from tests.unit.ui.places import FORM, traces_of
 from ui.jobs.services import Services
+from ui.tabs.compare.frames import Shown
+from ui.tabs.compare.handlers import run_comparison
 
 
 @pytest.fixture(scope="session")
@@ -46,6 +50,23 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
 def services(pool: ModelPool, spec: PairSpec, store: RunStore) -> Services:
     """The last lane runs first."""
     return Services(pool, store, (spec,), order=lambda lanes: list(reversed(range(lanes))))
+
+
+@pytest.fixture(scope="session")
+def traces(pool: ModelPool, spec: PairSpec, tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, ...]:
+    """The runs of FORM, by lane."""
+    with RunStore(f"sqlite:///{tmp_path_factory.mktemp('runs') / 'runs.db'}") as store:
+        list(run_comparison(Services(pool, store, (spec,)), FORM, "visitor"))
+        return tuple(traces_of(store))
+
+
+@pytest.fixture
+def shown(services: Services, traces: tuple[Trace, ...], spec: PairSpec) -> Shown:
+    """A saved comparison of ``traces`` that can be continued."""
+    comparison = services.store.new_comparison(traces[0].config.prompt)
+    for lane, trace in enumerate(traces):
+        services.store.save_run(comparison, trace, lane=lane, order=lane)
+    return Shown(comparison, spec, (0, 1))
 
 
 @pytest.fixture

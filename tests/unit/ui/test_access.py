@@ -11,7 +11,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from ui.public import access
-from ui.public.access import CLOSED, NOT_JSON, OTHERS, TOO_LONG, TOO_MANY, Access, Sessions
+from ui.public.access import CLOSED, NOT_JSON, OTHERS, TOO_MANY, Access, Sessions
 from ui.public.visitors import COOKIE
 
 JOIN = "/gradio_api/queue/join"
@@ -81,9 +81,3 @@ def test_the_session_unused_for_longest_is_forgotten(monkeypatch: pytest.MonkeyP
     assert all(sessions.belongs(name, "first browser") for name in "abac")
     assert not sessions.belongs("a", "another") and not sessions.belongs("c", "another")
     assert sessions.belongs("b", "another")
-
-
-def test_a_long_body_is_refused_with_and_without_a_declared_length() -> None:
-    for content in (b" " * 2_000_000, iter([b" " * 100_000] * 20)):
-        answer = client().post(JOIN, content=content)
-        assert (answer.status_code, answer.json()) == (413, {"detail": TOO_LONG})

@@ -66,7 +66,7 @@ def test_what_is_kept_is_told_to_its_owner_alone(place: Services) -> None:
 
 @pytest.mark.parametrize(
     ("asking", "words"),
-    [(Asking(), "random number in a cookie"), (Asking(""), "keeps no cookie"), (Asking(subject="7"), "Signed in as name of 7.")],
+    [(Asking(), "random number in a cookie"), (Asking(""), "does not store cookies"), (Asking(subject="7"), "Signed in as name of 7.")],
 )  # fmt: skip
 def test_who_one_is_here_is_told(place: Services, asking: Asking, words: str) -> None:
     assert words in look(place, asking).who

@@ -7,14 +7,10 @@ import io
 import itertools
 import json
 import re
-import socket
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -24,18 +20,16 @@ from gradio.utils import get_function_description
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
-from mars_core.models import ModelPool
 from mars_core.rules import RULES
 from mars_core.types import PromptConfig, Status
 from storage import RunStore, Source
-from tests.pairs import tiny_pair
+from tests.serving import ROOT, serving
 from ui.api.documents import finite
 from ui.api.endpoints import Api, build_api
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 
 NAMES = ["compare", "rules", "pairs", "comparisons", "comparison", "divergences", "tokens"]
-ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs" / "api.md"
 ASK: dict[str, Any] = {"prompt": "Once upon", "max_new_tokens": 24, "temperature": 1.0, "seed": 2}
 LONG = {"prompt": "Once", "max_new_tokens": 4000, "rules": ["none"] * 4}  # a random model that does not end by itself
@@ -52,34 +46,11 @@ class Server:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("served")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "tests.browser.serve", str(folder), str(port)]
-    with (folder / "log").open("w") as log, subprocess.Popen(command, cwd=ROOT, stderr=log, stdout=log) as process:
-        try:
-            _wait(f"http://127.0.0.1:{port}/", process, folder / "log")
-            with RunStore(f"sqlite:///{folder / 'runs.db'}") as store:
-                yield Server(f"http://127.0.0.1:{port}/", store)
-        finally:
-            process.terminate()
-
-
-def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    while process.poll() is None:
-        with contextlib.suppress(httpx.TransportError):
-            if httpx.get(url, timeout=60).status_code == 200:
-                return
-        time.sleep(0.2)
-    pytest.fail(f"The page did not start:\n{log.read_text()}")
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
-    """For the endpoints without a server."""
-    folder = tmp_path_factory.mktemp("place")
-    with RunStore(f"sqlite:///{folder / 'runs.db'}") as store:
-        yield Services(ModelPool(device="cpu", dtype="float32"), store, (tiny_pair(folder),))
+    with (
+        serving("tests.browser.serve", folder / "log", folder) as page,
+        RunStore(f"sqlite:///{folder / 'runs.db'}") as store,
+    ):
+        yield Server(f"{page.url}/", store)
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +69,7 @@ def asked(client: Client) -> dict[str, Any]:
 
 def cancelled(store: RunStore, id_: str) -> list[Status]:
     """How the runs of a comparison ended, in the order of execution, once one was cancelled."""
-    for _ in range(600):
+    for _ in range(4800):
         runs = sorted(store.load(id_).runs, key=lambda run: run.order)
         if Status.CANCELLED in (found := [run.trace.status for run in runs]):
             return found
@@ -114,33 +85,35 @@ def test_only_these_endpoints_are_public_and_all_are_typed(server: Server) -> No
         assert all(parameter["type"] for parameter in endpoint["parameters"])
         assert "request" not in {parameter["parameter_name"] for parameter in endpoint["parameters"]}
         assert len(endpoint["returns"]) == 1
+    events = httpx.get(f"{server.url}config").json()["dependencies"]
+    assert {event["api_name"] for event in events if event["api_visibility"] != "private"} == set(NAMES)
 
 
-def test_comparisons_of_sweeps_and_studies_are_listed_only_on_request(place: Services) -> None:
+def test_comparisons_of_sweeps_and_studies_are_listed_only_on_request(services: Services) -> None:
     single, *batches = (
-        place.store.new_comparison(PromptConfig("x"), source=source)
+        services.store.new_comparison(PromptConfig("x"), source=source)
         for source in (Source.COMPARE, Source.SWEEP, Source.STUDY)
     )
-    api = Api(place)
+    api = Api(services)
     listed, everything = ([row["id"] for row in api.comparisons(batches=wanted)] for wanted in (False, True))
     assert single in listed and not set(batches) & set(listed)
     assert {single, *batches} <= set(everything)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_docstrings_describe_every_endpoint_and_every_parameter(place: Services, name: str) -> None:
-    description, parameters, returns = get_function_description(getattr(Api(place), name))
+def test_docstrings_describe_every_endpoint_and_every_parameter(services: Services, name: str) -> None:
+    description, parameters, returns = get_function_description(getattr(Api(services), name))
     assert description.endswith(".") and returns
     parameters.pop("request", None)  # gradio's own, who asks; no sender can give it
     assert all(parameters.values()), parameters
 
 
 def test_what_computes_is_not_held_up_by_gradio_but_by_the_line(
-    place: Services, monkeypatch: pytest.MonkeyPatch
+    services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slots: dict[str, Any] = {}
     monkeypatch.setattr("ui.api.endpoints.endpoint", lambda _, api_name, **options: slots.update({api_name: options}))
-    build_api(place)
+    build_api(services)
     assert slots.pop("compare") == dict(COMPUTES)
     assert slots == {name: {} for name in NAMES[1:]}
 
@@ -314,8 +287,8 @@ def test_what_is_not_there_is_named(
         client.predict(*values, api_name=f"/{name}")
 
 
-def test_progress_is_told_before_the_result(place: Services) -> None:
-    documents = list(Api(place).compare(**ASK))
+def test_progress_is_told_before_the_result(services: Services) -> None:
+    documents = list(Api(services).compare(**ASK))
     assert [document["state"] for document in documents[:-1]] == ["running"] * (len(documents) - 1)
     shares = [document["progress"] for document in documents[:-1]]
     assert shares == sorted(shares) and shares[0] >= 0 and shares[-1] <= 1
@@ -341,19 +314,19 @@ def test_a_tree_of_a_head_is_drafted(client: Client) -> None:
     assert own["text"] == tree["text"] == chain["text"]
 
 
-def test_a_run_that_fails_says_why_and_the_next_one_works(place: Services) -> None:
-    weight = place.pool.get(place.catalog[0]).target.get_decoder().norm.weight
+def test_a_run_that_fails_says_why_and_the_next_one_works(services: Services) -> None:
+    weight = services.pool.get(services.catalog[0]).target.get_decoder().norm.weight
     before = weight.clone()
     with torch.no_grad():
         weight.fill_(float("nan"))
-    *_, answer = Api(place).compare(**ASK)
+    *_, answer = Api(services).compare(**ASK)
     with torch.no_grad():
         weight.copy_(before)
     run, other = answer["runs"]
     assert other["status"] == "failed"  # its own failure: the first one hinders no other
     assert (answer["state"], run["status"], run["same_text"]) == ("failed", "failed", None)
     assert "not numbers" in run["error"]
-    *_, answer = Api(place).compare(**ASK)
+    *_, answer = Api(services).compare(**ASK)
     assert answer["state"] == "completed"
 
 
@@ -369,10 +342,10 @@ def test_the_examples_of_the_documentation_run(server: Server) -> None:
     assert "mars" in shown.getvalue() and "relaxed" in shown.getvalue()
 
 
-def test_the_documentation_names_every_endpoint_and_every_parameter(place: Services) -> None:
+def test_the_documentation_names_every_endpoint_and_every_parameter(services: Services) -> None:
     text = DOCS.read_text(encoding="utf-8")
     for name in NAMES:
         assert f"`/{name}`" in text
-    _, parameters, _ = get_function_description(Api(place).compare)
+    _, parameters, _ = get_function_description(Api(services).compare)
     parameters.pop("request")
     assert all(f"`{parameter}`" in text for parameter in parameters)

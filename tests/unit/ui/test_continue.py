@@ -6,21 +6,14 @@ import pytest
 
 from mars_core.types import Cause, Status, Trace
 from tests.traces import make_trace
-from tests.unit.ui.places import FORM
 from ui.jobs.services import Services
 from ui.kit.values import plain
 from ui.result.sentence import divergence
 from ui.tabs.compare.frames import Frame, Shown
-from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more, wished_config
+from ui.tabs.compare.handlers import Wish, run_one_more, wished_config
 
 
-@pytest.fixture
-def shown(services: Services) -> Shown:
-    frames = list(run_comparison(services, FORM, "visitor"))
-    return [frame.shown for frame in frames if frame.shown][-1]
-
-
-def traces(services: Services, shown: Shown) -> list[Trace]:
+def runs_of(services: Services, shown: Shown) -> list[Trace]:
     return [run.trace for run in services.store.load(shown.comparison).runs]
 
 
@@ -30,16 +23,16 @@ def go_on(services: Services, shown: Shown, column: int, index: int, token: int)
 
 @pytest.mark.parametrize("index", [0, 7, 20])
 def test_strict_continued_from_its_own_token_writes_its_own_text(services: Services, shown: Shown, index: int) -> None:
-    strict = traces(services, shown)[0]
+    strict = runs_of(services, shown)[0]
     frames = go_on(services, shown, 0, index, strict.token_ids[index])
-    again = traces(services, shown)[2]
+    again = runs_of(services, shown)[2]
     assert (*again.config.prefix, *again.token_ids) == strict.token_ids and again.text == strict.text
     assert divergence(strict, again) is None
     assert frames[-1].strip is not None and frames[-1].strip.state == "done"
 
 
 def test_another_token_opens_a_lane_that_is_saved_with_the_others(services: Services, shown: Shown) -> None:
-    mars = traces(services, shown)[1]
+    mars = runs_of(services, shown)[1]
     other = next(a.id for a in mars.tokens[5].top if a.id != mars.tokens[5].id)
     frames = go_on(services, shown, 1, 5, other)
     runs = services.store.load(shown.comparison).runs
@@ -65,7 +58,7 @@ def test_what_cannot_be_continued_is_said_and_changes_nothing(
     frames = go_on(services, shown, column, index, 5)
     assert len(frames) == 1 and frames[0].strip is not None and frames[0].strip.state == "failed"
     assert words in plain(frames[0].strip.parts)
-    assert len(traces(services, shown)) == 2
+    assert len(runs_of(services, shown)) == 2
 
 
 def test_four_lanes_are_the_most() -> None:
@@ -77,13 +70,13 @@ def test_a_run_that_is_stopped_while_it_continues_is_kept(services: Services, sh
     frames = run_one_more(services, shown, Wish(0, 2, 7), "visitor")
     next(frame for frame in frames if any(view and view.state == "running" for view in frame.lanes))
     frames.close()  # type: ignore[attr-defined]
-    assert traces(services, shown)[2].status is Status.CANCELLED
+    assert runs_of(services, shown)[2].status is Status.CANCELLED
 
 
 def test_another_theta_is_one_more_run_and_leaves_the_others(services: Services, shown: Shown) -> None:
-    before = traces(services, shown)
+    before = runs_of(services, shown)
     frames = list(run_one_more(services, shown, Wish(theta=0.5), "visitor"))
-    after = traces(services, shown)
+    after = runs_of(services, shown)
     assert [trace.token_ids for trace in after[:2]] == [trace.token_ids for trace in before]
     new = after[2].config
     assert new.rule.name == "mars" and new.rule.parameters == {"theta": 0.5}
@@ -96,12 +89,12 @@ def test_another_theta_is_one_more_run_and_leaves_the_others(services: Services,
 
 
 def test_another_theta_keeps_the_given_beginning_of_a_continued_run(services: Services, shown: Shown) -> None:
-    mars = traces(services, shown)[1]
+    mars = runs_of(services, shown)[1]
     other = next(a.id for a in mars.tokens[5].top if a.id != mars.tokens[5].id)
     frames = go_on(services, shown, 1, 5, other)
     now = [frame.shown for frame in frames if frame.shown][-1]
     list(run_one_more(services, now, Wish(theta=0.4), "visitor"))
-    continued, again = traces(services, shown)[2:]
+    continued, again = runs_of(services, shown)[2:]
     assert again.config.prefix == continued.config.prefix != () and again.config.rule.parameters == {"theta": 0.4}
 
 

@@ -10,7 +10,7 @@ import gradio as gr
 import pytest
 
 from mars_core.jobs import AcceleratorError, Began, Ended, Event, Job, Stop, Wrote
-from mars_core.models import ModelError, ModelPool, PairSpec
+from mars_core.models import ModelError, ModelPool
 from mars_core.types import Status, StopReason, Trace
 from storage import RunStore, Source, StorageError
 from tests.traces import same
@@ -47,15 +47,6 @@ class Scripted:
         yield from self.script(job)
 
 
-@pytest.fixture(scope="module")
-def traces(pool: ModelPool, spec: PairSpec, tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, ...]:
-    """Of FORM, by lane."""
-    with RunStore(f"sqlite:///{tmp_path_factory.mktemp('runs') / 'runs.db'}") as store:
-        events = list(jobs(Services(pool, store, (spec,))))
-    ended = {event.run: event.trace for event in events if isinstance(event, Saved)}
-    return ended[0], ended[1]
-
-
 @pytest.fixture
 def services(services: Services) -> Services:
     return replace(
@@ -64,15 +55,6 @@ def services(services: Services) -> Services:
         queue=Queue(limits),
         order=lambda lanes: list(range(lanes)),
     )
-
-
-@pytest.fixture
-def shown(services: Services, traces: tuple[Trace, ...], spec: PairSpec) -> Shown:
-    """A saved comparison that can be continued."""
-    comparison = services.store.new_comparison(traces[0].config.prompt)
-    for lane, trace in enumerate(traces):
-        services.store.save_run(comparison, trace, lane=lane, order=lane)
-    return Shown(comparison, spec, (0, 1))
 
 
 def jobs(services: Services, *batches: Batch) -> Generator[object, None, None]:

@@ -11,9 +11,9 @@ from mars_core.rules import RULES, Parameter
 from mars_core.types import DrafterConfig, DraftMode, TreeShape
 from tests.panels import read_panel
 from ui.kit.labels import parameter_title, rule_title
-from ui.settings.drafter import FIELDS, TITLES, offered, taken, tree_shape
+from ui.settings.drafters import FIELDS, TITLES, offered, taken, tree_shape
 from ui.settings.form import Form, LaneForm, read_drafter
-from ui.settings.rules import DEFAULT_RULES, is_whole, rule_html
+from ui.settings.rules import DEFAULT_RULES, rule_html, step_of
 
 FORM = Form(
     prompt="x", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,
@@ -81,4 +81,5 @@ def test_every_rule_and_parameter_has_a_title_and_a_note() -> None:
 
 
 def test_counts_step_by_one() -> None:
-    assert is_whole(Parameter("n", 10, 1, 1000, "")) and not is_whole(Parameter("delta", 0.3, 0.0, 1000.0, ""))
+    steps = [step_of(Parameter("n", 10, 1, 1000, "")), step_of(Parameter("delta", 0.3, 0.0, 1000.0, ""))]
+    assert steps == [1, 0.1]

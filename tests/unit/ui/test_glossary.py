@@ -3,38 +3,16 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
 
 import pytest
 
 from mars_core.types import Cause
+from tests.panels import read_panel
 from ui.kit.glossary import TERMS, help_html
 from ui.kit.theme import page_css
 from ui.tabs.about import about_text
 
 PROMISED = ("tau", "theta", "r", "tv", "kl", "k", "draft_mode", "ttft", "acceptance_rate", "seed", "rule", "drafter")
-
-
-class Elements(HTMLParser):
-    """The elements of a fragment, with their attributes; and whether every one that is opened is closed."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.open: list[str] = []
-        self.text = ""
-        self.feed(html)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
-        self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
 
 
 def test_the_terms_that_the_page_explains_are_there() -> None:
@@ -45,13 +23,12 @@ def test_the_terms_that_the_page_explains_are_there() -> None:
 
 @pytest.mark.parametrize("key", TERMS)
 def test_a_button_names_its_term_and_opens_its_own_card(key: str) -> None:
-    term, elements = TERMS[key], Elements(help_html(key))
-    assert not elements.open
-    (button,) = (attributes for tag, attributes in elements.found if tag == "button")
-    (card,) = (attributes for _, attributes in elements.found if "popover" in attributes)
+    term, panel = TERMS[key], read_panel(help_html(key))
+    button = panel.one("button").attributes
+    (card,) = (each.attributes for each in panel.every if "popover" in each.attributes)
     assert (button["aria-label"], button["type"]) == (f"What is {term.symbol}?", "button")
     assert button["popovertarget"] == card["id"]
-    assert term.title in elements.text and term.text in elements.text
+    assert " ".join(term.title.split()) in panel.text and " ".join(term.text.split()) in panel.text
 
 
 def test_cards_of_one_page_have_ids_of_their_own() -> None:

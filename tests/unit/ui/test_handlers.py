@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -35,11 +36,38 @@ def saved(services: Services) -> list[tuple[int, int, Status]]:
     return [(run.lane, run.order, run.trace.status) for run in latest(services.store).runs]
 
 
-def test_both_lanes_run_in_the_drawn_order_and_are_saved(services: Services) -> None:
-    frame = last(services, FORM)
+@dataclass(frozen=True)
+class Ran:
+    """A whole comparison with every step in a frame of its own."""
+
+    services: Services
+    frames: list[Frame]
+
+
+@pytest.fixture(scope="module", params=[2, 3])
+def ran(
+    request: pytest.FixtureRequest, pool: ModelPool, spec: PairSpec, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Ran]:
+    """Of two lanes, of three."""
+    form = replace(FORM, lanes=THREE) if request.param == 3 else FORM
+    with RunStore(f"sqlite:///{tmp_path_factory.mktemp('ran') / 'runs.db'}") as store:
+        services = Services(pool, store, (spec,), order=lambda lanes: list(reversed(range(lanes))))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
+            yield Ran(services, list(run_comparison(services, form, "visitor")))
+
+
+def test_lanes_run_in_the_drawn_order_and_are_saved(ran: Ran) -> None:
+    frame, lanes = ran.frames[-1], len(ran.frames[-1].lanes)
     assert said(frame)[0] == "done" and frame.details is not None and frame.details.table is not None
-    assert [view.state for view in frame.lanes if view] == ["completed", "completed"]
-    assert saved(services) == [(0, 1, Status.COMPLETED), (1, 0, Status.COMPLETED)]
+    assert [view.state for view in frame.lanes if view] == ["completed"] * lanes
+    assert saved(ran.services) == [(lane, lanes - 1 - lane, Status.COMPLETED) for lane in range(lanes)]
+    assert all(len(each.lanes) in (0, lanes) for each in ran.frames)
+    state, words = said(frame)
+    assert state == "done" and len(words.split("\n")) == lanes - 1
+    assert len(frame.details.table.heads) == {2: 4, 3: 6}[lanes] and len(frame.details.traces) == lanes
+    margins = [plot for name, plot in frame.details.plots.items() if name.startswith("margins") and plot is not None]
+    assert len(margins) == lanes
 
 
 def test_repeats_run_in_turns_and_are_shown_as_one_run_of_each_lane(services: Services) -> None:
@@ -80,21 +108,23 @@ def test_a_stop_while_repeating_keeps_what_was_measured(services: Services) -> N
     assert state == "done" and "2 interleaved runs each" in text
 
 
-def test_history_shows_what_was_shown_live(services: Services) -> None:
-    frame = last(services, FORM)
-    row = listing(services.store).rows[0]
-    result = reopened(services.store.load(row["id"]))
+def test_history_shows_what_was_shown_live(ran: Ran) -> None:
+    frame, store = ran.frames[-1], ran.services.store
+    row = listing(store).rows[0]
+    result = reopened(store.load(row["id"]))
     assert result.lanes == frame.lanes and frame.strip is not None
     assert result.strip == replace(frame.strip, side="")
-    assert frame.details is not None and result.details is not None and result.details.table == frame.details.table
-    assert [lane["label"] for lane in row["lanes"]] == ["Strict", "MARS θ = 0.2"] and row["status"] == "completed"
+    assert frame.details is not None and result.details is not None
+    assert result.details.table == frame.details.table and result.details.shift == frame.details.shift
+    labels = ["Strict", "MARS θ = 0.2"] if len(frame.lanes) == 2 else ["Strict", "MARS θ = 0.9", "Lenience"]
+    assert [lane["label"].partition(" ℓ")[0] for lane in row["lanes"]] == labels and row["status"] == "completed"
+    assert (row["ratio"] == "") is (len(frame.lanes) == 3)
 
 
-def test_streamed_deltas_spell_the_whole_text(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
+def test_streamed_deltas_spell_the_whole_text(ran: Ran) -> None:
     shown: list[object] = []
     ended = None
-    for frame in run_comparison(services, FORM, "visitor"):
+    for frame in ran.frames:
         view = frame.lanes[0] if frame.lanes else None
         if view and view.state == "running":
             assert view.start <= len(shown)
@@ -103,40 +133,17 @@ def test_streamed_deltas_spell_the_whole_text(services: Services, monkeypatch: p
     assert ended is not None and list(ended.rows) == shown
 
 
-def test_three_rules_run_in_one_go_and_history_shows_them_as_they_were(services: Services) -> None:
-    frames = list(run_comparison(services, replace(FORM, lanes=THREE), "visitor"))
-    frame = frames[-1]
-    assert all(len(each.lanes) in (0, 3) for each in frames)
-    assert saved(services) == [(lane, 2 - lane, Status.COMPLETED) for lane in range(3)]
-    state, words = said(frame)
-    assert state == "done" and len(words.split("\n")) == 2 and frame.details is not None
-    assert frame.details.table is not None and len(frame.details.table.heads) == 6
-    assert (
-        sum(plot is not None for name, plot in frame.details.plots.items() if name.startswith("margins")) == 3
-        and len(frame.details.traces) == 3
-    )
-    row = listing(services.store).rows[0]
-    result = reopened(services.store.load(row["id"]))
-    assert result.lanes == frame.lanes and result.strip == replace(frame.strip, side="")  # type: ignore[type-var]
-    assert result.details is not None and result.details.table == frame.details.table
-    assert result.details.shift == frame.details.shift
-    assert len(row["lanes"]) == 3 and row["ratio"] == ""
-
-
-def test_lanes_say_in_which_turn_they_run(services: Services) -> None:
-    opening = next(f for f in run_comparison(services, replace(FORM, lanes=THREE), "visitor") if len(f.lanes) == 3)
+def test_lanes_say_in_which_turn_they_run(ran: Ran) -> None:
+    opening = next(frame for frame in ran.frames if frame.lanes)
     notes = [view.empty for view in opening.lanes if view]
-    assert [next(turn for turn in ("first", "second", "third") if turn in note) for note in notes] == [
-        "third", "second", "first"
-    ]  # fmt: skip
+    turns = [next(turn for turn in ("first", "second", "third") if turn in note) for note in notes]
+    assert turns == ["third", "second", "first"][-len(notes) :]
 
 
-def test_a_lossless_lane_checks_itself_while_it_runs(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
-    frames = list(run_comparison(services, replace(FORM, lanes=THREE), "visitor"))
-    live = [f.lanes[0] for f in frames if f.lanes and f.lanes[0] and f.lanes[0].state == "running"]
+def test_a_lossless_lane_checks_itself_while_it_runs(ran: Ran) -> None:
+    live = [f.lanes[0] for f in ran.frames if f.lanes and f.lanes[0] and f.lanes[0].state == "running"]
     assert live and all(view and view.check.text.startswith("Self-check: Strict shifted nothing") for view in live)
-    details = frames[-1].details
+    details = ran.frames[-1].details
     assert details is not None and details.check.state == "ok" and "Strict" in details.check.text
 
 

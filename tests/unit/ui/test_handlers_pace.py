@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,17 +17,17 @@ from storage import RunStore
 from tests.unit.ui.places import FORM
 from ui.jobs.services import Services
 from ui.kit.values import plain
+from ui.tabs.compare import handlers
 from ui.tabs.compare.frames import Frame
 from ui.tabs.compare.handlers import run_comparison
 from ui.token_view.view import LaneView
 
-LONG_S = 60.0
+LONG_S = 600.0
 
 
 @pytest.fixture
-def services(spec: PairSpec, tmp_path: Path) -> Iterator[Services]:
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        yield Services(ModelPool(device="cpu", dtype="float32"), store, (spec,), order=lambda lanes: list(range(lanes)))
+def services(services: Services) -> Services:
+    return replace(services, order=lambda lanes: list(range(lanes)))
 
 
 def sentences(frames: list[Frame]) -> list[str]:
@@ -40,10 +39,7 @@ def lane(frames: list[Frame], column: int, state: str) -> list[LaneView]:
     return [view for view in views if view and view.state == state]
 
 
-def test_a_pair_in_memory_is_not_waited_for(
-    services: Services, spec: PairSpec, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    services.pool.get(spec)
+def test_a_pair_in_memory_is_not_waited_for(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", LONG_S)
     frames = run_comparison(services, FORM, "visitor")
     started = time.monotonic()
@@ -51,7 +47,8 @@ def test_a_pair_in_memory_is_not_waited_for(
     assert time.monotonic() - started < LONG_S / 10
 
 
-def test_a_pair_that_is_not_there_yet_is_told_and_its_loading_too(services: Services, spec: PairSpec) -> None:
+def test_a_pair_that_is_not_there_yet_is_told_and_its_loading_too(store: RunStore, spec: PairSpec) -> None:
+    services = Services(ModelPool(device="cpu", dtype="float32"), store, (spec,))
     said = sentences(list(run_comparison(services, FORM, "visitor")))
     assert said[0] == f"Waiting for the pair {spec.title!r} …"
     assert any(sentence.startswith("Loading ") for sentence in said[1:])
@@ -103,24 +100,31 @@ def test_a_stop_is_heard_in_the_middle_of_an_interval(services: Services, monkey
 
 
 def test_the_time_of_a_run_is_without_what_its_consumer_does(
-    services: Services, spec: PairSpec, monkeypatch: pytest.MonkeyPatch
+    services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    services.pool.get(spec)
+    """With a clock of its own: a thousandth of a second between two looks, and what the consumer takes."""
     monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
-    pause_s, slept = 0.1, 0.0
+    now, pause_s, slept = [0.0], 1000.0, 0.0
+
+    def clock() -> float:
+        now[0] += 1e-3
+        return now[0]
+
+    monkeypatch.setattr("time.perf_counter", clock)
     for frame in run_comparison(services, FORM, "visitor"):
         if any(view and view.state == "running" for view in frame.lanes):
-            time.sleep(pause_s)
+            now[0] += pause_s
             slept += pause_s
     assert frame.details is not None
     runs = frame.details.traces.values()
-    assert slept >= 0.5 and sum(trace.summary.wall_s for trace in runs) < slept
+    assert slept > 5 * pause_s and sum(trace.summary.wall_s for trace in runs) < pause_s
     assert all(trace.summary.wall_s >= trace.summary.draft_s + trace.summary.verify_s for trace in runs)
 
 
 def test_every_lane_is_warmed_up_directly_before_its_first_run(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(services.pool, "ran", set())
     begun: list[tuple[str, str]] = []
     step, warm = Run.__next__, warming(monkeypatch)
 
@@ -142,6 +146,10 @@ def test_every_lane_is_warmed_up_directly_before_its_first_run(
     assert begun == [
         ("strict", "warm-up"), ("strict", "run"), ("mars", "warm-up"), ("mars", "run"), ("strict", "run"), ("mars", "run"),
     ]  # fmt: skip
+    begun.clear()
+    monkeypatch.setattr(handlers, "AUTO_S", math.inf)
+    list(run_comparison(services, replace(FORM, repeats=0), "visitor"))
+    assert [begun.count((rule, kind)) for rule in ("strict", "mars") for kind in ("warm-up", "run")] == [1, 3, 1, 3]
 
 
 def test_only_the_engines_thread_computes(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -192,7 +192,7 @@ def test_an_eleventh_run_is_refused_in_one_sentence(store: RunStore, history: Hi
     assert again[history.rows] != updates[history.rows]  # a value that stays would leave the box checked
     updates = history.go(Address(runs=tuple(runs)))
     message = panel(updates, history.runs).one(".mars-runs-message")
-    assert len(columns(updates, history)) == MOST_RUNS and message.text.startswith("12 runs were asked for")
+    assert len(columns(updates, history)) == MOST_RUNS and message.text.startswith("The address names 12 runs;")
 
 
 def test_a_run_that_is_gone_is_left_out_and_told(store: RunStore, history: History) -> None:
@@ -278,11 +278,11 @@ def test_hostile_text_is_inert_and_reaches_fields_unchanged(store: RunStore, his
 
 
 def test_the_form_asks_for_the_same_runs(store: RunStore) -> None:
-    kept = keep(store, "a lantern", rules=("none", "mars"))
+    kept = keep(store, "a lantern", rules=("none", "mars"), seed=7)
     form = stored_form(store.load(kept), ())
     config = store.load(kept).runs[1].trace.config
     assert form.lanes == (LaneForm("none", {}), LaneForm("mars", {"theta": 0.9}))
-    assert (form.prompt, form.pair, form.k, form.seed) == ("a lantern", "custom", config.drafter.k, config.seed)
+    assert (form.prompt, form.pair, form.k, form.seed) == ("a lantern", "custom", config.drafter.k, 7)
     assert (form.own_target, form.own_draft) == ("demo/target@bundled", "demo/draft@bundled")
 
 

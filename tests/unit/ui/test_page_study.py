@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from evaluation.scoring.names import PASS
 from evaluation.suites.demo import BUILT_IN
-from mars_core.models import ModelPool, PairSpec
 from mars_core.types import Status
-from storage import RunStore
-from tests.pairs import tiny_pair
 from ui.jobs.admission import JobError
 from ui.jobs.services import Services
 from ui.kit.values import plain
@@ -27,22 +23,6 @@ FORM = StudyForm(
     suite="demo_arithmetic", problems=3, rules=["mars", "none"], thetas="0.8, 0.9", pair="bundled", temperatures="1", ks="3",
     max_new_tokens=12, seed=3,
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def spec(tmp_path_factory: pytest.TempPathFactory) -> PairSpec:
-    return tiny_pair(tmp_path_factory.mktemp("pair"))
-
-
-@pytest.fixture(scope="module")
-def pool() -> ModelPool:
-    return ModelPool(device="cpu", dtype="float32")
-
-
-@pytest.fixture
-def services(pool: ModelPool, spec: PairSpec, tmp_path: Path) -> Iterator[Services]:
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        yield Services(pool, store, (spec,))
 
 
 def until(events: Iterator[Progress], results: int) -> str:

@@ -17,7 +17,7 @@ def running() -> Running:
     parts: Any = SimpleNamespace(
         stop="stop", update=lambda strip, _lanes: {"strip": strip}, show=lambda _: {"details": 1}
     )
-    return Running(parts, parts, parts, parts, parts)
+    return Running(parts, parts, parts, parts)
 
 
 def test_a_page_that_lost_the_connection_can_run_again(running: Running) -> None:

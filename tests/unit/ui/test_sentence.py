@@ -38,7 +38,7 @@ def test_passes_a_relaxed_count_and_the_first_relaxed_token_are_named() -> None:
 
 def test_slower_is_called_slower_and_equal_equal() -> None:
     assert "1.25× slower" in plain(verdict([LEFT, level(LEFT, RIGHT, 0.8)]))
-    assert "as fast" in plain(verdict([LEFT, level(LEFT, RIGHT, 1.004)]))
+    assert "equally fast" in plain(verdict([LEFT, level(LEFT, RIGHT, 1.004)]))
 
 
 def test_equal_texts_are_called_the_same() -> None:
@@ -71,7 +71,7 @@ def test_a_rounding_tie_is_not_blamed_on_the_rule() -> None:
     token = replace(step.emitted[0], id=9_999, own=9_999, piece=" other", edge=1e-7)
     steps = (replace(step, tokens=(token, *step.emitted[1:])), *LEFT.steps[1:])
     other = replace(LEFT, steps=steps)
-    assert plain(verdict([LEFT, other])).endswith("both were as fast.")  # as many passes, but not the same work
+    assert plain(verdict([LEFT, other])).endswith("both were equally fast.")  # as many passes, but not the same work
     parting = first_divergence(LEFT, other)
     assert parting is not None and parting.cause is Cause.NUMERIC and not math.isnan(parting.gap)
     assert "numeric tie" in plain(verdict([LEFT, other])) and "not the rule" in plain(verdict([LEFT, other]))

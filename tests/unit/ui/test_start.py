@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gc
-import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +18,7 @@ from hosting.settings import Settings, offered, read_settings
 from mars_core.models import ModelPool, PairSpec
 from mars_core.types import ModelRef
 from storage import RunStore
-from tests.pairs import tiny_pair
+from ui.jobs.preload import preload
 from ui.jobs.services import Services
 
 
@@ -33,7 +33,7 @@ def prepared(spec: PairSpec, folder: Path) -> ModelPool:
     with RunStore(f"sqlite:///{folder / 'runs.db'}") as store:
         place = Services(ModelPool(device="cpu", dtype="float32"), store, (spec,))
         gc.disable()
-        app._prepare(place)
+        preload(place)
     return place.pool
 
 
@@ -41,14 +41,16 @@ def test_importing_the_app_leaves_the_collector_on() -> None:
     assert gc.isenabled()
 
 
-def test_the_default_pair_is_there_and_the_collector_on(tmp_path: Path) -> None:
-    spec = tiny_pair(tmp_path)
-    assert prepared(spec, tmp_path).loaded() == (spec,)
+def test_the_default_pair_is_there_and_the_collector_on(spec: PairSpec, tmp_path: Path) -> None:
+    pool = prepared(spec, tmp_path)
+    assert pool.loaded() == (spec,) and pool.ran == {spec}  # its first run was a rehearsal
     assert gc.isenabled() and gc.get_freeze_count() > 0
 
 
-def test_a_default_pair_that_is_missing_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    spec = replace(tiny_pair(tmp_path), title="Lost", target=ModelRef(str(tmp_path / "nowhere")))
+def test_a_default_pair_that_is_missing_is_told(
+    spec: PairSpec, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    spec = replace(spec, title="Lost", target=ModelRef(str(tmp_path / "nowhere")))
     assert prepared(spec, tmp_path).loaded() == ()
     assert "The pair 'Lost' is not available" in caplog.text and gc.isenabled()
 
@@ -59,8 +61,8 @@ def test_mcp_without_its_package_is_told_by_name(monkeypatch: pytest.MonkeyPatch
         read_settings({"MARS_MCP": "on"})
 
 
-def test_pairs_are_offered_by_their_keys_and_in_public_the_bundled_one(tmp_path: Path) -> None:
-    first, second = replace(tiny_pair(tmp_path), key="small"), replace(tiny_pair(tmp_path), key="bundled")
+def test_pairs_are_offered_by_their_keys_and_in_public_the_bundled_one(spec: PairSpec) -> None:
+    first, second = replace(spec, key="small"), replace(spec, key="bundled")
     catalog = (first, second)
     assert offered(Settings(), catalog) == catalog
     assert offered(Settings(public=True), catalog) == (second,)
@@ -69,41 +71,45 @@ def test_pairs_are_offered_by_their_keys_and_in_public_the_bundled_one(tmp_path:
         offered(Settings(pairs=("nowhere",)), catalog)
 
 
-def test_the_page_is_built_without_what_only_models_need(tmp_path: Path) -> None:
+def test_the_page_is_built_without_what_only_models_need_and_its_endpoints_are_mcp_tools(tmp_path: Path) -> None:
     code = (
-        "import sys, app; store = app.RunStore(sys.argv[1]); app.build_app(app.Services(app.ModelPool(), store));"
-        "print([name for name in ('torch', 'transformers', 'mars_core.decoder') if name in sys.modules])"
+        "import sys, app; page = app.build_app(app.Services(app.ModelPool(), app.RunStore(sys.argv[1])));"
+        "print(*[name for name in ('torch', 'transformers', 'mars_core.decoder') if name in sys.modules]);"
+        "from gradio.mcp import GradioMCPServer; print(*sorted(GradioMCPServer(page).tool_to_endpoint))"
     )
     command = [sys.executable, "-c", code, f"sqlite:///{tmp_path / 'runs.db'}"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+    *_, loaded, tools = done.stdout.splitlines()
+    assert loaded == "" and tools.split() == [
+        "compare",
+        "comparison",
+        "comparisons",
+        "divergences",
+        "pairs",
+        "rules",
+        "tokens",
+    ]
 
 
-@pytest.mark.parametrize(("given", "used"), [({}, 1), ({"OMP_NUM_THREADS": "2"}, 2)])
-def test_runs_leave_a_core_to_the_page_unless_told(given: dict[str, str], used: int, tmp_path: Path) -> None:
-    code = (
-        "import sys, app, torch; torch.set_num_threads(2); chosen = app.Settings(database=sys.argv[1]);"
-        "place = app.Application.open(chosen, app.CATALOG).services; print(place.engine.submit(torch.get_num_threads).result())"
-    )
-    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"} | given
-    command = [sys.executable, "-c", code, f"sqlite:///{tmp_path / 'runs.db'}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    assert done.stdout.splitlines()[-1] == str(used)
+@pytest.mark.parametrize(("given", "used"), [(None, [1]), ("2", [])])
+def test_runs_leave_a_core_to_the_page_unless_told(
+    given: str | None, used: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[tuple[str, int]] = []
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if given:
+        monkeypatch.setenv("OMP_NUM_THREADS", given)
+    monkeypatch.setattr("torch.get_num_threads", lambda: 2)
+    monkeypatch.setattr("torch.set_num_threads", lambda count: threads.append((threading.current_thread().name, count)))
+    application = app.Application.open(Settings(database=f"sqlite:///{tmp_path / 'runs.db'}", device="cpu"), ())
+    try:
+        name = application.services.engine.submit(lambda: threading.current_thread().name).result()
+    finally:
+        application.close()
+    assert threads == [(name, count) for count in used]
 
 
-def test_endpoints_are_mcp_tools_of_the_same_names(tmp_path: Path) -> None:
-    code = (
-        "import sys, app; from gradio.mcp import GradioMCPServer; store = app.RunStore(sys.argv[1]);"
-        "page = app.build_app(app.Services(app.ModelPool(), store)); print(*sorted(GradioMCPServer(page).tool_to_endpoint))"
-    )
-    command = [sys.executable, "-c", code, f"sqlite:///{tmp_path / 'runs.db'}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    tools = ["compare", "comparison", "comparisons", "divergences", "pairs", "rules", "tokens"]
-    assert done.stdout.splitlines()[-1].split() == tools
-
-
-def test_the_pair_waits_for_the_first_visitor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = tiny_pair(tmp_path)
+def test_the_pair_waits_for_the_first_visitor(spec: PairSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "LOAD_AFTER_S", 3600.0)
     application = app.Application.open(Settings(database=f"sqlite:///{tmp_path / 'runs.db'}", device="cpu"), (spec,))
     try:

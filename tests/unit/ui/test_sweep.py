@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -11,10 +12,10 @@ import pytest
 from evaluation.study.pairs import Sweep, load_sweep
 from evaluation.study.points import Cost, points
 from evaluation.study.sweep import Case, cells, values_of
-from mars_core.models import PairSpec
+from mars_core.models import ModelPool, PairSpec
 from mars_core.rules import RULES
 from mars_core.types import Status
-from storage import Search, Source
+from storage import RunStore, Search, Source
 from tests.unit.ui.places import said
 from ui.jobs.services import Services
 from ui.tabs.sweep.form import (
@@ -41,8 +42,22 @@ def swept(frames: list[SweepFrame]) -> Sweep:
     return next(frame.shown for frame in reversed(frames) if frame.shown)
 
 
-def test_a_sweep_is_a_study_of_every_setting_on_every_prompt(services: Services) -> None:
-    frames = list(run(services, FORM, "visitor"))
+@dataclass(frozen=True)
+class Ran:
+    services: Services
+    frames: list[SweepFrame]
+
+
+@pytest.fixture(scope="module")
+def ran(pool: ModelPool, spec: PairSpec, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
+    """The sweep of FORM."""
+    with RunStore(f"sqlite:///{tmp_path_factory.mktemp('sweep') / 'runs.db'}") as store:
+        services = Services(pool, store, (spec,))
+        yield Ran(services, list(run(services, FORM, "visitor")))
+
+
+def test_a_sweep_is_a_study_of_every_setting_on_every_prompt(ran: Ran) -> None:
+    services, frames = ran.services, ran.frames
     state, words = said(frames[-1])
     assert state == "done", words
     sweep = swept(frames)
@@ -67,14 +82,14 @@ def test_a_sweep_is_a_study_of_every_setting_on_every_prompt(services: Services)
     assert (study.id, study.tasks, study.done, services.store.studies()) == (sweep.id, 2, 2, ())
 
 
-def test_a_stored_sweep_is_shown_as_it_was_live(services: Services) -> None:
-    last = list(run(services, FORM, "visitor"))[-1]
+def test_a_stored_sweep_is_shown_as_it_was_live(ran: Ran) -> None:
+    last = ran.frames[-1]
     assert last.shown is not None
-    assert reopened(services.store, last.shown.id) == last
+    assert reopened(ran.services.store, last.shown.id) == last
 
 
-def test_the_page_shows_every_pair_that_ended(services: Services) -> None:
-    frames = list(run(services, FORM, "visitor"))
+def test_the_page_shows_every_pair_that_ended(ran: Ran) -> None:
+    frames = ran.frames
     seen = [len(frame.shown.pairs) for frame in frames if frame.shown]
     assert seen[0] == 0 and sorted(seen) == seen and {0, 2, 4} <= set(seen)  # strict may be the last of a prompt
     progress = [frame.strip.progress for frame in frames if said(frame)[0] == "running"]
@@ -88,7 +103,7 @@ def ended(frames: list[SweepFrame], pairs: int) -> bool:
 
 def test_stop_stores_the_pairs_that_ended_and_not_the_run_under_way(services: Services) -> None:
     frames: list[SweepFrame] = []
-    for frame in run(services, replace(FORM, max_new_tokens=300), "visitor"):
+    for frame in run(services, replace(FORM, max_new_tokens=120), "visitor"):
         if not ended(frames, 2) and ended([frame], 2):
             services.stops.request("visitor")
         frames.append(frame)
@@ -102,7 +117,7 @@ def test_stop_stores_the_pairs_that_ended_and_not_the_run_under_way(services: Se
 
 @pytest.mark.parametrize("close", [True, False])
 def test_a_closed_tab_or_a_killed_process_leaves_the_pairs_that_ended(services: Services, close: bool) -> None:
-    frames = run(services, replace(FORM, max_new_tokens=300), "visitor")
+    frames = run(services, replace(FORM, max_new_tokens=120), "visitor")
     shown = next(frame.shown for frame in frames if frame.shown and len(frame.shown.pairs) == 2)
     next(frames)
     if close:
@@ -230,8 +245,8 @@ def test_the_estimate_counts_what_is_run(services: Services) -> None:
     )
 
 
-def test_the_table_has_every_setting_and_its_pairs_lead_to_history(services: Services) -> None:
-    sweep = swept(list(run(services, FORM, "visitor")))
+def test_the_table_has_every_setting_and_its_pairs_lead_to_history(ran: Ran) -> None:
+    sweep = swept(ran.frames)
     head, *rows = re.findall("<tr.*?</tr>", settings_html(sweep, Cost.DIFFER), re.DOTALL)
     assert [re.search(r"<button[^>]*>([\d.]+)<", row)[1] for row in rows] == ["0.1", "0.9"]  # type: ignore[index]
     assert {len(re.findall("<t[dh]", row)) for row in rows} == {head.count("<th")}

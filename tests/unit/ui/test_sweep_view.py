@@ -16,9 +16,8 @@ from starlette.testclient import TestClient
 
 from evaluation.study.pairs import Paired, Sweep, load_sweep
 from evaluation.study.plan import Models, Plan
-from evaluation.study.points import LEAST_PAIRS, Cost, optimal, points
+from evaluation.study.points import LEAST_PAIRS, PAIR_HEADS, POINT_HEADS, Cost, optimal, points
 from evaluation.study.sweep import Case, Grid, cells, sweep_plan
-from evaluation.study.sweep_csv import PAIR_HEADS, POINT_HEADS
 from mars_core.types import DrafterConfig, ModelRef, Status
 from storage import RunStore
 from tests.old_sweeps import add_old_sweep

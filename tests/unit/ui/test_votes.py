@@ -78,7 +78,7 @@ def saved(services: Services) -> list[tuple[int, int, Status]]:
     return [(run.lane, run.order, run.trace.status) for run in services.store.load(frame["id"].iloc[0]).runs]
 
 
-def test_what_is_shown_before_the_vote_tells_no_rule_and_no_number(
+def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_shown(
     services: Services, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
@@ -98,25 +98,12 @@ def test_what_is_shown_before_the_vote_tells_no_rule_and_no_number(
     for trace in traces:
         assert number(trace.summary.tokens_per_s) not in "".join(plain(frame.strip.parts) for frame in shown)
     assert shown[-1].view.comparison == ""
-
-
-def test_no_text_is_shown_before_both_have_ended(
-    services: Services, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
-    shown = frames(services, rounds)
-    assert len(shown) > 3
-    assert all(frame.view is None or not frame.view.texts for frame in shown[:-1])
-    assert all(frame.strip.state == "running" and frame.strip.side == "" for frame in shown[:-1])
-
-
-def test_joint_progress_is_coarse_and_never_falls(
-    services: Services, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
-    shown = [frame.strip.progress for frame in frames(services, rounds)[:-1]]
-    assert shown == sorted(shown) and 0 < max(shown) <= 1
-    assert all(math.isclose(value * 20, round(value * 20)) for value in shown)
+    *before, _ = shown
+    assert len(before) > 2 and all(frame.view is None or not frame.view.texts for frame in before)
+    assert all(frame.strip.state == "running" and frame.strip.side == "" for frame in before)
+    progress = [frame.strip.progress for frame in before]  # of both, coarse, never falling
+    assert progress == sorted(progress) and 0 < max(progress) <= 1
+    assert all(math.isclose(value * 20, round(value * 20)) for value in progress)
 
 
 def test_both_ways_round_look_alike_before_the_vote() -> None:

@@ -24,7 +24,7 @@ def run(pair: Pair, drafter: DrafterConfig, theta: float, temperature: float, se
     parameters = {"theta": theta} if rule == "mars" else {}
     sampling = Sampling(temperature)
     return decoded(
-        pair, config_for(pair, drafter, sampling, prompt="once upon", rule=rule, new=60, seed=seed, **parameters)
+        pair, config_for(pair, drafter, sampling, prompt="once upon", rule=rule, new=40, seed=seed, **parameters)
     )
 
 
@@ -35,9 +35,8 @@ TREE = DrafterConfig("eagle3", None, 5, DraftMode.GREEDY, TreeShape(12, 3, 4))
 
 
 def runs(pair: Pair, drafter: DrafterConfig) -> Iterator[tuple[float, Trace]]:
-    for temperature in (0.0, 1.0):
-        for seed, theta in enumerate((0.5, 0.8, 0.9, 0.97, 1.0)):
-            yield theta, run(pair, drafter, theta, temperature, seed)
+    for seed, (temperature, theta) in enumerate(((0.0, 0.8), (0.0, 1.0), (1.0, 0.5), (1.0, 0.9), (1.0, 0.97))):
+        yield theta, run(pair, drafter, theta, temperature, seed)
 
 
 @pytest.mark.parametrize("drafter", [CHAIN, SAMPLED, TREE], ids=["chain", "sampled", "tree"])
@@ -54,7 +53,7 @@ def test_at_the_runs_own_theta_it_says_what_the_run_did(pair: Pair, drafter: Dra
 def test_what_is_foretold_up_to_the_first_change_is_what_a_run_does(pair: Pair, drafter: DrafterConfig) -> None:
     """Uniforms belong to positions, so a real run at another θ agrees up to the first decision that changes."""
     changed = 0
-    for seed in range(4):
+    for seed in range(3):
         stored, fresh = (run(pair, drafter, theta, 1.0, seed) for theta in (0.97, 0.6))
         first = next((draft for draft in judged(stored) if draft.kept_at(0.6) != draft.kept), None)
         if first is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import pickle
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -15,9 +14,10 @@ import pytest
 from mars_core.jobs import AcceleratorError, Began, Job, Wrote
 from mars_core.jobs.accelerators import ZeroGpu
 from mars_core.models import PairSpec
+from mars_core.session import Run
 from mars_core.types import Sampling, Status, StopReason
 from tests.unit.ui.places import FORM, LONG, running, said, traces_of
-from tests.zero import ForkingGpu
+from tests.zero import FORK, ForkingGpu
 from ui.jobs.services import Services
 from ui.settings.form import Form
 from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more
@@ -123,8 +123,7 @@ def test_stop_is_heard_in_the_other_process(place: Services) -> None:
     frames = run_comparison(place, LONG, "visitor")
     running(frames, 1)
     place.stops.request("visitor")
-    started = time.monotonic()
-    assert said(list(frames)[-1])[0] == "cancelled" and time.monotonic() - started < 2
+    assert said(list(frames)[-1])[0] == "cancelled"
     (trace,) = traces_of(place.store)
     assert trace.status is Status.CANCELLED and 0 < len(trace.tokens) < 3900
     place.stops.begin("visitor")
@@ -134,10 +133,10 @@ def test_stop_is_heard_in_the_other_process(place: Services) -> None:
 def test_a_closed_tab_frees_the_slot_and_the_process(place: Services, gpu: ForkingGpu) -> None:
     frames = run_comparison(place, LONG, "visitor")
     running(frames, 1)
-    started = time.monotonic()
     frames.close()  # type: ignore[attr-defined]
-    assert time.monotonic() - started < 2 and place.queue.running == 0
-    assert [trace.status for trace in traces_of(place.store)] == [Status.CANCELLED]
+    assert place.queue.running == 0
+    (trace,) = traces_of(place.store)
+    assert trace.status is Status.CANCELLED and len(trace.tokens) < 3900
     assert written(place) and len(set(gpu.pids)) == 1
 
 
@@ -192,11 +191,20 @@ def test_events_are_small(place: Services, monkeypatch: pytest.MonkeyPatch) -> N
         json.dumps(trace.text)
 
 
-def test_a_closed_job_ends_before_the_next_step_and_not_at_the_next_event(place: Services, gpu: ForkingGpu) -> None:
+def test_a_closed_job_ends_before_the_next_step_and_not_at_the_next_event(
+    place: Services, gpu: ForkingGpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps, step = FORK.Value("i", 0), Run.__next__
+
+    def counted(self: Run) -> object:
+        steps.value += 1
+        return step(self)
+
+    monkeypatch.setattr(Run, "__next__", counted)  # in the process that is forked now, too
     written(place)
     config = replace(traces_of(place.store)[0].config, max_new_tokens=3900, sampling=Sampling(0.0))
     events = place.accelerator.run(Job(place.catalog[0], (config,), (0,), interval_s=3600.0), place.stops.of("visitor"))
     assert [type(next(events)) for _ in range(2)] == [Began, Wrote]
-    started = time.monotonic()
+    before = steps.value
     events.close()
-    assert time.monotonic() - started < 1 and gpu.worker is not None
+    assert steps.value - before < 300 and gpu.worker is not None  # of 800 or more

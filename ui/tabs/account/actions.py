@@ -1,7 +1,7 @@
 """The panel "Your data" as plain values, and what a visitor does there: read it, stop sharing, delete all, move it to an account, and
 export it: all of it as one file, written in constant memory.
 
-Whose things they are is said by the request alone; nothing that the page sends can name another visitor.
+The owner comes from the request alone; no value that the page sends can name another visitor.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ NOBODY = Account("")  # until it was asked for
 
 
 def look(services: Services, request: Any) -> Account:
-    """What there is of whoever sends ``request``. ``services``: everybody's."""
+    """The panel for the visitor of ``request``."""
     seen = services.seen_by(request)
     try:
         counts, links = seen.store.counts(), seen.store.shares()
@@ -69,7 +69,9 @@ def look(services: Services, request: Any) -> Account:
         who=_who(seen.visitor),
         counts=f"Kept: {amounts(counts)}." if _anything(counts) else "Nothing of yours is kept here.",
         retention=_retention(services.retention_days),
-        movable=f"Before you signed in, this browser made {amounts(before, deleted=True)}." if before and moves else "",
+        movable=f"Before you signed in, this browser stored {amounts(before, deleted=True)}."
+        if before and moves
+        else "",
         consequence=_consequence(counts),
         shares=tuple(map(_share, links)),
         lasting=seen.visitor.lasting,
@@ -108,19 +110,19 @@ def _act(services: Services, request: Any, data: Mapping[str, Any]) -> str:
 def _delete_all(store: RunStore, word: object) -> str:
     """Everything of the store's owner goes for good. Raises StorageError, and where the word is missing."""
     if store.owner is None:
-        raise StorageError("On a private page everything is everybody's: delete comparisons one by one in History.")
+        raise StorageError("In private mode all visitors share all runs; delete comparisons one by one in History.")
     if str(word or "").strip().lower() != WORD:
         raise StorageError(f"Nothing was deleted: type {WORD} to confirm.")
     before = store.counts()
     store.delete_everything()
-    return f"Deleted for good: {amounts(before, deleted=True)}. What still stands on this page goes when you close or reload it."
+    return f"Deleted for good: {amounts(before, deleted=True)}. What this page still shows disappears when you close or reload it."
 
 
 def _move_to_account(services: Services, visitor: Visitor, request: Any) -> str:
     """What the browser made becomes the account's. Raises StorageError."""
     browser = _before(visitor, request)
     if browser is None or visitor.owner is None:
-        raise StorageError("There is nothing to move: sign in, in the browser in which it was made.")
+        raise StorageError("There is nothing to move. Sign in with the browser that stored the runs.")
     store = services.store.of(browser)
     before = store.counts()
     store.give(browser, visitor.owner)
@@ -155,10 +157,10 @@ def _who(visitor: Visitor) -> str:
     if _signed_in(visitor):
         return f"Signed in as {shorten(visitor.name, 80) or 'an account without a name'}."
     if visitor.lasting:
-        return "This browser is known by a random number in a cookie; without that cookie you cannot get at what is yours any more."
+        return "This browser is known by a random number in a cookie; without this cookie you lose access to your runs."
     return (
-        "Your browser keeps no cookie of this page, so what is yours is lost when you close it, and nothing can be downloaded; "
-        "open the page in a tab of its own to keep it."
+        "Your browser does not store cookies of this page, so your runs are lost when you close it and cannot be downloaded; "
+        "open the page in a tab of its own to keep them."
     )
 
 

@@ -18,7 +18,7 @@ CLOSE = """() => {
 
 
 def build_account(services: Services, tab: gr.Tab) -> gr.HTML | None:
-    """The panel, read whenever ``tab``, in which it stands, is chosen; None on a private page, which has none."""
+    """The panel, updated whenever its ``tab`` is selected; None in private mode."""
     if not services.public:
         return None
     with gr.Column(elem_classes=["mars-panel", "mars-account-panel"]):

@@ -1,96 +1,31 @@
-"""How many lanes there are and in which order: add, remove, move to the left. What the lanes show moves with their heads.
+"""How many lanes there are and in which order: add, remove, move to the left. What the lanes show moves with their settings.
 
 The leftmost lane is the baseline, so a result is put together anew for the new order, from the saved runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import gradio as gr
 
-from mars_core.models import PairSpec
 from mars_core.rules import RULES
 from mars_core.types import RunConfig
 from storage import RunStore, StorageError
 from ui.jobs.services import Services
-from ui.kit.events import PRIVATE
+from ui.kit.events import PRIVATE, event_data
 from ui.kit.labels import lane_labels, parameter_title, rule_title
 from ui.result.result import ended_result, run_speeds
-from ui.result.view import ResultView, Updates, card_classes, show_columns
-from ui.settings.form import FIRST_LANES, LEAST_LANES, MOST_LANES, LaneForm
-from ui.settings.rules import DEFAULT_RULES, RuleFields, lane_head
+from ui.result.view import ResultView, Updates
+from ui.settings.fields import Values, lanes_of, parse
+from ui.settings.form import LEAST_LANES, MOST_LANES
+from ui.settings.panel import SettingsPanel
+from ui.settings.rules import DEFAULT_RULES
 from ui.tabs.compare.frames import Shown
 from ui.token_view.tiles import Counts, stat_tiles
 from ui.token_view.view import LaneView
-
-
-@dataclass(frozen=True, slots=True)
-class LaneButtons:
-    """Of one card."""
-
-    left: gr.Button
-    remove: gr.Button
-
-
-@dataclass(frozen=True, slots=True)
-class Lanes:
-    """The lanes' rules and their order. ``shown``: the comparison that the lanes show, a Shown or None."""
-
-    count: gr.State
-    shown: gr.State
-    add: gr.Button
-    columns: tuple[gr.Column, ...]
-    buttons: tuple[LaneButtons, ...]
-    heads: tuple[RuleFields, ...]
-
-    @property
-    def all_buttons(self) -> list[gr.Button]:
-        return [self.add, *(button for pair in self.buttons for button in (pair.left, pair.remove))]
-
-    @property
-    def head_fields(self) -> list[Any]:
-        return [field for head in self.heads for field in head.inputs]
-
-    def forms(self, values: Iterable[Any]) -> list[LaneForm]:
-        """Of all lanes, from the values of ``head_fields``."""
-        given = iter(values)
-        return [head.read(given) for head in self.heads]
-
-    def _allow(self, count: int) -> Updates:
-        """What can be done with that many lanes."""
-        changed: Updates = {self.add: gr.update(interactive=count < MOST_LANES)}
-        for lane, pair in enumerate(self.buttons):
-            changed[pair.left] = gr.update(interactive=0 < lane < count)
-            changed[pair.remove] = gr.update(interactive=count > LEAST_LANES)
-        return changed
-
-    def set_count(self, view: ResultView, count: int) -> Updates:
-        return {self.count: count} | self._allow(count) | view.show_lanes(count) | show_columns(self.columns, count)
-
-    def outputs(self, view: ResultView) -> list[Any]:
-        """What ``set_count`` and the heads' ``write`` change."""
-        return [self.count, *self.all_buttons, *self.columns, *view.cards, *self.head_fields]
-
-
-def build_lanes(spec: PairSpec) -> Lanes:
-    """The fields of every lane, side by side, and the button for one more."""
-    columns: list[gr.Column] = []
-    buttons: list[LaneButtons] = []
-    heads: list[RuleFields] = []
-    with gr.Row(equal_height=False, elem_classes=["mars-lanes", "mars-lane-settings"]):
-        for lane in range(MOST_LANES):
-            with gr.Column(elem_classes=card_classes(lane, shown=lane < FIRST_LANES), min_width=240) as column:
-                with gr.Row(elem_classes=["mars-card-tools"]):
-                    left = gr.Button("← Move left", size="sm", elem_id=f"left-lane-{lane}", visible=lane > 0)
-                    remove = gr.Button("Remove", size="sm", elem_id=f"remove-lane-{lane}")
-                buttons.append(LaneButtons(left, remove))
-                heads.append(lane_head(lane, spec))
-            columns.append(column)
-    add = gr.Button("Add a lane", size="sm", elem_id="add-lane")
-    return Lanes(gr.State(FIRST_LANES), gr.State(None), add, tuple(columns), tuple(buttons), tuple(heads))
 
 
 def empty_lane(lane: int) -> LaneView:
@@ -100,53 +35,40 @@ def empty_lane(lane: int) -> LaneView:
     return LaneView(f"{rule_title(rule)} {values}".strip(), tiles=stat_tiles(Counts()))
 
 
-def wire_lanes(services: Services, lanes: Lanes, view: ResultView) -> None:
-    outputs = [lanes.shown, *lanes.outputs(view), *view.outputs]
-    inputs = [lanes.count, lanes.shown, *lanes.head_fields]
+def wire_lanes(services: Services, panel: SettingsPanel, shown: gr.State, view: ResultView) -> None:
+    """``shown``: the comparison that the lanes show, a Shown or None."""
 
-    def add(count: int, shown: Shown | None) -> Updates:
-        count = min(MOST_LANES, count + 1)
-        fresh = {view.lanes[count - 1]: empty_lane(count - 1).json()}
-        known = {lanes.shown: replace(shown, lanes=(*shown.lanes, None)[:MOST_LANES])} if shown else {}
-        return lanes.set_count(view, count) | fresh | known
+    def arrange(value: str | None, shown_now: Shown | None, event: gr.EventData, request: gr.Request) -> Updates:
+        wanted, values = event_data(event), parse(value)
+        lanes, lane = lanes_of(values)[:MOST_LANES], wanted.get("lane")
+        if wanted.get("do") == "add" and len(lanes) < MOST_LANES:
+            fresh = {view.lanes[len(lanes)]: empty_lane(len(lanes)).json()}
+            known = {shown: replace(shown_now, lanes=(*shown_now.lanes, None)[:MOST_LANES])} if shown_now else {}
+            return set_lanes(panel, view, values, [*lanes, {}]) | fresh | known
+        if not isinstance(lane, int) or not 0 <= lane < len(lanes):
+            return {panel.component: gr.update()}
+        order = list(range(len(lanes)))
+        if wanted.get("do") == "left" and lane:
+            order[lane - 1], order[lane] = order[lane], order[lane - 1]
+        elif wanted.get("do") == "remove" and len(lanes) > LEAST_LANES:
+            del order[lane]
+        store = services.seen_by(request).store
+        moved = set_lanes(panel, view, values, [lanes[old] for old in order])
+        return moved | _shown_anew(store, shown, view, order, shown_now)
 
-    def arranged(request: gr.Request, order: Sequence[int], shown: Shown | None, values: Sequence[Any]) -> Updates:
-        moved, store = _moved_heads(lanes, order, values), services.seen_by(request).store
-        return lanes.set_count(view, len(order)) | moved | _shown_anew(store, lanes, view, order, shown)
-
-    def to_left(lane: int) -> Any:
-        def move(request: gr.Request, count: int, shown: Shown | None, *values: Any) -> Updates:
-            order = list(range(count))
-            if lane < count:
-                order[lane - 1], order[lane] = order[lane], order[lane - 1]
-            return arranged(request, order, shown, values)
-
-        return move
-
-    def away(lane: int) -> Any:
-        def leave(request: gr.Request, count: int, shown: Shown | None, *values: Any) -> Updates:
-            return arranged(request, [other for other in range(count) if other != lane], shown, values)
-
-        return leave
-
-    lanes.add.click(add, [lanes.count, lanes.shown], outputs, **PRIVATE)
-    for lane, pair in enumerate(lanes.buttons):
-        pair.remove.click(away(lane), inputs, outputs, **PRIVATE)
-        if lane:
-            pair.left.click(to_left(lane), inputs, outputs, **PRIVATE)
+    panel.component.input(
+        arrange, [panel.component, shown], [shown, panel.component, *view.cards, *view.outputs], **PRIVATE
+    )
 
 
-def _moved_heads(lanes: Lanes, order: Sequence[int], values: Sequence[Any]) -> Updates:
-    """Every head gets the values of the one that stood where ``order`` says."""
-    forms = lanes.forms(values)
-    changed: Updates = {}
-    for new, old in enumerate(order):
-        if new != old:
-            changed |= lanes.heads[new].write(forms[old])
-    return changed
+def set_lanes(panel: SettingsPanel, view: ResultView, values: Values, lanes: Sequence[Values]) -> Updates:
+    """The settings with these lanes, and as many cards."""
+    return {panel.component: panel.value({**values, "lanes": lanes})} | view.show_lanes(len(lanes))
 
 
-def _shown_anew(store: RunStore, lanes: Lanes, view: ResultView, order: Sequence[int], shown: Shown | None) -> Updates:
+def _shown_anew(
+    store: RunStore, state: gr.State, view: ResultView, order: Sequence[int], shown: Shown | None
+) -> Updates:
     """The result in the new order. Where a lane was not run since, only the lanes move."""
     if shown is None:
         return {}
@@ -155,20 +77,20 @@ def _shown_anew(store: RunStore, lanes: Lanes, view: ResultView, order: Sequence
     try:
         loaded = store.load(shown.comparison)
     except StorageError:
-        return {lanes.shown: None}
+        return {state: None}
     stored, measured = {run.lane: run for run in loaded.runs}, run_speeds(loaded)
     traces = {new: stored[lane].trace for new, lane in enumerate(kept) if lane in stored}
     ids = {new: stored[lane].id for new, lane in enumerate(kept) if lane in stored}
     speeds = {new: measured[lane] for new, lane in enumerate(kept) if lane in measured}
     now = replace(shown, lanes=kept)
     if not traces:
-        return {lanes.shown: now} | {view.lanes[new]: empty_lane(new).json() for new in range(len(order))}
+        return {state: now} | {view.lanes[new]: empty_lane(new).json() for new in range(len(order))}
     name = f"{shown.comparison}/{'-'.join(map(str, kept))}"
     result = ended_result(traces, name, _labels(traces, len(order)), ids=ids, speeds=speeds)
     if len(traces) == len(order):
-        return {lanes.shown: now} | view.update(result.strip, result.lanes) | view.show(result.details)
+        return {state: now} | view.update(result.strip, result.lanes) | view.show(result.details)
     views = tuple(view if lane in traces else empty_lane(lane) for lane, view in enumerate(result.lanes))
-    return {lanes.shown: now} | view.update(None, views) | view.show(result.details)
+    return {state: now} | view.update(None, views) | view.show(result.details)
 
 
 def _labels(traces: dict[int, Any], count: int) -> list[str]:

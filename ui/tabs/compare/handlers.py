@@ -38,7 +38,7 @@ def _compare(services: Services, form: Form, visitor: str) -> Iterator[Frame]:
         local = services.accelerator.loads  # elsewhere a visitor's quota pays for another job
         if not repeats and local and len(configs) > 1 and lanes.slowest_s < AUTO_S:
             order = services.rounds(len(configs), AUTO_REPEATS - 1)
-            yield Batch(configs, order, comparison=lanes.comparison, before=len(configs))
+            yield Batch(configs, order, comparison=lanes.comparison, before=len(configs), warm=True)
 
     runs = len(form.lanes) * max(1, repeats)
     jobs = drive(services, visitor, spec, read, runs=runs, new_tokens=form.max_new_tokens)

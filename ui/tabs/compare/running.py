@@ -5,6 +5,7 @@ sheet shows Stop in place of Compare and hides what would change the lanes."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,14 +22,15 @@ from ui.kit.events import PRIVATE, QUEUED, event_data
 from ui.kit.figure import figure_json
 from ui.result.details import Details
 from ui.result.view import ResultView, Updates
+from ui.settings.fields import lane_form, lane_values, lanes_of, parse
 from ui.settings.form import MOST_LANES, form_with_theta
-from ui.tabs.compare.arrange import Lanes
-from ui.tabs.compare.ask import Ask, count_prompt, label_event
+from ui.settings.panel import read_form
+from ui.tabs.compare.arrange import set_lanes
+from ui.tabs.compare.ask import Ask, count_prompt
 from ui.tabs.compare.frames import Frame, Shown
 from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more
-from ui.tabs.settings import FormFields
 
-NEW_SEED = "() => Math.floor(Math.random() * 2 ** 31)"
+SEEDS = 2**31  # from which a new one is drawn
 RUNNING = "running"  # state of the strip
 LOST = "The connection was lost before the run had ended; what was written by then is saved to History."
 MOST_ENDED = 8  # comparisons whose details wait to be shown, which takes a page a moment
@@ -36,19 +38,18 @@ MOST_ENDED = 8  # comparisons whose details wait to be shown, which takes a page
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What the events need to know of each other."""
+    """State that the events share."""
 
     services: Services
     ask: Ask
-    fields: FormFields
-    lanes: Lanes
+    comparison: gr.State  # that the lanes show: a Shown or None
     view: ResultView
     ended: Pending[Details] = field(default_factory=lambda: Pending(MOST_ENDED))  # until the event after the last frame
 
     @property
     def streamed(self) -> list[Any]:
         """What frames change. As few as can be: for every frame the browser looks for each of them among all components of the page."""
-        return [self.view.strip, *self.view.lanes, self.lanes.shown, self.view.details.box, *self.view.margins]
+        return [self.view.strip, *self.view.lanes, self.comparison, self.view.details.box, *self.view.margins]
 
     def updates(self, frame: Frame, visitor: str) -> Updates:
         """A frame as updates; details and margin maps are hidden while it runs and shown by the event after the last frame."""
@@ -58,10 +59,10 @@ class Running:
         if frame.opens:
             changed |= {self.view.details.box: gr.update(visible=False)}
             changed |= dict.fromkeys(self.view.margins, figure_json(None))
-        return changed | ({self.lanes.shown: frame.shown} if frame.shown else {})
+        return changed | ({self.comparison: frame.shown} if frame.shown else {})
 
     def shown(self, request: gr.Request, frames: Callable[[Services], Iterator[Frame]]) -> Iterator[Updates]:
-        """The frames for whoever asked, as updates; an internal error is the last one, with its id."""
+        """The frames as Gradio updates; an internal error becomes the last one, with its id."""
 
         def updates() -> Iterator[Updates]:
             place = self.services.seen_by(request)
@@ -82,21 +83,23 @@ class Running:
 
 
 def wire_running(parts: Running) -> None:
-    """Compare and its kin, and Stop."""
-    ask, fields = parts.ask, parts.fields
-    services = parts.services
+    """Wires the buttons that start runs, and Stop."""
+    ask, services, panel = parts.ask, parts.services, parts.ask.panel
 
-    def compare(request: gr.Request, *values: Any) -> Iterator[Updates]:
-        yield from parts.shown(request, lambda place: run_comparison(place, fields.form(values), place.key))
+    def compare(request: gr.Request, prompt: str | None, value: str | None) -> Iterator[Updates]:
+        form = read_form(prompt, parse(value))
+        yield from parts.shown(request, lambda place: run_comparison(place, form, place.key))
+
+    def new_seed(value: str | None) -> str:
+        return panel.value(parse(value) | {"seed": secrets.randbelow(SEEDS)})
 
     def ask_stop(request: gr.Request) -> Any:
         services.stops.request(services.seen_by(request).key)
         return gr.update(value="Stopping …", interactive=False)
 
-    _run(parts, partial(gr.on, [ask.run.click, ask.by_name["prompt"].submit]), compare, fields.inputs)
-    again = ask.again.click(None, None, ask.by_name["seed"], js=NEW_SEED, **PRIVATE)
-    again.then(**label_event(services, ask, fields))
-    _run(parts, again.then, compare, fields.inputs)
+    _run(parts, partial(gr.on, [ask.run.click, ask.prompt.submit]), compare, ask.inputs)
+    again = ask.again.click(new_seed, panel.component, panel.component, **PRIVATE)
+    _run(parts, again.then, compare, ask.inputs)
     ask.stop.click(ask_stop, None, ask.stop, **PRIVATE)
     _wire_wishes(parts, compare)
 
@@ -112,13 +115,13 @@ def _run(
     outputs = [*parts.view.details.outputs, parts.view.strip, parts.ask.stop]
     running = when(handler, list(inputs), parts.streamed, trigger_mode="once", **COMPUTES, **QUEUED)
     shown = running.then(show, parts.view.strip, outputs, **PRIVATE)
-    shown.then(count_prompt(parts.services), parts.ask.counted, parts.ask.tokens, **PRIVATE)
+    shown.then(count_prompt(parts.services), parts.ask.inputs, parts.ask.tokens, **PRIVATE)
 
 
 def _wire_wishes(parts: Running, compare: Callable[..., Iterator[Updates]]) -> None:
     """A click on an alternative of a token, or "Run with this θ": opens one more lane and runs it; the other lanes stay."""
     wish = gr.State(None)
-    lanes, view = parts.lanes, parts.view
+    ask, view, comparison = parts.ask, parts.view, parts.comparison
 
     def continuing(column: int) -> Callable[[gr.EventData], Any]:
         def take(event: gr.EventData) -> Any:
@@ -133,28 +136,33 @@ def _wire_wishes(parts: Running, compare: Callable[..., Iterator[Updates]]) -> N
         theta = event_data(event).get("theta")
         return Wish(theta=float(theta)) if isinstance(theta, int | float) and 0 <= theta <= 1 else gr.skip()
 
-    def open_lane(wanted: Wish | None, count: int, shown: Shown | None, *values: Any) -> Updates:
-        full = shown is not None and (None in shown.lanes or count >= MOST_LANES)
-        if wanted is None or full or (shown is None and wanted.theta is None):
-            return {lanes.count: count}  # the run itself says why it cannot be
-        forms = lanes.forms(values)[:count]
-        form = forms[wanted.column] if wanted.theta is None else form_with_theta(forms, wanted.theta)
-        place = min(count, MOST_LANES - 1)  # before the first run the last of four lanes is replaced
-        return lanes.set_count(view, place + 1) | lanes.heads[place].write(form)
+    def open_lane(wanted: Wish | None, shown: Shown | None, value: str | None) -> Updates:
+        values = parse(value)
+        lanes = lanes_of(values)[:MOST_LANES]
+        full = shown is not None and (None in shown.lanes or len(lanes) >= MOST_LANES)
+        if wanted is None or not lanes or full or (shown is None and wanted.theta is None):
+            return {ask.panel.component: gr.update()}  # the run itself says why it cannot be
+        if wanted.theta is None:
+            fresh = lanes[min(wanted.column, len(lanes) - 1)]
+        else:
+            fresh = lane_values(form_with_theta([lane_form(lane) for lane in lanes], wanted.theta))
+        return set_lanes(
+            ask.panel, view, values, [*lanes[: MOST_LANES - 1], fresh]
+        )  # before the first run the last of four is replaced
 
-    def run(wanted: Wish | None, shown: Shown | None, request: gr.Request, *values: Any) -> Iterator[Updates]:
+    def run(
+        wanted: Wish | None, shown: Shown | None, prompt: str | None, value: str | None, request: gr.Request
+    ) -> Iterator[Updates]:
         if wanted is None or (shown is None and wanted.theta is None):
             yield view.update(message_strip("There is no run to continue; press Compare first.", "failed"), ())
         elif shown is None:
-            yield from compare(request, *values)
+            yield from compare(request, prompt, value)
         else:
             yield from parts.shown(request, lambda place: run_one_more(place, shown, wanted, place.key))
 
     for column, component in enumerate(view.lanes):
         component.select(continuing(column), None, wish, **QUEUED)  # queued: else gradio misses that a state changed
     view.reader.select(with_theta, None, wish, **QUEUED)
-    opened = wish.change(
-        open_lane, [wish, lanes.count, lanes.shown, *lanes.head_fields], lanes.outputs(view), **PRIVATE
-    )
-    opened.then(**label_event(parts.services, parts.ask, parts.fields))
-    _run(parts, opened.then, run, [wish, lanes.shown, *parts.fields.inputs])
+    panel = ask.panel.component
+    opened = wish.change(open_lane, [wish, comparison, panel], [panel, *view.cards], **PRIVATE)
+    _run(parts, opened.then, run, [wish, comparison, *ask.inputs])

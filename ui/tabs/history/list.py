@@ -15,7 +15,7 @@ from storage import Choices, RunStore
 from ui.kit.address import EVERYTHING, SEARCH, SORTS, Address, read_address, to_search
 from ui.kit.labels import rule_label, setting
 from ui.kit.panel import render
-from ui.settings.drafter import TITLES
+from ui.settings.drafters import TITLES
 
 PAGE = 20  # comparisons on one page of the list
 NOTHING = "No comparison is saved yet. Press Compare on the first tab; what it writes is kept here."

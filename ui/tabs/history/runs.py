@@ -20,7 +20,7 @@ from ui.kit.panel import render
 from ui.result.numbers import QUANTITIES, SETTINGS, SHIFT_QUANTITIES, Quantity, whole
 
 MOST_RUNS = 10
-TOO_MANY = f"{MOST_RUNS} runs stand in the table already, the most that it holds; remove one before you add another."
+TOO_MANY = f"The table already has {MOST_RUNS} runs, its maximum; remove one before you add another."
 RATIOS = ("Total latency", "Time to first token", "Tokens per second")  # of which a ratio says more than a difference
 _MORE = (
     Quantity("Prefill", "wall time of the prompt's pass", "prefill_s", duration),
@@ -165,7 +165,7 @@ def chosen_runs(store: RunStore, runs: Sequence[str]) -> tuple[tuple[RunRecord, 
     """Those of the runs that are there, ten at most, and one sentence where some are missing."""
     found = _there(store, runs)
     if len(found) > MOST_RUNS:
-        message = f"{len(found)} runs were asked for; the table holds {MOST_RUNS}, the first ones are shown."
+        message = f"The address names {len(found)} runs; the first {MOST_RUNS} are shown, the maximum of the table."
         return found[:MOST_RUNS], message
     missing = len(runs) - len(found)
     verb = "is" if missing == 1 else "are"

@@ -21,7 +21,7 @@ from evaluation.report.files import TABLES, csv_text, write_report
 from evaluation.report.texts import worst_texts
 from evaluation.report.values import Report
 from evaluation.study.pairs import Sweep, load_sweep
-from evaluation.study.sweep_csv import pairs_table, points_table
+from evaluation.study.points import pairs_table, points_table
 from storage import RunStore
 from ui.jobs.services import Services
 from ui.kit.address import ID

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import gradio as gr
 
@@ -20,15 +19,14 @@ from ui.jobs.services import Services
 from ui.kit.components import text_panel
 from ui.kit.events import PRIVATE
 from ui.kit.labels import rule_title
-from ui.settings.drafter import mode_field, number_field
+from ui.settings.fields import Fields, parse, read
 from ui.settings.form import read_drafter, read_whole
-from ui.tabs.settings import SettingsPanel
+from ui.settings.panel import SettingsPanel, pair_choices
 from ui.tabs.study.running import admitted
 from ui.tabs.sweep.form import ListsForm, numbers, plan_settings, read_ks
 
 LONGEST = 160  # tokens: what the answers of the built-in suites need
 SUITES = tuple(BUILT_IN)  # none of them executes code
-TEXTS = ("thetas", "temperatures", "ks", "own_target", "own_draft", "own_head")
 OFFERED = [(rule_title(name), name) for name, rule in RULES.items() if rule.modes and name != BASELINE] + [
     (rule_title(PLAIN), PLAIN)
 ]
@@ -110,43 +108,34 @@ def estimated(services: Services, form: StudyForm) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StudyFields:
-    """The fields by name of StudyForm, and the button."""
+    """The settings and the button."""
 
-    by_name: dict[str, Any]
+    panel: SettingsPanel
     run: gr.Button
     note: gr.HTML
 
-    @property
-    def inputs(self) -> list[Any]:
-        return list(self.by_name.values())
 
-    def form(self, values: tuple[Any, ...]) -> StudyForm:
-        """The fields' values, in the order of ``inputs``; an empty text box gives None."""
-        given: dict[str, Any] = dict(zip(self.by_name, values, strict=True))
-        given |= {name: str(given[name] or "") for name in TEXTS} | {"rules": list(given["rules"] or ())}
-        return StudyForm(**given)
+def read_fields(value: str | None) -> StudyForm:
+    return StudyForm(**read(StudyForm, parse(value)))
 
 
 def build_study_fields(services: Services) -> StudyFields:
     """The components in a fold, with their events."""
-    panel = SettingsPanel(services, "study", lists=True, repeats=1)
-    by_name = panel.by_name
+
+    def describe(own: Fields, spec: PairSpec | None) -> None:
+        own.choice("suite", "Suite", [(suite, suite) for suite in SUITES], ARITHMETIC, width=160)
+        own.number("problems", "Problems", 10)
+        own.text("thetas", "θ", "0.9", placeholder="0.84, 0.9, 0.96")
+        own.many("rules", "Rules, beside strict", OFFERED, ("mars", PLAIN))
+        own.bar(pair_choices(services), spec, services.limits, lists=True, longest=LONGEST)
+        own.number("repeats", "Repeats", 1)
+
     with gr.Accordion("Start a study", open=False, elem_id="study-start", elem_classes=["mars-panel"]):
-        with gr.Row(elem_classes=["mars-bar"]):
-            by_name["suite"] = gr.Dropdown(list(SUITES), value=ARITHMETIC, label="Suite", elem_id="study-suite")
-            by_name["problems"] = number_field("Problems", 10, 1, name="study-problems")
-            by_name["rules"] = gr.Dropdown(
-                OFFERED, value=["mars", PLAIN], multiselect=True, label="Rules, beside strict", elem_id="study-rules", min_width=220
-            )  # fmt: skip
-            by_name["thetas"] = panel.list("θ", "0.9", "0.84, 0.9, 0.96", "thetas", 110)
-            run = gr.Button("Start the study", variant="primary", elem_id="study-run", min_width=150)
-        panel.bar()
-        by_name["max_new_tokens"].value = LONGEST
-        panel.own_pair()
-        by_name["mode"] = mode_field()
-        note = text_panel("mars-page mars-sweep-estimate")
+        panel = SettingsPanel(services, "study", describe)
+        with gr.Row(elem_classes=["mars-ask-line"]):
+            note = text_panel("mars-page mars-sweep-estimate")
+            run = gr.Button("Start the study", variant="primary", elem_id="study-run", min_width=150, scale=0)
     panel.wire()
-    fields = StudyFields(by_name, run, note)
-    gr.on([field.change for field in fields.inputs], lambda *values: estimated(services, fields.form(values)),
-          fields.inputs, note, trigger_mode="always_last", **PRIVATE)  # fmt: skip
-    return fields
+    panel.component.change(lambda value: estimated(services, read_fields(value)), panel.component, note,
+                           trigger_mode="always_last", **PRIVATE)  # fmt: skip
+    return StudyFields(panel, run, note)

@@ -25,7 +25,7 @@ from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE, event_data
 from ui.result.pair import pair_views
 from ui.sharing import READ_ONLY, reading, share_html, wire_share
-from ui.tabs.study.quality_form import StudyForm, admitted_study, build_study_fields, estimated
+from ui.tabs.study.quality_form import StudyForm, admitted_study, build_study_fields, estimated, read_fields
 from ui.tabs.study.quality_panels import texts_html
 from ui.tabs.study.quality_view import SCOPE, QualityView, Updates, build_view
 from ui.tabs.study.reports import Reports
@@ -53,9 +53,9 @@ def build_quality_tab(services: Services, tab: gr.Tab) -> QualityView:
         store, share = reading(services, request, token, lambda own: own.study(study))
         return reports_of_all.of(store), share
 
-    def enter(study: str, share: str, request: gr.Request, *values: Any) -> Updates:
+    def enter(study: str, share: str, request: gr.Request, value: str | None = None) -> Updates:
         listed = {view.studies: studies_html(services.seen_by(request).store, study, public=public, share=share)}
-        return listed | ({fields.note: estimated(services, fields.form(values))} if values else {})
+        return listed | ({fields.note: estimated(services, read_fields(value))} if value else {})
 
     def failed(error: Exception) -> Updates:
         return {view.strip: message_strip(error_message(error, public=public), "failed").html()}
@@ -104,14 +104,14 @@ def build_quality_tab(services: Services, tab: gr.Tab) -> QualityView:
         changes = followed(reports_of_all.of(place.store), view, events, public=public)
         yield from unbroken(changes, lambda strip: {view.strip: strip.html()}, "study")
 
-    def start(request: gr.Request, *values: Any) -> Iterator[Updates]:
-        yield from runs(request, lambda place, visitor: started(place, visitor, fields.form(values)))
+    def start(value: str | None, request: gr.Request) -> Iterator[Updates]:
+        yield from runs(request, lambda place, visitor: started(place, visitor, read_fields(value)))
 
     def resume(request: gr.Request, study: str) -> Iterator[Updates]:
         yield from runs(request, lambda place, visitor: resumed(place, visitor, study))
 
     chosen = [view.opened, view.share]
-    tab.select(enter, [*chosen, *fields.inputs], [view.studies, fields.note], **PRIVATE)
+    tab.select(enter, [*chosen, fields.panel.component], [view.studies, fields.note], **PRIVATE)
     view.studies.select(begin, None, view.strip, **PRIVATE)
     view.studies.select(choose, None, view.outputs, **PRIVATE)
     shown = [*chosen, *view.filters]
@@ -119,7 +119,8 @@ def build_quality_tab(services: Services, tab: gr.Tab) -> QualityView:
     view.timer.tick(look, shown, view.outputs, **PRIVATE)
     view.prompts.select(read, chosen, [view.texts, *view.pair.outputs], **PRIVATE)
     wire_share(services, view.sharing)
-    starts = [(fields.run, start, fields.inputs), (view.resume, resume, [view.opened])]
+    starts: list[tuple[gr.Button, Callable[..., Iterator[Updates]], list[Any]]]
+    starts = [(fields.run, start, [fields.panel.component]), (view.resume, resume, [view.opened])]
     ends = (end, chosen, [view.studies, view.sharing])
     wire_runs(services, SCOPE, starts, view.stop, view.strip, view.outputs, ends, locked=view.filters)
     return view

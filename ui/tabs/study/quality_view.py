@@ -11,7 +11,7 @@ import gradio as gr
 from evaluation.format import displayable
 from evaluation.report.example import EXAMPLE
 from evaluation.report.values import ALL, Measured, PromptRow, Report
-from ui.kit.assets import asset
+from ui.kit.assets import script
 from ui.kit.components import Group, downloads_component, downloads_html, message_strip, strip_component
 from ui.kit.panel import panel_component
 from ui.result.pair import RunPair
@@ -24,6 +24,7 @@ from ui.token_view.view import LaneView
 SCOPE = "quality"
 HINT = "Choose a study: its report says whether a rule keeps the answers right, and what it gains."
 EVERY = ""  # the choice of everything
+RESULT = ["mars-details", "mars-quality"]
 Updates = dict[Any, Any]
 
 
@@ -79,7 +80,7 @@ class QualityView:
         """A report that was just chosen, whole: filters and downloads are its own."""
         query = f"?study={study}{f'&share={share}' if share else ''}"
         return self.show(report) | {
-            self.result: gr.update(visible=True),
+            self.result: gr.update(elem_classes=RESULT),
             self.suite: _filter(suite_choices(report)),
             self.temperature: _filter(temperature_choices(report)),
             self.drafts: _filter(draft_choices(report)),
@@ -140,8 +141,8 @@ def build_view() -> QualityView:
         strip = strip_component(message_strip(HINT), scope=SCOPE)
         resume = gr.Button("Resume", visible=False, elem_id="quality-resume", scale=0, min_width=120)
         stop = gr.Button("Stop", variant="stop", visible=False, elem_id="quality-stop", scale=0, min_width=120)
-    # "hidden", not False: Gradio loses the properties of a component that is updated before it was ever mounted
-    with gr.Column(visible="hidden", elem_classes=["mars-details", "mars-quality"]) as result:
+    # not visible=False: Gradio loses the properties of a component that is updated before it was ever mounted
+    with gr.Column(elem_classes=[*RESULT, "mars-away"]) as result:
         with gr.Column(elem_classes=["mars-panel"]):
             with gr.Row(elem_classes=["mars-bar", "mars-quality-filters"]):
                 suite = gr.Dropdown([("all suites", EVERY)], value=EVERY, label="Suite", elem_id="quality-suite")
@@ -153,7 +154,7 @@ def build_view() -> QualityView:
             sharing = share_component(SCOPE)
         first = panel_component(elem_id="quality-first", name="")
         charts = gr.HTML(
-            value="", html_template="<div></div>", js_on_load=f"{asset('panel.js')}\n{asset('chart.js')}",
+            value="", html_template="<div></div>", js_on_load=script("morph.js", "panel.js", "chart.js"),
             apply_default_css=False, elem_id="quality-charts",
         )  # fmt: skip
         prompts = study_panel("", "quality-prompts")

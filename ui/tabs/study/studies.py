@@ -13,7 +13,7 @@ from evaluation.report.example import EXAMPLE
 from evaluation.study.pairs import latest_sweeps
 from evaluation.study.processes import rate
 from storage import RunStore, StorageError, StudyHead, StudyProgress
-from ui.kit.assets import asset, to_json
+from ui.kit.assets import script, to_json
 from ui.kit.components import Strip, message_strip
 from ui.kit.errors import error_message
 from ui.kit.panel import render
@@ -50,7 +50,7 @@ def study_panel(html: str, element: str, *, address: str = "", scope: str = "") 
     choose rows. Both are texts of ours, in the script itself: a panel in a hidden tab gets its properties late."""
     given = f"const ADDRESS = {to_json(address)}, SCOPE = {to_json(scope)};"
     return gr.HTML(
-        value=html, html_template="<div></div>", js_on_load="\n".join((given, asset("panel.js"), asset("study.js"))),
+        value=html, html_template="<div></div>", js_on_load=f"{given}\n{script('morph.js', 'panel.js', 'study.js')}",
         apply_default_css=False, elem_id=element,
     )  # fmt: skip
 

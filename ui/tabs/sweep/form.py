@@ -16,7 +16,6 @@ from mars_core.models import PairSpec
 from mars_core.rules import RULES, Parameter
 from ui.kit.labels import parameter_title
 from ui.settings.form import TREE, RunForm, read_drafter, read_number, read_stop, read_thinking, read_whole
-from ui.settings.rules import is_whole
 
 BLOCK = "---"  # a line of its own: prompts of several lines stand between two
 ANSWER = "=>"
@@ -167,7 +166,7 @@ def suggestion(parameter: Parameter) -> str:
         return ", ".join(f"{value:g}" for value in PAPER_THETAS)
     wide = [parameter.default * factor for factor in (0.25, 0.5, 1, 1.5, 2)]
     fitting = [min(max(value, parameter.low), parameter.high) for value in wide]
-    rounded = [float(round(value)) if is_whole(parameter) else float(f"{value:.3g}") for value in fitting]
+    rounded = [float(round(value)) if parameter.whole else float(f"{value:.3g}") for value in fitting]
     return ", ".join(f"{value:g}" for value in dict.fromkeys(rounded))
 
 

@@ -24,7 +24,7 @@ from ui.kit.panel import panel_component
 from ui.sharing import READ_ONLY, reading, share_component, share_html, wire_share
 from ui.tabs.study.running import visitor_of_tab, wire_runs
 from ui.tabs.study.studies import list_component, study_panel, sweeps_html
-from ui.tabs.sweep.fields import SweepFields, build_fields, estimated, wire_fields
+from ui.tabs.sweep.fields import SweepFields, build_fields, estimated, read_sweep, wire_fields
 from ui.tabs.sweep.panels import pairs_html, settings_html
 from ui.tabs.sweep.run import SweepFrame, reopened, run
 
@@ -34,6 +34,7 @@ HINT = "Run the sweep: every prompt is decoded with strict and with the rule, on
 NO_CHART = "There is nothing to draw yet: no setting has both a speed-up and this cost. A score loss needs prompts with answers."
 FIRST = Cost.TV  # of few prompts all texts may differ, which tells nothing apart
 FILES = ("sweep.csv", "sweep-comparisons.csv")
+RESULT = ["mars-details", "mars-sweep-result"]
 Updates = dict[Any, Any]
 
 
@@ -64,7 +65,7 @@ class SweepView:
         query = f"?sweep={sweep.id}{f'&share={share}' if share else ''}"
         downloads = downloads_html(Group("This sweep:", FILES, query))
         return {
-            self.result: gr.update(visible=True),
+            self.result: gr.update(elem_classes=RESULT),
             self.table: settings_html(sweep, cost),
             self.downloads: downloads,
         } | drawn
@@ -73,8 +74,8 @@ class SweepView:
 def build_view() -> SweepView:
     """The components below the fields."""
     strip = strip_component(message_strip(HINT), scope=SCOPE)
-    # "hidden", not False: Gradio loses the properties of a component that is updated before it was ever mounted
-    with gr.Column(visible="hidden", elem_classes=["mars-details", "mars-sweep-result"]) as result:
+    # not visible=False: Gradio loses the properties of a component that is updated before it was ever mounted
+    with gr.Column(elem_classes=[*RESULT, "mars-away"]) as result:
         with gr.Column(elem_classes=["mars-panel"]):
             choices = [(title, cost.value) for cost, title in COSTS.items()]
             cost = gr.Radio(choices, value=FIRST.value, label="Speed-up against", elem_id="sweep-cost")
@@ -138,7 +139,7 @@ def build_sweep_tab(services: Services, tab: gr.Tab) -> SweepTab:
 
     def enter(request: gr.Request, opened: str, share: str, *values: Any) -> tuple[str, str]:
         store = services.seen_by(request).store
-        return sweeps_html(store, opened, public=services.public, share=share), estimated(services, fields.form(values))
+        return sweeps_html(store, opened, public=services.public, share=share), estimated(services, read_sweep(*values))
 
     tab.select(enter, [parts.opened, parts.share, *fields.inputs], [view.earlier, fields.note], **PRIVATE)
     return parts
@@ -150,7 +151,7 @@ def _wire_run(parts: SweepTab) -> None:
     def sweep(request: gr.Request, cost: str, *values: Any) -> Iterator[Updates]:
         def updates() -> Iterator[Updates]:
             place = services.seen_by(request)
-            yield from _updates(parts, run(place, fields.form(values), visitor_of_tab(place, SCOPE)), _cost(cost))
+            yield from _updates(parts, run(place, read_sweep(*values), visitor_of_tab(place, SCOPE)), _cost(cost))
 
         yield from unbroken(updates(), view.say, "sweep")
 

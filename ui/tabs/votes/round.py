@@ -34,7 +34,7 @@ MOST_OPEN = 500  # rounds that wait for their vote; beyond that the oldest are f
 PROGRESS_STEPS = 20
 WARMING = message_strip("Warming up: a few tokens that do not count …", "running")
 QUESTION = message_strip("Which answer is better? Keys 1 to 4 vote as well; the rules are shown afterwards.", "done")
-NO_VOTE = "The round ends without a vote; what was written is in History."
+NO_VOTE = "The round ended without a vote; its runs are in History."
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import gradio as gr
 
+from mars_core.models import PairSpec
 from storage import Choice, StorageError
 from ui.jobs.admission import unbroken
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
-from ui.kit.components import Strip, message_strip, strip_component, text_panel
+from ui.kit.components import Strip, chips_component, chips_html, message_strip, strip_component, text_panel
 from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE, QUEUED, event_data
 from ui.kit.panel import panel_component
 from ui.result.pair import RunPair
-from ui.settings.rules import compact_rule
-from ui.tabs.settings import FormFields, SettingsPanel
+from ui.settings.fields import Fields, Values, lane, parse
+from ui.settings.form import Form
+from ui.settings.panel import SettingsPanel, pair_choices, read_form
+from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
 from ui.tabs.votes.round import Rounds, cast_vote, write_answers
 from ui.tabs.votes.tally import tally_component, tally_now
 from ui.tabs.votes.view import RoundView, reveal_strip, revealed
 
-HINT = "Two rules answer one prompt. You see both texts without names, vote, and then learn which rule wrote which."
+HINT = "Two rules answer one prompt. You see both texts without names, vote, and then see which rule wrote each."
 STARTING = "Starting; it waits for its turn …"
 BROKE = message_strip("The round did not start. Check the fields and try again.", "failed")
 SEEDS = 2**31
-RULES = (("First rule", "strict"), ("Second rule", "mars"))
 HEADING = (
     '<div class="mars-heading"><h2>Results</h2><p>By pair of rules. The win rate is of the second rule against the first, among '
     "votes for either, with Wilson’s 95 % interval.</p></div>"
@@ -41,11 +44,10 @@ class VotesTab:
     def __init__(self, services: Services) -> None:
         self.services, self.rounds = services, Rounds()
         with gr.Column(elem_classes=["mars-panel", "mars-ask", "mars-votes-ask"]):
-            self.fields, self.fresh = _settings(services)
+            self.prompt, self.panel = _settings(services)
             with gr.Row(elem_classes=["mars-votes-action"]):
                 self.write = gr.Button("Write two answers", variant="primary", elem_id="votes-write")
                 self.stop = gr.Button("Stop", variant="stop", visible=False, elem_id="votes-stop")
-        self.seed = self.fields.by_name["seed"]
         self.strip = strip_component(message_strip(HINT), scope="votes")
         self.round = panel_component(RoundView().html(), elem_id="votes-round")
         self.pair = RunPair("votes")  # Answer A and Answer B, once they are revealed
@@ -65,11 +67,11 @@ class VotesTab:
         """The results are read whenever ``tab`` is chosen."""
         round_ = [self.round, *self.pair.outputs]
         buttons = [self.write, self.stop, self.after]
-        cleared = [*buttons, self.comment, self.kept, self.name, self.vote, self.strip, *round_, self.seed]
-        triggers = [self.write.click, self.again.click, self.fields.by_name["prompt"].submit]
-        pressed = gr.on(triggers, self.on_begin, self.fresh, cleared, trigger_mode="once", **PRIVATE)
+        cleared = [*buttons, self.comment, self.kept, self.name, self.vote, self.strip, *round_, self.panel.component]
+        triggers = [self.write.click, self.again.click, self.prompt.submit]
+        pressed = gr.on(triggers, self.on_begin, self.panel.component, cleared, trigger_mode="once", **PRIVATE)
         shown = [self.strip, *round_, self.name, self.tally]
-        running = pressed.then(self.on_write, self.fields.inputs, shown, **COMPUTES, **QUEUED)
+        running = pressed.then(self.on_write, [self.prompt, self.panel.component], shown, **COMPUTES, **QUEUED)
         running.failure(lambda: self.broken(BROKE), None, [self.strip, *round_], **PRIVATE)
         running.then(self.on_end, None, [self.write, self.stop], **PRIVATE)
         self.stop.click(self.on_stop, None, self.stop, **PRIVATE)
@@ -78,8 +80,10 @@ class VotesTab:
         self.keep.click(self.on_keep, [self.vote, self.comment], [self.kept, self.tally], **PRIVATE)
         tab.select(self.on_enter, None, self.tally, **PRIVATE)
 
-    def on_begin(self, fresh: bool, request: gr.Request) -> Updates:
-        """Nothing to vote on and nothing to comment."""
+    def on_begin(self, value: str | None, request: gr.Request) -> Updates:
+        """Nothing to vote on and nothing to comment; a new seed where one is asked for."""
+        values = parse(value)
+        seed = {"seed": secrets.randbelow(SEEDS)}
         self.services.stops.begin(_visitor(self.services.seen_by(request)))
         return {
             **dict.fromkeys((self.comment, self.kept, self.name, self.vote), ""),
@@ -88,14 +92,15 @@ class VotesTab:
             self.stop: gr.update(visible=True, interactive=True, value="Stop"),
             self.strip: message_strip(STARTING, "running").html(),
             **self.show(RoundView("writing")),
-            self.seed: secrets.randbelow(SEEDS) if fresh else gr.update(),
+            self.panel.component: self.panel.value(values | seed) if values.get("fresh") else gr.update(),
         }
 
-    def on_write(self, request: gr.Request, *values: Any) -> Iterator[Updates]:
-        yield from unbroken(self._updates(self.services.seen_by(request), values), self.broken, "votes")
+    def on_write(self, prompt: str | None, value: str | None, request: gr.Request) -> Iterator[Updates]:
+        form = read_form(prompt, parse(value))
+        yield from unbroken(self._updates(self.services.seen_by(request), form), self.broken, "votes")
 
-    def _updates(self, place: Services, values: tuple[Any, ...]) -> Iterator[Updates]:
-        for frame in write_answers(place, self.rounds, self.fields.form(values), _visitor(place)):
+    def _updates(self, place: Services, form: Form) -> Iterator[Updates]:
+        for frame in write_answers(place, self.rounds, form, _visitor(place)):
             changed: Updates = {self.strip: frame.strip.html()}
             if frame.view:
                 changed |= self.show(frame.view) | {self.name: frame.round}
@@ -155,19 +160,22 @@ def build_votes_tab(services: Services, tab: gr.Tab) -> None:
     VotesTab(services).wire(tab)
 
 
-def _settings(services: Services) -> tuple[FormFields, gr.Checkbox]:
-    """The fields, and whether every round gets a new seed."""
-    panel = SettingsPanel(services, "votes")
-    panel.prompt("What should both answers be about?")
-    panel.examples()
-    with gr.Row(elem_classes=["mars-votes-rules"]):
-        rules = [compact_rule(*rule, f"votes-rule-{place}") for place, rule in enumerate(RULES)]
-    panel.bar()
-    panel.own_pair()
-    fresh = gr.Checkbox(True, label="A new seed each round", elem_id="votes-fresh", container=False)
-    panel.advanced("Advanced: system prompt, chat template, sampling, draft mode")
-    panel.wire()
-    return FormFields(panel.by_name, tuple(rules)), fresh
+def _settings(services: Services) -> tuple[gr.Textbox, SettingsPanel]:
+    def describe(own: Fields, spec: PairSpec | None) -> None:
+        own.bar(pair_choices(services), spec, services.limits, lists=False, longest=LONGEST)
+        own.check("fresh", "A new seed each round", True)
+        own.advanced()
+
+    prompt = prompt_field(services, "votes-prompt", "What should both answers be about?")
+    chips = chips_component(services.catalog[0].prompts, "votes-chips")
+    panel = SettingsPanel(services, "votes", describe, lanes=2, describe_lane=partial(lane, votes=True))
+
+    def follow(changed: str, values: Values) -> tuple[Any]:
+        return (chips_html(examples_of(panel.spec(values))),) if changed == "pair" else (gr.update(),)
+
+    panel.wire(follow, outputs=[chips])
+    wire_examples(chips, prompt, panel)
+    return prompt, panel
 
 
 def _visitor(place: Services) -> str:

@@ -26,7 +26,7 @@ from ui.kit.responses import attachment
 
 RECENT = 20  # votes in the list
 BASELINES = ("none", "strict")  # a pair begins with one of these, where it has one
-NONE_YET = "No vote is cast yet. Write two answers above, read both, and say which is better."
+NONE_YET = "No votes yet. Generate two answers above, read both, and vote for the better one."
 COLUMNS = (
     "first_rule", "second_rule", "votes", "first_wins", "second_wins", "ties", "both_bad", "decided",
     "second_win_rate", "wilson95_low", "wilson95_high", "same_text",

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from evaluation.judge.endpoint import KEY as KEY_NAME
-from evaluation.judge.endpoint import MODEL, URL, Endpoint, JudgeError, Settings, read_settings
+from evaluation.judge.study import KEY as KEY_NAME
+from evaluation.judge.study import MODEL, URL, Endpoint, Settings, read_settings
+from evaluation.served.client import ServerError
 from tests.unit.evaluation.judge.server import KEY, Asked, Reply, serve
 
 QUESTION = [{"role": "user", "content": "A or B?"}]
@@ -48,7 +49,7 @@ def test_a_refusal_is_one_sentence_without_the_key(status: int, tries: int) -> N
     with (
         serve(lambda _body, _number: Reply(f"bad key {KEY}\nsorry " * 40, status)) as (url, asked),
         Endpoint(Settings(url, "a-judge", KEY, tries=3), sleep=lambda _: None) as endpoint,
-        pytest.raises(JudgeError, match=f"The judge a-judge answered {status}: bad key … sorry") as refused,
+        pytest.raises(ServerError, match=f"The judge a-judge answered {status}: bad key … sorry") as refused,
     ):
         endpoint.ask(QUESTION)
     assert len(asked) == tries
@@ -58,13 +59,13 @@ def test_a_refusal_is_one_sentence_without_the_key(status: int, tries: int) -> N
 def test_nobody_there_and_nonsense_are_told() -> None:
     with (
         Endpoint(Settings("http://127.0.0.1:9", "a-judge", KEY, tries=2), sleep=lambda _: None) as endpoint,
-        pytest.raises(JudgeError, match="did not answer"),
+        pytest.raises(ServerError, match="did not answer"),
     ):
         endpoint.ask(QUESTION)
     with (
         serve(lambda _body, _number: Reply("<html>", 200 + 3)) as (url, _),
         Endpoint(Settings(url, "a-judge", KEY), sleep=lambda _: None) as endpoint,
-        pytest.raises(JudgeError, match="answered 203"),
+        pytest.raises(ServerError, match="answered 203"),
     ):
         endpoint.ask(QUESTION)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from evaluation.judge.endpoint import Endpoint, JudgeError, Settings
-from evaluation.judge.study import MAX_FAILURES, SAME, Progress, judge_study, preferred, question
+from evaluation.judge.study import MAX_FAILURES, SAME, Endpoint, Progress, Settings, judge_study, preferred, question
+from evaluation.served.client import ServerError
 from evaluation.study.plan import Lane, Models, Plan
 from evaluation.study.result import Result
 from evaluation.suites.item import Item, Suite
@@ -113,7 +113,7 @@ def test_an_endpoint_that_is_gone_ends_the_judging(study: tuple[RunStore, str]) 
         asked = number + 1
         return Reply("no", 401)
 
-    with pytest.raises(JudgeError, match="answered 401"):
+    with pytest.raises(ServerError, match="answered 401"):
         judged(study, refuse, parallel=1)
     assert MAX_FAILURES <= asked <= 6
     assert len(study[0].judgements(study[1])) == 6  # the ties, for which nobody is asked

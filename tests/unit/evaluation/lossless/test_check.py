@@ -10,22 +10,15 @@ from pathlib import Path
 import pytest
 
 from evaluation.cli import main
-from evaluation.lossless.counters import counters_finding
+from evaluation.lossless.command import counters_finding
 from evaluation.lossless.greedy import TIE, difference
 from evaluation.lossless.values import Finding, Verdict, overall
 from evaluation.records.counters import Counters, read_counters
 from evaluation.served.answer import Answer, Position
 from evaluation.served.client import Client, Server
-from mars_core.models import ModelPool
-from mars_core.models.catalog import BUNDLED_PROMPTS, CATALOG
-from mars_core.session import Session
+from mars_core.models.catalog import BUNDLED_PROMPTS
 from mars_core.types import DrafterConfig, RuleConfig
-from tests.served_server import MODEL, Fault, Serving, serve_models
-
-
-@pytest.fixture(scope="module")
-def session() -> Session:
-    return Session(ModelPool(device="cpu", dtype="float32").get(CATALOG[0]))
+from tests.served_server import MODEL, Fault, Serving
 
 
 @pytest.fixture
@@ -45,27 +38,26 @@ def by_check(path: Path) -> dict[str, dict[str, str]]:
 
 @pytest.mark.slow
 def test_a_strict_server_passes_and_a_relaxed_one_is_found(
-    session: Session, prompts: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    serving: Serving, other_serving: Serving, prompts: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    none = DrafterConfig("none")
-    with serve_models(session) as server, serve_models(session, drafter=none) as alone:
-        asked = ("--server", server.url, "--against", alone.url, "--prompts", prompts, "--draws", "40")
-        assert run(*asked, json_file=tmp_path / "strict.json") == 0
-        assert "Verdict  lossless as far as tested" in capsys.readouterr().out
-        assert {row["verdict"] for row in by_check(tmp_path / "strict.json").values()} == {"lossless as far as tested"}
-        server.rule = RuleConfig("mars", {"theta": 0.5})
-        assert run(*asked, json_file=tmp_path / "mars.json") == 1
-        assert "Verdict  not lossless" in capsys.readouterr().out
-        found = by_check(tmp_path / "mars.json")
-        wrong = {name for name, row in found.items() if row["verdict"] == "not lossless"}
-        assert wrong == {
-            "Temperature 0, against the other server",
-            "Temperature 0, against the log probabilities of the text",
-            "Temperature 1, against the log probabilities of the next token",
-            "Temperature 1, against the other server",
-        }
-        position = _first_difference(server, alone)
-        assert f"prompt 2, token {position + 1}:" in found["Temperature 0, against the other server"]["reason"]
+    other_serving.drafter = DrafterConfig("none")
+    asked = ("--server", serving.url, "--against", other_serving.url, "--prompts", prompts, "--draws", "20")
+    assert run(*asked, json_file=tmp_path / "strict.json") == 0
+    assert "Verdict  lossless as far as tested" in capsys.readouterr().out
+    assert {row["verdict"] for row in by_check(tmp_path / "strict.json").values()} == {"lossless as far as tested"}
+    serving.rule = RuleConfig("mars", {"theta": 0.5})
+    assert run(*asked, json_file=tmp_path / "mars.json") == 1
+    assert "Verdict  not lossless" in capsys.readouterr().out
+    found = by_check(tmp_path / "mars.json")
+    wrong = {name for name, row in found.items() if row["verdict"] == "not lossless"}
+    assert wrong == {
+        "Temperature 0, against the other server",
+        "Temperature 0, against the log probabilities of the text",
+        "Temperature 1, against the log probabilities of the next token",
+        "Temperature 1, against the other server",
+    }
+    position = _first_difference(serving, other_serving)
+    assert f"prompt 2, token {position + 1}:" in found["Temperature 0, against the other server"]["reason"]
 
 
 def _first_difference(server: Serving, alone: Serving) -> int:
@@ -76,31 +68,25 @@ def _first_difference(server: Serving, alone: Serving) -> int:
     return next(at for at, pair in enumerate(zip(*ids, strict=False)) if pair[0] != pair[1])
 
 
-@pytest.mark.parametrize(
-    ("faults", "message"),
-    [
-        ([Fault.NONSENSE], "gave an answer that is not one of the OpenAI interface"),
-        ([Fault.WEB_PAGE], "gave an answer that is not one of the OpenAI interface"),
-    ],
-)
+@pytest.mark.parametrize("fault", [Fault.NONSENSE, Fault.WEB_PAGE])
 def test_a_server_that_does_not_answer_is_one_sentence(
-    session: Session, prompts: str, faults: list[Fault], message: str, capsys: pytest.CaptureFixture[str]
+    serving: Serving, prompts: str, fault: Fault, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with serve_models(session, faults=faults) as server:
-        assert run("--server", server.url, "--prompts", prompts) == 2
+    serving.faults = [fault]
+    assert run("--server", serving.url, "--prompts", prompts) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1
-    assert message in err and server.url in err
+    assert "gave an answer that is not one of the OpenAI interface" in err and serving.url in err
 
 
 def test_a_server_that_is_killed_in_the_middle_is_one_sentence(
-    session: Session, prompts: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    serving: Serving, prompts: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("evaluation.served.client.PAUSE_S", 0.0)
-    with serve_models(session, faults=[Fault.NONE, *[Fault.KILL] * 5]) as server:
-        assert run("--server", server.url, "--prompts", prompts) == 2
+    serving.faults = [Fault.NONE, *[Fault.KILL] * 5]
+    assert run("--server", serving.url, "--prompts", prompts) == 2
     err = capsys.readouterr().err
-    assert err.count("\n") == 1 and server.url in err
+    assert err.count("\n") == 1 and serving.url in err
 
 
 def test_bad_options_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,10 +104,10 @@ def test_bad_options_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixt
     assert run("--server", "ftp://x") == 2
 
 
-def test_without_counters_and_echo_the_other_checks_decide(session: Session, prompts: str, tmp_path: Path) -> None:
-    with serve_models(session, token_ids=False, rule=RuleConfig("mars", {"theta": 0.5})) as server:
-        path = tmp_path / "found.json"
-        assert run("--server", server.url, "--prompts", prompts, "--draws", "40", json_file=path) == 1
+def test_without_counters_and_echo_the_other_checks_decide(serving: Serving, prompts: str, tmp_path: Path) -> None:
+    path = tmp_path / "found.json"
+    serving.reset(token_ids=False, rule=RuleConfig("mars", {"theta": 0.5}))
+    assert run("--server", serving.url, "--prompts", prompts, "--draws", "20", json_file=path) == 1
     found = by_check(path)
     assert found["Temperature 0, against the log probabilities of the text"]["verdict"] == "not tested"
     assert found["Temperature 1, against the log probabilities of the next token"]["verdict"] == "not lossless"

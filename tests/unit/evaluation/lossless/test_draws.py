@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -60,14 +60,16 @@ class Server:
         return Answer("", text.removeprefix(prompt), "length", None, None, reported, {}, 0.0, 0.0, {})
 
 
-def verdicts(server: Server, reference: Server | None = None, seed: int = 0, draws: int = 50) -> list[Finding]:
-    return sampled_findings(server, reference, PROMPTS, draws, seed)  # type: ignore[arg-type]
+def verdicts(
+    server: Server, reference: Server | None = None, seed: int = 0, draws: int = 50, prompts: Sequence[str] = PROMPTS
+) -> list[Finding]:
+    return sampled_findings(server, reference, prompts, draws, seed)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
 def test_a_correct_server_is_not_accused_in_a_hundred_repetitions() -> None:
     """At a level of 0.1 %, two or more accusations in 100 repetitions of both tests have a probability of 0.5 %."""
-    found = [verdicts(Server(), Server(), seed=10_000 * number) for number in range(100)]
+    found = [verdicts(Server(), Server(), 10_000 * number, 25, PROMPTS[:2]) for number in range(100)]
     accused = sum(any(each.verdict is Verdict.NOT_LOSSLESS for each in findings) for findings in found)
     assert accused <= 1
     assert all(each.verdict is not Verdict.NOT_TESTED for findings in found for each in findings)

@@ -8,7 +8,7 @@ from evaluation.served.answer import Answer
 from evaluation.served.client import Client, Server, ServerError
 from mars_core.session import Session, run_config
 from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, Sampling, Trace
-from tests.served_server import MODEL, Fault, Serving, serve_models
+from tests.served_server import MODEL, Fault, Serving
 from tests.unit.evaluation.judge.server import Reply, serve
 
 PROMPT = "A story about Greta in a village, please."
@@ -138,12 +138,12 @@ def test_a_setting_that_a_server_refuses_is_not_left_out(serving: Serving) -> No
         ask(serving, seed=1)
 
 
-def test_the_key_is_sent_and_in_no_message(session: Session) -> None:
-    with serve_models(session, key=KEY) as serving:
-        assert ask(serving, max_tokens=4)[0].text
-        server = Server(serving.url, MODEL, "sk-wrong")
-        with Client(server) as client, pytest.raises(ServerError, match=r"answered 401: .*bad key Bearer …") as raised:
-            client.complete(PROMPT, max_tokens=4)
+def test_the_key_is_sent_and_in_no_message(serving: Serving) -> None:
+    serving.key = KEY
+    assert ask(serving, max_tokens=4)[0].text
+    server = Server(serving.url, MODEL, "sk-wrong")
+    with Client(server) as client, pytest.raises(ServerError, match=r"answered 401: .*bad key Bearer …") as raised:
+        client.complete(PROMPT, max_tokens=4)
     assert "sk-wrong" not in str(raised.value) + repr(server)
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -23,12 +21,11 @@ from evaluation.report.values import Measured
 from evaluation.study.plan import Plan, read_plan
 from evaluation.study.result import read_relative, read_result
 from evaluation.study.servers import Served
-from mars_core.session import Session
 from mars_core.types import RuleConfig, Status
 from storage import RunStore
-from tests.served_server import MODEL, Fault, Serving, serve_models
+from tests.served_server import MODEL, Fault, Serving
 
-LONG = ["--suite", "demo_arithmetic", "--limit", "6", "--max-new-tokens", "48"]
+LONG = ["--suite", "demo_arithmetic", "--limit", "4", "--max-new-tokens", "48"]
 ITEMS = ["--suite", "demo_arithmetic", "--limit", "4", "--max-new-tokens", "16"]
 RULES = ["--rules", "strict,mars", "--theta", "0.6"]
 SAME = ("status", "ended", "prompt_tokens", "new_tokens", "characters", "scores")
@@ -113,12 +110,12 @@ def test_each_load_has_its_part_of_the_seeds(serving: Serving, url: str) -> None
     assert Counter(loads) == {"1": plan.items * 2, "3": plan.items * 2}
 
 
-@pytest.mark.parametrize("fault", [Fault.BUSY, Fault.KILL, Fault.CUT, Fault.ERROR])
-def test_faults_are_retried(serving: Serving, tmp_path: Path, fault: Fault) -> None:
+def test_faults_are_retried(serving: Serving, tmp_path: Path) -> None:
+    """Each alone is in test_client.py."""
     whole, broken = (f"sqlite:///{tmp_path / name}.db" for name in ("whole", "broken"))
     options = [*ITEMS, *RULES, "--server", serving.url]
     _, wanted = run(whole, *options)
-    serving.faults = [Fault.NONE, Fault.NONE, fault, fault, Fault.NONE, fault]
+    serving.faults = [Fault.NONE, Fault.NONE, Fault.BUSY, Fault.KILL, Fault.NONE, Fault.CUT, Fault.ERROR]
     _, found = run(broken, *options)
     assert not serving.faults and outcomes(found) == outcomes(wanted) and texts(broken, found) == texts(whole, wanted)
 
@@ -139,37 +136,24 @@ def test_nonsense_is_a_failed_lane_with_one_sentence_that_can_be_run_again(
 
 
 def test_a_server_that_is_gone_stops_the_study_which_goes_on_later(
-    session: Session, url: str, capsys: pytest.CaptureFixture[str]
+    serving: Serving, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with serve_models(session) as serving:
-        serving.faults = [Fault.NONE] * 6 + [Fault.BUSY] * 1000
-        assert main(["run", *ITEMS, *RULES, "--server", serving.url, "--db", url, "--quiet"]) == 1
-        assert "answered 503: busy." in capsys.readouterr().err
-        with RunStore(url) as store:
-            study = store.studies()[0]
-            assert 0 < store.study_progress(study.id).done < study.tasks
-        serving.faults = []
-        assert main(["resume", "latest", "--failed", "--db", url, "--quiet"]) == 0
-        with RunStore(url) as store:
-            results = store.results(study.id)
-            assert len(results) == 2 * study.tasks and {one.data["status"] for one in results} == {"completed"}
+    serving.faults = [Fault.NONE] * 6 + [Fault.BUSY] * 1000
+    assert main(["run", *ITEMS, *RULES, "--server", serving.url, "--db", url, "--quiet"]) == 1
+    assert "answered 503: busy." in capsys.readouterr().err
+    with RunStore(url) as store:
+        study = store.studies()[0]
+        assert 0 < store.study_progress(study.id).done < study.tasks
+    serving.faults = []
+    assert main(["resume", "latest", "--failed", "--db", url, "--quiet"]) == 0
+    with RunStore(url) as store:
+        results = store.results(study.id)
+        assert len(results) == 2 * study.tasks and {one.data["status"] for one in results} == {"completed"}
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_study_that_is_killed_loses_and_repeats_nothing(serving: Serving, url: str, number: signal.Signals) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "evaluation",
-        "run",
-        *ITEMS,
-        *RULES,
-        "--server",
-        serving.url,
-        "--concurrency",
-        "2",
-        "--quiet",
-    ]
+def test_a_study_that_is_killed_loses_and_repeats_nothing(serving: Serving, url: str) -> None:
+    command = [sys.executable, "-m", "evaluation", "run", *ITEMS, *RULES, "--server", serving.url]
+    command += ["--concurrency", "2", "--quiet"]
     process = subprocess.Popen([*command, "--db", url], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None and process.stderr is not None
     with process, RunStore(url) as store:
@@ -177,7 +161,7 @@ def test_a_study_that_is_killed_loses_and_repeats_nothing(serving: Serving, url:
         while store.study_progress(study).results < 3:
             assert process.poll() is None
             time.sleep(0.02)
-        os.kill(process.pid, number)
+        process.kill()
         process.communicate()
         before = {(one.task, one.lane): one.run_ids for one in store.results(study)}
         assert main(["resume", study, "--db", url, "--quiet"]) == 0
@@ -187,11 +171,11 @@ def test_a_study_that_is_killed_loses_and_repeats_nothing(serving: Serving, url:
         assert sum(len(store.load(id_).runs) for one in results for id_ in one.comparison_ids[:1]) >= 8
 
 
-def test_two_servers_are_compared_without_the_plugin(session: Session, url: str) -> None:
+def test_two_servers_are_compared_without_the_plugin(serving: Serving, other_serving: Serving, url: str) -> None:
     """A server whose rule nobody knows, against one that is strict."""
-    relaxed = RuleConfig("mars", {"theta": 0.6})
-    with serve_models(session, plugin=False) as strict, serve_models(session, plugin=False, rule=relaxed) as other:
-        plan, results = run(url, *LONG, "--server", other.url, "--baseline", strict.url)
+    strict, other = serving.reset(plugin=False), other_serving.reset(plugin=False)
+    other.rule = RuleConfig("mars", {"theta": 0.6})
+    plan, results = run(url, *LONG, "--server", other.url, "--baseline", strict.url)
     assert [lane.name for lane in plan.lanes] == ["strict", "server"]
     assert plan.served == Served(other.url, MODEL, strict.url, MODEL)
     assert not any("vllm_xargs" in body for body in (*strict.requests, *other.requests))
@@ -215,12 +199,12 @@ def test_two_servers_are_compared_without_the_plugin(session: Session, url: str)
     ],
 )
 def test_what_a_server_cannot_do_is_one_sentence_before_the_study(
-    session: Session, url: str, changed: dict[str, Any], options: list[str], words: str, capsys: pytest.CaptureFixture[str],
+    serving: Serving, url: str, changed: dict[str, Any], options: list[str], words: str, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setenv("MARS_SERVER_KEY", "sk-wrong")
-    with serve_models(session, **changed) as serving:
-        assert main(["run", *ITEMS, "--server", serving.url, *options, "--db", url]) in (1, 2)
+    serving.reset(**changed)
+    assert main(["run", *ITEMS, "--server", serving.url, *options, "--db", url]) in (1, 2)
     sentence = capsys.readouterr().err
     assert re.search(words.replace("(", r"\(").replace(")", r"\)"), sentence), sentence
     assert sentence.count("\n") == 1 and "sk-wrong" not in sentence
@@ -229,22 +213,21 @@ def test_what_a_server_cannot_do_is_one_sentence_before_the_study(
 
 
 def test_the_key_is_sent_and_stored_nowhere(
-    session: Session, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    serving: Serving, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     key = "sk-0123456789-secret"
     monkeypatch.setenv("MARS_SERVER_KEY", key)
-    with serve_models(session, key=key) as serving:
-        serving.faults = [Fault.NONE, Fault.NONE, Fault.NONSENSE]
-        plan, _ = run(url, *ITEMS, *RULES, "--server", serving.url)
-        assert main(["report", "latest", "--db", url, "--folder", str(tmp_path / "report")]) == 0
+    serving.reset(key=key, faults=[Fault.NONE, Fault.NONE, Fault.NONSENSE])
+    plan, _ = run(url, *ITEMS, *RULES, "--server", serving.url)
+    assert main(["report", "latest", "--db", url, "--folder", str(tmp_path / "report")]) == 0
     said = capsys.readouterr()
     assert key not in json.dumps(plan.as_dict()) + said.out + said.err
     assert not any(key.encode() in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
 
 
-def test_what_is_unknown_is_null_in_exports(session: Session, url: str, tmp_path: Path) -> None:
-    with serve_models(session, steps=False) as serving:
-        run(url, *ITEMS, *RULES, "--server", serving.url)
+def test_what_is_unknown_is_null_in_exports(serving: Serving, url: str, tmp_path: Path) -> None:
+    serving.steps = False
+    run(url, *ITEMS, *RULES, "--server", serving.url)
     assert main(["export", "latest", "--db", url, "--folder", str(tmp_path)]) == 0
     rows = [json.loads(line) for file in tmp_path.rglob("*.jsonl") for line in file.read_text("utf-8").splitlines()]
     choices = [choice for row in rows for choice in row.get("choices", ())]

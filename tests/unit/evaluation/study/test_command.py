@@ -13,7 +13,6 @@ import pytest
 from evaluation.cli import main
 from evaluation.study.launch import INTERRUPTED
 from evaluation.study.plan import read_plan
-from evaluation.study.processes import Pace
 from mars_core.session import Session
 from storage import RunStore
 from tests.unit.evaluation.study.working import check_whole
@@ -86,7 +85,7 @@ def test_a_plan_may_be_made_first_and_run_later(
     assert main(["resume", "latest", "--db", url, "--device", "cpu", "--dtype", "float32", "--failed"]) == 0
     said = capsys.readouterr().err
     assert "0 tasks are open again" in said
-    assert "2/2 tasks · 6 results" in said
+    assert "2/2 tasks: 100%" in said and "6/6 [" in said
     with RunStore(url) as store:
         check_whole(store, study, plan)  # type: ignore[arg-type]
 
@@ -228,7 +227,7 @@ def test_a_signal_stops_a_study_that_goes_on_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:  # the signal comes after the first lane
-        patch.setattr(Pace, "line", lambda *_: os.kill(os.getpid(), number) or "")
+        patch.setattr("evaluation.study.launch.progress_line", lambda *_: os.kill(os.getpid(), number) or "")
         assert main(["run", *options]) == INTERRUPTED
     with RunStore(url) as store:
         study, plan = _plan(store)

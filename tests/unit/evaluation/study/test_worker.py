@@ -164,12 +164,12 @@ def test_workers_killed_at_random_leave_nothing_lost_and_nothing_twice(
     url = request.getfixturevalue("url" if database == "sqlite" else "postgres_url")
     chance = random.Random(7)
     with RunStore(url) as store:
-        plan = small_plan(session, repeats=10)  # more than the workers can do before the last of them is killed
+        plan = small_plan(session, repeats=6)  # more than the workers can do before the last of them is killed
         study = _new(store, plan)
         seen, kills = 0, 0
         while kills < 4:
             workers = [start_worker(url, study, folder) for _ in range(2)]
-            until = time.monotonic() + 30
+            until = time.monotonic() + 120
             while store.study_progress(study).results <= seen and time.monotonic() < until:
                 time.sleep(0.02)
             time.sleep(chance.uniform(0, 0.15))
@@ -182,6 +182,6 @@ def test_workers_killed_at_random_leave_nothing_lost_and_nothing_twice(
         free_dead(store, study)
         workers = [start_worker(url, study, folder) for _ in range(2)]
         for worker in workers:
-            worker.join(120)
+            worker.join(600)
             assert worker.exitcode == 0
         check_whole(store, study, plan)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,12 +13,12 @@ from evaluation.study.plan import Models
 from evaluation.study.sweep import Case, Grid, sweep_plan
 from mars_core.types import ModelRef, PromptConfig
 from storage import Choice, RunStore, Source
+from tests.serving import serving
 from tests.traces import make_trace
 from tests.unit.evaluation.report.studies import stored_study
 from tests.unit.ui.public.asking import Stranger
 from ui.public.visitors import browser_owner
 
-ROOT = Path(__file__).parents[4]
 MARK = "SecretOfA"
 A, B = "a" * 43, "b" * 43
 PLAN = sweep_plan(
@@ -62,27 +59,10 @@ class Kept:
 @pytest.fixture(scope="package")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("public")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    url = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "tests.unit.ui.public.serve", str(folder), str(port)]
-    with (folder / "out").open("w") as out, subprocess.Popen(command, cwd=ROOT, stderr=out, stdout=out) as process:
-        try:
-            _wait(folder, process)
-            with RunStore(f"sqlite:///{folder / 'runs.db'}") as store:
-                yield Served(url, folder, store)
-            assert process.poll() is None, "the page did not live on"
-        finally:
-            process.terminate()
-
-
-def _wait(folder: Path, process: subprocess.Popen[bytes]) -> None:
-    while process.poll() is None:
-        if (folder / "routes.json").exists():
-            return
-        time.sleep(0.1)
-    pytest.fail(f"The page did not start:\n{(folder / 'out').read_text()}")
+    with serving("tests.unit.ui.public.serve", folder / "out", folder, ready=folder / "routes.json") as page:
+        with RunStore(f"sqlite:///{folder / 'runs.db'}") as store:
+            yield Served(page.url, folder, store)
+        assert page.process.poll() is None, "the page did not live on"
 
 
 def compared(store: RunStore, source: Source = Source.COMPARE) -> str:

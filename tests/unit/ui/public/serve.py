@@ -66,7 +66,8 @@ def main(folder: Path, port: int) -> None:
         app, _, _ = page.launch(
             server_name="127.0.0.1", server_port=port, quiet=True, prevent_thread_lock=True, max_threads=64, **options
         )
-        (folder / "routes.json").write_text(json.dumps(sorted(set(paths(app.routes)))))
+        (folder / "routes").write_text(json.dumps(sorted(set(paths(app.routes)))))
+        (folder / "routes").rename(folder / "routes.json")  # whole when it is there
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             signal.pause()

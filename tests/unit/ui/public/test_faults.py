@@ -195,11 +195,9 @@ def test_events_that_report_anything_are_no_faults(served: Served, stranger: Str
         if event > 7 and name not in ("compare", "begin", "sweep", "load", "on_begin", "on_vote")
     ]
     queued = {event["id"] for event in page["dependencies"] if event["queue"] is not False}
-    for event in events:
-        if event in queued:
-            stranger.ask((event, values[event], 5))
-        else:
-            stranger.direct(event, values[event], 5)
+    stranger.ask(*((event, values[event], 5) for event in events if event in queued))
+    for event in set(events) - queued:
+        stranger.direct(event, values[event], 5)
     assert "fault" not in served.written.removeprefix(before)
 
 

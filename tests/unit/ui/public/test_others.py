@@ -24,30 +24,16 @@ from ui.tabs.study.downloads import SWEEP_TABLES as SWEEP_FILES
 # Every event by the name of its function. A new one is tried below by itself; that it was thought of, only a person can say here.
 EVENTS = frozenset((
     "compare", "rules", "pairs", "comparisons", "comparison", "divergences", "tokens",  # endpoints for programs
-    "act", "add", "apply", "ask_stop", "begin", "change", "choose", "close", "delete", "ended", "enter", "go", "label",
-    "lambda", "leave", "load", "look", "_parameter_updates", "run", "with_theta", "more", "move", "narrow", "open_lane",
-    "open_sweep", "_own_note", "press", "read",
-    "refresh", "resume", "rule_html", "save", "search", "show", "start", "sweep", "take", "_draw",
-    "_example", "against", "vary", "show_device",
+    "act", "apply", "arrange", "ask_stop", "begin", "change", "choose", "close", "delete", "ended", "enter", "go",
+    "lambda", "load", "look", "move", "run", "with_theta", "more", "narrow", "open_lane",
+    "new_seed", "open_sweep", "press", "read", "redraw",
+    "refresh", "resume", "save", "search", "show", "start", "sweep", "take", "_draw", "against", "show_device", "write",
     "on_begin", "on_end", "on_enter", "on_keep", "on_stop", "on_vote", "on_write",
 ))  # fmt: skip
-REPORTED = frozenset(
-    (
-        "_draw",
-        "_example",
-        "act",
-        "change",
-        "choose",
-        "go",
-        "open_sweep",
-        "press",
-        "read",
-        "refresh",
-        "search",
-        "on_vote",
-        "with_theta",
-    )
-)  # act on what a component reports
+REPORTED = frozenset((  # act on what a component reports
+    "_draw", "act", "arrange", "change", "choose", "go", "on_vote", "open_sweep", "press", "read", "redraw", "refresh", "search",
+    "with_theta", "write",
+))  # fmt: skip
 OURS = frozenset((
     "/downloads/{name}", "/mine/export.zip", "/votes/vote_results.csv", "/assets/plotly.min.js",
     *(f"/downloads/{name}" for name in (*STUDY_FILES, *SWEEP_FILES)),

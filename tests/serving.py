@@ -1,0 +1,68 @@
+"""A page in a process of its own: started on a free port, waited for, ended."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PATIENCE_S = 240.0  # a start takes a minute on a busy machine
+
+
+@dataclass(frozen=True)
+class Serving:
+    """``log_file``: all that the process writes."""
+
+    url: str  # without a slash at its end
+    port: int
+    log_file: Path
+    process: subprocess.Popen[bytes]
+
+    @property
+    def log(self) -> str:
+        return self.log_file.read_text(encoding="utf-8")
+
+
+@contextmanager
+def serving(module: str, log_file: Path, *arguments: object, ready: Path | None = None) -> Iterator[Serving]:
+    """``python -m module arguments PORT``, once it answers or, if given, has written the file ``ready``; ended by SIGTERM."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    command = [sys.executable, "-m", module, *map(str, arguments), str(port)]
+    environment = os.environ | {"GRADIO_SERVER_PORT": str(port), "GRADIO_ANALYTICS_ENABLED": "False"}
+    with (
+        log_file.open("wb") as log,
+        subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log) as process,
+    ):
+        page = Serving(f"http://127.0.0.1:{port}", port, log_file, process)
+        try:
+            until = time.monotonic() + PATIENCE_S
+            while not (ready.exists() if ready else _answers(page.url)):
+                if time.monotonic() > until or process.poll() is not None:
+                    pytest.fail(f"The page did not start:\n{page.log}")
+                time.sleep(0.1)
+            yield page
+        finally:
+            process.terminate()
+            try:
+                process.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(url, timeout=60).is_success
+    except httpx.TransportError:
+        return False

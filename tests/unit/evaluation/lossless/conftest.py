@@ -1,0 +1,10 @@
+"""Fewer resamples: enough for a level of 0.001 after Holm's correction of ten tests."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _fewer_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evaluation.statistics.RESAMPLES", (999, 19_999))

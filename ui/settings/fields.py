@@ -1,0 +1,226 @@
+"""The fields of a settings panel as plain values: what each asks for, what stands in it, whether it is shown. No gradio.
+
+``Values`` are what the browser holds: a value by name of field, and under ``lanes`` those of every lane. They can be anything that JSON
+can be; a field shows what it can of them, ``read`` gives a form texts and numbers only.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
+
+from mars_core.models import PairSpec
+from mars_core.rules import RULES
+from ui.kit.labels import LANE_NAMES, parameter_title, rule_title
+from ui.public.limits import PRIVATE_LIMITS, Limits
+from ui.settings.drafters import FIELDS, TITLES, offered, taken, tree_shape
+from ui.settings.form import CHAIN, CUSTOM, TREE, DraftForm, LaneForm
+from ui.settings.rules import DEFAULT_RULES, rule_html, step_of
+
+Values = Mapping[str, Any]
+Choices = Sequence[tuple[str, str]]  # title and value
+MOST = sys.float_info.max
+SHARED = "above"  # a lane's drafts come from the form's drafter
+OWN = {
+    "own_target": ("Target", "owner/name, owner/name@revision, or a folder"),
+    "own_draft": ("Draft model (may be empty)", "shares the target's vocabulary"),
+    "own_head": ("EAGLE-3 head (may be empty)", "trained for the target: Hub id or folder"),
+}
+IDS = {"max_new_tokens": "max", "stop": "stop-strings"}  # where it is not the name
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """``kind``: number, text, lines, choice, radio, check or many. ``redraws``: a change has the panel drawn again, because other fields
+    follow. ``width``: of the field, at least, in pixels."""
+
+    id: str
+    name: str
+    kind: str
+    label: str
+    value: Any
+    choices: Choices = ()
+    step: float = 1
+    most: float | None = None
+    help: str = ""
+    placeholder: str = ""
+    width: int = 96
+    shown: bool = True
+    redraws: bool = False
+
+
+class Lane(NamedTuple):
+    """A rule with its parameters, and the drafter of a lane. ``note``: HTML on the rule."""
+
+    fields: dict[str, Field]
+    parameters: tuple[Field, ...]
+    note: Markup
+
+    @property
+    def values(self) -> dict[str, Any]:
+        return {field.name: field.value for field in (*self.fields.values(), *self.parameters)}
+
+
+class Fields:
+    """Fields by name, each with the value that was given for it or its default. ``scope``: what their ids begin with."""
+
+    def __init__(self, given: Values, scope: str = "") -> None:
+        self.given, self.by_name = given, dict[str, Field]()
+        self._scope = f"{scope}-" if scope else ""
+
+    def _add(self, name: str, kind: str, label: str, value: Any, **more: Any) -> None:
+        id_ = more.pop("id", IDS.get(name, name).replace("_", "-"))
+        self.by_name[name] = Field(f"{self._scope}{id_}", name, kind, label, value, **more)
+
+    def number(self, name: str, label: str, default: float, **more: Any) -> None:
+        """``most``: the largest that may be asked for. What is beyond it is refused by the reader, which names the field."""
+        most = more.get("most")
+        value = self.given.get(name, default if most is None else min(default, most))
+        self._add(name, "number", label, as_number(value), **more)
+
+    def text(self, name: str, label: str, default: str = "", **more: Any) -> None:
+        self._add(name, more.pop("kind", "text"), label, as_text(self.given.get(name, default)), **more)
+
+    def choice(self, name: str, label: str, choices: Choices, default: str = "", **more: Any) -> None:
+        """What is not among the choices becomes the default, else the first."""
+        known = [value for _, value in choices]
+        value = self.given.get(name, default)
+        chosen = value if value in known else default if default in known else known[0] if known else ""
+        self._add(name, more.pop("kind", "choice"), label, chosen, choices=tuple(choices), **more)
+
+    def check(self, name: str, label: str, default: bool, **more: Any) -> None:
+        self._add(name, "check", label, bool(self.given.get(name, default)), **more)
+
+    def many(self, name: str, label: str, choices: Choices, default: Sequence[str]) -> None:
+        given = self.given.get(name, default)
+        chosen = [value for _, value in choices if isinstance(given, Sequence) and value in given]
+        self._add(name, "many", label, chosen, choices=tuple(choices))
+
+    # what several tabs ask for
+
+    def bar(self, pairs: Choices, spec: PairSpec | None, limits: Limits, *, lists: bool, longest: int) -> None:
+        """Pair, drafter and numbers; ``lists``: K and temperature are lists as text, and a drafter is needed."""
+        self.choice("pair", "Model pair", pairs, width=200, redraws=True)
+        kinds = offered(spec, none=not lists)
+        self.choice("drafter", "Drafts from", [(TITLES[kind], kind) for kind in kinds], width=150, redraws=True)
+        if lists:
+            self.text("ks", "K, drafted tokens", "5", placeholder="3, 5, 7")
+            self.text("temperatures", "Temperatures", "1", placeholder="0, 1")
+        else:
+            self.number("k", "K, drafted tokens", 5, most=limits.k)
+            self.number("temperature", "Temperature", 1, step=0.1)
+        self.number("max_new_tokens", "Max new tokens", longest, step=16, most=limits.new_tokens)
+        self.number("seed", "First seed" if lists else "Seed", 0)
+        self.tree(spec, limits)
+        own = self.given.get("pair") == CUSTOM and CUSTOM in [value for _, value in pairs]
+        for name, (label, placeholder) in OWN.items():
+            self.text(name, label, placeholder=placeholder, width=200, shown=own, redraws=True)
+
+    def tree(self, spec: PairSpec | None, limits: Limits = PRIVATE_LIMITS) -> None:
+        """The fields of an EAGLE-3 draft, and the draft mode; of ``FIELDS`` those are shown that the chosen drafter takes."""
+        default = tree_shape(spec)
+        self.choice("shape", "Shape of the draft", [("Tree", TREE), ("Chain of K", CHAIN)], kind="radio", redraws=True)
+        self.number("tree_tokens", "Drafted tokens", default.tokens, most=limits.tree_tokens)
+        self.number("tree_depth", "Depth", default.depth, most=limits.tree_depth)
+        self.number("tree_top_k", "Tree top-k", default.top_k)
+        self.choice(
+            "mode", "Draft mode", [("Greedy", "greedy"), ("Sampled", "sampled")], kind="radio",
+            help="Greedy is the paper's setting. With sampled drafts strict keeps more, and MARS may lose.",
+        )  # fmt: skip
+        drafter, shape = self.by_name["drafter"].value, self.by_name["shape"].value
+        for name in FIELDS:
+            field = "ks" if "ks" in self.by_name and name == "k" else name
+            self.by_name[field] = replace(self.by_name[field], shown=name in taken(drafter, shape))
+
+    def advanced(self) -> None:
+        """What few change."""
+        self.number("top_k", "Top-k (0: off)", 0)
+        self.number("top_p", "Top-p (1: off)", 1, step=0.05)
+        self.text("stop", "Stop strings, one a line", kind="lines", width=200)
+        self.text("system", "System prompt", kind="lines", width=300, redraws=True)
+        self.check("chat", "Use the chat template", True, help="Where the tokenizer has one.", redraws=True)
+        choices = [("Model’s default", "default"), ("On", "on"), ("Off", "off")]
+        self.choice("thinking", "Thinking", choices, kind="radio", help="Of models that have the switch.", redraws=True)
+
+
+def lane(index: int, spec: PairSpec | None, given: Values, *, votes: bool = False) -> Lane:
+    """A rule with its parameters, and in a lane of Compare what its drafts come from: the form's drafter or one of its own."""
+    own, id_ = Fields(given, f"lane-{index}"), f"{'votes-' if votes else ''}rule-{index}"
+    titles = [(rule_title(name), name) for name in RULES]
+    label = ("First rule", "Second rule")[index] if votes else f"{LANE_NAMES[index]} rule"
+    own.choice("rule", label, titles, DEFAULT_RULES[index], width=160, redraws=True)
+    rule = own.by_name["rule"].value
+    if not votes:
+        kinds = [(TITLES[kind], kind) for kind in offered(spec, none=False)]  # the rule "Target alone" drafts nothing
+        own.choice("drafter", "Drafts", [("As above", SHARED), *kinds], SHARED, width=120, redraws=True)
+        own.number("k", "K, this lane", 5)
+        own.tree(spec)
+    by_name = own.by_name | {"rule": replace(own.by_name["rule"], id=id_)}
+    numbers = Fields(given, f"{id_}-parameter")
+    for parameter in RULES[rule].parameters:
+        title, step = parameter_title(parameter.name), step_of(parameter)
+        numbers.number(parameter.name, title, parameter.default, step=step, help=parameter.help, width=90)
+    return Lane(by_name, tuple(numbers.by_name.values()), Markup(rule_html(rule)))
+
+
+def as_number(value: object) -> float | None:
+    """None for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST:
+        return None
+    return int(value) if float(value).is_integer() else value  # as a person writes it
+
+
+def as_text(value: object) -> str:
+    """Empty for what is none."""
+    return value if isinstance(value, str) else ""
+
+
+def parse(value: object) -> dict[str, Any]:
+    """The values of a panel, from the JSON that the browser sends; empty where it is none."""
+    try:
+        given = json.loads(value)["values"] if isinstance(value, str) else {}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return {}
+    return given if isinstance(given, dict) else {}
+
+
+def lanes_of(values: Values) -> list[dict[str, Any]]:
+    """The values of every lane, the baseline first."""
+    given = values.get("lanes")
+    return [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+
+
+def read(form: type[Any], values: Values) -> dict[str, Any]:
+    """Arguments of a dataclass of fields from the values of that name. A number that is none becomes None, which the form's reader refuses
+    by name; a text that is none is empty. Fields that have a default and no value are left out."""
+    readers: dict[Any, Callable[[Any], Any]] = {
+        "str": as_text,
+        "bool": bool,
+        "float | None": as_number,
+        "list[str]": lambda value: [each for each in value if isinstance(each, str)] if isinstance(value, list) else [],
+    }
+    known = [each for each in fields(form) if each.type in readers and (each.name in values or each.default is MISSING)]
+    return {each.name: readers[str(each.type)](values.get(each.name)) for each in known}
+
+
+def lane_form(values: Values) -> LaneForm:
+    """A lane as it is asked for."""
+    rule = as_text(values.get("rule"))
+    names = [each.name for each in RULES[rule].parameters] if rule in RULES else []
+    own = values.get("drafter", SHARED) != SHARED
+    return LaneForm(
+        rule,
+        {name: as_number(values.get(name)) for name in names},
+        DraftForm(**read(DraftForm, values)) if own else None,
+    )
+
+
+def lane_values(form: LaneForm) -> dict[str, Any]:
+    """The values that ``lane_form`` reads as this."""
+    draft = {each.name: getattr(form.draft, each.name) for each in fields(DraftForm)} if form.draft else {}
+    return {"rule": form.rule, **form.parameters, **draft}

@@ -1,0 +1,142 @@
+"""The settings of a run as one component: Python writes the fields as escaped HTML, settings.js keeps their values.
+
+The component's value is JSON. From here it is ``{"html": …, "values": …}``; once a visitor changed something it is ``{"values": …}``, as
+``ui.settings.fields`` describes them. Its event ``select`` comes with ``changed``, the name of a field on which others depend, and ``lane``
+where it is a lane's; ``input`` with what a button of the panel asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+import gradio as gr
+from markupsafe import Markup
+
+from mars_core.models import PairSpec
+from mars_core.rules import RULES
+from ui.jobs.services import Services
+from ui.kit.assets import asset, to_json
+from ui.kit.events import PRIVATE, event_data
+from ui.kit.panel import render
+from ui.settings.drafters import TREE_NUMBERS
+from ui.settings.fields import (
+    OWN,
+    Fields,
+    Lane,
+    Values,
+    as_number,
+    as_text,
+    lane,
+    lane_form,
+    lane_values,
+    lanes_of,
+    parse,
+    read,
+)
+from ui.settings.form import CUSTOM, LEAST_LANES, MOST_LANES, Form, PairForm, read_pair
+from ui.settings.pair_note import note_html, sentence_html
+
+RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a field changes
+    "pair": TREE_NUMBERS,
+    "rule": ("parameter", "values", "others", *{each.name for rule in RULES.values() for each in rule.parameters}),
+    "parameter": ("values", "others"),
+}
+
+
+class SettingsPanel:
+    """The fields of a tab, laid out by the template ``SCOPE.html.jinja``. ``describe`` adds them to Fields, for the chosen pair (None:
+    one's own). ``lanes``: how many there are at first, each described by ``describe_lane``. ``label`` sums the values up in one line."""
+
+    def __init__(
+        self,
+        services: Services,
+        scope: str,
+        describe: Callable[[Fields, PairSpec | None], object],
+        *,
+        lanes: int = 0,
+        describe_lane: Callable[[int, PairSpec | None, Values], Lane] = lane,
+        label: Callable[[Values], str] = lambda _: "",
+    ) -> None:
+        self.services, self._scope, self._label = services, scope, label
+        self._describe, self._describe_lane = describe, describe_lane
+        self.component = gr.HTML(
+            self.value({"lanes": [{}] * lanes}, drawn=False), html_template='<div class="mars-settings"></div>',
+            js_on_load=f"{asset('morph.js')}\n{asset('settings.js', 'settings')}", apply_default_css=False, elem_id=f"{scope}-settings",
+        )  # fmt: skip
+
+    def value(self, given: Values, *, drawn: bool = True) -> str:
+        """What shows these values; fields without one have their defaults. ``drawn``: the page is open, so that memory may be looked at."""
+        spec = self.spec(given)
+        own = Fields(given, "" if self._scope == "compare" else self._scope)
+        self._describe(own, spec)
+        lanes = [self._describe_lane(index, spec, each) for index, each in enumerate(lanes_of(given)[:MOST_LANES])]
+        values: dict[str, Any] = {name: field.value for name, field in own.by_name.items()}
+        values |= {"lanes": [each.values for each in lanes]} if lanes else {}
+        html = render(
+            f"settings/templates/{self._scope}.html.jinja", fields=own.by_name, lanes=lanes, least=LEAST_LANES, most=MOST_LANES,
+            note=Markup(self._note(given, spec, drawn=drawn)), limits=self.services.limits.sentence(sweep=not lanes),
+            label=self._label(values),
+        )  # fmt: skip
+        return to_json({"html": html, "values": values, "at": as_number(given.get("at"))})
+
+    def spec(self, values: Values) -> PairSpec | None:
+        """The chosen pair; None: one's own. A key that is unknown is the first pair's."""
+        key = values.get("pair")
+        if key == CUSTOM and self.services.own_models:
+            return None
+        return next((spec for spec in self.services.catalog if spec.key == key), self.services.catalog[0])
+
+    def _note(self, values: Values, spec: PairSpec | None, *, drawn: bool) -> str:
+        pool, public = self.services.pool if drawn else None, self.services.public
+        if spec is None and any(values.get(name) for name in OWN):
+            try:
+                spec = read_pair(PairForm(CUSTOM, *(as_text(values.get(name)) for name in OWN)), self.services.catalog)
+            except ValueError as error:
+                return sentence_html(str(error))
+        return note_html(pool, spec, public=public)
+
+    def changed(self, value: str | None, changed: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """The panel and its values after the change of a field that was reported."""
+        values = parse(value)
+        index, lanes = changed.get("lane"), lanes_of(values)
+        where = values if index is None else lanes[index] if isinstance(index, int) and 0 <= index < len(lanes) else {}
+        for reset in RESETS.get(str(changed.get("changed")), ()):
+            where.pop(reset, None)
+        return self.value(values), values
+
+    def wire(
+        self,
+        follow: Callable[..., tuple[Any, ...]] = lambda *_: (),
+        inputs: Sequence[Any] = (),
+        outputs: Sequence[Any] = (),
+    ) -> None:
+        """What follows from a changed field is shown. ``follow``: values for ``outputs`` from the name of that field, all values and those
+        of ``inputs``."""
+
+        def redraw(event: gr.EventData, value: str | None, *given: Any) -> tuple[Any, ...]:
+            changed = event_data(event)
+            shown, values = self.changed(value, changed)
+            return shown, *follow(str(changed.get("changed")), values, *given)
+
+        self.component.select(
+            redraw, [self.component, *inputs], [self.component, *outputs], trigger_mode="always_last", **PRIVATE
+        )
+
+
+def pair_choices(services: Services) -> list[tuple[str, str]]:
+    """Titles and keys of the pairs, and what is none of the list, where it may be run."""
+    own = [("Own folders or Hub ids", CUSTOM)] if services.own_models else []
+    return [(spec.title, spec.key) for spec in services.catalog] + own
+
+
+def read_form(prompt: str | None, values: Values) -> Form:
+    """What the prompt and the panel of Compare or Votes ask for, as it is."""
+    return Form(**read(Form, values) | {"prompt": prompt or "", "lanes": tuple(map(lane_form, lanes_of(values)))})
+
+
+def form_values(form: Form) -> dict[str, Any]:
+    """The values that ``read_form`` reads as this form, but for its prompt."""
+    own = {each.name: getattr(form, each.name) for each in fields(form) if each.name not in ("prompt", "lanes")}
+    return own | {"lanes": [lane_values(each) for each in form.lanes]}

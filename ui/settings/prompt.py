@@ -1,0 +1,37 @@
+"""The prompt and its examples, of the tabs that run one prompt."""
+
+from __future__ import annotations
+
+import gradio as gr
+
+from mars_core.models import PairSpec
+from mars_core.models.catalog import GENERAL_PROMPTS
+from ui.jobs.services import Services
+from ui.kit.events import PRIVATE, event_data
+from ui.settings.fields import parse
+from ui.settings.panel import SettingsPanel
+
+LONGEST = 128  # new tokens, unless something else is asked for
+
+
+def prompt_field(services: Services, name: str, placeholder: str) -> gr.Textbox:
+    """It grows to five lines, so that a long prompt leaves the result in sight."""
+    return gr.Textbox(
+        services.catalog[0].prompts[0], label="Prompt", lines=1, max_lines=5, elem_id=name, scale=5, min_width=300,
+        placeholder=placeholder,
+    )  # fmt: skip
+
+
+def examples_of(spec: PairSpec | None) -> tuple[str, ...]:
+    """Example prompts of a pair; None: one's own."""
+    return tuple(spec.prompts if spec else GENERAL_PROMPTS)
+
+
+def wire_examples(chips: gr.HTML, prompt: gr.Textbox, panel: SettingsPanel) -> None:
+    """A click on an example writes it into the prompt."""
+
+    def write(value: str | None, event: gr.EventData) -> str:
+        prompts, index = examples_of(panel.spec(parse(value))), event_data(event).get("index")
+        return prompts[index] if isinstance(index, int) and 0 <= index < len(prompts) else prompts[0]
+
+    chips.select(write, panel.component, prompt, **PRIVATE)
