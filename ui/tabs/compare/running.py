@@ -105,15 +105,22 @@ def wire_running(parts: Running) -> None:
 
 
 def _run(
-    parts: Running, when: Callable[..., Any], handler: Callable[..., Iterator[Updates]], inputs: Sequence[Any]
+    parts: Running,
+    when: Callable[..., Any],
+    handler: Callable[..., Iterator[Updates]],
+    inputs: Sequence[Any],
+    changed: Sequence[Any] = (),
+    trigger_mode: str = "once",
 ) -> None:
-    """``handler`` at the event ``when``. It waits for its turn itself, and says what broke it off."""
+    """``handler`` at the event ``when``. It waits for its turn itself, and says what broke it off. ``changed``: what it changes besides
+    the result."""
 
     def show(strip: str, request: gr.Request) -> Updates:
         return parts.after(parts.services.seen_by(request).key, strip)
 
     outputs = [*parts.view.details.outputs, parts.view.strip, parts.ask.stop]
-    running = when(handler, list(inputs), parts.streamed, trigger_mode="once", **COMPUTES, **QUEUED)
+    streamed = [*parts.streamed, *changed]
+    running = when(handler, list(inputs), streamed, trigger_mode=trigger_mode, **COMPUTES, **QUEUED)
     shown = running.then(show, parts.view.strip, outputs, **PRIVATE)
     shown.then(count_prompt(parts.services), parts.ask.inputs, parts.ask.tokens, **PRIVATE)
 
@@ -121,7 +128,7 @@ def _run(
 def _wire_wishes(parts: Running, compare: Callable[..., Iterator[Updates]]) -> None:
     """A click on an alternative of a token, or "Run with this θ": opens one more lane and runs it; the other lanes stay."""
     wish = gr.State(None)
-    ask, view, comparison = parts.ask, parts.view, parts.comparison
+    ask, view, comparison, panel = parts.ask, parts.view, parts.comparison, parts.ask.panel.component
 
     def continuing(column: int) -> Callable[[gr.EventData], Any]:
         def take(event: gr.EventData) -> Any:
@@ -136,33 +143,35 @@ def _wire_wishes(parts: Running, compare: Callable[..., Iterator[Updates]]) -> N
         theta = event_data(event).get("theta")
         return Wish(theta=float(theta)) if isinstance(theta, int | float) and 0 <= theta <= 1 else gr.skip()
 
-    def open_lane(wanted: Wish | None, shown: Shown | None, value: str | None) -> Updates:
+    def opened(wanted: Wish, shown: Shown | None, value: str | None) -> Updates:
+        """One more lane; nothing where there is no place for it: the run itself says why it cannot be."""
         values = parse(value)
         lanes = lanes_of(values)[:MOST_LANES]
-        full = shown is not None and (None in shown.lanes or len(lanes) >= MOST_LANES)
-        if wanted is None or not lanes or full or (shown is None and wanted.theta is None):
-            return {ask.panel.component: gr.update()}  # the run itself says why it cannot be
+        if not lanes or (shown is not None and (None in shown.lanes or len(lanes) >= MOST_LANES)):
+            return {}
         if wanted.theta is None:
             fresh = lanes[min(wanted.column, len(lanes) - 1)]
         else:
             fresh = lane_values(form_with_theta([lane_form(lane) for lane in lanes], wanted.theta))
-        return set_lanes(
-            ask.panel, view, values, [*lanes[: MOST_LANES - 1], fresh]
-        )  # before the first run the last of four is replaced
+        kept = lanes[: MOST_LANES - 1]  # before the first run the last of four is replaced
+        return set_lanes(ask.panel, view, values, [*kept, fresh])
 
     def run(
         wanted: Wish | None, shown: Shown | None, prompt: str | None, value: str | None, request: gr.Request
     ) -> Iterator[Updates]:
         if wanted is None or (shown is None and wanted.theta is None):
             yield view.update(message_strip("There is no run to continue; press Compare first.", "failed"), ())
-        elif shown is None:
-            yield from compare(request, prompt, value)
+            return
+        changed = opened(wanted, shown, value)
+        yield changed
+        if shown is None:
+            yield from compare(request, prompt, changed.get(panel, value))
         else:
             yield from parts.shown(request, lambda place: run_one_more(place, shown, wanted, place.key))
 
     for column, component in enumerate(view.lanes):
-        component.select(continuing(column), None, wish, **QUEUED)  # queued: else gradio misses that a state changed
+        # queued: else gradio misses that a state changed; multiple: the click that pinned the token may still be under way
+        component.select(continuing(column), None, wish, trigger_mode="multiple", **QUEUED)
     view.reader.select(with_theta, None, wish, **QUEUED)
-    panel = ask.panel.component
-    opened = wish.change(open_lane, [wish, comparison, panel], [panel, *view.cards], **PRIVATE)
-    _run(parts, opened.then, run, [wish, comparison, *ask.inputs])
+    # one that comes before gradio has seen the end of the last is not lost: it runs next
+    _run(parts, wish.change, run, [wish, comparison, *ask.inputs], [panel, *view.cards], trigger_mode="always_last")

@@ -89,4 +89,4 @@ steps.addEventListener("change", () => choose({ steps: steps.checked }));
 theta.addEventListener("input", () => choose({ theta: Number(theta.value), quantity: "whatif" }));
 at("reset").addEventListener("click", reset);
 at("run").hidden = props.runs === false;
-at("run").addEventListener("click", () => trigger("select", { theta: chosen.theta }));
+at("run").addEventListener("click", ({ detail }) => { if (detail < 2) trigger("select", { theta: chosen.theta }); }); // not twice for a double click
