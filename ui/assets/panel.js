@@ -61,6 +61,8 @@ function update() {
     field.setAttribute("value", location.origin + location.pathname + "?" + new URLSearchParams(JSON.parse(field.dataset.address)));
   });
   children(box, content.content);
+  const strip = box.querySelector(":scope > .mars-strip");
+  if (strip) document.body.dataset[props.scope] = strip.dataset.state;  // for the style sheet: :has would restyle every token with each frame
   check();
   if (key && document.activeElement.dataset.key !== key) {
     const keyed = [...box.querySelectorAll("[data-key]")], [stem] = key.split("/");

@@ -30,7 +30,7 @@ class RunPair:
         self.lanes: list[gr.HTML] = []
         with gr.Row(equal_height=False, elem_classes=["mars-lanes"]):
             for lane in range(2):
-                with gr.Column(elem_classes=card_classes(lane, shown=False), min_width=300) as card:
+                with gr.Column(elem_classes=card_classes(lane, 0), min_width=300) as card:
                     self.lanes.append(lane_component(LaneView(title=""), scope=scope, lane=lane))
                 self.cards.append(card)
         self.outputs: list[Any] = [*self.cards, *self.lanes]

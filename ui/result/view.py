@@ -104,7 +104,7 @@ class ResultView:
         figures: dict[str, gr.HTML] = {}
         with gr.Row(equal_height=False, elem_classes=["mars-lanes"]):
             for index, view in enumerate(lane_views):
-                with gr.Column(elem_classes=card_classes(index, shown=index < FIRST_LANES), min_width=300) as card:
+                with gr.Column(elem_classes=card_classes(index, FIRST_LANES), min_width=300) as card:
                     self.lanes.append(lane_component(view, scope=scope, lane=index, continues=continues))
                     _draw(figures, scope, margins[index : index + 1])
                 self.cards.append(card)
@@ -134,16 +134,15 @@ class ResultView:
         return self.details.show(details, share)
 
 
-def card_classes(lane: int, *, shown: bool) -> list[str]:
-    """A card that is not shown is there all the same: a component that appears late starts its script without its props."""
-    return ["mars-card", f"mars-card-{lane}", *([] if shown else ["mars-away"])]
+def card_classes(lane: int, lanes: int) -> list[str]:
+    """Of lane ``lane`` where ``lanes`` are shown. A card that is not shown is there all the same: a component that appears late starts
+    its script without its props."""
+    return ["mars-card", f"mars-card-{lane}", f"mars-of-{lanes}", *([] if lane < lanes else ["mars-away"])]
 
 
 def show_columns(columns: Sequence[gr.Column], count: int) -> Updates:
     """The first ``count`` of them."""
-    return {
-        column: gr.update(elem_classes=card_classes(lane, shown=lane < count)) for lane, column in enumerate(columns)
-    }
+    return {column: gr.update(elem_classes=card_classes(lane, count)) for lane, column in enumerate(columns)}
 
 
 def _draw(drawn: dict[str, gr.HTML], scope: str, figures: Sequence[Figure]) -> None:

@@ -11,10 +11,13 @@ function drawTiles(list) {
 }
 
 function mark(position, cause) {
-  text.querySelector(".tok.diverges")?.classList.remove("diverges");
   parting.hidden = position === null;
+  if (position === null && !text.querySelector(".diverges")) return;  // as in every frame of a run
+  Array.from(text.children, (node, index) => {
+    node.classList.toggle("diverges", index === position);
+    node.classList.toggle("after", position !== null && index > position);
+  });
   if (position === null) return;
-  text.children[position]?.classList.add("diverges");
   parting.firstElementChild.textContent = `First difference, position ${position}`;
   parting.lastElementChild.textContent = cause;
 }
