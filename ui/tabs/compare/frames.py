@@ -24,6 +24,7 @@ FIRST = "Runs first, after a short warm-up."
 LATER = "Runs {}: running them at once would distort the timings."
 TURNS = ("first", "second", "third", "fourth")
 CONTINUES = "Continues from the chosen token."
+SHORT_S = 1.0  # a run
 BUSY = 1.5  # load for each processor, averaged over a minute
 WARMING = "Warming up: a few tokens that do not count, so that the first run is not the slower one …"
 
@@ -103,7 +104,7 @@ class Lanes:
                 self.rounds += len(batch.order) // len(batch.configs)
                 return None if batch.comparison and batch.lane in self.saved else self._open(event)
             case Started() if self.first + event.run in self.traces:
-                return Frame(self._repeat(event))
+                return self._repeat(event)
             case Started():
                 self._start(event)
             case Wrote() if self.first + event.run not in self.traces:
@@ -187,9 +188,13 @@ class Lanes:
         side = f"{duration(counts.elapsed_s)}, at most {duration(left)} to go"
         return message_strip(text, "running", side=side, progress=(now.place + counts.tokens / longest) / runs)
 
-    def _repeat(self, event: Started) -> Strip:
+    def _repeat(self, event: Started) -> Frame | None:
+        """Of short runs only the first of a round is announced: a frame takes a tenth as long as such a run."""
+        if event.place % len(self.configs) and self.slowest_s < SHORT_S:
+            return None
         turn = f"Run {1 + len(self.speeds.get(event.run, ()))} of {self.rounds} of every lane, to measure the time"
-        return message_strip(f"{turn}: {self.labels[event.run]}", "running", progress=event.place / len(self.order))
+        strip = f"{turn}: {self.labels[event.run]}"
+        return Frame(message_strip(strip, "running", progress=event.place / len(self.order)))
 
     def _end(self, event: Saved) -> Frame:
         assert self.writing is not None

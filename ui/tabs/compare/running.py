@@ -67,7 +67,6 @@ class Running:
         def updates() -> Iterator[Updates]:
             place = self.services.seen_by(request)
             self.services.stops.begin(place.key)
-            yield self.view.update(message_strip("Starting …", RUNNING), ())
             for frame in frames(place):
                 yield self.updates(frame, place.key)
 
