@@ -24,7 +24,7 @@ from mars_core.models import ModelPool
 from mars_core.types import DrafterConfig, PromptConfig, RuleConfig
 from storage import RunStore
 
-STREAM_MS, HISTORY_MS, MAP_MS = 500.0, 1000.0, 300.0  # goals, at most
+STREAM_MS, HISTORY_MS, MAP_MS = 100.0, 300.0, 300.0  # goals, at most
 VOCABULARY, NOISE = 2048, 0.1
 OBSERVE = """() => {
   window.longTasks = [];
