@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from evaluation.report.values import Interval as Interval
-from evaluation.statistics import over, quartiles, wilson
+from evaluation.statistics import mean_ratio, over, paired_ratios, quartiles, wilson
 from evaluation.study.pairs import Paired, Sweep
 from evaluation.study.plan import Plan
 from evaluation.study.sweep import Cell, case_of, cells, first_lane, other_parameters
@@ -33,7 +33,7 @@ class Point:
 
     cell: Cell
     n: int  # pairs
-    speedup: Interval  # median of the paired ratios of tokens/s, and their quartiles
+    speedup: Interval  # geometric mean of the paired ratios of tokens/s, Student's 95 % interval
     tokens_per_s: float  # median
     strict_tokens_per_s: float
     tau: float  # all new tokens / all steps
@@ -89,12 +89,12 @@ def _point(cell: Cell, pairs: Sequence[Paired]) -> Point:
     tokens, strict_tokens = _total(pairs, "tokens"), _total(pairs, "strict_tokens")
     tau, strict_tau = over(tokens, _total(pairs, "steps")), over(strict_tokens, _total(pairs, "strict_steps"))
     parted = [pair.divergence for pair in pairs if pair.divergence is not None]
-    low, speedup, high = quartiles([pair.speedup for pair in pairs if not math.isnan(pair.speedup)])
+    speeds = paired_ratios([pair.tokens_per_s for pair in pairs], [pair.strict_tokens_per_s for pair in pairs])
     scored = [pair for pair in pairs if pair.right is not None]
     return Point(
         cell=cell,
         n=len(pairs),
-        speedup=Interval(speedup, low, high),
+        speedup=mean_ratio(speeds) if speeds else Interval(math.nan),
         tokens_per_s=quartiles([pair.tokens_per_s for pair in pairs])[1],
         strict_tokens_per_s=quartiles([pair.strict_tokens_per_s for pair in pairs])[1],
         tau=tau,
@@ -138,9 +138,9 @@ _POINT: dict[str, Callable[[Point], Any]] = {
     "k": lambda point: point.cell.k,
     "value": lambda point: point.cell.value,
     "comparisons": lambda point: point.n,
-    "speedup_median": lambda point: point.speedup.value,
-    "speedup_q1": lambda point: point.speedup.low,
-    "speedup_q3": lambda point: point.speedup.high,
+    "speedup": lambda point: point.speedup.value,
+    "speedup_low95": lambda point: point.speedup.low,
+    "speedup_high95": lambda point: point.speedup.high,
     "tokens_per_s_median": lambda point: point.tokens_per_s,
     "strict_tokens_per_s_median": lambda point: point.strict_tokens_per_s,
     "tau": lambda point: point.tau,

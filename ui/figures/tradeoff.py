@@ -130,7 +130,8 @@ def _mark(plan: Plan, row: int, point: Point, cost: Cost, best: bool) -> Mark:
     value, group = value_label(plan, cell), group_label(plan, cell)
     hover = (
         f"{value}, {group}",
-        f"{ratio(speedup.value)} ({ratio(speedup.low)} to {ratio(speedup.high)})",
+        ratio(speedup.value)
+        + (f" ({ratio(speedup.low)} to {ratio(speedup.high)})" if math.isfinite(speedup.low) else ""),
         count(point.n),
         share(point.differ.value),
         number(point.tv),
@@ -161,7 +162,7 @@ def _title(marks: Sequence[Mark], front: Sequence[Mark], cost: Cost) -> str:
 
 
 def _numbers(marks: Sequence[Mark], cost: Cost) -> Data:
-    heads = ("source", "setting", "value", str(cost), "speedup", "speedup_q1", "speedup_q3", "pareto")
+    heads = ("source", "setting", "value", str(cost), "speedup", "speedup_low95", "speedup_high95", "pareto")
     own: list[tuple[Value, ...]] = [
         ("sweep", mark.group, mark.label, mark.x, mark.y, mark.low, mark.high, str(mark.best).lower()) for mark in marks
     ]
@@ -172,7 +173,7 @@ def _numbers(marks: Sequence[Mark], cost: Cost) -> Data:
 
 
 def _figure(marks: Sequence[Mark], front: Sequence[Mark], cost: Cost) -> go.Figure:
-    """Points with quartiles, the front as a line under them, the paper's points in a strip on the right."""
+    """Points with 95 % intervals, the front as a line under them, the paper's points in a strip on the right."""
     group = {
         name: [mark for mark in marks if mark.group == name] for name in dict.fromkeys(mark.group for mark in marks)
     }
@@ -243,11 +244,11 @@ def _paper() -> Part:
 
 
 def _up(marks: Sequence[Mark]) -> list[float]:
-    """The range of speed-ups, the paper's and 1 × included, so that it is the same kind of picture for every sweep. Quartiles far
-    off are cut by the border: hover and table have them."""
+    """The range of speed-ups, the paper's and 1 × included, so that it is the same kind of picture for every sweep. Ends of intervals
+    far off are cut by the border: hover and table have them."""
     values = [1.0, *(entry.speedup for entry in PUBLISHED), *(mark.y for mark in marks)]
     low, high = min(values), max(values)
     room = 0.5 * (high - low)
-    ends = [end for mark in marks for end in (mark.low, mark.high)]
+    ends = [end for mark in marks for end in (mark.low, mark.high) if math.isfinite(end)] or [low, high]
     low, high = min(low, max(low - room, min(ends))), max(high, min(high + room, max(ends)))
     return [low - 0.06 * (high - low), high + 0.1 * (high - low)]

@@ -42,7 +42,7 @@ def _between(interval: Interval, write: Callable[[float], str]) -> str:
 
 _MEASURED: tuple[Column, ...] = (
     Column("Pairs", "runs of the rule, each beside strict on the same prompt and seed", lambda p: count(p.n)),
-    Column("Speed-up", "tokens/s over strict's: median of the pairs; small: quartiles",
+    Column("Speed-up", "tokens/s over strict's: geometric mean over the pairs; small: Student's 95 % interval",
            lambda p: ratio(p.speedup.value), lambda p: _between(p.speedup, ratio) if p.n > 1 else ""),
     Column("Tokens/s", "median; small: strict's",
            lambda p: number(p.tokens_per_s), lambda p: number(p.strict_tokens_per_s) if p.n else ""),

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from evaluation.scoring.names import ANSWER
-from evaluation.statistics import wilson
+from evaluation.statistics import mean_ratio, wilson
 from evaluation.study.pairs import Paired, pairs_of
 from evaluation.study.plan import Models
 from evaluation.study.points import points
@@ -38,7 +38,7 @@ SAME = replace(
 def test_a_point_pools_its_comparisons() -> None:
     empty, point = points(PLAN, [RESULT, SAME])
     assert point.cell == Cell(1.0, 5, 0.9) and point.n == 2
-    assert (point.speedup.low, point.speedup.value, point.speedup.high) == pytest.approx((1.05, 1.1, 1.15))
+    assert point.speedup == mean_ratio([1.2, 1.0]) and point.speedup.low < 1 < point.speedup.value
     assert point.tau == pytest.approx(100 / 40) and point.strict_tau == 2 and point.tau_ratio == pytest.approx(1.25)
     assert point.differ.value == 0.5 and (point.differ.low, point.differ.high) == wilson(1, 2)
     assert point.divergence == 8
@@ -55,10 +55,12 @@ def test_a_setting_without_comparisons_has_no_numbers() -> None:
         assert all(map(math.isnan, numbers)) and point.n == 0
 
 
-def test_the_speed_up_is_the_median_of_pairs_not_the_ratio_of_means() -> None:
+def test_the_speed_up_is_the_mean_of_the_pairs_ratios_not_the_ratio_of_means() -> None:
     pairs = [(10.0, 20.0), (1000.0, 1000.0), (100.0, 110.0)]
     results = [replace(RESULT, strict_tokens_per_s=a, tokens_per_s=b) for a, b in pairs]
-    assert points(PLAN, results)[1].speedup.value == pytest.approx(1.1)
+    assert points(PLAN, results)[1].speedup.value == pytest.approx((2 * 1 * 1.1) ** (1 / 3))
+    (_, alone), (_, unmeasured) = points(PLAN, results[:1]), points(PLAN, [replace(RESULT, tokens_per_s=math.nan)])
+    assert alone.speedup.value == 2 and math.isnan(alone.speedup.low) and math.isnan(unmeasured.speedup.value)
 
 
 def stored(lane: int, trace: Trace, scores: dict[str, float], relative: Relative | None) -> StoredResult:
