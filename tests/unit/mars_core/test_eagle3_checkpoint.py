@@ -213,10 +213,7 @@ def test_the_tapped_layers_follow_the_convention_of_the_file(
             {"rope_theta": 5e5, "rope_type": "linear", "factor": 4.0},
         ),
         ({"rope_parameters": LLAMA3, "rope_theta": 3.0}, LLAMA3),
-        (
-            {"rope_theta": 500.0, "rope_scaling": {k: v for k, v in LLAMA3.items() if k != "rope_theta"}},
-            LLAMA3,
-        ),
+        ({"rope_theta": 500.0, "rope_scaling": {k: v for k, v in LLAMA3.items() if k != "rope_theta"}}, LLAMA3),
     ],
 )
 def test_rotary_settings_are_carried_over_from_the_old_keys(

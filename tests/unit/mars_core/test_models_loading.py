@@ -84,8 +84,7 @@ def test_a_folders_revision_follows_its_content(copy: Path, llama: Path) -> None
 
 @pytest.mark.parametrize("place", ["config.json", "generation_config.json"])
 @pytest.mark.parametrize(
-    ("declared", "expected"),
-    [(7, {7}), ([7, BOS], {7, BOS}), ([7, VOCABULARY, -1, 10**6], {7}), (None, set())],
+    ("declared", "expected"), [(7, {7}), ([7, BOS], {7, BOS}), ([7, VOCABULARY, -1, 10**6], {7}), (None, set())]
 )
 def test_eos_ids_of_either_configuration_end_an_answer_where_they_exist(
     place: str, declared: Any, expected: set[int], copy: Path

@@ -74,8 +74,7 @@ def test_mars_keeps_the_two_best_at_low_margin_only(
 
 @pytest.mark.parametrize("shift", [0.0, -100.0, 55.0])
 @pytest.mark.parametrize(
-    ("x", "gap", "low"),
-    [(1, 0.51, True), (0, 0.51, True), (1, 0.5, False), (1, 0.49, False), (1, 0, False)],
+    ("x", "gap", "low"), [(1, 0.51, True), (0, 0.51, True), (1, 0.5, False), (1, 0.49, False), (1, 0, False)]
 )
 def test_mars_gap_does_not_see_a_shift_of_the_logits(shift: float, x: int, gap: float, low: bool) -> None:
     logits = [10.0 + shift, 9.5 + shift, 9.4 + shift]

@@ -11,16 +11,7 @@ import torch
 from mars_core.sampling import draw, target_distribution
 from mars_core.types import Sampling
 from mars_core.verification import Draft, chain_draft, walk
-from tests.unit.mars_core.test_verification import (
-    SAMPLINGS,
-    TREES,
-    case,
-    chance,
-    column,
-    columns,
-    decide,
-    middle_of,
-)
+from tests.unit.mars_core.test_verification import SAMPLINGS, TREES, case, chance, column, columns, decide, middle_of
 
 
 class OneUniform:
