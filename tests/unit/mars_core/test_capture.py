@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -165,14 +166,13 @@ def uncollected() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("graphs", [False, True])
-@pytest.mark.parametrize("end", ["cancelled", "dropped", "completed", "failed"])
 def test_what_a_run_took_is_free_without_the_collector(
-    llama: Pair, monkeypatch: pytest.MonkeyPatch, graphs: bool, end: str
+    llama: Pair, monkeypatch: pytest.MonkeyPatch, graphs: bool
 ) -> None:
     replayed(monkeypatch)
     pair = replace(llama, graphs=graphs, engines=Engines())
     with uncollected():
-        for name in ("none", "chain", "head, tree"):
+        for end, name in product(("cancelled", "dropped", "completed", "failed"), ("none", "chain", "head, tree")):
             run: Run | None = started(pair, DRAFTERS[name], new=10)
             assert run is not None and run._engine is not None
             parts = [weakref.ref(part) for part in (run._engine, run._engine._target, run._engine.drafter)]
@@ -189,7 +189,7 @@ def test_what_a_run_took_is_free_without_the_collector(
                 assert list(run) or end != "completed"
                 assert run.trace().status.value == end
             pair.engines.clear()
-            assert not any(part() for part in parts)
+            assert not any(part() for part in parts), (end, name)
 
 
 def broken(*_arguments: object) -> None:
@@ -266,11 +266,7 @@ WITH_EVERY_RULE = ("chain", "head, tree", "sampled chain")
 
 @pytest.mark.parametrize(
     ("name", "sampling"),
-    [
-        *((name, SAMPLINGS[0]) for name in DRAFTERS),
-        *((name, SAMPLINGS[1]) for name in WITH_EVERY_RULE),
-        *((name, SAMPLINGS[2]) for name in WITH_EVERY_RULE),
-    ],
+    [*((name, SAMPLINGS[0]) for name in DRAFTERS), *product(WITH_EVERY_RULE, SAMPLINGS[1:])],
     ids=str,
 )
 def test_a_replay_never_asks_the_host(llama: Pair, name: str, sampling: Sampling, stand_in: type[Replayed]) -> None:
