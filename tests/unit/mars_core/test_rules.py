@@ -6,7 +6,6 @@ import importlib
 import math
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -39,10 +38,6 @@ def accept(
         tried=one * tried, greedy=cold,
     )  # fmt: skip
     return float(RULES[name].accept(evidence, RULES[name].values(parameters)))
-
-
-def p(logits: list[float], x: int) -> float:
-    return float(torch.tensor(logits, dtype=torch.float64).softmax(-1)[x])
 
 
 TIES = [
@@ -81,32 +76,6 @@ def test_mars_gap_does_not_see_a_shift_of_the_logits(shift: float, x: int, gap: 
     assert accept("mars-gap", logits, x, gap=gap) == (1 if low else accept("strict", logits, x))
     assert accept("mars-gap", logits, 2, gap=0.7) == 0, "never the third"
     assert accept("mars-gap", [1.0, -math.inf, -math.inf], 1, gap=100) == 0
-
-
-@pytest.mark.parametrize(
-    ("logits", "x", "options", "expected"),
-    [
-        ([10.0, 9.5, 9.4], 1, {}, 1),
-        ([10.0, 9.5, 9.4], 2, {}, 0),  # at low margin nothing but the two best, whatever the uniform
-        (LN, 1, {}, 1),  # z₁ < 0: the ratio is above 1 however small p₂ is
-        ([-1.0, -80.0, -90.0], 1, {}, 1),
-        ([9.0, 1.0, 0.0], 0, {"confidence": 1.0}, p([9.0, 1.0, 0.0], 0)),
-        (
-            [9.0, 8.0, 0.0],
-            1,
-            {"confidence": 0.5},
-            p([9.0, 8.0, 0.0], 1) / 0.5,
-        ),  # the drafter's softmax, though x was not sampled
-        ([9.0, 8.0, 0.0], 0, {"confidence": 0.5}, 1),
-        ([9.0, 8.0, 0.0], 1, {"tried": 0.5}, p([9.0, 8.0, 0.0], 1) / 0.5),  # p without the siblings refused before
-        ([9.0, 8.9, 0.0], 1, {"top_k": 1}, 0),  # filtered: decisive
-        ([-9.0, -9.1, -99.0], 1, {"top_k": 1}, 1),  # filtered, but −∞/z₁ = +∞
-        ([9.0, 8.9, 0.0], 1, {"cold": True}, 0),
-        ([9.0, 8.9, 0.0], 0, {"cold": True}, 1),
-    ],
-)
-def test_mars_reference(logits: list[float], x: int, options: dict[str, Any], expected: float) -> None:
-    assert accept("mars-reference", logits, x, **options) == pytest.approx(expected)
 
 
 def test_typical_keeps_what_is_strictly_above_the_lower_of_two_bars() -> None:
