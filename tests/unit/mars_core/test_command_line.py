@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -26,7 +27,16 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     root = tmp_path_factory.mktemp("pair")
     target = tiny_checkpoint("llama", root / "target", seed=0)
     draft = tiny_checkpoint("llama", root / "draft", seed=1)
-    return ["--target", str(target), "--drafter", str(draft), "--max-new-tokens", "20"]
+    return ["--target", str(target), "--drafter", str(draft), "--max-new-tokens", "8"]
+
+
+@pytest.fixture(scope="module")
+def eagle(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A target and a head for it."""
+    root = tmp_path_factory.mktemp("eagle")
+    target = tiny_checkpoint("llama", root / "target", num_hidden_layers=8)
+    model = AutoModelForCausalLM.from_pretrained(target, dtype="float32")
+    return target, save_head(random_head(tiny_config(model.config), model), root / "head")
 
 
 def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -43,7 +53,7 @@ def test_compare_prints_one_json_object(folders: list[str], capsys: pytest.Captu
     assert [run["rule"] for run in document["runs"]] == ["strict", "mars"]
     assert document["config"]["seed"] == 7
     for run in document["runs"]:
-        assert len(run["token_ids"]) == run["summary"]["new_tokens"] == 20
+        assert len(run["token_ids"]) == run["summary"]["new_tokens"] == 8
         assert [token["id"] for token in run["tokens"] if token["outcome"] != "rejected"] == run["token_ids"]
         assert run["config"]["drafter"]["k"] == 3
     assert document["runs"][1]["config"]["rule"]["parameters"] == {"theta": 0.9}
@@ -78,8 +88,9 @@ def test_table_for_people_is_safe_for_a_terminal(folders: list[str], capsys: pyt
         (["--rule", "lucky"], "The rule is 'lucky'; it must be one of none, strict,"),
         (
             ["--rule", "none", "--drafter", "none"],
-            "The rule is strict and the drafter none; rule none and drafter none can only",
+            "The rule is strict and the drafter none; rule none and drafter none can",
         ),
+        (["--drafter", "eagle3"], "has no EAGLE-3 head; choose drafter ngram or none"),
         (["--thinking", "on"], "thinking is on, but no chat template is used; it must be left at the model's default."),
         (["--set", "theta"], "takes NAME=VALUE"),
         (["--rule", "topk-delta", "--set", "n=2.5"], "n is 2.5; rule topk-delta takes 1 to 1000, whole numbers only."),
@@ -106,29 +117,16 @@ def test_bad_input_is_one_sentence_and_status_2(
 
 @pytest.mark.parametrize(("more", "shape"), [([], [24, 3, 4]), (["--chain", "--k", "4"], None)])
 def test_an_eagle3_head_in_a_folder_drafts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], shape: list[int] | None
+    eagle: tuple[Path, Path], capsys: pytest.CaptureFixture[str], more: list[str], shape: list[int] | None
 ) -> None:
-    target = tiny_checkpoint("llama", tmp_path / "target", num_hidden_layers=8)
-    model = AutoModelForCausalLM.from_pretrained(target, dtype="float32")
-    save_head(random_head(tiny_config(model.config), model), tmp_path / "head")
-    options = [
-        "--drafter",
-        f"eagle3:{tmp_path / 'head'}",
-        "--tree-tokens",
-        "24",
-        "--tree-depth",
-        "3",
-        "--tree-top-k",
-        "4",
-    ]
-    code, out, _ = call(
-        capsys, "compare", "--prompt", "abc", "--target", str(target), "--rule", "threshold", "--set", "accumulated=0.5",
-        "--temperature", "1", "--max-new-tokens", "12", "--json", *options, *more,
-    )  # fmt: skip
+    target, head = eagle
+    options = "--rule threshold --set accumulated=0.5 --temperature 1 --max-new-tokens 8 --tree-tokens 24 --tree-depth 3 --tree-top-k 4"
+    models = ["--target", str(target), "--drafter", f"eagle3:{head}"]
+    code, out, _ = call(capsys, "compare", "--prompt", "abc", "--json", *models, *options.split(), *more)
     assert code == 0
     document: dict[str, Any] = json.loads(out)
     drafter = document["config"]["drafter"]
-    assert (drafter["kind"], drafter["model"]["name"]) == ("eagle3", str(tmp_path / "head"))
+    assert (drafter["kind"], drafter["model"]["name"]) == ("eagle3", str(head))
     assert drafter["tree"] == (dict(zip(("tokens", "depth", "top_k"), shape, strict=True)) if shape else None)
     assert document["runs"][1]["config"]["rule"]["parameters"]["accumulated"] == 0.5
     assert len(document["runs"][0]["steps"][0]["nodes"]) == (24 if shape else 4)
@@ -144,12 +142,6 @@ def test_several_values_are_lanes_of_one_comparison(folders: list[str], capsys: 
     assert rules[3][1]["delta"] == 0.3
     code, _, err = call(capsys, "run", "--prompt", "abc", "--theta", "0.8,0.9", *folders)
     assert (code, err) == (2, "The options name 2 rules or values; run takes 1, compare takes several.\n")
-
-
-def test_a_missing_head_is_named(folders: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = call(capsys, "run", "--prompt", "abc", *folders[:2], "--drafter", "eagle3")
-    assert code == 2
-    assert "has no EAGLE-3 head; choose drafter ngram or none" in err
 
 
 def test_rules_lists_every_rule_with_formula_and_parameters(capsys: pytest.CaptureFixture[str]) -> None:
@@ -202,17 +194,14 @@ def test_ctrl_c_before_the_first_run_is_status_130(
 
 
 def test_a_name_in_a_models_file_reaches_the_terminal_escaped(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    eagle: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    target = tiny_checkpoint("llama", tmp_path / "target", num_hidden_layers=8)
-    model = AutoModelForCausalLM.from_pretrained(target, dtype="float32")
-    save_head(random_head(tiny_config(model.config), model), tmp_path / "head")
-    config = tmp_path / "head" / "config.json"
+    head = Path(shutil.copytree(eagle[1], tmp_path / "head"))
+    config = head / "config.json"
     hostile = {"target_hidden_size": 999, "speculators_config": {"verifier": {"name_or_path": "\x1b[2Jevil"}}}
     config.write_text(json.dumps({**json.loads(config.read_text()), **hostile}))
-    options = ["--target", str(target), "--drafter", f"eagle3:{tmp_path / 'head'}"]
     capsys.readouterr()  # what writing the models reported
-    code, out, err = call(capsys, "run", "--prompt", "abc", *options)
+    code, out, err = call(capsys, "run", "--prompt", "abc", "--target", str(eagle[0]), "--drafter", f"eagle3:{head}")
     assert (code, out) == (2, "")
     assert "(made for \\x1b[2Jevil)" in err and "\x1b" not in err
 

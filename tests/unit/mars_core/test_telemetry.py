@@ -11,7 +11,7 @@ import pytest
 
 from mars_core.telemetry import SHIFTED, first_divergence, summarise
 from mars_core.types import Cause, DraftNode, Given, Outcome, Step, Summary, Token, Trace
-from tests.traces import make_trace, make_tree_trace
+from tests.traces import make_trace
 
 
 @pytest.fixture(scope="module")
@@ -102,20 +102,6 @@ def test_what_was_not_measured_is_nan(token: Token) -> None:
         s = summary_of(measured(token, *values))
         of_shift = (s.tv_sum, s.tv_mean, s.tv_max, s.kl_sum, s.kl_mean, s.kl_max, s.shifted_share)
         assert all(map(math.isnan, (*of_shift, s.log_likelihood, s.perplexity)))
-
-
-def test_tree_trace_has_every_kind_of_token_and_a_sound_tree() -> None:
-    trace = make_tree_trace()
-    assert {token.outcome for step in trace.steps for token in step.tokens} == set(Outcome)
-    assert any(token.outcome is Outcome.RELAXED and token.kl == math.inf for token in trace.tokens)
-    for each in trace.steps:
-        for number, node in enumerate(each.nodes, start=1):
-            assert node.parent < number
-            assert node.depth == (each.nodes[node.parent - 1].depth + 1 if node.parent else 1)
-        drafted = [token for token in each.tokens if token.node]
-        assert all(each.nodes[token.node - 1].id == token.id for token in drafted)
-        assert all(each.nodes[token.node - 1].parent == token.parent for token in drafted)
-        assert all(each.nodes[token.node - 1].outcome is token.outcome for token in drafted)
 
 
 def with_token(trace: Trace, position: int, **changes: Any) -> Trace:
