@@ -11,37 +11,28 @@ from transformers import AutoModelForCausalLM
 from bench.common.shapes import PUBLIC, Shape, tiny
 from bench.coupled import coupled_models, coupled_pair, prompts
 from mars_core.models import CATALOG
-from mars_core.session import Session, run_config
-from mars_core.types import DrafterConfig, RuleConfig, Sampling, Trace
+from mars_core.types import DrafterConfig, Sampling
+from tests.live_pairs import config_for, decoded
 
 CPU = torch.device("cpu")
 LOW, MIDDLE, HIGH = 0.03, 0.1, 0.2
-DRAFTED = (("llama", "model"), ("llama", "eagle3"), ("qwen", "model"), ("qwen", "eagle3"))
 
 
-def traces(key: str, kind: str, noise: float, temperature: float, count: int = 3) -> list[Trace]:
-    pair = coupled_pair(tiny(PUBLIC[key]), noise, CPU, torch.float32)
-    drafter = DrafterConfig(kind, k=5)
-    found = []
-    for seed, prompt in enumerate(prompts(count)):
-        config = run_config(
-            pair, prompt=prompt, rule=RuleConfig(), drafter=drafter, sampling=Sampling(temperature), max_new_tokens=60,
-            seed=seed,
-        )  # fmt: skip
-        run = Session(pair).start(config)
-        assert list(run)
-        found.append(run.trace())
-    return found
-
-
-def tau(found: list[Trace]) -> float:
+def tau(key: str, kind: str, noise: float, temperature: float) -> float:
+    pair, sampling = coupled_pair(tiny(PUBLIC[key]), noise, CPU, torch.float32), Sampling(temperature)
+    found = [
+        decoded(pair, config_for(pair, DrafterConfig(kind, k=5), sampling, prompt=prompt, new=60, seed=seed))
+        for seed, prompt in enumerate(prompts(3))
+    ]
     return sum(len(trace.tokens) for trace in found) / sum(len(trace.steps) for trace in found)
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-@pytest.mark.parametrize(("key", "kind"), DRAFTED)
+@pytest.mark.parametrize(
+    ("key", "kind", "temperature"),
+    [("llama", "model", 0.0), ("llama", "eagle3", 1.0), ("qwen", "model", 1.0), ("qwen", "eagle3", 0.0)],
+)
 def test_tau_falls_from_almost_six_to_almost_one_as_noise_grows(key: str, kind: str, temperature: float) -> None:
-    low, middle, high = (tau(traces(key, kind, noise, temperature)) for noise in (LOW, MIDDLE, HIGH))
+    low, middle, high = (tau(key, kind, noise, temperature) for noise in (LOW, MIDDLE, HIGH))
     assert low > 4.5
     assert 3 < middle < 5
     assert high < 2

@@ -19,8 +19,7 @@ def models(key: str, noise: float) -> tuple[PreTrainedModel, PreTrainedModel]:
     return coupled_models(tiny(PUBLIC[key]), noise, CPU, torch.float32)
 
 
-@pytest.mark.parametrize("key", ["llama", "qwen"])
-@pytest.mark.parametrize("noise", [0.0, 0.1, 0.3])
+@pytest.mark.parametrize(("key", "noise"), [("llama", 0.0), ("qwen", 0.1), ("llama", 0.3)])
 def test_peers_write_the_greedy_text(key: str, noise: float) -> None:
     target, draft = models(key, noise)
     wanted = greedy(target)(PROMPT, NEW).ids

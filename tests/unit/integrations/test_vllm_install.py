@@ -19,11 +19,7 @@ from mars_vllm.runner_v1 import expand
 def config(
     *, v2: bool = False, processors: Any = None, device: str = "cuda", sharded: bool = False, **drafts: Any
 ) -> SimpleNamespace:
-    usual = {
-        "rejection_sample_method": "standard",
-        "draft_sample_method": "greedy",
-        "enable_adaptive_verification": False,
-    }
+    usual = dict(rejection_sample_method="standard", draft_sample_method="greedy", enable_adaptive_verification=False)
     return SimpleNamespace(
         speculative_config=SimpleNamespace(**usual | drafts), use_v2_model_runner=v2, device_config=SimpleNamespace(device_type=device),
         model_config=SimpleNamespace(logits_processors=processors), parallel_config=SimpleNamespace(enable_batch_sharded_sampling=sharded),
@@ -88,10 +84,8 @@ def test_versions_that_were_not_tried_are_refused(version: str) -> None:
 def test_the_server_shows_that_the_plugin_is_active() -> None:
     registry = CollectorRegistry(auto_describe=True)
     registry.register(Enabled("V2", "mars"))
-    assert (
-        generate_latest(registry).decode().splitlines()[-1]
-        == 'vllm:mars_enabled{rule="mars",runner="V2",version="0.1.0"} 1.0'
-    )
+    last = generate_latest(registry).decode().splitlines()[-1]
+    assert last == 'vllm:mars_enabled{rule="mars",runner="V2",version="0.1.0"} 1.0'
     with pytest.raises(ValueError, match="Duplicated"):
         registry.register(Enabled("V2", "mars"))
 
@@ -111,9 +105,8 @@ def function(parameters: str) -> Any:
 def test_other_signatures_are_refused(monkeypatch: pytest.MonkeyPatch, found: Any, message: str) -> None:
     name = "vllm.v1.worker.gpu_model_runner"
     module: Any = ModuleType(name)
-    module.GPUModelRunner = type(
-        "GPUModelRunner", (), {"_sample": found, "_update_states": function("self, scheduler_output")}
-    )
+    methods = {"_sample": found, "_update_states": function("self, scheduler_output")}
+    module.GPUModelRunner = type("GPUModelRunner", (), methods)
     for each in ("vllm", "vllm.v1", "vllm.v1.worker"):
         monkeypatch.setitem(sys.modules, each, ModuleType(each))
     monkeypatch.setitem(sys.modules, name, module)
