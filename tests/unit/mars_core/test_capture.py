@@ -188,7 +188,8 @@ def test_what_a_run_took_is_free_without_the_collector(
             if run is not None:  # a page may hold it on
                 assert list(run) or end != "completed"
                 assert run.trace().status.value == end
-            pair.engines.clear()
+            if end != "failed":  # such an engine is not given back
+                pair.engines.clear()
             assert not any(part() for part in parts), (end, name)
 
 
