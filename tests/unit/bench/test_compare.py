@@ -41,9 +41,8 @@ def verdicts(old: Document, new: Document) -> dict[str, Verdict]:
 
 def test_a_clear_regression_is_told_and_ends_with_1(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     old, new = run(1, steady=1, slow=1, quick=1), run(2, steady=1, slow=1.2, quick=0.8)
-    assert verdicts(old, new) == {
-        "steady": Verdict.NOISE, "slow": Verdict.REGRESSION, "quick": Verdict.IMPROVEMENT,
-    }  # fmt: skip
+    told = {"steady": Verdict.NOISE, "slow": Verdict.REGRESSION, "quick": Verdict.IMPROVEMENT}
+    assert verdicts(old, new) == told
     assert main([store("old.json", old), store("new.json", new)]) == 1
     line = next(each for each in capsys.readouterr().out.splitlines() if each.startswith("| speed of slow / base"))
     assert line.endswith("| regression |")

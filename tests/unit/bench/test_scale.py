@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,7 @@ def test_copied_tasks_are_as_whole_as_those_that_ran(tmp_path: Path) -> None:
         plan = read_plan(store.study(study_id).plan)
         assert (store.study(study_id).done, plan.tasks) == (TASKS, TASKS)
         results = store.results(study_id)
-        assert [(one.task, one.lane) for one in results] == [
-            (task, lane) for task in range(TASKS) for lane in range(len(LANES))
-        ]
+        assert [(one.task, one.lane) for one in results] == list(product(range(TASKS), range(len(LANES))))
         ids = [run_id for one in results for run_id in one.run_ids]
         assert len(set(ids)) == len(ids) == TASKS * len(LANES)
         texts = [record.text for record in store.records(ids)]

@@ -27,9 +27,8 @@ def config(
 
 
 def refused(given: SimpleNamespace, temperature: float = 0.0, rule: str = "mars") -> str | None:
-    return refusal(
-        given, resolve({"mars_rule": rule}, temperature, {}, False), SimpleNamespace(temperature=temperature)
-    )
+    asked = resolve({"mars_rule": rule}, temperature, {}, False)
+    return refusal(given, asked, SimpleNamespace(temperature=temperature))
 
 
 @pytest.mark.parametrize(
@@ -57,9 +56,8 @@ def test_other_configurations_are_not(given: SimpleNamespace) -> None:
 def test_on_a_cpu_temperatures_need_the_repair(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MARS_MEND_CPU", raising=False)
     problem = refused(config(device="cpu"), 0.7)
-    assert problem is not None and problem.startswith(
-        "temperature must be 0 with mars_rule, not 0.7: vLLM for CPUs loses"
-    )
+    assert problem is not None
+    assert problem.startswith("temperature must be 0 with mars_rule, not 0.7: vLLM for CPUs loses")
     assert refused(config(device="cpu"), 0.7, "strict") is None, "strict is vLLM's own sampling"
     assert refused(config(), 0.7) is None
     monkeypatch.setenv("MARS_MEND_CPU", "1")
@@ -74,9 +72,8 @@ def test_the_repair_expands_values_of_any_type() -> None:
 
 @pytest.mark.parametrize("version", ["0.31.0", "0.33.0", "dev", "0.32.1+cpu"])
 def test_versions_that_were_not_tried_are_refused(version: str) -> None:
-    with pytest.raises(
-        RuntimeError, match=rf"^mars-vllm was tried with vLLM 0\.32\.0; this is {version.replace('+', '.')}\."
-    ):
+    said = rf"^mars-vllm was tried with vLLM 0\.32\.0; this is {version.replace('+', '.')}\."
+    with pytest.raises(RuntimeError, match=said):
         signatures.check_version(version)
     signatures.check_version("0.32.0+cpu")
 

@@ -101,10 +101,9 @@ def test_a_prompt_of_one_token_and_a_text_of_one(llama: Pair, stand_in: type[Rep
     captured = capturing(llama)
     for drafter in DRAFTERS.values():
         for tokens in (1, 3, 8):
-            short = [
-                finished(started(each, drafter, Sampling(1.0), prompt="a", new=tokens)) for each in (llama, captured)
-            ]
-            assert story(short[0]) == story(short[1])
+            runs = (started(each, drafter, Sampling(1.0), prompt="a", new=tokens) for each in (llama, captured))
+            eager, trace = map(finished, runs)
+            assert story(trace) == story(eager)
     assert stand_in.captures > len(DRAFTERS)
 
 
@@ -273,9 +272,8 @@ WITH_EVERY_RULE = ("chain", "head, tree", "sampled chain")
 def test_a_replay_never_asks_the_host(llama: Pair, name: str, sampling: Sampling, stand_in: type[Replayed]) -> None:
     captured, drafter, watch = capturing(llama, exact=True), DRAFTERS[name], Watched()
     stand_in.watch = watch
-    for rule in (
-        RULES.values() if sampling == SAMPLINGS[1] else [RULES["strict"], RULES["mars"]][: 2 - (name == "none")]
-    ):
+    few = ("strict", "mars")[: 2 - (name == "none")]
+    for rule in RULES.values() if sampling == SAMPLINGS[1] else [RULES[each] for each in few]:
         if drafter.mode not in rule.modes or (drafter.tree is not None and rule.name in ("fly", "ensemble")):
             continue
         before = stand_in.replays

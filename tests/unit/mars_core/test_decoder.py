@@ -72,9 +72,8 @@ def test_passes_after_rollbacks_are_those_of_a_fresh_pass(plain: PreTrainedModel
     model, ids = prepared(plain), random_ids(90)
     fast = plain.config.model_type in FAST
     assert is_fast(model) is fast
-    assert not fast or model.num_parameters() == pytest.approx(plain.num_parameters(), rel=0.01), (
-        "what memory is planned by"
-    )
+    planned = pytest.approx(plain.num_parameters(), rel=0.01)
+    assert not fast or model.num_parameters() == planned
     cache = open_cache(model, CacheSize(120, 8))
     cache.read(ids[:20])
     at = 20

@@ -221,14 +221,12 @@ def test_the_tapped_layers_follow_the_convention_of_the_file(
     [
         ({}, {"rope_theta": 10_000.0, "rope_type": "default"}),
         ({"rope_theta": 1_000_000}, {"rope_theta": 1e6, "rope_type": "default"}),
-        (
-            {"rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 4.0}},
-            {"rope_theta": 5e5, "rope_type": "linear", "factor": 4.0},
-        ),
+        ({"rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 4.0}},
+         {"rope_theta": 5e5, "rope_type": "linear", "factor": 4.0}),
         ({"rope_parameters": LLAMA3, "rope_theta": 3.0}, LLAMA3),
         ({"rope_theta": 500.0, "rope_scaling": {k: v for k, v in LLAMA3.items() if k != "rope_theta"}}, LLAMA3),
     ],
-)
+)  # fmt: skip
 def test_rotary_settings_are_carried_over_from_the_old_keys(
     keys: dict[str, Any], expected: dict[str, Any], head: Eagle3Head, target: PreTrainedModel
 ) -> None:
@@ -241,11 +239,7 @@ def test_absent_keys_have_the_documented_defaults(whole: Eagle3Head, target: Pre
     absent = ("draft_vocab_size", "target_hidden_size", "vocab_size", "rms_norm_eps", "hidden_act", "head_dim",
               "attention_bias", "eagle_config", "architectures", "model_type", "num_hidden_layers")  # fmt: skip
     config = read(edit(raw, dict.fromkeys(absent)), target)
-    assert (config.draft_vocabulary, config.target_vocabulary, config.target_hidden_size) == (
-        VOCABULARY,
-        VOCABULARY,
-        32,
-    )
+    assert config.draft_vocabulary == config.target_vocabulary == VOCABULARY and config.target_hidden_size == 32
     assert (config.layer.rms_norm_eps, config.layer.hidden_act, config.layer.head_dim) == (1e-6, "silu", 8)
     assert not any((config.norm_before_residual, config.norm_before_fc, config.fc_norm, config.norm_output))
 

@@ -4,7 +4,7 @@ a relaxed rule emits the same up to the first token it forgave."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -88,9 +88,8 @@ def test_sampled_drafts_part_at_the_first_different_decision(
     written: Callable[..., Trace], rule: str, seed: int
 ) -> None:
     """Strict measures no shift."""
-    strict, relaxed = (
-        written(each, "model", WARM, seed=seed, mode=DraftMode.SAMPLED, new=LONG) for each in ("strict", rule)
-    )
+    sampled = partial(written, kind="model", sampling=WARM, seed=seed, mode=DraftMode.SAMPLED, new=LONG)
+    strict, relaxed = sampled("strict"), sampled(rule)
     assert strict.summary.tv_sum == pytest.approx(0, abs=1e-12)
     assert strict.summary.accepted > strict.summary.relaxed == 0
     found = first_divergence(strict, relaxed)
@@ -108,9 +107,8 @@ def test_none_samples_the_law_of_generate() -> None:
     ids = torch.tensor([pair.tokenizer(PROMPT)["input_ids"]])
     scores = TemperatureLogitsWarper(1.5)(ids, pair.target(ids).logits[:, -1])
     law = TopPLogitsWarper(0.9)(ids, TopKLogitsWarper(20)(ids, scores)).softmax(-1)
-    first = {
-        seed: generate(pair, "none", "none", Sampling(1.5, 20, 0.9), seed=seed, new=1).token_ids for seed in range(40)
-    }
+    sampling = Sampling(1.5, 20, 0.9)
+    first = {seed: generate(pair, "none", "none", sampling, seed=seed, new=1).token_ids for seed in range(40)}
     assert first == {seed: tuple(draw(law, uniforms(seed, 1)).ids.tolist()) for seed in first}
     assert len({*first.values()}) > 5
     assert kstest([float(uniforms(seed, 1)) for seed in range(2000)], "uniform").pvalue > 1e-3

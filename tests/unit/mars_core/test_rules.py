@@ -109,9 +109,7 @@ def test_threshold() -> None:
     assert [accept("threshold", LN, x, cold=True, single=SOFT[1] + 1e-9) for x in range(3)] == [1, 0, 0]
     assert accept("threshold", LN, 1, accumulated=0.6) == pytest.approx(0.5)
     assert accept("threshold", LN, 0, accumulated=0.4) == 1
-    assert accept("threshold", LN, 2, tried=0.3, accumulated=0.8) == pytest.approx(
-        (0.5 / 0.8 - 0.3 / 0.8) / (1 - 0.3 / 0.8)
-    )
+    assert accept("threshold", LN, 2, tried=0.3, accumulated=0.8) == pytest.approx((0.5 - 0.3) / (0.8 - 0.3))
     assert accept("threshold", LN, 2, tried=0.8, accumulated=0.8) == 0  # those before take all
     assert accept("threshold", LN, 1, q=0.6, accumulated=0.8) == pytest.approx(0.5 / 0.8)
 
@@ -150,14 +148,8 @@ def test_fly_opens_its_gate_at_the_bar() -> None:
 @pytest.mark.parametrize("cold", [True, False])
 @pytest.mark.parametrize("name", RULES)
 def test_every_rule_gives_a_probability_for_all_logits(name: str, cold: bool) -> None:
-    cases = (
-        [-5.0, -6.0, -70.0],
-        [0.0] * 3,
-        [3.0, -math.inf, -math.inf],
-        [-math.inf, -2.0, -math.inf],
-        [80.0, -80.0, 0.0],
-    )
-    for logits in cases:
+    low, none = -70.0, -math.inf
+    for logits in ([-5.0, -6.0, low], [0.0] * 3, [3.0, none, none], [none, -2.0, none], [80.0, -80.0, 0.0]):
         for x in range(3):
             for q in (1.0, 1e-30):
                 assert 0 <= accept(name, logits, x, cold=cold, q=q, drafter=[0.0, 0.0, 1.0]) <= 1 + 1e-12
@@ -178,38 +170,23 @@ def test_bad_parameters_are_named_with_their_range(name: str) -> None:
         assert rule.values({parameter.name: parameter.low})[parameter.name] == parameter.low
 
 
-NEWCOMER = """
-from mars_core.rules.base import Parameter, Rule
-
-
-def coin(evidence, values):
-    \"\"\"Keeps every drafted token with one probability.\"\"\"
-    return evidence.strict.new_full(evidence.strict.shape, values["chance"])
-
-
-COIN = Rule(
-    name="coin",
-    summary="Keeps every drafted token with one probability.",
-    formula="a = c",
-    source="tests",
-    accept=coin,
-    parameters=(Parameter("chance", 0.5, 0.0, 1.0, "c: how often a token is kept"),),
-)
-"""
-
-
 def test_a_new_rule_is_one_short_file_in_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert NEWCOMER.count("\n") < 30
-    (tmp_path / "coin.py").write_text(NEWCOMER)
+    """The example of docs/contributing.md."""
+    example = (
+        (Path(__file__).parents[3] / "docs" / "contributing.md")
+        .read_text(encoding="utf-8")
+        .split("```python\n")[1]
+        .split("```")[0]
+    )
+    assert example.count("\n") < 30
+    (tmp_path / "floor.py").write_text(example, encoding="utf-8")
     monkeypatch.setattr(mars_core.rules, "__path__", [*mars_core.rules.__path__, str(tmp_path)])
     importlib.invalidate_caches()
     found = mars_core.rules._found()
-    del sys.modules["mars_core.rules.coin"], vars(mars_core.rules)["coin"]
-    assert {*found} == {*RULES, "coin"}
-    coin, (logits, draft) = found["coin"], case("chain of 3", 0)
-    distribution = target_distribution(logits, Sampling(1.0))
-    values, u = coin.values({"chance": 1}), chance(draft, 0)
-    rows = judge(logits, draft, coin, values, Sampling(1.0), DraftMode.GREEDY, u)
+    del sys.modules["mars_core.rules.floor"], vars(mars_core.rules)["floor"]
+    assert {*found} == {*RULES, "floor"}
+    floor, (logits, draft) = found["floor"], case("chain of 3", 0)
+    p, values, u = target_distribution(logits, Sampling(1.0)), floor.values({"floor": 0}), chance(draft, 0)
+    rows = judge(logits, draft, floor, values, Sampling(1.0), DraftMode.GREEDY, u)
     assert column(rows, "keep") == [1] * 4
-    tv = [1 - float(distribution[at, token]) for at, token in enumerate(draft.ids[1:])]
-    assert column(rows, "tv")[:3] == pytest.approx(tv)
+    assert column(rows, "tv")[:3] == pytest.approx([1 - float(p[at, token]) for at, token in enumerate(draft.ids[1:])])

@@ -203,9 +203,8 @@ def test_trace_accounts_for_every_drafted_token(pair: Pair, rule: str, mode: Dra
     trace = decoded(pair, config_for(pair, rule=rule, mode=mode, sampling=Sampling(temperature), new=40))
     summary = trace.summary
     assert summary.new_tokens == len(trace.tokens) == 40
-    assert (
-        summary.accepted + summary.relaxed + summary.rejected == summary.drafted == sum(s.drafted for s in trace.steps)
-    )
+    assert summary.accepted + summary.relaxed + summary.rejected == summary.drafted
+    assert summary.drafted == sum(step.drafted for step in trace.steps)
     assert summary.accepted + summary.relaxed + summary.recovered + summary.bonus == summary.new_tokens
     assert summary.tau == summary.new_tokens / summary.steps
     for step in trace.steps:
@@ -215,9 +214,8 @@ def test_trace_accounts_for_every_drafted_token(pair: Pair, rule: str, mode: Dra
         last = step.emitted[-1]
         if last.outcome is Outcome.RECOVERED:
             refused = step.tokens[-2]
-            assert (refused.outcome, refused.position, refused.id) == (
-                Outcome.REJECTED, last.position, drafted[step.kept],
-            )  # fmt: skip
+            wanted = Outcome.REJECTED, last.position, drafted[step.kept]
+            assert (refused.outcome, refused.position, refused.id) == wanted
     assert [token.position for token in trace.tokens] == list(range(40))
 
 

@@ -58,9 +58,8 @@ def test_mars_reference_decides_as_the_released_code(tree: str, sampling: Sampli
     for seed in range(8):
         logits, draft = case(tree, seed, shift)
         u, p, theta = chance(draft, seed), target_distribution(logits, sampling), (0.6, 0.97)[seed % 2]
-        draft = replace(
-            draft, q=0.2 + 0.8 * torch.rand(draft.size, generator=torch.Generator().manual_seed(seed)).double()
-        )
+        confidence = torch.rand(draft.size, generator=torch.Generator().manual_seed(seed)).double()
+        draft = replace(draft, q=0.2 + 0.8 * confidence)
         verdict = decide(logits, draft, "mars-reference", sampling, u, {"theta": theta})
         for node, children in enumerate(verdict.nodes.children):
             warped = (logits[node] / sampling.temperature).masked_fill(p[node] == 0, -math.inf)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -41,11 +42,8 @@ def test_quick_recipe_makes_a_pair_that_loads_and_runs(tmp_path: Path) -> None:
 def test_weights_are_small_safe_and_complete() -> None:
     files = {path.relative_to(WEIGHTS).as_posix(): path.stat().st_size for path in WEIGHTS.rglob("*") if path.is_file()}
     assert sum(files.values()) < 32_000_000
-    for model in ("target", "draft"):
-        assert {
-            f"{model}/{name}" for name in ("model.safetensors", "config.json", "generation_config.json")
-        } <= files.keys()
-    assert {"README.md", "eagle3/model.safetensors", "eagle3/config.json"} <= files.keys()
+    of_models = product(("target", "draft"), ("model.safetensors", "config.json", "generation_config.json"))
+    assert {*map("/".join, of_models), "README.md", "eagle3/model.safetensors", "eagle3/config.json"} <= files.keys()
     assert sum(size for name, size in files.items() if name.startswith("eagle3/")) <= 4_000_000
     assert not any(name.endswith((".bin", ".pt", ".pkl")) for name in files)
 
@@ -88,21 +86,17 @@ def test_pair_can_do_what_its_card_says(bundled: Pair) -> None:
 def test_the_stored_card_is_what_its_numbers_give(bundled: Pair) -> None:
     """Read back from the card: the table, the two outputs, and how the weights differ from the recipe."""
     stored = (WEIGHTS / "README.md").read_text(encoding="utf-8")
+    row = r"^\| (\w+) \| (\d) \| ([\w -]+) \| ([\d.]+)% \| ([\d.]+) \| ([\d.]+)% \| ([\d.]+)% \|$"
     rows = [
         Measured(
             rule, float(temperature), drafts, float(right) / 100, float(tau), float(low) / 100, float(relaxed) / 100
         )
-        for rule, temperature, drafts, right, tau, low, relaxed in re.findall(
-            r"^\| (\w+) \| (\d) \| ([\w -]+) \| ([\d.]+)% \| ([\d.]+) \| ([\d.]+)% \| ([\d.]+)% \|$", stored, re.M
-        )
+        for rule, temperature, drafts, right, tau, low, relaxed in re.findall(row, stored, re.MULTILINE)
     ]
     outputs = re.findall(r"^> \*\*(.+)\*\*\n>\n> ((?:.+\n)+)", stored, re.MULTILINE)
-    examples: Any = [
-        SimpleNamespace(
-            config=SimpleNamespace(prompt=PromptConfig(prompt)), text=text.rstrip("\n").replace("\n> ", "\n")
-        )
-        for prompt, text in outputs
-    ]
+    configs = [SimpleNamespace(prompt=PromptConfig(prompt)) for prompt, _ in outputs]
+    texts = [text.rstrip("\n").replace("\n> ", "\n") for _, text in outputs]
+    examples: Any = [SimpleNamespace(config=each, text=text) for each, text in zip(configs, texts, strict=True)]
     seen = re.search(r"(\d+) of their (\d+) equations", stored)
     assert len(rows) == 11 and len(examples) == 2 and seen
     provenance = (WEIGHTS / "PROVENANCE.md").read_text(encoding="utf-8").strip()
