@@ -1,4 +1,5 @@
-"""Random pairs: how often their drafts are right follows from the noise, their sizes are the public ones."""
+"""Random pairs: how often their drafts are right follows from the noise, their sizes are the public ones. The peers write what plain
+greedy decoding writes, whatever the draft."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from bench.common.peers import assisted, greedy, looped
 from bench.common.shapes import PUBLIC, Shape, tiny
 from bench.coupled import coupled_models, coupled_pair, prompts
 from mars_core.models import CATALOG
@@ -16,6 +18,7 @@ from tests.live_pairs import config_for, decoded
 
 CPU = torch.device("cpu")
 LOW, MIDDLE, HIGH = 0.03, 0.1, 0.2
+PROMPT, NEW = (5, 700, 41, 9, 1200), 24  # of the peers
 
 
 def tau(key: str, kind: str, noise: float, temperature: float) -> float:
@@ -69,3 +72,15 @@ def test_sizes_are_the_public_ones(shape: Shape) -> None:
     build: Any = AutoModelForCausalLM.from_config
     with torch.device("meta"):
         assert build(shape.config(tied=shape.tied)).num_parameters() == counts[shape.source]
+
+
+@pytest.mark.parametrize(("key", "noise"), [("llama", 0.0), ("qwen", 0.1), ("llama", 0.3)])
+def test_peers_write_the_greedy_text(key: str, noise: float) -> None:
+    target, draft = coupled_models(tiny(PUBLIC[key]), noise, CPU, torch.float32)
+    wanted = greedy(target)(PROMPT, NEW).ids
+    assert len(wanted) == NEW
+    plain = looped(target, draft, 5)(PROMPT, NEW)
+    assert (
+        plain.ids == looped(target, draft, 1)(PROMPT, NEW).ids == assisted(target, draft, 5)(PROMPT, NEW).ids == wanted
+    )
+    assert noise or plain.steps == NEW // 6, "a perfect draft: a round for every K + 1 tokens"

@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from mars_core.eagle3.config import read_config
-from mars_core.eagle3.head import Eagle3Head
+from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models import ModelError
 from mars_core.models.eagle import load_eagle, plan_eagle
 from mars_core.models.source import WEIGHTS_FOLDER
@@ -59,6 +59,9 @@ class Shelf:
 
     def save(self, head: Eagle3Head | None = None, family: Family = "eagle", **options: Any) -> None:
         save_head(head or self.head, self.folder, family, **options)
+
+    def read(self, raw: dict[str, Any]) -> HeadConfig:
+        return read_config(raw, self.target.config, "the/head", "org/target")
 
     def load(self) -> Eagle3Head:
         return fetched(ModelRef(str(self.folder)), self.target)[0]
@@ -187,10 +190,6 @@ def edit(raw: dict[str, Any], keys: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in {**raw, **keys}.items() if value is not None}
 
 
-def read(raw: dict[str, Any], target: PreTrainedModel) -> Any:
-    return read_config(raw, target.config, "the/head", "org/target")
-
-
 IDS = "eagle_aux_hidden_state_layer_ids"
 
 
@@ -210,10 +209,10 @@ IDS = "eagle_aux_hidden_state_layer_ids"
     ],
 )
 def test_the_tapped_layers_follow_the_convention_of_the_file(
-    family: Family, nested: Any, flat: Any, taps: tuple[int, ...], head: Eagle3Head, target: PreTrainedModel
+    family: Family, nested: Any, flat: Any, taps: tuple[int, ...], shelf: Shelf
 ) -> None:
     keys = {"eagle_config": None if nested is None else {IDS: nested}, IDS: flat}
-    assert read(edit(raw_config(head.config, family), keys), target).taps == taps
+    assert shelf.read(edit(raw_config(shelf.head.config, family), keys)).taps == taps
 
 
 @pytest.mark.parametrize(
@@ -228,17 +227,17 @@ def test_the_tapped_layers_follow_the_convention_of_the_file(
     ],
 )  # fmt: skip
 def test_rotary_settings_are_carried_over_from_the_old_keys(
-    keys: dict[str, Any], expected: dict[str, Any], head: Eagle3Head, target: PreTrainedModel
+    keys: dict[str, Any], expected: dict[str, Any], shelf: Shelf
 ) -> None:
-    raw = edit(raw_config(head.config, "eagle"), {"rope_theta": None, "rope_scaling": None})
-    assert read({**raw, **keys}, target).layer.rope_parameters == expected
+    raw = edit(raw_config(shelf.head.config, "eagle"), {"rope_theta": None, "rope_scaling": None})
+    assert shelf.read({**raw, **keys}).layer.rope_parameters == expected
 
 
-def test_absent_keys_have_the_documented_defaults(whole: Eagle3Head, target: PreTrainedModel) -> None:
+def test_absent_keys_have_the_documented_defaults(whole: Eagle3Head, shelf: Shelf) -> None:
     raw = raw_config(whole.config, "eagle")
     absent = ("draft_vocab_size", "target_hidden_size", "vocab_size", "rms_norm_eps", "hidden_act", "head_dim",
               "attention_bias", "eagle_config", "architectures", "model_type", "num_hidden_layers")  # fmt: skip
-    config = read(edit(raw, dict.fromkeys(absent)), target)
+    config = shelf.read(edit(raw, dict.fromkeys(absent)))
     assert config.draft_vocabulary == config.target_vocabulary == VOCABULARY and config.target_hidden_size == 32
     assert (config.layer.rms_norm_eps, config.layer.hidden_act, config.layer.head_dim) == (1e-6, "silu", 8)
     assert not any((config.norm_before_residual, config.norm_before_fc, config.fc_norm, config.norm_output))
@@ -424,18 +423,18 @@ def test_a_local_heads_revision_follows_its_content(shelf: Shelf) -> None:
 
 @pytest.mark.parametrize("form", ["safetensors", "bin"])
 def test_a_cached_hub_head_is_loaded_offline_with_its_commit(
-    form: Any, head: Eagle3Head, target: PreTrainedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    form: Any, shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
     repository = tmp_path / "models--org--head"
     (repository / "refs").mkdir(parents=True)
     (repository / "refs" / "main").write_text(COMMIT)
-    save_head(head, repository / "snapshots" / COMMIT, form=form)
-    loaded, ref = fetched(ModelRef("org/head"), target)
-    assert ref == ModelRef("org/head", COMMIT) and same(loaded, head)
+    replace(shelf, folder=repository / "snapshots" / COMMIT).save(form=form)
+    loaded, ref = fetched(ModelRef("org/head"), shelf.target)
+    assert ref == ModelRef("org/head", COMMIT) and same(loaded, shelf.head)
     with pytest.raises(ModelError, match="org/other is not completely on this machine"):
-        fetched(ModelRef("org/other"), target)
+        fetched(ModelRef("org/other"), shelf.target)
 
 
 def test_the_bundled_head_fits_the_bundled_target() -> None:
