@@ -12,8 +12,7 @@ TOKENS = {"a": 0, "b": 1, "c": 2}
 
 
 @pytest.mark.parametrize(
-    ("draft", "rows"),
-    [(TOKENS, (3, 3)), (TOKENS, (8, 3)), (TOKENS, (3, 8)), ({**TOKENS, "<extra>": 3}, (8, 8))],
+    ("draft", "rows"), [(TOKENS, (3, 3)), (TOKENS, (8, 3)), (TOKENS, (3, 8)), ({**TOKENS, "<extra>": 3}, (8, 8))]
 )
 def test_what_both_know_is_shared_without_padded_rows_and_tokens_of_the_draft_alone(
     draft: dict[str, int], rows: tuple[int, int]
