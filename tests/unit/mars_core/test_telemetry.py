@@ -106,14 +106,17 @@ def test_what_was_not_measured_is_nan(token: Token) -> None:
 
 def with_token(trace: Trace, position: int, **changes: Any) -> Trace:
     """The trace with one emitted token changed."""
-    steps = []
-    for each in trace.steps:
-        tokens = tuple(
-            replace(t, **changes) if t.position == position and t.outcome is not Outcome.REJECTED else t
-            for t in each.tokens
-        )
-        steps.append(replace(each, tokens=tokens))
-    return replace(trace, steps=tuple(steps))
+
+    def changed(each: Token) -> Token:
+        return replace(each, **changes) if each.position == position and each.outcome is not Outcome.REJECTED else each
+
+    steps = tuple(replace(each, tokens=tuple(map(changed, each.tokens))) for each in trace.steps)
+    return replace(trace, steps=steps)
+
+
+def parting(one: Trace, two: Trace) -> tuple[int, Cause] | None:
+    found = first_divergence(one, two)
+    return found and (found.position, found.cause)
 
 
 @pytest.mark.parametrize(
@@ -130,18 +133,15 @@ def test_cause_of_a_divergence(left: dict[str, object], right: dict[str, object]
     one = with_token(trace, 5, id=100_001, edge=0.5, **left)
     two = with_token(trace, 5, id=100_002, edge=1e-7, **right)
     found = first_divergence(one, two)
-    assert found is not None
-    assert (found.position, found.cause) == (5, cause)
+    assert found is not None and (found.position, found.cause) == (5, cause)
     assert found.gap == 1e-7 if cause is Cause.NUMERIC else math.isnan(found.gap)
 
 
 def test_equal_texts_do_not_diverge_and_a_shorter_one_does_at_its_end() -> None:
     trace = make_trace(rule="strict")
-    assert first_divergence(trace, trace) is None
+    assert parting(trace, trace) is None
     shorter = replace(trace, steps=trace.steps[:-1])
-    found = first_divergence(trace, shorter)
-    assert found is not None
-    assert (found.position, found.cause) == (len(shorter.tokens), Cause.LENGTH)
+    assert parting(trace, shorter) == (len(shorter.tokens), Cause.LENGTH)
 
 
 def given(trace: Trace, count: int, new: int) -> Trace:
@@ -155,13 +155,9 @@ def test_runs_part_by_output_position_given_tokens_included() -> None:
     whole = make_trace(rule="strict")
     assert len(whole.tokens) > 8
     begun = given(whole, 4, len(whole.tokens) - 4)
-    assert first_divergence(whole, begun) is None
-    assert first_divergence(begun, whole) is None
+    assert parting(whole, begun) is parting(begun, whole) is None
     changed = with_token(begun, 6, id=100_001, outcome=Outcome.RELAXED)
-    for one, two in ((whole, changed), (changed, whole)):
-        found = first_divergence(one, two)
-        assert found is not None
-        assert (found.position, found.cause) == (6, Cause.RELAXED)
+    assert parting(whole, changed) == parting(changed, whole) == (6, Cause.RELAXED)
 
 
 def test_a_difference_in_a_given_token_was_chosen_and_an_end_before_it_is_only_shorter() -> None:
