@@ -85,7 +85,7 @@ def test_captured_steps_decide_as_eager_ones(
     eagerly, captured, sampling = pairs[kind], capturing(pairs[kind], exact=warm), SAMPLINGS[2 if warm else 0]
     for seed, rule in enumerate(("strict", "typical" if warm else "mars")):
         eager, trace = (
-            finished(started(each, DRAFTERS[name], sampling, rule=rule, seed=seed, new=14))
+            finished(started(each, DRAFTERS[name], sampling, rule=rule, seed=seed, new=11))
             for each in (eagerly, captured)
         )
         assert story(trace) == story(eager)
@@ -144,7 +144,7 @@ def test_a_warm_up_makes_all_captures_of_its_run_and_a_second_comparison_none(
         Session(captured),
         (("none", "strict"), ("chain", "strict"), ("chain", "mars"), ("head, tree", "mars")),
     )
-    configs = [config_for(captured, DRAFTERS[name], prompt=PROMPT, rule=rule, new=12) for name, rule in lanes]
+    configs = [config_for(captured, DRAFTERS[name], prompt=PROMPT, rule=rule, new=8) for name, rule in lanes]
     for config in configs:
         session.warm_up(config)
     made = stand_in.captures
