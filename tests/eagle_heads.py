@@ -150,7 +150,7 @@ def raw_config(config: HeadConfig, family: Family, verifier: str = "org/target")
 
 def save_tensors(tensors: Mapping[str, Tensor], folder: Path, form: Format = "safetensors", shards: int = 1) -> None:
     """One file, or ``shards`` with their index."""
-    stem, write = ("model", _write_safe) if form == "safetensors" else ("pytorch_model", _write_pickle)
+    stem, write = ("model", save_file) if form == "safetensors" else ("pytorch_model", torch.save)
     if shards == 1:
         return write(dict(tensors), folder / f"{stem}.{form}")
     index = {}
@@ -160,11 +160,3 @@ def save_tensors(tensors: Mapping[str, Tensor], folder: Path, form: Format = "sa
         write(inside, folder / name)
         index |= dict.fromkeys(inside, name)
     (folder / f"{stem}.{form}.index.json").write_text(json.dumps({"metadata": {}, "weight_map": index}))
-
-
-def _write_safe(tensors: dict[str, Tensor], path: Path) -> None:
-    save_file(tensors, path)
-
-
-def _write_pickle(tensors: dict[str, Tensor], path: Path) -> None:
-    torch.save(tensors, path)

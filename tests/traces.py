@@ -12,6 +12,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import accumulate
+from typing import Any
 
 from mars_core.telemetry import summarise
 from mars_core.types import (
@@ -89,18 +90,13 @@ def make_config(
 
 
 def make_trace(
-    *, rule: str = "strict", theta: float = 0.9, k: int = 5, new_tokens: int = 40, seed: int = 0, temperature: float = 1.0,
-    prompt: PromptConfig | str = PROMPT, words: Sequence[str] = WORDS, status: Status = Status.COMPLETED, error: str = "",
-    tree: TreeShape | None = None, prefix: Sequence[int] = (),
+    *, new_tokens: int = 40, words: Sequence[str] = WORDS, status: Status = Status.COMPLETED, error: str = "", **options: Any
 ) -> Trace:  # fmt: skip
     """One run of ``new_tokens`` tokens under ``strict``, ``none`` or a ``mars`` rule. ``words``: 5 pieces or more.
 
-    ``prefix``: given tokens, as numbers of ``words``; the run goes on after them.
+    ``options`` are those of ``make_config``; the tokens of ``prefix`` are numbers of ``words``.
     """
-    config = make_config(
-        rule=rule, theta=theta, k=k, seed=seed, temperature=temperature, max_new_tokens=new_tokens, prompt=prompt, tree=tree,
-        prefix=prefix,
-    )  # fmt: skip
+    config = make_config(max_new_tokens=new_tokens, **options)
     given = _given(config.prefix, words)
     steps = _steps(config, new_tokens, words)
     reasons = {Status.CANCELLED: StopReason.CANCELLED, Status.FAILED: StopReason.ERROR}
@@ -118,13 +114,9 @@ def make_trace(
     )
 
 
-def make_tree_trace(
-    *, rule: str = "mars", temperature: float = 0.0, new_tokens: int = 40, seed: int = 0, words: Sequence[str] = WORDS
-) -> Trace:
+def make_tree_trace(**options: Any) -> Trace:
     """One run with an EAGLE-3 head that drafts trees: kept and rejected branches, and at temperature 0 an infinite KL."""
-    return make_trace(
-        rule=rule, temperature=temperature, new_tokens=new_tokens, seed=seed, words=words, tree=TreeShape(24, 6, 4)
-    )
+    return make_trace(**{"rule": "mars", "temperature": 0.0, "tree": TreeShape(24, 6, 4), **options})
 
 
 def same(left: object, right: object) -> bool:

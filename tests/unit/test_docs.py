@@ -47,18 +47,6 @@ def test_figures_show_what_the_code_does(rule: object, drawing: ModuleType) -> N
     assert drawing.svg(rule) == stored, "run: .venv/bin/python docs/figures/draw.py"
 
 
-def test_the_example_of_a_new_rule_is_a_rule() -> None:
-    """Copied from docs/contributing.md into a file of its own, it can be run; and it is short."""
-    text = (DOCS / "contributing.md").read_text(encoding="utf-8")
-    example = text.split("```python\n")[1].split("```")[0]
-    assert len(example.splitlines()) < 30
-    found: dict[str, object] = {}
-    exec(compile(example, "floor.py", "exec"), found)
-    rule = found["FLOOR"]
-    assert isinstance(rule, type(RULES["strict"]))
-    assert rule.values({"floor": 0.5}) == {"floor": 0.5}
-
-
 def examples(name: str) -> list[dict[str, object]]:
     """The names that each Python example of a page defines."""
     text = (DOCS / name).read_text(encoding="utf-8")

@@ -28,9 +28,8 @@ def run(seed: int, prompts: int = PROMPTS, **slower: float) -> Document:
     noise = random.Random(seed)
 
     def seconds(factor: float) -> list[list[float]]:
-        return [
-            [factor * noise.gauss(1, 0.02) / (2 + 0.1 * prompt) for _ in range(ROUNDS)] for prompt in range(prompts)
-        ]
+        usual = (factor / (2 + 0.1 * prompt) for prompt in range(prompts))
+        return [[each * noise.gauss(1, 0.02) for _ in range(ROUNDS)] for each in usual]
 
     return timed({"base": [[1.0] * ROUNDS] * prompts, **{name: seconds(factor) for name, factor in slower.items()}})
 
@@ -42,9 +41,8 @@ def verdicts(old: Document, new: Document) -> dict[str, Verdict]:
 
 def test_a_clear_regression_is_told_and_ends_with_1(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     old, new = run(1, steady=1, slow=1, quick=1), run(2, steady=1, slow=1.2, quick=0.8)
-    assert verdicts(old, new) == {
-        "steady": Verdict.NOISE, "slow": Verdict.REGRESSION, "quick": Verdict.IMPROVEMENT,
-    }  # fmt: skip
+    told = {"steady": Verdict.NOISE, "slow": Verdict.REGRESSION, "quick": Verdict.IMPROVEMENT}
+    assert verdicts(old, new) == told
     assert main([store("old.json", old), store("new.json", new)]) == 1
     line = next(each for each in capsys.readouterr().out.splitlines() if each.startswith("| speed of slow / base"))
     assert line.endswith("| regression |")
@@ -74,11 +72,8 @@ def test_a_small_change_is_noise_however_steady_but_of_a_share_it_is_not() -> No
     base = [[1.0]] * PROMPTS
     old = timed({"base": base, "own": [[0.5]] * PROMPTS, "own, meter off": [[0.495]] * PROMPTS})
     new = timed({"base": base, "own": [[0.507]] * PROMPTS, "own, meter off": [[0.495]] * PROMPTS})
-    assert verdicts(old, new) == {
-        "own": Verdict.NOISE,
-        "own, meter off": Verdict.NOISE,
-        "own share": Verdict.REGRESSION,
-    }
+    speeds = {"own": Verdict.NOISE, "own, meter off": Verdict.NOISE}
+    assert verdicts(old, new) == {**speeds, "own share": Verdict.REGRESSION}
     text, worse = report(old, new)
     assert worse
     assert "| telemetry of own, temperature 0 | 1.0 % | 2.4 % | +1.4 points | +1.4 to +1.4 | regression |" in text
@@ -105,9 +100,7 @@ def test_a_ratio_of_a_goal_is_compared_and_one_that_explains_is_not() -> None:
 
 def broken(text: str) -> str:
     """The stored document without its prompts."""
-    data = json.loads(text)
-    del data["prompts"]
-    return json.dumps(data)
+    return json.dumps({name: value for name, value in json.loads(text).items() if name != "prompts"})
 
 
 @pytest.mark.parametrize(

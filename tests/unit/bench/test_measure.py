@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.common.measure import (
-    WARM_UP_PROMPTS,
-    Decoded,
-    Sample,
-    digest,
-    interleaved,
-    paired,
-)
+from bench.common.measure import WARM_UP_PROMPTS, Decoded, Sample, digest, interleaved, paired
 from mars_core.types import PromptConfig
 from tests.unit.bench.documents import sample
 

@@ -1,4 +1,5 @@
-"""Random pairs: how often their drafts are right follows from the noise, their sizes are the public ones."""
+"""Random pairs: how often their drafts are right follows from the noise, their sizes are the public ones. The peers write what plain
+greedy decoding writes, whatever the draft."""
 
 from __future__ import annotations
 
@@ -8,40 +9,33 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from bench.common.peers import assisted, greedy, looped
 from bench.common.shapes import PUBLIC, Shape, tiny
 from bench.coupled import coupled_models, coupled_pair, prompts
 from mars_core.models import CATALOG
-from mars_core.session import Session, run_config
-from mars_core.types import DrafterConfig, RuleConfig, Sampling, Trace
+from mars_core.types import DrafterConfig, Sampling
+from tests.live_pairs import config_for, decoded
 
 CPU = torch.device("cpu")
 LOW, MIDDLE, HIGH = 0.03, 0.1, 0.2
-DRAFTED = (("llama", "model"), ("llama", "eagle3"), ("qwen", "model"), ("qwen", "eagle3"))
+PROMPT, NEW = (5, 700, 41, 9, 1200), 24  # of the peers
 
 
-def traces(key: str, kind: str, noise: float, temperature: float, count: int = 3) -> list[Trace]:
-    pair = coupled_pair(tiny(PUBLIC[key]), noise, CPU, torch.float32)
-    drafter = DrafterConfig(kind, k=5)
-    found = []
-    for seed, prompt in enumerate(prompts(count)):
-        config = run_config(
-            pair, prompt=prompt, rule=RuleConfig(), drafter=drafter, sampling=Sampling(temperature), max_new_tokens=60,
-            seed=seed,
-        )  # fmt: skip
-        run = Session(pair).start(config)
-        assert list(run)
-        found.append(run.trace())
-    return found
-
-
-def tau(found: list[Trace]) -> float:
+def tau(key: str, kind: str, noise: float, temperature: float) -> float:
+    pair, sampling = coupled_pair(tiny(PUBLIC[key]), noise, CPU, torch.float32), Sampling(temperature)
+    found = [
+        decoded(pair, config_for(pair, DrafterConfig(kind, k=5), sampling, prompt=prompt, new=60, seed=seed))
+        for seed, prompt in enumerate(prompts(3))
+    ]
     return sum(len(trace.tokens) for trace in found) / sum(len(trace.steps) for trace in found)
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-@pytest.mark.parametrize(("key", "kind"), DRAFTED)
+@pytest.mark.parametrize(
+    ("key", "kind", "temperature"),
+    [("llama", "model", 0.0), ("llama", "eagle3", 1.0), ("qwen", "model", 1.0), ("qwen", "eagle3", 0.0)],
+)
 def test_tau_falls_from_almost_six_to_almost_one_as_noise_grows(key: str, kind: str, temperature: float) -> None:
-    low, middle, high = (tau(traces(key, kind, noise, temperature)) for noise in (LOW, MIDDLE, HIGH))
+    low, middle, high = (tau(key, kind, noise, temperature) for noise in (LOW, MIDDLE, HIGH))
     assert low > 4.5
     assert 3 < middle < 5
     assert high < 2
@@ -78,3 +72,15 @@ def test_sizes_are_the_public_ones(shape: Shape) -> None:
     build: Any = AutoModelForCausalLM.from_config
     with torch.device("meta"):
         assert build(shape.config(tied=shape.tied)).num_parameters() == counts[shape.source]
+
+
+@pytest.mark.parametrize(("key", "noise"), [("llama", 0.0), ("qwen", 0.1), ("llama", 0.3)])
+def test_peers_write_the_greedy_text(key: str, noise: float) -> None:
+    target, draft = coupled_models(tiny(PUBLIC[key]), noise, CPU, torch.float32)
+    wanted = greedy(target)(PROMPT, NEW).ids
+    assert len(wanted) == NEW
+    plain = looped(target, draft, 5)(PROMPT, NEW)
+    assert (
+        plain.ids == looped(target, draft, 1)(PROMPT, NEW).ids == assisted(target, draft, 5)(PROMPT, NEW).ids == wanted
+    )
+    assert noise or plain.steps == NEW // 6, "a perfect draft: a round for every K + 1 tokens"

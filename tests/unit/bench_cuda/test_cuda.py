@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import subprocess
 import sys
 import time
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -34,8 +36,8 @@ CHAINS = ("none", "draft model", "EAGLE-3 chain", "n-grams")
 @pytest.fixture
 def rehearsed(monkeypatch: pytest.MonkeyPatch) -> Trial:
     monkeypatch.setattr("mars_core.engine.capture.Captured", Called)
-    monkeypatch.setattr("bench.cuda.parts.SETTLED", 5)
-    monkeypatch.setattr("bench.cuda.parts.RUNS", 6)
+    monkeypatch.setattr("bench.cuda.parts.SETTLED", 1)
+    monkeypatch.setattr("bench.cuda.parts.RUNS", 2)
     monkeypatch.setattr("bench.cuda.speed.REPEATS", 2)
     return Trial(CPU, tiny=True, until=time.perf_counter())
 
@@ -107,17 +109,30 @@ def test_a_failed_test_is_a_failed_part(status: int, rehearsed: Trial, monkeypat
     assert [figure.value for figure in found] == [0, 1, 0, 0]
 
 
-LATE = f"import time; print({json.dumps(json.dumps({'name': 'one', 'value': 2}))}, flush=True); print('{{', end='', flush=True); "
+LATE = f"import pathlib, time; print({json.dumps(json.dumps({'name': 'one', 'value': 2}))}, flush=True); print('{{', end='', flush=True)"
 
 
 @pytest.mark.parametrize(
     ("ends", "status"),
-    [("", "done"), ("raise SystemExit(3)", "failed: it ended with 3"), ("time.sleep(60)", "stopped after 2 s")],
+    [("", "done"), ("raise SystemExit(3)", "failed: it ended with 3"), ("time.sleep(600)", "stopped after 0 s")],
 )
-def test_what_was_measured_before_an_end_is_kept(ends: str, status: str) -> None:
-    found = command.attempted("part", "A part", [sys.executable, "-c", LATE + ends], 2.0)
+def test_what_was_measured_before_an_end_is_kept(
+    ends: str, status: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Begun(subprocess.Popen[str]):
+        """Its time begins when the process has written, however long it takes to start."""
+
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            while not (tmp_path / "written").exists() and self.poll() is None:
+                time.sleep(0.005)
+
+    monkeypatch.setattr(subprocess, "Popen", Begun)
+    seconds = 0.1 if "sleep" in ends else 600.0
+    code = f"{LATE}; pathlib.Path({str(tmp_path / 'written')!r}).touch(); {ends}"
+    found = command.attempted("part", "A part", [sys.executable, "-c", code], seconds)
     assert (found.status, found.figures) == (status, (Figure("one", 2),))
-    assert found.seconds < 10
+    assert found.seconds < 600, "what sleeps was ended"
 
 
 def test_results_are_written_after_every_part(
@@ -178,9 +193,5 @@ def test_goals_compare_times_with_floors_and_speeds_with_each_other() -> None:
     assert (verify.value, verify.reached) == (1.1, True)
     assert (draft.value, draft.reached) == (pytest.approx(1.4 / drafted), None)
     assert step.value == pytest.approx(2.5 / (1 + drafted))
-    samples = {
-        STRICT: [Sample(0, 0, 1.0, 10, 3, "")],
-        "assisted": [Sample(0, 0, 3.0, 10, 0, "")],
-        LOOP: [Sample(0, 0, 1.1, 10, 3, "")],
-    }
+    samples = {name: [Sample(0, 0, s, 10, 3, "")] for name, s in ((STRICT, 1.0), ("assisted", 3.0), (LOOP, 1.1))}
     assert [(round(each.value, 2), each.reached) for each in goals(samples)] == [(3.0, True), (1.1, False)]

@@ -1,20 +1,22 @@
-"""The exponents and medians of a growth curve, against numbers worked out by hand."""
+"""The exponents and medians of a growth curve, against numbers worked out by hand; its plot has all points, and texts as texts."""
 
 from __future__ import annotations
 
 import math
+from xml.etree import ElementTree
 
 import pytest
 
 from bench.common.report import markdown
-from bench.growth.curves import Curve, Sample, exponent, exponents, report, upper_half
+from bench.growth.curves import Curve, Sample, drawing, exponent, exponents, report, upper_half
+from evaluation.report.document.render import svg
 
 
-def curve(*decode_s: float, prefill: bool = True) -> Curve:
+def curve(*decode_s: float, prefill: bool = True, title: str = "Growth of n") -> Curve:
     """Points 1, 2, 4 …; one run each of 10 tokens in 5 steps, a prefill of x² ms and a peak of 3x MB."""
     xs = tuple(2**at for at in range(len(decode_s)))
     samples = tuple((Sample(each, x**2 / 1000, 10, 5),) for x, each in zip(xs, decode_s, strict=True))
-    return Curve("n", "Growth of n", "n", xs, samples, tuple((3_000_000 * x,) for x in xs), prefill)
+    return Curve("n", title, "n", xs, samples, tuple((3_000_000 * x,) for x in xs), prefill)
 
 
 def test_least_squares_by_hand() -> None:
@@ -45,3 +47,17 @@ def test_report_names_every_point_and_the_plot() -> None:
     assert "| 8 | 16 (16–16) | 32 (32–32) | 64 (64–64) | 24 (24–24) | 2.00 |" in text
     assert "| exponent of | 4 to 8 | 1 to 8 |" in text and "| ms a token | 2.00 | 1.40 |" in text
     assert "![Growth of n](2026-01-01-growth-cpu-n.svg)" in text and "- random Llamas" in text
+
+
+@pytest.mark.parametrize("prefill", [True, False])
+def test_every_point_of_every_quantity_is_drawn_and_named(prefill: bool) -> None:
+    found = drawing(curve(0.01, 0.02, 0.04, prefill=prefill))
+    names = ["ms a token", "ms a step", *["ms of prefill"] * prefill, "peak memory, MB"]
+    assert [mark.text for mark in found.legend] == names
+    assert [mark.text for panel in found.panels for mark in panel.marks] == [name for name in names for _ in range(3)]
+    assert sum(len(panel.lines) for panel in found.panels) == len(names)
+
+
+def test_title_is_text_and_not_markup() -> None:
+    text = svg(drawing(curve(0.01, 0.02, title='K < 5 & "more"')))
+    assert ElementTree.fromstring(text.strip()).attrib["aria-label"] == 'K < 5 & "more"'

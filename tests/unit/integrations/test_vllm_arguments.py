@@ -53,9 +53,7 @@ def test_what_is_not_known_is_named(extra: dict[str, Any], message: str) -> None
 
 
 def test_a_trace_without_a_file_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match=r"^mars_trace is 1, but vLLM was started without MARS_TRACE, the path of the trace file.$"
-    ):
+    with pytest.raises(ValueError, match=r"^mars_trace is 1, but vLLM was started without MARS_TRACE, the path of"):
         resolve({"mars_trace": 1}, 0.0, {}, False)
 
 
@@ -76,15 +74,11 @@ def test_a_threshold_that_draws_coins_is_refused() -> None:
 def test_the_environment_gives_defaults_of_its_rule() -> None:
     default = defaults({"MARS_THETA": "0.8", "MARS_BROWSER": "x"})
     assert default == {"mars_theta": 0.8}
-    usual, own, other = (
-        ask(None, default=default),
-        ask({"mars_theta": 0.7}, default=default),
-        ask({"mars_rule": "mars-gap"}, default=default),
-    )
-    assert usual and own and other
-    assert (usual.values, own.values, other.values) == ({"theta": 0.8}, {"theta": 0.7}, RULES["mars-gap"].values({}))
-    traced = ask({"mars_trace": 1}, default=default)
-    assert traced and traced.rule.name == "mars"
+    extras = (None, {"mars_theta": 0.7}, {"mars_rule": "mars-gap"}, {"mars_trace": 1})
+    asked = [ask(each, default=default) for each in extras]
+    values = [each and (each.rule.name, each.values) for each in asked]
+    gap = ("mars-gap", RULES["mars-gap"].values({}))
+    assert values == [("mars", {"theta": 0.8}), ("mars", {"theta": 0.7}), gap, ("mars", {"theta": 0.8})]
     assert defaults({"MARS_RULE": "mars-gap"}) == {"mars_rule": "mars-gap"}
 
 

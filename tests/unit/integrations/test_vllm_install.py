@@ -19,11 +19,7 @@ from mars_vllm.runner_v1 import expand
 def config(
     *, v2: bool = False, processors: Any = None, device: str = "cuda", sharded: bool = False, **drafts: Any
 ) -> SimpleNamespace:
-    usual = {
-        "rejection_sample_method": "standard",
-        "draft_sample_method": "greedy",
-        "enable_adaptive_verification": False,
-    }
+    usual = dict(rejection_sample_method="standard", draft_sample_method="greedy", enable_adaptive_verification=False)
     return SimpleNamespace(
         speculative_config=SimpleNamespace(**usual | drafts), use_v2_model_runner=v2, device_config=SimpleNamespace(device_type=device),
         model_config=SimpleNamespace(logits_processors=processors), parallel_config=SimpleNamespace(enable_batch_sharded_sampling=sharded),
@@ -31,9 +27,8 @@ def config(
 
 
 def refused(given: SimpleNamespace, temperature: float = 0.0, rule: str = "mars") -> str | None:
-    return refusal(
-        given, resolve({"mars_rule": rule}, temperature, {}, False), SimpleNamespace(temperature=temperature)
-    )
+    asked = resolve({"mars_rule": rule}, temperature, {}, False)
+    return refusal(given, asked, SimpleNamespace(temperature=temperature))
 
 
 @pytest.mark.parametrize(
@@ -61,9 +56,8 @@ def test_other_configurations_are_not(given: SimpleNamespace) -> None:
 def test_on_a_cpu_temperatures_need_the_repair(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MARS_MEND_CPU", raising=False)
     problem = refused(config(device="cpu"), 0.7)
-    assert problem is not None and problem.startswith(
-        "temperature must be 0 with mars_rule, not 0.7: vLLM for CPUs loses"
-    )
+    assert problem is not None
+    assert problem.startswith("temperature must be 0 with mars_rule, not 0.7: vLLM for CPUs loses")
     assert refused(config(device="cpu"), 0.7, "strict") is None, "strict is vLLM's own sampling"
     assert refused(config(), 0.7) is None
     monkeypatch.setenv("MARS_MEND_CPU", "1")
@@ -78,9 +72,8 @@ def test_the_repair_expands_values_of_any_type() -> None:
 
 @pytest.mark.parametrize("version", ["0.31.0", "0.33.0", "dev", "0.32.1+cpu"])
 def test_versions_that_were_not_tried_are_refused(version: str) -> None:
-    with pytest.raises(
-        RuntimeError, match=rf"^mars-vllm was tried with vLLM 0\.32\.0; this is {version.replace('+', '.')}\."
-    ):
+    said = rf"^mars-vllm was tried with vLLM 0\.32\.0; this is {version.replace('+', '.')}\."
+    with pytest.raises(RuntimeError, match=said):
         signatures.check_version(version)
     signatures.check_version("0.32.0+cpu")
 
@@ -88,10 +81,8 @@ def test_versions_that_were_not_tried_are_refused(version: str) -> None:
 def test_the_server_shows_that_the_plugin_is_active() -> None:
     registry = CollectorRegistry(auto_describe=True)
     registry.register(Enabled("V2", "mars"))
-    assert (
-        generate_latest(registry).decode().splitlines()[-1]
-        == 'vllm:mars_enabled{rule="mars",runner="V2",version="0.1.0"} 1.0'
-    )
+    last = generate_latest(registry).decode().splitlines()[-1]
+    assert last == 'vllm:mars_enabled{rule="mars",runner="V2",version="0.1.0"} 1.0'
     with pytest.raises(ValueError, match="Duplicated"):
         registry.register(Enabled("V2", "mars"))
 
@@ -111,9 +102,8 @@ def function(parameters: str) -> Any:
 def test_other_signatures_are_refused(monkeypatch: pytest.MonkeyPatch, found: Any, message: str) -> None:
     name = "vllm.v1.worker.gpu_model_runner"
     module: Any = ModuleType(name)
-    module.GPUModelRunner = type(
-        "GPUModelRunner", (), {"_sample": found, "_update_states": function("self, scheduler_output")}
-    )
+    methods = {"_sample": found, "_update_states": function("self, scheduler_output")}
+    module.GPUModelRunner = type("GPUModelRunner", (), methods)
     for each in ("vllm", "vllm.v1", "vllm.v1.worker"):
         monkeypatch.setitem(sys.modules, each, ModuleType(each))
     monkeypatch.setitem(sys.modules, name, module)

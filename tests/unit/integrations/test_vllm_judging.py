@@ -53,12 +53,8 @@ def test_what_is_forced_is_what_the_rule_relaxes(name: str, temperature: float) 
 
 def test_each_row_of_a_mixed_batch_is_judged_by_its_own_rule() -> None:
     generator = torch.Generator().manual_seed(1)
-    asks = [
-        None,
-        *(asked(name, t) for name, t in OFFERS),
-        asked("mars", 0, theta=0.5),
-        asked("mars", 0.7, theta=0.95),
-    ] * 20
+    more = asked("mars", 0, theta=0.5), asked("mars", 0.7, theta=0.95)
+    asks = [None, *(asked(name, t) for name, t in OFFERS), *more] * 20
     logits = torch.randn(len(asks), 8, generator=generator) + 3
     drafted = logits.topk(3).indices.gather(-1, torch.randint(3, (len(asks), 1), generator=generator))[:, 0]
     temperatures = torch.tensor([1.0 if ask is None or ask.greedy else 0.7 for ask in asks])
@@ -85,13 +81,8 @@ TIE = [10.0, 9.5, 1.0]
     ],
 )  # fmt: skip
 def test_mars_by_hand(logits: list[float], x: int, temperature: float, theta: float, expected: bool) -> None:
-    chosen = decide(
-        [asked("mars", temperature, theta=theta)],
-        torch.tensor([logits]),
-        torch.tensor([x]),
-        torch.tensor([temperature or 1]),
-    )
-    assert chosen.tolist() == [expected]
+    z, drafted, temperatures = torch.tensor([logits]), torch.tensor([x]), torch.tensor([temperature or 1])
+    assert decide([asked("mars", temperature, theta=theta)], z, drafted, temperatures).tolist() == [expected]
 
 
 @pytest.mark.parametrize("temperature", [0.01, 1.0, 5.0])

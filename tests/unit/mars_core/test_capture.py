@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -84,7 +85,7 @@ def test_captured_steps_decide_as_eager_ones(
     eagerly, captured, sampling = pairs[kind], capturing(pairs[kind], exact=warm), SAMPLINGS[2 if warm else 0]
     for seed, rule in enumerate(("strict", "typical" if warm else "mars")):
         eager, trace = (
-            finished(started(each, DRAFTERS[name], sampling, rule=rule, seed=seed, new=14))
+            finished(started(each, DRAFTERS[name], sampling, rule=rule, seed=seed, new=11))
             for each in (eagerly, captured)
         )
         assert story(trace) == story(eager)
@@ -100,10 +101,9 @@ def test_a_prompt_of_one_token_and_a_text_of_one(llama: Pair, stand_in: type[Rep
     captured = capturing(llama)
     for drafter in DRAFTERS.values():
         for tokens in (1, 3, 8):
-            short = [
-                finished(started(each, drafter, Sampling(1.0), prompt="a", new=tokens)) for each in (llama, captured)
-            ]
-            assert story(short[0]) == story(short[1])
+            runs = (started(each, drafter, Sampling(1.0), prompt="a", new=tokens) for each in (llama, captured))
+            eager, trace = map(finished, runs)
+            assert story(trace) == story(eager)
     assert stand_in.captures > len(DRAFTERS)
 
 
@@ -144,7 +144,7 @@ def test_a_warm_up_makes_all_captures_of_its_run_and_a_second_comparison_none(
         Session(captured),
         (("none", "strict"), ("chain", "strict"), ("chain", "mars"), ("head, tree", "mars")),
     )
-    configs = [config_for(captured, DRAFTERS[name], prompt=PROMPT, rule=rule, new=12) for name, rule in lanes]
+    configs = [config_for(captured, DRAFTERS[name], prompt=PROMPT, rule=rule, new=8) for name, rule in lanes]
     for config in configs:
         session.warm_up(config)
     made = stand_in.captures
@@ -165,14 +165,13 @@ def uncollected() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("graphs", [False, True])
-@pytest.mark.parametrize("end", ["cancelled", "dropped", "completed", "failed"])
 def test_what_a_run_took_is_free_without_the_collector(
-    llama: Pair, monkeypatch: pytest.MonkeyPatch, graphs: bool, end: str
+    llama: Pair, monkeypatch: pytest.MonkeyPatch, graphs: bool
 ) -> None:
     replayed(monkeypatch)
     pair = replace(llama, graphs=graphs, engines=Engines())
     with uncollected():
-        for name in ("none", "chain", "head, tree"):
+        for end, name in product(("cancelled", "dropped", "completed", "failed"), ("none", "chain", "head, tree")):
             run: Run | None = started(pair, DRAFTERS[name], new=10)
             assert run is not None and run._engine is not None
             parts = [weakref.ref(part) for part in (run._engine, run._engine._target, run._engine.drafter)]
@@ -188,8 +187,9 @@ def test_what_a_run_took_is_free_without_the_collector(
             if run is not None:  # a page may hold it on
                 assert list(run) or end != "completed"
                 assert run.trace().status.value == end
-            pair.engines.clear()
-            assert not any(part() for part in parts)
+            if end != "failed":  # such an engine is not given back
+                pair.engines.clear()
+            assert not any(part() for part in parts), (end, name)
 
 
 def broken(*_arguments: object) -> None:
@@ -266,19 +266,14 @@ WITH_EVERY_RULE = ("chain", "head, tree", "sampled chain")
 
 @pytest.mark.parametrize(
     ("name", "sampling"),
-    [
-        *((name, SAMPLINGS[0]) for name in DRAFTERS),
-        *((name, SAMPLINGS[1]) for name in WITH_EVERY_RULE),
-        *((name, SAMPLINGS[2]) for name in WITH_EVERY_RULE),
-    ],
+    [*((name, SAMPLINGS[0]) for name in DRAFTERS), *product(WITH_EVERY_RULE, SAMPLINGS[1:])],
     ids=str,
 )
 def test_a_replay_never_asks_the_host(llama: Pair, name: str, sampling: Sampling, stand_in: type[Replayed]) -> None:
     captured, drafter, watch = capturing(llama, exact=True), DRAFTERS[name], Watched()
     stand_in.watch = watch
-    for rule in (
-        RULES.values() if sampling == SAMPLINGS[1] else [RULES["strict"], RULES["mars"]][: 2 - (name == "none")]
-    ):
+    few = ("strict", "mars")[: 2 - (name == "none")]
+    for rule in RULES.values() if sampling == SAMPLINGS[1] else [RULES[each] for each in few]:
         if drafter.mode not in rule.modes or (drafter.tree is not None and rule.name in ("fly", "ensemble")):
             continue
         before = stand_in.replays

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import json
 import math
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,30 +22,41 @@ from mars_core.verification import judge
 from tests.checkpoints import tiny_checkpoint
 from tests.eagle_heads import random_head, save_head, tiny_config
 
+Call = Callable[..., tuple[int, str, str]]
+
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     root = tmp_path_factory.mktemp("pair")
     target = tiny_checkpoint("llama", root / "target", seed=0)
     draft = tiny_checkpoint("llama", root / "draft", seed=1)
-    return ["--target", str(target), "--drafter", str(draft), "--max-new-tokens", "20"]
+    return ["--target", str(target), "--drafter", str(draft), "--max-new-tokens", "8"]
 
 
-def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = main(arguments)
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
+@pytest.fixture(scope="module")
+def eagle(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A target and a head for it."""
+    root = tmp_path_factory.mktemp("eagle")
+    target = tiny_checkpoint("llama", root / "target", num_hidden_layers=8)
+    model = AutoModelForCausalLM.from_pretrained(target, dtype="float32")
+    return target, save_head(random_head(tiny_config(model.config), model), root / "head")
 
 
-def test_compare_prints_one_json_object(folders: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Call:
+    """Runs the command line: status, output, errors."""
+    return lambda *arguments: (main(arguments), *capsys.readouterr())
+
+
+def test_compare_prints_one_json_object(folders: list[str], call: Call) -> None:
     options = ["--rule", "mars", "--theta", "0.9", "--k", "3", "--temperature", "1", "--seed", "7", "--json"]
-    code, out, _ = call(capsys, "compare", "--prompt", "<b>hi</b>", *options, *folders)
+    code, out, _ = call("compare", "--prompt", "<b>hi</b>", *options, *folders)
     document: dict[str, Any] = json.loads(out)
     assert code == 0
     assert [run["rule"] for run in document["runs"]] == ["strict", "mars"]
     assert document["config"]["seed"] == 7
     for run in document["runs"]:
-        assert len(run["token_ids"]) == run["summary"]["new_tokens"] == 20
+        assert len(run["token_ids"]) == run["summary"]["new_tokens"] == 8
         assert [token["id"] for token in run["tokens"] if token["outcome"] != "rejected"] == run["token_ids"]
         assert run["config"]["drafter"]["k"] == 3
     assert document["runs"][1]["config"]["rule"]["parameters"] == {"theta": 0.9}
@@ -51,17 +64,15 @@ def test_compare_prints_one_json_object(folders: list[str], capsys: pytest.Captu
 
 
 @pytest.mark.parametrize(("rule", "drafter"), [("strict", "ngram"), ("none", "none")])
-def test_run_without_a_draft_model(
-    folders: list[str], capsys: pytest.CaptureFixture[str], rule: str, drafter: str
-) -> None:
+def test_run_without_a_draft_model(folders: list[str], call: Call, rule: str, drafter: str) -> None:
     options = [*folders[:2], "--drafter", drafter, "--max-new-tokens", "5", "--rule", rule, "--json"]
-    code, out, _ = call(capsys, "run", "--prompt", "abc", *options)
+    code, out, _ = call("run", "--prompt", "abc", *options)
     assert code == 0
     assert json.loads(out)["config"]["drafter"]["kind"] == drafter
 
 
-def test_table_for_people_is_safe_for_a_terminal(folders: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = call(capsys, "compare", "--prompt", "abc", "--rule", "mars", "--rule", "none", *folders)
+def test_table_for_people_is_safe_for_a_terminal(folders: list[str], call: Call) -> None:
+    code, out, _ = call("compare", "--prompt", "abc", "--rule", "mars", "--rule", "none", *folders)
     assert code == 0
     assert all(word in out for word in ("strict", "mars theta=0.9", "none", "tok/s", "τ"))
     assert "nan" not in out
@@ -78,8 +89,9 @@ def test_table_for_people_is_safe_for_a_terminal(folders: list[str], capsys: pyt
         (["--rule", "lucky"], "The rule is 'lucky'; it must be one of none, strict,"),
         (
             ["--rule", "none", "--drafter", "none"],
-            "The rule is strict and the drafter none; rule none and drafter none can only",
+            "The rule is strict and the drafter none; rule none and drafter none can",
         ),
+        (["--drafter", "eagle3"], "has no EAGLE-3 head; choose drafter ngram or none"),
         (["--thinking", "on"], "thinking is on, but no chat template is used; it must be left at the model's default."),
         (["--set", "theta"], "takes NAME=VALUE"),
         (["--rule", "topk-delta", "--set", "n=2.5"], "n is 2.5; rule topk-delta takes 1 to 1000, whole numbers only."),
@@ -96,9 +108,9 @@ def test_table_for_people_is_safe_for_a_terminal(folders: list[str], capsys: pyt
     ],
 )
 def test_bad_input_is_one_sentence_and_status_2(
-    folders: list[str], capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+    folders: list[str], call: Call, arguments: list[str], message: str
 ) -> None:
-    code, out, err = call(capsys, "compare", "--prompt", "abc", *folders, *arguments)
+    code, out, err = call("compare", "--prompt", "abc", *folders, *arguments)
     assert (code, out) == (2, "")
     assert message in err
     assert len(err.strip().splitlines()) == 1
@@ -106,113 +118,90 @@ def test_bad_input_is_one_sentence_and_status_2(
 
 @pytest.mark.parametrize(("more", "shape"), [([], [24, 3, 4]), (["--chain", "--k", "4"], None)])
 def test_an_eagle3_head_in_a_folder_drafts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], shape: list[int] | None
+    eagle: tuple[Path, Path], call: Call, more: list[str], shape: list[int] | None
 ) -> None:
-    target = tiny_checkpoint("llama", tmp_path / "target", num_hidden_layers=8)
-    model = AutoModelForCausalLM.from_pretrained(target, dtype="float32")
-    save_head(random_head(tiny_config(model.config), model), tmp_path / "head")
-    options = [
-        "--drafter",
-        f"eagle3:{tmp_path / 'head'}",
-        "--tree-tokens",
-        "24",
-        "--tree-depth",
-        "3",
-        "--tree-top-k",
-        "4",
-    ]
-    code, out, _ = call(
-        capsys, "compare", "--prompt", "abc", "--target", str(target), "--rule", "threshold", "--set", "accumulated=0.5",
-        "--temperature", "1", "--max-new-tokens", "12", "--json", *options, *more,
-    )  # fmt: skip
+    target, head = eagle
+    options = "--rule threshold --set accumulated=0.5 --temperature 1 --max-new-tokens 8 --tree-tokens 24 --tree-depth 3 --tree-top-k 4"
+    models = ["--target", str(target), "--drafter", f"eagle3:{head}"]
+    code, out, _ = call("compare", "--prompt", "abc", "--json", *models, *options.split(), *more)
     assert code == 0
     document: dict[str, Any] = json.loads(out)
     drafter = document["config"]["drafter"]
-    assert (drafter["kind"], drafter["model"]["name"]) == ("eagle3", str(tmp_path / "head"))
+    assert (drafter["kind"], drafter["model"]["name"]) == ("eagle3", str(head))
     assert drafter["tree"] == (dict(zip(("tokens", "depth", "top_k"), shape, strict=True)) if shape else None)
     assert document["runs"][1]["config"]["rule"]["parameters"]["accumulated"] == 0.5
     assert len(document["runs"][0]["steps"][0]["nodes"]) == (24 if shape else 4)
 
 
-def test_several_values_are_lanes_of_one_comparison(folders: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_values_are_lanes_of_one_comparison(folders: list[str], call: Call) -> None:
     options = ["--rule", "mars", "--rule", "typical", "--theta", "0.8,0.9", "--set", "typical.delta=0.3", "--json"]
-    code, out, _ = call(capsys, "compare", "--prompt", "abc", *options, *folders)
+    code, out, _ = call("compare", "--prompt", "abc", *options, *folders)
     assert code == 0
     rules = [(run["rule"], run["config"]["rule"]["parameters"]) for run in json.loads(out)["runs"]]
     assert [name for name, _ in rules] == ["strict", "mars", "mars", "typical"]
     assert [parameters.get("theta") for _, parameters in rules[1:3]] == [0.8, 0.9]
     assert rules[3][1]["delta"] == 0.3
-    code, _, err = call(capsys, "run", "--prompt", "abc", "--theta", "0.8,0.9", *folders)
+    code, _, err = call("run", "--prompt", "abc", "--theta", "0.8,0.9", *folders)
     assert (code, err) == (2, "The options name 2 rules or values; run takes 1, compare takes several.\n")
 
 
-def test_a_missing_head_is_named(folders: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = call(capsys, "run", "--prompt", "abc", *folders[:2], "--drafter", "eagle3")
-    assert code == 2
-    assert "has no EAGLE-3 head; choose drafter ngram or none" in err
-
-
-def test_rules_lists_every_rule_with_formula_and_parameters(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = call(capsys, "rules")
+def test_rules_lists_every_rule_with_formula_and_parameters(call: Call) -> None:
+    code, out, _ = call("rules")
     assert code == 0
     for rule in RULES.values():
         assert all(text in out for text in (rule.name, rule.summary, rule.formula, rule.source))
         assert all(f"{parameter.name} = {parameter.default:g}" in out for parameter in rule.parameters)
 
 
-def test_models_lists_the_catalog(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = call(capsys, "models")
+def test_models_lists_the_catalog(call: Call) -> None:
+    code, out, _ = call("models")
     assert code == 0
     assert all(name in out for name in ("bundled", "Qwen/Qwen3-4B", "meta-llama/Llama-3.1-8B-Instruct", "free on"))
 
 
 def test_a_first_run_without_a_token_is_reported(
-    folders: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    folders: list[str], call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def poisoned(logits: Tensor, *rest: Any) -> Tensor:
         return judge(logits * math.nan, *rest)
 
     monkeypatch.setattr("mars_core.engine.engine.judge", poisoned)
-    code, out, _ = call(capsys, "compare", "--prompt", "abc", *folders)
+    code, out, _ = call("compare", "--prompt", "abc", *folders)
     assert code == 1 and out.count("[failed: The target's logits contain values that are not numbers") == 2
     strict = next(line for line in out.splitlines() if line.startswith("strict "))
     assert strict.split()[1] == "0" and "–" in strict and "nan" not in out
 
 
 def test_a_run_without_memory_for_its_caches_is_reported(
-    folders: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    folders: list[str], call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def start(*_: Any) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
     monkeypatch.setattr("mars_core.session.Session.start", start)
-    code, out, _ = call(capsys, "run", "--prompt", "abc", *folders)
+    code, out, _ = call("run", "--prompt", "abc", *folders)
     assert code == 1 and "[failed: The memory of cpu ran out;" in out
 
 
 @pytest.mark.parametrize("interrupted", ["warm_up", "start"])
 def test_ctrl_c_before_the_first_run_is_status_130(
-    folders: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, interrupted: str
+    folders: list[str], call: Call, monkeypatch: pytest.MonkeyPatch, interrupted: str
 ) -> None:
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(f"mars_core.session.Session.{interrupted}", interrupt)
-    assert call(capsys, "run", "--prompt", "abc", *folders)[:2] == (130, "")
+    assert call("run", "--prompt", "abc", *folders)[:2] == (130, "")
 
 
 def test_a_name_in_a_models_file_reaches_the_terminal_escaped(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    eagle: tuple[Path, Path], tmp_path: Path, call: Call
 ) -> None:
-    target = tiny_checkpoint("llama", tmp_path / "target", num_hidden_layers=8)
-    model = AutoModelForCausalLM.from_pretrained(target, dtype="float32")
-    save_head(random_head(tiny_config(model.config), model), tmp_path / "head")
-    config = tmp_path / "head" / "config.json"
+    head = Path(shutil.copytree(eagle[1], tmp_path / "head"))
+    config = head / "config.json"
     hostile = {"target_hidden_size": 999, "speculators_config": {"verifier": {"name_or_path": "\x1b[2Jevil"}}}
     config.write_text(json.dumps({**json.loads(config.read_text()), **hostile}))
-    options = ["--target", str(target), "--drafter", f"eagle3:{tmp_path / 'head'}"]
-    capsys.readouterr()  # what writing the models reported
-    code, out, err = call(capsys, "run", "--prompt", "abc", *options)
+    code, out, err = call("run", "--prompt", "abc", "--target", str(eagle[0]), "--drafter", f"eagle3:{head}")
     assert (code, out) == (2, "")
     assert "(made for \\x1b[2Jevil)" in err and "\x1b" not in err
 

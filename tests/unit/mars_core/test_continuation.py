@@ -72,10 +72,12 @@ def spans(trace: Trace) -> list[Given]:
 
 
 @pytest.mark.parametrize("name", DRAFTERS)
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
-def test_from_its_own_tokens_a_run_writes_the_rest_of_its_text(pair: Pair, name: str, sampling: Sampling) -> None:
+@pytest.mark.parametrize(("sampling", "given"), [(SAMPLINGS[0], (1, NEW - 1)), (SAMPLINGS[1], (7,))], ids=str)
+def test_from_its_own_tokens_a_run_writes_the_rest_of_its_text(
+    pair: Pair, name: str, sampling: Sampling, given: tuple[int, ...]
+) -> None:
     whole = run(pair, name, sampling)
-    for n in (1, 7, NEW - 1):
+    for n in given:
         rest = run(pair, name, sampling, prefix=whole.token_ids[:n], new=NEW - n)
         assert (rest.text, spans(rest)) == (whole.text, spans(whole))
         assert rest.token_ids == whole.token_ids[n:]
@@ -87,19 +89,16 @@ def test_from_its_own_tokens_a_run_writes_the_rest_of_its_text(pair: Pair, name:
         assert first_divergence(whole, rest) is None
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
-def test_from_another_token_strict_writes_what_the_target_alone_writes(pair: Pair, sampling: Sampling) -> None:
+@pytest.mark.parametrize(("n", "sampling"), [(0, SAMPLINGS[0]), (5, SAMPLINGS[1])], ids=str)
+def test_from_another_token_strict_writes_what_the_target_alone_writes(pair: Pair, n: int, sampling: Sampling) -> None:
     whole = run(pair, "none", sampling)
-    for n in (0, 5):
-        other = next(each.id for each in whole.tokens[n].top if each.id != whole.tokens[n].id)
-        prefix = (*whole.token_ids[:n], other)
-        alone = run(pair, "none", sampling, prefix=prefix)
-        for name in DRAFTERS:
-            drafted = run(pair, name, sampling, prefix=prefix)
-            assert drafted.token_ids == alone.token_ids
-            parting = first_divergence(whole, drafted)
-            assert parting is not None
-            assert (parting.position, parting.cause) == (n, Cause.CHOSEN)
+    other = next(each.id for each in whole.tokens[n].top if each.id != whole.tokens[n].id)
+    alone, *drafted = (run(pair, name, sampling, prefix=(*whole.token_ids[:n], other)) for name in DRAFTERS)
+    for trace in (alone, *drafted):
+        assert trace.token_ids == alone.token_ids
+        parting = first_divergence(whole, trace)
+        assert parting is not None
+        assert (parting.position, parting.cause) == (n, Cause.CHOSEN)
 
 
 def test_the_target_alone_goes_on_as_one_pass_over_the_text_says(free: Pair) -> None:
@@ -113,10 +112,8 @@ def test_the_target_alone_goes_on_as_one_pass_over_the_text_says(free: Pair) -> 
 @pytest.mark.parametrize("rule", ["mars", "typical", "fly"])
 def test_every_rule_goes_on_from_given_tokens_and_draws_by_output_position(free: Pair, rule: str) -> None:
     prefix = run(free, "none", SAMPLINGS[1]).token_ids[:6]
-    whole = run(free, "chain", SAMPLINGS[1], rule=rule)
-    rest = run(free, "chain", SAMPLINGS[1], rule=rule, prefix=prefix)
-    drawn = {token.position: token.u for token in whole.tokens}
-    assert [token.u for token in rest.tokens[: NEW - 6]] == [drawn[at] for at in range(6, NEW)]
+    whole, rest = (run(free, "chain", SAMPLINGS[1], rule=rule, prefix=each) for each in ((), prefix))
+    assert [token.u for token in rest.tokens[: NEW - 6]] == [token.u for token in whole.tokens[6:]]
     assert rest.status is Status.COMPLETED
 
 

@@ -54,9 +54,12 @@ def test_layers_that_compute_something_of_their_own_are_not_plain() -> None:
     hooked, quantised = nn.Linear(4, 4), nn.Linear(4, 4)
     hooked.forward = lambda x: 2 * x  # type: ignore[method-assign]
     quantised.weight = nn.Parameter(torch.zeros(4, 4, dtype=torch.int8), requires_grad=False)
-    assert (
-        is_plain(nn.Linear(4, 4)) and not is_plain(hooked) and not is_plain(quantised) and not is_plain(nn.Identity())
-    )
+    assert [is_plain(each) for each in (nn.Linear(4, 4), hooked, quantised, nn.Identity())] == [
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_half_precision_has_a_float32_output_layer_and_float32_keeps_its_own() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,12 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from mars_core.eagle3.config import read_config
-from mars_core.eagle3.head import Eagle3Head
+from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models import ModelError
 from mars_core.models.eagle import load_eagle, plan_eagle
 from mars_core.models.source import WEIGHTS_FOLDER
 from mars_core.types import ModelRef
-from tests.checkpoints import VOCABULARY, tiny_checkpoint
+from tests.checkpoints import VOCABULARY, tiny_model
 from tests.eagle_heads import FAMILIES, LLAMA3, Family, random_head, raw_config, save_head, stored, tiny_config
 from training.head_chain import finish, project
 
@@ -30,9 +30,8 @@ MESSAGES: list[str] = []
 
 
 @pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> PreTrainedModel:
-    folder = tiny_checkpoint("llama", tmp_path_factory.mktemp("target"), num_hidden_layers=8)
-    return AutoModelForCausalLM.from_pretrained(folder).eval().requires_grad_(False)
+def target() -> PreTrainedModel:
+    return tiny_model("llama", num_hidden_layers=8)
 
 
 @pytest.fixture(scope="module")
@@ -50,17 +49,35 @@ def fetched(ref: ModelRef, target: PreTrainedModel) -> tuple[Eagle3Head, ModelRe
     return load_eagle(plan_eagle(ref, target.config, "org/target", MESSAGES.append), target, MESSAGES.append)
 
 
-def load(folder: Path, target: PreTrainedModel) -> Eagle3Head:
-    return fetched(ModelRef(str(folder)), target)[0]
+@dataclass
+class Shelf:
+    """A folder, and the target that a head in it is loaded for."""
+
+    folder: Path
+    target: PreTrainedModel
+    head: Eagle3Head  # what is saved if no other is given
+
+    def save(self, head: Eagle3Head | None = None, family: Family = "eagle", **options: Any) -> None:
+        save_head(head or self.head, self.folder, family, **options)
+
+    def read(self, raw: dict[str, Any]) -> HeadConfig:
+        return read_config(raw, self.target.config, "the/head", "org/target")
+
+    def load(self) -> Eagle3Head:
+        return fetched(ModelRef(str(self.folder)), self.target)[0]
+
+    def refusal(self) -> str:
+        with pytest.raises(ModelError) as caught:
+            self.load()
+        message = str(caught.value)
+        assert "\n" not in message and "Traceback" not in message and message.endswith(".")
+        assert str(self.folder) in message and ":" in message
+        return message
 
 
-def refusal(folder: Path, target: PreTrainedModel) -> str:
-    with pytest.raises(ModelError) as caught:
-        load(folder, target)
-    message = str(caught.value)
-    assert "\n" not in message and "Traceback" not in message and message.endswith(".")
-    assert str(folder) in message and ":" in message
-    return message
+@pytest.fixture
+def shelf(head: Eagle3Head, target: PreTrainedModel, tmp_path: Path) -> Shelf:
+    return Shelf(tmp_path / "head", target, head)
 
 
 @torch.no_grad()
@@ -89,13 +106,13 @@ def same(loaded: Eagle3Head, written: Eagle3Head) -> bool:
 @pytest.mark.parametrize("form", ["safetensors", "bin"])
 @pytest.mark.parametrize(("shards", "prefix"), [(1, ""), (3, "model.")])
 def test_what_either_family_writes_is_loaded_bit_for_bit(
-    family: Family, form: Any, shards: int, prefix: str, head: Eagle3Head, target: PreTrainedModel, tmp_path: Path
+    family: Family, form: str, shards: int, prefix: str, shelf: Shelf
 ) -> None:
     inside = {"midlayer.self_attn.rotary_emb.inv_freq": torch.ones(4)}
-    save_head(head, tmp_path, family, form=form, shards=shards, prefix=prefix, extra=inside)
-    loaded, ref = fetched(ModelRef(str(tmp_path)), target)
-    assert same(loaded, head)
-    torch.testing.assert_close(logits(loaded), logits(head), rtol=1e-5, atol=1e-5)
+    shelf.save(family=family, form=form, shards=shards, prefix=prefix, extra=inside)
+    loaded, ref = fetched(ModelRef(str(shelf.folder)), shelf.target)
+    assert same(loaded, shelf.head)
+    torch.testing.assert_close(logits(loaded), logits(shelf.head), rtol=1e-5, atol=1e-5)
     assert re.fullmatch(r"local:[0-9a-f]{12}", ref.revision or "")
     assert not loaded.training and not any(weight.requires_grad for weight in loaded.parameters())
     assert MESSAGES[-1].endswith(": weights")
@@ -117,65 +134,60 @@ def test_what_either_family_writes_is_loaded_bit_for_bit(
     ],
     ids=lambda options: "-".join(options),
 )
-def test_every_variant_is_read_from_its_configuration(
-    options: dict[str, Any], family: Family, target: PreTrainedModel, tmp_path: Path
-) -> None:
-    written = random_head(tiny_config(target.config, draft_vocabulary=DRAFT, **options))
-    loaded = load(save_head(written, tmp_path, family), target)
+def test_every_variant_is_read_from_its_configuration(options: dict[str, Any], family: Family, shelf: Shelf) -> None:
+    written = random_head(tiny_config(shelf.target.config, draft_vocabulary=DRAFT, **options))
+    shelf.save(written, family)
+    loaded = shelf.load()
     assert loaded.config.layer.rope_parameters == written.config.layer.rope_parameters
     assert replace(loaded.config, layer=written.config.layer) == written.config
     assert same(loaded, written)
 
 
-def test_absent_embeddings_are_the_targets_own(whole: Eagle3Head, target: PreTrainedModel, tmp_path: Path) -> None:
-    loaded = load(save_head(whole, tmp_path, without=["embed_tokens.weight", "lm_head.weight", "d2t", "t2d"]), target)
-    assert loaded.embed_tokens is target.get_input_embeddings()
-    assert loaded.lm_head.weight is target.get_output_embeddings().weight  # type: ignore[union-attr]
+def test_absent_embeddings_are_the_targets_own(whole: Eagle3Head, shelf: Shelf) -> None:
+    shelf.save(whole, without=["embed_tokens.weight", "lm_head.weight", "d2t", "t2d"])
+    loaded = shelf.load()
+    assert loaded.embed_tokens is shelf.target.get_input_embeddings()
+    assert loaded.lm_head.weight is shelf.target.get_output_embeddings().weight  # type: ignore[union-attr]
     assert torch.equal(loaded.target_ids(torch.arange(VOCABULARY)), torch.arange(VOCABULARY))
 
 
-def test_a_tied_output_is_the_heads_own_embedding_if_it_has_one(
-    whole: Eagle3Head, target: PreTrainedModel, tmp_path: Path
-) -> None:
-    tied = {"tie_word_embeddings": True}
-    own = {"embed_tokens.weight": torch.randn(VOCABULARY, 32)}
-    loaded = load(save_head(whole, tmp_path / "a", without=["lm_head.weight"], keys=tied, extra=own), target)
+def test_a_tied_output_is_the_heads_own_embedding_if_it_has_one(whole: Eagle3Head, shelf: Shelf) -> None:
+    tied, own = {"tie_word_embeddings": True}, {"embed_tokens.weight": torch.randn(VOCABULARY, 32)}
+    shelf.save(whole, without=["lm_head.weight"], keys=tied, extra=own)
+    loaded = shelf.load()
     assert loaded.lm_head.weight is loaded.embed_tokens.weight
     assert torch.equal(loaded.lm_head.weight, own["embed_tokens.weight"])
-    shipped = load(save_head(whole, tmp_path / "b", keys=tied), target)  # the key is wrong in published heads
-    assert torch.equal(shipped.lm_head.weight, whole.lm_head.weight)
+    shelf.save(whole, keys=tied)
+    assert torch.equal(shelf.load().lm_head.weight, whole.lm_head.weight)  # the key is wrong in published heads
 
 
-def test_biases_that_the_trainer_never_had_are_zero(head: Eagle3Head, target: PreTrainedModel, tmp_path: Path) -> None:
-    loaded = load(save_head(head, tmp_path, keys={"attention_bias": True}), target)
+def test_biases_that_the_trainer_never_had_are_zero(shelf: Shelf) -> None:
+    shelf.save(keys={"attention_bias": True})
+    loaded = shelf.load()
     assert loaded.layer.q_proj.bias is not None and not loaded.layer.q_proj.bias.any()
-    torch.testing.assert_close(logits(loaded), logits(head), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(logits(loaded), logits(shelf.head), rtol=1e-5, atol=1e-5)
 
 
-def test_the_head_takes_the_targets_dtype_and_keeps_its_frequencies(head: Eagle3Head, tmp_path: Path) -> None:
-    folder = tiny_checkpoint("qwen3", tmp_path / "target", num_hidden_layers=8)
-    target = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
-    loaded = load(save_head(head, tmp_path / "head"), target)
+def test_the_head_takes_the_targets_dtype_and_keeps_its_frequencies(shelf: Shelf) -> None:
+    shelf.target = tiny_model("qwen3", num_hidden_layers=8, dtype=torch.bfloat16)
+    shelf.save()
+    loaded = shelf.load()
     assert {weight.dtype for weight in loaded.parameters()} == {torch.bfloat16}
     assert loaded.rotary.inv_freq.dtype == torch.float32 and loaded.d2t.dtype == torch.long
 
 
-def test_the_old_names_of_the_norms_of_the_taps_are_known(target: PreTrainedModel, tmp_path: Path) -> None:
-    written = random_head(tiny_config(target.config, fc_norm=True))
+def test_the_old_names_of_the_norms_of_the_taps_are_known(shelf: Shelf) -> None:
+    written = random_head(tiny_config(shelf.target.config, fc_norm=True))
     norms = {f"aux_norm_{level}.weight": f"fc_norm.{i}.weight" for i, level in enumerate(("low", "mid", "high"))}
     tensors = stored(written, "eagle")
     extra = {old: tensors[new] for old, new in norms.items()}
-    save_head(written, tmp_path, without=norms.values(), extra=extra, keys={"fc_norm": False, "use_aux_norm": True})
-    assert same(load(tmp_path, target), written)
+    shelf.save(written, without=norms.values(), extra=extra, keys={"fc_norm": False, "use_aux_norm": True})
+    assert same(shelf.load(), written)
 
 
 def edit(raw: dict[str, Any], keys: dict[str, Any]) -> dict[str, Any]:
     """Without the keys that are None."""
     return {key: value for key, value in {**raw, **keys}.items() if value is not None}
-
-
-def read(raw: dict[str, Any], target: PreTrainedModel) -> Any:
-    return read_config(raw, target.config, "the/head", "org/target")
 
 
 IDS = "eagle_aux_hidden_state_layer_ids"
@@ -197,10 +209,10 @@ IDS = "eagle_aux_hidden_state_layer_ids"
     ],
 )
 def test_the_tapped_layers_follow_the_convention_of_the_file(
-    family: Family, nested: Any, flat: Any, taps: tuple[int, ...], head: Eagle3Head, target: PreTrainedModel
+    family: Family, nested: Any, flat: Any, taps: tuple[int, ...], shelf: Shelf
 ) -> None:
     keys = {"eagle_config": None if nested is None else {IDS: nested}, IDS: flat}
-    assert read(edit(raw_config(head.config, family), keys), target).taps == taps
+    assert shelf.read(edit(raw_config(shelf.head.config, family), keys)).taps == taps
 
 
 @pytest.mark.parametrize(
@@ -208,34 +220,25 @@ def test_the_tapped_layers_follow_the_convention_of_the_file(
     [
         ({}, {"rope_theta": 10_000.0, "rope_type": "default"}),
         ({"rope_theta": 1_000_000}, {"rope_theta": 1e6, "rope_type": "default"}),
-        (
-            {"rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 4.0}},
-            {"rope_theta": 5e5, "rope_type": "linear", "factor": 4.0},
-        ),
+        ({"rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 4.0}},
+         {"rope_theta": 5e5, "rope_type": "linear", "factor": 4.0}),
         ({"rope_parameters": LLAMA3, "rope_theta": 3.0}, LLAMA3),
-        (
-            {"rope_theta": 500.0, "rope_scaling": {k: v for k, v in LLAMA3.items() if k != "rope_theta"}},
-            LLAMA3,
-        ),
+        ({"rope_theta": 500.0, "rope_scaling": {k: v for k, v in LLAMA3.items() if k != "rope_theta"}}, LLAMA3),
     ],
-)
+)  # fmt: skip
 def test_rotary_settings_are_carried_over_from_the_old_keys(
-    keys: dict[str, Any], expected: dict[str, Any], head: Eagle3Head, target: PreTrainedModel
+    keys: dict[str, Any], expected: dict[str, Any], shelf: Shelf
 ) -> None:
-    raw = edit(raw_config(head.config, "eagle"), {"rope_theta": None, "rope_scaling": None})
-    assert read({**raw, **keys}, target).layer.rope_parameters == expected
+    raw = edit(raw_config(shelf.head.config, "eagle"), {"rope_theta": None, "rope_scaling": None})
+    assert shelf.read({**raw, **keys}).layer.rope_parameters == expected
 
 
-def test_absent_keys_have_the_documented_defaults(whole: Eagle3Head, target: PreTrainedModel) -> None:
+def test_absent_keys_have_the_documented_defaults(whole: Eagle3Head, shelf: Shelf) -> None:
     raw = raw_config(whole.config, "eagle")
     absent = ("draft_vocab_size", "target_hidden_size", "vocab_size", "rms_norm_eps", "hidden_act", "head_dim",
               "attention_bias", "eagle_config", "architectures", "model_type", "num_hidden_layers")  # fmt: skip
-    config = read(edit(raw, dict.fromkeys(absent)), target)
-    assert (config.draft_vocabulary, config.target_vocabulary, config.target_hidden_size) == (
-        VOCABULARY,
-        VOCABULARY,
-        32,
-    )
+    config = shelf.read(edit(raw, dict.fromkeys(absent)))
+    assert config.draft_vocabulary == config.target_vocabulary == VOCABULARY and config.target_hidden_size == 32
     assert (config.layer.rms_norm_eps, config.layer.hidden_act, config.layer.head_dim) == (1e-6, "silu", 8)
     assert not any((config.norm_before_residual, config.norm_before_fc, config.fc_norm, config.norm_output))
 
@@ -279,19 +282,18 @@ def test_absent_keys_have_the_documented_defaults(whole: Eagle3Head, target: Pre
     ],
 )  # fmt: skip
 def test_a_configuration_that_does_not_fit_is_refused_before_the_weights(
-    family: Family, keys: dict[str, Any], said: list[str], head: Eagle3Head, target: PreTrainedModel, tmp_path: Path
+    family: Family, keys: dict[str, Any], said: list[str], shelf: Shelf
 ) -> None:
-    raw = edit(raw_config(head.config, family, verifier="org/base"), keys)
-    (tmp_path / "config.json").write_text(json.dumps(raw))
-    message = refusal(tmp_path, target)
+    raw = edit(raw_config(shelf.head.config, family, verifier="org/base"), keys)
+    shelf.folder.mkdir()
+    (shelf.folder / "config.json").write_text(json.dumps(raw))
+    message = shelf.refusal()
     assert all(part in message for part in said), message
 
 
-def test_another_verifiers_name_and_the_converters_placeholder_are_no_difference(
-    head: Eagle3Head, target: PreTrainedModel, tmp_path: Path
-) -> None:
-    save_head(head, tmp_path, "speculators", verifier="/renamed", keys={"vocab_size": 128_000})
-    assert same(load(tmp_path, target), head)
+def test_another_verifiers_name_and_the_converters_placeholder_are_no_difference(shelf: Shelf) -> None:
+    shelf.save(family="speculators", verifier="/renamed", keys={"vocab_size": 128_000})
+    assert same(shelf.load(), shelf.head)
 
 
 @pytest.mark.parametrize(
@@ -321,29 +323,26 @@ def test_another_verifiers_name_and_the_converters_placeholder_are_no_difference
     ],
 )  # fmt: skip
 def test_weights_that_do_not_fit_are_refused_by_name(
-    without: list[str],
-    extra: dict[str, Tensor],
-    said: list[str],
-    head: Eagle3Head,
-    target: PreTrainedModel,
-    tmp_path: Path,
+    without: list[str], extra: dict[str, Tensor], said: list[str], shelf: Shelf
 ) -> None:
-    message = refusal(save_head(head, tmp_path, without=without, extra=extra), target)
+    shelf.save(without=without, extra=extra)
+    message = shelf.refusal()
     assert all(part in message for part in said), message
 
 
-def test_an_embedding_of_another_width_is_not_borrowed(target: PreTrainedModel, tmp_path: Path) -> None:
-    narrow = random_head(tiny_config(target.config, hidden_size=16, num_attention_heads=2))
-    message = refusal(save_head(narrow, tmp_path, without=["embed_tokens.weight"]), target)
+def test_an_embedding_of_another_width_is_not_borrowed(shelf: Shelf) -> None:
+    narrow = random_head(tiny_config(shelf.target.config, hidden_size=16, num_attention_heads=2))
+    shelf.save(narrow, without=["embed_tokens.weight"])
+    message = shelf.refusal()
     assert f"[{VOCABULARY}, 16]" in message and f"[{VOCABULARY}, 32]" in message
-    assert same(load(save_head(narrow, tmp_path), target), narrow)
+    shelf.save(narrow)
+    assert same(shelf.load(), narrow)
 
 
-def test_values_that_overflow_the_targets_dtype_are_refused(head: Eagle3Head, tmp_path: Path) -> None:
-    folder = tiny_checkpoint("llama", tmp_path / "target", num_hidden_layers=8)
-    target = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float16)
-    large = {"norm.weight": torch.full((32,), 1e6)}
-    assert "not finite as torch.float16" in refusal(save_head(head, tmp_path / "head", extra=large), target)
+def test_values_that_overflow_the_targets_dtype_are_refused(shelf: Shelf) -> None:
+    shelf.target = tiny_model("llama", num_hidden_layers=8, dtype=torch.float16)
+    shelf.save(extra={"norm.weight": torch.full((32,), 1e6)})
+    assert "not finite as torch.float16" in shelf.refusal()
 
 
 class Evil:
@@ -357,98 +356,85 @@ class Evil:
 
 
 @pytest.mark.parametrize("zipped", [True, False])
-def test_a_pickle_with_code_is_refused_and_the_code_not_run(
-    zipped: bool, head: Eagle3Head, target: PreTrainedModel, tmp_path: Path
-) -> None:
-    save_head(head, tmp_path, form="bin")
-    evil = {**stored(head, "eagle"), "evil": Evil(tmp_path / "ran")}
-    torch.save(evil, tmp_path / "pytorch_model.bin", _use_new_zipfile_serialization=zipped)
-    assert "could run code, so it was not loaded" in refusal(tmp_path, target)
+def test_a_pickle_with_code_is_refused_and_the_code_not_run(zipped: bool, shelf: Shelf, tmp_path: Path) -> None:
+    shelf.save(form="bin")
+    evil = {**stored(shelf.head, "eagle"), "evil": Evil(tmp_path / "ran")}
+    torch.save(evil, shelf.folder / "pytorch_model.bin", _use_new_zipfile_serialization=zipped)
+    assert "could run code, so it was not loaded" in shelf.refusal()
     assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("content", [{"model": {"fc.weight": torch.ones(2)}}, [torch.ones(2)], {"epoch": 3}])
-def test_a_pickle_of_other_things_is_refused(
-    content: Any, head: Eagle3Head, target: PreTrainedModel, tmp_path: Path
-) -> None:
-    save_head(head, tmp_path, form="bin")
-    torch.save(content, tmp_path / "pytorch_model.bin")
-    assert "contains objects other than tensors" in refusal(tmp_path, target)
+def test_a_pickle_of_other_things_is_refused(content: Any, shelf: Shelf) -> None:
+    shelf.save(form="bin")
+    torch.save(content, shelf.folder / "pytorch_model.bin")
+    assert "contains objects other than tensors" in shelf.refusal()
 
 
 @pytest.mark.parametrize("form", ["safetensors", "bin"])
 @pytest.mark.parametrize("length", [0, 5, 200, -1])
-def test_truncated_files_are_refused(
-    form: Any, length: int, head: Eagle3Head, target: PreTrainedModel, tmp_path: Path
-) -> None:
-    save_head(head, tmp_path, form=form)
-    (path,) = (path for path in tmp_path.iterdir() if path.suffix != ".json")
+def test_truncated_files_are_refused(form: str, length: int, shelf: Shelf) -> None:
+    shelf.save(form=form)
+    (path,) = (path for path in shelf.folder.iterdir() if path.suffix != ".json")
     path.write_bytes(path.read_bytes()[:length])
-    refusal(tmp_path, target)
+    shelf.refusal()
 
 
-def test_safetensors_come_before_a_pickle_beside_them(
-    head: Eagle3Head, target: PreTrainedModel, tmp_path: Path
-) -> None:
-    save_head(head, tmp_path)
-    (tmp_path / "pytorch_model.bin").write_bytes(b"not read")
-    assert same(load(tmp_path, target), head)
+def test_safetensors_come_before_a_pickle_beside_them(shelf: Shelf) -> None:
+    shelf.save()
+    (shelf.folder / "pytorch_model.bin").write_bytes(b"not read")
+    assert same(shelf.load(), shelf.head)
 
 
-def test_a_damaged_index_is_refused(head: Eagle3Head, target: PreTrainedModel, tmp_path: Path) -> None:
-    save_head(head, tmp_path, shards=2)
-    index = tmp_path / "model.safetensors.index.json"
-    part = tmp_path / "model-00002-of-00002.safetensors"
-    part.rename(tmp_path / "elsewhere")
-    assert f"names {part.name}, which is not a weight file there" in refusal(tmp_path, target)
+def test_a_damaged_index_is_refused(shelf: Shelf) -> None:
+    shelf.save(shards=2)
+    index, part = shelf.folder / "model.safetensors.index.json", shelf.folder / "model-00002-of-00002.safetensors"
+    part.rename(shelf.folder / "elsewhere")
+    assert f"names {part.name}, which is not a weight file there" in shelf.refusal()
     for content in ("{", "[]", '{"weight_map": {"a": "../x.safetensors"}}', '{"weight_map": {"a": 1}}'):
         index.write_text(content)
-        assert "index.json" in refusal(tmp_path, target) and "damaged" in refusal(tmp_path, target)
+        message = shelf.refusal()
+        assert "index.json" in message and "damaged" in message
 
 
-def test_folders_without_weights_or_configuration_are_refused(
-    head: Eagle3Head, target: PreTrainedModel, tmp_path: Path
-) -> None:
-    save_head(head, tmp_path)
-    (tmp_path / "model.safetensors").unlink()
-    assert "has no weights" in refusal(tmp_path, target)
-    (tmp_path / "config.json").write_text("[]")
-    assert "not a JSON object" in refusal(tmp_path, target)
-    (tmp_path / "config.json").unlink()
-    assert "no config.json" in refusal(tmp_path, target)
+def test_folders_without_weights_or_configuration_are_refused(shelf: Shelf) -> None:
+    shelf.save()
+    (shelf.folder / "model.safetensors").unlink()
+    assert "has no weights" in shelf.refusal()
+    config = shelf.folder / "config.json"
+    config.write_text("[]")
+    assert "not a JSON object" in shelf.refusal()
+    config.unlink()
+    assert "no config.json" in shelf.refusal()
 
 
 def test_other_targets_are_refused_with_the_list(tmp_path: Path) -> None:
-    config = AutoModelForCausalLM.from_pretrained(tiny_checkpoint("gpt2", tmp_path)).config
     with pytest.raises(ModelError, match=r"org/gpt is a gpt2 model.*Llama, Qwen2, Qwen3, Mistral, Phi-3 only"):
-        plan_eagle(ModelRef(str(tmp_path)), config, "org/gpt", MESSAGES.append)
+        plan_eagle(ModelRef(str(tmp_path)), tiny_model("gpt2").config, "org/gpt", MESSAGES.append)
 
 
-def test_a_local_heads_revision_follows_its_content(head: Eagle3Head, target: PreTrainedModel, tmp_path: Path) -> None:
-    def revision() -> str | None:
-        return fetched(ModelRef(str(tmp_path)), target)[1].revision
-
-    save_head(head, tmp_path, form="bin")
-    first = revision()
-    assert first == revision()
-    save_head(head, tmp_path, form="bin", extra={"norm.weight": torch.ones(32)})
-    assert revision() != first
+def test_a_local_heads_revision_follows_its_content(shelf: Shelf) -> None:
+    found = []
+    for extra in ({}, {}, {"norm.weight": torch.ones(32)}):
+        shelf.save(form="bin", extra=extra)
+        found.append(fetched(ModelRef(str(shelf.folder)), shelf.target)[1].revision)
+    assert found[0] == found[1] != found[2]
 
 
 @pytest.mark.parametrize("form", ["safetensors", "bin"])
 def test_a_cached_hub_head_is_loaded_offline_with_its_commit(
-    form: Any, head: Eagle3Head, target: PreTrainedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    form: Any, shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
     repository = tmp_path / "models--org--head"
     (repository / "refs").mkdir(parents=True)
     (repository / "refs" / "main").write_text(COMMIT)
-    save_head(head, repository / "snapshots" / COMMIT, form=form)
-    loaded, ref = fetched(ModelRef("org/head"), target)
-    assert ref == ModelRef("org/head", COMMIT) and same(loaded, head)
+    replace(shelf, folder=repository / "snapshots" / COMMIT).save(form=form)
+    loaded, ref = fetched(ModelRef("org/head"), shelf.target)
+    assert ref == ModelRef("org/head", COMMIT) and same(loaded, shelf.head)
     with pytest.raises(ModelError, match="org/other is not completely on this machine"):
-        fetched(ModelRef("org/other"), target)
+        fetched(ModelRef("org/other"), shelf.target)
 
 
 def test_the_bundled_head_fits_the_bundled_target() -> None:
@@ -457,7 +443,7 @@ def test_the_bundled_head_fits_the_bundled_target() -> None:
         pytest.skip("no bundled head")
     target = AutoModelForCausalLM.from_pretrained(WEIGHTS_FOLDER / "target", dtype=torch.float32)
     plan = plan_eagle(ModelRef(str(folder)), target.config, "bundled/target", MESSAGES.append)
-    loaded = load(folder, target)
+    loaded, _ = load_eagle(plan, target, MESSAGES.append)
     assert loaded.embed_tokens is target.get_input_embeddings()
     own = sum(weight.numel() for weight in loaded.parameters()) - loaded.embed_tokens.weight.numel()
     assert plan.parameters == own and torch.isfinite(logits(loaded)).all()

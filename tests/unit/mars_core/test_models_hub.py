@@ -82,17 +82,13 @@ def cached(cache: Path, name: str, branch: str = "main") -> Path:
     return tiny_checkpoint("llama", repository / "snapshots" / COMMIT)
 
 
-def test_a_cached_model_is_loaded_offline_with_its_commit(cache: Path) -> None:
-    cached(cache, "org/tiny")
+@pytest.mark.parametrize(("branch", "text"), [("main", "org/tiny"), ("dev", "org/tiny@dev")])
+def test_a_cached_model_is_loaded_offline_with_the_commit_of_its_branch(cache: Path, branch: str, text: str) -> None:
+    cached(cache, "org/tiny", branch)
     messages: list[str] = []
-    pair = ModelPool(device="cpu").get(custom_pair("org/tiny", "org/tiny"), messages.append)
+    pair = ModelPool(device="cpu").get(custom_pair(text, text), messages.append)
     assert pair.target_ref == pair.draft_ref == ModelRef("org/tiny", COMMIT)
     assert messages[0] == "Loading org/tiny: configuration"
-
-
-def test_a_branch_is_resolved_to_its_commit(cache: Path) -> None:
-    cached(cache, "org/tiny", "dev")
-    assert ModelPool(device="cpu").get(custom_pair("org/tiny@dev")).target_ref == ModelRef("org/tiny", COMMIT)
 
 
 def test_what_is_not_cached_is_not_there_offline(cache: Path) -> None:
@@ -117,23 +113,13 @@ def test_a_missing_shard_is_refused(cache: Path) -> None:
         ModelPool(device="cpu").get(custom_pair("org/tiny"))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "  ",
-        "a/b/c",
-        "org/<script>",
-        "-org/x",
-        "org/x..y",
-        "org/x\x00",
-        "org/\ud800",
-        "x" * 500,
-        "/" + "x" * 100_000,
-        "/a\nb",
-        "@main",
-    ],
-)
+HOSTILE_NAMES = (
+    "", "  ", "a/b/c", "org/<script>", "-org/x", "org/x..y", "org/x\x00", "org/\ud800", "x" * 500, "/" + "x" * 100_000, "/a\nb",
+    "@main",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE_NAMES)
 def test_a_name_that_is_neither_folder_nor_hub_id_is_refused(text: str) -> None:
     with pytest.raises(ModelError) as caught:
         custom_pair(text)
@@ -146,12 +132,9 @@ def test_a_path_that_leads_nowhere_is_refused(text: str) -> None:
         ModelPool(device="cpu").get(custom_pair(text))
 
 
-def test_a_revision_follows_an_at_sign() -> None:
+def test_a_revision_follows_an_at_sign_and_the_bundled_pair_is_named_without_a_path_of_this_machine() -> None:
     assert parse_ref(" org/tiny@v1 ") == ModelRef("org/tiny", "v1")
     assert parse_ref("org/tiny") == ModelRef("org/tiny")
-
-
-def test_the_bundled_pair_is_named_without_a_path_of_this_machine() -> None:
     assert CATALOG[0].target == ModelRef("bundled/target") == parse_ref("bundled/target")
     assert CATALOG[0].draft == ModelRef("bundled/draft")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from transformers import BartConfig, BartForCausalLM, MambaConfig, MambaForCausa
 
 from mars_core.models import ModelError, ModelPool, Pair, custom_pair
 from mars_core.models.source import count_parameters, fingerprint
-from tests.checkpoints import BOS, CONTEXT, EOS, KINDS, SPECIAL, VOCABULARY, tiny_checkpoint, tiny_tokenizer
+from tests.checkpoints import BOS, CONTEXT, EOS, KINDS, VOCABULARY, tiny_checkpoint, tiny_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +85,7 @@ def test_a_folders_revision_follows_its_content(copy: Path, llama: Path) -> None
 
 @pytest.mark.parametrize("place", ["config.json", "generation_config.json"])
 @pytest.mark.parametrize(
-    ("declared", "expected"),
-    [(7, {7}), ([7, BOS], {7, BOS}), ([7, VOCABULARY, -1, 10**6], {7}), (None, set())],
+    ("declared", "expected"), [(7, {7}), ([7, BOS], {7, BOS}), ([7, VOCABULARY, -1, 10**6], {7}), (None, set())]
 )
 def test_eos_ids_of_either_configuration_end_an_answer_where_they_exist(
     place: str, declared: Any, expected: set[int], copy: Path
@@ -119,8 +119,7 @@ def test_a_draft_without_a_tokenizer_is_accepted_if_the_sizes_agree(llama: Path,
         tiny_checkpoint("llama", tmp_path / "other", vocab_size=VOCABULARY + 1),
     )
     for folder in folders:
-        for path in folder.glob("tokenizer*"):
-            path.unlink()
+        without_tokenizer(folder)
     assert load(llama, folders[0]).vocabulary == VOCABULARY
     assert f"vocabulary of {VOCABULARY + 1}" in refusal(llama, folders[1])
 
@@ -140,52 +139,41 @@ def test_vocabularies_of_one_size_that_differ_are_refused(llama: Path, copy: Pat
     assert f"id 50 is {ordered[51]!r} in the first and {ordered[50]!r} in the second" in message
 
 
-def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
-    assert "no folder" in refusal(tmp_path / "nothing")
-
-
-def test_a_folder_without_a_configuration_is_refused(copy: Path) -> None:
-    (copy / "config.json").unlink()
-    assert "no config.json" in refusal(copy)
-
-
-def test_a_target_without_a_tokenizer_is_refused(copy: Path) -> None:
-    for path in copy.glob("tokenizer*"):
+def without_tokenizer(folder: Path) -> None:
+    for path in folder.glob("tokenizer*"):
         path.unlink()
-    assert "no tokenizer" in refusal(copy)
 
 
-def test_pickled_weights_are_refused_and_never_opened(copy: Path) -> None:
-    (copy / "model.safetensors").rename(copy / "pytorch_model.bin")
-    message = refusal(copy)
-    assert "only pickle files (pytorch_model.bin)" in message and "safetensors" in message
+def with_weights(change: Callable[[bytes], bytes]) -> Callable[[Path], Any]:
+    """What replaces the bytes of the weights."""
+    return lambda folder: (weights := folder / "model.safetensors").write_bytes(change(weights.read_bytes()))
 
 
-@pytest.mark.parametrize("length", [0, 5, 200, -1])
-def test_truncated_weights_are_refused(length: int, copy: Path) -> None:
-    path = copy / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:length])
-    assert "damaged" in refusal(copy)
+def header(text: bytes, length: int = 0) -> Callable[[Path], Any]:
+    return with_weights(lambda _: (length or len(text)).to_bytes(8, "little") + text)
 
 
-def test_weights_with_a_hostile_header_are_refused(copy: Path) -> None:
-    for header in (b"[]", b'{"a": 1}', b'{"a": {"shape": ["x"]}}', b"\xff\xfe"):
-        (copy / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
-        assert "damaged" in refusal(copy)
-    (copy / "model.safetensors").write_bytes((2**63).to_bytes(8, "little") + b"{}")
-    assert "damaged" in refusal(copy)
-
-
-def test_weights_that_lack_a_tensor_are_refused_and_not_filled_with_random_numbers(copy: Path) -> None:
-    edit(copy, "config.json", num_hidden_layers=3)
-    assert "do not fit its config.json" in refusal(copy)
-
-
-def test_a_configuration_that_makes_no_sense_is_refused(copy: Path) -> None:
-    edit(copy, "config.json", hidden_size="many")
-    assert "cannot be loaded" in refusal(copy)
-    (copy / "config.json").write_text("{")
-    refusal(copy)
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (shutil.rmtree, "no folder"),
+        (lambda folder: (folder / "config.json").unlink(), "no config.json"),
+        (lambda folder: (folder / "config.json").write_text("{"), "cannot be"),
+        (lambda folder: edit(folder, "config.json", hidden_size="many"), "cannot be loaded"),
+        (lambda folder: edit(folder, "config.json", model_type="not_a_model"), "transformers knows"),
+        # else the missing tensors would be random numbers
+        (lambda folder: edit(folder, "config.json", num_hidden_layers=3), "do not fit its config.json"),
+        (without_tokenizer, "no tokenizer"),
+        (lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"),
+         "only pickle files (pytorch_model.bin)"),
+        *((with_weights(lambda whole, length=length: whole[:length]), "damaged") for length in (0, 5, 200, -1)),
+        *((header(text), "damaged") for text in (b"[]", b'{"a": 1}', b'{"a": {"shape": ["x"]}}', b"\xff\xfe")),
+        (header(b"{}", 2**63), "damaged"),
+    ],
+)  # fmt: skip
+def test_a_folder_that_is_no_model_is_refused(spoil: Callable[[Path], Any], said: str, copy: Path) -> None:
+    spoil(copy)
+    assert said in refusal(copy)
 
 
 def test_a_model_that_needs_its_own_code_is_refused_and_the_code_not_run(copy: Path) -> None:
@@ -193,11 +181,6 @@ def test_a_model_that_needs_its_own_code_is_refused_and_the_code_not_run(copy: P
     edit(copy, "config.json", model_type="evil", auto_map={"AutoConfig": "evil.Evil", "AutoModelForCausalLM": "evil.E"})
     assert "its own Python code" in refusal(copy)
     assert not (copy / "ran").exists()
-
-
-def test_an_unknown_architecture_is_refused(copy: Path) -> None:
-    edit(copy, "config.json", model_type="not_a_model")
-    assert "transformers knows" in refusal(copy)
 
 
 @pytest.mark.parametrize("layer", ["chunked_attention", "linear_attention"])
@@ -226,10 +209,3 @@ def test_an_encoder_decoder_model_is_refused(tmp_path: Path) -> None:
     edit(tmp_path, "config.json", is_encoder_decoder=True)
     tiny_tokenizer(tmp_path)
     assert "it is an encoder-decoder model" in refusal(tmp_path)
-
-
-def test_the_tiny_tokenizer_writes_back_what_it_read() -> None:
-    tokenizer = tiny_tokenizer()
-    text = "Mia had 12 apples.\nShe ate 3 <b>!"
-    assert tokenizer.decode(tokenizer.encode(text)) == text
-    assert tokenizer.convert_ids_to_tokens([0, BOS, EOS]) == list(SPECIAL)

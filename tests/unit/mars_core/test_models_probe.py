@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -169,28 +170,20 @@ class _Later:
         return self.module(like, 2 * positions)
 
 
-FAULTS = [blind_to_windows, siblings_see_each_other, branches_stay_where_they_are, positions_begin_at_one]
+FAULTS = (blind_to_windows, siblings_see_each_other, branches_stay_where_they_are, positions_begin_at_one)
+MIXED = {"use_sliding_window": True, "sliding_window": 512, "layer_types": ["full_attention", "sliding_attention"]}
+WINDOWS = [("mistral", {"sliding_window": window, "max_position_embeddings": 8192}) for window in (8, 200, 4096)]
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("window", [8, 200, 4096])
+@pytest.mark.parametrize(("fault", "model"), [*product(FAULTS, WINDOWS), (blind_to_windows, ("qwen3", MIXED))])
 def test_a_pass_that_computes_something_else_is_not_run(
-    fault: Any, window: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fault: Any, model: tuple[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though layer by layer all is right: transformers' modules are taken, whatever the width of the window."""
-    folder = tiny_checkpoint("mistral", tmp_path, sliding_window=window, max_position_embeddings=8192)
+    folder = tiny_checkpoint(model[0], tmp_path, **model[1])
+    assert is_fast(load(folder).target)
     fault(monkeypatch)
     pair = load(folder)
     assert not is_fast(pair.target)
-    assert pair.target.config.sliding_window == window
-    assert_computes_what_is_stored(pair, folder)
-
-
-def test_windows_of_the_wrong_layers_are_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kinds = ["full_attention", "sliding_attention"]
-    folder = tiny_checkpoint("qwen3", tmp_path, use_sliding_window=True, sliding_window=512, layer_types=kinds)
-    assert is_fast(load(folder).target)
-    blind_to_windows(monkeypatch)
-    pair = load(folder)
-    assert not is_fast(pair.target)
+    assert pair.target.config.sliding_window == model[1]["sliding_window"]
     assert_computes_what_is_stored(pair, folder)

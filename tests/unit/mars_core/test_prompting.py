@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
@@ -14,25 +16,13 @@ HISTORY = (Exchange("one?", "1."), Exchange("two?", "2."))
 TEMPLATE = "{% for m in messages %}{{ m.role[0] }}:{{ m.content }};{% endfor %}a:"
 
 
-@pytest.fixture(scope="module")
-def tokenizer() -> PreTrainedTokenizerFast:
-    return tiny_tokenizer()
+def tokenizer(template: str | None = None) -> PreTrainedTokenizerFast:
+    made = tiny_tokenizer()
+    made.chat_template = template
+    return made
 
 
-@pytest.fixture(scope="module")
-def chatty() -> PreTrainedTokenizerFast:
-    tokenizer = tiny_tokenizer()
-    tokenizer.chat_template = TEMPLATE
-    return tokenizer
-
-
-@pytest.fixture(scope="module")
-def beginning() -> PreTrainedTokenizerFast:
-    """Puts its first token before every text."""
-    tokenizer = tiny_tokenizer()
-    first = SPECIAL[BOS]
-    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single=f"{first} $A", special_tokens=[(first, BOS)])
-    return tokenizer
+PLAIN, CHATTY = tokenizer(), tokenizer(TEMPLATE)
 
 
 def read(tokenizer: PreTrainedTokenizerFast, prompt: PromptConfig) -> str:
@@ -41,50 +31,33 @@ def read(tokenizer: PreTrainedTokenizerFast, prompt: PromptConfig) -> str:
     return text
 
 
-def test_earlier_turns_are_messages_of_the_template(chatty: PreTrainedTokenizerFast) -> None:
-    assert read(chatty, PromptConfig("three?", history=HISTORY)) == "u:one?;a:1.;u:two?;a:2.;u:three?;a:"
-    assert read(chatty, PromptConfig("two?", "kind", history=HISTORY[:1])) == "s:kind;u:one?;a:1.;u:two?;a:"
+def test_earlier_turns_are_messages_of_the_template_and_stand_before_the_text_without_one() -> None:
+    assert read(CHATTY, PromptConfig("three?", history=HISTORY)) == "u:one?;a:1.;u:two?;a:2.;u:three?;a:"
+    assert read(CHATTY, PromptConfig("two?", "kind", history=HISTORY[:1])) == "s:kind;u:one?;a:1.;u:two?;a:"
+    assert read(CHATTY, PromptConfig("two?", chat=False, history=HISTORY[:1])) == "one?\n\n1.\n\ntwo?"
+    assert read(PLAIN, PromptConfig("two?", "kind", history=HISTORY[:1])) == "kind\n\none?\n\n1.\n\ntwo?"
 
 
-def test_earlier_turns_stand_before_the_text_without_a_template(tokenizer: PreTrainedTokenizerFast) -> None:
-    assert read(tokenizer, PromptConfig("two?", "kind", history=HISTORY[:1])) == "kind\n\none?\n\n1.\n\ntwo?"
-
-
-def test_template_is_left_out_where_it_is_not_wanted(chatty: PreTrainedTokenizerFast) -> None:
-    assert read(chatty, PromptConfig("two?", chat=False, history=HISTORY[:1])) == "one?\n\n1.\n\ntwo?"
-
-
-def test_empty_answer_is_a_message_and_no_gap(
-    tokenizer: PreTrainedTokenizerFast, chatty: PreTrainedTokenizerFast
-) -> None:
+def test_empty_answer_is_a_message_and_no_gap() -> None:
     prompt = PromptConfig("b", history=(Exchange("a", ""),))
-    assert read(chatty, prompt) == "u:a;a:;u:b;a:"
-    assert read(tokenizer, prompt) == "a\n\nb"
+    assert read(CHATTY, prompt) == "u:a;a:;u:b;a:"
+    assert read(PLAIN, prompt) == "a\n\nb"
 
 
 @pytest.mark.parametrize(("thinking", "opening"), [(None, "?"), (True, "yes"), (False, "no")])
 def test_thinking_reaches_templates_that_have_the_switch(thinking: bool | None, opening: str) -> None:
-    tokenizer = tiny_tokenizer()
     switch = "{% if enable_thinking is not defined %}?{% elif enable_thinking %}yes{% else %}no{% endif %}"
-    tokenizer.chat_template = TEMPLATE + switch
-    assert read(tokenizer, PromptConfig("b", thinking=thinking)) == f"u:b;a:{opening}"
+    assert read(tokenizer(TEMPLATE + switch), PromptConfig("b", thinking=thinking)) == f"u:b;a:{opening}"
 
 
 @pytest.mark.parametrize("thinking", [True, False])
-def test_thinking_is_refused_where_nothing_has_the_switch(
-    tokenizer: PreTrainedTokenizerFast, chatty: PreTrainedTokenizerFast, thinking: bool
-) -> None:
-    word = "on" if thinking else "off"
-    with pytest.raises(
-        ValueError, match=f"^thinking is {word}, but the chat template of this model has no such switch; it must"
-    ):
-        encode(chatty, PromptConfig("b", thinking=thinking))
-    for prompt, plain in (
-        (PromptConfig("b", thinking=thinking), tokenizer),
-        (PromptConfig("b", chat=False, thinking=thinking), chatty),
-    ):
-        with pytest.raises(ValueError, match=f"^thinking is {word}, but no chat template is used; it must"):
-            encode(plain, prompt)
+def test_thinking_is_refused_where_nothing_has_the_switch(thinking: bool) -> None:
+    prompt, said = PromptConfig("b", thinking=thinking), f"^thinking is {'on' if thinking else 'off'}, but "
+    with pytest.raises(ValueError, match=said + "the chat template of this model has no such switch; it must"):
+        encode(CHATTY, prompt)
+    for each, without in ((prompt, PLAIN), (replace(prompt, chat=False), CHATTY)):
+        with pytest.raises(ValueError, match=said + "no chat template is used; it must"):
+            encode(without, each)
 
 
 @pytest.mark.parametrize(
@@ -101,33 +74,32 @@ def test_thinking_is_refused_where_nothing_has_the_switch(
     ],
 )
 def test_the_end_of_a_turn_is_the_special_token_after_an_answer(template: str | None, expected: int | None) -> None:
-    tokenizer = tiny_tokenizer()
-    tokenizer.chat_template = template
-    assert end_of_turn(tokenizer) == expected
+    assert end_of_turn(tokenizer(template)) == expected
 
 
 @pytest.mark.parametrize(
     "template", ["{{ raise_exception('no') }}", "{{ 1 / 0 }}", "{{ range(10 ** 9) }}", "{{ 1 + 'a' }}"]
 )
 def test_a_template_that_fails_refuses_the_prompt(template: str) -> None:
-    tokenizer = tiny_tokenizer()
-    tokenizer.chat_template = template
     with pytest.raises(ValueError, match="chat template of this model refuses the prompt: "):
-        encode(tokenizer, PromptConfig("b"))
+        encode(tokenizer(template), PromptConfig("b"))
 
 
-def test_empty_turn_after_a_history_is_refused(tokenizer: PreTrainedTokenizerFast) -> None:
+def test_empty_turn_after_a_history_is_refused() -> None:
     with pytest.raises(ValueError, match="The prompt is empty"):
-        encode(tokenizer, PromptConfig("", "kind", history=HISTORY))
+        encode(PLAIN, PromptConfig("", "kind", history=HISTORY))
 
 
-def test_hostile_characters_of_a_history_are_made_valid(tokenizer: PreTrainedTokenizerFast) -> None:
+def test_hostile_characters_of_a_history_are_made_valid() -> None:
     prompt = PromptConfig("b", history=(Exchange("\ud83d\ude00", "\ud800"),))
-    assert encode(tokenizer, prompt) == encode(tokenizer, PromptConfig("😀\n\n\ufffd\n\nb"))
+    assert encode(PLAIN, prompt) == encode(PLAIN, PromptConfig("😀\n\n\ufffd\n\nb"))
 
 
-def test_first_token_stands_once(beginning: PreTrainedTokenizerFast) -> None:
+def test_first_token_stands_once() -> None:
+    """Of a tokenizer that puts it before every text."""
+    beginning, first = tokenizer(), SPECIAL[BOS]
+    beginning.backend_tokenizer.post_processor = TemplateProcessing(single=f"{first} $A", special_tokens=[(first, BOS)])
     once = encode(beginning, PromptConfig("hi"))
     assert once[0] == BOS and len(once) == 3
-    assert encode(beginning, PromptConfig(SPECIAL[BOS] + "hi")) == once
-    assert encode(beginning, PromptConfig("hi" + SPECIAL[BOS])).count(BOS) == 2
+    assert encode(beginning, PromptConfig(first + "hi")) == once
+    assert encode(beginning, PromptConfig("hi" + first)).count(BOS) == 2

@@ -27,6 +27,7 @@ from tests.checkpoints import BOS, SPECIAL
 from tests.live_pairs import decoded, random_pair
 
 WARM = Sampling(1.0)
+TOGETHER = "rule none and drafter none can only be used together"
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +45,11 @@ def config_for(
     return replace(config, rule=RuleConfig(rule, parameters))
 
 
+@pytest.fixture(scope="module")
+def headed(pair: Pair) -> Pair:
+    return live_pairs.headed(pair)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -58,14 +64,8 @@ def config_for(
         ({"gap": 1.0}, "no parameter gap"),
         ({"rule": "lucky"}, "'lucky'; it must be one of none, strict"),
         ({"kind": "oracle"}, "'oracle'; it must be one of model"),
-        (
-            {"kind": "none"},
-            "The rule is mars and the drafter none; rule none and drafter none can only be used together",
-        ),
-        (
-            {"rule": "none"},
-            "The rule is none and the drafter model; rule none and drafter none can only be used together",
-        ),
+        ({"kind": "none"}, f"The rule is mars and the drafter none; {TOGETHER}"),
+        ({"rule": "none"}, f"The rule is none and the drafter model; {TOGETHER}"),
         ({"kind": "ngram", "mode": DraftMode.SAMPLED}, "only a draft model samples"),
         ({"sampling": Sampling(-0.1)}, "temperature is -0.1"),
         ({"sampling": Sampling(math.nan)}, "temperature is nan"),
@@ -82,16 +82,13 @@ def config_for(
         ({"rule": "mars-reference", "mode": DraftMode.SAMPLED}, "mars-reference is defined for greedy drafts only"),
     ],
 )
-def test_bad_input_gets_one_sentence_and_the_next_run_works(
-    pair: Pair, change: dict[str, object], message: str
-) -> None:
+def test_bad_input_gets_one_sentence(pair: Pair, change: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         Session(pair).start(config_for(pair, **change))  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
-    assert decoded(pair, config_for(pair)).status is Status.COMPLETED
 
 
-@pytest.mark.parametrize("change", [{"k": 64}, {"k": 1}, {"theta": 0.0}, {"theta": 1.0}, {"new": 252}, {"new": 1}])
+@pytest.mark.parametrize("change", [{"k": 64}, {"new": 252}, {"k": 1, "theta": 0.0}, {"new": 1, "theta": 1.0}])
 def test_limits_themselves_are_allowed(pair: Pair, change: dict[str, float]) -> None:
     trace = decoded(pair, config_for(pair, **change))  # type: ignore[arg-type]
     assert len(trace.tokens) == change.get("new", 24)
@@ -101,11 +98,6 @@ def test_pair_without_a_draft_model_says_so(pair: Pair) -> None:
     alone = replace(pair, draft=None)
     with pytest.raises(ValueError, match="has no draft model; choose drafter ngram or none"):
         Session(alone).start(config_for(alone))
-
-
-@pytest.fixture(scope="module")
-def headed(pair: Pair) -> Pair:
-    return live_pairs.headed(pair)
 
 
 @pytest.mark.parametrize(
@@ -122,16 +114,16 @@ def headed(pair: Pair) -> Pair:
 def test_trees_that_cannot_be_drafted_are_named(headed: Pair, tree: TreeShape, rule: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Session(headed).start(config_for(headed, rule=rule, kind="eagle3", tree=tree))
-    assert decoded(headed, config_for(headed, rule=rule, kind="eagle3")).status is Status.COMPLETED
+    assert decoded(headed, config_for(headed, rule=rule, kind="eagle3", new=6)).status is Status.COMPLETED
 
 
-@pytest.mark.parametrize("rule", ["strict", "mars", "typical", "topk-delta", "mars-reference", "threshold"])
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize(
+    ("rule", "temperature"),
+    [("strict", 0.0), ("mars", 0.0), ("topk-delta", 0.0), ("mars", 1.0), ("mars-reference", 1.0), ("threshold", 1.0)],
+)
 def test_trace_of_a_tree_says_where_every_token_stands(headed: Pair, rule: str, temperature: float) -> None:
-    sampling = Sampling(temperature)
-    trace = decoded(
-        headed, config_for(headed, rule=rule, kind="eagle3", tree=TreeShape(20, 4, 5), sampling=sampling, new=40)
-    )
+    shape, sampling = TreeShape(20, 4, 5), Sampling(temperature)
+    trace = decoded(headed, config_for(headed, rule=rule, kind="eagle3", tree=shape, sampling=sampling, new=30))
     assert trace.config.drafter.model == headed.head_ref
     for step in trace.steps:
         assert len(step.nodes) == step.drafted
@@ -203,16 +195,16 @@ def test_same_configuration_gives_the_same_trace_but_for_time(pair: Pair) -> Non
     assert decoded(pair, config_for(pair, seed=6)).token_ids != first.token_ids
 
 
-@pytest.mark.parametrize("mode", DraftMode)
-@pytest.mark.parametrize("rule", ["strict", "mars", "mars-algorithm1", "mars-gap"])
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize(
+    ("mode", "temperature"), [(DraftMode.GREEDY, 0.0), (DraftMode.GREEDY, 1.0), (DraftMode.SAMPLED, 1.0)]
+)
+@pytest.mark.parametrize("rule", ["strict", "mars", "mars-algorithm1"])
 def test_trace_accounts_for_every_drafted_token(pair: Pair, rule: str, mode: DraftMode, temperature: float) -> None:
-    trace = decoded(pair, config_for(pair, rule=rule, mode=mode, sampling=Sampling(temperature), new=60))
+    trace = decoded(pair, config_for(pair, rule=rule, mode=mode, sampling=Sampling(temperature), new=40))
     summary = trace.summary
-    assert summary.new_tokens == len(trace.tokens) == 60
-    assert (
-        summary.accepted + summary.relaxed + summary.rejected == summary.drafted == sum(s.drafted for s in trace.steps)
-    )
+    assert summary.new_tokens == len(trace.tokens) == 40
+    assert summary.accepted + summary.relaxed + summary.rejected == summary.drafted
+    assert summary.drafted == sum(step.drafted for step in trace.steps)
     assert summary.accepted + summary.relaxed + summary.recovered + summary.bonus == summary.new_tokens
     assert summary.tau == summary.new_tokens / summary.steps
     for step in trace.steps:
@@ -222,10 +214,9 @@ def test_trace_accounts_for_every_drafted_token(pair: Pair, rule: str, mode: Dra
         last = step.emitted[-1]
         if last.outcome is Outcome.RECOVERED:
             refused = step.tokens[-2]
-            assert (refused.outcome, refused.position, refused.id) == (
-                Outcome.REJECTED, last.position, drafted[step.kept],
-            )  # fmt: skip
-    assert [token.position for token in trace.tokens] == list(range(60))
+            wanted = Outcome.REJECTED, last.position, drafted[step.kept]
+            assert (refused.outcome, refused.position, refused.id) == wanted
+    assert [token.position for token in trace.tokens] == list(range(40))
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -259,7 +250,7 @@ def test_pieces_and_spans_are_the_text(pair: Pair) -> None:
 
 def test_eos_ends_the_run_inside_a_draft_and_is_in_the_trace(pair: Pair) -> None:
     free = decoded(pair, config_for(pair, rule="strict", new=40))
-    for place, token in enumerate(free.tokens[:12]):
+    for place, token in enumerate(free.tokens[:7]):
         if token.id in free.token_ids[:place]:
             continue
         ending = replace(pair, eos_ids=frozenset((token.id,)))
@@ -304,36 +295,14 @@ def test_cancelled_run_keeps_what_it_has(pair: Pair) -> None:
     assert decoded(pair, config_for(pair)).status is Status.COMPLETED
 
 
-def test_run_that_never_began_has_a_trace(pair: Pair) -> None:
-    trace = Session(pair).start(config_for(pair)).trace()
+def test_run_that_never_began_has_a_trace_and_cancel_after_the_end_changes_nothing(pair: Pair) -> None:
+    run = Session(pair).start(config_for(pair))
+    trace = run.trace()
     assert (trace.status, trace.text, trace.steps) == (Status.CANCELLED, "", ())
     assert math.isnan(trace.summary.tau)
-
-
-def test_cancel_after_the_end_changes_nothing(pair: Pair) -> None:
-    run = Session(pair).start(config_for(pair))
     assert list(run)
     run.cancel()
     assert run.trace().status is Status.COMPLETED
-
-
-def test_nan_in_the_logits_is_named_and_the_next_run_works() -> None:
-    pair = random_pair(eos=frozenset())
-    run = Session(pair).start(config_for(pair))
-    next(run)
-    weight = pair.target.get_decoder().norm.weight
-    before = weight.clone()
-    with torch.no_grad():
-        weight.fill_(math.nan)
-    with pytest.raises(RuntimeError, match="not numbers"):
-        next(run)
-    trace = run.trace()
-    assert (trace.status, trace.stop_reason) == (Status.FAILED, StopReason.ERROR)
-    assert "not numbers" in trace.error
-    assert len(trace.steps) == 1
-    with torch.no_grad():
-        weight.copy_(before)
-    assert decoded(pair, config_for(pair)).status is Status.COMPLETED
 
 
 def test_time_between_two_steps_is_not_the_run_s(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,20 +315,8 @@ def test_time_between_two_steps_is_not_the_run_s(pair: Pair, monkeypatch: pytest
     assert next(run).elapsed_s - first.elapsed_s < 100
 
 
-def test_chat_template_is_used_where_there_is_one(pair: Pair) -> None:
-    session = Session(pair)
-    plain = session.count_tokens(PromptConfig("hi", system="be kind"))
-    assert plain == len("be kind\n\nhi")
-    pair.tokenizer.chat_template = "{% for m in messages %}{{ m.role[0] }}:{{ m.content }};{% endfor %}a:"
-    try:
-        assert session.count_tokens(PromptConfig("hi")) == len("u:hi;a:")
-        assert session.count_tokens(PromptConfig("hi", system="no")) == len("s:no;u:hi;a:")
-        assert session.count_tokens(PromptConfig("hi", chat=False)) == len("hi")
-        pair.tokenizer.chat_template = "{{ raise_exception('no system prompt') }}"
-        with pytest.raises(ValueError, match=r"refuses the prompt: no system prompt"):
-            session.count_tokens(PromptConfig("hi", system="no"))
-    finally:
-        pair.tokenizer.chat_template = None
+def test_tokens_of_a_prompt_are_counted_as_it_is_read(pair: Pair) -> None:
+    assert Session(pair).count_tokens(PromptConfig("hi", system="be kind")) == len("be kind\n\nhi")
 
 
 def test_configuration_names_everything_that_a_repetition_needs(pair: Pair) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from mars_core.telemetry import SHIFTED, first_divergence, summarise
 from mars_core.types import Cause, DraftNode, Given, Outcome, Step, Summary, Token, Trace
-from tests.traces import make_trace, make_tree_trace
+from tests.traces import make_trace
 
 
 @pytest.fixture(scope="module")
@@ -104,30 +104,19 @@ def test_what_was_not_measured_is_nan(token: Token) -> None:
         assert all(map(math.isnan, (*of_shift, s.log_likelihood, s.perplexity)))
 
 
-def test_tree_trace_has_every_kind_of_token_and_a_sound_tree() -> None:
-    trace = make_tree_trace()
-    assert {token.outcome for step in trace.steps for token in step.tokens} == set(Outcome)
-    assert any(token.outcome is Outcome.RELAXED and token.kl == math.inf for token in trace.tokens)
-    for each in trace.steps:
-        for number, node in enumerate(each.nodes, start=1):
-            assert node.parent < number
-            assert node.depth == (each.nodes[node.parent - 1].depth + 1 if node.parent else 1)
-        drafted = [token for token in each.tokens if token.node]
-        assert all(each.nodes[token.node - 1].id == token.id for token in drafted)
-        assert all(each.nodes[token.node - 1].parent == token.parent for token in drafted)
-        assert all(each.nodes[token.node - 1].outcome is token.outcome for token in drafted)
-
-
 def with_token(trace: Trace, position: int, **changes: Any) -> Trace:
     """The trace with one emitted token changed."""
-    steps = []
-    for each in trace.steps:
-        tokens = tuple(
-            replace(t, **changes) if t.position == position and t.outcome is not Outcome.REJECTED else t
-            for t in each.tokens
-        )
-        steps.append(replace(each, tokens=tokens))
-    return replace(trace, steps=tuple(steps))
+
+    def changed(each: Token) -> Token:
+        return replace(each, **changes) if each.position == position and each.outcome is not Outcome.REJECTED else each
+
+    steps = tuple(replace(each, tokens=tuple(map(changed, each.tokens))) for each in trace.steps)
+    return replace(trace, steps=steps)
+
+
+def parting(one: Trace, two: Trace) -> tuple[int, Cause] | None:
+    found = first_divergence(one, two)
+    return found and (found.position, found.cause)
 
 
 @pytest.mark.parametrize(
@@ -144,18 +133,15 @@ def test_cause_of_a_divergence(left: dict[str, object], right: dict[str, object]
     one = with_token(trace, 5, id=100_001, edge=0.5, **left)
     two = with_token(trace, 5, id=100_002, edge=1e-7, **right)
     found = first_divergence(one, two)
-    assert found is not None
-    assert (found.position, found.cause) == (5, cause)
+    assert found is not None and (found.position, found.cause) == (5, cause)
     assert found.gap == 1e-7 if cause is Cause.NUMERIC else math.isnan(found.gap)
 
 
 def test_equal_texts_do_not_diverge_and_a_shorter_one_does_at_its_end() -> None:
     trace = make_trace(rule="strict")
-    assert first_divergence(trace, trace) is None
+    assert parting(trace, trace) is None
     shorter = replace(trace, steps=trace.steps[:-1])
-    found = first_divergence(trace, shorter)
-    assert found is not None
-    assert (found.position, found.cause) == (len(shorter.tokens), Cause.LENGTH)
+    assert parting(trace, shorter) == (len(shorter.tokens), Cause.LENGTH)
 
 
 def given(trace: Trace, count: int, new: int) -> Trace:
@@ -169,13 +155,9 @@ def test_runs_part_by_output_position_given_tokens_included() -> None:
     whole = make_trace(rule="strict")
     assert len(whole.tokens) > 8
     begun = given(whole, 4, len(whole.tokens) - 4)
-    assert first_divergence(whole, begun) is None
-    assert first_divergence(begun, whole) is None
+    assert parting(whole, begun) is parting(begun, whole) is None
     changed = with_token(begun, 6, id=100_001, outcome=Outcome.RELAXED)
-    for one, two in ((whole, changed), (changed, whole)):
-        found = first_divergence(one, two)
-        assert found is not None
-        assert (found.position, found.cause) == (6, Cause.RELAXED)
+    assert parting(whole, changed) == parting(changed, whole) == (6, Cause.RELAXED)
 
 
 def test_a_difference_in_a_given_token_was_chosen_and_an_end_before_it_is_only_shorter() -> None:

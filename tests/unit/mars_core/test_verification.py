@@ -257,13 +257,16 @@ def test_of_equal_logits_the_first_is_the_best_for_every_part_of_the_code(rule: 
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_never_says_what_p_excludes_unless_the_meter_reads_infinity(rule: str, sampling: Sampling) -> None:
-    """At the ends of both uniforms too, where rounding shows."""
-    for tree in (tree for tree in TREES if takes(rule, tree)):
-        logits, draft = case(tree, 1)
+    """At the ends of both uniforms too, where rounding shows. No distance is negative."""
+    for seed, (tree, values) in enumerate(product(TREES, (None, {}))):
+        if not takes(rule, tree):
+            continue
+        logits, draft = case(tree, seed)
         p = target_distribution(logits.float(), sampling)
         for ends in product((0.0, 1 - 2**-53), repeat=2):
             u = torch.tensor([[*ends, 0.5]], dtype=torch.float64).expand(draft.depth + 1, 3)
-            verdict = decide(logits.float(), draft, rule, sampling, u)
+            verdict = decide(logits.float(), draft, rule, sampling, u, values)
+            assert min(each for node in verdict.nodes for each in (node.tv, node.kl)) >= 0
             for number, node in enumerate(verdict.nodes):
                 kept = [child for child in verdict.nodes.children[number] if verdict.nodes[child].keep]
                 token = verdict.nodes[kept[0]].id if kept else node.emit
@@ -278,14 +281,3 @@ def test_a_child_that_the_target_draws_goes_before_a_forgiven_one() -> None:
     for own, path in [(0, (0, 1)), (1, (0, 2)), (2, (0, 1))]:
         u[0, 0] = middle_of(target_distribution(logits, Sampling(1.0))[0], own)
         assert decide(logits, draft, "mars", Sampling(1.0), u).path == path
-
-
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
-@pytest.mark.parametrize("rule", RULES)
-def test_no_distance_is_negative(rule: str, sampling: Sampling) -> None:
-    for tree in (tree for tree in TREES if takes(rule, tree)):
-        for seed in range(2):
-            logits, draft = case(tree, seed)
-            for values in ({}, values_of(rule)):
-                rows = columns(logits.float(), draft, rule, sampling, chance(draft, seed), values)
-                assert min(*column(rows, "tv"), *column(rows, "kl")) >= 0

@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from mars_core.models import Pair
 from mars_core.session import Session
 from mars_core.text import assembly
-from mars_core.types import DrafterConfig, DraftMode, Outcome, PromptConfig, Sampling, Token
+from mars_core.types import DrafterConfig, DraftMode, Outcome, Sampling, Token
 from mars_core.verification import columns, walk
 from mars_core.verification.columns import COLUMNS, Column, Contents, Of
 from tests.live_pairs import config_for, random_pair
@@ -59,9 +59,7 @@ def pair() -> Pair:
 @pytest.mark.usefixtures("planted")
 @pytest.mark.parametrize("mode", DraftMode)
 def test_a_new_metric_takes_a_line_of_the_table_its_values_and_a_field_of_token(pair: Pair, mode: DraftMode) -> None:
-    config = config_for(
-        pair, DrafterConfig("model", k=3, mode=mode), Sampling(1.0), prompt=PromptConfig("abc", chat=False), new=30
-    )
+    config = config_for(pair, DrafterConfig("model", k=3, mode=mode), Sampling(1.0), prompt="abc", new=30)
     for meter in (True, False):
         run = Session(pair).start(config, meter=meter)
         tokens: list[Any] = [token for step in run for token in step.tokens]

@@ -139,19 +139,6 @@ def test_law_of_the_decisions_is_the_published_one_and_the_meter_its_distance_fr
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS[1:], ids=str)
-def test_laws_with_an_aim_are_that_aim(sampling: Sampling) -> None:
-    """What the tests above compare the decisions with is w·p + (1 − w)·q, and q·1_A + η·p."""
-    for seed in range(20):
-        z, p, q = place(sampling, seed)
-        weight, alpha = values_of("ensemble")["weight"], values_of("cascade-token")["alpha"]
-        mixed = [weight * a + (1 - weight) * b for a, b in zip(p, q, strict=True)]
-        assert distribution_of(q, *published("ensemble", z[0].tolist(), p, q)) == pytest.approx(mixed, abs=1e-14)
-        assert distribution_of(q, *published("cascade-token", z[0].tolist(), p, q)) == pytest.approx(
-            cascade(p, q, alpha), abs=1e-14
-        )
-
-
-@pytest.mark.parametrize("sampling", SAMPLINGS[1:], ids=str)
 @pytest.mark.parametrize("rule", ["strict", "block"])
 def test_the_meter_of_the_lossless_rules_reads_nothing(rule: str, sampling: Sampling) -> None:
     for seed in range(20):
