@@ -1,47 +1,20 @@
-"""History on the real page: notes, deletion and its undo, runs side by side, a shared address, the report, settings loaded again."""
+"""History on the real page: notes, search, runs side by side, a shared address, deletion and its undo."""
 
 from __future__ import annotations
 
-import re
-
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from tests.browser.conftest import Window
-from tests.browser.steps import compare, fill, lane_text, open_history, open_settings, reopen_latest, wait_for
+from tests.browser.steps import compare, fill, open_history, reopen_latest
 
 pytestmark = pytest.mark.browser
-STRIP = "#history-strip .mars-strip"
-
-
-def note(page: Page, name: str, text: str) -> None:
-    page.locator(f"#history-{name} textarea, #history-{name} input").first.fill(text)
-
-
-def test_a_comparison_is_named_found_deleted_and_brought_back(window: Window) -> None:
-    page = window.page
-    compare(page, tokens=12)
-    open_history(page)
-    reopen_latest(page)
-    note(page, "name", "the odd one")
-    note(page, "tags", "odd, paper")
-    page.click("#history-save")
-    expect(page.locator(".mars-history-name").first).to_have_text("the odd one")
-    page.locator(".mars-search-text input").fill("ODD O")
-    expect(page.locator(".mars-history-row")).to_have_count(1)
-    page.locator(".mars-search-text input").fill("nothing has this name")
-    expect(page.locator(".mars-history-row")).to_have_count(0)
-    window.shot("history-nothing-found")
-    page.locator(".mars-search-text input").fill("odd o")
-    expect(page.locator(".mars-history-row")).to_have_count(1)
-    page.click("#history-delete")
-    expect(page.locator(".mars-history-row")).to_have_count(0)
-    page.get_by_role("button", name="Undo").click()
-    expect(page.locator(".mars-history-name")).to_have_text("the odd one")
 
 
 def test_runs_stand_side_by_side_and_the_address_shows_them_again(window: Window) -> None:
+    """Before and after that, a comparison is named, found, deleted and brought back."""
     page = window.page
+    rows, found = page.locator(".mars-history-row"), page.locator(".mars-search-text input")
     compare(page, tokens=12)
     fill(page, "Temperature", "0")
     compare(page, tokens=12)
@@ -53,37 +26,22 @@ def test_runs_stand_side_by_side_and_the_address_shows_them_again(window: Window
     page.evaluate("[...document.querySelectorAll('.mars-history-run input')].slice(1, 4).forEach((box) => box.click())")
     expect(heads).to_have_count(4)
     expect(page.locator(".mars-history-run input:checked")).to_have_count(4)
-    rows = page.locator(".mars-runs tbody tr:visible").count()
+    compared = page.locator(".mars-runs tbody tr:visible")
+    every = compared.count()
     page.get_by_label("Differences only").check()
-    assert 0 < page.locator(".mars-runs tbody tr:visible").count() < rows
-    window.shot("history-runs")
+    assert 0 < compared.count() < every
     page.goto(page.url)
     expect(heads).to_have_count(4)
 
-
-def test_a_shared_address_opens_what_was_open_and_its_settings_run_again(window: Window) -> None:
-    page = window.page
-    page.fill("#prompt textarea", "one two three")
-    fill(page, "Seed", "7")
-    sentence = compare(page, tokens=12)
-    text = lane_text(page, 1)
-    open_history(page)
     reopen_latest(page)
-    wait_for(page, "done", STRIP)
-    assert "comparison=" in page.url
-    page.goto(page.url)
-    assert wait_for(page, "done", STRIP) == sentence
-    assert lane_text(page, 1, "history") == text
-    expect(page.locator("#history-reader .mars-r-whatif")).to_be_visible()
-    expect(page.locator("#history-reader .mars-r-replay")).to_be_visible()
-    page.click("#history-again")
-    expect(page.locator("#settings")).to_be_visible()
-    open_settings(page)
-    expect(page.get_by_label("Seed", exact=True)).to_have_value("7")
-    expect(page.locator("#prompt textarea")).to_have_value("one two three")
-    compare(page, tokens=12)
-    assert lane_text(page, 1) == text
-    page.get_by_role("tab", name="Votes").click()
-    expect(page).to_have_url(re.compile(r"\?tab=votes$"))
-    page.get_by_role("tab", name="History").click()
-    expect(page).to_have_url(re.compile("tab=history.*comparison="))
+    for name, text in (("name", "the odd one"), ("tags", "odd, paper")):
+        page.locator(f"#history-{name} textarea, #history-{name} input").first.fill(text)
+    page.click("#history-save")
+    expect(page.locator(".mars-history-name").first).to_have_text("the odd one")
+    for text, count in (("ODD O", 1), ("nothing has this name", 0), ("odd o", 1)):
+        found.fill(text)
+        expect(rows).to_have_count(count)
+    page.click("#history-delete")
+    expect(rows).to_have_count(0)
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator(".mars-history-name")).to_have_text("the odd one")
