@@ -7,15 +7,13 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
-from starlette.applications import Starlette
-from starlette.testclient import TestClient
 
 from mars_core.models import ModelPool
 from storage import RunStore
+from tests.unit.ui.places import client_of, failing
 from tests.unit.ui.test_account import ONE, TWO, Asking, keep
 from ui.jobs.services import Services
 from ui.public.visitors import COOKIE
-from ui.routes import page_routes
 from ui.tabs.account.actions import NAME
 
 PATH = "/mine/export.zip"
@@ -31,7 +29,7 @@ def test_the_export_is_ones_own_and_leaves_nothing_behind(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     keep(place, Asking(), "my own words")
-    client = TestClient(Starlette(routes=page_routes(place)))
+    client = client_of(place)
     before = set(tmp_path.iterdir())
     answer = client.get(PATH, headers={"cookie": f"{COOKIE}={ONE}"})
     assert answer.status_code == 200 and NAME in answer.headers["content-disposition"]
@@ -49,19 +47,16 @@ def unzipped(content: bytes) -> str:
 def test_a_full_disk_ends_the_export_in_a_sentence(
     place: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("storage.export.everything.ZipFile", full)
+    monkeypatch.setattr("storage.export.everything.ZipFile", failing("No space left on device", OSError))
     before = set(tmp_path.iterdir())
-    answer = TestClient(Starlette(routes=page_routes(place))).get(PATH, headers={"cookie": f"{COOKIE}={ONE}"})
+    answer = client_of(place).get(PATH, headers={"cookie": f"{COOKIE}={ONE}"})
     assert answer.status_code == 503 and answer.text.count("\n") == 1 and str(tmp_path) not in answer.text
     assert answer.text.startswith("The export was not written") and set(tmp_path.iterdir()) == before
 
 
 def test_one_export_of_an_owner_is_written_at_a_time(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    client = TestClient(Starlette(routes=page_routes(place)))
+    client = client_of(place)
     entered, meanwhile = list[bool](), list[int]()
 
     def ask(visitor: str) -> int:

@@ -46,6 +46,10 @@ def test_another_token_opens_a_lane_that_is_saved_with_the_others(services: Serv
     assert now.lanes == (0, 1, 2) and len(frames[-1].lanes) == 3
     assert frames[0].lanes[:2] == (None, None)
     assert frames[-1].strip is not None and len(plain(frames[-1].strip.parts).split("\n")) == 2
+    # with another theta it keeps its given beginning
+    list(run_one_more(services, now, Wish(theta=0.4), "visitor"))
+    again = runs_of(services, shown)[3].config
+    assert again.prefix == new.config.prefix and again.rule.parameters == {"theta": 0.4}
 
 
 @pytest.mark.parametrize(
@@ -80,22 +84,9 @@ def test_another_theta_is_one_more_run_and_leaves_the_others(services: Services,
     assert [trace.token_ids for trace in after[:2]] == [trace.token_ids for trace in before]
     new = after[2].config
     assert new.rule.name == "mars" and new.rule.parameters == {"theta": 0.5}
-    assert (new.seed, new.prompt, new.sampling) == (
-        before[1].config.seed,
-        before[1].config.prompt,
-        before[1].config.sampling,
-    )
+    mars = before[1].config
+    assert (new.seed, new.prompt, new.sampling) == (mars.seed, mars.prompt, mars.sampling)
     assert [frame.shown for frame in frames if frame.shown][-1].lanes == (0, 1, 2)
-
-
-def test_another_theta_keeps_the_given_beginning_of_a_continued_run(services: Services, shown: Shown) -> None:
-    mars = runs_of(services, shown)[1]
-    other = next(a.id for a in mars.tokens[5].top if a.id != mars.tokens[5].id)
-    frames = go_on(services, shown, 1, 5, other)
-    now = [frame.shown for frame in frames if frame.shown][-1]
-    list(run_one_more(services, now, Wish(theta=0.4), "visitor"))
-    continued, again = runs_of(services, shown)[2:]
-    assert again.config.prefix == continued.config.prefix != () and again.config.rule.parameters == {"theta": 0.4}
 
 
 def test_another_theta_without_a_rule_that_has_one_is_mars() -> None:

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import csv
-import io
-
 import pytest
-from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from storage import Choice, RunStore
-from tests.unit.ui.places import keep, place_of
+from tests.unit.ui.places import client_of, keep, place_of, records
 from ui.kit.components import REPORT, RUN_FILES, VOTE_FILES
 from ui.report.downloads import ALL_FILES
-from ui.routes import page_routes
 
 
 @pytest.fixture
 def client(store: RunStore) -> TestClient:
-    return TestClient(Starlette(routes=page_routes(place_of(store))))
+    return client_of(place_of(store))
 
 
 def rows(client: TestClient, query: str, name: str = "runs.csv") -> list[dict[str, str]]:
     answer = client.get(f"/downloads/{name}{query}")
     assert answer.status_code == 200, answer.text
-    return list(csv.DictReader(io.StringIO(answer.text, newline="")))
+    return records(answer.text)
 
 
 def test_a_search_downloads_what_it_finds(store: RunStore, client: TestClient) -> None:
@@ -32,9 +27,7 @@ def test_a_search_downloads_what_it_finds(store: RunStore, client: TestClient) -
     assert {row["comparison_id"] for row in rows(client, "")} == {one, two}
     assert {row["comparison_id"] for row in rows(client, "?text=LANT")} == {one}
     assert rows(client, "?text=nothing") == []
-
-
-def test_runs_come_in_the_order_asked_and_alone(store: RunStore, client: TestClient) -> None:
+    # some runs come in the order asked
     first, second = (store.load(keep(store, prompt)).runs for prompt in ("a", "b"))
     wanted = [second[1].id, first[0].id]
     assert [row["run_id"] for row in rows(client, f"?runs={','.join(wanted)}")] == wanted
@@ -54,7 +47,7 @@ def test_the_report_is_named_after_its_comparison(store: RunStore, client: TestC
     assert "a lantern" in answer.text
 
 
-@pytest.mark.parametrize(("query", "status"), [("", 400), ("?comparison=" + "0" * 32, 404), ("?text=x", 400)])
-def test_what_is_not_there_is_one_sentence(client: TestClient, query: str, status: int) -> None:
-    answer = client.get(f"/downloads/{REPORT}{query}")
-    assert answer.status_code == status and answer.text.endswith(".\n") and answer.text.count("\n") == 1
+def test_what_is_not_there_is_one_sentence(client: TestClient) -> None:
+    for query, status in (("", 400), ("?comparison=" + "0" * 32, 404), ("?text=x", 400)):
+        answer = client.get(f"/downloads/{REPORT}{query}")
+        assert answer.status_code == status and answer.text.endswith(".\n") and answer.text.count("\n") == 1

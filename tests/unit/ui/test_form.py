@@ -10,15 +10,12 @@ from mars_core.models import CATALOG
 from mars_core.rules import RULES, Parameter
 from mars_core.types import DrafterConfig, DraftMode, TreeShape
 from tests.panels import read_panel
+from tests.unit.ui.places import FORM
 from ui.kit.labels import parameter_title, rule_title
 from ui.settings.drafters import FIELDS, TITLES, offered, taken, tree_shape
-from ui.settings.form import Form, LaneForm, read_drafter
+from ui.settings.form import Form, read_drafter
 from ui.settings.rules import DEFAULT_RULES, rule_html, step_of
 
-FORM = Form(
-    prompt="x", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,
-    lanes=(LaneForm("strict", {}), LaneForm("mars", {"theta": 0.9})),
-)  # fmt: skip
 EAGLE = replace(FORM, drafter="eagle3", tree_tokens=24, tree_depth=5, tree_top_k=8)
 
 
@@ -54,15 +51,12 @@ def test_a_bad_drafter_field_gets_one_sentence(form: Form, words: str) -> None:
     assert words in str(error.value)
 
 
-def test_every_drafter_shows_exactly_what_it_takes() -> None:
+def test_every_drafter_shows_exactly_what_it_takes_and_a_pair_offers_those_that_it_has() -> None:
     assert taken("model", "tree") == {"k", "mode"}
     assert taken("ngram", "chain") == {"k"}
     assert taken("none", "tree") == set()
     assert taken("eagle3", "chain") == {"shape", "k"}
     assert taken("eagle3", "tree") == set(FIELDS) - {"k", "mode"}
-
-
-def test_a_pair_offers_the_drafters_that_it_has() -> None:
     bundled = CATALOG[0]
     assert offered(None) == list(TITLES)
     assert offered(replace(bundled, draft=None, head=None)) == ["ngram", "none"]

@@ -12,7 +12,7 @@ from mars_core.jobs.accelerators import Local
 from mars_core.models import ModelPool, PairSpec
 from mars_core.types import Status, TreeShape
 from storage import RunStore
-from tests.unit.ui.places import FORM, latest, said
+from tests.unit.ui.places import FORM, latest, lose_device, said
 from ui.figures.tree import tree_nodes
 from ui.jobs.services import Services
 from ui.kit.values import plain
@@ -63,11 +63,16 @@ def test_lanes_run_in_the_drawn_order_and_are_saved(ran: Ran) -> None:
     assert [view.state for view in frame.lanes if view] == ["completed"] * lanes
     assert saved(ran.services) == [(lane, lanes - 1 - lane, Status.COMPLETED) for lane in range(lanes)]
     assert all(len(each.lanes) in (0, lanes) for each in ran.frames)
-    state, words = said(frame)
-    assert state == "done" and len(words.split("\n")) == lanes - 1
+    assert len(said(frame)[1].split("\n")) == lanes - 1
     assert len(frame.details.table.heads) == {2: 4, 3: 6}[lanes] and len(frame.details.traces) == lanes
     margins = [plot for name, plot in frame.details.plots.items() if name.startswith("margins") and plot is not None]
     assert len(margins) == lanes
+    opening = next(frame for frame in ran.frames if frame.lanes)
+    turns = ["third", "second", "first"][-lanes:]  # as the empty lanes say it before
+    assert all(view and turn in view.empty for view, turn in zip(opening.lanes, turns, strict=True))
+    live = [f.lanes[0] for f in ran.frames if f.lanes and f.lanes[0] and f.lanes[0].state == "running"]
+    assert live and all(view and view.check.text.startswith("Self-check: Strict shifted nothing") for view in live)
+    assert frame.details.check.state == "ok" and "Strict" in frame.details.check.text
 
 
 def test_repeats_run_in_turns_and_are_shown_as_one_run_of_each_lane(services: Services) -> None:
@@ -133,20 +138,6 @@ def test_streamed_deltas_spell_the_whole_text(ran: Ran) -> None:
     assert ended is not None and list(ended.rows) == shown
 
 
-def test_lanes_say_in_which_turn_they_run(ran: Ran) -> None:
-    opening = next(frame for frame in ran.frames if frame.lanes)
-    notes = [view.empty for view in opening.lanes if view]
-    turns = [next(turn for turn in ("first", "second", "third") if turn in note) for note in notes]
-    assert turns == ["third", "second", "first"][-len(notes) :]
-
-
-def test_a_lossless_lane_checks_itself_while_it_runs(ran: Ran) -> None:
-    live = [f.lanes[0] for f in ran.frames if f.lanes and f.lanes[0] and f.lanes[0].state == "running"]
-    assert live and all(view and view.check.text.startswith("Self-check: Strict shifted nothing") for view in live)
-    details = ran.frames[-1].details
-    assert details is not None and details.check.state == "ok" and "Strict" in details.check.text
-
-
 def test_stop_in_the_second_of_three_names_all(services: Services) -> None:
     frames = run_comparison(services, replace(FORM, lanes=THREE, max_new_tokens=200), "visitor")
     for frame in frames:
@@ -179,13 +170,6 @@ def test_stop_ends_the_run_keeps_it_as_cancelled_and_starts_no_other(services: S
     assert saved(services) == [(1, 0, Status.CANCELLED)]
     services.stops.begin("visitor")
     assert said(last(services, FORM))[0] == "done"
-
-
-def test_a_closed_tab_saves_the_run_as_cancelled(services: Services) -> None:
-    frames = run_comparison(services, replace(FORM, max_new_tokens=400), "visitor")
-    next(frame for frame in frames if any(view and view.state == "running" for view in frame.lanes))
-    frames.close()  # type: ignore[attr-defined]
-    assert saved(services) == [(1, 0, Status.CANCELLED)]
 
 
 @pytest.mark.parametrize(
@@ -226,28 +210,15 @@ def test_a_bad_value_gets_one_sentence_and_saves_nothing(
 def test_a_run_that_breaks_is_kept_as_failed_with_its_reason(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mars_core.text.assembly import Assembler
-
-    steps = []
-
-    def broken(self: Assembler, raw: object, elapsed: float) -> object:
-        steps.append(raw)
-        if len(steps) > 12:
-            raise RuntimeError("The device is gone.\nstack")
-        return real(self, raw, elapsed)  # type: ignore[arg-type]
-
-    real = Assembler.step
-    monkeypatch.setattr(Assembler, "step", broken)
+    lose_device(monkeypatch, 12)
     state, sentence = said(last(services, FORM))
     assert state == "failed" and "The device is gone." in sentence and "stack" not in sentence
     assert saved(services)[0][2] is Status.FAILED
 
 
-@pytest.mark.parametrize(("load", "named"), [(0.5, False), (1000.0, True)])
-def test_a_busy_machine_is_named_beside_the_result(
-    services: Services, monkeypatch: pytest.MonkeyPatch, load: float, named: bool
-) -> None:
-    monkeypatch.setattr("psutil.getloadavg", lambda: (load, load, load))
-    strip = last(services, FORM).strip
-    assert strip is not None and strip.side.startswith("Saved to History")
-    assert ("The machine was busy: load 1000.0 on" in strip.side) is named
+def test_a_busy_machine_is_named_beside_the_result(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    for load, named in ((0.5, False), (1000.0, True)):
+        monkeypatch.setattr("psutil.getloadavg", lambda load=load: (load, load, load))
+        strip = last(services, FORM).strip
+        assert strip is not None and strip.side.startswith("Saved to History")
+        assert ("The machine was busy: load 1000.0 on" in strip.side) is named

@@ -13,7 +13,7 @@ from mars_core.models import CATALOG, ModelPool
 from mars_core.types import Exchange, PassShape, Status
 from storage import RunStore, Source
 from tests.panels import Element, assert_inert, read_panel
-from tests.unit.ui.places import keep
+from tests.unit.ui.places import HOSTILE, failing, keep
 from ui.api.documents import comparison_document
 from ui.jobs.services import Services
 from ui.kit.address import Address, address_component
@@ -25,8 +25,6 @@ from ui.tabs.history.detail import few
 from ui.tabs.history.list import NOT_FOUND, NOTHING, PAGE, listing
 from ui.tabs.history.runs import MOST_RUNS, TOO_MANY
 from ui.tabs.history.tab import History
-
-HOSTILE = "<img src=x onerror=alert(1)></script>{{7*7}}\u202e\x1b[31m"
 
 
 @pytest.fixture
@@ -66,12 +64,7 @@ def test_nothing_saved_and_nothing_found_are_told_apart(store: RunStore, history
 
 
 def test_a_failing_store_is_one_sentence(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
-    from storage import StorageError
-
-    def broken(*_: object) -> None:
-        raise StorageError("The database could not be read.")
-
-    monkeypatch.setattr(RunStore, "find", broken)
+    monkeypatch.setattr(RunStore, "find", failing("The database could not be read."))
     assert empty_text(history.listed(Address()), history) == "The database could not be read."
 
 
@@ -89,17 +82,11 @@ def test_every_field_of_the_search_limits_the_list(store: RunStore) -> None:
     store.annotate(two, tags=["paper"])
     three = keep(store, "sweeping", source=Source.SWEEP)
     for view, found in (
-        (Address(), {one, two}),
-        (Address(source="all"), {one, two, three}),
-        (Address(source="sweep"), {three}),
-        (Address(text="LANTERN"), {one}),
-        (Address(rule="mars"), {two}),
-        (Address(status="failed"), {two}),
-        (Address(tag="paper"), {two}),
-        (Address(target="nobody"), set()),
-        (Address(since="2001-01-01"), {one, two}),
+        (Address(), {one, two}), (Address(source="all"), {one, two, three}), (Address(source="sweep"), {three}),
+        (Address(text="LANTERN"), {one}), (Address(rule="mars"), {two}), (Address(status="failed"), {two}),
+        (Address(tag="paper"), {two}), (Address(target="nobody"), set()), (Address(since="2001-01-01"), {one, two}),
         (Address(until="2001-01-01"), set()),
-    ):
+    ):  # fmt: skip
         assert {row["id"] for row in listing(store, view).rows} == found, view
 
 
@@ -139,16 +126,6 @@ def test_a_list_that_was_not_counted_to_its_end_has_a_next_page(
     assert listing(store, Address(text="lantern", page=9)).page == 1
 
 
-def test_opening_says_so_in_list_and_address(store: RunStore, history: History) -> None:
-    kept = keep(store)
-    updates = history.act(Address(), {"action": "open", "id": kept})
-    assert shown(updates, history.address)["comparison"] == kept
-    assert panel(updates, history.rows).one(".mars-history-row").attributes["aria-pressed"] == "true"
-    assert shown(updates, history.detail.view.lanes[1])["state"] == "completed"
-    links = panel(updates, history.detail.downloads).all("a")
-    assert {link.attributes["href"].partition("?")[2] for link in links} == {f"comparison={kept}"}
-
-
 def test_what_is_not_there_is_told_and_leaves_the_address(history: History) -> None:
     updates = history.go(Address(comparison="0" * 32))
     strip = panel(updates, history.detail.view.strip).one(".mars-strip")
@@ -159,6 +136,12 @@ def test_an_address_opens_everything_it_names(store: RunStore, history: History)
     kept = keep(store, "a lantern")
     runs = runs_of(store, kept)
     updates = history.go(Address(comparison=kept, runs=tuple(runs), text="lan"))
+    for shows in (updates, history.act(Address(), {"action": "open", "id": kept})):  # a click does so, too
+        assert shown(shows, history.address)["comparison"] == kept
+        assert panel(shows, history.rows).one(".mars-history-row").attributes["aria-pressed"] == "true"
+        assert shown(shows, history.detail.view.lanes[1])["state"] == "completed"
+        links = panel(shows, history.detail.downloads).all("a")
+        assert {link.attributes["href"].partition("?")[2] for link in links} == {f"comparison={kept}"}
     assert columns(updates, history) == runs
     text = panel(updates, history.search).all("input")[0]
     assert text.attributes["value"] == "lan" and updates[history.session].comparison == kept
@@ -178,7 +161,10 @@ def test_runs_of_several_comparisons_stand_side_by_side_in_the_order_of_choice(
     assert shown(updates, history.address)["runs"].split(",")[0] == chosen[0]
     updates = history.act(updates[history.session], {"action": "drop", "run": chosen[1]})
     assert len(columns(updates, history)) == 2
-    assert columns(history.act(view, {"action": "none"}), history) == []
+    updates = history.act(view, {"action": "choose", "run": chosen[2], "checked": False})
+    assert set(columns(updates, history)) == set(chosen[:2])
+    updates = history.act(view, {"action": "none"})
+    assert columns(updates, history) == [] and panel(updates, history.runs).one("section").hidden
 
 
 def test_an_eleventh_run_is_refused_in_one_sentence(store: RunStore, history: History) -> None:
@@ -208,18 +194,10 @@ def test_name_tags_and_comment_are_kept(store: RunStore, history: History) -> No
     stored = store.load(kept)
     assert (stored.name, stored.tags, stored.comment) == ("mine", ("a", "b"), "fine")
     row = panel(updates, history.rows)
-    tags = [tag.text for tag in row.all(".mars-tag")]
-    assert (
-        row.one(".mars-history-name").text == "mine"
-        and tags == ["a", "b"]
-        and updates[history.detail.saved] == "Saved."
-    )
-
-
-def test_what_cannot_be_kept_is_one_sentence(store: RunStore, history: History) -> None:
-    kept = keep(store)
+    assert row.one(".mars-history-name").text == "mine" and [tag.text for tag in row.all(".mars-tag")] == ["a", "b"]
+    assert updates[history.detail.saved] == "Saved."
     updates = history.saved(Address(comparison=kept), "x" * 201, "", "")
-    assert "200 characters" in updates[history.detail.saved] and store.load(kept).name == ""
+    assert "200 characters" in updates[history.detail.saved] and store.load(kept).name == "mine"
 
 
 def test_deleting_is_undone_and_the_next_action_takes_the_line_away(store: RunStore, history: History) -> None:
@@ -236,26 +214,16 @@ def test_deleting_is_undone_and_the_next_action_takes_the_line_away(store: RunSt
     assert len(panel(back, history.rows).all(".mars-history-row")) == 1 and store.load(kept).runs
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        {},
-        {"action": "open", "id": "../x"},
-        {"action": "choose", "run": 5},
-        {"action": "page", "page": "x"},
-        {"action": "undo"},
-    ],
-)
-def test_what_no_component_would_say_changes_nothing(history: History, data: dict[str, object]) -> None:
-    assert history.act(Address(), data)[history.session] == Address()
-
-
-def test_a_box_that_is_unchecked_takes_the_run_away(store: RunStore, history: History) -> None:
-    run = runs_of(store, keep(store))[0]
-    view = history.act(Address(), {"action": "choose", "run": run, "checked": True})[history.session]
-    assert view.runs == (run,)
-    updates = history.act(view, {"action": "choose", "run": run, "checked": False})
-    assert columns(updates, history) == [] and panel(updates, history.runs).one("section").hidden
+def test_what_no_component_would_say_changes_nothing(history: History) -> None:
+    for action, more in (
+        ("", {}),
+        ("open", {"id": "../x"}),
+        ("choose", {"run": 5}),
+        ("page", {"page": "x"}),
+        ("undo", {}),
+    ):
+        assert history.act(Address(), {"action": action, **more})[history.session] == Address(), action
+    assert history.act(Address(), {})[history.session] == Address()
 
 
 def test_rows_that_agree_say_so(store: RunStore, history: History) -> None:

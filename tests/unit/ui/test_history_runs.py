@@ -12,11 +12,11 @@ import pytest
 from evaluation.format import duration, number, share
 from storage import RunRecord, RunStore
 from tests.traces import make_trace, make_tree_trace
+from tests.unit.ui.places import HOSTILE
 from ui.kit.address import Address
 from ui.tabs.history.runs import MEASURES, RATIOS, RunRow, RunTable, acted, run_table, signed, with_run
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m"
 
 
 def record(number_: int, **settings: object) -> RunRecord:
@@ -46,6 +46,7 @@ def test_differences_and_ratios_are_against_the_leftmost() -> None:
     assert cell.delta == signed(number, other - base) and cell.delta.startswith("−")
     turned = row(run_table([right, left]), "Tokens per second").cells[1]
     assert turned.delta.startswith("+") and turned.delta[1:] == cell.delta[1:]
+    assert set(RATIOS) <= {quantity.name for quantity in MEASURES}
 
 
 def test_rows_know_whether_all_runs_agree() -> None:
@@ -53,10 +54,7 @@ def test_rows_know_whether_all_runs_agree() -> None:
     assert all(row.same for row in table.rows)
     table = run_table([record(1), record(2, rule="mars", seed=4)])
     assert not row(table, "Rule").same and not row(table, "Seed").same and row(table, "Target").same
-
-
-def test_what_is_no_number_equals_itself() -> None:
-    plain = record(1, rule="none")
+    plain = record(1, rule="none")  # what is no number equals itself
     assert math.isnan(plain.summary.acceptance_rate)
     assert all(row.same for row in run_table([plain, replace(plain, id="b")]).rows)
 
@@ -64,29 +62,16 @@ def test_what_is_no_number_equals_itself() -> None:
 @pytest.mark.parametrize(
     ("write", "difference", "words"),
     [
-        (number, 1.234, "+1.23"),
-        (number, -1.234, "−1.23"),
-        (number, 0.0, "±0"),
-        (number, math.nan, ""),
-        (number, math.inf, ""),
-        (duration, -0.012, "−12.0 ms"),
-        (duration, 2.5, "+2.50 s"),
-        (share, 0.015, "+1.50 pp"),
-        (share, -0.015, "−1.50 pp"),
+        (number, 1.234, "+1.23"), (number, -1.234, "−1.23"), (number, 0.0, "±0"), (number, math.nan, ""), (number, math.inf, ""),
+        (duration, -0.012, "−12.0 ms"), (duration, 2.5, "+2.50 s"), (share, 0.015, "+1.50 pp"), (share, -0.015, "−1.50 pp"),
     ],
-)
+)  # fmt: skip
 def test_differences_carry_their_sign_and_unit(write: object, difference: float, words: str) -> None:
     assert signed(write, difference) == words  # type: ignore[arg-type]
 
 
-def test_ratios_are_of_quantities_that_there_are() -> None:
-    assert set(RATIOS) <= {quantity.name for quantity in MEASURES}
-
-
 def test_runs_of_a_comparison_stand_in_the_order_of_their_lanes_and_others_after_them() -> None:
-    left, middle, right = (
-        replace(record(3 - lane), lane=lane) for lane in range(3)
-    )  # the last lane was executed first
+    left, middle, right = (replace(record(3 - lane), lane=lane) for lane in range(3))  # the last was executed first
     other = replace(record(9), comparison_id="b" * 32)
     assert with_run([], middle) == (middle.id,)
     assert with_run([middle], left) == (left.id, middle.id)
@@ -103,14 +88,11 @@ def test_moved_left_is_the_baseline_and_nothing_is_lost(tmp_path: Path) -> None:
     assert moved == [(b, a), (a, b), (a, b)]
 
 
-def test_hostile_text_is_spelt_out() -> None:
+def test_hostile_text_is_spelt_out_and_a_tree_told_by_its_shape() -> None:
     hostile = replace(record(1), text=HOSTILE, name=HOSTILE)
     table = run_table([hostile])
     shown = row(table, "Text").cells[0].text + table.columns[0]["name"]
     assert "\u202e" not in shown and "\x1b" not in shown and "⟨U+202E⟩" in shown
-
-
-def test_a_tree_is_told_by_its_shape() -> None:
     trace = make_tree_trace(new_tokens=8)
     config = replace(record(1), config=trace.config, summary=trace.summary)
     assert row(run_table([config]), "K").cells[0].text == "tree of 24, depth 6, top-k 4"

@@ -5,19 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from starlette.applications import Starlette
-from starlette.testclient import TestClient
 
 from mars_core.rules import RULES
 from storage import RunStore
-from tests.traces import make_trace
-from tests.unit.ui.places import place_of
+from tests.unit.ui.places import client_of, contrast, keep, place_of
 from ui.app import launch_options
 from ui.kit.components import RUN_FILES
 from ui.kit.palette import OUTCOME_STYLES
 from ui.kit.theme import page_css, page_theme
 from ui.result.view import legend_html
-from ui.routes import page_routes
 from ui.tabs.about import about_text
 from ui.token_view.view import OUTCOMES
 
@@ -28,30 +24,14 @@ def test_the_page_needs_no_host_but_its_own(store: RunStore) -> None:
     assert launch_options(place_of(store))["show_error"] is False
 
 
-def test_the_colours_and_shapes_of_outcomes_differ() -> None:
+def test_the_colours_and_shapes_of_outcomes_differ_and_their_texts_can_be_read() -> None:
     styles = OUTCOME_STYLES.values()
     assert set(OUTCOME_STYLES) == set(OUTCOMES)
     for attribute in ("light", "dark", "symbol", "meaning"):
         assert len({getattr(style, attribute) for style in styles}) == len(OUTCOME_STYLES)
     assert all(outcome.value in legend_html() for outcome in OUTCOMES)
-
-
-@pytest.mark.parametrize(("attribute", "ground"), [("light_text", "#FFFFFF"), ("dark_text", "#181B20")])
-def test_outcome_texts_can_be_read(attribute: str, ground: str) -> None:
-    for style in OUTCOME_STYLES.values():
-        assert _contrast(getattr(style, attribute), ground) >= 4.5
-
-
-def _contrast(one: str, other: str) -> float:
-    """WCAG 2 contrast ratio of two #RRGGBB colours."""
-    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-def _luminance(colour: str) -> float:
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    for style in styles:
+        assert contrast(style.light_text, "#FFFFFF") >= 4.5 and contrast(style.dark_text, "#181B20") >= 4.5
 
 
 def test_about_names_every_rule_and_every_outcome() -> None:
@@ -66,17 +46,12 @@ def test_downloads_are_whole_files_and_leave_nothing_behind(
     store: RunStore, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    trace = make_trace()
-    comparison = store.new_comparison(trace.config.prompt)
-    store.save_run(comparison, trace, lane=0, order=0)
-    client = TestClient(Starlette(routes=page_routes(place_of(store))))
+    comparison = keep(store)
     before = set(tmp_path.iterdir())
+    client = client_of(place_of(store))
     answer = client.get(f"/downloads/{name}", params={"comparison": comparison})
     assert answer.status_code == 200 and len(answer.content) > 100
     assert f'filename="{name}"' in answer.headers["content-disposition"]
     assert set(tmp_path.iterdir()) == before
-
-
-@pytest.mark.parametrize(("path", "status"), [("/downloads/x", 404), ("/downloads/runs.csv?comparison=../x", 400)])
-def test_downloads_refuse_what_does_not_exist(store: RunStore, path: str, status: int) -> None:
-    assert TestClient(Starlette(routes=page_routes(place_of(store)))).get(path).status_code == status
+    assert client.get("/downloads/x").status_code == 404
+    assert client.get(f"/downloads/{name}?comparison=../x").status_code == 400

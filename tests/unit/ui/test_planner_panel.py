@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from types import SimpleNamespace
 from typing import Any
@@ -14,13 +12,10 @@ import pytest
 from evaluation.planner import acceptance_of, costs_of, planned, times_of
 from tests.panels import read_panel
 from tests.traces import make_trace
+from tests.unit.ui.places import records
 from ui.result.planner_panel import NOTHING, Fields, PlannerPanel, planner_html, runs_of
 
-TRACES = {
-    0: make_trace(rule="none", new_tokens=60),
-    1: make_trace(rule="strict", new_tokens=60),
-    3: make_trace(rule="mars", new_tokens=60),
-}
+TRACES = {lane: make_trace(rule=rule, new_tokens=60) for lane, rule in ((0, "none"), (1, "strict"), (3, "mars"))}
 
 
 def drawn(**fields: Any) -> str:
@@ -28,8 +23,7 @@ def drawn(**fields: Any) -> str:
 
 
 def rows(html: str) -> list[dict[str, str]]:
-    found = read_panel(html).all(".mars-quality-chart")[0].attributes["data-csv"] or ""
-    return list(csv.DictReader(io.StringIO(json.loads(found), newline="")))
+    return records(json.loads(read_panel(html).all(".mars-quality-chart")[0].attributes["data-csv"]))
 
 
 def test_the_runs_that_drafted_are_planned_with_the_pass_of_the_one_that_did_not() -> None:
@@ -56,11 +50,8 @@ def test_fields_change_the_plan_and_another_run_brings_its_own_costs() -> None:
     assert rows(other) == rows(drawn(run=1))  # the slider follows
 
 
-def test_where_nothing_was_drafted_a_sentence_says_so() -> None:
+def test_where_nothing_was_drafted_a_sentence_says_so_and_a_label_is_text() -> None:
     assert NOTHING in planner_html(None) and runs_of({0: TRACES[0]}) == runs_of({}) == []
-
-
-def test_a_label_is_text() -> None:
     run = runs_of(TRACES)[0]._replace(label="<script>alert(1)</script>\u202e")
     html = planner_html(Fields([run]))
     assert "<script" not in html and "\u202e" not in html
@@ -69,27 +60,14 @@ def test_a_label_is_text() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"runs": []},
-        {"runs": "x"},
-        {"runs": [{}]},
-        {"budget": 0},
-        {"run": 7},
-        {"was": None},
-        {"lane": 9},
-        {"slope": "Infinity"},
-        {"slope": 1e308, "budget": 1e-308},
-        {"acceptance": [["x"], 0.5, [1], False]},
-        {"acceptance": [[float("nan")], 0.5, [1], False]},
-        {"label": "\ud800"},
+        {"runs": []}, {"runs": "x"}, {"runs": [{}]}, {"budget": 0}, {"run": 7}, {"was": None}, {"lane": 9}, {"slope": "Infinity"},
+        {"slope": 1e308, "budget": 1e-308}, {"acceptance": [["x"], 0.5, [1], False]},
+        {"acceptance": [[float("nan")], 0.5, [1], False]}, {"label": "\ud800"},
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_drawn_changes_nothing(change: dict[str, Any]) -> None:
     run: dict[str, Any] = runs_of(TRACES)[0]._asdict()
-    fields = {
-        "runs": [list((run | {name: value for name, value in change.items() if name in run}).values())],
-        "was": 0,
-        "draft": "-100",
-    }
-    data = fields | {name: value for name, value in change.items() if name not in run}
-    event: Any = SimpleNamespace(_data=data)
+    changed = run | {name: change[name] for name in change.keys() & run.keys()}
+    fields = {"runs": [list(changed.values())], "was": 0, "draft": "-100"}
+    event: Any = SimpleNamespace(_data=fields | {name: change[name] for name in change.keys() - run.keys()})
     assert PlannerPanel._draw(event) == gr.skip()

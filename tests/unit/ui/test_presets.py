@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from mars_core.models import CATALOG
 from mars_core.rules import RULES
 from mars_core.types import DrafterConfig, DraftMode, TreeShape
-from ui.settings.form import Form, LaneForm, read_drafter
+from tests.unit.ui.places import FORM
+from ui.settings.form import read_drafter
 from ui.settings.presets import PRESETS, presets_for
 
-FORM = Form(prompt="x", pair="bundled", temperature=0, k=1, max_new_tokens=8, seed=0, lanes=(LaneForm("strict", {}),))
 
-
-@pytest.mark.parametrize("key", PRESETS)
-def test_a_preset_fits_the_form_and_its_rules_exist(key: str) -> None:
-    preset = PRESETS[key]
-    drafter = read_drafter(replace(FORM, **preset.fields))  # type: ignore[arg-type]
-    assert drafter.kind == preset.drafter and 1 <= len(preset.rules) <= 4
-    for rule, parameters in preset.rules:
-        RULES[rule].values(parameters)
+def test_a_preset_fits_the_form_and_its_rules_exist() -> None:
+    for key, preset in PRESETS.items():
+        drafter = read_drafter(replace(FORM, **preset.fields))  # type: ignore[arg-type]
+        assert drafter.kind == preset.drafter and 1 <= len(preset.rules) <= 4, key
+        for rule, parameters in preset.rules:
+            RULES[rule].values(parameters)
 
 
 def test_the_papers_setting_is_the_papers() -> None:

@@ -99,12 +99,13 @@ def test_a_full_queue_says_when_to_come_back(clock: Clock) -> None:
 
 
 def test_one_visitor_does_not_fill_the_queue_of_a_public_page(clock: Clock) -> None:
-    queue = Queue(PUBLIC, clock)
+    queue, private = Queue(PUBLIC, clock), Queue(PRIVATE_LIMITS)
     enter(queue, "a")
     enter(queue, "a")
     with pytest.raises(QueueError, match="Another run of yours is waiting"):
         enter(queue, "a")
     enter(queue, "b")
+    assert len([enter(private, "a", runs=1000) for _ in range(500)]) == 500 and private.waiting == 499
 
 
 def test_runs_an_hour_are_counted_by_owner_and_come_back(clock: Clock) -> None:
@@ -135,11 +136,6 @@ def test_what_left_the_queue_or_computed_nothing_does_not_count(clock: Clock) ->
         ticket.refund()
     with enter(queue, "b", runs=10):
         pass
-
-
-def test_a_private_queue_has_no_bound() -> None:
-    queue = Queue(PRIVATE_LIMITS)
-    assert len([enter(queue, "a", runs=1000) for _ in range(500)]) == 500 and queue.waiting == 499
 
 
 def test_whoever_waits_learns_of_the_turn_and_of_a_stop_at_once() -> None:

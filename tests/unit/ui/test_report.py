@@ -12,15 +12,12 @@ from ui.result.numbers import QUANTITIES, comparison_table
 RUNS = [make_trace(rule=rule, new_tokens=60) for rule in ("strict", "mars", "mars-gap", "none")]
 
 
-def test_each_run_after_the_first_has_its_ratio_to_the_first() -> None:
+def test_each_run_after_the_first_has_its_ratio_to_the_first_and_heads_name_the_runs_in_lane_order() -> None:
     for amount in (2, 3, 4):
         table = comparison_table(RUNS[:amount])
         assert len(table.heads) == 2 * amount and len(table.rows) == len(QUANTITIES)
         for _, _, cells in table.rows:
             assert [cell.ratio for cell in cells] == [False] + [False, True] * (amount - 1)
-
-
-def test_the_heads_name_the_runs_in_lane_order() -> None:
     heads = comparison_table(RUNS[:3]).heads
     assert heads[1::2] == (lane_label(RUNS[0].config), "/ left", "/ left")
     assert heads[2::2] == tuple(lane_label(run.config) for run in RUNS[1:3])
@@ -45,11 +42,8 @@ def test_runs_are_told_apart_by_as_little_as_that_takes() -> None:
     assert run_names([configs[0], configs[1], configs[0]]) == ("Strict (lane 1)", "MARS θ = 0.9", "Strict (lane 3)")
 
 
-def test_an_unknown_rule_is_called_by_its_name() -> None:
-    assert rule_title("made-up") == "made-up"
-
-
 def test_the_settings_name_the_drafter_with_its_own_parameters() -> None:
     assert "tree of 24, depth 6, top-k 4 · EAGLE-3 drafts" in settings_line(make_tree_trace().config)
     assert "K 5 · greedy drafts" in settings_line(RUNS[0].config)
     assert "drafts" not in settings_line(RUNS[3].config)
+    assert rule_title("made-up") == "made-up"

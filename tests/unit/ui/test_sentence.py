@@ -36,12 +36,9 @@ def test_passes_a_relaxed_count_and_the_first_relaxed_token_are_named() -> None:
     assert sentence.endswith("). In this one run it was 1.23× faster.")
 
 
-def test_slower_is_called_slower_and_equal_equal() -> None:
+def test_slower_is_called_slower_and_equal_texts_the_same() -> None:
     assert "1.25× slower" in plain(verdict([LEFT, level(LEFT, RIGHT, 0.8)]))
     assert "equally fast" in plain(verdict([LEFT, level(LEFT, RIGHT, 1.004)]))
-
-
-def test_equal_texts_are_called_the_same() -> None:
     other = make_trace(rule="mars", theta=1.0, new_tokens=120)
     assert other.token_ids == LEFT.token_ids
     sentence = plain(verdict([LEFT, other]))
@@ -51,19 +48,9 @@ def test_equal_texts_are_called_the_same() -> None:
 def test_the_same_work_claims_no_difference_in_time() -> None:
     sentence = plain(verdict([LEFT, faster(LEFT, 2.47)]))
     assert sentence.endswith("Same tokens, same passes: a difference in time is noise.") and "2.47" not in sentence
-
-
-def test_the_same_tokens_by_another_drafter_are_not_the_same_work() -> None:
+    # by another drafter it is not the same work
     other = replace(LEFT, config=replace(LEFT.config, drafter=replace(LEFT.config.drafter, kind="ngram", model=None)))
     assert plain(verdict([LEFT, faster(other, 2.0)])).endswith("In this one run it was 2.00× faster.")
-
-
-def test_every_link_points_to_a_token_that_is_there() -> None:
-    links = [part for part in verdict([LEFT, RIGHT]) if part.lane is not None]
-    assert links
-    assert all(
-        part.position is not None and part.position < len((LEFT, RIGHT)[part.lane or 0].tokens) for part in links
-    )
 
 
 def test_a_rounding_tie_is_not_blamed_on_the_rule() -> None:
@@ -77,13 +64,10 @@ def test_a_rounding_tie_is_not_blamed_on_the_rule() -> None:
     assert "numeric tie" in plain(verdict([LEFT, other])) and "not the rule" in plain(verdict([LEFT, other]))
 
 
-def test_the_longer_text_of_two_is_named() -> None:
+def test_the_longer_text_is_named_and_a_relaxed_run_on_the_left_as_the_left_ones_deed() -> None:
     short = replace(LEFT, steps=LEFT.steps[:3])
     short = replace(short, summary=replace(LEFT.summary, new_tokens=len(short.tokens)))
     assert "continues where" in plain(verdict([LEFT, short]))
-
-
-def test_a_relaxed_run_on_the_left_is_told_as_the_left_ones_deed() -> None:
     assert ": MARS kept" in plain(verdict([RIGHT, LEFT]))
 
 
@@ -97,6 +81,10 @@ def test_every_other_run_gets_its_line_and_its_links_point_into_its_own_lane() -
     assert {part.lane for part in sentence if part.lane is not None} <= {0, 1, 2}
     second = sentence[[part.kind for part in sentence].index("break") :]
     assert all(part.lane in (None, 0, 2) for part in second) and any(part.lane == 2 for part in second)
+    links = [(part.lane, part.position) for part in sentence if part.lane is not None]
+    assert links and all(
+        position is not None and position < len((LEFT, RIGHT, third)[lane].tokens) for lane, position in links
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,19 +111,16 @@ def test_stopped_and_failed_runs_claim_no_speed() -> None:
     failed = make_trace(rule="mars", status=Status.FAILED, error="Out of memory.")
     told = [plain(broken_sentence([("Strict", LEFT), ("MARS", other)])) for other in (stopped, failed)]
     assert not any("faster" in sentence or "slower" in sentence for sentence in told)
-    assert told[0] == (
-        "Stopped. Strict had ended with 120 tokens; MARS was stopped after 120 tokens. Completed text was saved."
-    )
+    words = "Stopped. Strict had ended with 120 tokens; MARS was stopped after 120 tokens. Completed text was saved."
+    assert told[0] == words
     assert told[1] == "MARS failed after 40 tokens: Out of memory. Strict ended and is kept."
     assert divergence(LEFT, stopped) is None
 
 
 def test_runs_that_never_started_are_named() -> None:
     stopped = replace(LEFT, status=Status.CANCELLED)
-    assert (
-        plain(broken_sentence([("Strict", stopped), ("MARS", None)]))
-        == "Stopped. Strict was stopped after 120 tokens; MARS was not started."
-    )
+    two = plain(broken_sentence([("Strict", stopped), ("MARS", None)]))
+    assert two == "Stopped. Strict was stopped after 120 tokens; MARS was not started."
     three = plain(broken_sentence([("Strict", None), ("MARS", stopped), ("FLy", None)]))
     assert three.endswith("; Strict and FLy were not started.")
     failed = make_trace(rule="mars", status=Status.FAILED, error="Out of memory.")

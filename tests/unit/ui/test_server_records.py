@@ -11,6 +11,7 @@ import pytest
 from evaluation.records.read import read_records
 from storage import RunStore
 from storage.importing import import_files
+from tests.unit.ui.places import latest
 from ui.kit.labels import settings_line
 from ui.result.result import reopened
 from ui.settings.stored import stored_form
@@ -36,12 +37,7 @@ def opened(store: RunStore, folder: Path, content: Any) -> Any:
     path = folder / "record"
     path.write_text(content if isinstance(content, str) else json.dumps(content))
     import_files(store, [path], read_records)
-    return store.load(str(store.comparisons()["id"][0]))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> RunStore:
-    return RunStore(f"sqlite:///{tmp_path / 'runs.db'}")
+    return latest(store)
 
 
 def test_a_line_of_the_plugin_shows_ids_margins_and_relaxed_tokens(store: RunStore, tmp_path: Path) -> None:
@@ -70,14 +66,11 @@ def test_an_answer_shows_its_counts_and_acceptance_by_position(store: RunStore, 
     assert (row["source"], row["settings"]) == ("server", ("server, K 5", "T –", "seed –"))
 
 
-def test_metrics_show_tau(store: RunStore, tmp_path: Path) -> None:
+def test_metrics_show_tau_and_what_is_not_reported_is_said_to_be_unknown(store: RunStore, tmp_path: Path) -> None:
     lane = reopened(opened(store, tmp_path, METRICS)).lanes[0]
     tiles = {name: value for name, value, *_ in lane.tiles}
     assert lane.rows == () and lane.empty == "The server did not report the text."
     assert (tiles["τ"], tiles["Relaxed"], tiles["Shift"]) == ("2.50", "–", "–")
-
-
-def test_a_model_and_a_k_that_are_not_reported_are_said_to_be_unknown(store: RunStore, tmp_path: Path) -> None:
     stored = opened(store, tmp_path, {name: ANSWER[name] for name in ("choices", "usage")})
     assert stored.runs[0].trace.config.target.name == "unknown"
     assert listing(store).rows[0]["settings"] == ("server, K –", "T –", "seed –")

@@ -61,13 +61,6 @@ def test_every_figure_is_valid_and_says_its_numbers(case: str) -> None:
         assert all(len(row) == len(plot.data.heads) for row in plot.data.rows)
 
 
-def test_a_tree_is_valid_and_lists_its_nodes() -> None:
-    for step in TREE.steps:
-        plot = tree_plot(TREE, step.index)
-        go.Figure(plot.figure.to_plotly_json())
-        assert len(plot.data.rows) == len(step.nodes) + len(step.emitted) - step.kept
-
-
 def test_without_drafts_there_is_nothing_to_accept_or_judge() -> None:
     shown = details(CASES["plain"])
     assert shown.plots["acceptance"] is None and shown.plots["ratio"] is None
@@ -96,17 +89,19 @@ def test_the_ribbon_holds_every_token_once_in_order(trace: Trace) -> None:
         assert len(step.emitted) == sum(length for _, length in own) <= reach.y[step.index]
 
 
-def test_rows_of_the_ribbon_share_their_scale() -> None:
+def test_rows_of_the_ribbon_share_their_scale_and_all_runs_one_clock() -> None:
     layout = ribbon_plot([Run(STRICT, 0, "a"), Run(MARS, 1, "b")]).figure.layout
     assert layout.yaxis.range == layout.yaxis2.range and "xaxis2" not in layout
+    figure = timeline_plot([Run(STRICT, 0, "a"), Run(PLAIN, 1, "b")]).figure
+    start, end = figure.layout.xaxis.range
+    assert start == 0 and end >= max(trace.steps[-1].elapsed_s for trace in (STRICT, PLAIN))
+    assert {bar.xaxis for bar in figure.data} == {None}
 
 
 @pytest.mark.parametrize("trace", [STRICT, PLAIN, TREE])
 def test_the_timeline_is_the_whole_run_without_gap_or_overlap(trace: Trace) -> None:
-    trace = replace(
-        trace,
-        steps=tuple(replace(step, elapsed_s=step.elapsed_s + 0.004 * (step.index + 1)) for step in trace.steps),
-    )
+    steps = tuple(replace(step, elapsed_s=step.elapsed_s + 0.004 * (step.index + 1)) for step in trace.steps)
+    trace = replace(trace, steps=steps)
     segments = [(kind, start, end) for *_, kind, start, end in timeline_plot([Run(trace, 0, "a")]).data.rows]
     assert segments[0][1] == 0 and segments[-1][2] == pytest.approx(trace.steps[-1].elapsed_s)
     assert all(right[1] == pytest.approx(left[2]) for left, right in pairwise(segments))
@@ -114,13 +109,6 @@ def test_the_timeline_is_the_whole_run_without_gap_or_overlap(trace: Trace) -> N
     assert seconds["verify"] == pytest.approx(math.fsum(step.verify_s for step in trace.steps))
     assert seconds["draft"] == pytest.approx(math.fsum(step.draft_s for step in trace.steps))
     assert seconds["rest"] == pytest.approx(0.004 * len(trace.steps))
-
-
-def test_all_runs_stand_on_one_clock() -> None:
-    figure = timeline_plot([Run(STRICT, 0, "a"), Run(PLAIN, 1, "b")]).figure
-    assert figure.layout.xaxis.range[0] == 0
-    assert figure.layout.xaxis.range[1] >= max(trace.steps[-1].elapsed_s for trace in (STRICT, PLAIN))
-    assert {bar.xaxis for bar in figure.data} == {None}
 
 
 @pytest.mark.parametrize("trace", [STRICT, MARS, TREE])

@@ -16,7 +16,7 @@ from mars_core.models import ModelPool, PairSpec
 from mars_core.rules import RULES
 from mars_core.types import Status
 from storage import RunStore, Search, Source
-from tests.unit.ui.places import said
+from tests.unit.ui.places import lose_device, said
 from ui.jobs.services import Services
 from ui.tabs.sweep.form import (
     SweepForm,
@@ -61,10 +61,8 @@ def test_a_sweep_is_a_study_of_every_setting_on_every_prompt(ran: Ran) -> None:
     state, words = said(frames[-1])
     assert state == "done", words
     sweep = swept(frames)
-    assert (
-        words.startswith("All 4 comparisons ran. With fewer than 5 pairs a setting no fastest")
-        and len(sweep.pairs) == 4
-    )
+    assert words.startswith("All 4 comparisons ran. With fewer than 5 pairs a setting no fastest")
+    assert len(sweep.pairs) == 4
     found = points(sweep.plan, sweep.pairs)
     assert [point.n for point in found] == [2, 2] and [point.scored for point in found] == [1, 1]
     assert len({pair.comparison for pair in sweep.pairs}) == 2  # one a prompt, with all lanes
@@ -80,12 +78,7 @@ def test_a_sweep_is_a_study_of_every_setting_on_every_prompt(ran: Ran) -> None:
     assert services.store.find(Search(source=Source.SWEEP)).total == 2
     (study,) = services.store.studies(sweeps=True)
     assert (study.id, study.tasks, study.done, services.store.studies()) == (sweep.id, 2, 2, ())
-
-
-def test_a_stored_sweep_is_shown_as_it_was_live(ran: Ran) -> None:
-    last = ran.frames[-1]
-    assert last.shown is not None
-    assert reopened(ran.services.store, last.shown.id) == last
+    assert reopened(services.store, sweep.id) == frames[-1]
 
 
 def test_the_page_shows_every_pair_that_ended(ran: Ran) -> None:
@@ -113,6 +106,8 @@ def test_stop_stores_the_pairs_that_ended_and_not_the_run_under_way(services: Se
     assert (sweep.status, len(sweep.pairs)) == (Status.CANCELLED, 2)
     assert said(reopened(services.store, sweep.id)) == (state, words)
     assert not services.store.claims(sweep.id)
+    for unknown in ("", "0" * 32, "<img onerror>"):
+        assert said(reopened(services.store, unknown))[0] == "failed"
 
 
 @pytest.mark.parametrize("close", [True, False])
@@ -130,18 +125,7 @@ def test_a_closed_tab_or_a_killed_process_leaves_the_pairs_that_ended(services: 
 
 
 def test_a_run_that_breaks_ends_the_sweep_with_its_reason(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mars_core.text.assembly import Assembler
-
-    steps = []
-
-    def broken(self: Assembler, raw: object, elapsed: float) -> object:
-        steps.append(raw)
-        if len(steps) > 30:
-            raise RuntimeError("The device is gone.\nstack")
-        return real(self, raw, elapsed)  # type: ignore[arg-type]
-
-    real = Assembler.step
-    monkeypatch.setattr(Assembler, "step", broken)
+    lose_device(monkeypatch, 30)
     frames = list(run(services, FORM, "visitor"))
     state, words = said(frames[-1])
     assert state == "failed" and "The device is gone; " in words and "stack" not in words
@@ -203,11 +187,6 @@ def test_a_bad_value_gets_one_sentence_and_saves_nothing(
     assert services.store.count() == 0 and services.store.studies(sweeps=True) == ()
 
 
-def test_an_unknown_sweep_is_said_to_be_unknown(services: Services) -> None:
-    for name in ("", "0" * 32, "<img onerror>"):
-        assert said(reopened(services.store, name))[0] == "failed"
-
-
 def test_prompts_are_lines_or_blocks_with_answers() -> None:
     assert read_cases("a\n\n b => 2 \nc => d => 3") == (Case("a"), Case("b", "2"), Case("c => d", "3"))
     assert read_cases("a\nb\n---\nc\n => 4\n---\n\n") == (Case("a\nb"), Case("c", "4"))
@@ -227,13 +206,10 @@ def test_lists_may_hold_ranges() -> None:
     assert numbers("", "θ") == ()
 
 
-@pytest.mark.parametrize("rule", [name for name, rule in RULES.items() if rule.parameters])
-def test_suggested_values_are_the_rules_own(services: Services, rule: str) -> None:
-    for parameter in RULES[rule].parameters:
-        form = replace(
-            FORM, rule=rule, parameter=parameter.name, values=suggestion(parameter),
-            others=other_parameters(rule, parameter.name),
-        )  # fmt: skip
+def test_suggested_values_are_the_rules_own(services: Services) -> None:
+    for rule, parameter in [(name, each) for name, found in RULES.items() for each in found.parameters]:
+        others = other_parameters(rule, parameter.name)
+        form = replace(FORM, rule=rule, parameter=parameter.name, values=suggestion(parameter), others=others)
         plan = read_plan_of(form, services.catalog[0])
         assert len(values_of(plan)) >= 2 and parameter.default in values_of(plan)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import plotly.graph_objects as go
 import pytest
 
 from mars_core.types import Outcome, Trace
@@ -25,12 +26,11 @@ def test_every_node_has_a_place_of_its_own_beside_its_parent(trace: Trace) -> No
         assert len({(place.x, place.y) for place in places}) == len(places)
         by_number = {place.number: place for place in places}
         assert all(place.x == by_number[place.parent].x + 1 for place in places[1:])
-
-
-@pytest.mark.parametrize("trace", [TREE, CHAIN])
-def test_the_kept_path_spells_the_emitted_tokens_in_one_straight_line(trace: Trace) -> None:
-    for step in trace.steps:
-        path = sorted((place for place in tree_nodes(trace, step.index) if place.kept), key=lambda place: place.x)
+        plot = tree_plot(trace, step.index)
+        go.Figure(plot.figure.to_plotly_json())  # raises for what Plotly does not know
+        assert len(plot.data.rows) == len(step.nodes) + len(step.emitted) - step.kept
+        # the kept path spells the emitted tokens in one straight line
+        path = sorted((place for place in places if place.kept), key=lambda place: place.x)
         assert [place.outcome for place in path[1:]] == [token.outcome for token in step.emitted]
         assert {place.y for place in path} == {0.0}
 
@@ -69,12 +69,8 @@ def test_the_words_count_what_was_drafted_and_kept() -> None:
     title = tree_plot(TREE, step.index).title
     assert title.startswith(f"Step {step.index}: {len(step.nodes)} tokens drafted, {step.kept} kept")
     assert title.endswith("recovered.")
-
-
-def test_a_step_without_a_draft_is_the_targets_own_token() -> None:
     plain = make_trace(rule="none", new_tokens=8)
-    plot = tree_plot(plain, 3)
-    assert len(tree_nodes(plain, 3)) == 2 and "nothing was drafted" in plot.title
+    assert len(tree_nodes(plain, 3)) == 2 and "nothing was drafted" in tree_plot(plain, 3).title
     assert drafting({0: plain}) == {}
 
 
