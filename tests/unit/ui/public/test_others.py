@@ -30,10 +30,6 @@ EVENTS = frozenset((
     "refresh", "resume", "save", "search", "show", "start", "sweep", "take", "_draw", "against", "show_device", "write",
     "on_begin", "on_end", "on_enter", "on_keep", "on_stop", "on_vote", "on_write",
 ))  # fmt: skip
-REPORTED = frozenset((  # act on what a component reports
-    "_draw", "act", "arrange", "change", "choose", "go", "on_vote", "open_sweep", "press", "read", "redraw", "refresh", "search",
-    "with_theta", "write",
-))  # fmt: skip
 OURS = frozenset((
     "/downloads/{name}", "/mine/export.zip", "/votes/vote_results.csv", "/assets/plotly.min.js",
     *(f"/downloads/{name}" for name in (*STUDY_FILES, *SWEEP_FILES)),
@@ -122,13 +118,13 @@ def test_no_event_gives_or_changes_what_another_visitor_keeps(
     events, values = [event for event in page["dependencies"] if event["backend_fn"]], defaults(page)
     if turn == 0:  # an id of A's where a text is asked for that is empty
         values = {id_: [kept.vote if value == "" else value for value in given] for id_, given in values.items()}
-    asked = [(e["id"], values[e["id"]], said) for e in events if turn == 0 or event_name(e) in REPORTED]
+    asked = [(e["id"], values[e["id"]], said) for e in events if turn == 0 or e["collects_event_data"]]
     ended = stranger.ask(*asked)
     assert len(ended) == len(asked) and sum(message["success"] for message in ended) > len(asked) // 2
     heard = json.dumps(ended)
     assert MARK not in heard and "Traceback" not in heard
     for event in events if turn == 2 else ():
-        if not event["queue"] and event_name(event) in REPORTED | {"save", "delete", "show", "enter"}:
+        if not event["queue"] and (event["collects_event_data"] or event_name(event) in ("save", "show", "enter")):
             assert MARK not in stranger.direct(event["id"], values[event["id"]], said).text
     assert everything(served.store, kept) == before
 
