@@ -218,13 +218,11 @@ def test_every_saved_run_is_observed_once(place: Services) -> None:
     [
         ({"prompt": "x" * 201}, "The prompt's length in characters is 201"),
         ({"system": "x" * 190}, "The prompt's length in characters is 206"),
-        ({"prompt": "a b c d e f " * 15}, "The prompt's length in tokens is"),
-        ({"max_new_tokens": 65}, "max_new_tokens is 65"),
-        ({"k": 9}, "K is 9"),
-        ({"lanes": FORM.lanes * 2}, "The number of lanes is 4"),
+        ({"prompt": "a b c d e f " * 15}, "The prompt's length in tokens is"), ({"max_new_tokens": 65}, "max_new_tokens is 65"),
+        ({"k": 9}, "K is 9"), ({"lanes": FORM.lanes * 2}, "The number of lanes is 4"),
         ({"pair": "custom", "own_target": "/etc"}, "This page runs the model pairs of its list only"),
     ],
-)
+)  # fmt: skip
 def test_what_is_too_much_for_a_public_page_is_refused_in_one_sentence(
     public: Services, change: dict[str, Any], words: str
 ) -> None:

@@ -175,18 +175,11 @@ def test_stop_ends_the_run_keeps_it_as_cancelled_and_starts_no_other(services: S
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"prompt": " \n"}, "The prompt is empty"),
-        ({"k": 0}, "K is 0"),
-        ({"k": 1.5}, "K is 1.5; it must be a whole number."),
-        ({"k": None}, "K is empty"),
-        ({"max_new_tokens": 10**6}, "max_new_tokens is 1000000"),
-        ({"temperature": float("nan")}, "temperature is nan"),
-        ({"seed": 2.0**60}, "seed is"),
-        ({"top_p": 0}, "top_p is 0"),
-        ({"pair": "no such pair"}, "The model pair is 'no such pair'"),
-        ({"pair": "custom"}, "The target model is empty"),
-        ({"pair": "custom", "own_target": "/nowhere"}, "/nowhere"),
-        ({"mode": "wild"}, "The draft mode is 'wild'"),
+        ({"prompt": " \n"}, "The prompt is empty"), ({"k": 0}, "K is 0"), ({"k": 1.5}, "K is 1.5; it must be a whole number."),
+        ({"k": None}, "K is empty"), ({"max_new_tokens": 10**6}, "max_new_tokens is 1000000"),
+        ({"temperature": float("nan")}, "temperature is nan"), ({"seed": 2.0**60}, "seed is"), ({"top_p": 0}, "top_p is 0"),
+        ({"pair": "no such pair"}, "The model pair is 'no such pair'"), ({"pair": "custom"}, "The target model is empty"),
+        ({"pair": "custom", "own_target": "/nowhere"}, "/nowhere"), ({"mode": "wild"}, "The draft mode is 'wild'"),
         ({"drafter": "eagle3"}, "has no EAGLE-3 head"),
         ({"drafter": "none"}, "rule none and drafter none can only be used together"),
         ({"thinking": "on"}, "thinking is on, but no chat template is used; it must be left at the model's default."),
@@ -198,7 +191,7 @@ def test_stop_ends_the_run_keeps_it_as_cancelled_and_starts_no_other(services: S
         ({"lanes": (LaneForm("strict", {}), LaneForm("mars", {"theta": None}))}, "θ is empty"),
         ({"lanes": (LaneForm("strict", {}), LaneForm("vars", {}))}, "The rule is 'vars'"),
     ],
-)
+)  # fmt: skip
 def test_a_bad_value_gets_one_sentence_and_saves_nothing(
     services: Services, change: dict[str, object], words: str
 ) -> None:

@@ -95,20 +95,15 @@ def test_code_is_not_executed_from_the_page(services: Services) -> None:
     ("change", "words"),
     [
         ({"suite": "/etc/passwd"}, "The suite is '/etc/passwd'; it must be one of demo_arithmetic, demo_stories."),
-        ({"problems": 0}, "limit is 0; it must be at least 1"),
-        ({"problems": None}, "the number of problems is empty"),
-        ({"rules": []}, "No rule is chosen"),
-        ({"rules": ["strict", "none"]}, "No rule is chosen"),
-        ({"rules": ["vars"]}, "The rule is 'vars'"),
-        ({"thetas": ""}, "The list of θ is empty"),
-        ({"thetas": "2"}, "theta is 2; rule mars takes 0 to 1."),
-        ({"ks": ""}, "The list of K is empty"),
+        ({"problems": 0}, "limit is 0; it must be at least 1"), ({"problems": None}, "the number of problems is empty"),
+        ({"rules": []}, "No rule is chosen"), ({"rules": ["strict", "none"]}, "No rule is chosen"),
+        ({"rules": ["vars"]}, "The rule is 'vars'"), ({"thetas": ""}, "The list of θ is empty"),
+        ({"thetas": "2"}, "theta is 2; rule mars takes 0 to 1."), ({"ks": ""}, "The list of K is empty"),
         ({"drafter": "none"}, "Two lanes are the same|drafter"),
         ({"problems": 600}, "The study has 2,400 runs; from the page it must be at most 2,000"),
-        ({"pair": "no such pair"}, "The model pair is 'no such pair'"),
-        ({"max_new_tokens": 4096}, "the context of these models"),
+        ({"pair": "no such pair"}, "The model pair is 'no such pair'"), ({"max_new_tokens": 4096}, "the context of these models"),
     ],
-)
+)  # fmt: skip
 def test_a_bad_value_gets_one_sentence_and_saves_nothing(
     services: Services, change: dict[str, Any], words: str
 ) -> None:
