@@ -96,6 +96,18 @@ def test_the_counts_at_another_theta_are_those_of_python(shown: Shown) -> None:
         found = page.locator(".mars-r-count").all_inner_texts()
         assert [re.sub(r"\s+", " ", text) for text in found] == [said(trace, float(theta)) for trace in traces]
     assert "not a new run" in (page.get_attribute(".mars-r-whatif", "title") or "")
+    changed = [draft.position for draft in judged(MARS) if draft.kept and not draft.kept_at(1.0)]
+    read = "(all) => all.map((tok) => Number(tok.dataset.i))"
+    assert page.eval_on_selector_all('#lane-0 [data-if="refused changed"]', read) == changed != []
+    page.get_by_role("button", name="Run with this θ").click()
+    assert page.evaluate("window.triggered") == [["reader", "select", {"theta": 1}]]
+    # the slider begins at the θ of the runs
+    send(page, 0, ended_view(make_trace(rule="mars", theta=0.84, new_tokens=30), "y/0"))
+    expect(page.locator(".mars-r-value")).to_have_text("θ = 0.84")
+    page.locator(".mars-r-theta").fill("0.5")
+    expect(page.locator(".mars-r-value")).to_have_text("θ = 0.5")
+    page.get_by_role("button", name="Reset").click()
+    expect(page.locator(".mars-r-value")).to_have_text("θ = 0.84")
 
 
 def said(trace: Trace, theta: float) -> str:
@@ -105,29 +117,6 @@ def said(trace: Trace, theta: float) -> str:
     kept = f"{count(sum(draft.kept_at(theta) for draft in drafts))} of {count(len(drafts))} drafts"
     changed = f"(+{count(more)} −{count(fewer)})" if more or fewer else "(as it ran)"
     return f"{ended_view(trace, 'x').title} {kept} {changed}"
-
-
-def test_the_slider_begins_at_the_theta_of_the_runs(shown: Shown) -> None:
-    page = shown(ended_view(STRICT, "x/0"), ended_view(MARS, "x/1"))
-    page.locator(".mars-r-theta").fill("0.5")
-    expect(page.locator(".mars-r-value")).to_have_text("θ = 0.5")
-    send(page, 1, ended_view(make_trace(rule="mars", theta=0.84, new_tokens=30), "y/1"))
-    expect(page.locator(".mars-r-value")).to_have_text("θ = 0.84")
-    page.locator(".mars-r-theta").fill("0.5")
-    page.get_by_role("button", name="Reset").click()
-    expect(page.locator(".mars-r-value")).to_have_text("θ = 0.84")
-
-
-def test_tokens_that_another_theta_changes_are_marked(shown: Shown) -> None:
-    page = shown(ended_view(MARS, "x/0"))
-    page.locator(".mars-r-theta").fill("1")
-    changed = [draft.position for draft in judged(MARS) if draft.kept and not draft.kept_at(1.0)]
-    marked = page.eval_on_selector_all(
-        '#lane-0 [data-if="refused changed"]', "(all) => all.map((tok) => Number(tok.dataset.i))"
-    )
-    assert marked == changed and changed
-    page.get_by_role("button", name="Run with this θ").click()
-    assert page.evaluate("window.triggered") == [["reader", "select", {"theta": 1}]]
 
 
 def test_shapes_of_outcomes_stay_in_every_colouring_and_granularity(shown: Shown) -> None:
@@ -146,24 +135,27 @@ def test_shapes_of_outcomes_stay_in_every_colouring_and_granularity(shown: Shown
     page.select_option(".mars-r-quantity", "r")
     page.get_by_role("button", name="Reset").click()
     expect(page.locator("#lane-0 .tok[style]")).to_have_count(0)
-
-
-def test_a_word_has_one_colour_and_a_near_tie_another_than_a_sure_one(shown: Shown) -> None:
-    page = shown(ended_view(MARS, "x/0"))
-    page.select_option(".mars-r-quantity", "r")
-    styles = page.eval_on_selector_all("#lane-0 .tok", "(all) => all.map((tok) => tok.getAttribute('style') || '')")
-    for token, style in zip(MARS.tokens, styles, strict=True):
-        assert ("hue-near" in style) == (token.r > 0.9)
-        assert ("hue-sure" in style) == (token.r < 0.9)
-    page.select_option(".mars-r-granularity", "word")
-    styles = page.eval_on_selector_all("#lane-0 .tok", "(all) => all.map((tok) => tok.getAttribute('style') || '')")
-    for at in range(1, len(styles)):
-        if not MARS.tokens[at].piece[0].isspace() and not MARS.tokens[at - 1].piece[-1].isspace():
-            assert styles[at] == styles[at - 1]
+    # the first token of each step has a border that can be switched off
+    ticked = page.eval_on_selector_all("#lane-0 .tok.step", "(all) => all.map((tok) => Number(tok.dataset.i))")
+    assert ticked == [step.emitted[0].position for step in MARS.steps[1:]]
+    box = page.locator("#lane-0 .mars-text").bounding_box()
+    page.get_by_label("Step borders").uncheck()
+    assert page.locator("#lane-0 .mars-text.steps").count() == 0
+    assert page.locator("#lane-0 .mars-text").bounding_box() == box
 
 
 def test_a_word_has_its_strongest_colour_and_a_sentence_the_mean(shown: Shown) -> None:
-    page = shown(ended_view(MARS, "x/0"))
+    """A near tie has another than a sure token, and a word has one."""
+    page, style = shown(ended_view(MARS, "x/0")), "(all) => all.map((tok) => tok.getAttribute('style') || '')"
+    page.select_option(".mars-r-quantity", "r")
+    styles = page.eval_on_selector_all("#lane-0 .tok", style)
+    assert ["hue-near" in style for style in styles] == [token.r > 0.9 for token in MARS.tokens]
+    assert ["hue-sure" in style for style in styles] == [token.r < 0.9 for token in MARS.tokens]
+    page.select_option(".mars-r-granularity", "word")
+    styles = page.eval_on_selector_all("#lane-0 .tok", style)
+    for at, (before, token) in enumerate(pairwise(MARS.tokens), start=1):
+        assert styles[at] == styles[at - 1] or token.piece[0].isspace() or before.piece[-1].isspace()
+    page.select_option(".mars-r-granularity", "token")
     page.select_option(".mars-r-quantity", "p")
     read = "(all) => all.map((tok) => parseFloat(tok.style.getPropertyValue('--mars-share')) || 0)"
     alone = page.eval_on_selector_all("#lane-0 .tok", read)
@@ -178,16 +170,6 @@ def test_a_word_has_its_strongest_colour_and_a_sentence_the_mean(shown: Shown) -
         borders = sorted({0, *ends[granularity], len(alone)})
         for first, after in pairwise(borders):
             assert found[first:after] == pytest.approx([pooled(alone[first:after])] * (after - first), abs=0.2)
-
-
-def test_the_first_token_of_each_step_has_a_border_that_can_be_switched_off(shown: Shown) -> None:
-    page = shown(ended_view(MARS, "x/0"))
-    ticked = page.eval_on_selector_all("#lane-0 .tok.step", "(all) => all.map((tok) => Number(tok.dataset.i))")
-    assert ticked == [step.emitted[0].position for step in MARS.steps[1:]]
-    box = page.locator("#lane-0 .mars-text").bounding_box()
-    page.get_by_label("Step borders").uncheck()
-    assert page.locator("#lane-0 .mars-text.steps").count() == 0
-    assert page.locator("#lane-0 .mars-text").bounding_box() == box
 
 
 def test_a_pinned_token_offers_its_alternatives_to_the_keyboard(shown: Shown) -> None:
@@ -235,10 +217,7 @@ def test_replay_shows_at_each_time_the_tokens_of_the_steps_that_had_ended(shown:
     tell(page, "mars:clock", {"t": None})
     assert page.locator(".tok.later").count() == 0 and page.locator("#lane-0 .tok").last.bounding_box() == last
     assert "reached the token limit" in page.inner_text("#lane-0 .mars-lane-state")
-
-
-def test_replay_is_played_paused_scrubbed_and_ends_with_everything(shown: Shown) -> None:
-    page = shown(ended_view(MARS, "x/0"), ended_view(STRICT, "x/1"))
+    # it is played, paused, scrubbed and ends with everything
     page.select_option(".mars-r-speed", "0.25")
     page.focus(".mars-r-play")
     page.keyboard.press("Space")

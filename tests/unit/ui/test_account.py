@@ -1,10 +1,13 @@
-"""A visitor's own data: told, shared, taken along and deleted, always that of whoever asks."""
+"""A visitor's own data: told, shared, taken along, exported and deleted, always that of whoever asks."""
 
 from __future__ import annotations
 
 import json
 import re
+import zipfile
 from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -14,12 +17,12 @@ from mars_core.models import ModelPool
 from storage import RunStore, Shared, StorageError
 from tests.panels import assert_inert, read_panel
 from tests.unit.ui import places
-from tests.unit.ui.places import HOSTILE, failing
+from tests.unit.ui.places import HOSTILE, client_of, failing
 from ui.jobs.services import Services
 from ui.public.visitors import COOKIE
 from ui.sharing import HIDDEN, consent_line, consent_text, opened, share_component, wire_share
 from ui.sharing import act as act_share
-from ui.tabs.account.actions import act, look
+from ui.tabs.account.actions import NAME, act, look
 from ui.tabs.account.panel import build_account
 
 ONE, TWO = "a" * 43, "b" * 43  # cookies of two browsers
@@ -215,3 +218,55 @@ def test_a_panel_whose_link_still_works_stays_as_it_is(place: Services, page: gr
     assert refresh(gr.EventData(None, known), Asking()) == gr.skip()
     place.seen_by(Asking()).store.unshare(Shared.COMPARISON, kept)
     assert "Only you" in refresh(gr.EventData(None, known), Asking())
+
+
+PATH = "/mine/export.zip"
+
+
+def test_the_export_is_ones_own_and_leaves_nothing_behind(
+    place: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    keep(place, Asking(), "my own words")
+    client = client_of(place)
+    before = set(tmp_path.iterdir())
+    answer = client.get(PATH, headers={"cookie": f"{COOKIE}={ONE}"})
+    assert answer.status_code == 200 and NAME in answer.headers["content-disposition"]
+    assert "no-store" in answer.headers["cache-control"] and set(tmp_path.iterdir()) == before
+    assert "my own words" in unzipped(answer.content)
+    assert "my own words" not in unzipped(client.get(PATH, headers={"cookie": f"{COOKIE}={TWO}"}).content)
+    assert client.get(PATH).status_code == 403
+
+
+def unzipped(content: bytes) -> str:
+    with zipfile.ZipFile(BytesIO(content)) as archive:
+        return "\n".join(archive.read(name).decode(errors="replace") for name in archive.namelist())
+
+
+def test_a_full_disk_ends_the_export_in_a_sentence(
+    place: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("storage.export.everything.ZipFile", failing("No space left on device", OSError))
+    before = set(tmp_path.iterdir())
+    answer = client_of(place).get(PATH, headers={"cookie": f"{COOKIE}={ONE}"})
+    assert answer.status_code == 503 and answer.text.count("\n") == 1 and str(tmp_path) not in answer.text
+    assert answer.text.startswith("The export was not written") and set(tmp_path.iterdir()) == before
+
+
+def test_one_export_of_an_owner_is_written_at_a_time(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = client_of(place)
+    entered, meanwhile = list[bool](), list[int]()
+
+    def ask(visitor: str) -> int:
+        return client.get(PATH, headers={"cookie": f"{COOKIE}={visitor}"}).status_code
+
+    def write(_: RunStore, path: Path) -> None:
+        path.write_bytes(b"")
+        if not entered:
+            entered.append(True)
+            meanwhile.extend([ask(ONE), ask(TWO), ask(ONE)])
+
+    monkeypatch.setattr("ui.tabs.account.actions.write_everything", write)
+    assert ask(ONE) == 200 and meanwhile == [429, 200, 429]  # a refused one gives nothing free
+    assert ask(ONE) == 200

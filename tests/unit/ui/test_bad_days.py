@@ -17,7 +17,6 @@ from mars_core.models import PairSpec
 from mars_core.rules import Rule
 from mars_core.types import Status, StopReason, Trace
 from mars_core.verification import judge
-from storage import RunStore
 from tests.unit.ui.places import FORM, LONG, SWEEP, failing, running, said, traces_of
 from ui.api.endpoints import Api
 from ui.jobs.pending import Pending
@@ -129,14 +128,6 @@ def test_an_error_of_ours_is_told_with_its_id_and_the_next_run_works(
     if target == ENGINE:
         assert [trace.status for trace in traces_of(place.store)] == [Status.CANCELLED]
     assert caplog.records[0].__dict__["where"] == "compare" and works(place)
-
-
-def test_a_store_that_fails_is_told_and_the_next_run_works(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(RunStore, "save_run", failing("The run was not saved: the disk is full."))
-        frame = list(run_comparison(place, FORM, "visitor"))[-1]
-    assert frame.strip is not None and "Not saved: The run was not saved" in frame.strip.side
-    assert works(place)
 
 
 def test_a_closed_tab_frees_the_slot_while_running_and_while_waiting(place: Services) -> None:

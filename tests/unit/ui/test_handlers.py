@@ -1,10 +1,12 @@
-"""The comparison run as a plain generator over a small real pair, without a browser."""
+"""The comparison run as a plain generator over a small real pair, without a browser; and what Compare does after its last frame."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,7 @@ from storage import RunStore
 from tests.unit.ui.places import FORM, latest, lose_device, said
 from ui.figures.tree import tree_nodes
 from ui.jobs.services import Services
+from ui.kit.components import Strip, message_strip
 from ui.kit.values import plain
 from ui.result.result import reopened
 from ui.result.tree_panel import drafting, first_choice
@@ -22,6 +25,7 @@ from ui.settings.form import Form, LaneForm
 from ui.tabs.compare import handlers
 from ui.tabs.compare.frames import Frame
 from ui.tabs.compare.handlers import run_comparison
+from ui.tabs.compare.running import Running
 from ui.tabs.history.list import listing
 
 THREE = (LaneForm("strict", {}), LaneForm("mars", {"theta": 0.9}), LaneForm("lenience", {"lenience": 0.5}))
@@ -215,3 +219,30 @@ def test_a_busy_machine_is_named_beside_the_result(services: Services, monkeypat
         strip = last(services, FORM).strip
         assert strip is not None and strip.side.startswith("Saved to History")
         assert ("The machine was busy: load 1000.0 on" in strip.side) is named
+
+
+@pytest.fixture
+def running() -> Running:
+    parts: Any = SimpleNamespace(
+        stop="stop", update=lambda strip, _lanes: {"strip": strip}, show=lambda _: {"details": 1}
+    )
+    return Running(parts, parts, parts, parts)
+
+
+def test_a_page_that_lost_the_connection_can_run_again(running: Running) -> None:
+    changed: dict[Any, Any] = running.after("visitor", message_strip("Run 1 of 2", "running").html())
+    strip: Strip = changed["strip"]
+    assert strip.state == "failed" and plain(strip.parts).startswith("The connection was lost")
+    assert changed["stop"]["value"] == "Stop" and changed["stop"]["interactive"]
+
+
+@pytest.mark.parametrize("state", ["done", "cancelled", "failed"])
+def test_what_came_of_a_run_stays(running: Running, state: str) -> None:
+    assert set(running.after("visitor", message_strip("running", state).html())) == {"stop"}
+
+
+def test_details_are_shown_once(running: Running) -> None:
+    details: Any = object()
+    running.ended.put("visitor", details)
+    done = message_strip("", "done").html()
+    assert "details" in running.after("visitor", done) and "details" not in running.after("visitor", done)

@@ -1,18 +1,24 @@
-"""The page as a whole, without a browser: it can be built, its doors are closed, its texts agree with the code."""
+"""The page as a whole, without a browser: its doors are closed, texts and help agree with the code, downloads hold what was asked for."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from starlette.testclient import TestClient
 
 from mars_core.rules import RULES
-from storage import RunStore
-from tests.unit.ui.places import client_of, contrast, keep, place_of
+from mars_core.types import Cause
+from storage import Choice, RunStore
+from tests.panels import read_panel
+from tests.unit.ui.places import client_of, contrast, keep, place_of, records
 from ui.app import launch_options
-from ui.kit.components import RUN_FILES
+from ui.kit.components import REPORT, RUN_FILES, VOTE_FILES
+from ui.kit.glossary import TERMS, help_html
 from ui.kit.palette import OUTCOME_STYLES
 from ui.kit.theme import page_css, page_theme
+from ui.report.downloads import ALL_FILES
 from ui.result.view import legend_html
 from ui.tabs.about import about_text
 from ui.token_view.view import OUTCOMES
@@ -43,15 +49,98 @@ def test_about_names_every_rule_and_every_outcome() -> None:
 
 @pytest.mark.parametrize("name", RUN_FILES)
 def test_downloads_are_whole_files_and_leave_nothing_behind(
-    store: RunStore, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: RunStore, client: TestClient, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     comparison = keep(store)
     before = set(tmp_path.iterdir())
-    client = client_of(place_of(store))
     answer = client.get(f"/downloads/{name}", params={"comparison": comparison})
     assert answer.status_code == 200 and len(answer.content) > 100
     assert f'filename="{name}"' in answer.headers["content-disposition"]
     assert set(tmp_path.iterdir()) == before
     assert client.get("/downloads/x").status_code == 404
     assert client.get(f"/downloads/{name}?comparison=../x").status_code == 400
+
+
+@pytest.fixture
+def client(store: RunStore) -> TestClient:
+    return client_of(place_of(store))
+
+
+def rows(client: TestClient, query: str, name: str = "runs.csv") -> list[dict[str, str]]:
+    answer = client.get(f"/downloads/{name}{query}")
+    assert answer.status_code == 200, answer.text
+    return records(answer.text)
+
+
+def test_a_search_downloads_what_it_finds(store: RunStore, client: TestClient) -> None:
+    one, two = keep(store, "a lantern"), keep(store, "a ladder")
+    assert {row["comparison_id"] for row in rows(client, "")} == {one, two}
+    assert {row["comparison_id"] for row in rows(client, "?text=LANT")} == {one}
+    assert rows(client, "?text=nothing") == []
+    # some runs come in the order asked
+    first, second = (store.load(keep(store, prompt)).runs for prompt in ("a", "b"))
+    wanted = [second[1].id, first[0].id]
+    assert [row["run_id"] for row in rows(client, f"?runs={','.join(wanted)}")] == wanted
+
+
+def test_votes_are_downloaded_too(store: RunStore, client: TestClient) -> None:
+    store.add_vote(keep(store, "a"), left_lane=0, right_lane=1, choice=Choice.LEFT)
+    assert len(rows(client, "", "votes.csv")) == 1
+    assert {*RUN_FILES, *VOTE_FILES, REPORT} == set(ALL_FILES)  # what the page offers is there
+
+
+def test_the_report_is_named_after_its_comparison(store: RunStore, client: TestClient) -> None:
+    kept = keep(store, "a lantern")
+    answer = client.get(f"/downloads/{REPORT}?comparison={kept}")
+    assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/html")
+    assert f'filename="mars-{kept[:8]}.html"' in answer.headers["content-disposition"]
+    assert "a lantern" in answer.text
+
+
+def test_what_is_not_there_is_one_sentence(client: TestClient) -> None:
+    for query, status in (("", 400), ("?comparison=" + "0" * 32, 404), ("?text=x", 400)):
+        answer = client.get(f"/downloads/{REPORT}{query}")
+        assert answer.status_code == status and answer.text.endswith(".\n") and answer.text.count("\n") == 1
+
+
+PROMISED = ("tau", "theta", "r", "tv", "kl", "k", "draft_mode", "ttft", "acceptance_rate", "seed", "rule", "drafter")
+
+
+def test_the_terms_that_the_page_explains_are_there() -> None:
+    assert set(PROMISED) <= set(TERMS)
+    assert all(term.symbol and term.title and term.text.endswith(".") for term in TERMS.values())
+    assert len({term.symbol for term in TERMS.values()}) == len(TERMS)
+
+
+def test_a_button_names_its_term_and_opens_its_own_card() -> None:
+    for key, term in TERMS.items():
+        panel = read_panel(help_html(key))
+        button = panel.one("button").attributes
+        (card,) = (each.attributes for each in panel.every if "popover" in each.attributes)
+        assert (button["aria-label"], button["type"]) == (f"What is {term.symbol}?", "button")
+        assert button["popovertarget"] == card["id"]
+        assert " ".join(term.title.split()) in panel.text and " ".join(term.text.split()) in panel.text
+
+
+def test_cards_of_one_page_have_ids_of_their_own_and_need_no_script_and_no_other_host() -> None:
+    html = "".join(help_html(key) for key in (*TERMS, *TERMS))
+    ids = re.findall(r' id="([^"]*)"', html)
+    assert len(set(ids)) == len(ids) == 2 * len(TERMS)
+    assert all(re.fullmatch("[a-z0-9-]+", id_) for id_ in ids)
+    assert not re.search(r"\bon\w+=|script|https?:", html)
+
+
+def test_about_explains_every_term_and_every_cause_and_says_how_to_cite() -> None:
+    text = about_text("")
+    assert all(term.text in text and term.symbol in text for term in TERMS.values())
+    assert all(cause.value in TERMS["divergence"].text for cause in Cause)
+    assert "2601.15498" in text and "Song, Jingwei" in text and "@software{" in text
+    assert text.count("```") == 4
+    assert not re.search(r"\{(terms|paper|tool)\}", text)
+
+
+def test_the_card_is_styled_by_variables_of_the_theme_alone() -> None:
+    rules = re.findall(r"\.mars-help[^{]*\{([^}]*)\}", page_css())
+    assert any("popover" in selector for selector in re.findall(r"(\.mars-help[^{]*)\{", page_css()))
+    assert not re.search(r"#[0-9a-fA-F]{3,6}\b", "".join(rules))

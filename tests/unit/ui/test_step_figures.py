@@ -1,4 +1,4 @@
-"""Ribbon, timeline and histogram: every token, second and judgement once, runs on one scale; also where positions begin late."""
+"""Ribbon, timeline, histogram and draft tree: every token, second, judgement and node once, runs on one scale, also after a prefix."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ from ui.figures.ratio import ratio_plot
 from ui.figures.ribbon import ribbon_plot
 from ui.figures.shift import cumulative_plot, shift_plot
 from ui.figures.timeline import timeline_plot
-from ui.figures.tree import tree_plot
+from ui.figures.tree import OWN, Node, tree_figure, tree_nodes, tree_plot
+from ui.kit.palette import OUTCOME_STYLES
 from ui.result.details import Details
 from ui.result.result import ended_result
-from ui.result.tree_panel import step_of
+from ui.result.tree_panel import drafting, first_choice, step_of
 
 STRICT, MARS, PLAIN = (make_trace(rule=rule, new_tokens=90) for rule in ("strict", "mars", "none"))
 TREE = make_tree_trace(new_tokens=60)
+KEPT = (Outcome.ACCEPTED, Outcome.RELAXED)
 CASES = {
     "one": {0: MARS},
     "plain": {0: PLAIN},
@@ -115,7 +117,7 @@ def test_the_timeline_is_the_whole_run_without_gap_or_overlap(trace: Trace) -> N
 def test_the_histogram_counts_every_judged_place_once(trace: Trace) -> None:
     plot = ratio_plot([Run(trace, 0, "a")], margin_scale([trace]))
     without = re.search(r"; (\d+) places? without", plot.title)
-    kept = sum(token.outcome in (Outcome.ACCEPTED, Outcome.RELAXED) for token in trace.tokens)
+    kept = sum(token.outcome in KEPT for token in trace.tokens)
     refused = sum(token.outcome is Outcome.RECOVERED for token in trace.tokens)
     counted = sum(sum(row[5:]) for row in plot.data.rows)
     assert counted + (int(without[1]) if without else 0) == kept + refused
@@ -150,7 +152,93 @@ def test_after_a_prefix_positions_go_on_and_cells_stand_under_those_of_the_other
 def test_hostile_pieces_become_no_markup_in_any_figure() -> None:
     words = ("<b>x</b>", "%{x}", "\ud800", "\u202e", "<a href='javascript:1'>y</a>", "&lt;")
     hostile = make_trace(words=words, rule="mars", new_tokens=40)
-    for plot in [*plots(details({0: hostile, 1: hostile})), tree_plot(hostile, 0)]:
+    for plot in plots(details({0: hostile, 1: hostile})):
         plot.figure.to_json().encode("utf-8")
         text = str(plot.figure.to_plotly_json())
         assert "<b>x" not in text and "<a " not in text and "'%{x}" not in text
+
+
+CHAIN = make_trace(rule="mars", new_tokens=60)
+
+
+@pytest.mark.parametrize("trace", [TREE, CHAIN])
+def test_every_node_has_a_place_of_its_own_beside_its_parent(trace: Trace) -> None:
+    for step in trace.steps:
+        places = tree_nodes(trace, step.index)
+        own = [token for token in step.emitted if token.outcome in OWN]
+        assert len(places) == 1 + len(step.nodes) + len(own)
+        assert len({(place.x, place.y) for place in places}) == len(places)
+        by_number = {place.number: place for place in places}
+        assert all(place.x == by_number[place.parent].x + 1 for place in places[1:])
+        plot = tree_plot(trace, step.index)
+        go.Figure(plot.figure.to_plotly_json())  # raises for what Plotly does not know
+        assert len(plot.data.rows) == len(step.nodes) + len(step.emitted) - step.kept
+        # the kept path spells the emitted tokens in one straight line
+        path = sorted((place for place in places if place.kept), key=lambda place: place.x)
+        assert [place.outcome for place in path[1:]] == [token.outcome for token in step.emitted]
+        assert {place.y for place in path} == {0.0}
+
+
+def test_branches_never_cross() -> None:
+    for step in TREE.steps:
+        places = tree_nodes(TREE, step.index)
+        spans = [_rows_under(places, place) for place in places]
+        assert all(max(span) - min(span) == len({*span}) - 1 for span in spans)
+
+
+def _rows_under(places: list[Node], root: Node) -> list[float]:
+    rows = [root.y]
+    for child in places:
+        if child.parent == root.number:
+            rows += _rows_under(places, child)
+    return rows
+
+
+def test_the_figure_has_every_outcome_in_its_own_colour_and_shape() -> None:
+    lane, step = first_choice({0: TREE})
+    nodes = tree_nodes((TREE, TREE)[lane], step)
+    figure = tree_figure(nodes)
+    named = {mark.name: mark for mark in figure.data if mark.name}
+    for outcome in {node.outcome for node in nodes} - {None}:
+        assert outcome is not None
+        look = OUTCOME_STYLES[outcome]
+        assert (named[outcome].marker.symbol, named[outcome].marker.color) == (look.symbol, look.light)
+    drawn = sum(len(mark.x) for mark in figure.data if mark.mode != "lines")
+    assert drawn == len(nodes)
+    assert figure.data[1].line.width > figure.data[0].line.width
+
+
+def test_the_words_count_what_was_drafted_and_kept() -> None:
+    step = next(step for step in TREE.steps if step.kept and any(t.outcome is Outcome.RECOVERED for t in step.emitted))
+    title = tree_plot(TREE, step.index).title
+    assert title.startswith(f"Step {step.index}: {len(step.nodes)} tokens drafted, {step.kept} kept")
+    assert title.endswith("recovered.")
+    plain = make_trace(rule="none", new_tokens=8)
+    assert len(tree_nodes(plain, 3)) == 2 and "nothing was drafted" in tree_plot(plain, 3).title
+    assert drafting({0: plain}) == {}
+
+
+def test_the_first_choice_is_a_forgiving_step_of_the_rightmost_run_that_has_one() -> None:
+    strict = make_trace(rule="strict", new_tokens=60)
+    lane, step = first_choice({0: strict, 1: CHAIN, 2: strict})
+    assert lane == 1 and any(token.outcome is Outcome.RELAXED for token in CHAIN.steps[step].emitted)
+    lane, step = first_choice({0: strict})
+    assert strict.steps[step].kept == max(s.kept for s in strict.steps)
+
+
+def test_a_token_belongs_to_its_step() -> None:
+    for index, token in enumerate(CHAIN.tokens):
+        assert step_of({2: CHAIN}, 2, index) == token.step
+    assert step_of({2: CHAIN}, 2, 10_000) is None and step_of({2: CHAIN}, 0, 0) is None and step_of({}, 0, -1) is None
+
+
+def test_hostile_pieces_are_escaped() -> None:
+    words = ("<b>x</b>", "%{x}", "\ud800", "\u202e", "<a href='javascript:1'>y</a>")
+    trace = make_tree_trace(words=words, new_tokens=20)
+    for step in trace.steps:
+        plot = tree_plot(trace, step.index)
+        plot.figure.to_json().encode("utf-8")
+        labels = [re.sub(r"^<b>|</b>$", "", text) for mark in plot.figure.data[2:] for text in mark.text]
+        assert not any("<" in label or "%{" in label for label in labels)
+        assert not any("<a" in node.hover or "%{" in node.hover for node in tree_nodes(trace, step.index))
+        plot.title.encode("utf-8")

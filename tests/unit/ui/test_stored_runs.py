@@ -91,7 +91,9 @@ def test_history_keeps_ids(services: Services) -> None:
 @pytest.mark.usefixtures("page")
 def test_run_that_was_not_saved_is_shown_all_the_same(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RunStore, "save_run", failing("The disk is full."))
-    details = list(run_comparison(services, FORM, "visitor"))[-1].details
+    frame = list(run_comparison(services, FORM, "visitor"))[-1]
+    assert frame.strip is not None and "Not saved: The disk is full." in frame.strip.side
+    details = frame.details
     assert details is not None and not any(details.ids.values())
     view = ResultView("x", message_strip(""), (LaneView(""),) * MOST_LANES, StoredRuns(services))
     tree = view.details.tree
