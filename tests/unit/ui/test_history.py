@@ -54,16 +54,15 @@ def runs_of(store: RunStore, comparison: str) -> list[str]:
     return [run.id for run in store.load(comparison).runs]
 
 
-def test_nothing_saved_and_nothing_found_are_told_apart(store: RunStore, history: History) -> None:
+def test_nothing_saved_nothing_found_and_a_failing_store_are_told_apart(
+    store: RunStore, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert empty_text(history.listed(Address()), history) == NOTHING
     keep(store)
     updates = history.listed(Address(text="no such words"))
     empty = panel(updates, history.rows).one(".mars-history-empty")
     assert empty_text(updates, history) == NOT_FOUND and not empty.hidden and not empty.one("button").hidden
     assert not panel(updates, history.rows).all(".mars-history-row")
-
-
-def test_a_failing_store_is_one_sentence(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RunStore, "find", failing("The database could not be read."))
     assert empty_text(history.listed(Address()), history) == "The database could not be read."
 
@@ -90,20 +89,14 @@ def test_every_field_of_the_search_limits_the_list(store: RunStore) -> None:
         assert {row["id"] for row in listing(store, view).rows} == found, view
 
 
-def test_what_can_be_chosen_is_what_there_is(store: RunStore, history: History) -> None:
-    keep(store)
-    search = panel(history.listed(Address(tag="gone")), history.search)
-    options = {
-        select.attributes["name"]: [option.attributes["value"] for option in select.all("option")]
-        for select in search.all("select")
-    }
-    assert set(options["rule"]) == {"", *store.choices().rules} and options["tag"] == ["", "gone"]
-
-
-def test_what_can_be_chosen_is_not_read_again_with_every_page(
+def test_what_can_be_chosen_is_what_there_is_and_not_read_again_with_every_page(
     store: RunStore, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = keep(store)
+    offered = {}
+    for select in panel(history.listed(Address(tag="gone")), history.search).all("select"):
+        offered[select.attributes["name"]] = [option.attributes["value"] for option in select.all("option")]
+    assert set(offered["rule"]) == {"", *store.choices().rules} and offered["tag"] == ["", "gone"]
     monkeypatch.setattr(RunStore, "choices", lambda _: pytest.fail("choices were read"))
     for data in ({"action": "page", "page": 2}, {"action": "open", "id": kept}):
         assert history.search not in history.act(Address(), data)
@@ -126,10 +119,14 @@ def test_a_list_that_was_not_counted_to_its_end_has_a_next_page(
     assert listing(store, Address(text="lantern", page=9)).page == 1
 
 
-def test_what_is_not_there_is_told_and_leaves_the_address(history: History) -> None:
+def test_what_is_not_there_is_told_and_leaves_the_address(store: RunStore, history: History) -> None:
     updates = history.go(Address(comparison="0" * 32))
     strip = panel(updates, history.detail.view.strip).one(".mars-strip")
     assert strip.attributes["data-state"] == "failed" and shown(updates, history.address)["comparison"] == ""
+    run = runs_of(store, keep(store))[0]
+    updates = history.go(Address(runs=(run, "f" * 32)))
+    message = panel(updates, history.runs).one(".mars-runs-message").text
+    assert updates[history.session].runs == (run,) and "no longer there" in message
 
 
 def test_an_address_opens_everything_it_names(store: RunStore, history: History) -> None:
@@ -143,6 +140,9 @@ def test_an_address_opens_everything_it_names(store: RunStore, history: History)
         links = panel(shows, history.detail.downloads).all("a")
         assert {link.attributes["href"].partition("?")[2] for link in links} == {f"comparison={kept}"}
     assert columns(updates, history) == runs
+    rows = panel(updates, history.runs).one("tbody").all("tr")
+    same = {row.all("th")[0].text: row.attributes["data-same"] for row in rows}  # rows that agree say so
+    assert same["Seed"] == "true" and same["Rule"] == "false" and same["Settings"] == "false"
     text = panel(updates, history.search).all("input")[0]
     assert text.attributes["value"] == "lan" and updates[history.session].comparison == kept
 
@@ -181,13 +181,6 @@ def test_an_eleventh_run_is_refused_in_one_sentence(store: RunStore, history: Hi
     assert len(columns(updates, history)) == MOST_RUNS and message.text.startswith("The address names 12 runs;")
 
 
-def test_a_run_that_is_gone_is_left_out_and_told(store: RunStore, history: History) -> None:
-    run = runs_of(store, keep(store))[0]
-    updates = history.go(Address(runs=(run, "f" * 32)))
-    message = panel(updates, history.runs).one(".mars-runs-message").text
-    assert updates[history.session].runs == (run,) and "no longer there" in message
-
-
 def test_name_tags_and_comment_are_kept(store: RunStore, history: History) -> None:
     kept = keep(store)
     updates = history.saved(Address(comparison=kept), " mine ", "b, a,, b", "fine")
@@ -224,13 +217,6 @@ def test_what_no_component_would_say_changes_nothing(history: History) -> None:
     ):
         assert history.act(Address(), {"action": action, **more})[history.session] == Address(), action
     assert history.act(Address(), {})[history.session] == Address()
-
-
-def test_rows_that_agree_say_so(store: RunStore, history: History) -> None:
-    runs = runs_of(store, keep(store))
-    rows = panel(history.go(Address(runs=tuple(runs))), history.runs).one("tbody").all("tr")
-    same = {row.all("th")[0].text: row.attributes["data-same"] for row in rows}
-    assert same["Seed"] == "true" and same["Rule"] == "false" and same["Settings"] == "false"
 
 
 def test_hostile_text_is_inert_and_reaches_fields_unchanged(store: RunStore, history: History) -> None:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from secrets import token_hex
 
 import pytest
@@ -19,7 +18,7 @@ from mars_core.types import Status
 from storage import Choice, RunStore, Search, Source, StorageError, StoredVote, VoteCount
 from tests.panels import assert_inert, read_panel
 from tests.traces import make_trace
-from tests.unit.ui.places import FORM, client_of, failing, records
+from tests.unit.ui.places import FORM, client_of, failing, keep, records
 from ui.jobs.services import Services
 from ui.kit.labels import lane_label, rule_label
 from ui.kit.values import plain
@@ -104,28 +103,23 @@ def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_sho
     assert record["source"] == "vote" and tuple(record["rules"]) == ("strict", "mars(theta=0.2)")
 
 
-def test_both_ways_round_look_alike_before_the_vote() -> None:
-    views = [asking(round_of(left=left)) for left in (0, 1)]
-    assert views[0].texts == tuple(reversed(views[1].texts)) and views[0].state == views[1].state
-
-
 @pytest.mark.parametrize("left", [0, 1])
-@pytest.mark.parametrize("choice", list(Choice))
-def test_the_vote_is_kept_for_the_run_behind_the_side(
-    services: Services, rounds: Rounds, left: int, choice: Choice
-) -> None:
-    cast = cast_vote(services, rounds, waiting_round(services, rounds, left), choice)
-    assert cast is not None
-    (vote,) = services.store.votes()
-    stored = services.store.load(vote.comparison_id)
-    rules = ["strict", "mars(theta=0.5)"]
-    assert [vote.left_rule, vote.right_rule] == [rules[left], rules[1 - left]]
-    assert [vote.left_run, vote.right_run] == [stored.runs[left].id, stored.runs[1 - left].id]
-    assert vote.choice is choice and vote.id == cast[0]
-    view = revealed(cast[1], choice)
-    shown = [("A", vote.left_rule, choice is Choice.LEFT), ("B", vote.right_rule, choice is Choice.RIGHT)]
-    titles = [f"Answer {name}: {rule_label(rule)}{', your choice' * chosen}" for name, rule, chosen in shown]
-    assert [lane.title for lane in view.lanes] == titles
+def test_the_vote_is_kept_for_the_run_behind_the_side(services: Services, rounds: Rounds, left: int) -> None:
+    for choice in Choice:
+        cast = cast_vote(services, rounds, waiting_round(services, rounds, left), choice)
+        assert cast is not None
+        vote = services.store.votes()[0]  # the latest
+        stored = services.store.load(vote.comparison_id)
+        rules = ["strict", "mars(theta=0.5)"]
+        assert [vote.left_rule, vote.right_rule] == [rules[left], rules[1 - left]]
+        assert [vote.left_run, vote.right_run] == [stored.runs[left].id, stored.runs[1 - left].id]
+        assert vote.choice is choice and vote.id == cast[0]
+        view = revealed(cast[1], choice)
+        shown = [("A", vote.left_rule, choice is Choice.LEFT), ("B", vote.right_rule, choice is Choice.RIGHT)]
+        titles = [f"Answer {name}: {rule_label(rule)}{', your choice' * chosen}" for name, rule, chosen in shown]
+        assert [lane.title for lane in view.lanes] == titles
+    views = [asking(round_of(left=left)) for left in (0, 1)]  # both ways round look alike before the vote
+    assert views[0].texts == tuple(reversed(views[1].texts)) and views[0].state == views[1].state
 
 
 def test_a_vote_is_cast_once_and_may_be_tried_again_when_it_was_not_saved(
@@ -151,6 +145,8 @@ def test_the_same_text_asks_no_vote_and_is_counted(services: Services, rounds: R
     (pair,) = tally(services.store.vote_counts())
     assert (pair.first, pair.second, pair.votes, pair.same_text) == ("none", "strict", 0, 1)
     assert math.isnan(pair.win_rate) and all(map(math.isnan, pair.interval))
+    words = plain(same_strip(round_of()).parts)  # as for a pair of other tokens
+    assert words == "Nothing to vote on: both rules wrote the same text with different tokens."
 
 
 def test_stop_keeps_the_run_and_asks_no_vote(services: Services, rounds: Rounds) -> None:
@@ -220,7 +216,7 @@ def test_the_reveal_shows_every_token_of_both_runs_and_where_they_part() -> None
     assert not any(part.position for part in reveal_strip(round_, Choice.TIE).parts)
 
 
-def test_hostile_text_is_data() -> None:
+def test_hostile_texts_comments_and_prompts_are_data() -> None:
     trace = make_trace()
     hostile = "<img src=x onerror=alert(1)>{{7*7}}</script>\u202e\ud800\x1b[31m"
     round_ = Round("c" * 32, (replace(trace, text=hostile), replace(trace, text="")), 0)
@@ -228,16 +224,14 @@ def test_hostile_text_is_data() -> None:
     assert_inert(shown)
     first, second = read_panel(shown).all(".mars-vote-text")
     assert first.text.startswith("<img src=x onerror=alert(1)>{{7*7}}</script>") and second.text == NOTHING
-
-
-def test_equal_texts_of_other_tokens_are_not_called_token_for_token() -> None:
-    one, other = make_trace(), make_trace(rule="mars", theta=0.5)
-    words = plain(same_strip(Round("c" * 32, (one, other), 0)).parts)
-    assert words == "Nothing to vote on: both rules wrote the same text with different tokens."
-
-
-def vote(left: str, right: str, choice: Choice, comparison: str = "c" * 32) -> StoredVote:
-    return StoredVote("v", comparison, datetime(2026, 1, 2, tzinfo=UTC), choice, left, right, "a", "b", "", "Hello")
+    vote = StoredVote(
+        "v", "c" * 32, datetime(2026, 1, 2, tzinfo=UTC), Choice.TIE, "strict", "mars", "a", "b", "", "Hello"
+    )
+    said = replace(vote, prompt="</script>\u202e", comment="<b>\ud800")
+    shown = tally_html(tally([VoteCount("strict", "mars", Choice.TIE, 21)]), (said,))
+    assert_inert(shown)
+    assert read_panel(shown).one(".mars-tally-comment").text.startswith("<b>")
+    assert read_panel(shown).one("h3").text == "The last 1 of 21 votes"
 
 
 def test_results_count_rules_and_not_sides() -> None:
@@ -256,13 +250,11 @@ def test_results_count_rules_and_not_sides() -> None:
     assert ordered("mars", "strict") == ("strict", "mars") and ordered("strict", "none") == ("none", "strict")
 
 
-@pytest.mark.parametrize("rule", ["strict", "none", "mars"])
-def test_rules_of_the_store_are_named_as_lanes_are(rule: str, tmp_path: Path) -> None:
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        trace = make_trace(rule=rule, theta=0.85)
-        store.save_run(store.new_comparison(trace.config.prompt), trace, lane=0, order=0)
-        label = store.comparisons()["rules"].iloc[0][0]
-    assert rule_label(label) == lane_label(trace.config)
+def test_rules_of_the_store_are_named_as_lanes_are(store: RunStore) -> None:
+    rules = ("strict", "none", "mars")
+    keep(store, rules=rules, theta=0.85)
+    labels = store.comparisons()["rules"].iloc[0]
+    assert [*map(rule_label, labels)] == [lane_label(make_trace(rule=rule, theta=0.85).config) for rule in rules]
 
 
 def test_the_csv_holds_what_the_table_shows(
@@ -296,11 +288,3 @@ def test_a_deleted_round_counts_no_more(services: Services, rounds: Rounds) -> N
     assert cast is not None and len(tally(services.store.vote_counts())) == 1
     services.store.delete(cast[1].comparison)
     assert tally(services.store.vote_counts()) == () and NONE_YET in tally_now(services.store)
-
-
-def test_comments_and_prompts_of_votes_are_data() -> None:
-    hostile = replace(vote("strict", "mars", Choice.TIE), prompt="</script>\u202e", comment="<b>\ud800")
-    shown = tally_html(tally([VoteCount("strict", "mars", Choice.TIE, 21)]), (hostile,))
-    assert_inert(shown)
-    assert read_panel(shown).one(".mars-tally-comment").text.startswith("<b>")
-    assert read_panel(shown).one("h3").text == "The last 1 of 21 votes"
