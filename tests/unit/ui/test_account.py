@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -60,24 +60,29 @@ def prompts(place: Services, request: Asking) -> list[str]:
     return list(place.seen_by(request).store.comparisons()["prompt"])
 
 
-def test_what_is_kept_is_told_to_its_owner_alone(place: Services) -> None:
+def test_what_is_kept_is_told_to_its_owner_alone_and_for_how_long(place: Services) -> None:
     keep(place, Asking())
     mine, other = look(place, Asking()), look(place, Asking(TWO))
     assert "1 comparison with 2 runs" in mine.counts and mine.anything and "30 days" in mine.retention
     assert "Nothing of yours" in other.counts and not other.anything
+    assert "stored for 30 days" in consent_text(30) and "until you delete them" in consent_text(None)
+    assert "no personal data" in consent_text(1)
 
 
-@pytest.mark.parametrize(
-    ("asking", "words"),
-    [(Asking(), "random number in a cookie"), (Asking(""), "does not store cookies"), (Asking(subject="7"), "Signed in as name of 7.")],
-)  # fmt: skip
-def test_who_one_is_here_is_told(place: Services, asking: Asking, words: str) -> None:
-    assert words in look(place, asking).who
+def test_who_one_is_here_is_told(place: Services) -> None:
+    assert "random number in a cookie" in look(place, Asking()).who
+    assert "does not store cookies" in look(place, Asking("")).who
+    assert "Signed in as name of 7." in look(place, Asking(subject="7")).who
 
 
 def test_deleting_asks_for_the_word_and_takes_ones_own_things_alone(place: Services) -> None:
     gone, other = keep(place, Asking(), "gone"), keep(place, Asking(TWO), "stays")
     place.seen_by(Asking()).store.share(Shared.COMPARISON, gone)
+    panel = read_panel(look(place, Asking()).html())
+    (field,) = [field for field in panel.all("input") if field.attributes.get("name") == "word"]
+    asked = re.compile(field.attributes["pattern"])
+    assert all(map(asked.fullmatch, ("delete", " DELETE ", "Delete"))) and not any(map(asked.fullmatch, ("", "del")))
+    assert "1 comparison with 2 runs" in panel.one(".mars-account-confirm").text and panel.one("form").hidden
     for word in (None, "", "no", ["delete"], HOSTILE):
         answer = act(place, Asking(), {"action": "delete", "word": word, "owner": "browser:x"})
         assert answer.state == "failed" and prompts(place, Asking()) == ["gone"]
@@ -89,30 +94,18 @@ def test_deleting_asks_for_the_word_and_takes_ones_own_things_alone(place: Servi
         place.store.load(gone)
 
 
-def test_a_private_page_deletes_nothing_at_once(store: RunStore) -> None:
-    private = Services(ModelPool(device="cpu"), store)
-    keep(private, Asking())
-    assert act(private, Asking(), {"action": "delete", "word": "delete"}).state == "failed"
-    assert store.count() == 1
-
-
 def test_who_signs_in_can_move_what_the_browser_made(place: Services) -> None:
     shared = keep(place, Asking(), "before")
     place.seen_by(Asking()).store.share(Shared.COMPARISON, shared)
     keep(place, Asking(TWO), "another's")
     signed = Asking(subject="7")
+    for asking in (Asking(), Asking(TWO), Asking("", subject="7")):  # without signing in, or without a cookie
+        assert act(place, asking, {"action": "move"}).state == "failed"
     assert "1 comparison with 2 runs" in look(place, signed).movable
     assert act(place, signed, {"action": "move"}).message == "Moved to your account: 1 comparison with 2 runs."
     assert prompts(place, signed) == ["before"] and prompts(place, Asking()) == [] and look(place, signed).movable == ""
     assert [row["id"] for row in look(place, signed).shares] == [shared]
     assert prompts(place, Asking(TWO)) == ["another's"]
-
-
-def test_nothing_is_moved_without_signing_in_or_without_a_cookie(place: Services) -> None:
-    keep(place, Asking(), "before")
-    for asking in (Asking(), Asking(TWO), Asking("", subject="7")):
-        assert act(place, asking, {"action": "move"}).state == "failed"
-    assert prompts(place, Asking()) == ["before"]
 
 
 def test_a_link_is_made_listed_and_ended_by_its_owner_alone(place: Services) -> None:
@@ -165,16 +158,6 @@ def test_what_the_panel_says_is_safe_in_any_page(place: Services) -> None:
     assert "<img src=x" in panel.one(".mars-account-who").text and "<img src=x" in panel.all("a")[0].text
 
 
-def test_the_panel_asks_for_the_word_that_deletes(place: Services) -> None:
-    keep(place, Asking())
-    panel = read_panel(look(place, Asking()).html())
-    (word,) = [field for field in panel.all("input") if field.attributes.get("name") == "word"]
-    pattern = word.attributes["pattern"]
-    assert all(re.fullmatch(pattern, text) for text in ("delete", " DELETE ", "Delete"))
-    assert not any(re.fullmatch(pattern, text) for text in ("", "del"))
-    assert "1 comparison with 2 runs" in panel.one(".mars-account-confirm").text and panel.one("form").hidden
-
-
 def test_a_link_is_shown_once_and_ends_where_it_is_ended(place: Services) -> None:
     kept = keep(place, Asking())
     mine = place.seen_by(Asking())
@@ -187,24 +170,21 @@ def test_a_link_is_shown_once_and_ends_where_it_is_ended(place: Services) -> Non
     assert "Only you" in ended.one(".mars-share-row").text and "not work any more" in ended.text
 
 
-def test_a_private_page_shows_nothing_of_it(store: RunStore, page: gr.Blocks) -> None:
+def test_a_private_page_shows_nothing_of_it_and_deletes_nothing_at_once(store: RunStore, page: gr.Blocks) -> None:
     private = Services(ModelPool(device="cpu"), store, sign_in=True)
     assert build_account(private, gr.Tab("History")) is None and consent_line(private) is None
     assert len(page.fns) == 0 and not page.expects_oauth
+    keep(private, Asking())
+    assert act(private, Asking(), {"action": "delete", "word": "delete"}).state == "failed" and store.count() == 1
 
 
 @pytest.mark.parametrize("sign_in", [False, True])
 def test_none_of_its_events_is_an_endpoint_for_programs(place: Services, page: gr.Blocks, sign_in: bool) -> None:
-    public = Services(place.pool, place.store, public=True, sign_in=sign_in)
+    public = replace(place, sign_in=sign_in)
     build_account(public, gr.Tab("History"))
     page.default_config.attach_load_events()
     assert page.expects_oauth is sign_in and len(page.fns) == (7 if sign_in else 5)
     assert {event.api_visibility for event in page.fns.values()} == {"private"}
-
-
-def test_the_consent_line_says_how_long() -> None:
-    assert "stored for 30 days" in consent_text(30) and "until you delete them" in consent_text(None)
-    assert "no personal data" in consent_text(1)
 
 
 def test_a_panel_whose_link_still_works_stays_as_it_is(place: Services, page: gr.Blocks) -> None:

@@ -1,18 +1,21 @@
-"""The table of numbers for any number of runs, and the shift meter: what a lossless rule must read, and what infinity means."""
+"""Numbers of any number of runs, the shift meter, what infinity means, and a sentence over them that is honest in every case."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 
-from mars_core.types import RuleConfig, Trace
+from mars_core.telemetry import first_divergence
+from mars_core.types import Cause, Outcome, RuleConfig, Status, StopReason, Trace
 from tests.traces import make_trace, make_tree_trace
 from ui.figures.plot import Run
 from ui.figures.shift import shift_plot
 from ui.kit.labels import lane_label, rule_title, run_names, settings_line
-from ui.kit.values import Cell
+from ui.kit.values import Cell, plain
 from ui.result.numbers import QUANTITIES, SHIFT_QUANTITIES, comparison_table, infinite_note, self_check, summary_table
+from ui.result.sentence import broken_sentence, divergence, verdict
 from ui.token_view.tiles import FLOAT_ERROR, lane_check
 
 RUNS = [make_trace(rule=rule, new_tokens=60) for rule in ("strict", "mars", "mars-gap", "none")]
@@ -106,3 +109,122 @@ def test_the_figure_has_a_row_of_bars_a_run_on_one_scale() -> None:
     assert figure.layout.xaxis.range == (-0.6, 79.6)
     assert figure.layout.yaxis.range == figure.layout.yaxis2.range
     assert figure.data[0].marker.color != figure.data[1].marker.color
+
+
+def faster(trace: Trace, factor: float) -> Trace:
+    return replace(trace, summary=replace(trace.summary, tokens_per_s=trace.summary.tokens_per_s * factor))
+
+
+def level(left: Trace, right: Trace, factor: float) -> Trace:
+    """``right`` at ``factor`` times the speed of ``left``."""
+    return replace(right, summary=replace(right.summary, tokens_per_s=left.summary.tokens_per_s * factor))
+
+
+LEFT, RIGHT = make_trace(rule="strict", new_tokens=120), make_trace(rule="mars", new_tokens=120)
+
+
+def test_passes_a_relaxed_count_and_the_first_relaxed_token_are_named() -> None:
+    sentence = plain(verdict([LEFT, level(LEFT, RIGHT, 1.234)]))
+    first = next(token for token in RIGHT.tokens if token.outcome is Outcome.RELAXED)
+    ours, base = RIGHT.summary, LEFT.summary
+    assert sentence.startswith(f"MARS took {ours.steps} target passes for 120 tokens, Strict {base.steps} for 120 (τ")
+    assert f"relaxed {RIGHT.summary.relaxed} tokens" in sentence
+    assert f"first differs at position {first.position}: kept" in sentence
+    assert sentence.endswith("). In this one run it was 1.23× faster.")
+
+
+def test_slower_is_called_slower_and_equal_texts_the_same() -> None:
+    assert "1.25× slower" in plain(verdict([LEFT, level(LEFT, RIGHT, 0.8)]))
+    assert "equally fast" in plain(verdict([LEFT, level(LEFT, RIGHT, 1.004)]))
+    other = make_trace(rule="mars", theta=1.0, new_tokens=120)
+    assert other.token_ids == LEFT.token_ids
+    sentence = plain(verdict([LEFT, other]))
+    assert "relaxed no token" in sentence and "both texts are the same, token for token." in sentence
+
+
+def test_the_same_work_claims_no_difference_in_time() -> None:
+    sentence = plain(verdict([LEFT, faster(LEFT, 2.47)]))
+    assert sentence.endswith("Same tokens, same passes: a difference in time is noise.") and "2.47" not in sentence
+    # by another drafter it is not the same work
+    other = replace(LEFT, config=replace(LEFT.config, drafter=replace(LEFT.config.drafter, kind="ngram", model=None)))
+    assert plain(verdict([LEFT, faster(other, 2.0)])).endswith("In this one run it was 2.00× faster.")
+
+
+def test_a_rounding_tie_is_not_blamed_on_the_rule() -> None:
+    step = LEFT.steps[0]
+    token = replace(step.emitted[0], id=9_999, own=9_999, piece=" other", edge=1e-7)
+    steps = (replace(step, tokens=(token, *step.emitted[1:])), *LEFT.steps[1:])
+    other = replace(LEFT, steps=steps)
+    assert plain(verdict([LEFT, other])).endswith("both were equally fast.")  # as many passes, but not the same work
+    parting = first_divergence(LEFT, other)
+    assert parting is not None and parting.cause is Cause.NUMERIC and not math.isnan(parting.gap)
+    assert "numeric tie" in plain(verdict([LEFT, other])) and "not the rule" in plain(verdict([LEFT, other]))
+
+
+def test_the_longer_text_is_named_and_a_relaxed_run_on_the_left_as_the_left_ones_deed() -> None:
+    short = replace(LEFT, steps=LEFT.steps[:3])
+    short = replace(short, summary=replace(LEFT.summary, new_tokens=len(short.tokens)))
+    assert "continues where" in plain(verdict([LEFT, short]))
+    assert ": MARS kept" in plain(verdict([RIGHT, LEFT]))
+
+
+def test_every_other_run_gets_its_line_and_its_links_point_into_its_own_lane() -> None:
+    third = make_trace(rule="mars-gap", new_tokens=120, theta=0.8)
+    sentence = verdict([LEFT, RIGHT, third])
+    lines = plain(sentence).split("\n")
+    assert len(lines) == 2
+    assert lines[0].startswith("MARS took") and lines[1].startswith("MARS, gap took")
+    assert all(", Strict " in line for line in lines)
+    assert {part.lane for part in sentence if part.lane is not None} <= {0, 1, 2}
+    second = sentence[[part.kind for part in sentence].index("break") :]
+    assert all(part.lane in (None, 0, 2) for part in second) and any(part.lane == 2 for part in second)
+    links = [(part.lane, part.position) for part in sentence if part.lane is not None]
+    assert links and all(
+        position is not None and position < len((LEFT, RIGHT, third)[lane].tokens) for lane, position in links
+    )
+
+
+@pytest.mark.parametrize(
+    ("rounds", "said"),
+    [
+        ([1.9, 2.0, 2.1], " It was 2.00× faster (1.76× to 2.26×, 3 interleaved runs each)."),
+        ([1 / 1.9, 0.5, 1 / 2.1], " It was 2.00× slower (1.76× to 2.26×, 3 interleaved runs each)."),
+        (
+            [0.8, 1.3],
+            " No difference in time was measurable: 1.02× faster (0.0467× to 22.3×, 2 interleaved runs each).",
+        ),
+        ([math.nan, 1.9, 2.0, 2.1], " It was 2.00× faster (1.76× to 2.26×, 3 interleaved runs each)."),
+        ([1.5], " In this one run it was 1.50× faster."),
+        ([], " Its time was not measured."),
+    ],
+)
+def test_the_time_of_repeats_has_an_interval(rounds: list[float], said: str) -> None:
+    speeds = [100.0] * len(rounds), [100 * ratio for ratio in rounds]
+    assert plain(verdict([LEFT, RIGHT], speeds)).endswith(said)
+
+
+def test_stopped_and_failed_runs_claim_no_speed() -> None:
+    stopped = replace(RIGHT, status=Status.CANCELLED, stop_reason=StopReason.CANCELLED)
+    failed = make_trace(rule="mars", status=Status.FAILED, error="Out of memory.")
+    told = [plain(broken_sentence([("Strict", LEFT), ("MARS", other)])) for other in (stopped, failed)]
+    assert not any("faster" in sentence or "slower" in sentence for sentence in told)
+    words = "Stopped. Strict had ended with 120 tokens; MARS was stopped after 120 tokens. Completed text was saved."
+    assert told[0] == words
+    assert told[1] == "MARS failed after 40 tokens: Out of memory. Strict ended and is kept."
+    assert divergence(LEFT, stopped) is None
+
+
+def test_runs_that_never_started_are_named() -> None:
+    stopped = replace(LEFT, status=Status.CANCELLED)
+    two = plain(broken_sentence([("Strict", stopped), ("MARS", None)]))
+    assert two == "Stopped. Strict was stopped after 120 tokens; MARS was not started."
+    three = plain(broken_sentence([("Strict", None), ("MARS", stopped), ("FLy", None)]))
+    assert three.endswith("; Strict and FLy were not started.")
+    failed = make_trace(rule="mars", status=Status.FAILED, error="Out of memory.")
+    lost = plain(broken_sentence([("Strict", None), ("MARS", failed)]))
+    assert lost.endswith("Out of memory. Strict was not started.")
+
+
+def test_at_temperature_0_the_law_of_temperature_1_is_quoted_and_named() -> None:
+    left, right = (make_trace(rule=rule, new_tokens=120, temperature=0.0) for rule in ("strict", "mars"))
+    assert "p at temperature 1: " in plain(verdict([left, right]))

@@ -19,8 +19,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from tests.unit.ui.public.asking import Stranger, defaults
-from tests.unit.ui.public.conftest import Served
+from tests.unit.ui.public.conftest import Served, Stranger, defaults
 from ui.kit.errors import ErrorPages, error_message
 
 ID = re.compile(r"\(error ([0-9a-f]{8})\)")
@@ -209,12 +208,10 @@ def test_an_answer_that_breaks_half_way_is_broken_off_and_logged(caplog: pytest.
 
 
 def test_strangers_are_told_no_path() -> None:
+    absent = "There is no comparison with the id 'ab'"
     for said, public in (
-        ("There is no run 'ab'.", "There is no run 'ab', or it is not yours; its owner can share it."),
-        (
-            "It was not saved: disk is full (/root/data/runs.db). Free some.",
-            "It was not saved: disk is full (…). Free some.",
-        ),
+        (f"{absent}.", f"{absent}, or it is not yours; its owner can share it."),
+        ("The disk is full (/root/data/runs.db). Free some.", "The disk is full (…). Free some."),
         (r"It is in C:\Users\mia\x or ~/models/a/b.", "It is in … or …"),
         ("It is sqlite:////root/runs.db here", "It is … here"),
         ("K is 3/4; see https://huggingface.co/a/b and 1/2.", "K is 3/4; see https://huggingface.co/a/b and 1/2."),

@@ -14,8 +14,7 @@ from gradio_client.exceptions import AppError
 
 from mars_core.types import Status
 from storage import RunStore, Shared
-from tests.unit.ui.public.asking import Stranger, defaults
-from tests.unit.ui.public.conftest import MARK, A, B, Kept, Served
+from tests.unit.ui.public.conftest import MARK, A, B, Kept, Served, Stranger, defaults
 from ui.public.visitors import HEADER, browser_owner
 from ui.report.downloads import ALL_FILES
 from ui.tabs.study.downloads import FILES as STUDY_FILES
