@@ -90,38 +90,28 @@ def test_the_page_shows_every_pair_that_ended(ran: Ran) -> None:
     assert any(frame.strip.side.endswith("to go") for frame in frames)
 
 
-def ended(frames: list[SweepFrame], pairs: int) -> bool:
-    return any(frame.shown and len(frame.shown.pairs) >= pairs for frame in frames)
-
-
-def test_stop_stores_the_pairs_that_ended_and_not_the_run_under_way(services: Services) -> None:
-    frames: list[SweepFrame] = []
-    for frame in run(services, replace(FORM, max_new_tokens=120), "visitor"):
-        if not ended(frames, 2) and ended([frame], 2):
-            services.stops.request("visitor")
-        frames.append(frame)
-    state, words = said(frames[-1])
-    assert state == "cancelled" and words.startswith("Stopped after 2 of 4 comparisons; what ended is stored")
-    sweep = load_sweep(services.store, swept(frames).id)
-    assert (sweep.status, len(sweep.pairs)) == (Status.CANCELLED, 2)
-    assert said(reopened(services.store, sweep.id)) == (state, words)
-    assert not services.store.claims(sweep.id)
-    for unknown in ("", "0" * 32, "<img onerror>"):
-        assert said(reopened(services.store, unknown))[0] == "failed"
-
-
-@pytest.mark.parametrize("close", [True, False])
-def test_a_closed_tab_or_a_killed_process_leaves_the_pairs_that_ended(services: Services, close: bool) -> None:
+@pytest.mark.parametrize("end", ["stop", "close", "kill"])
+def test_a_stop_a_closed_tab_or_a_killed_process_leaves_the_pairs_that_ended(services: Services, end: str) -> None:
     frames = run(services, replace(FORM, max_new_tokens=120), "visitor")
     shown = next(frame.shown for frame in frames if frame.shown and len(frame.shown.pairs) == 2)
-    next(frames)
-    if close:
+    if end == "stop":
+        services.stops.request("visitor")
+        last = list(frames)[-1]
+        assert said(last)[1].startswith("Stopped after 2 of 4 comparisons; what ended is stored")
+        assert said(reopened(services.store, shown.id)) == said(last)
+        sweep = load_sweep(services.store, shown.id)
+        assert (sweep.status, len(sweep.pairs)) == (Status.CANCELLED, 2)
+    else:
+        next(frames)
+    if end == "close":
         frames.close()  # type: ignore[attr-defined]
-        assert not services.store.claims(shown.id)
+    assert end == "kill" or not services.store.claims(shown.id)
     state, words = said(reopened(services.store, shown.id))
     assert state == "cancelled" and words.startswith("Stopped after 2 of 4 comparisons")
     statuses = [status for row in services.store.comparisons()["status"] for status in row]
-    assert set(statuses) == {Status.COMPLETED}
+    assert set(statuses) == {Status.COMPLETED}  # not the run under way
+    for unknown in ("", "0" * 32, "<img onerror>"):
+        assert said(reopened(services.store, unknown))[0] == "failed"
 
 
 def test_a_run_that_breaks_ends_the_sweep_with_its_reason(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
