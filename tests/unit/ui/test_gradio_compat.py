@@ -6,7 +6,6 @@ import asyncio
 import inspect
 import logging
 import socket
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +18,7 @@ from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 import ui
+from tests.unit.ui.places import one_loop
 from ui.kit import gradio_compat
 from ui.kit.gradio_compat import FaultyBlocks, forget_components, limit_arrival, report_progress_on, wait_for_streams
 
@@ -32,20 +32,15 @@ def _report(event: gr.EventData) -> str:
 
 
 @pytest.fixture
-def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[gr.Blocks]:
-    """Gradio makes event loops for it, which nobody would close: here it is one."""
-    loop = asyncio.new_event_loop()
-    with monkeypatch.context() as patch:
-        patch.setattr(asyncio, "new_event_loop", lambda: loop)
-        blocks: gr.Blocks
-        with FaultyBlocks(analytics_enabled=False) as blocks:
-            text, shown, times = gr.Textbox(), gr.Textbox(), gr.State(0)
-            text.submit(_count, [text, times], [shown, times])
-            text.blur(str.upper, text, shown)
-            text.focus(_report, None, shown)
+def page() -> gr.Blocks:
+    blocks: gr.Blocks
+    with one_loop(), FaultyBlocks(analytics_enabled=False) as blocks:
+        text, shown, times = gr.Textbox(), gr.Textbox(), gr.State(0)
+        text.submit(_count, [text, times], [shown, times])
+        text.blur(str.upper, text, shown)
+        text.focus(_report, None, shown)
         blocks.app = App.create_app(blocks)
-    yield blocks
-    loop.close()
+    return blocks
 
 
 def _run(page: gr.Blocks, session: str, event: int, given: list[str | None], **more: Any) -> Any:

@@ -95,17 +95,16 @@ def test_repeats_run_in_turns_and_are_shown_as_one_run_of_each_lane(services: Se
     assert any(line.startswith("Run 3 of 3 of every lane, to measure the time: ") for line in spoken)
 
 
-def test_short_runs_are_repeated_unless_a_number_is_given(services: Services) -> None:
-    assert "3 interleaved runs each" in said(last(services, replace(FORM, repeats=0)))[1]
-    assert "one run" in said(last(services, FORM))[1]
-
-
-@pytest.mark.parametrize(("where", "name", "value"), [(handlers, "AUTO_S", 0.0), (Local, "loads", False)])
-def test_long_runs_and_those_of_a_quota_are_not_repeated(
-    services: Services, monkeypatch: pytest.MonkeyPatch, where: object, name: str, value: object
+def test_short_runs_are_repeated_unless_a_number_is_given_but_not_long_ones_and_those_of_a_quota(
+    services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(where, name, value)
-    assert "one run" in said(last(services, replace(FORM, repeats=0)))[1]
+    unasked = replace(FORM, repeats=0)
+    assert "3 interleaved runs each" in said(last(services, unasked))[1]
+    assert "one run" in said(last(services, FORM))[1]
+    for where, name, value in ((handlers, "AUTO_S", 0.0), (Local, "loads", False)):
+        with monkeypatch.context() as patch:
+            patch.setattr(where, name, value)
+            assert "one run" in said(last(services, unasked))[1], name
 
 
 def test_a_stop_while_repeating_keeps_what_was_measured(services: Services) -> None:
@@ -142,7 +141,7 @@ def test_streamed_deltas_spell_the_whole_text(ran: Ran) -> None:
     assert ended is not None and list(ended.rows) == shown
 
 
-def test_stop_in_the_second_of_three_names_all(services: Services) -> None:
+def test_stop_keeps_the_run_as_cancelled_starts_no_other_and_names_all(services: Services) -> None:
     frames = run_comparison(services, replace(FORM, lanes=THREE, max_new_tokens=200), "visitor")
     for frame in frames:
         if frame.lanes and frame.lanes[1] and frame.lanes[1].state == "running":
@@ -150,6 +149,9 @@ def test_stop_in_the_second_of_three_names_all(services: Services) -> None:
     state, words = said(frame)
     assert state == "cancelled" and "was stopped after" in words and words.endswith("Strict was not started.")
     assert next(view.chip for view in frame.lanes if view) == "not started"
+    assert saved(services) == [(1, 1, Status.CANCELLED), (2, 0, Status.COMPLETED)]
+    services.stops.begin("visitor")
+    assert said(last(services, FORM))[0] == "done"
 
 
 def test_a_tree_is_drafted_kept_and_shown_again(pool: ModelPool, head: PairSpec, store: RunStore) -> None:
@@ -163,17 +165,6 @@ def test_a_tree_is_drafted_kept_and_shown_again(pool: ModelPool, head: PairSpec,
     lane, step = first_choice(drafting(frame.details.traces))
     live, again = tree_nodes(frame.details.traces[lane], step), tree_nodes(stored.runs[lane].trace, step)
     assert live == again and max(Counter(place.x for place in live).values()) > 1
-
-
-def test_stop_ends_the_run_keeps_it_as_cancelled_and_starts_no_other(services: Services) -> None:
-    frames = run_comparison(services, replace(FORM, max_new_tokens=400), "visitor")
-    for frame in frames:
-        if any(view and view.state == "running" for view in frame.lanes):
-            services.stops.request("visitor")
-    assert said(frame)[0] == "cancelled" and "was not started" in said(frame)[1]
-    assert saved(services) == [(1, 0, Status.CANCELLED)]
-    services.stops.begin("visitor")
-    assert said(last(services, FORM))[0] == "done"
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,9 @@ def signed_in(sub: Any = "123", **more: Any) -> dict[str, Any]:
     return {"oauth_info": {"userinfo": user, "expires_at": time.time() + 60, **more}}
 
 
-def test_in_private_mode_everybody_sees_everything() -> None:
+def test_in_private_mode_everybody_sees_everything_and_a_page_is_held_by_its_browser() -> None:
+    assert session_key({COOKIE: SECRET}, {}) == browser_owner(SECRET) != session_key({}, {}) == "page"
+    assert session_key({COOKIE: SECRET}, {"x-gradio-user": "mcp"}) == "mcp"
     assert visitor_of(None, public=False) == ANYBODY
     found = visitor_of(gr.Request(request({HEADER: SECRET}), session_hash="page1"), public=False)
     assert (found.owner, found.session, found.lasting) == (None, "page1", True)
@@ -89,11 +91,6 @@ def test_a_secret_that_cannot_be_one_is_passed_over(said: str) -> None:
     assert owner({"Cookie": f"{COOKIE}={said}", HEADER: SECRET}) == browser_owner(SECRET)
 
 
-def test_a_page_is_held_by_its_browser() -> None:
-    assert session_key({COOKIE: SECRET}, {}) == browser_owner(SECRET) != session_key({}, {}) == "page"
-    assert session_key({COOKIE: SECRET}, {"x-gradio-user": "mcp"}) == "mcp"
-
-
 def client(base: str = "http://testserver", **options: Any) -> TestClient:
     def say(_: Request) -> PlainTextResponse:
         return PlainTextResponse("page")
@@ -114,6 +111,9 @@ def test_the_page_sets_the_cookie_once() -> None:
     assert "set-cookie" not in visitor.get("/").headers
     assert client().get("/").headers["set-cookie"] != said
     assert "set-cookie" in visitor.get("/", headers={"Cookie": f"{COOKIE}=<x>"}).headers
+    # pages of other origins get none in place of the visitor's own
+    assert "set-cookie" not in client().get("/", headers={"Origin": "http://testserver:81"}).headers
+    assert "set-cookie" in client().get("/", headers={"Origin": "http://testserver"}).headers
 
 
 @pytest.mark.parametrize(
@@ -131,11 +131,6 @@ def test_over_https_the_cookie_is_partitioned(
 ) -> None:
     said = client(base, **options).get("/", headers=headers).headers["set-cookie"]
     assert said.endswith("SameSite=None; Secure; Partitioned" if secure else "SameSite=Lax")
-
-
-def test_pages_of_other_origins_get_no_cookie_in_place_of_the_visitors_own() -> None:
-    assert "set-cookie" not in client().get("/", headers={"Origin": "http://testserver:81"}).headers
-    assert "set-cookie" in client().get("/", headers={"Origin": "http://testserver"}).headers
 
 
 @pytest.mark.parametrize(
