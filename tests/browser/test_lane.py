@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
@@ -14,11 +13,11 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from evaluation.format import count, displayable
-from mars_core.types import Given, Outcome, Trace
+from mars_core.types import Outcome, Trace
 from tests.browser.lane_page import open_lanes, send, tell
 from tests.serving import serving
 from tests.traces import make_trace, make_tree_trace
-from ui.token_view.view import QUANTITIES, LaneView, ended_view, token_rows
+from ui.token_view.view import QUANTITIES, LaneView, ended_view
 from ui.token_view.whatif import judged
 
 pytestmark = pytest.mark.browser
@@ -252,20 +251,7 @@ def test_the_first_difference_is_framed_and_its_cause_is_named(shown: Shown) -> 
 
 
 def test_given_tokens_are_output_positions_without_numbers(shown: Shown) -> None:
-    end = 0
-    given = []
-    for token in MARS.tokens[:5]:
-        given.append(Given(token.id, token.piece, end, end + len(token.piece)))
-        end += len(token.piece)
-    tokens = [
-        replace(token, start=token.start + end, end=token.end + end, position=token.position + 5)
-        for token in STRICT.steps[0].tokens
-    ]
-    trace = replace(STRICT, given=tuple(given), text="".join(g.piece for g in given) + STRICT.text)
-    rows = token_rows(tokens, trace.text, greedy=False)
-    trace = replace(trace, steps=(replace(STRICT.steps[0], tokens=tuple(tokens)),))
-    view = ended_view(trace, "x/0", rows=rows)
-    page = shown(view)
+    page = shown(ended_view(make_trace(new_tokens=8, prefix=range(5)), "x/0"))
     assert page.locator("#lane-0 .tok.given").count() == 5
     page.locator("#lane-0 .tok.given").first.hover()
     assert "given" in page.inner_text("#lane-0 .mars-pop") and page.locator("#lane-0 .mars-pop-numbers").count() == 0

@@ -65,11 +65,6 @@ def test_what_cannot_be_continued_is_said_and_changes_nothing(
     assert len(runs_of(services, shown)) == 2
 
 
-def test_four_lanes_are_the_most() -> None:
-    with pytest.raises(ValueError, match="All 4 lanes are in use"):
-        wished_config([make_trace()] * 4, Wish(0, 3, 1))
-
-
 def test_a_run_that_is_stopped_while_it_continues_is_kept(services: Services, shown: Shown) -> None:
     frames = run_one_more(services, shown, Wish(0, 2, 7), "visitor")
     next(frame for frame in frames if any(view and view.state == "running" for view in frame.lanes))
@@ -89,6 +84,8 @@ def test_another_theta_is_one_more_run_and_leaves_the_others(services: Services,
     assert [frame.shown for frame in frames if frame.shown][-1].lanes == (0, 1, 2)
 
 
-def test_another_theta_without_a_rule_that_has_one_is_mars() -> None:
+def test_another_theta_without_a_rule_that_has_one_is_mars_and_four_lanes_are_the_most() -> None:
+    with pytest.raises(ValueError, match="All 4 lanes are in use"):
+        wished_config([make_trace()] * 4, Wish(0, 3, 1))
     config = wished_config([make_trace(rule="strict")], Wish(theta=0.7))
     assert (config.rule.name, config.rule.parameters) == ("mars", {"theta": 0.7})

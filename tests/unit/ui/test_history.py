@@ -224,15 +224,9 @@ def test_deleting_is_undone_and_the_next_action_takes_the_line_away(store: RunSt
 
 
 def test_what_no_component_would_say_changes_nothing(history: History) -> None:
-    for action, more in (
-        ("", {}),
-        ("open", {"id": "../x"}),
-        ("choose", {"run": 5}),
-        ("page", {"page": "x"}),
-        ("undo", {}),
-    ):
-        assert history.act(Address(), {"action": action, **more})[history.session] == Address(), action
-    assert history.act(Address(), {})[history.session] == Address()
+    wrong = [{"action": "open", "id": "../x"}, {"action": "choose", "run": 5}, {"action": "page", "page": "x"}]
+    for data in (*wrong, {"action": "undo"}, {}):
+        assert history.act(Address(), data)[history.session] == Address(), data
 
 
 def test_hostile_text_is_inert_and_reaches_fields_unchanged(store: RunStore, history: History) -> None:

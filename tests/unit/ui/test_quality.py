@@ -173,9 +173,8 @@ def test_rules_have_the_colours_of_the_lanes_and_no_outcomes() -> None:
 
 
 def test_progress_is_told_in_words() -> None:
-    at_work = StudyProgress(
-        600, 200, 2400, (_worker("a", 1201, 600.0), _worker("b", 1, 0.0), _worker("c", 9, 9.0, claimed=False))
-    )
+    workers = (_worker("a", 1201, 600.0), _worker("b", 1, 0.0), _worker("c", 9, 9.0, claimed=False))
+    at_work = StudyProgress(600, 200, 2400, workers)
     strip = progress_strip("sums", ABSENT, at_work, 11)
     assert strip.state == "running" and strip.progress == pytest.approx(1 / 3)
     assert plain(strip.parts).startswith("sums: 200 of 600 tasks done, 2 workers, 2.00 results/s.")

@@ -33,16 +33,15 @@ TAKEN = {
     "comparison": ("id",), "divergences": ("baseline", "id"), "tokens": ("lane", "id"),
 }  # fmt: skip
 ALONE = (
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.floats(),
-    st.text(max_size=40),
-    st.just("0" * 32),
-    st.just("strict"),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=40)
+    | st.sampled_from(("0" * 32, "strict"))
 )
 WILD = st.recursive(
-    st.one_of(*ALONE),
+    ALONE,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=6,
 )
@@ -109,9 +108,8 @@ def _send(stranger: Stranger, name: str, way: str, values: list[Any], more: Any)
     named = {key: more if at % 2 else values for at, key in enumerate(TAKEN.get(name, ("id",)))}
     content = json.dumps({"data": values} if way == "v1" else named)
     if way == "join":
-        content = json.dumps(
-            {"fn_index": len(name), "data": values, "event_data": more, "session_hash": stranger.session}
-        )
+        asked = {"fn_index": len(name), "data": values, "event_data": more, "session_hash": stranger.session}
+        content = json.dumps(asked)
         return stranger.http.post("/gradio_api/queue/join", content=content, headers=JSON)
     version = "v2/" if way == "v2" else ""
     return stranger.http.post(f"/gradio_api/call/{version}{name}", content=content, headers=JSON)
@@ -159,9 +157,8 @@ def test_a_session_that_is_unknown_is_told_so_and_leaves_no_log(served: Served, 
 def test_events_that_report_anything_are_no_faults(served: Served, stranger: Stranger) -> None:
     page = stranger.get("/config").json()
     values, before = defaults(page), served.written
-    queued = {
-        event["id"]: event["queue"] is not False for event in page["dependencies"] if event["collects_event_data"]
-    }
+    reporting = [event for event in page["dependencies"] if event["collects_event_data"]]
+    queued = {event["id"]: event["queue"] is not False for event in reporting}
     assert len(queued) > 30
     stranger.ask(*((event, values[event], 5) for event, queues in queued.items() if queues))
     for event in (event for event, queues in queued.items() if not queues):

@@ -65,24 +65,15 @@ def everything(store: RunStore, kept: Kept) -> list[Any]:
     """All that A has, to be compared."""
     mine = store.of(browser_owner(A))
     stored = [mine.load(kept.comparison), mine.load(kept.round), mine.study(kept.sweep), mine.study(kept.study)]
-    return [
-        *map(repr, (*stored, mine.votes(), mine.counts(), mine.shares(), mine.studies(), mine.studies(sweeps=True)))
-    ]
+    listed = [mine.votes(), mine.counts(), mine.shares(), mine.studies(), mine.studies(sweeps=True)]
+    return [*map(repr, (*stored, *listed))]
 
 
 def said_by_components(kept: Kept) -> Iterator[dict[str, Any]]:
     """What a hostile page may report, naming all that A has."""
     common = {"comparison": kept.comparison, "runs": ",".join(kept.runs), "sweep": kept.sweep, "study": kept.study}
-    common |= {
-        "index": 0,
-        "token": 1,
-        "row": 0,
-        "theta": 0.5,
-        "choice": "left",
-        "page": 1,
-        "text": "asks for",
-        "source": "all",
-    }
+    common |= {"index": 0, "token": 1, "row": 0, "theta": 0.5, "choice": "left", "page": 1}
+    common |= {"text": "asks for", "source": "all"}
     for action, id_, run in (("open", kept.comparison, 0), ("choose", kept.sweep, 1), ("undo", kept.study, 0)):
         yield common | {"action": action, "id": id_, "run": kept.runs[run]}
 
@@ -138,7 +129,7 @@ def test_endpoints_for_programs_give_only_ones_own(served: Served, kept: Kept) -
             assert kept.comparison not in {row["id"] for row in stranger.predict(api_name="/comparisons")}
             for name, more in (("comparison", ()), ("tokens", (0,)), ("divergences", (0,))):
                 with pytest.raises(
-                    AppError, match=r"There is no comparison .*, or it is not yours; its owner can share it."
+                    AppError, match=r"There is no comparison .*, or it is not yours"
                 ):
                     stranger.predict(kept.comparison, *more, api_name=f"/{name}")
         made = others.predict("Once", ["strict"], max_new_tokens=4, api_name="/compare")
@@ -209,9 +200,8 @@ def test_the_address_of_a_link_opens_it_to_read_only(served: Served, stranger: S
     store, page = served.store.of(browser_owner(A)), config(served)
     token = store.share(Shared.COMPARISON, kept.comparison)
     said = {"tab": "history", "comparison": kept.comparison, "share": token}
-    go, save, delete = (
-        next(e["id"] for e in page["dependencies"] if e["api_name"] == name) for name in ("go", "save", "delete")
-    )
+    ids = {event["api_name"]: event["id"] for event in reversed(page["dependencies"])}  # of several the first
+    go, save, delete = (ids[name] for name in ("go", "save", "delete"))
     heard = json.dumps(stranger.ask((go, [None], said)))
     assert MARK in heard and "Shared with you: read only." in heard and f"share={token}" in heard
     before = everything(served.store, kept)
