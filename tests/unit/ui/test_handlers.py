@@ -1,4 +1,4 @@
-"""The comparison run as a plain generator over a small real pair, without a browser; and what Compare does after its last frame."""
+"""The comparison run as a plain generator over a small real pair, without a browser; continued; what Compare does after its last frame."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ import pytest
 
 from mars_core.jobs.accelerators import Local
 from mars_core.models import ModelPool, PairSpec
-from mars_core.types import Status, TreeShape
+from mars_core.types import Cause, Status, Trace, TreeShape
 from storage import RunStore
+from tests.traces import make_trace
 from tests.unit.ui.places import FORM, latest, lose_device, said
 from ui.figures.tree import tree_nodes
 from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
 from ui.kit.values import plain
 from ui.result.result import reopened
+from ui.result.sentence import divergence
 from ui.result.tree_panel import drafting, first_choice
 from ui.settings.form import Form, LaneForm
 from ui.tabs.compare import handlers
-from ui.tabs.compare.frames import Frame
-from ui.tabs.compare.handlers import run_comparison
+from ui.tabs.compare.frames import Frame, Shown
+from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more, wished_config
 from ui.tabs.compare.running import Running
 from ui.tabs.history.list import listing
 
@@ -237,3 +239,81 @@ def test_details_are_shown_once(running: Running) -> None:
     running.ended.put("visitor", details)
     done = message_strip("", "done").html()
     assert "details" in running.after("visitor", done) and "details" not in running.after("visitor", done)
+
+
+def runs_of(services: Services, shown: Shown) -> list[Trace]:
+    return [run.trace for run in services.store.load(shown.comparison).runs]
+
+
+def go_on(services: Services, shown: Shown, column: int, index: int, token: int) -> list[Frame]:
+    return list(run_one_more(services, shown, Wish(column, index, token), "visitor"))
+
+
+@pytest.mark.parametrize("index", [0, 7, 20])
+def test_strict_continued_from_its_own_token_writes_its_own_text(services: Services, shown: Shown, index: int) -> None:
+    strict = runs_of(services, shown)[0]
+    frames = go_on(services, shown, 0, index, strict.token_ids[index])
+    again = runs_of(services, shown)[2]
+    assert (*again.config.prefix, *again.token_ids) == strict.token_ids and again.text == strict.text
+    assert divergence(strict, again) is None
+    assert frames[-1].strip is not None and frames[-1].strip.state == "done"
+
+
+def test_another_token_opens_a_lane_that_is_saved_with_the_others(services: Services, shown: Shown) -> None:
+    mars = runs_of(services, shown)[1]
+    other = next(a.id for a in mars.tokens[5].top if a.id != mars.tokens[5].id)
+    frames = go_on(services, shown, 1, 5, other)
+    runs = services.store.load(shown.comparison).runs
+    assert [(run.lane, run.order) for run in runs][2] == (2, 2)
+    new = runs[2].trace
+    assert new.status is Status.COMPLETED and new.config.prefix == (*mars.token_ids[:5], other)
+    assert new.tokens[0].position == 6 and len(new.given) == 6
+    parting = divergence(mars, new)
+    assert parting is not None and (parting.position, parting.cause) == (5, Cause.CHOSEN)
+    now = [frame.shown for frame in frames if frame.shown][-1]
+    assert now.lanes == (0, 1, 2) and len(frames[-1].lanes) == 3
+    assert frames[0].lanes[:2] == (None, None)
+    assert frames[-1].strip is not None and len(plain(frames[-1].strip.parts).split("\n")) == 2
+    # with another theta it keeps its given beginning
+    list(run_one_more(services, now, Wish(theta=0.4), "visitor"))
+    again = runs_of(services, shown)[3].config
+    assert again.prefix == new.config.prefix and again.rule.parameters == {"theta": 0.4}
+
+
+@pytest.mark.parametrize(
+    ("column", "index", "words"),
+    [(0, 99, "The output position is 99"), (5, 0, "no run to continue"), (0, 23, "the last that these settings allow")],
+)
+def test_what_cannot_be_continued_is_said_and_changes_nothing(
+    services: Services, shown: Shown, column: int, index: int, words: str
+) -> None:
+    frames = go_on(services, shown, column, index, 5)
+    assert len(frames) == 1 and frames[0].strip is not None and frames[0].strip.state == "failed"
+    assert words in plain(frames[0].strip.parts)
+    assert len(runs_of(services, shown)) == 2
+
+
+def test_a_run_that_is_stopped_while_it_continues_is_kept(services: Services, shown: Shown) -> None:
+    frames = run_one_more(services, shown, Wish(0, 2, 7), "visitor")
+    next(frame for frame in frames if any(view and view.state == "running" for view in frame.lanes))
+    frames.close()  # type: ignore[attr-defined]
+    assert runs_of(services, shown)[2].status is Status.CANCELLED
+
+
+def test_another_theta_is_one_more_run_and_leaves_the_others(services: Services, shown: Shown) -> None:
+    before = runs_of(services, shown)
+    frames = list(run_one_more(services, shown, Wish(theta=0.5), "visitor"))
+    after = runs_of(services, shown)
+    assert [trace.token_ids for trace in after[:2]] == [trace.token_ids for trace in before]
+    new = after[2].config
+    assert new.rule.name == "mars" and new.rule.parameters == {"theta": 0.5}
+    mars = before[1].config
+    assert (new.seed, new.prompt, new.sampling) == (mars.seed, mars.prompt, mars.sampling)
+    assert [frame.shown for frame in frames if frame.shown][-1].lanes == (0, 1, 2)
+
+
+def test_another_theta_without_a_rule_that_has_one_is_mars_and_four_lanes_are_the_most() -> None:
+    with pytest.raises(ValueError, match="All 4 lanes are in use"):
+        wished_config([make_trace()] * 4, Wish(0, 3, 1))
+    config = wished_config([make_trace(rule="strict")], Wish(theta=0.7))
+    assert (config.rule.name, config.rule.parameters) == ("mars", {"theta": 0.7})

@@ -128,9 +128,7 @@ def test_endpoints_for_programs_give_only_ones_own(served: Served, kept: Kept) -
         for stranger in (others, bare):
             assert kept.comparison not in {row["id"] for row in stranger.predict(api_name="/comparisons")}
             for name, more in (("comparison", ()), ("tokens", (0,)), ("divergences", (0,))):
-                with pytest.raises(
-                    AppError, match=r"There is no comparison .*, or it is not yours"
-                ):
+                with pytest.raises(AppError, match=r"There is no comparison .*, or it is not yours"):
                     stranger.predict(kept.comparison, *more, api_name=f"/{name}")
         made = others.predict("Once", ["strict"], max_new_tokens=4, api_name="/compare")
         assert others.predict(made["id"], api_name="/comparison") == made
