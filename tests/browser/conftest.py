@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect, sync_playwright
 
-from tests.serving import ROOT, serving
+from tests.serving import serving
 from tests.unit.ui.public.conftest import served as public
 
 __all__ = ["public"]
-SCREENSHOTS = ROOT / "screenshots"
 PATIENCE_MS = 60_000  # for whatever a busy machine takes its time with
 ARGUMENTS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -37,10 +36,6 @@ class Window:
     page: Page
     outside: list[str] = field(default_factory=list)  # requests that left this machine
     errors: list[str] = field(default_factory=list)  # uncaught exceptions of scripts
-
-    def shot(self, name: str) -> None:
-        SCREENSHOTS.mkdir(exist_ok=True)
-        self.page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
 
 
 @pytest.fixture(scope="session")
@@ -80,7 +75,13 @@ def size() -> ViewportSize:
 
 
 @pytest.fixture
-def window(server: Server, context: BrowserContext, size: ViewportSize) -> Iterator[Window]:
+def start() -> tuple[str, str]:
+    """The query with which the page is opened, and what is shown then; a test may override it."""
+    return "", "#compare"
+
+
+@pytest.fixture
+def window(server: Server, context: BrowserContext, size: ViewportSize, start: tuple[str, str]) -> Iterator[Window]:
     """A window of a visitor who was never there before. Afterwards: nothing left this machine, and no script failed."""
     context.clear_cookies()
     window = Window(context.new_page())
@@ -89,8 +90,8 @@ def window(server: Server, context: BrowserContext, size: ViewportSize) -> Itera
     window.page.set_viewport_size(size)
     window.page.on("request", lambda request: _note_outside(window, request.url))
     window.page.on("pageerror", lambda error: window.errors.append(str(error)))
-    window.page.goto(server.url)
-    window.page.wait_for_selector("#compare")
+    window.page.goto(server.url + start[0])
+    window.page.wait_for_selector(start[1])
     yield window
     window.page.close()
     assert window.outside == []

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import Page, expect
 
 STRIP = "#compare-strip .mars-strip"
+# What a stock gradio 6.31 page violates by itself, and the marks of what is ours.
+BASELINE = {"aria-prohibited-attr", "color-contrast", "image-redundant-alt"}
+OURS = ("mars-", "mq-", "tok")
 SLOW = "Once upon a time, slowly"  # a prompt whose run cannot end before it is stopped: tests/slow_runs.py
 
 
@@ -71,3 +77,11 @@ def reopen_latest(page: Page) -> None:
     """Open the first row of History and wait for its result."""
     page.locator(".mars-history-row").first.click()
     expect(page.locator("#history-lane-0 .mars-lane")).not_to_have_attribute("data-state", "empty")
+
+
+def axe_problems(page: Page, **options: Any) -> dict[str, list[str]]:
+    """What axe finds beyond gradio's own, and where our own text cannot be read: HTML by the name of axe's rule."""
+    violations = Axe().run(page, options={"resultTypes": ["violations"]} | options).response["violations"]
+    found = {each["id"]: [node["html"][:200] for node in each["nodes"]] for each in violations}
+    hard = [html for html in found.get("color-contrast", ()) if any(mark in html for mark in OURS)]
+    return {name: found[name] for name in found.keys() - BASELINE} | ({"color-contrast": hard} if hard else {})

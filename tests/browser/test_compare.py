@@ -1,15 +1,16 @@
-"""The main road on the real page: compare, read, reopen, download; stop; close; bad values; hostile text."""
+"""The main road on the real page: compare, read, reopen, download; stop; close; bad values; hostile text; History."""
 
 from __future__ import annotations
 
 import io
+import re
 import time
 from pathlib import Path
 from urllib.parse import urljoin
 
 import pandas as pd
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from mars_core.types import Status
 from storage import RunStore
@@ -34,8 +35,10 @@ HOSTILE = "<script>window.ran=1</script><img src=x onerror=window.ran=1>{{7*7}}$
 
 
 def test_comparison_is_shown_kept_and_downloaded_alike(window: Window) -> None:
-    page = window.page
-    window.shot("empty")
+    """Its address opens it again, and its settings write the same texts again."""
+    page, strip = window.page, "#history-strip .mars-strip"
+    page.fill("#prompt textarea", "one two three")
+    fill(page, "Seed", "7")
     sentence = compare(page)
     assert "Strict" in sentence and "τ" in sentence
     texts = [lane_text(page, lane) for lane in (0, 1)]
@@ -47,7 +50,6 @@ def test_comparison_is_shown_kept_and_downloaded_alike(window: Window) -> None:
     for tab, count in figures.items():
         details_tab(page, tab)
         expect(page.locator("#compare-details .mars-figure[data-state=drawn]:visible")).to_have_count(count)
-        window.shot(f"compared-{tab.lower()}")
     details_tab(page, "Shift")
     for place in ("#compare-lane-0 .mars-check", "#compare-shift .mars-check"):
         expect(page.locator(place)).to_contain_text("Self-check: Strict shifted nothing")
@@ -57,13 +59,17 @@ def test_comparison_is_shown_kept_and_downloaded_alike(window: Window) -> None:
 
     open_history(page)
     reopen_latest(page)
-    assert wait_for(page, "done", "#history-strip .mars-strip") == sentence
+    assert wait_for(page, "done", strip) == sentence
+    assert "comparison=" in page.url
+    page.goto(page.url)
+    assert wait_for(page, "done", strip) == sentence
     assert [lane_text(page, lane, "history") for lane in (0, 1)] == texts
+    expect(page.locator("#history-reader .mars-r-whatif")).to_be_visible()
+    expect(page.locator("#history-reader .mars-r-replay")).to_be_visible()
     assert page.text_content("#history-table") == numbers
     details_tab(page, "Shift", "history")
     expect(page.locator("#history-shift-table tbody tr")).to_have_count(9)
     assert page.text_content("#history-shift-table") == shift
-    window.shot("history")
 
     with page.expect_download() as download:
         page.locator("#history-open-downloads").get_by_role("link", name="runs.csv").click()
@@ -75,42 +81,48 @@ def test_comparison_is_shown_kept_and_downloaded_alike(window: Window) -> None:
     emitted = frame[frame["outcome"] != "rejected"]
     assert len(emitted) == int(runs["new_tokens"].sum())
 
+    page.click("#history-again")
+    expect(page.locator("#settings")).to_be_visible()
+    open_settings(page)
+    expect(page.get_by_label("Seed", exact=True)).to_have_value("7")
+    expect(page.locator("#prompt textarea")).to_have_value("one two three")
+    compare(page)
+    assert [lane_text(page, lane) for lane in (0, 1)] == texts
+    page.get_by_role("tab", name="Votes").click()
+    expect(page).to_have_url(re.compile(r"\?tab=votes$"))
+    page.get_by_role("tab", name="History").click()
+    expect(page).to_have_url(re.compile("tab=history.*comparison="))
 
-def test_stop_takes_the_place_of_compare_and_keeps_what_was_written(window: Window, server: Server) -> None:
-    page = window.page
-    expect(page.locator("#stop")).to_be_hidden()
+
+def begin_slow_run(page: Page) -> None:
+    """One that ends only when it is stopped; its first token is there."""
+    page.wait_for_selector("#compare")
     page.fill("#prompt textarea", SLOW)
-    fill(page, "Temperature", "0")
-    fill(page, "K, drafted tokens", "1")
-    fill(page, "Max new tokens", "3000")
+    for label, value in (("Temperature", "0"), ("K, drafted tokens", "1"), ("Max new tokens", "3000")):
+        fill(page, label, value)
     press_compare(page)
     page.wait_for_selector(".mars-lane[data-state=running] .tok")
+
+
+def test_stop_takes_the_place_of_compare_and_what_a_closed_tab_ran_is_saved_as_cancelled(
+    window: Window, server: Server
+) -> None:
+    page = window.page
+    expect(page.locator("#stop")).to_be_hidden()
+    begin_slow_run(page)
     expect(page.locator("#compare")).to_be_hidden()
     expect(page.locator("#again")).to_be_hidden()
-    window.shot("running")
+    expect(page.locator(".mars-card .mars-figure:visible")).to_have_count(0)  # those of the example are gone
     page.click("#stop")
     assert "Stopped" in wait_for(page, "cancelled")
-    window.shot("stopped")
     expect(page.locator("#stop")).to_be_hidden()
     expect(page.locator("#compare")).to_be_visible()
     assert _latest_states(server)[-1] is Status.CANCELLED
     page.fill("#prompt textarea", "Once upon a time")
-    fill(page, "K, drafted tokens", "5")
-    compare(page, tokens=16)
-
-
-def test_a_reloaded_page_works_and_what_a_closed_tab_ran_is_saved_as_cancelled(window: Window, server: Server) -> None:
-    page = window.page
+    compare(page, tokens=16)  # the next run works
     for leave in (page.reload, page.close):
         before = _count(server)
-        page.wait_for_selector("#compare")
-        page.fill("#prompt textarea", SLOW)
-        fill(page, "Temperature", "0")
-        fill(page, "K, drafted tokens", "1")
-        fill(page, "Max new tokens", "3000")
-        press_compare(page)
-        page.wait_for_selector(".mars-lane[data-state=running] .tok")
-        expect(page.locator(".mars-card .mars-figure:visible")).to_have_count(0)  # those of the example are gone
+        begin_slow_run(page)
         leave()
         ends = time.monotonic() + PATIENCE_MS / 1000
         while time.monotonic() < ends and not (_count(server) > before and _latest_states(server)):
@@ -120,11 +132,7 @@ def test_a_reloaded_page_works_and_what_a_closed_tab_ran_is_saved_as_cancelled(w
 
 def test_bad_values_are_named_in_one_sentence_and_the_next_run_works(window: Window) -> None:
     page = window.page
-    for label, value, said in (
-        ("K, drafted tokens", "0", "K is 0"),
-        ("Max new tokens", "99999", "max_new_tokens is 99999"),
-        ("Seed", "", "seed is empty"),
-    ):
+    for label, value, said in (("K, drafted tokens", "0", "K is 0"), ("Seed", "", "seed is empty")):
         open_settings(page)
         kept = page.get_by_label(label, exact=True).input_value()
         fill(page, label, value)
@@ -159,7 +167,6 @@ def test_hostile_text_is_shown_and_never_run_and_a_report_needs_nothing_but_itse
     expect(page.locator("#history-prompt textarea")).to_have_value(
         HOSTILE.replace("\u202e", "⟨U+202E⟩").replace("\x1b", "␛") + "⟨U+D800⟩"
     )
-    window.shot("hostile")
     assert page.evaluate("window.ran") is None
     assert page.locator("script:text('window.ran')").count() == 0
     href = page.locator("#history-open-downloads a", has_text="report.html").get_attribute("href")
@@ -172,7 +179,6 @@ def test_hostile_text_is_shown_and_never_run_and_a_report_needs_nothing_but_itse
     assert "<script>window.ran=1</script><img src=x onerror=window.ran=1>{{7*7}}" in page.inner_text("body")
     assert page.evaluate("window.ran") is None
     assert [url for url in requested if not url.startswith(("data:", "blob:"))] == [report.as_uri()]
-    window.shot("report")
     window.outside.clear()  # the file itself
 
 
@@ -186,3 +192,39 @@ def _latest_states(server: Server) -> list[Status]:
     with RunStore(server.database) as store:
         stored = store.load(str(store.comparisons(limit=1)["id"].iloc[0]))
         return [run.trace.status for run in sorted(stored.runs, key=lambda run: run.order)]
+
+
+def test_runs_stand_side_by_side_and_the_address_shows_them_again(window: Window) -> None:
+    """Before and after that, a comparison is named, found, deleted and brought back."""
+    page = window.page
+    rows, found = page.locator(".mars-history-row"), page.locator(".mars-search-text input")
+    compare(page, tokens=12)
+    fill(page, "Temperature", "0")
+    compare(page, tokens=12)
+    open_history(page)
+    heads = page.locator(".mars-runs thead th")
+    page.locator(".mars-history-run input").first.click()
+    expect(heads).to_have_count(1)
+    # three at once: none is lost while the list is drawn anew
+    page.evaluate("[...document.querySelectorAll('.mars-history-run input')].slice(1, 4).forEach((box) => box.click())")
+    expect(heads).to_have_count(4)
+    expect(page.locator(".mars-history-run input:checked")).to_have_count(4)
+    compared = page.locator(".mars-runs tbody tr:visible")
+    every = compared.count()
+    page.get_by_label("Differences only").check()
+    assert 0 < compared.count() < every
+    page.goto(page.url)
+    expect(heads).to_have_count(4)
+
+    reopen_latest(page)
+    for name, text in (("name", "the odd one"), ("tags", "odd, paper")):
+        page.locator(f"#history-{name} textarea, #history-{name} input").first.fill(text)
+    page.click("#history-save")
+    expect(page.locator(".mars-history-name").first).to_have_text("the odd one")
+    for text, count in (("ODD O", 1), ("nothing has this name", 0), ("odd o", 1)):
+        found.fill(text)
+        expect(rows).to_have_count(count)
+    page.click("#history-delete")
+    expect(rows).to_have_count(0)
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator(".mars-history-name")).to_have_text("the odd one")

@@ -1,58 +1,56 @@
-"""A lane and the bar above it, on a bare page: nothing is lost, colours, what another θ would keep, replay, keyboard."""
+"""A lane and the bar above it, on a bare page: nothing is lost, colours, what another θ would keep, replay, keyboard, numbers."""
 
 from __future__ import annotations
 
+import math
+import random
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
+from typing import Protocol
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from evaluation.format import count, displayable
-from mars_core.types import Given, Outcome, Trace
+from evaluation.format import count, displayable, duration, number, share
+from mars_core.types import Outcome, Trace
 from tests.browser.lane_page import open_lanes, send, tell
 from tests.serving import serving
 from tests.traces import make_trace, make_tree_trace
-from ui.token_view.view import QUANTITIES, LaneView, ended_view, token_rows
+from ui.kit.assets import asset
+from ui.token_view.view import QUANTITIES, LaneView, ended_view
 from ui.token_view.whatif import judged
 
 pytestmark = pytest.mark.browser
 HOSTILE = (
-    "<img src=x onerror=window.ran=1>",
-    "</script>",
-    "{{7*7}}",
-    "${window.ran=1}",
-    "\u202eabc",
-    "\x1b[31m",
-    "`",
-    "'\"",
-)
+    "<img src=x onerror=window.ran=1>", "</script>", "{{7*7}}", "${window.ran=1}", "\u202eabc", "\x1b[31m", "`", "'\"",
+)  # fmt: skip
 MARS, STRICT = make_trace(rule="mars", new_tokens=120), make_trace(rule="strict", new_tokens=90)
 TREE = make_tree_trace(new_tokens=90)
 
 
+class Shown(Protocol):
+    def __call__(self, *views: LaneView, continues: bool = False) -> Page: ...
+
+
 @pytest.fixture
-def pages() -> Iterator[list[Page]]:
-    """Pages of a test, closed at its end; no script of theirs failed."""
+def shown(browser: Browser) -> Iterator[Shown]:
+    """Opens pages of a test, which are closed at its end; no script of theirs failed."""
     opened: list[Page] = []
-    yield opened
+
+    def show(*views: LaneView, continues: bool = False) -> Page:
+        page = open_lanes(browser, views, continues=continues)
+        page.evaluate("window.failures = []; addEventListener('error', (event) => window.failures.push(event.message))")
+        opened.append(page)
+        return page
+
+    yield show
     for page in opened:
-        errors = page.evaluate("window.failures || []")
+        errors = page.evaluate("window.failures")
         page.close()
         assert errors == []
-
-
-def shown(pages: list[Page], browser: Browser, *views: LaneView, continues: bool = False) -> Page:
-    page = open_lanes(browser, views, continues=continues)
-    page.evaluate(
-        "window.failures = []; window.addEventListener('error', (event) => window.failures.push(event.message))"
-    )
-    pages.append(page)
-    return page
 
 
 def whole_text(page: Page, lane: int) -> str:
@@ -64,8 +62,8 @@ def whole_text(page: Page, lane: int) -> str:
     ))  # fmt: skip
 
 
-def test_streamed_tokens_are_all_there_though_an_update_is_lost(browser: Browser, pages: list[Page]) -> None:
-    page = shown(pages, browser, LaneView("MARS", state="waiting", run="x/0"))
+def test_streamed_tokens_are_all_there_though_an_update_is_lost(shown: Shown) -> None:
+    page = shown(LaneView("MARS", state="waiting", run="x/0"))
     end = ended_view(MARS, "x/0")
     starts = range(0, len(end.rows), 8)
     for at in starts:
@@ -82,9 +80,9 @@ def test_streamed_tokens_are_all_there_though_an_update_is_lost(browser: Browser
     assert page.locator("#lane-0 .tok").count() == len(MARS.tokens)
 
 
-def test_hostile_text_is_shown_and_never_run(browser: Browser, pages: list[Page]) -> None:
+def test_hostile_text_is_shown_and_never_run(shown: Shown) -> None:
     trace = make_trace(rule="mars", new_tokens=60, words=HOSTILE)
-    page = shown(pages, browser, ended_view(trace, "x/0", diverges=3, cause="kept <img src=x onerror=window.ran=1>"))
+    page = shown(ended_view(trace, "x/0", diverges=3, cause="kept <img src=x onerror=window.ran=1>"))
     assert whole_text(page, 0) == displayable(trace.text)
     for token in page.locator("#lane-0 .tok").all()[:12]:
         token.hover()
@@ -92,14 +90,26 @@ def test_hostile_text_is_shown_and_never_run(browser: Browser, pages: list[Page]
     assert page.evaluate("window.ran") is None and page.locator("#lane-0 img").count() == 0
 
 
-def test_the_counts_at_another_theta_are_those_of_python(browser: Browser, pages: list[Page]) -> None:
+def test_the_counts_at_another_theta_are_those_of_python(shown: Shown) -> None:
     traces = (MARS, STRICT, TREE)
-    page = shown(pages, browser, *(ended_view(trace, f"x/{lane}") for lane, trace in enumerate(traces)))
+    page = shown(*(ended_view(trace, f"x/{lane}") for lane, trace in enumerate(traces)))
     for theta in ("0", "0.5", "0.85", "0.9", "0.95", "1"):
         page.locator(".mars-r-theta").fill(theta)
         found = page.locator(".mars-r-count").all_inner_texts()
         assert [re.sub(r"\s+", " ", text) for text in found] == [said(trace, float(theta)) for trace in traces]
     assert "not a new run" in (page.get_attribute(".mars-r-whatif", "title") or "")
+    changed = [draft.position for draft in judged(MARS) if draft.kept and not draft.kept_at(1.0)]
+    read = "(all) => all.map((tok) => Number(tok.dataset.i))"
+    assert page.eval_on_selector_all('#lane-0 [data-if="refused changed"]', read) == changed != []
+    page.get_by_role("button", name="Run with this θ").click()
+    assert page.evaluate("window.triggered") == [["reader", "select", {"theta": 1}]]
+    # the slider begins at the θ of the runs
+    send(page, 0, ended_view(make_trace(rule="mars", theta=0.84, new_tokens=30), "y/0"))
+    expect(page.locator(".mars-r-value")).to_have_text("θ = 0.84")
+    page.locator(".mars-r-theta").fill("0.5")
+    expect(page.locator(".mars-r-value")).to_have_text("θ = 0.5")
+    page.get_by_role("button", name="Reset").click()
+    expect(page.locator(".mars-r-value")).to_have_text("θ = 0.84")
 
 
 def said(trace: Trace, theta: float) -> str:
@@ -111,31 +121,8 @@ def said(trace: Trace, theta: float) -> str:
     return f"{ended_view(trace, 'x').title} {kept} {changed}"
 
 
-def test_the_slider_begins_at_the_theta_of_the_runs(browser: Browser, pages: list[Page]) -> None:
-    page = shown(pages, browser, ended_view(STRICT, "x/0"), ended_view(MARS, "x/1"))
-    page.locator(".mars-r-theta").fill("0.5")
-    expect(page.locator(".mars-r-value")).to_have_text("θ = 0.5")
-    send(page, 1, ended_view(make_trace(rule="mars", theta=0.84, new_tokens=30), "y/1"))
-    expect(page.locator(".mars-r-value")).to_have_text("θ = 0.84")
-    page.locator(".mars-r-theta").fill("0.5")
-    page.get_by_role("button", name="Reset").click()
-    expect(page.locator(".mars-r-value")).to_have_text("θ = 0.84")
-
-
-def test_tokens_that_another_theta_changes_are_marked(browser: Browser, pages: list[Page]) -> None:
-    page = shown(pages, browser, ended_view(MARS, "x/0"))
-    page.locator(".mars-r-theta").fill("1")
-    changed = [draft.position for draft in judged(MARS) if draft.kept and not draft.kept_at(1.0)]
-    marked = page.eval_on_selector_all(
-        '#lane-0 [data-if="refused changed"]', "(all) => all.map((tok) => Number(tok.dataset.i))"
-    )
-    assert marked == changed and changed
-    page.get_by_role("button", name="Run with this θ").click()
-    assert page.evaluate("window.triggered") == [["reader", "select", {"theta": 1}]]
-
-
-def test_shapes_of_outcomes_stay_in_every_colouring_and_granularity(browser: Browser, pages: list[Page]) -> None:
-    page = shown(pages, browser, ended_view(MARS, "x/0"))
+def test_shapes_of_outcomes_stay_in_every_colouring_and_granularity(shown: Shown) -> None:
+    page = shown(ended_view(MARS, "x/0"))
     lines = {"relaxed": "solid", "recovered": "dotted", "bonus": "dashed"}
     for quantity in QUANTITIES:
         page.select_option(".mars-r-quantity", quantity.key)
@@ -150,24 +137,27 @@ def test_shapes_of_outcomes_stay_in_every_colouring_and_granularity(browser: Bro
     page.select_option(".mars-r-quantity", "r")
     page.get_by_role("button", name="Reset").click()
     expect(page.locator("#lane-0 .tok[style]")).to_have_count(0)
+    # the first token of each step has a border that can be switched off
+    ticked = page.eval_on_selector_all("#lane-0 .tok.step", "(all) => all.map((tok) => Number(tok.dataset.i))")
+    assert ticked == [step.emitted[0].position for step in MARS.steps[1:]]
+    box = page.locator("#lane-0 .mars-text").bounding_box()
+    page.get_by_label("Step borders").uncheck()
+    assert page.locator("#lane-0 .mars-text.steps").count() == 0
+    assert page.locator("#lane-0 .mars-text").bounding_box() == box
 
 
-def test_a_word_has_one_colour_and_a_near_tie_another_than_a_sure_one(browser: Browser, pages: list[Page]) -> None:
-    page = shown(pages, browser, ended_view(MARS, "x/0"))
+def test_a_word_has_its_strongest_colour_and_a_sentence_the_mean(shown: Shown) -> None:
+    """A near tie has another than a sure token, and a word has one."""
+    page, style = shown(ended_view(MARS, "x/0")), "(all) => all.map((tok) => tok.getAttribute('style') || '')"
     page.select_option(".mars-r-quantity", "r")
-    styles = page.eval_on_selector_all("#lane-0 .tok", "(all) => all.map((tok) => tok.getAttribute('style') || '')")
-    for token, style in zip(MARS.tokens, styles, strict=True):
-        assert ("hue-near" in style) == (token.r > 0.9)
-        assert ("hue-sure" in style) == (token.r < 0.9)
+    styles = page.eval_on_selector_all("#lane-0 .tok", style)
+    assert ["hue-near" in style for style in styles] == [token.r > 0.9 for token in MARS.tokens]
+    assert ["hue-sure" in style for style in styles] == [token.r < 0.9 for token in MARS.tokens]
     page.select_option(".mars-r-granularity", "word")
-    styles = page.eval_on_selector_all("#lane-0 .tok", "(all) => all.map((tok) => tok.getAttribute('style') || '')")
-    for at in range(1, len(styles)):
-        if not MARS.tokens[at].piece[0].isspace() and not MARS.tokens[at - 1].piece[-1].isspace():
-            assert styles[at] == styles[at - 1]
-
-
-def test_a_word_has_its_strongest_colour_and_a_sentence_the_mean(browser: Browser, pages: list[Page]) -> None:
-    page = shown(pages, browser, ended_view(MARS, "x/0"))
+    styles = page.eval_on_selector_all("#lane-0 .tok", style)
+    for at, (before, token) in enumerate(pairwise(MARS.tokens), start=1):
+        assert styles[at] == styles[at - 1] or token.piece[0].isspace() or before.piece[-1].isspace()
+    page.select_option(".mars-r-granularity", "token")
     page.select_option(".mars-r-quantity", "p")
     read = "(all) => all.map((tok) => parseFloat(tok.style.getPropertyValue('--mars-share')) || 0)"
     alone = page.eval_on_selector_all("#lane-0 .tok", read)
@@ -184,20 +174,8 @@ def test_a_word_has_its_strongest_colour_and_a_sentence_the_mean(browser: Browse
             assert found[first:after] == pytest.approx([pooled(alone[first:after])] * (after - first), abs=0.2)
 
 
-def test_the_first_token_of_each_step_has_a_border_that_can_be_switched_off(
-    browser: Browser, pages: list[Page]
-) -> None:
-    page = shown(pages, browser, ended_view(MARS, "x/0"))
-    ticked = page.eval_on_selector_all("#lane-0 .tok.step", "(all) => all.map((tok) => Number(tok.dataset.i))")
-    assert ticked == [step.emitted[0].position for step in MARS.steps[1:]]
-    box = page.locator("#lane-0 .mars-text").bounding_box()
-    page.get_by_label("Step borders").uncheck()
-    assert page.locator("#lane-0 .mars-text.steps").count() == 0
-    assert page.locator("#lane-0 .mars-text").bounding_box() == box
-
-
-def test_a_pinned_token_offers_its_alternatives_to_the_keyboard(browser: Browser, pages: list[Page]) -> None:
-    page = shown(pages, browser, ended_view(MARS, "x/0"), continues=True)
+def test_a_pinned_token_offers_its_alternatives_to_the_keyboard(shown: Shown) -> None:
+    page = shown(ended_view(MARS, "x/0"), continues=True)
     at = next(token.position for token in MARS.tokens if token.outcome is Outcome.RELAXED)
     page.focus("#lane-0 .mars-text")
     for _ in range(at + 1):
@@ -218,8 +196,8 @@ def test_a_pinned_token_offers_its_alternatives_to_the_keyboard(browser: Browser
     expect(popover).to_be_hidden()
 
 
-def test_alternatives_are_no_buttons_where_nothing_can_be_continued(browser: Browser, pages: list[Page]) -> None:
-    page = shown(pages, browser, ended_view(MARS, "x/0"))
+def test_alternatives_are_no_buttons_where_nothing_can_be_continued(shown: Shown) -> None:
+    page = shown(ended_view(MARS, "x/0"))
     page.locator("#lane-0 .tok").nth(4).click()
     expect(page.locator("#lane-0 .mars-pop")).to_be_visible()
     assert page.locator("#lane-0 .mars-pop .mars-continue").count() == 0
@@ -227,8 +205,8 @@ def test_alternatives_are_no_buttons_where_nothing_can_be_continued(browser: Bro
     expect(page.locator("#lane-0 .mars-pop")).to_be_hidden()
 
 
-def test_replay_shows_at_each_time_the_tokens_of_the_steps_that_had_ended(browser: Browser, pages: list[Page]) -> None:
-    page = shown(pages, browser, ended_view(MARS, "x/0"), ended_view(STRICT, "x/1"))
+def test_replay_shows_at_each_time_the_tokens_of_the_steps_that_had_ended(shown: Shown) -> None:
+    page = shown(ended_view(MARS, "x/0"), ended_view(STRICT, "x/1"))
     box = page.locator("#lane-0 .mars-text").bounding_box()
     last = page.locator("#lane-0 .tok").last.bounding_box()
     for seconds in (0.0, 0.05, 0.2, 0.31):
@@ -241,10 +219,7 @@ def test_replay_shows_at_each_time_the_tokens_of_the_steps_that_had_ended(browse
     tell(page, "mars:clock", {"t": None})
     assert page.locator(".tok.later").count() == 0 and page.locator("#lane-0 .tok").last.bounding_box() == last
     assert "reached the token limit" in page.inner_text("#lane-0 .mars-lane-state")
-
-
-def test_replay_is_played_paused_scrubbed_and_ends_with_everything(browser: Browser, pages: list[Page]) -> None:
-    page = shown(pages, browser, ended_view(MARS, "x/0"), ended_view(STRICT, "x/1"))
+    # it is played, paused, scrubbed and ends with everything
     page.select_option(".mars-r-speed", "0.25")
     page.focus(".mars-r-play")
     page.keyboard.press("Space")
@@ -260,10 +235,8 @@ def test_replay_is_played_paused_scrubbed_and_ends_with_everything(browser: Brow
     assert page.locator(".tok.later").count() == 0
 
 
-def test_what_has_not_ended_is_neither_foreseen_nor_replayed_and_its_place_is_kept(
-    browser: Browser, pages: list[Page]
-) -> None:
-    page = shown(pages, browser, LaneView("MARS", state="waiting", run="x/0"))
+def test_what_has_not_ended_is_neither_foreseen_nor_replayed_and_its_place_is_kept(shown: Shown) -> None:
+    page = shown(LaneView("MARS", state="waiting", run="x/0"))
     box = page.locator("#lane-0").bounding_box()
     expect(page.locator(".mars-r-replay")).to_be_hidden()
     send(page, 0, ended_view(MARS, "x/0"))
@@ -272,29 +245,16 @@ def test_what_has_not_ended_is_neither_foreseen_nor_replayed_and_its_place_is_ke
     assert box and after and abs(box["y"] - after["y"]) <= 1
 
 
-def test_the_first_difference_is_framed_and_its_cause_is_named(browser: Browser, pages: list[Page]) -> None:
-    page = shown(pages, browser, ended_view(MARS, "x/0", diverges=7, cause="kept a where the target drew b"))
+def test_the_first_difference_is_framed_and_its_cause_is_named(shown: Shown) -> None:
+    page = shown(ended_view(MARS, "x/0", diverges=7, cause="kept a where the target drew b"))
     assert page.locator("#lane-0 .tok.diverges").get_attribute("data-i") == "7"
     page.get_by_role("button", name="First difference, position 7").click()
     expect(page.locator("#lane-0 .mars-pop")).to_contain_text("First difference: kept a where the target drew b")
     assert "first difference" in page.inner_text("#lane-0 .mars-sr")
 
 
-def test_given_tokens_are_output_positions_without_numbers(browser: Browser, pages: list[Page]) -> None:
-    end = 0
-    given = []
-    for token in MARS.tokens[:5]:
-        given.append(Given(token.id, token.piece, end, end + len(token.piece)))
-        end += len(token.piece)
-    tokens = [
-        replace(token, start=token.start + end, end=token.end + end, position=token.position + 5)
-        for token in STRICT.steps[0].tokens
-    ]
-    trace = replace(STRICT, given=tuple(given), text="".join(g.piece for g in given) + STRICT.text)
-    rows = token_rows(tokens, trace.text, greedy=False)
-    trace = replace(trace, steps=(replace(STRICT.steps[0], tokens=tuple(tokens)),))
-    view = ended_view(trace, "x/0", rows=rows)
-    page = shown(pages, browser, view)
+def test_given_tokens_are_output_positions_without_numbers(shown: Shown) -> None:
+    page = shown(ended_view(make_trace(new_tokens=8, prefix=range(5)), "x/0"))
     assert page.locator("#lane-0 .tok.given").count() == 5
     page.locator("#lane-0 .tok.given").first.hover()
     assert "given" in page.inner_text("#lane-0 .mars-pop") and page.locator("#lane-0 .mars-pop-numbers").count() == 0
@@ -311,3 +271,22 @@ def test_the_token_view_works_on_a_stock_gradio_page(browser: Browser, tmp_path:
         expect(pop).to_contain_text("relaxed")
         assert pop.evaluate("node => getComputedStyle(node).position") == "absolute"
         page.close()
+
+
+HARD = [
+    0.0, 1.0, -1.0, 0.5, 1.125, 1.135, 12.45, 99.95, 999.5, 999.4999, 1235.0, 1245.0, 9995.0, 123456.0, 1234567.0, 9999999.0, 9994999.0,
+    9995000.0, 1e7, 1e300, 5e-324, 1e-4, 9.999e-5, 9.9999e-5, -1e-9, 0.9995, 0.99949999, 0.9994, math.nan, math.inf, -math.inf,
+]  # fmt: skip
+
+
+def test_the_script_writes_every_number_as_python_does(browser: Browser) -> None:
+    rng = random.Random(0)
+    values = [*HARD, *(rng.uniform(-1, 1) * 10 ** rng.randint(-8, 9) for _ in range(1500))]
+    values += [rng.randint(-(10**6), 10**6) / 2 ** rng.randint(0, 12) for _ in range(1500)]  # ties among them
+    page = browser.new_page()
+    write = "v.map((x) => [number(x), number(x, 4), share(x), duration(x), count(Math.trunc(x))])"
+    found = page.evaluate(f"(v) => {{ {asset('lane/format.js', 'token_view')}\n return {write}; }}", values)
+    page.close()
+    for value, texts in zip(values, found, strict=True):
+        assert texts[:4] == [number(value), number(value, 4), share(value), duration(value)], value
+        assert not abs(value) < 1e15 or texts[4] == count(int(value)), value

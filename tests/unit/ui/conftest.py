@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from mars_core.types import Trace
 from storage import RunStore
 from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
-from tests.unit.ui.places import FORM, traces_of
+from tests.unit.ui.places import FORM, one_loop, traces_of
 from ui.jobs.services import Services
 from ui.tabs.compare.frames import Shown
 from ui.tabs.compare.handlers import run_comparison
@@ -71,11 +70,8 @@ def shown(services: Services, traces: tuple[Trace, ...], spec: PairSpec) -> Show
 
 @pytest.fixture
 def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[gr.Blocks]:
-    """A page that is never served. Gradio makes event loops for it, which nobody would close: here it is one."""
-    loop = asyncio.new_event_loop()
-    monkeypatch.setattr(asyncio, "new_event_loop", lambda: loop)
-    blocks = gr.Blocks(analytics_enabled=False)
-    monkeypatch.setattr(Context, "root_block", blocks)
-    yield blocks
-    asyncio.set_event_loop(None)
-    loop.close()
+    """A page that is never served."""
+    with one_loop():
+        blocks = gr.Blocks(analytics_enabled=False)
+        monkeypatch.setattr(Context, "root_block", blocks)
+        yield blocks

@@ -1,30 +1,101 @@
-"""What tests of the page's runs share: settings, and what came of them."""
+"""What tests of the page share: settings, stored runs, what came of them, and what is hostile or breaks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import asyncio
+import csv
+import io
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
 from mars_core.models import ModelPool
+from mars_core.text.assembly import Assembler
 from mars_core.types import PromptConfig, Trace
-from storage import RunStore, Source, StoredComparison
+from storage import RunStore, Source, StorageError, StoredComparison
 from tests.traces import make_trace
 from ui.jobs.services import Services
 from ui.kit.values import plain
+from ui.routes import page_routes
 from ui.settings.form import Form, LaneForm
 from ui.tabs.compare.frames import Frame
+from ui.tabs.sweep.form import SweepForm
 
 FORM = Form(
     prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,
     lanes=(LaneForm("strict", {}), LaneForm("mars", {"theta": 0.2})),
 )  # fmt: skip
+SWEEP = SweepForm(
+    prompts="Once\nTwice", pair="bundled", rule="mars", parameter="theta", values="0.1 0.9", temperatures="1", ks="3",
+    max_new_tokens=8, seed=3,
+)  # fmt: skip
+HOSTILE = "<img src=x onerror=alert(1)></script>{{7*7}}\u202e\x1b[31m"
 LONG = replace(FORM, temperature=0.0, max_new_tokens=3900)  # the random model does not end by itself
 
 
 def place_of(store: RunStore, **more: Any) -> Services:
     """For tests that load no model."""
     return Services(ModelPool(device="cpu", dtype="float32"), store, **more)
+
+
+def client_of(services: Services) -> TestClient:
+    """Asks for downloads."""
+    return TestClient(Starlette(routes=page_routes(services)))
+
+
+def records(text: str) -> list[dict[str, str]]:
+    """The rows of a CSV by their heads."""
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+def failing(words: str, kind: Callable[[str], Exception] = StorageError) -> Callable[..., Any]:
+    """Whatever it is given, it raises."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise kind(words)
+
+    return fail
+
+
+def lose_device(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    """So many steps are assembled, and no more."""
+    step, steps = Assembler.step, itertools.count()
+
+    def broken(self: Assembler, raw: Any, elapsed: float) -> Any:
+        if next(steps) >= after:
+            raise RuntimeError("The device is gone.\nstack")
+        return step(self, raw, elapsed)
+
+    monkeypatch.setattr(Assembler, "step", broken)
+
+
+@contextmanager
+def one_loop() -> Iterator[None]:
+    """Around a page that is never served: Gradio makes event loops for it, which nobody would close. Here it is one."""
+    loop = asyncio.new_event_loop()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asyncio, "new_event_loop", lambda: loop)
+        yield
+    asyncio.set_event_loop(None)
+    loop.close()
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2 contrast ratio of two #RRGGBB colours."""
+    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def keep(

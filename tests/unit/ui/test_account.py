@@ -1,10 +1,13 @@
-"""A visitor's own data: told, shared, taken along and deleted, always that of whoever asks."""
+"""A visitor's own data: told, shared, taken along, exported and deleted, always that of whoever asks."""
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+import zipfile
+from dataclasses import dataclass, field, replace
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -14,14 +17,14 @@ from mars_core.models import ModelPool
 from storage import RunStore, Shared, StorageError
 from tests.panels import assert_inert, read_panel
 from tests.unit.ui import places
+from tests.unit.ui.places import HOSTILE, client_of, failing
 from ui.jobs.services import Services
 from ui.public.visitors import COOKIE
 from ui.sharing import HIDDEN, consent_line, consent_text, opened, share_component, wire_share
 from ui.sharing import act as act_share
-from ui.tabs.account.actions import act, look
+from ui.tabs.account.actions import NAME, act, look
 from ui.tabs.account.panel import build_account
 
-HOSTILE = "<img src=x onerror=alert(1)></script>{{7*7}}\u202e\x1b[31m"
 ONE, TWO = "a" * 43, "b" * 43  # cookies of two browsers
 
 
@@ -57,40 +60,38 @@ def prompts(place: Services, request: Asking) -> list[str]:
     return list(place.seen_by(request).store.comparisons()["prompt"])
 
 
-def test_what_is_kept_is_told_to_its_owner_alone(place: Services) -> None:
+def test_what_is_kept_is_told_to_its_owner_alone_and_for_how_long(place: Services) -> None:
     keep(place, Asking())
     mine, other = look(place, Asking()), look(place, Asking(TWO))
     assert "1 comparison with 2 runs" in mine.counts and mine.anything and "30 days" in mine.retention
     assert "Nothing of yours" in other.counts and not other.anything
+    assert "stored for 30 days" in consent_text(30) and "until you delete them" in consent_text(None)
+    assert "no personal data" in consent_text(1)
 
 
-@pytest.mark.parametrize(
-    ("asking", "words"),
-    [(Asking(), "random number in a cookie"), (Asking(""), "does not store cookies"), (Asking(subject="7"), "Signed in as name of 7.")],
-)  # fmt: skip
-def test_who_one_is_here_is_told(place: Services, asking: Asking, words: str) -> None:
-    assert words in look(place, asking).who
+def test_who_one_is_here_is_told(place: Services) -> None:
+    assert "random number in a cookie" in look(place, Asking()).who
+    assert "does not store cookies" in look(place, Asking("")).who
+    assert "Signed in as name of 7." in look(place, Asking(subject="7")).who
 
 
 def test_deleting_asks_for_the_word_and_takes_ones_own_things_alone(place: Services) -> None:
     gone, other = keep(place, Asking(), "gone"), keep(place, Asking(TWO), "stays")
     place.seen_by(Asking()).store.share(Shared.COMPARISON, gone)
+    panel = read_panel(look(place, Asking()).html())
+    (field,) = [field for field in panel.all("input") if field.attributes.get("name") == "word"]
+    asked = re.compile(field.attributes["pattern"])
+    assert all(map(asked.fullmatch, ("delete", " DELETE ", "Delete"))) and not any(map(asked.fullmatch, ("", "del")))
+    assert "1 comparison with 2 runs" in panel.one(".mars-account-confirm").text and panel.one("form").hidden
     for word in (None, "", "no", ["delete"], HOSTILE):
         answer = act(place, Asking(), {"action": "delete", "word": word, "owner": "browser:x"})
         assert answer.state == "failed" and prompts(place, Asking()) == ["gone"]
     answer = act(place, Asking(), {"action": "delete", "word": " Delete "})
     assert answer.message.startswith("Deleted for good: 1 comparison with 2 runs.") and answer.state == "done"
     assert not answer.anything and not answer.shares
-    assert [row[0] for row in (prompts(place, Asking(TWO)),)] == ["stays"] and place.store.load(other)
+    assert prompts(place, Asking(TWO)) == ["stays"] and place.store.load(other)
     with pytest.raises(StorageError):
         place.store.load(gone)
-
-
-def test_a_private_page_deletes_nothing_at_once(store: RunStore) -> None:
-    private = Services(ModelPool(device="cpu"), store)
-    keep(private, Asking())
-    assert act(private, Asking(), {"action": "delete", "word": "delete"}).state == "failed"
-    assert store.count() == 1
 
 
 def test_who_signs_in_can_move_what_the_browser_made(place: Services) -> None:
@@ -98,18 +99,13 @@ def test_who_signs_in_can_move_what_the_browser_made(place: Services) -> None:
     place.seen_by(Asking()).store.share(Shared.COMPARISON, shared)
     keep(place, Asking(TWO), "another's")
     signed = Asking(subject="7")
+    for asking in (Asking(), Asking(TWO), Asking("", subject="7")):  # without signing in, or without a cookie
+        assert act(place, asking, {"action": "move"}).state == "failed"
     assert "1 comparison with 2 runs" in look(place, signed).movable
     assert act(place, signed, {"action": "move"}).message == "Moved to your account: 1 comparison with 2 runs."
     assert prompts(place, signed) == ["before"] and prompts(place, Asking()) == [] and look(place, signed).movable == ""
     assert [row["id"] for row in look(place, signed).shares] == [shared]
     assert prompts(place, Asking(TWO)) == ["another's"]
-
-
-def test_nothing_is_moved_without_signing_in_or_without_a_cookie(place: Services) -> None:
-    keep(place, Asking(), "before")
-    for asking in (Asking(), Asking(TWO), Asking("", subject="7")):
-        assert act(place, asking, {"action": "move"}).state == "failed"
-    assert prompts(place, Asking()) == ["before"]
 
 
 def test_a_link_is_made_listed_and_ended_by_its_owner_alone(place: Services) -> None:
@@ -121,17 +117,11 @@ def test_a_link_is_made_listed_and_ended_by_its_owner_alone(place: Services) -> 
     assert made.shared and place.store.through(made.token).load(kept).prompt.text == HOSTILE
     assert opened(mine.store, Shared.COMPARISON, kept, public=True).token == ""  # told once
     refused = act_share(other, press)
-    assert (
-        refused.token == ""
-        and "There is no comparison" in refused.message
-        and opened(other.store, Shared.COMPARISON, kept, public=True) == HIDDEN
-    )
+    assert refused.token == "" and "There is no comparison" in refused.message
+    assert opened(other.store, Shared.COMPARISON, kept, public=True) == HIDDEN
     (row,) = look(place, Asking()).shares
-    assert (
-        (row["kind"], row["id"]) == ("comparison", kept)
-        and row["title"].isprintable()
-        and look(place, Asking(TWO)).shares == ()
-    )
+    assert (row["kind"], row["id"]) == ("comparison", kept) and row["title"].isprintable()
+    assert look(place, Asking(TWO)).shares == ()
     assert act(place, Asking(TWO), {"action": "unshare", "kind": "comparison", "id": kept}).state == "failed"
     assert place.store.through(made.token).count() == 1
     assert act(place, Asking(), {"action": "unshare", "kind": "comparison", "id": kept}).shares == ()
@@ -142,14 +132,11 @@ def test_a_link_is_made_listed_and_ended_by_its_owner_alone(place: Services) -> 
 def test_sharing_refuses_what_is_no_thing_and_hides_where_it_has_no_place(place: Services, store: RunStore) -> None:
     kept = keep(place, Asking())
     mine = place.seen_by(Asking())
-    for press in (
-        {},
-        {"action": "share"},
-        {"action": "share", "kind": "comparison", "id": "../x"},
-        {"id": [1], "kind": {}},
-    ):
+    share = {"action": "share"}
+    for press in ({}, share, share | {"kind": "comparison", "id": "../x"}, {"id": [1], "kind": {}}):
         assert act_share(mine, press) == HIDDEN
-    wrong = act_share(mine, {"action": "share", "kind": HOSTILE, "id": kept})
+    wrong = act_share(mine, share | {"kind": HOSTILE, "id": kept})
+    assert_inert(wrong.html())
     assert wrong.token == "" and "must be one of" in wrong.message
     assert opened(store, Shared.COMPARISON, kept, public=False) == HIDDEN
     token = mine.store.share(Shared.COMPARISON, kept)
@@ -157,10 +144,7 @@ def test_sharing_refuses_what_is_no_thing_and_hides_where_it_has_no_place(place:
 
 
 def test_a_failing_store_is_one_sentence(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
-        raise StorageError("The database could not be read.")
-
-    monkeypatch.setattr(RunStore, "counts", broken)
+    monkeypatch.setattr(RunStore, "counts", failing("The database could not be read."))
     for shown in (look(place, Asking()), act(place, Asking(), {"action": "delete", "word": "delete"})):
         assert shown.message == "The database could not be read." and shown.state == "failed"
 
@@ -172,20 +156,6 @@ def test_what_the_panel_says_is_safe_in_any_page(place: Services) -> None:
     assert_inert(shown)
     panel = read_panel(shown)
     assert "<img src=x" in panel.one(".mars-account-who").text and "<img src=x" in panel.all("a")[0].text
-    assert_inert(act_share(place.seen_by(Asking()), {"action": "share", "kind": HOSTILE, "id": kept}).html())
-
-
-def test_the_panel_asks_for_the_word_that_deletes(place: Services) -> None:
-    keep(place, Asking())
-    panel = read_panel(look(place, Asking()).html())
-    (word,) = [field for field in panel.all("input") if field.attributes.get("name") == "word"]
-    pattern = word.attributes["pattern"]
-    assert [text for text in ("delete", " DELETE ", "Delete", "", "del") if re.fullmatch(pattern, text)] == [
-        "delete",
-        " DELETE ",
-        "Delete",
-    ]
-    assert "1 comparison with 2 runs" in panel.one(".mars-account-confirm").text and panel.one("form").hidden
 
 
 def test_a_link_is_shown_once_and_ends_where_it_is_ended(place: Services) -> None:
@@ -200,24 +170,21 @@ def test_a_link_is_shown_once_and_ends_where_it_is_ended(place: Services) -> Non
     assert "Only you" in ended.one(".mars-share-row").text and "not work any more" in ended.text
 
 
-def test_a_private_page_shows_nothing_of_it(store: RunStore, page: gr.Blocks) -> None:
+def test_a_private_page_shows_nothing_of_it_and_deletes_nothing_at_once(store: RunStore, page: gr.Blocks) -> None:
     private = Services(ModelPool(device="cpu"), store, sign_in=True)
     assert build_account(private, gr.Tab("History")) is None and consent_line(private) is None
     assert len(page.fns) == 0 and not page.expects_oauth
+    keep(private, Asking())
+    assert act(private, Asking(), {"action": "delete", "word": "delete"}).state == "failed" and store.count() == 1
 
 
 @pytest.mark.parametrize("sign_in", [False, True])
 def test_none_of_its_events_is_an_endpoint_for_programs(place: Services, page: gr.Blocks, sign_in: bool) -> None:
-    public = Services(place.pool, place.store, public=True, sign_in=sign_in)
+    public = replace(place, sign_in=sign_in)
     build_account(public, gr.Tab("History"))
     page.default_config.attach_load_events()
     assert page.expects_oauth is sign_in and len(page.fns) == (7 if sign_in else 5)
     assert {event.api_visibility for event in page.fns.values()} == {"private"}
-
-
-def test_the_consent_line_says_how_long() -> None:
-    assert "stored for 30 days" in consent_text(30) and "until you delete them" in consent_text(None)
-    assert "no personal data" in consent_text(1)
 
 
 def test_a_panel_whose_link_still_works_stays_as_it_is(place: Services, page: gr.Blocks) -> None:
@@ -231,3 +198,55 @@ def test_a_panel_whose_link_still_works_stays_as_it_is(place: Services, page: gr
     assert refresh(gr.EventData(None, known), Asking()) == gr.skip()
     place.seen_by(Asking()).store.unshare(Shared.COMPARISON, kept)
     assert "Only you" in refresh(gr.EventData(None, known), Asking())
+
+
+PATH = "/mine/export.zip"
+
+
+def test_the_export_is_ones_own_and_leaves_nothing_behind(
+    place: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    keep(place, Asking(), "my own words")
+    client = client_of(place)
+    before = set(tmp_path.iterdir())
+    answer = client.get(PATH, headers={"cookie": f"{COOKIE}={ONE}"})
+    assert answer.status_code == 200 and NAME in answer.headers["content-disposition"]
+    assert "no-store" in answer.headers["cache-control"] and set(tmp_path.iterdir()) == before
+    assert "my own words" in unzipped(answer.content)
+    assert "my own words" not in unzipped(client.get(PATH, headers={"cookie": f"{COOKIE}={TWO}"}).content)
+    assert client.get(PATH).status_code == 403
+
+
+def unzipped(content: bytes) -> str:
+    with zipfile.ZipFile(BytesIO(content)) as archive:
+        return "\n".join(archive.read(name).decode(errors="replace") for name in archive.namelist())
+
+
+def test_a_full_disk_ends_the_export_in_a_sentence(
+    place: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("storage.export.everything.ZipFile", failing("No space left on device", OSError))
+    before = set(tmp_path.iterdir())
+    answer = client_of(place).get(PATH, headers={"cookie": f"{COOKIE}={ONE}"})
+    assert answer.status_code == 503 and answer.text.count("\n") == 1 and str(tmp_path) not in answer.text
+    assert answer.text.startswith("The export was not written") and set(tmp_path.iterdir()) == before
+
+
+def test_one_export_of_an_owner_is_written_at_a_time(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = client_of(place)
+    entered, meanwhile = list[bool](), list[int]()
+
+    def ask(visitor: str) -> int:
+        return client.get(PATH, headers={"cookie": f"{COOKIE}={visitor}"}).status_code
+
+    def write(_: RunStore, path: Path) -> None:
+        path.write_bytes(b"")
+        if not entered:
+            entered.append(True)
+            meanwhile.extend([ask(ONE), ask(TWO), ask(ONE)])
+
+    monkeypatch.setattr("ui.tabs.account.actions.write_everything", write)
+    assert ask(ONE) == 200 and meanwhile == [429, 200, 429]  # a refused one gives nothing free
+    assert ask(ONE) == 200

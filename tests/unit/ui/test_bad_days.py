@@ -17,8 +17,7 @@ from mars_core.models import PairSpec
 from mars_core.rules import Rule
 from mars_core.types import Status, StopReason, Trace
 from mars_core.verification import judge
-from storage import RunStore, StorageError
-from tests.unit.ui.places import FORM, LONG, running, said, traces_of
+from tests.unit.ui.places import FORM, LONG, SWEEP, failing, running, said, traces_of
 from ui.api.endpoints import Api
 from ui.jobs.pending import Pending
 from ui.jobs.services import Services
@@ -28,15 +27,11 @@ from ui.public.visitors import Visitor
 from ui.settings.form import Form
 from ui.tabs.compare.frames import Frame, Shown
 from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more
-from ui.tabs.sweep.form import SweepForm
 from ui.tabs.sweep.run import SweepFrame
 from ui.tabs.sweep.run import run as run_sweep
 from ui.tabs.votes.round import Rounds, write_answers
 
-SWEEP = SweepForm(
-    prompts="Once\nTwice", pair="bundled", rule="mars", parameter="theta", values="0.1 0.9", temperatures="1", ks="3",
-    max_new_tokens=8, seed=3,
-)  # fmt: skip
+ENGINE = "mars_core.jobs.perform.burst"  # in its thread
 SHORT = replace(FORM, max_new_tokens=8)
 PUBLIC = Limits(
     prompt_characters=200, prompt_tokens=60, new_tokens=64, k=8, lanes=3, sweep_runs=8, seconds=60, waiting=2, runs_an_hour=500
@@ -91,11 +86,9 @@ def test_numbers_that_are_none_fail_their_run_and_the_others_go_on(
 def test_no_memory_is_told_in_one_sentence_and_the_next_run_works(
     place: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(_: torch.Tensor) -> torch.Tensor:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nGPU 0 has a total capacity")
-
+    full = "CUDA out of memory. Tried to allocate 2 GiB.\nGPU 0 has a total capacity"
     with monkeypatch.context() as patch:
-        poison(patch, "mars", full)
+        poison(patch, "mars", failing(full, torch.OutOfMemoryError))
         state, words = last(place)
     assert state == "failed" and "MARS failed after 0 tokens: The memory of cpu ran out; take a shorter prompt" in words
     assert "GiB" not in words and "\n" not in words and works(place)
@@ -113,57 +106,28 @@ def test_when_the_time_is_up_the_run_is_kept_and_the_page_says_so(place: Service
 
 
 @pytest.mark.parametrize(
-    "target", ["ui.tabs.compare.frames.token_rows", "ui.tabs.compare.frames.ended_result", "ui.jobs.driver.Record"]
+    "target",
+    ["ui.tabs.compare.frames.token_rows", "ui.tabs.compare.frames.ended_result", "ui.jobs.driver.Record", ENGINE],
 )
 def test_an_error_of_ours_is_told_with_its_id_and_the_next_run_works(
     place: Services, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, target: str
 ) -> None:
-    def broken(*_: object, **__: object) -> None:
-        raise KeyError("secret of the prompt")
-
+    """In sweeps and votes too, and in the engine's thread."""
     with monkeypatch.context() as patch, caplog.at_level(logging.ERROR, "mars.faults"):
-        patch.setattr(target, broken)
-        state, words = last(place)
-    assert state == "failed" and "Something went wrong (error " in words and "secret" not in words
-    (record,) = caplog.records
-    assert record.__dict__["fault"] in words and record.__dict__["where"] == "compare" and works(place)
-
-
-def test_an_error_in_a_sweep_or_a_vote_is_told_with_its_id(
-    place: Services, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def broken(*_: object, **__: object) -> None:
-        raise KeyError("secret")
-
-    with monkeypatch.context() as patch, caplog.at_level(logging.ERROR, "mars.faults"):
-        patch.setattr("evaluation.study.engine.Record", broken)
-        patch.setattr("ui.jobs.driver.Record", broken)
-        strips = [
-            list(run_sweep(place, SWEEP, "v"))[-1].strip,
-            list(write_answers(place, Rounds(), FORM, "v"))[-1].strip,
-        ]
-    for strip, record in zip(strips, caplog.records, strict=True):
-        assert strip.state == "failed" and record.__dict__["fault"] in plain(strip.parts)
-    assert works(place)
-
-
-def test_an_error_in_the_engines_thread_is_told_with_its_id(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr("mars_core.jobs.perform.burst", lambda *_: 1 // 0)
-        state, words = last(place)
-    assert state == "failed" and "Something went wrong (error " in words
-    assert [trace.status for trace in traces_of(place.store)] == [Status.CANCELLED] and works(place)
-
-
-def test_a_store_that_fails_is_told_and_the_next_run_works(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object, **__: object) -> str:
-        raise StorageError("The run was not saved: the disk is full.")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(RunStore, "save_run", full)
-        frame = list(run_comparison(place, FORM, "visitor"))[-1]
-    assert frame.strip is not None and "Not saved: The run was not saved" in frame.strip.side
-    assert works(place)
+        patch.setattr(target, failing("secret of the prompt", KeyError))
+        told = [last(place)]
+        if target == "ui.jobs.driver.Record":
+            patch.setattr("evaluation.study.engine.Record", failing("secret", KeyError))
+            told += [
+                said(list(run_sweep(place, SWEEP, "v"))[-1]),
+                said(list(write_answers(place, Rounds(), FORM, "v"))[-1]),
+            ]
+    for (state, words), record in zip(told, caplog.records, strict=True):
+        assert state == "failed" and "Something went wrong (error " in words and "secret" not in words
+        assert record.__dict__["fault"] in words
+    if target == ENGINE:
+        assert [trace.status for trace in traces_of(place.store)] == [Status.CANCELLED]
+    assert caplog.records[0].__dict__["where"] == "compare" and works(place)
 
 
 def test_a_closed_tab_frees_the_slot_while_running_and_while_waiting(place: Services) -> None:
@@ -245,13 +209,11 @@ def test_every_saved_run_is_observed_once(place: Services) -> None:
     [
         ({"prompt": "x" * 201}, "The prompt's length in characters is 201"),
         ({"system": "x" * 190}, "The prompt's length in characters is 206"),
-        ({"prompt": "a b c d e f " * 15}, "The prompt's length in tokens is"),
-        ({"max_new_tokens": 65}, "max_new_tokens is 65"),
-        ({"k": 9}, "K is 9"),
-        ({"lanes": FORM.lanes * 2}, "The number of lanes is 4"),
+        ({"prompt": "a b c d e f " * 15}, "The prompt's length in tokens is"), ({"max_new_tokens": 65}, "max_new_tokens is 65"),
+        ({"k": 9}, "K is 9"), ({"lanes": FORM.lanes * 2}, "The number of lanes is 4"),
         ({"pair": "custom", "own_target": "/etc"}, "This page runs the model pairs of its list only"),
     ],
-)
+)  # fmt: skip
 def test_what_is_too_much_for_a_public_page_is_refused_in_one_sentence(
     public: Services, change: dict[str, Any], words: str
 ) -> None:

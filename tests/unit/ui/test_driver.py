@@ -12,10 +12,10 @@ import pytest
 from mars_core.jobs import AcceleratorError, Began, Ended, Event, Job, Stop, Wrote
 from mars_core.models import ModelError, ModelPool
 from mars_core.types import Status, StopReason, Trace
-from storage import RunStore, Source, StorageError
+from storage import RunStore, Source
 from tests.traces import same
 from tests.unit.ui.places import FORM as WHOLE
-from tests.unit.ui.places import latest
+from tests.unit.ui.places import failing, latest
 from ui.api.endpoints import Api
 from ui.jobs.admission import JobError
 from ui.jobs.driver import Batch, Ready, Saved, Started, drive
@@ -87,52 +87,30 @@ def sentence(way: str, services: Services, shown: Shown, *, valid: bool = True) 
     return plain(strip.parts)
 
 
-def uncounted(services: Services) -> bool:
-    """Whether all runs of the hour are still free, and nobody is in the queue."""
-    with services.queue.ticket(services.key, runs=MOST, tokens=1) as ticket:
-        free = ticket.ready(0.0)
-        ticket.refund()
-    return free
-
-
 def began(job: Job, traces: tuple[Trace, ...], run: int) -> Began:
     return Began(run, job.configs[run], traces[0].prompt_ids, (), "")
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_settings_that_cannot_be_run_are_not_counted(services: Services, shown: Shown, way: str) -> None:
-    said = sentence(way, services, shown, valid=False)
-    assert ("K is 0" in said or str(NO_TOKEN) in said) and uncounted(services)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_models_that_cannot_be_loaded_are_not_counted(
+def test_a_job_of_which_no_run_began_is_not_counted_and_leaves_no_comparison(
     services: Services, shown: Shown, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object) -> None:
-        raise ModelError("The weights are damaged.")
+    """For bad settings, models that cannot be loaded, an accelerator that is not to be had, a stop."""
 
-    monkeypatch.setattr(ModelPool, "get", broken)
-    assert "The weights are damaged." in sentence(way, services, shown) and uncounted(services)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_an_accelerator_that_is_not_to_be_had_is_not_counted(services: Services, shown: Shown, way: str) -> None:
-    def script(_: Job) -> Iterator[Event]:
+    def refused(_: Job) -> Iterator[Event]:
         raise AcceleratorError("The GPU is not available: quota.")
         yield
 
-    said = sentence(way, replace(services, accelerator=Scripted(script)), shown)
-    assert "quota" in said and uncounted(services) and services.store.count() == 1
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_job_that_is_stopped_before_its_first_run_is_not_counted_and_leaves_no_comparison(
-    services: Services, shown: Shown, way: str
-) -> None:
-    said = sentence(way, replace(services, accelerator=Scripted(lambda _: iter(()))), shown)
-    stored = services.store.load(shown.comparison)
-    assert said and uncounted(services) and services.store.count() == 1 and len(stored.runs) == 2
+    said = sentence(way, services, shown, valid=False)
+    assert "K is 0" in said or str(NO_TOKEN) in said
+    with monkeypatch.context() as patch:
+        patch.setattr(ModelPool, "get", failing("The weights are damaged.", ModelError))
+        assert "The weights are damaged." in sentence(way, services, shown)
+    assert "quota" in sentence(way, replace(services, accelerator=Scripted(refused)), shown)
+    assert sentence(way, replace(services, accelerator=Scripted(lambda _: iter(()))), shown)
+    with services.queue.ticket(services.key, runs=MOST, tokens=1) as ticket:  # all runs of the hour are still free
+        assert ticket.ready(0.0)
+    assert services.store.count() == 1 and len(services.store.load(shown.comparison).runs) == 2
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -150,7 +128,7 @@ def test_a_job_of_which_a_run_began_is_counted(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_run_that_breaks_off_is_saved_with_what_it_wrote(
+def test_a_run_that_breaks_off_is_saved_and_shown_with_what_it_wrote(
     services: Services, shown: Shown, traces: tuple[Trace, ...], way: str
 ) -> None:
     def script(job: Job) -> Iterator[Event]:
@@ -158,46 +136,28 @@ def test_a_run_that_breaks_off_is_saved_with_what_it_wrote(
         yield Wrote(0, traces[0].steps[:2], traces[0].text, 0.1, 0, False)
         raise AcceleratorError("The process was taken away.")
 
-    said = sentence(way, replace(services, accelerator=Scripted(script)), shown)
-    newest = latest(services.store)
-    stored = services.store.load(shown.comparison) if way == "continue" else newest
+    place = replace(services, accelerator=Scripted(script))
+    said = sentence(way, place, shown)
+    stored = services.store.load(shown.comparison) if way == "continue" else latest(services.store)
     run = max(stored.runs, key=lambda run: run.lane)
     assert "taken away" in said and run.trace.status is Status.CANCELLED and same(run.trace.steps, traces[0].steps[:2])
-
-
-def test_a_run_that_breaks_off_is_shown_with_what_it_wrote(services: Services, traces: tuple[Trace, ...]) -> None:
-    def script(job: Job) -> Iterator[Event]:
-        yield began(job, traces, 0)
-        yield Wrote(0, traces[0].steps[:2], traces[0].text, 0.1, 0, False)
-        raise AcceleratorError("The process was taken away.")
-
-    place = replace(services, accelerator=Scripted(script))
-    last = list(run_comparison(place, FORM, "visitor"))[-1]
-    assert last.strip is not None and (last.strip.state, plain(last.strip.parts)[-11:]) == ("failed", "taken away.")
-    first, second = last.lanes
-    assert first is not None and first.state == "cancelled" and first.rows
-    assert second is not None and second.chip == "not started"
+    if way == "compare":
+        last = list(run_comparison(replace(place, queue=Queue(Limits())), FORM, "visitor"))[-1]
+        assert last.strip is not None and (last.strip.state, plain(last.strip.parts)[-11:]) == ("failed", "taken away.")
+        first, second = last.lanes
+        assert first is not None and first.state == "cancelled" and first.rows
+        assert second is not None and second.chip == "not started"
 
 
 @pytest.mark.parametrize("way", ["compare", "vote", "endpoint"])
-def test_a_comparison_that_cannot_be_made_is_told(
+def test_what_cannot_be_saved_is_told(
     services: Services, shown: Shown, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object, **__: object) -> str:
-        raise StorageError("The disk is full.")
-
-    monkeypatch.setattr(RunStore, "new_comparison", full)
-    assert "The disk is full." in sentence(way, services, shown) and uncounted(services)
-
-
-def test_a_run_that_cannot_be_saved_is_told_by_an_endpoint(
-    services: Services, shown: Shown, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object, **__: object) -> str:
-        raise StorageError("The disk is full.")
-
-    monkeypatch.setattr(RunStore, "save_run", full)
-    assert sentence("endpoint", services, shown) == "The disk is full."
+    with monkeypatch.context() as patch:
+        patch.setattr(RunStore, "new_comparison", failing("The disk is full."))
+        assert "The disk is full." in sentence(way, services, shown)
+    monkeypatch.setattr(RunStore, "save_run", failing("The disk is full."))  # a comparison does so beside its sentence
+    assert way == "compare" or "The disk is full." in sentence(way, services, shown)
 
 
 def test_events_come_in_order_and_runs_are_saved_when_they_are_told(services: Services) -> None:

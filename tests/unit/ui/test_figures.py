@@ -1,18 +1,41 @@
-"""Figures say what the traces say, on one scale, and let no text become markup."""
+"""Figures say what the traces say: every token, second, judgement and node once, on one scale; their values are harmless anywhere."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import math
+import re
 from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 
+import numpy as np
 import plotly.graph_objects as go
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Route
+from starlette.testclient import TestClient
 
-from mars_core.types import Outcome, RuleConfig, Trace
+from evaluation.report.files import csv_text
+from mars_core.types import Outcome, RuleConfig, Status, Step, Trace
+from storage.export import guarded
 from tests.traces import make_trace, make_tree_trace
 from ui.figures.acceptance import acceptance_plot
 from ui.figures.margins import margin_plot
-from ui.figures.plot import ROW, Run, Scale, margin_scale
+from ui.figures.plot import ROW, THEMED, Data, Plot, Run, Scale, margin_scale
+from ui.figures.ratio import ratio_plot
+from ui.figures.ribbon import ribbon_plot
+from ui.figures.shift import cumulative_plot, shift_plot
+from ui.figures.timeline import timeline_plot
+from ui.figures.tree import OWN, Node, tree_figure, tree_nodes, tree_plot
+from ui.kit.figure import SOURCE, figure_component, figure_json, plotly_file
+from ui.kit.palette import OUTCOME_STYLES
+from ui.kit.theme import page_css
+from ui.result.details import Details
+from ui.result.result import ended_result
+from ui.result.tree_panel import drafting, first_choice, step_of
 
 LEFT, RIGHT = make_trace(rule="strict", new_tokens=150), make_trace(rule="mars", new_tokens=150, theta=0.85)
 
@@ -29,31 +52,24 @@ def test_both_runs_share_one_scale_with_theta_on_it() -> None:
     assert 0.85 in left.colorbar.tickvals
 
 
-@pytest.mark.parametrize("theta", [0.0, 0.5, 0.84, 0.9, 0.98, 1.0])
-def test_the_colour_scale_rises_from_zero_to_one_for_every_theta(theta: float) -> None:
-    scale = margins(make_trace(rule="mars", theta=theta)).data[0].colorscale
-    places = [place for place, _ in scale]
-    assert places[0] == 0 and places[-1] == 1 and places == sorted(places)
+def test_the_colour_scale_rises_from_zero_to_one_for_every_theta() -> None:
+    for theta in (0.0, 0.5, 0.84, 0.9, 0.98, 1.0):
+        places = [place for place, _ in margins(make_trace(rule="mars", theta=theta)).data[0].colorscale]
+        assert places[0] == 0 and places[-1] == 1 and places == sorted(places), theta
 
 
 def test_every_token_has_its_cell_and_every_cell_its_token() -> None:
-    plot = margin_plot(Run(RIGHT, 0, "run"), margin_scale([RIGHT]))
+    """A place without a ratio counts as decisive; outcomes are marked by shape at their cells."""
+    scale = margin_scale([RIGHT])
+    plot = margin_plot(Run(RIGHT, 0, "run"), scale)
     assert [row[0] for row in plot.data.rows] == list(range(150))
-    heat = plot.figure.data[0]
+    heat, *others = plot.figure.data
     assert sum(z is not None for row in heat.z for z in row) == 150
     assert [heat.customdata[1][3][at] for at in (1, 10)] == [RIGHT.tokens[ROW + 3].outcome.value, str(ROW + 3)]
-
-
-def test_a_place_without_a_ratio_counts_as_decisive() -> None:
-    scale = margin_scale([RIGHT])
+    cells = [z for row in heat.z for z in row]
     lost = [token.position for token in RIGHT.tokens if math.isnan(token.r)]
-    assert lost
-    cells = [z for row in margins(RIGHT, scale).data[0].z for z in row]
-    assert all(cells[position] == round(scale.low, 4) for position in lost)
-
-
-def test_outcomes_are_marked_by_shape_at_their_cells() -> None:
-    marks = {trace.name: trace for trace in margins(RIGHT).data[1:]}
+    assert lost and all(cells[position] == round(scale.low, 4) for position in lost)
+    marks = {trace.name: trace for trace in others}
     expected = [token.position for token in RIGHT.tokens if token.outcome is Outcome.RELAXED]
     relaxed = marks["relaxed"]
     assert [ROW * y + x for x, y in zip(relaxed.x, relaxed.y, strict=True)] == expected
@@ -73,13 +89,275 @@ def test_acceptance_counts_are_the_summarys() -> None:
         assert [row[4] + row[5] for row in rows] == pytest.approx(list(trace.summary.acceptance_by_position))
 
 
-def test_a_lane_keeps_its_colour_where_another_drafted_nothing() -> None:
+def test_relaxed_bars_stand_on_the_accepted_ones_and_a_lane_keeps_its_colour() -> None:
     left, right = Run(LEFT, 1, "Strict"), Run(RIGHT, 0, "MARS")
     alone = acceptance_plot([left]).figure.data[0].marker.color
     assert alone == acceptance_plot([right, left]).figure.data[-1].marker.color
-
-
-def test_relaxed_bars_stand_on_the_accepted_ones() -> None:
     figure = acceptance_plot([Run(LEFT, 0, "Strict"), Run(RIGHT, 1, "MARS")]).figure
     assert [bar.name for bar in figure.data] == ["Strict: accepted", "MARS: accepted", "MARS: relaxed"]
     assert list(figure.data[2].base) == list(figure.data[1].y)
+
+
+NAN, INFINITY = float("nan"), float("inf")
+
+
+def test_the_value_is_ascii_without_a_tag_whatever_it_carries() -> None:
+    words = ("</script><script>", "\ud800", "\u2028", "<img onerror=x>", "=1+1")
+    trace = make_trace(words=words, rule="mars", new_tokens=20)
+    text = figure_json(margin_plot(Run(trace, 0, "</b>"), margin_scale([trace])))
+    assert text.isascii() and "<" not in text
+    assert set(json.loads(text)) == {"figure", "csv", "title"}
+    assert json.loads(figure_json(None)) is None
+
+
+def test_what_json_has_not_becomes_a_gap() -> None:
+    figure = go.Figure(go.Scatter(x=np.array([1.0, NAN]), y=[INFINITY, 2.0]))
+    sent = json.loads(figure_json(Plot(figure, Data((), ()), "t")))
+    assert sent["figure"]["data"][0]["y"] == [None, 2.0]
+
+
+def test_the_csv_is_rfc_4180_and_guards_formulas() -> None:
+    rows = (("=1+1", 1, 0.1, None), ('a "b", c\nd', -3, NAN, INFINITY), ("@x", 0, -0.5, True))
+    text = csv_text([("piece", "n", "+x", "y"), *rows])
+    read = list(csv.reader(io.StringIO(text, newline="")))
+    assert read[1:] == [["'=1+1", "1", "0.1", ""], ['a "b", c\nd', "-3", "", "inf"], ["'@x", "0", "-0.5", "true"]]
+    assert text.endswith("\r\n") and '"a ""b"", c\nd"' in text
+    assert read[1][0] == guarded("=1+1")
+
+
+def test_every_colour_of_a_theme_is_a_variable_of_the_page() -> None:
+    own = [name for name in THEMED.values() if name.startswith("--mars-")]
+    assert len(own) == 5 and all(f"{name}:" in page_css() for name in own)
+
+
+def test_the_library_is_served_from_the_installed_package_and_kept() -> None:
+    answer = TestClient(Starlette(routes=[Route(f"/{SOURCE}", partial(plotly_file, None))])).get(f"/{SOURCE}")
+    assert answer.status_code == 200 and "plotly.js" in answer.text[:200]
+    assert "immutable" in answer.headers["cache-control"] and answer.headers["content-type"].startswith(
+        "text/javascript"
+    )
+
+
+def test_the_component_knows_its_texts_before_its_properties_arrive() -> None:
+    component = figure_component(scope="s", name="n", label="Label", empty="None.")
+    assert str(component.js_on_load).startswith('const GIVEN = {"scope":"s","name":"n","label":"Label","empty":"None."')
+
+
+STRICT, MARS, PLAIN = (make_trace(rule=rule, new_tokens=90) for rule in ("strict", "mars", "none"))
+TREE = make_tree_trace(new_tokens=60)
+KEPT = (Outcome.ACCEPTED, Outcome.RELAXED)
+CASES = {
+    "one": {0: MARS},
+    "plain": {0: PLAIN},
+    "four": {0: PLAIN, 1: STRICT, 2: TREE, 3: make_trace(rule="mars-gap")},
+    "cancelled": {0: STRICT, 1: make_trace(rule="mars", new_tokens=12, status=Status.CANCELLED)},
+    "never": {1: MARS},
+}
+
+
+def moved(trace: Trace, by: int) -> Trace:
+    """The same run after a prefix of ``by`` given tokens."""
+
+    def step_moved(step: Step) -> Step:
+        return replace(step, tokens=tuple(replace(token, position=token.position + by) for token in step.tokens))
+
+    return replace(trace, steps=tuple(map(step_moved, trace.steps)))
+
+
+def details(traces: dict[int, Trace]) -> Details:
+    found = ended_result(traces, "x", ["a"] * (max(traces) + 1)).details
+    assert found is not None
+    return found
+
+
+def plots(shown: Details) -> list[Plot]:
+    return [plot for plot in shown.plots.values() if plot]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_figure_is_valid_and_says_its_numbers(case: str) -> None:
+    for plot in plots(details(CASES[case])):
+        go.Figure(plot.figure.to_plotly_json())  # raises for what Plotly does not know
+        assert plot.title
+        assert all(len(row) == len(plot.data.heads) for row in plot.data.rows)
+
+
+def test_without_drafts_there_is_nothing_to_accept_or_judge() -> None:
+    shown = details(CASES["plain"])
+    assert shown.plots["acceptance"] is None and shown.plots["ratio"] is None
+    assert shown.table.rows and not any(cell.ratio for _, _, cells in shown.table.rows for cell in cells)
+
+
+def test_ratios_are_only_where_every_lane_ended() -> None:
+    for case in ("never", "cancelled"):
+        assert not any(cell.ratio for _, _, cells in details(CASES[case]).table.rows for cell in cells)
+    assert any(cell.ratio for _, _, cells in details({0: STRICT, 1: MARS}).table.rows for cell in cells)
+
+
+@pytest.mark.parametrize("trace", [STRICT, MARS, PLAIN, TREE])
+def test_the_ribbon_holds_every_token_once_in_order(trace: Trace) -> None:
+    *bars, reach = (part for part in ribbon_plot([Run(trace, 0, "a")]).figure.data if part.x[0] is not None)
+    stacked = sorted(
+        (step, below, texts[2], length)
+        for bar in bars
+        for step, below, length, texts in zip(bar.x, bar.base, bar.y, bar.customdata, strict=True)
+    )
+    first = [position for _, _, position, _ in stacked]
+    assert sum(length for *_, length in stacked) == len(trace.tokens) and first == sorted(first)
+    for step in trace.steps:
+        own = [(below, length) for index, below, _, length in stacked if index == step.index]
+        assert [below for below, _ in own] == [sum(length for _, length in own[:i]) for i in range(len(own))]
+        assert len(step.emitted) == sum(length for _, length in own) <= reach.y[step.index]
+
+
+def test_rows_of_the_ribbon_share_their_scale_and_all_runs_one_clock() -> None:
+    layout = ribbon_plot([Run(STRICT, 0, "a"), Run(MARS, 1, "b")]).figure.layout
+    assert layout.yaxis.range == layout.yaxis2.range and "xaxis2" not in layout
+    figure = timeline_plot([Run(STRICT, 0, "a"), Run(PLAIN, 1, "b")]).figure
+    start, end = figure.layout.xaxis.range
+    assert start == 0 and end >= max(trace.steps[-1].elapsed_s for trace in (STRICT, PLAIN))
+    assert {bar.xaxis for bar in figure.data} == {None}
+
+
+@pytest.mark.parametrize("trace", [STRICT, PLAIN, TREE])
+def test_the_timeline_is_the_whole_run_without_gap_or_overlap(trace: Trace) -> None:
+    steps = tuple(replace(step, elapsed_s=step.elapsed_s + 0.004 * (step.index + 1)) for step in trace.steps)
+    trace = replace(trace, steps=steps)
+    segments = [(kind, start, end) for *_, kind, start, end in timeline_plot([Run(trace, 0, "a")]).data.rows]
+    assert segments[0][1] == 0 and segments[-1][2] == pytest.approx(trace.steps[-1].elapsed_s)
+    assert all(right[1] == pytest.approx(left[2]) for left, right in pairwise(segments))
+    seconds = {kind: math.fsum(e - s for k, s, e in segments if k == kind) for kind in ("verify", "draft", "rest")}
+    assert seconds["verify"] == pytest.approx(math.fsum(step.verify_s for step in trace.steps))
+    assert seconds["draft"] == pytest.approx(math.fsum(step.draft_s for step in trace.steps))
+    assert seconds["rest"] == pytest.approx(0.004 * len(trace.steps))
+
+
+@pytest.mark.parametrize("trace", [STRICT, MARS, TREE])
+def test_the_histogram_counts_every_judged_place_once(trace: Trace) -> None:
+    plot = ratio_plot([Run(trace, 0, "a")], margin_scale([trace]))
+    without = re.search(r"; (\d+) places? without", plot.title)
+    kept = sum(token.outcome in KEPT for token in trace.tokens)
+    refused = sum(token.outcome is Outcome.RECOVERED for token in trace.tokens)
+    counted = sum(sum(row[5:]) for row in plot.data.rows)
+    assert counted + (int(without[1]) if without else 0) == kept + refused
+
+
+def test_relaxed_tokens_lie_above_theta_and_theta_is_marked() -> None:
+    scale = margin_scale([STRICT, MARS])
+    plot = ratio_plot([Run(STRICT, 0, "a"), Run(MARS, 1, "b")], scale)
+    relaxed = {row[3]: row[6] for row in plot.data.rows if row[0] == 2}
+    assert sum(relaxed.values()) and not any(count for low, count in relaxed.items() if low < scale.border - 1e-6)
+    assert [(line.x0, line.line.dash) for line in plot.figure.layout.shapes] == [(0.9, "dot"), (0.9, "solid")]
+
+
+def test_the_cumulative_shift_ends_at_the_summarys() -> None:
+    plot = cumulative_plot([Run(MARS, 1, "b")])
+    assert plot.data.rows[-1][-1] == pytest.approx(MARS.summary.tv_sum, abs=1e-4)
+
+
+def test_after_a_prefix_positions_go_on_and_cells_stand_under_those_of_the_other_run() -> None:
+    late = moved(MARS, 40)
+    scale = margin_scale([STRICT, late])
+    heat = margin_plot(Run(late, 1, "b"), scale).figure.data[0]
+    assert heat.z[0] == [None] * ROW and heat.z[1][7] is None and heat.z[1][8] is not None
+    assert margin_scale([late]).first == 1
+    assert step_of({0: late}, 0, 40) == 0 and step_of({0: late}, 0, 39) is None
+    assert shift_plot([Run(late, 0, "b")]).figure.layout.xaxis.range[0] == 39.4
+    shown = details({0: moved(STRICT, 40), 1: late})
+    margins = shown.plots["margins-2"]
+    assert margins and [row[0] for row in margins.data.rows] == list(range(40, 130))
+
+
+def test_hostile_pieces_become_no_markup_in_any_figure() -> None:
+    words = ("<b>x</b>", "%{x}", "\ud800", "\u202e", "<a href='javascript:1'>y</a>", "&lt;")
+    hostile = make_trace(words=words, rule="mars", new_tokens=40)
+    for plot in plots(details({0: hostile, 1: hostile})):
+        plot.figure.to_json().encode("utf-8")
+        text = str(plot.figure.to_plotly_json())
+        assert "<b>x" not in text and "<a " not in text and "'%{x}" not in text
+
+
+CHAIN = make_trace(rule="mars", new_tokens=60)
+
+
+@pytest.mark.parametrize("trace", [TREE, CHAIN])
+def test_every_node_has_a_place_of_its_own_beside_its_parent(trace: Trace) -> None:
+    for step in trace.steps:
+        places = tree_nodes(trace, step.index)
+        own = [token for token in step.emitted if token.outcome in OWN]
+        assert len(places) == 1 + len(step.nodes) + len(own)
+        assert len({(place.x, place.y) for place in places}) == len(places)
+        by_number = {place.number: place for place in places}
+        assert all(place.x == by_number[place.parent].x + 1 for place in places[1:])
+        plot = tree_plot(trace, step.index)
+        go.Figure(plot.figure.to_plotly_json())  # raises for what Plotly does not know
+        assert len(plot.data.rows) == len(step.nodes) + len(step.emitted) - step.kept
+        # the kept path spells the emitted tokens in one straight line
+        path = sorted((place for place in places if place.kept), key=lambda place: place.x)
+        assert [place.outcome for place in path[1:]] == [token.outcome for token in step.emitted]
+        assert {place.y for place in path} == {0.0}
+
+
+def test_branches_never_cross() -> None:
+    for step in TREE.steps:
+        places = tree_nodes(TREE, step.index)
+        spans = [_rows_under(places, place) for place in places]
+        assert all(max(span) - min(span) == len({*span}) - 1 for span in spans)
+
+
+def _rows_under(places: list[Node], root: Node) -> list[float]:
+    rows = [root.y]
+    for child in places:
+        if child.parent == root.number:
+            rows += _rows_under(places, child)
+    return rows
+
+
+def test_the_figure_has_every_outcome_in_its_own_colour_and_shape() -> None:
+    lane, step = first_choice({0: TREE})
+    nodes = tree_nodes((TREE, TREE)[lane], step)
+    figure = tree_figure(nodes)
+    named = {mark.name: mark for mark in figure.data if mark.name}
+    for outcome in {node.outcome for node in nodes} - {None}:
+        assert outcome is not None
+        look = OUTCOME_STYLES[outcome]
+        assert (named[outcome].marker.symbol, named[outcome].marker.color) == (look.symbol, look.light)
+    drawn = sum(len(mark.x) for mark in figure.data if mark.mode != "lines")
+    assert drawn == len(nodes)
+    assert figure.data[1].line.width > figure.data[0].line.width
+
+
+def test_the_words_count_what_was_drafted_and_kept() -> None:
+    step = next(step for step in TREE.steps if step.kept and any(t.outcome is Outcome.RECOVERED for t in step.emitted))
+    title = tree_plot(TREE, step.index).title
+    assert title.startswith(f"Step {step.index}: {len(step.nodes)} tokens drafted, {step.kept} kept")
+    assert title.endswith("recovered.")
+    plain = make_trace(rule="none", new_tokens=8)
+    assert len(tree_nodes(plain, 3)) == 2 and "nothing was drafted" in tree_plot(plain, 3).title
+    assert drafting({0: plain}) == {}
+
+
+def test_the_first_choice_is_a_forgiving_step_of_the_rightmost_run_that_has_one() -> None:
+    strict = make_trace(rule="strict", new_tokens=60)
+    lane, step = first_choice({0: strict, 1: CHAIN, 2: strict})
+    assert lane == 1 and any(token.outcome is Outcome.RELAXED for token in CHAIN.steps[step].emitted)
+    lane, step = first_choice({0: strict})
+    assert strict.steps[step].kept == max(s.kept for s in strict.steps)
+
+
+def test_a_token_belongs_to_its_step() -> None:
+    for index, token in enumerate(CHAIN.tokens):
+        assert step_of({2: CHAIN}, 2, index) == token.step
+    assert step_of({2: CHAIN}, 2, 10_000) is None and step_of({2: CHAIN}, 0, 0) is None and step_of({}, 0, -1) is None
+
+
+def test_hostile_pieces_are_escaped() -> None:
+    words = ("<b>x</b>", "%{x}", "\ud800", "\u202e", "<a href='javascript:1'>y</a>")
+    trace = make_tree_trace(words=words, new_tokens=20)
+    for step in trace.steps:
+        plot = tree_plot(trace, step.index)
+        plot.figure.to_json().encode("utf-8")
+        labels = [re.sub(r"^<b>|</b>$", "", text) for mark in plot.figure.data[2:] for text in mark.text]
+        assert not any("<" in label or "%{" in label for label in labels)
+        assert not any("<a" in node.hover or "%{" in node.hover for node in tree_nodes(trace, step.index))
+        plot.title.encode("utf-8")

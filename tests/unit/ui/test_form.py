@@ -1,4 +1,4 @@
-"""The form: only the chosen drafter's fields are read, and what cannot be a value gets one sentence."""
+"""The form: only the chosen drafter's fields are read, what cannot be a value gets one sentence, presets set what they say."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from mars_core.models import CATALOG
 from mars_core.rules import RULES, Parameter
 from mars_core.types import DrafterConfig, DraftMode, TreeShape
 from tests.panels import read_panel
+from tests.unit.ui.places import FORM
 from ui.kit.labels import parameter_title, rule_title
 from ui.settings.drafters import FIELDS, TITLES, offered, taken, tree_shape
-from ui.settings.form import Form, LaneForm, read_drafter
+from ui.settings.form import Form, read_drafter
+from ui.settings.presets import PRESETS, presets_for
 from ui.settings.rules import DEFAULT_RULES, rule_html, step_of
 
-FORM = Form(
-    prompt="x", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,
-    lanes=(LaneForm("strict", {}), LaneForm("mars", {"theta": 0.9})),
-)  # fmt: skip
 EAGLE = replace(FORM, drafter="eagle3", tree_tokens=24, tree_depth=5, tree_top_k=8)
 
 
@@ -54,15 +52,12 @@ def test_a_bad_drafter_field_gets_one_sentence(form: Form, words: str) -> None:
     assert words in str(error.value)
 
 
-def test_every_drafter_shows_exactly_what_it_takes() -> None:
+def test_every_drafter_shows_exactly_what_it_takes_and_a_pair_offers_those_that_it_has() -> None:
     assert taken("model", "tree") == {"k", "mode"}
     assert taken("ngram", "chain") == {"k"}
     assert taken("none", "tree") == set()
     assert taken("eagle3", "chain") == {"shape", "k"}
     assert taken("eagle3", "tree") == set(FIELDS) - {"k", "mode"}
-
-
-def test_a_pair_offers_the_drafters_that_it_has() -> None:
     bundled = CATALOG[0]
     assert offered(None) == list(TITLES)
     assert offered(replace(bundled, draft=None, head=None)) == ["ngram", "none"]
@@ -83,3 +78,26 @@ def test_every_rule_and_parameter_has_a_title_and_a_note() -> None:
 def test_counts_step_by_one() -> None:
     steps = [step_of(Parameter("n", 10, 1, 1000, "")), step_of(Parameter("delta", 0.3, 0.0, 1000.0, ""))]
     assert steps == [1, 0.1]
+
+
+def test_a_preset_fits_the_form_and_its_rules_exist() -> None:
+    for key, preset in PRESETS.items():
+        drafter = read_drafter(replace(FORM, **preset.fields))  # type: ignore[arg-type]
+        assert drafter.kind == preset.drafter and 1 <= len(preset.rules) <= 4, key
+        for rule, parameters in preset.rules:
+            RULES[rule].values(parameters)
+
+
+def test_the_papers_setting_is_the_papers() -> None:
+    form = replace(FORM, **PRESETS["paper"].fields)  # type: ignore[arg-type]
+    assert (form.temperature, read_drafter(form)) == (1.0, DrafterConfig("model", k=7, mode=DraftMode.GREEDY))
+    assert PRESETS["paper"].rules == (("strict", {}), ("mars", {"theta": 0.9}))
+    tree = replace(FORM, **PRESETS["paper-tree"].fields)  # type: ignore[arg-type]
+    assert read_drafter(tree).tree == TreeShape(60, 7, 10)
+
+
+def test_a_pair_without_a_head_is_offered_no_tree() -> None:
+    bundled = CATALOG[0]
+    assert "paper-tree" in dict(map(reversed, presets_for(bundled)))  # type: ignore[arg-type]
+    headless = {key for _, key in presets_for(replace(bundled, head=None))}
+    assert "paper-tree" not in headless and "paper" in headless

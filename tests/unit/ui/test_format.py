@@ -65,22 +65,14 @@ def test_units_and_signs() -> None:
     assert memory(83_100_000) == "83.1 MB" and memory(22.5e9) == "22.5 GB" and memory(12) == "12.0 B"
     assert parameters(8_030_261_248) == "8.03 B" and parameters(999) == "999"
     assert (plural(1, "token"), plural(1200, "token"), count(-3)) == ("1 token", "1,200 tokens", "−3")
-
-
-def test_a_ratio_of_nothing_is_no_number() -> None:
     assert math.isnan(over(1, 0)) and math.isnan(over(1, math.nan)) and over(1, 4) == 0.25
+    assert (visible(" a\n\t"), visible("")) == ("␣a↵⇥", "∅")
 
 
-def test_white_space_of_a_piece_is_visible_and_a_piece_is_never_empty() -> None:
-    assert visible(" a\n\t") == "␣a↵⇥"
-    assert visible("") == "∅"
+EVERY = st.characters(categories=["L", "N", "P", "S", "Z", "C"], include_characters="\ud800\u202e\x1b\x00")
 
 
-@given(
-    st.text(
-        alphabet=st.characters(categories=["L", "N", "P", "S", "Z", "C"], include_characters="\ud800\u202e\x1b\x00")
-    )
-)
+@given(st.text(alphabet=EVERY))
 def test_displayable_text_can_be_transported_and_hides_nothing(text: str) -> None:
     shown = displayable(text)
     shown.encode("utf-8")

@@ -6,7 +6,6 @@ import asyncio
 import inspect
 import logging
 import socket
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +18,7 @@ from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 import ui
+from tests.unit.ui.places import one_loop
 from ui.kit import gradio_compat
 from ui.kit.gradio_compat import FaultyBlocks, forget_components, limit_arrival, report_progress_on, wait_for_streams
 
@@ -32,20 +32,15 @@ def _report(event: gr.EventData) -> str:
 
 
 @pytest.fixture
-def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[gr.Blocks]:
-    """Gradio makes event loops for it, which nobody would close: here it is one."""
-    loop = asyncio.new_event_loop()
-    with monkeypatch.context() as patch:
-        patch.setattr(asyncio, "new_event_loop", lambda: loop)
-        blocks: gr.Blocks
-        with FaultyBlocks(analytics_enabled=False) as blocks:
-            text, shown, times = gr.Textbox(), gr.Textbox(), gr.State(0)
-            text.submit(_count, [text, times], [shown, times])
-            text.blur(str.upper, text, shown)
-            text.focus(_report, None, shown)
+def page() -> gr.Blocks:
+    blocks: gr.Blocks
+    with one_loop(), FaultyBlocks(analytics_enabled=False) as blocks:
+        text, shown, times = gr.Textbox(), gr.Textbox(), gr.State(0)
+        text.submit(_count, [text, times], [shown, times])
+        text.blur(str.upper, text, shown)
+        text.focus(_report, None, shown)
         blocks.app = App.create_app(blocks)
-    yield blocks
-    loop.close()
+    return blocks
 
 
 def _run(page: gr.Blocks, session: str, event: int, given: list[str | None], **more: Any) -> Any:
@@ -125,10 +120,9 @@ def test_events_that_show_no_progress_report_to_one_component(page: gr.Blocks) -
     assert page.fns[0].show_progress_on == [target] and not page.fns[1].show_progress_on
 
 
-@pytest.mark.parametrize("reported", [5, "theta", ["theta"], None, True])
-def test_an_event_that_reports_no_object_reports_nothing(page: gr.Blocks, reported: Any) -> None:
-    event = gr.EventData(None, reported)
-    assert _run(page, "a", 2, [], event_data=event) == "{}"
+def test_an_event_that_reports_no_object_reports_nothing(page: gr.Blocks) -> None:
+    for reported in (5, "theta", ["theta"], None, True):
+        assert _run(page, "a", 2, [], event_data=gr.EventData(None, reported)) == "{}", reported
 
 
 def test_a_request_that_does_not_arrive_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +143,10 @@ def test_a_request_that_does_not_arrive_is_cut_off(monkeypatch: pytest.MonkeyPat
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    server = http_server.Server(Config(app, host="127.0.0.1", port=port, log_level="error", lifespan="off"))
+    config = Config(
+        app, port=port, log_level="error", lifespan="off", timeout_keep_alive=1, timeout_graceful_shutdown=1
+    )
+    server = http_server.Server(config)
     server.run_in_thread()
     limit_arrival(SimpleNamespace(server=server))  # type: ignore[arg-type]
     try:

@@ -1,27 +1,33 @@
-"""The comparison run as a plain generator over a small real pair, without a browser."""
+"""The comparison run as a plain generator over a small real pair, without a browser; continued; what Compare does after its last frame."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from mars_core.jobs.accelerators import Local
 from mars_core.models import ModelPool, PairSpec
-from mars_core.types import Status, TreeShape
+from mars_core.types import Cause, Status, Trace, TreeShape
 from storage import RunStore
-from tests.unit.ui.places import FORM, latest, said
+from tests.traces import make_trace
+from tests.unit.ui.places import FORM, latest, lose_device, said
 from ui.figures.tree import tree_nodes
 from ui.jobs.services import Services
+from ui.kit.components import Strip, message_strip
 from ui.kit.values import plain
 from ui.result.result import reopened
+from ui.result.sentence import divergence
 from ui.result.tree_panel import drafting, first_choice
 from ui.settings.form import Form, LaneForm
 from ui.tabs.compare import handlers
-from ui.tabs.compare.frames import Frame
-from ui.tabs.compare.handlers import run_comparison
+from ui.tabs.compare.frames import Frame, Shown
+from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more, wished_config
+from ui.tabs.compare.running import Running
 from ui.tabs.history.list import listing
 
 THREE = (LaneForm("strict", {}), LaneForm("mars", {"theta": 0.9}), LaneForm("lenience", {"lenience": 0.5}))
@@ -63,11 +69,16 @@ def test_lanes_run_in_the_drawn_order_and_are_saved(ran: Ran) -> None:
     assert [view.state for view in frame.lanes if view] == ["completed"] * lanes
     assert saved(ran.services) == [(lane, lanes - 1 - lane, Status.COMPLETED) for lane in range(lanes)]
     assert all(len(each.lanes) in (0, lanes) for each in ran.frames)
-    state, words = said(frame)
-    assert state == "done" and len(words.split("\n")) == lanes - 1
+    assert len(said(frame)[1].split("\n")) == lanes - 1
     assert len(frame.details.table.heads) == {2: 4, 3: 6}[lanes] and len(frame.details.traces) == lanes
     margins = [plot for name, plot in frame.details.plots.items() if name.startswith("margins") and plot is not None]
     assert len(margins) == lanes
+    opening = next(frame for frame in ran.frames if frame.lanes)
+    turns = ["third", "second", "first"][-lanes:]  # as the empty lanes say it before
+    assert all(view and turn in view.empty for view, turn in zip(opening.lanes, turns, strict=True))
+    live = [f.lanes[0] for f in ran.frames if f.lanes and f.lanes[0] and f.lanes[0].state == "running"]
+    assert live and all(view and view.check.text.startswith("Self-check: Strict shifted nothing") for view in live)
+    assert frame.details.check.state == "ok" and "Strict" in frame.details.check.text
 
 
 def test_repeats_run_in_turns_and_are_shown_as_one_run_of_each_lane(services: Services) -> None:
@@ -86,17 +97,16 @@ def test_repeats_run_in_turns_and_are_shown_as_one_run_of_each_lane(services: Se
     assert any(line.startswith("Run 3 of 3 of every lane, to measure the time: ") for line in spoken)
 
 
-def test_short_runs_are_repeated_unless_a_number_is_given(services: Services) -> None:
-    assert "3 interleaved runs each" in said(last(services, replace(FORM, repeats=0)))[1]
-    assert "one run" in said(last(services, FORM))[1]
-
-
-@pytest.mark.parametrize(("where", "name", "value"), [(handlers, "AUTO_S", 0.0), (Local, "loads", False)])
-def test_long_runs_and_those_of_a_quota_are_not_repeated(
-    services: Services, monkeypatch: pytest.MonkeyPatch, where: object, name: str, value: object
+def test_short_runs_are_repeated_unless_a_number_is_given_but_not_long_ones_and_those_of_a_quota(
+    services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(where, name, value)
-    assert "one run" in said(last(services, replace(FORM, repeats=0)))[1]
+    unasked = replace(FORM, repeats=0)
+    assert "3 interleaved runs each" in said(last(services, unasked))[1]
+    assert "one run" in said(last(services, FORM))[1]
+    for where, name, value in ((handlers, "AUTO_S", 0.0), (Local, "loads", False)):
+        with monkeypatch.context() as patch:
+            patch.setattr(where, name, value)
+            assert "one run" in said(last(services, unasked))[1], name
 
 
 def test_a_stop_while_repeating_keeps_what_was_measured(services: Services) -> None:
@@ -133,21 +143,7 @@ def test_streamed_deltas_spell_the_whole_text(ran: Ran) -> None:
     assert ended is not None and list(ended.rows) == shown
 
 
-def test_lanes_say_in_which_turn_they_run(ran: Ran) -> None:
-    opening = next(frame for frame in ran.frames if frame.lanes)
-    notes = [view.empty for view in opening.lanes if view]
-    turns = [next(turn for turn in ("first", "second", "third") if turn in note) for note in notes]
-    assert turns == ["third", "second", "first"][-len(notes) :]
-
-
-def test_a_lossless_lane_checks_itself_while_it_runs(ran: Ran) -> None:
-    live = [f.lanes[0] for f in ran.frames if f.lanes and f.lanes[0] and f.lanes[0].state == "running"]
-    assert live and all(view and view.check.text.startswith("Self-check: Strict shifted nothing") for view in live)
-    details = ran.frames[-1].details
-    assert details is not None and details.check.state == "ok" and "Strict" in details.check.text
-
-
-def test_stop_in_the_second_of_three_names_all(services: Services) -> None:
+def test_stop_keeps_the_run_as_cancelled_starts_no_other_and_names_all(services: Services) -> None:
     frames = run_comparison(services, replace(FORM, lanes=THREE, max_new_tokens=200), "visitor")
     for frame in frames:
         if frame.lanes and frame.lanes[1] and frame.lanes[1].state == "running":
@@ -155,6 +151,9 @@ def test_stop_in_the_second_of_three_names_all(services: Services) -> None:
     state, words = said(frame)
     assert state == "cancelled" and "was stopped after" in words and words.endswith("Strict was not started.")
     assert next(view.chip for view in frame.lanes if view) == "not started"
+    assert saved(services) == [(1, 1, Status.CANCELLED), (2, 0, Status.COMPLETED)]
+    services.stops.begin("visitor")
+    assert said(last(services, FORM))[0] == "done"
 
 
 def test_a_tree_is_drafted_kept_and_shown_again(pool: ModelPool, head: PairSpec, store: RunStore) -> None:
@@ -170,39 +169,14 @@ def test_a_tree_is_drafted_kept_and_shown_again(pool: ModelPool, head: PairSpec,
     assert live == again and max(Counter(place.x for place in live).values()) > 1
 
 
-def test_stop_ends_the_run_keeps_it_as_cancelled_and_starts_no_other(services: Services) -> None:
-    frames = run_comparison(services, replace(FORM, max_new_tokens=400), "visitor")
-    for frame in frames:
-        if any(view and view.state == "running" for view in frame.lanes):
-            services.stops.request("visitor")
-    assert said(frame)[0] == "cancelled" and "was not started" in said(frame)[1]
-    assert saved(services) == [(1, 0, Status.CANCELLED)]
-    services.stops.begin("visitor")
-    assert said(last(services, FORM))[0] == "done"
-
-
-def test_a_closed_tab_saves_the_run_as_cancelled(services: Services) -> None:
-    frames = run_comparison(services, replace(FORM, max_new_tokens=400), "visitor")
-    next(frame for frame in frames if any(view and view.state == "running" for view in frame.lanes))
-    frames.close()  # type: ignore[attr-defined]
-    assert saved(services) == [(1, 0, Status.CANCELLED)]
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"prompt": " \n"}, "The prompt is empty"),
-        ({"k": 0}, "K is 0"),
-        ({"k": 1.5}, "K is 1.5; it must be a whole number."),
-        ({"k": None}, "K is empty"),
-        ({"max_new_tokens": 10**6}, "max_new_tokens is 1000000"),
-        ({"temperature": float("nan")}, "temperature is nan"),
-        ({"seed": 2.0**60}, "seed is"),
-        ({"top_p": 0}, "top_p is 0"),
-        ({"pair": "no such pair"}, "The model pair is 'no such pair'"),
-        ({"pair": "custom"}, "The target model is empty"),
-        ({"pair": "custom", "own_target": "/nowhere"}, "/nowhere"),
-        ({"mode": "wild"}, "The draft mode is 'wild'"),
+        ({"prompt": " \n"}, "The prompt is empty"), ({"k": 0}, "K is 0"), ({"k": 1.5}, "K is 1.5; it must be a whole number."),
+        ({"k": None}, "K is empty"), ({"max_new_tokens": 10**6}, "max_new_tokens is 1000000"),
+        ({"temperature": float("nan")}, "temperature is nan"), ({"seed": 2.0**60}, "seed is"), ({"top_p": 0}, "top_p is 0"),
+        ({"pair": "no such pair"}, "The model pair is 'no such pair'"), ({"pair": "custom"}, "The target model is empty"),
+        ({"pair": "custom", "own_target": "/nowhere"}, "/nowhere"), ({"mode": "wild"}, "The draft mode is 'wild'"),
         ({"drafter": "eagle3"}, "has no EAGLE-3 head"),
         ({"drafter": "none"}, "rule none and drafter none can only be used together"),
         ({"thinking": "on"}, "thinking is on, but no chat template is used; it must be left at the model's default."),
@@ -214,7 +188,7 @@ def test_a_closed_tab_saves_the_run_as_cancelled(services: Services) -> None:
         ({"lanes": (LaneForm("strict", {}), LaneForm("mars", {"theta": None}))}, "θ is empty"),
         ({"lanes": (LaneForm("strict", {}), LaneForm("vars", {}))}, "The rule is 'vars'"),
     ],
-)
+)  # fmt: skip
 def test_a_bad_value_gets_one_sentence_and_saves_nothing(
     services: Services, change: dict[str, object], words: str
 ) -> None:
@@ -226,28 +200,120 @@ def test_a_bad_value_gets_one_sentence_and_saves_nothing(
 def test_a_run_that_breaks_is_kept_as_failed_with_its_reason(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mars_core.text.assembly import Assembler
-
-    steps = []
-
-    def broken(self: Assembler, raw: object, elapsed: float) -> object:
-        steps.append(raw)
-        if len(steps) > 12:
-            raise RuntimeError("The device is gone.\nstack")
-        return real(self, raw, elapsed)  # type: ignore[arg-type]
-
-    real = Assembler.step
-    monkeypatch.setattr(Assembler, "step", broken)
+    lose_device(monkeypatch, 12)
     state, sentence = said(last(services, FORM))
     assert state == "failed" and "The device is gone." in sentence and "stack" not in sentence
     assert saved(services)[0][2] is Status.FAILED
 
 
-@pytest.mark.parametrize(("load", "named"), [(0.5, False), (1000.0, True)])
-def test_a_busy_machine_is_named_beside_the_result(
-    services: Services, monkeypatch: pytest.MonkeyPatch, load: float, named: bool
+def test_a_busy_machine_is_named_beside_the_result(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    for load, named in ((0.5, False), (1000.0, True)):
+        monkeypatch.setattr("psutil.getloadavg", lambda load=load: (load, load, load))
+        strip = last(services, FORM).strip
+        assert strip is not None and strip.side.startswith("Saved to History")
+        assert ("The machine was busy: load 1000.0 on" in strip.side) is named
+
+
+@pytest.fixture
+def running() -> Running:
+    parts: Any = SimpleNamespace(
+        stop="stop", update=lambda strip, _lanes: {"strip": strip}, show=lambda _: {"details": 1}
+    )
+    return Running(parts, parts, parts, parts)
+
+
+def test_a_page_that_lost_the_connection_can_run_again(running: Running) -> None:
+    changed: dict[Any, Any] = running.after("visitor", message_strip("Run 1 of 2", "running").html())
+    strip: Strip = changed["strip"]
+    assert strip.state == "failed" and plain(strip.parts).startswith("The connection was lost")
+    assert changed["stop"]["value"] == "Stop" and changed["stop"]["interactive"]
+
+
+@pytest.mark.parametrize("state", ["done", "cancelled", "failed"])
+def test_what_came_of_a_run_stays(running: Running, state: str) -> None:
+    assert set(running.after("visitor", message_strip("running", state).html())) == {"stop"}
+
+
+def test_details_are_shown_once(running: Running) -> None:
+    details: Any = object()
+    running.ended.put("visitor", details)
+    done = message_strip("", "done").html()
+    assert "details" in running.after("visitor", done) and "details" not in running.after("visitor", done)
+
+
+def runs_of(services: Services, shown: Shown) -> list[Trace]:
+    return [run.trace for run in services.store.load(shown.comparison).runs]
+
+
+def go_on(services: Services, shown: Shown, column: int, index: int, token: int) -> list[Frame]:
+    return list(run_one_more(services, shown, Wish(column, index, token), "visitor"))
+
+
+@pytest.mark.parametrize("index", [0, 7, 20])
+def test_strict_continued_from_its_own_token_writes_its_own_text(services: Services, shown: Shown, index: int) -> None:
+    strict = runs_of(services, shown)[0]
+    frames = go_on(services, shown, 0, index, strict.token_ids[index])
+    again = runs_of(services, shown)[2]
+    assert (*again.config.prefix, *again.token_ids) == strict.token_ids and again.text == strict.text
+    assert divergence(strict, again) is None
+    assert frames[-1].strip is not None and frames[-1].strip.state == "done"
+
+
+def test_another_token_opens_a_lane_that_is_saved_with_the_others(services: Services, shown: Shown) -> None:
+    mars = runs_of(services, shown)[1]
+    other = next(a.id for a in mars.tokens[5].top if a.id != mars.tokens[5].id)
+    frames = go_on(services, shown, 1, 5, other)
+    runs = services.store.load(shown.comparison).runs
+    assert [(run.lane, run.order) for run in runs][2] == (2, 2)
+    new = runs[2].trace
+    assert new.status is Status.COMPLETED and new.config.prefix == (*mars.token_ids[:5], other)
+    assert new.tokens[0].position == 6 and len(new.given) == 6
+    parting = divergence(mars, new)
+    assert parting is not None and (parting.position, parting.cause) == (5, Cause.CHOSEN)
+    now = [frame.shown for frame in frames if frame.shown][-1]
+    assert now.lanes == (0, 1, 2) and len(frames[-1].lanes) == 3
+    assert frames[0].lanes[:2] == (None, None)
+    assert frames[-1].strip is not None and len(plain(frames[-1].strip.parts).split("\n")) == 2
+    # with another theta it keeps its given beginning
+    list(run_one_more(services, now, Wish(theta=0.4), "visitor"))
+    again = runs_of(services, shown)[3].config
+    assert again.prefix == new.config.prefix and again.rule.parameters == {"theta": 0.4}
+
+
+@pytest.mark.parametrize(
+    ("column", "index", "words"),
+    [(0, 99, "The output position is 99"), (5, 0, "no run to continue"), (0, 23, "the last that these settings allow")],
+)
+def test_what_cannot_be_continued_is_said_and_changes_nothing(
+    services: Services, shown: Shown, column: int, index: int, words: str
 ) -> None:
-    monkeypatch.setattr("psutil.getloadavg", lambda: (load, load, load))
-    strip = last(services, FORM).strip
-    assert strip is not None and strip.side.startswith("Saved to History")
-    assert ("The machine was busy: load 1000.0 on" in strip.side) is named
+    frames = go_on(services, shown, column, index, 5)
+    assert len(frames) == 1 and frames[0].strip is not None and frames[0].strip.state == "failed"
+    assert words in plain(frames[0].strip.parts)
+    assert len(runs_of(services, shown)) == 2
+
+
+def test_a_run_that_is_stopped_while_it_continues_is_kept(services: Services, shown: Shown) -> None:
+    frames = run_one_more(services, shown, Wish(0, 2, 7), "visitor")
+    next(frame for frame in frames if any(view and view.state == "running" for view in frame.lanes))
+    frames.close()  # type: ignore[attr-defined]
+    assert runs_of(services, shown)[2].status is Status.CANCELLED
+
+
+def test_another_theta_is_one_more_run_and_leaves_the_others(services: Services, shown: Shown) -> None:
+    before = runs_of(services, shown)
+    frames = list(run_one_more(services, shown, Wish(theta=0.5), "visitor"))
+    after = runs_of(services, shown)
+    assert [trace.token_ids for trace in after[:2]] == [trace.token_ids for trace in before]
+    new = after[2].config
+    assert new.rule.name == "mars" and new.rule.parameters == {"theta": 0.5}
+    mars = before[1].config
+    assert (new.seed, new.prompt, new.sampling) == (mars.seed, mars.prompt, mars.sampling)
+    assert [frame.shown for frame in frames if frame.shown][-1].lanes == (0, 1, 2)
+
+
+def test_another_theta_without_a_rule_that_has_one_is_mars_and_four_lanes_are_the_most() -> None:
+    with pytest.raises(ValueError, match="All 4 lanes are in use"):
+        wished_config([make_trace()] * 4, Wish(0, 3, 1))
+    config = wished_config([make_trace(rule="strict")], Wish(theta=0.7))
+    assert (config.rule.name, config.rule.parameters) == ("mars", {"theta": 0.7})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from mars_core.models import ModelPool, PairSpec
 from mars_core.session import Run, Session
-from mars_core.types import Status
+from mars_core.types import Status, Step
 from storage import RunStore
 from tests.unit.ui.places import FORM
 from ui.jobs.services import Services
@@ -39,14 +40,6 @@ def lane(frames: list[Frame], column: int, state: str) -> list[LaneView]:
     return [view for view in views if view and view.state == state]
 
 
-def test_a_pair_in_memory_is_not_waited_for(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", LONG_S)
-    frames = run_comparison(services, FORM, "visitor")
-    started = time.monotonic()
-    assert len(next(frames).lanes) == 2  # the waiting lanes come first
-    assert time.monotonic() - started < LONG_S / 10
-
-
 def test_a_pair_that_is_not_there_yet_is_told_and_its_loading_too(store: RunStore, spec: PairSpec) -> None:
     services = Services(ModelPool(device="cpu", dtype="float32"), store, (spec,))
     said = sentences(list(run_comparison(services, FORM, "visitor")))
@@ -57,43 +50,42 @@ def test_a_pair_that_is_not_there_yet_is_told_and_its_loading_too(store: RunStor
 def test_the_first_frame_of_a_run_is_its_first_step_and_the_rest_comes_by_interval(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A pair in memory is not waited for."""
     monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", LONG_S)
-    frames = list(run_comparison(services, FORM, "visitor"))
+    started, coming = time.monotonic(), run_comparison(services, FORM, "visitor")
+    frames = [next(coming)]
+    assert len(frames[0].lanes) == 2 and time.monotonic() - started < LONG_S / 10  # the waiting lanes come first
+    frames += coming
+    details = frames[-1].details
+    assert details is not None
     for column in (0, 1):
         (live,) = lane(frames, column, "running")
         ended = lane(frames, column, "completed")
-        details = frames[-1].details
-        assert details is not None
         assert len(live.rows) == len(details.traces[column].steps[0].emitted)
         assert [len(view.rows) for view in ended] == [24, 24] and ended[0].rows[: len(live.rows)] == live.rows
 
 
-def warming(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether a warm-up is under way."""
-    warm, warm_up = [False], Session.warm_up
+def watch(monkeypatch: pytest.MonkeyPatch, see: Callable[[Run, Step, bool], object]) -> None:
+    """``see`` gets every step that is computed, with its run and whether that is a warm-up."""
+    warm, warm_up, step = [False], Session.warm_up, Run.__next__
 
     def warmed(session: Any, config: Any) -> None:
         warm[0] = True
         warm_up(session, config)
         warm[0] = False
 
+    def watched(self: Run) -> Step:
+        found = step(self)
+        see(self, found, warm[0])
+        return found
+
     monkeypatch.setattr(Session, "warm_up", warmed)
-    return warm
+    monkeypatch.setattr(Run, "__next__", watched)
 
 
 def test_a_stop_is_heard_in_the_middle_of_an_interval(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", LONG_S)
-    step = Run.__next__
-
-    warm = warming(monkeypatch)
-
-    def counted(self: Run) -> object:
-        found = step(self)
-        if found.index == 4 and not warm[0]:
-            services.stops.request("visitor")
-        return found
-
-    monkeypatch.setattr(Run, "__next__", counted)
+    watch(monkeypatch, lambda _, step, warm: step.index == 4 and not warm and services.stops.request("visitor"))
     details = list(run_comparison(services, FORM, "visitor"))[-1].details
     assert details is not None and list(details.traces) == [0]
     assert details.traces[0].status is Status.CANCELLED and len(details.traces[0].steps) == 5
@@ -124,42 +116,26 @@ def test_the_time_of_a_run_is_without_what_its_consumer_does(
 def test_every_lane_is_warmed_up_directly_before_its_first_run(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In the engine's thread, which alone computes."""
     monkeypatch.setattr(services.pool, "ran", set())
-    begun: list[tuple[str, str]] = []
-    step, warm = Run.__next__, warming(monkeypatch)
+    begun, threads = list[tuple[str, str]](), set[str]()
 
-    def watched(self: Run) -> object:
-        found = step(self)
-        if found.index == 0:
-            begun.append((self.config.rule.name, "warm-up" if warm[0] else "run"))
-        return found
-
-    monkeypatch.setattr(Run, "__next__", watched)
-    for before in (
-        [("strict", "warm-up"), ("mars", "warm-up")],
-        [],
-    ):  # the first comparison of a pair warms up for all its lanes first, too
-        list(run_comparison(services, FORM, "visitor"))
-        assert begun == [*before, ("strict", "warm-up"), ("strict", "run"), ("mars", "warm-up"), ("mars", "run")]
-        begun.clear()
-    list(run_comparison(services, replace(FORM, repeats=2), "visitor"))
-    assert begun == [
-        ("strict", "warm-up"), ("strict", "run"), ("mars", "warm-up"), ("mars", "run"), ("strict", "run"), ("mars", "run"),
-    ]  # fmt: skip
-    begun.clear()
-    monkeypatch.setattr(handlers, "AUTO_S", math.inf)
-    list(run_comparison(services, replace(FORM, repeats=0), "visitor"))
-    assert [begun.count((rule, kind)) for rule in ("strict", "mars") for kind in ("warm-up", "run")] == [1, 3, 1, 3]
-
-
-def test_only_the_engines_thread_computes(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    threads: set[str] = set()
-    step = Run.__next__
-
-    def watched(self: Run) -> object:
+    def see(run: Run, step: Step, warm: bool) -> None:
         threads.add(threading.current_thread().name)
-        return step(self)
+        if step.index == 0:
+            begun.append((run.config.rule.name, "warm-up" if warm else "run"))
 
-    monkeypatch.setattr(Run, "__next__", watched)
-    list(run_comparison(services, FORM, "visitor"))
+    def ran(**settings: Any) -> list[tuple[str, str]]:
+        begun.clear()
+        list(run_comparison(services, replace(FORM, **settings), "visitor"))
+        return begun
+
+    watch(monkeypatch, see)
+    once = [(rule, kind) for rule in ("strict", "mars") for kind in ("warm-up", "run")]
+    # the first comparison of a pair warms up for all its lanes first, too
+    assert ran() == [("strict", "warm-up"), ("mars", "warm-up"), *once]
+    assert ran() == once
+    assert ran(repeats=2) == [*once, ("strict", "run"), ("mars", "run")]
+    monkeypatch.setattr(handlers, "AUTO_S", math.inf)
+    assert [ran(repeats=0).count(each) for each in once] == [1, 3, 1, 3]
     assert len(threads) == 1 and threads.pop().startswith("engine")

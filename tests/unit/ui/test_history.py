@@ -1,32 +1,51 @@
-"""History's handlers without a browser: what each action changes in the list, the open comparison, the compared runs and the address."""
+"""History's handlers without a browser: what each action changes in list, comparison, runs side by side and address; servers' records."""
 
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
 import pytest
 
+from evaluation.format import duration, number, share
+from evaluation.records.read import read_records
 from mars_core.models import CATALOG, ModelPool
 from mars_core.types import Exchange, PassShape, Status
-from storage import RunStore, Source
+from storage import RunRecord, RunStore, Source
+from storage.importing import import_files
 from tests.panels import Element, assert_inert, read_panel
-from tests.unit.ui.places import keep
+from tests.traces import make_trace, make_tree_trace
+from tests.unit.ui.places import HOSTILE, failing, keep, latest
 from ui.api.documents import comparison_document
 from ui.jobs.services import Services
 from ui.kit.address import Address, address_component
+from ui.kit.labels import settings_line
 from ui.result.numbers import SETTINGS
+from ui.result.result import reopened
 from ui.result.stored_runs import StoredRuns
 from ui.settings.form import LaneForm, read_prompt
 from ui.settings.stored import stored_form
 from ui.tabs.history.detail import few
 from ui.tabs.history.list import NOT_FOUND, NOTHING, PAGE, listing
-from ui.tabs.history.runs import MOST_RUNS, TOO_MANY
+from ui.tabs.history.runs import (
+    MEASURES,
+    MOST_RUNS,
+    RATIOS,
+    TOO_MANY,
+    RunRow,
+    RunTable,
+    acted,
+    run_table,
+    signed,
+    with_run,
+)
 from ui.tabs.history.tab import History
-
-HOSTILE = "<img src=x onerror=alert(1)></script>{{7*7}}\u202e\x1b[31m"
+from ui.token_view.tiles import lane_check
 
 
 @pytest.fixture
@@ -56,22 +75,16 @@ def runs_of(store: RunStore, comparison: str) -> list[str]:
     return [run.id for run in store.load(comparison).runs]
 
 
-def test_nothing_saved_and_nothing_found_are_told_apart(store: RunStore, history: History) -> None:
+def test_nothing_saved_nothing_found_and_a_failing_store_are_told_apart(
+    store: RunStore, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert empty_text(history.listed(Address()), history) == NOTHING
     keep(store)
     updates = history.listed(Address(text="no such words"))
     empty = panel(updates, history.rows).one(".mars-history-empty")
     assert empty_text(updates, history) == NOT_FOUND and not empty.hidden and not empty.one("button").hidden
     assert not panel(updates, history.rows).all(".mars-history-row")
-
-
-def test_a_failing_store_is_one_sentence(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
-    from storage import StorageError
-
-    def broken(*_: object) -> None:
-        raise StorageError("The database could not be read.")
-
-    monkeypatch.setattr(RunStore, "find", broken)
+    monkeypatch.setattr(RunStore, "find", failing("The database could not be read."))
     assert empty_text(history.listed(Address()), history) == "The database could not be read."
 
 
@@ -89,34 +102,22 @@ def test_every_field_of_the_search_limits_the_list(store: RunStore) -> None:
     store.annotate(two, tags=["paper"])
     three = keep(store, "sweeping", source=Source.SWEEP)
     for view, found in (
-        (Address(), {one, two}),
-        (Address(source="all"), {one, two, three}),
-        (Address(source="sweep"), {three}),
-        (Address(text="LANTERN"), {one}),
-        (Address(rule="mars"), {two}),
-        (Address(status="failed"), {two}),
-        (Address(tag="paper"), {two}),
-        (Address(target="nobody"), set()),
-        (Address(since="2001-01-01"), {one, two}),
+        (Address(), {one, two}), (Address(source="all"), {one, two, three}), (Address(source="sweep"), {three}),
+        (Address(text="LANTERN"), {one}), (Address(rule="mars"), {two}), (Address(status="failed"), {two}),
+        (Address(tag="paper"), {two}), (Address(target="nobody"), set()), (Address(since="2001-01-01"), {one, two}),
         (Address(until="2001-01-01"), set()),
-    ):
+    ):  # fmt: skip
         assert {row["id"] for row in listing(store, view).rows} == found, view
 
 
-def test_what_can_be_chosen_is_what_there_is(store: RunStore, history: History) -> None:
-    keep(store)
-    search = panel(history.listed(Address(tag="gone")), history.search)
-    options = {
-        select.attributes["name"]: [option.attributes["value"] for option in select.all("option")]
-        for select in search.all("select")
-    }
-    assert set(options["rule"]) == {"", *store.choices().rules} and options["tag"] == ["", "gone"]
-
-
-def test_what_can_be_chosen_is_not_read_again_with_every_page(
+def test_what_can_be_chosen_is_what_there_is_and_not_read_again_with_every_page(
     store: RunStore, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = keep(store)
+    offered = {}
+    for select in panel(history.listed(Address(tag="gone")), history.search).all("select"):
+        offered[select.attributes["name"]] = [option.attributes["value"] for option in select.all("option")]
+    assert set(offered["rule"]) == {"", *store.choices().rules} and offered["tag"] == ["", "gone"]
     monkeypatch.setattr(RunStore, "choices", lambda _: pytest.fail("choices were read"))
     for data in ({"action": "page", "page": 2}, {"action": "open", "id": kept}):
         assert history.search not in history.act(Address(), data)
@@ -129,8 +130,8 @@ def test_a_list_that_was_not_counted_to_its_end_has_a_next_page(
     monkeypatch.setattr("storage.runs.search.FEW", -1)
     monkeypatch.setattr("storage.runs.search.COUNTED", 1)
     monkeypatch.setattr("ui.tabs.history.list.PAGE", 2)
-    for number in range(5):
-        keep(store, f"lantern {number}")
+    for _ in range(5):
+        keep(store, "lantern")
     found = [listing(store, Address(text="lantern", page=page)) for page in (1, 2, 3)]
     assert [(len(each.rows), each.page, each.pages > each.page) for each in found] == [
         (2, 1, True), (2, 2, True), (1, 3, False),
@@ -139,27 +140,30 @@ def test_a_list_that_was_not_counted_to_its_end_has_a_next_page(
     assert listing(store, Address(text="lantern", page=9)).page == 1
 
 
-def test_opening_says_so_in_list_and_address(store: RunStore, history: History) -> None:
-    kept = keep(store)
-    updates = history.act(Address(), {"action": "open", "id": kept})
-    assert shown(updates, history.address)["comparison"] == kept
-    assert panel(updates, history.rows).one(".mars-history-row").attributes["aria-pressed"] == "true"
-    assert shown(updates, history.detail.view.lanes[1])["state"] == "completed"
-    links = panel(updates, history.detail.downloads).all("a")
-    assert {link.attributes["href"].partition("?")[2] for link in links} == {f"comparison={kept}"}
-
-
-def test_what_is_not_there_is_told_and_leaves_the_address(history: History) -> None:
+def test_what_is_not_there_is_told_and_leaves_the_address(store: RunStore, history: History) -> None:
     updates = history.go(Address(comparison="0" * 32))
     strip = panel(updates, history.detail.view.strip).one(".mars-strip")
     assert strip.attributes["data-state"] == "failed" and shown(updates, history.address)["comparison"] == ""
+    run = runs_of(store, keep(store))[0]
+    updates = history.go(Address(runs=(run, "f" * 32)))
+    message = panel(updates, history.runs).one(".mars-runs-message").text
+    assert updates[history.session].runs == (run,) and "no longer there" in message
 
 
 def test_an_address_opens_everything_it_names(store: RunStore, history: History) -> None:
     kept = keep(store, "a lantern")
     runs = runs_of(store, kept)
     updates = history.go(Address(comparison=kept, runs=tuple(runs), text="lan"))
+    for shows in (updates, history.act(Address(), {"action": "open", "id": kept})):  # a click does so, too
+        assert shown(shows, history.address)["comparison"] == kept
+        assert panel(shows, history.rows).one(".mars-history-row").attributes["aria-pressed"] == "true"
+        assert shown(shows, history.detail.view.lanes[1])["state"] == "completed"
+        links = panel(shows, history.detail.downloads).all("a")
+        assert {link.attributes["href"].partition("?")[2] for link in links} == {f"comparison={kept}"}
     assert columns(updates, history) == runs
+    rows = panel(updates, history.runs).one("tbody").all("tr")
+    same = {row.all("th")[0].text: row.attributes["data-same"] for row in rows}  # rows that agree say so
+    assert same["Seed"] == "true" and same["Rule"] == "false" and same["Settings"] == "false"
     text = panel(updates, history.search).all("input")[0]
     assert text.attributes["value"] == "lan" and updates[history.session].comparison == kept
 
@@ -178,7 +182,10 @@ def test_runs_of_several_comparisons_stand_side_by_side_in_the_order_of_choice(
     assert shown(updates, history.address)["runs"].split(",")[0] == chosen[0]
     updates = history.act(updates[history.session], {"action": "drop", "run": chosen[1]})
     assert len(columns(updates, history)) == 2
-    assert columns(history.act(view, {"action": "none"}), history) == []
+    updates = history.act(view, {"action": "choose", "run": chosen[2], "checked": False})
+    assert set(columns(updates, history)) == set(chosen[:2])
+    updates = history.act(view, {"action": "none"})
+    assert columns(updates, history) == [] and panel(updates, history.runs).one("section").hidden
 
 
 def test_an_eleventh_run_is_refused_in_one_sentence(store: RunStore, history: History) -> None:
@@ -195,31 +202,16 @@ def test_an_eleventh_run_is_refused_in_one_sentence(store: RunStore, history: Hi
     assert len(columns(updates, history)) == MOST_RUNS and message.text.startswith("The address names 12 runs;")
 
 
-def test_a_run_that_is_gone_is_left_out_and_told(store: RunStore, history: History) -> None:
-    run = runs_of(store, keep(store))[0]
-    updates = history.go(Address(runs=(run, "f" * 32)))
-    message = panel(updates, history.runs).one(".mars-runs-message").text
-    assert updates[history.session].runs == (run,) and "no longer there" in message
-
-
 def test_name_tags_and_comment_are_kept(store: RunStore, history: History) -> None:
     kept = keep(store)
     updates = history.saved(Address(comparison=kept), " mine ", "b, a,, b", "fine")
     stored = store.load(kept)
     assert (stored.name, stored.tags, stored.comment) == ("mine", ("a", "b"), "fine")
     row = panel(updates, history.rows)
-    tags = [tag.text for tag in row.all(".mars-tag")]
-    assert (
-        row.one(".mars-history-name").text == "mine"
-        and tags == ["a", "b"]
-        and updates[history.detail.saved] == "Saved."
-    )
-
-
-def test_what_cannot_be_kept_is_one_sentence(store: RunStore, history: History) -> None:
-    kept = keep(store)
+    assert row.one(".mars-history-name").text == "mine" and [tag.text for tag in row.all(".mars-tag")] == ["a", "b"]
+    assert updates[history.detail.saved] == "Saved."
     updates = history.saved(Address(comparison=kept), "x" * 201, "", "")
-    assert "200 characters" in updates[history.detail.saved] and store.load(kept).name == ""
+    assert "200 characters" in updates[history.detail.saved] and store.load(kept).name == "mine"
 
 
 def test_deleting_is_undone_and_the_next_action_takes_the_line_away(store: RunStore, history: History) -> None:
@@ -236,33 +228,10 @@ def test_deleting_is_undone_and_the_next_action_takes_the_line_away(store: RunSt
     assert len(panel(back, history.rows).all(".mars-history-row")) == 1 and store.load(kept).runs
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        {},
-        {"action": "open", "id": "../x"},
-        {"action": "choose", "run": 5},
-        {"action": "page", "page": "x"},
-        {"action": "undo"},
-    ],
-)
-def test_what_no_component_would_say_changes_nothing(history: History, data: dict[str, object]) -> None:
-    assert history.act(Address(), data)[history.session] == Address()
-
-
-def test_a_box_that_is_unchecked_takes_the_run_away(store: RunStore, history: History) -> None:
-    run = runs_of(store, keep(store))[0]
-    view = history.act(Address(), {"action": "choose", "run": run, "checked": True})[history.session]
-    assert view.runs == (run,)
-    updates = history.act(view, {"action": "choose", "run": run, "checked": False})
-    assert columns(updates, history) == [] and panel(updates, history.runs).one("section").hidden
-
-
-def test_rows_that_agree_say_so(store: RunStore, history: History) -> None:
-    runs = runs_of(store, keep(store))
-    rows = panel(history.go(Address(runs=tuple(runs))), history.runs).one("tbody").all("tr")
-    same = {row.all("th")[0].text: row.attributes["data-same"] for row in rows}
-    assert same["Seed"] == "true" and same["Rule"] == "false" and same["Settings"] == "false"
+def test_what_no_component_would_say_changes_nothing(history: History) -> None:
+    wrong = [{"action": "open", "id": "../x"}, {"action": "choose", "run": 5}, {"action": "page", "page": "x"}]
+    for data in (*wrong, {"action": "undo"}, {}):
+        assert history.act(Address(), data)[history.session] == Address(), data
 
 
 def test_hostile_text_is_inert_and_reaches_fields_unchanged(store: RunStore, history: History) -> None:
@@ -326,3 +295,151 @@ def test_of_many_runs_the_chosen_ones_are_opened(store: RunStore, history: Histo
     assert titles == ["Strict", "MARS θ = 0.9"]
     assert "Shown are 2 of 7 runs" in chosen[history.detail.settings]
     assert len(stored_form(few(store.load(comparison), ()), CATALOG).lanes) == 4
+
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def record(number_: int, **settings: object) -> RunRecord:
+    trace = make_trace(new_tokens=12, **settings)  # type: ignore[arg-type]
+    return RunRecord(
+        f"{number_:032x}", f"{99:032x}", 0, NOW + timedelta(minutes=number_), trace.status, trace.stop_reason, trace.error, "",
+        trace.config, trace.summary, trace.text,
+    )  # fmt: skip
+
+
+def row(table: RunTable, name: str) -> RunRow:
+    return next(row for row in table.rows if row.name == name)
+
+
+def test_every_row_has_a_cell_a_run_and_the_leftmost_has_no_difference() -> None:
+    table = run_table([record(1), record(2, rule="mars", seed=3), record(3, rule="none")])
+    assert {len(row.cells) for row in table.rows} == {len(table.columns)} == {3}
+    assert not any(row.cells[0].delta or row.cells[0].ratio for row in table.rows)
+    assert len({row.name for row in table.rows}) == len(table.rows)
+
+
+def test_differences_and_ratios_are_against_the_leftmost() -> None:
+    left, right = record(1), record(2, rule="none")
+    cell = row(run_table([left, right]), "Tokens per second").cells[1]
+    base, other = left.summary.tokens_per_s, right.summary.tokens_per_s
+    assert cell.ratio == f"{number(other / base)}×"
+    assert cell.delta == signed(number, other - base) and cell.delta.startswith("−")
+    turned = row(run_table([right, left]), "Tokens per second").cells[1]
+    assert turned.delta.startswith("+") and turned.delta[1:] == cell.delta[1:]
+    assert set(RATIOS) <= {quantity.name for quantity in MEASURES}
+
+
+def test_rows_know_whether_all_runs_agree() -> None:
+    table = run_table([record(1), replace(record(2), config=record(1).config)])
+    assert all(row.same for row in table.rows)
+    table = run_table([record(1), record(2, rule="mars", seed=4)])
+    assert not row(table, "Rule").same and not row(table, "Seed").same and row(table, "Target").same
+    plain = record(1, rule="none")  # what is no number equals itself
+    assert math.isnan(plain.summary.acceptance_rate)
+    assert all(row.same for row in run_table([plain, replace(plain, id="b")]).rows)
+
+
+@pytest.mark.parametrize(
+    ("write", "difference", "words"),
+    [
+        (number, 1.234, "+1.23"), (number, -1.234, "−1.23"), (number, 0.0, "±0"), (number, math.nan, ""), (number, math.inf, ""),
+        (duration, -0.012, "−12.0 ms"), (duration, 2.5, "+2.50 s"), (share, 0.015, "+1.50 pp"), (share, -0.015, "−1.50 pp"),
+    ],
+)  # fmt: skip
+def test_differences_carry_their_sign_and_unit(write: object, difference: float, words: str) -> None:
+    assert signed(write, difference) == words  # type: ignore[arg-type]
+
+
+def test_runs_of_a_comparison_stand_in_the_order_of_their_lanes_and_others_after_them() -> None:
+    left, middle, right = (replace(record(3 - lane), lane=lane) for lane in range(3))  # the last was executed first
+    other = replace(record(9), comparison_id="b" * 32)
+    assert with_run([], middle) == (middle.id,)
+    assert with_run([middle], left) == (left.id, middle.id)
+    assert with_run([left, right], middle) == (left.id, middle.id, right.id)
+    assert with_run([left, other], right) == (left.id, right.id, other.id)
+    assert with_run([right, left], middle) == (middle.id, right.id, left.id)
+    assert with_run([left], other) == (left.id, other.id)
+
+
+def test_moved_left_is_the_baseline_and_nothing_is_lost(tmp_path: Path) -> None:
+    a, b, c = (letter * 32 for letter in "abc")
+    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
+        moved = [acted(store, Address(runs=(a, b)), {"action": "left", "run": run})[0].runs for run in (b, c, "x")]
+    assert moved == [(b, a), (a, b), (a, b)]
+
+
+def test_hostile_text_is_spelt_out_and_a_tree_told_by_its_shape() -> None:
+    hostile = replace(record(1), text=HOSTILE, name=HOSTILE)
+    table = run_table([hostile])
+    shown = row(table, "Text").cells[0].text + table.columns[0]["name"]
+    assert "\u202e" not in shown and "\x1b" not in shown and "⟨U+202E⟩" in shown
+    trace = make_tree_trace(new_tokens=8)
+    config = replace(record(1), config=trace.config, summary=trace.summary)
+    assert row(run_table([config]), "K").cells[0].text == "tree of 24, depth 6, top-k 4"
+    assert row(run_table([config]), "Drafts from").cells[0].text == "EAGLE-3 head"
+
+
+STEP = {"kept": 1, "relaxed": [True, False], "z1": [12.0, 9.0], "z2": [11.5, None], "id1": [8, 9], "id2": [6, 7]}
+LINE: dict[str, Any] = {
+    "format": "mars-vllm-1", "id": "a", "model": "target", "drafter": "eagle3:head", "vllm": "0.32.0", "plugin": "0.1.0", "rule": "mars",
+    "parameters": {"theta": 0.9}, "temperature": 0.0, "seed": None, "prompt_ids": [1], "finished": "2026-11-23T08:00:00+00:00",
+    "steps": [STEP | {"drafted": [6, 7], "emitted": [6, 9]}],
+}  # fmt: skip
+ANSWER: dict[str, Any] = {
+    "model": "m", "choices": [{"text": "Once upon", "finish_reason": "length"}], "usage": {"completion_tokens": 12},
+    "metrics": {"speculative_decoding": {"num_spec_steps": 3, "num_draft_tokens": 15, "num_accepted_draft_tokens": 10,
+                                         "num_spec_tokens": 5, "acceptance_histogram": [1, 0, 0, 0, 0, 2]}},
+}  # fmt: skip
+METRICS = "sglang:spec_accept_length 2.5\n"
+
+
+def opened(store: RunStore, folder: Path, content: Any) -> Any:
+    path = folder / "record"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    import_files(store, [path], read_records)
+    return latest(store)
+
+
+def test_a_line_of_the_plugin_shows_ids_margins_and_relaxed_tokens(store: RunStore, tmp_path: Path) -> None:
+    stored = opened(store, tmp_path, LINE)
+    result = reopened(stored)
+    lane = json.loads(result.lanes[0].json())
+    assert [row[0] for row in lane["rows"]] == ["#6 ", "#9 "] and lane["times"] == []
+    assert result.details is not None and result.details.plots["ratio"] is not None
+    tiles = {name: value for name, value, *_ in lane["tiles"]}
+    assert tiles == {"Speed": "–", "τ": "2.00", "First token": "–", "Latency": "–", "Relaxed": "1", "Shift": "–"}
+    assert settings_line(stored.runs[0].trace.config) == "temperature 0 · seed – · K 2 · EAGLE-3 drafts · head → target"
+    assert "Not known: prompt, text, times." in stored.comment
+
+
+def test_an_answer_shows_its_counts_and_acceptance_by_position(store: RunStore, tmp_path: Path) -> None:
+    stored = opened(store, tmp_path, ANSWER)
+    result = reopened(stored)
+    assert json.loads(result.lanes[0].json())["rows"][0][0] == "Once upon"
+    assert result.details is not None
+    acceptance = result.details.plots["acceptance"]
+    assert acceptance is not None and [row[2:5] for row in acceptance.data.rows] == [(i, 3, 2 / 3) for i in range(1, 6)]
+    cells = {row.name: row.cells[0].text for row in run_table(store.records([stored.runs[0].id])).rows}
+    assert (cells["τ, tokens per step"], cells["Drafted"], cells["Acceptance rate"]) == ("4.00", "15", "66.7 %")
+    assert "Relaxed" not in cells and "Seed" not in cells and "Peak memory" not in cells
+    (row,) = listing(store).rows
+    assert (row["source"], row["settings"]) == ("server", ("server, K 5", "T –", "seed –"))
+
+
+def test_metrics_show_tau_and_what_is_not_reported_is_said_to_be_unknown(store: RunStore, tmp_path: Path) -> None:
+    lane = reopened(opened(store, tmp_path, METRICS)).lanes[0]
+    tiles = {name: value for name, value, *_ in lane.tiles}
+    assert lane.rows == () and lane.empty == "The server did not report the text."
+    assert (tiles["τ"], tiles["Relaxed"], tiles["Shift"]) == ("2.50", "–", "–")
+    stored = opened(store, tmp_path, {name: ANSWER[name] for name in ("choices", "usage")})
+    assert stored.runs[0].trace.config.target.name == "unknown"
+    assert listing(store).rows[0]["settings"] == ("server, K –", "T –", "seed –")
+
+
+def test_compare_does_not_repeat_it_and_no_check_is_claimed(store: RunStore, tmp_path: Path) -> None:
+    stored = opened(store, tmp_path, LINE | {"rule": "strict", "parameters": {}})
+    with pytest.raises(ValueError, match="This is a run of a server"):
+        stored_form(stored, [])
+    trace = stored.runs[0].trace
+    assert lane_check(trace.config, trace.summary.tv_max, trace.summary.new_tokens).state == ""

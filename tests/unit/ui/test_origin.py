@@ -57,20 +57,16 @@ def test_the_browser_says_whose_page_asks(method: str, site: str | None, mode: s
     ("base", "origin", "expected"),
     [
         ("http://lab.example:7881", "http://lab.example:7881", True),
-        ("http://lab.example:7881", "http://LAB.example:7881", True),
-        ("http://lab.example", "http://lab.example:80", True),
-        ("https://lab.example", "https://lab.example", True),
-        ("http://[::1]:7881", "http://[::1]:7881", True),
-        ("http://lab.example:7881", "http://lab.example:9124", False),
-        ("http://lab.example:7881", "http://lab.example", False),
+        ("http://lab.example:7881", "http://LAB.example:7881", True), ("http://lab.example", "http://lab.example:80", True),
+        ("https://lab.example", "https://lab.example", True), ("http://[::1]:7881", "http://[::1]:7881", True),
+        ("http://lab.example:7881", "http://lab.example:9124", False), ("http://lab.example:7881", "http://lab.example", False),
         ("http://lab.example:7881", "https://lab.example:7881", False),
         ("http://lab.example:7881", "http://wiki.lab.example:7881", False),
         ("http://lab.example:7881", "http://lab.example:7881.evil.example", False),
-        ("http://lab.example:7881", "http://lab.example:x", False),
-        ("http://lab.example:7881", "null", False),
+        ("http://lab.example:7881", "http://lab.example:x", False), ("http://lab.example:7881", "null", False),
         ("http://lab.example:7881", "", False),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_where_it_does_not_the_origin_must_be_the_pages_own(
     method: str, base: str, origin: str, expected: bool

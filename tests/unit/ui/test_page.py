@@ -1,23 +1,37 @@
-"""The page as a whole, without a browser: it can be built, its doors are closed, its texts agree with the code."""
+"""The page as a whole, without a browser: closed doors, texts and help that agree with the code, downloads, what its address says."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from mars_core.rules import RULES
-from storage import RunStore
-from tests.traces import make_trace
-from tests.unit.ui.places import place_of
+from mars_core.types import Cause
+from storage import Choice, RunStore
+from tests.panels import read_panel
+from tests.unit.ui.places import client_of, contrast, keep, place_of, records
 from ui.app import launch_options
-from ui.kit.components import RUN_FILES
+from ui.kit.address import (
+    LONGEST,
+    MOST_NAMED,
+    NAMES,
+    Address,
+    chosen_tab,
+    history_parameters,
+    read_address,
+    search_query,
+    without_search,
+)
+from ui.kit.components import REPORT, RUN_FILES, VOTE_FILES
+from ui.kit.glossary import TERMS, help_html
 from ui.kit.palette import OUTCOME_STYLES
 from ui.kit.theme import page_css, page_theme
+from ui.report.downloads import ALL_FILES
 from ui.result.view import legend_html
-from ui.routes import page_routes
 from ui.tabs.about import about_text
 from ui.token_view.view import OUTCOMES
 
@@ -28,30 +42,14 @@ def test_the_page_needs_no_host_but_its_own(store: RunStore) -> None:
     assert launch_options(place_of(store))["show_error"] is False
 
 
-def test_the_colours_and_shapes_of_outcomes_differ() -> None:
+def test_the_colours_and_shapes_of_outcomes_differ_and_their_texts_can_be_read() -> None:
     styles = OUTCOME_STYLES.values()
     assert set(OUTCOME_STYLES) == set(OUTCOMES)
     for attribute in ("light", "dark", "symbol", "meaning"):
         assert len({getattr(style, attribute) for style in styles}) == len(OUTCOME_STYLES)
     assert all(outcome.value in legend_html() for outcome in OUTCOMES)
-
-
-@pytest.mark.parametrize(("attribute", "ground"), [("light_text", "#FFFFFF"), ("dark_text", "#181B20")])
-def test_outcome_texts_can_be_read(attribute: str, ground: str) -> None:
-    for style in OUTCOME_STYLES.values():
-        assert _contrast(getattr(style, attribute), ground) >= 4.5
-
-
-def _contrast(one: str, other: str) -> float:
-    """WCAG 2 contrast ratio of two #RRGGBB colours."""
-    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-def _luminance(colour: str) -> float:
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    for style in styles:
+        assert contrast(style.light_text, "#FFFFFF") >= 4.5 and contrast(style.dark_text, "#181B20") >= 4.5
 
 
 def test_about_names_every_rule_and_every_outcome() -> None:
@@ -63,20 +61,144 @@ def test_about_names_every_rule_and_every_outcome() -> None:
 
 @pytest.mark.parametrize("name", RUN_FILES)
 def test_downloads_are_whole_files_and_leave_nothing_behind(
-    store: RunStore, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: RunStore, client: TestClient, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    trace = make_trace()
-    comparison = store.new_comparison(trace.config.prompt)
-    store.save_run(comparison, trace, lane=0, order=0)
-    client = TestClient(Starlette(routes=page_routes(place_of(store))))
+    comparison = keep(store)
     before = set(tmp_path.iterdir())
     answer = client.get(f"/downloads/{name}", params={"comparison": comparison})
     assert answer.status_code == 200 and len(answer.content) > 100
     assert f'filename="{name}"' in answer.headers["content-disposition"]
     assert set(tmp_path.iterdir()) == before
+    assert client.get("/downloads/x").status_code == 404
+    assert client.get(f"/downloads/{name}?comparison=../x").status_code == 400
 
 
-@pytest.mark.parametrize(("path", "status"), [("/downloads/x", 404), ("/downloads/runs.csv?comparison=../x", 400)])
-def test_downloads_refuse_what_does_not_exist(store: RunStore, path: str, status: int) -> None:
-    assert TestClient(Starlette(routes=page_routes(place_of(store)))).get(path).status_code == status
+@pytest.fixture
+def client(store: RunStore) -> TestClient:
+    return client_of(place_of(store))
+
+
+def rows(client: TestClient, query: str, name: str = "runs.csv") -> list[dict[str, str]]:
+    answer = client.get(f"/downloads/{name}{query}")
+    assert answer.status_code == 200, answer.text
+    return records(answer.text)
+
+
+def test_a_search_downloads_what_it_finds(store: RunStore, client: TestClient) -> None:
+    one, two = keep(store, "a lantern"), keep(store, "a ladder")
+    assert {row["comparison_id"] for row in rows(client, "")} == {one, two}
+    assert {row["comparison_id"] for row in rows(client, "?text=LANT")} == {one}
+    assert rows(client, "?text=nothing") == []
+    # some runs come in the order asked
+    first, second = (store.load(keep(store, prompt)).runs for prompt in ("a", "b"))
+    wanted = [second[1].id, first[0].id]
+    assert [row["run_id"] for row in rows(client, f"?runs={','.join(wanted)}")] == wanted
+
+
+def test_votes_are_downloaded_too(store: RunStore, client: TestClient) -> None:
+    store.add_vote(keep(store, "a"), left_lane=0, right_lane=1, choice=Choice.LEFT)
+    assert len(rows(client, "", "votes.csv")) == 1
+    assert {*RUN_FILES, *VOTE_FILES, REPORT} == set(ALL_FILES)  # what the page offers is there
+
+
+def test_the_report_is_named_after_its_comparison(store: RunStore, client: TestClient) -> None:
+    kept = keep(store, "a lantern")
+    answer = client.get(f"/downloads/{REPORT}?comparison={kept}")
+    assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/html")
+    assert f'filename="mars-{kept[:8]}.html"' in answer.headers["content-disposition"]
+    assert "a lantern" in answer.text
+
+
+def test_what_is_not_there_is_one_sentence(client: TestClient) -> None:
+    for query, status in (("", 400), ("?comparison=" + "0" * 32, 404), ("?text=x", 400)):
+        answer = client.get(f"/downloads/{REPORT}{query}")
+        assert answer.status_code == status and answer.text.endswith(".\n") and answer.text.count("\n") == 1
+
+
+PROMISED = ("tau", "theta", "r", "tv", "kl", "k", "draft_mode", "ttft", "acceptance_rate", "seed", "rule", "drafter")
+
+
+def test_the_terms_that_the_page_explains_are_there() -> None:
+    assert set(PROMISED) <= set(TERMS)
+    assert all(term.symbol and term.title and term.text.endswith(".") for term in TERMS.values())
+    assert len({term.symbol for term in TERMS.values()}) == len(TERMS)
+
+
+def test_a_button_names_its_term_and_opens_its_own_card() -> None:
+    for key, term in TERMS.items():
+        panel = read_panel(help_html(key))
+        button = panel.one("button").attributes
+        (card,) = (each.attributes for each in panel.every if "popover" in each.attributes)
+        assert (button["aria-label"], button["type"]) == (f"What is {term.symbol}?", "button")
+        assert button["popovertarget"] == card["id"]
+        assert " ".join(term.title.split()) in panel.text and " ".join(term.text.split()) in panel.text
+
+
+def test_cards_of_one_page_have_ids_of_their_own_and_need_no_script_and_no_other_host() -> None:
+    html = "".join(help_html(key) for key in (*TERMS, *TERMS))
+    ids = re.findall(r' id="([^"]*)"', html)
+    assert len(set(ids)) == len(ids) == 2 * len(TERMS)
+    assert all(re.fullmatch("[a-z0-9-]+", id_) for id_ in ids)
+    assert not re.search(r"\bon\w+=|script|https?:", html)
+
+
+def test_about_explains_every_term_and_every_cause_and_says_how_to_cite() -> None:
+    text = about_text("")
+    assert all(term.text in text and term.symbol in text for term in TERMS.values())
+    assert all(cause.value in TERMS["divergence"].text for cause in Cause)
+    assert "2601.15498" in text and "Song, Jingwei" in text and "@software{" in text
+    assert text.count("```") == 4
+    assert not re.search(r"\{(terms|paper|tool)\}", text)
+
+
+def test_the_card_is_styled_by_variables_of_the_theme_alone() -> None:
+    rules = re.findall(r"\.mars-help[^{]*\{([^}]*)\}", page_css())
+    assert any("popover" in selector for selector in re.findall(r"(\.mars-help[^{]*)\{", page_css()))
+    assert not re.search(r"#[0-9a-fA-F]{3,6}\b", "".join(rules))
+
+
+ID = "0123456789abcdef" * 2
+FULL = Address(
+    tab="history", comparison=ID, runs=(ID, ID[::-1]), text='a "b" & <c>', rule="mars(theta=0.9)", target="demo/target",
+    status="failed", source="sweep", tag="größer", since="2026-01-02", until="2026-03-04", sort="speed", page=3, share="t" * 43,
+)  # fmt: skip
+
+
+def test_an_address_comes_back_as_it_was_written() -> None:
+    assert read_address(history_parameters(FULL)) == replace(FULL, tab="")
+    assert read_address({}) == Address()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"tab": "../x", "comparison": "x" * 32, "runs": "1,2,<b>", "sweep": "' or 1", "study": "../x"},
+        {"status": "great", "source": "x"},
+        {"since": "2026-13-40", "until": "tomorrow", "sort": "; drop", "page": "-4", "zone": "none"},
+        {"page": "9" * 400, "tab": None, "runs": None},
+    ],
+)
+def test_what_cannot_be_a_value_is_left_out(said: dict[str, object]) -> None:
+    assert read_address(said) == Address()
+
+
+def test_fields_have_bounds() -> None:
+    assert read_address({"runs": f"{ID},{ID}"}).runs == (ID,)
+    read = read_address({"text": "x" * 10_000, "runs": ",".join(f"{n:032x}" for n in range(500)), "zone": 10**5})
+    assert len(read.text) == LONGEST and len(read.runs) == MOST_NAMED and read.zone == 900
+
+
+def test_history_says_all_its_names_so_that_old_ones_go_and_a_cleared_search_keeps_what_is_open() -> None:
+    cleared = without_search(FULL)
+    assert (cleared.comparison, cleared.runs, cleared.sort) == (FULL.comparison, FULL.runs, FULL.sort)
+    assert not cleared.searching and cleared.page == 1 and search_query(cleared) == ""
+    assert set(history_parameters(Address())) == set(NAMES) - {"tab", "sweep", "study"}
+    assert not any(history_parameters(Address()).values())
+
+
+def test_what_is_named_opens_its_tab() -> None:
+    for name, tab in (("comparison", "history"), ("sweep", "sweep"), ("study", "quality")):
+        assert chosen_tab(read_address({name: ID})) == tab
+    assert chosen_tab(read_address({})) == "compare"
+    assert chosen_tab(read_address({"tab": "about", "comparison": ID})) == "about"

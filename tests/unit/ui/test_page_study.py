@@ -40,9 +40,8 @@ def test_a_study_runs_every_lane_of_every_problem(services: Services) -> None:
     assert (head.tasks, head.done, head.name) == (3, 3, "demo_arithmetic, 3 problems: mars, none")
     assert services.store.study_progress(head.id).results == 3 * 4  # none, strict, two θ
     words = [plain(event.strip.parts) for event in events if event.saved]
-    assert words[0].startswith("Run 2 of 12: ") and any(
-        "mars(theta=0.8), model K=3, T = 1, prompt" in each for each in words
-    )
+    assert words[0].startswith("Run 2 of 12: ")
+    assert any("mars(theta=0.8), model K=3, T = 1, prompt" in each for each in words)
     assert events[-1].status is Status.COMPLETED and events[-1].why == ""
     assert any(event.strip.side.endswith("to go") for event in events)
     assert not resumable(services.store, head.id)
@@ -63,14 +62,6 @@ def test_a_stopped_study_goes_on_without_repeating_anything(services: Services) 
     assert len(after) == 12 and before.items() <= after.items()
 
 
-def test_a_closed_tab_releases_the_task(services: Services) -> None:
-    events = started(services, "visitor", FORM)
-    study = until(events, 1)
-    assert not resumable(services.store, study)  # it is running
-    events.close()  # type: ignore[attr-defined]
-    assert not services.store.claims(study) and resumable(services.store, study)
-
-
 def test_time_that_is_up_leaves_a_study_to_be_resumed(services: Services) -> None:
     short = replace(services, limits=Limits(seconds=1))
     events = list(started(short, "visitor", replace(FORM, problems=100, max_new_tokens=200)))
@@ -83,7 +74,9 @@ def test_only_its_owner_resumes_a_study(services: Services) -> None:
     a, b = (replace(services, store=services.store.of(owner * 43), public=True) for owner in "ab")
     events = started(a, "a", FORM)
     study = until(events, 1)
+    assert not resumable(a.store, study)  # it is running
     events.close()  # type: ignore[attr-defined]
+    assert not a.store.claims(study)
     assert resumable(a.store, study) and not resumable(b.store, study) and not resumable(a.store, study, "a link")
     with pytest.raises(JobError, match="cannot be resumed here"):
         list(resumed(b, "b", study))
@@ -102,20 +95,15 @@ def test_code_is_not_executed_from_the_page(services: Services) -> None:
     ("change", "words"),
     [
         ({"suite": "/etc/passwd"}, "The suite is '/etc/passwd'; it must be one of demo_arithmetic, demo_stories."),
-        ({"problems": 0}, "limit is 0; it must be at least 1"),
-        ({"problems": None}, "the number of problems is empty"),
-        ({"rules": []}, "No rule is chosen"),
-        ({"rules": ["strict", "none"]}, "No rule is chosen"),
-        ({"rules": ["vars"]}, "The rule is 'vars'"),
-        ({"thetas": ""}, "The list of θ is empty"),
-        ({"thetas": "2"}, "theta is 2; rule mars takes 0 to 1."),
-        ({"ks": ""}, "The list of K is empty"),
+        ({"problems": 0}, "limit is 0; it must be at least 1"), ({"problems": None}, "the number of problems is empty"),
+        ({"rules": []}, "No rule is chosen"), ({"rules": ["strict", "none"]}, "No rule is chosen"),
+        ({"rules": ["vars"]}, "The rule is 'vars'"), ({"thetas": ""}, "The list of θ is empty"),
+        ({"thetas": "2"}, "theta is 2; rule mars takes 0 to 1."), ({"ks": ""}, "The list of K is empty"),
         ({"drafter": "none"}, "Two lanes are the same|drafter"),
         ({"problems": 600}, "The study has 2,400 runs; from the page it must be at most 2,000"),
-        ({"pair": "no such pair"}, "The model pair is 'no such pair'"),
-        ({"max_new_tokens": 4096}, "the context of these models"),
+        ({"pair": "no such pair"}, "The model pair is 'no such pair'"), ({"max_new_tokens": 4096}, "the context of these models"),
     ],
-)
+)  # fmt: skip
 def test_a_bad_value_gets_one_sentence_and_saves_nothing(
     services: Services, change: dict[str, Any], words: str
 ) -> None:
@@ -128,22 +116,17 @@ def test_a_bad_value_gets_one_sentence_and_saves_nothing(
 def test_limits_and_the_estimate_are_said_before(services: Services) -> None:
     assert estimated(services, FORM) == "3 problems × 4 lanes = 12 runs, at most 144 new tokens: a few seconds."
     public = replace(services, limits=Limits(sweep_runs=80, seconds=120))
+    more = "The number of runs is 84; on this public page it must be at most 80."
     long = replace(FORM, problems=20, max_new_tokens=160)
     words = "20 problems × 4 lanes = 80 runs, at most 12,800 new tokens: about 5 min. It stops after 120 s and can be resumed."
     assert estimated(public, long) == words
-    assert (
-        estimated(public, replace(long, problems=21))
-        == "The number of runs is 84; on this public page it must be at most 80."
-    )
+    assert estimated(public, replace(long, problems=21)) == more
     with pytest.raises(JobError, match="The number of runs is 84"):
         list(started(public, "visitor", replace(long, problems=21)))
 
 
-@pytest.mark.parametrize(
-    "elsewhere", [{"served": {"url": "http://localhost:1/v1", "model": "m"}}, {"execute_code": True}]
-)
-def test_a_study_that_cannot_run_in_the_page_is_not_resumed_there(
-    services: Services, elsewhere: dict[str, object]
-) -> None:
-    assert resumable(services.store, services.store.new_study("study", {"name": "study"}, 4))
-    assert not resumable(services.store, services.store.new_study("study", {"name": "study"} | elsewhere, 4))
+def test_a_study_that_cannot_run_in_the_page_is_not_resumed_there(services: Services) -> None:
+    served = {"served": {"url": "http://localhost:1/v1", "model": "m"}}
+    for elsewhere, here in (({}, True), (served, False), ({"execute_code": True}, False)):
+        study = services.store.new_study("study", {"name": "study"} | elsewhere, 4)
+        assert resumable(services.store, study) is here

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import io
 import json
@@ -20,8 +19,6 @@ from unittest.mock import patch
 
 import gradio as gr
 import pytest
-from starlette.applications import Starlette
-from starlette.testclient import TestClient
 
 from evaluation.arguments import parser, read_plan_options
 from evaluation.report.document.build import document
@@ -36,10 +33,9 @@ from storage import RunStore, StorageError, StudyProgress, WorkerProgress
 from tests.panels import read_panel
 from tests.reports import HOSTILE, bare, make_report
 from tests.unit.evaluation.report.studies import stored_study
-from tests.unit.ui.places import place_of
+from tests.unit.ui.places import client_of, failing, one_loop, place_of, records
 from ui.kit.palette import LANES, OUTCOME_STYLES
 from ui.kit.values import plain
-from ui.routes import page_routes
 from ui.tabs.study.downloads import FILES
 from ui.tabs.study.quality_panels import charts_html, first_html, prompts_html, rest_html
 from ui.tabs.study.quality_tab import chosen_prompt, filtered, looked, opened
@@ -76,14 +72,9 @@ def open_study(store: RunStore) -> str:
 
 @pytest.fixture(scope="module")
 def view() -> Iterator[QualityView]:
-    """Of a page that is never served. Gradio makes event loops for it, which nobody would close: here it is one."""
-    loop = asyncio.new_event_loop()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(asyncio, "new_event_loop", lambda: loop)
-        with gr.Blocks(analytics_enabled=False):
-            yield build_view()
-    asyncio.set_event_loop(None)
-    loop.close()
+    """Of a page that is never served."""
+    with one_loop(), gr.Blocks(analytics_enabled=False):
+        yield build_view()
 
 
 class Clock:
@@ -120,8 +111,7 @@ def test_the_list_says_how_far_every_study_is(store: RunStore, study: str, open_
     shown = studies_html(store, study)
     assert f'data-opened="{study}"' in shown and "python -m evaluation run" in shown
     assert "<img" not in shown and "<script" not in shown
-    entries = shown.split("<li>")[1:]
-    rows = {re.findall('"id": "(.*?)"', entry)[0]: entry for entry in entries}
+    rows = {re.findall('"id": "(.*?)"', entry)[0]: entry for entry in shown.split("<li>")[1:]}
     assert "4 of 4 tasks" in rows[study] and 'badge done">done' in rows[study] and "width: 100.0%" in rows[study]
     assert "1 of 4 tasks" in rows[open_study] and 'badge stopped">unfinished' in rows[open_study]
 
@@ -153,9 +143,8 @@ def test_the_example_is_the_study_of_the_documentation() -> None:
     command = re.search("^python -m evaluation (run .*)$", (folder / "results.md").read_text("utf-8"), re.MULTILINE)
     assert command is not None
     options = parser("evaluation").parse_args(shlex.split(command[1]))
-    pair: Any = SimpleNamespace(
-        spec=CATALOG[0], target_ref=CATALOG[0].target, draft_ref=CATALOG[0].draft, head_ref=CATALOG[0].head
-    )
+    spec = CATALOG[0]
+    pair: Any = SimpleNamespace(spec=spec, target_ref=spec.target, draft_ref=spec.draft, head_ref=spec.head)
     assert read_plan_options(options, pair) == report.plan
     assert FILE.stat().st_size <= 150_000
 
@@ -184,9 +173,8 @@ def test_rules_have_the_colours_of_the_lanes_and_no_outcomes() -> None:
 
 
 def test_progress_is_told_in_words() -> None:
-    at_work = StudyProgress(
-        600, 200, 2400, (_worker("a", 1201, 600.0), _worker("b", 1, 0.0), _worker("c", 9, 9.0, claimed=False))
-    )
+    workers = (_worker("a", 1201, 600.0), _worker("b", 1, 0.0), _worker("c", 9, 9.0, claimed=False))
+    at_work = StudyProgress(600, 200, 2400, workers)
     strip = progress_strip("sums", ABSENT, at_work, 11)
     assert strip.state == "running" and strip.progress == pytest.approx(1 / 3)
     assert plain(strip.parts).startswith("sums: 200 of 600 tasks done, 2 workers, 2.00 results/s.")
@@ -199,13 +187,8 @@ def test_progress_is_told_in_words() -> None:
 
 def test_a_study_that_is_opened_shows_everything(reports: Reports, view: QualityView, study: str) -> None:
     changed = opened(reports, view, study)
-    assert changed.keys() == set(view.outputs) - {
-        view.sharing,
-        view.studies,
-        view.resume,
-        view.stop,
-        *view.pair.lanes,
-    }  # these depend on who looks
+    others = {view.sharing, view.studies, view.resume, view.stop, *view.pair.lanes}  # depend on who looks
+    assert changed.keys() == set(view.outputs) - others
     assert changed[view.opened] == study and changed[view.timer]["active"] is False
     assert [value for _, value in changed[view.suite]["choices"]] == ["", "gsm8k", "news", "all"]
     links = read_panel(changed[view.downloads]).all("a")
@@ -213,18 +196,14 @@ def test_a_study_that_is_opened_shows_everything(reports: Reports, view: Quality
     assert "<h2>Verdict</h2>" in changed[view.first]
 
 
-@pytest.mark.parametrize("asked", [ABSENT, "../x", ""])
-def test_what_is_no_study_is_refused_in_a_sentence(reports: Reports, view: QualityView, asked: str) -> None:
-    with pytest.raises((ValueError, StorageError), match=r"^(There is no study|study must be an id) .*\.$"):
-        opened(reports, view, asked)
-
-
-def test_a_study_of_another_version_is_refused_in_a_sentence(store: RunStore, view: QualityView, study: str) -> None:
-    def fail(_store: RunStore, _study_id: str) -> Report:
-        raise ValueError("The study was saved by another version of this program; 'x' does not fit.")
-
+def test_what_is_no_study_or_of_another_version_is_refused_in_a_sentence(
+    store: RunStore, reports: Reports, view: QualityView, study: str
+) -> None:
+    for asked in (ABSENT, "../x", ""):
+        with pytest.raises((ValueError, StorageError), match=r"^(There is no study|study must be an id) .*\.$"):
+            opened(reports, view, asked)
     with pytest.raises(ValueError, match="another version"):
-        opened(Reports(store, fail), view, study)
+        opened(Reports(store, failing("It was saved by another version.", ValueError)), view, study)
 
 
 def test_filters_show_a_part_and_measure_nothing(reports: Reports, clock: Clock, view: QualityView, study: str) -> None:
@@ -257,10 +236,9 @@ def test_a_study_that_runs_is_measured_again_when_enough_is_new(
         looked(reports, view, study_id, ("", "", ""))
 
 
-def test_only_a_few_reports_are_kept(reports: Reports, clock: Clock, study: str, open_study: str) -> None:
-    reports.known(study)
-    reports.known(study)
-    reports.known(open_study)
+def test_a_report_is_measured_once(reports: Reports, clock: Clock, study: str, open_study: str) -> None:
+    for known in (study, study, open_study):
+        reports.known(known)
     assert clock.measured == 2
     with pytest.raises(StorageError):
         reports.known(ABSENT)
@@ -279,38 +257,20 @@ def test_a_prompt_opens_both_runs_token_by_token(reports: Reports, store: RunSto
 
 def test_panels_are_escaped_and_hold_nothing_hidden() -> None:
     report = make_report()
-    for shown in map(
-        str,
-        (
-            first_html(report),
-            rest_html(report),
-            prompts_html(report),
-            charts_html(report),
-            charts_html(bare(report)),
-            rest_html(bare(report)),
-            first_html(bare(report)),
-        ),
-    ):
+    panels = [part(report) for part in (first_html, rest_html, prompts_html, charts_html)]
+    for shown in map(str, [*panels, *(part(bare(report)) for part in (first_html, rest_html, charts_html))]):
         assert not set("\u202e\x00\ud800") & set(shown) and "<script" not in shown and "<img" not in shown
     assert escape(HOSTILE[:8]) in prompts_html(report)
-    assert (
-        rest_html(report).count("<details")
-        == rest_html(report).count("</details>")
-        == rest_html(report).count("<summary>")
-        > 3
-    )
+    read_panel(rest_html(report))  # tags nest
+    assert rest_html(report).count("<details") == rest_html(report).count("<summary>") > 3
 
 
-def test_choices_name_what_was_measured() -> None:
+def test_choices_name_what_was_measured_and_filters_leave_what_was_chosen() -> None:
     report = make_report()
     assert [value for _, value in temperature_choices(report)] == ["", "0", "1"]
     assert [value for _, value in draft_choices(report)] == ["", "model K=5", "eagle3 12/6/2"]
     alone = replace(report, plan=replace(report.plan, suites=report.plan.suites[:1]))
     assert [value for _, value in suite_choices(alone)] == ["", "gsm8k"]
-
-
-def test_filters_leave_what_was_chosen_and_none() -> None:
-    report = make_report()
     part = narrowed(report, "news", "1", "eagle3 12/6/2")
     assert {row.group for row in part.measured} == {"news", "news/de-en", "news/zh-en"}
     assert {row.temperature for row in part.measured} == {1.0}
@@ -328,30 +288,25 @@ def test_the_charts_are_the_report_s_own_with_their_numbers() -> None:
     page = html(document(report, None))
     for kind, drawing in drawings(charts(report)[0]).items():
         assert svg(drawing) in page and svg(drawing) in charts_html(report), kind
-    rows = list(csv.DictReader(io.StringIO(json.loads(found[0].attributes["data-csv"] or ""), newline="")))
+    rows = records(json.loads(found[0].attributes["data-csv"]))
     mars = next(row for row in rows if (row["rule"], row["series"]) == ("mars(theta=0.9)", "mars, model K=5, T = 0"))
     measured = next(row for row in report.measured if (row.group, row.temperature, row.lane) == ("gsm8k", 0.0, 3))
     assert (mars["group"], mars["parameter"], mars["value"]) == ("gsm8k", "theta", "0.9")
     assert [float(mars[f"speedup{end}"]) for end in ("", "_low", "_high")] == list(measured.speedup)
     assert {row["rule"] for row in rows} >= {"strict", "mars(theta=0.84)", "typical(epsilon=0.3, delta=0.09)"}
     assert [button.attributes["data-format"] for button in shown.all("button")] == ["png", "svg", "csv"] * 4
-
-
-def test_where_there_is_nothing_there_is_no_card() -> None:
-    report = make_report()
+    # where there is nothing there is no card
     assert charts_html(bare(report)) == prompts_html(bare(report)) == ""
-    lanes = [
-        number for number, lane in enumerate(report.plan.lanes) if "theta=0.9)" in lane.name or lane.rule.name != "mars"
-    ]
-    fewer = replace(report, measured=tuple(row for row in report.measured if row.lane in lanes))
+    lanes = report.plan.lanes
+    one = [row for row in report.measured if "theta=0.9)" in (lane := lanes[row.lane]).name or lane.rule.name != "mars"]
+    fewer = replace(report, measured=tuple(one))
     assert "No rule of this part has several values" in charts_html(fewer)
     assert "mq-note" not in charts_html(report)
 
 
 def _sent(reports: Reports, name: str, study: str) -> Any:
     with patch("ui.routes.Reports", return_value=reports):
-        routes = page_routes(place_of(reports.store))
-    return TestClient(Starlette(routes=routes)).get(f"/downloads/{name}?study={study}")
+        return client_of(place_of(reports.store)).get(f"/downloads/{name}?study={study}")
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -359,8 +314,7 @@ def test_every_download_comes_whole_or_says_why_not(reports: Reports, study: str
     answer = _sent(reports, name, study)
     assert answer.status_code == 200 and answer.headers["content-disposition"] == f'attachment; filename="{name}"'
     assert _sent(reports, name, ABSENT).status_code == 404 and _sent(reports, name, "../x").status_code == 400
-    if name.endswith(".csv"):
-        assert len(list(csv.reader(io.StringIO(answer.text, newline="")))) > 1
+    assert records(answer.text) if name.endswith(".csv") else answer.content
     if name.endswith(".zip"):
         names = zipfile.ZipFile(io.BytesIO(answer.content)).namelist()
         assert {"report.html", "report.md", "results.csv", "report-chart-1-parameter.svg"} <= set(names)

@@ -1,15 +1,16 @@
-"""The queue before the one slot: bounded, fair, left at once, and what those who wait are told."""
+"""The queue before the one slot: bounded, fair, left at once, and what those who wait are told; the limits that MARS_LIMITS sets."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from ui.jobs.queue import MOST_PASSED, Queue, QueueError, Ticket
-from ui.public.limits import PRIVATE_LIMITS, Limits
+from ui.public.limits import PRIVATE_LIMITS, PUBLIC_LIMITS, Limits, read_limits
 
 PUBLIC = Limits(waiting=3, runs_an_hour=10, seconds=120)
 
@@ -99,12 +100,13 @@ def test_a_full_queue_says_when_to_come_back(clock: Clock) -> None:
 
 
 def test_one_visitor_does_not_fill_the_queue_of_a_public_page(clock: Clock) -> None:
-    queue = Queue(PUBLIC, clock)
+    queue, private = Queue(PUBLIC, clock), Queue(PRIVATE_LIMITS)
     enter(queue, "a")
     enter(queue, "a")
     with pytest.raises(QueueError, match="Another run of yours is waiting"):
         enter(queue, "a")
     enter(queue, "b")
+    assert len([enter(private, "a", runs=1000) for _ in range(500)]) == 500 and private.waiting == 499
 
 
 def test_runs_an_hour_are_counted_by_owner_and_come_back(clock: Clock) -> None:
@@ -135,11 +137,6 @@ def test_what_left_the_queue_or_computed_nothing_does_not_count(clock: Clock) ->
         ticket.refund()
     with enter(queue, "b", runs=10):
         pass
-
-
-def test_a_private_queue_has_no_bound() -> None:
-    queue = Queue(PRIVATE_LIMITS)
-    assert len([enter(queue, "a", runs=1000) for _ in range(500)]) == 500 and queue.waiting == 499
 
 
 def test_whoever_waits_learns_of_the_turn_and_of_a_stop_at_once() -> None:
@@ -187,3 +184,23 @@ def test_fifty_at_once_run_one_at_a_time_and_all_of_them() -> None:
     for thread in threads:
         thread.join()
     assert len(set(done)) == 50 and most == [1] and (queue.running, queue.waiting) == (0, 0)
+
+
+def test_what_is_set_replaces_the_limits_of_the_mode() -> None:
+    assert read_limits("", PUBLIC_LIMITS) == PUBLIC_LIMITS
+    expected = replace(PUBLIC_LIMITS, new_tokens=256, seconds=None)
+    assert read_limits(" new_tokens = 256, seconds=off ,", PUBLIC_LIMITS) == expected
+
+
+@pytest.mark.parametrize("text", ["tokens=5", "new_tokens", "new_tokens=0", "k=-1", "k=²", "k=1.5", "k=10000000000"])
+def test_what_cannot_be_a_limit_is_one_sentence(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^MARS_LIMITS sets .*; it (can set|must be a whole number from 1) ?.*\.$"):
+        read_limits(text, PUBLIC_LIMITS)
+
+
+def test_the_sentence_names_every_limit_of_its_form_and_none_where_there_is_none() -> None:
+    assert PRIVATE_LIMITS.sentence() == PRIVATE_LIMITS.sentence(sweep=True) == ""
+    one, sweep = PUBLIC_LIMITS.sentence(), PUBLIC_LIMITS.sentence(sweep=True)
+    assert all(part in one for part in ("8,000 characters and 2,048 tokens", "512 new tokens", "K = 16", "4 lanes"))
+    assert "80 runs a sweep" in sweep and "lanes" not in sweep and "a sweep" not in one
+    assert read_limits("k=4", PRIVATE_LIMITS).sentence() == "On this public page at most: K = 4."

@@ -1,26 +1,40 @@
-"""The table of numbers for any number of runs."""
+"""Numbers of any number of runs, the shift meter, a sentence over them that is honest in every case, and when drafts pay."""
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
+import gradio as gr
+import pytest
+
+from evaluation.planner import acceptance_of, costs_of, planned, times_of
+from mars_core.telemetry import first_divergence
+from mars_core.types import Cause, Outcome, RuleConfig, Status, StopReason, Trace
+from tests.panels import read_panel
 from tests.traces import make_trace, make_tree_trace
+from tests.unit.ui.places import records
+from ui.figures.plot import Run
+from ui.figures.shift import shift_plot
 from ui.kit.labels import lane_label, rule_title, run_names, settings_line
-from ui.kit.values import Cell
-from ui.result.numbers import QUANTITIES, comparison_table
+from ui.kit.values import Cell, plain
+from ui.result.numbers import QUANTITIES, SHIFT_QUANTITIES, comparison_table, infinite_note, self_check, summary_table
+from ui.result.planner_panel import NOTHING, Fields, PlannerPanel, planner_html, runs_of
+from ui.result.sentence import broken_sentence, divergence, verdict
+from ui.token_view.tiles import FLOAT_ERROR, lane_check
 
 RUNS = [make_trace(rule=rule, new_tokens=60) for rule in ("strict", "mars", "mars-gap", "none")]
 
 
-def test_each_run_after_the_first_has_its_ratio_to_the_first() -> None:
+def test_each_run_after_the_first_has_its_ratio_to_the_first_and_heads_name_the_runs_in_lane_order() -> None:
     for amount in (2, 3, 4):
         table = comparison_table(RUNS[:amount])
         assert len(table.heads) == 2 * amount and len(table.rows) == len(QUANTITIES)
         for _, _, cells in table.rows:
             assert [cell.ratio for cell in cells] == [False] + [False, True] * (amount - 1)
-
-
-def test_the_heads_name_the_runs_in_lane_order() -> None:
     heads = comparison_table(RUNS[:3]).heads
     assert heads[1::2] == (lane_label(RUNS[0].config), "/ left", "/ left")
     assert heads[2::2] == tuple(lane_label(run.config) for run in RUNS[1:3])
@@ -45,11 +59,235 @@ def test_runs_are_told_apart_by_as_little_as_that_takes() -> None:
     assert run_names([configs[0], configs[1], configs[0]]) == ("Strict (lane 1)", "MARS θ = 0.9", "Strict (lane 3)")
 
 
-def test_an_unknown_rule_is_called_by_its_name() -> None:
-    assert rule_title("made-up") == "made-up"
-
-
 def test_the_settings_name_the_drafter_with_its_own_parameters() -> None:
     assert "tree of 24, depth 6, top-k 4 · EAGLE-3 drafts" in settings_line(make_tree_trace().config)
     assert "K 5 · greedy drafts" in settings_line(RUNS[0].config)
     assert "drafts" not in settings_line(RUNS[3].config)
+    assert rule_title("made-up") == "made-up"
+
+
+STRICT, MARS, PLAIN = (make_trace(rule=rule, new_tokens=80) for rule in ("strict", "mars", "none"))
+
+
+def shifted(trace: Trace, tv: float) -> Trace:
+    return replace(trace, summary=replace(trace.summary, tv_max=tv))
+
+
+def test_float_error_is_no_shift_and_more_is_a_warning() -> None:
+    check = self_check([STRICT, MARS])
+    assert (check.state, check.text) == ("ok", "Self-check: Strict shifted nothing (largest TV 0).")
+    assert self_check([shifted(STRICT, 0.9 * FLOAT_ERROR)]).state == "ok"
+    bad = self_check([STRICT, shifted(STRICT, 0.02)])
+    assert bad.state == "bad" and bad.text.startswith("Self-check failed: Strict") and "0.0200" in bad.text
+
+
+def test_only_lossless_rules_with_tokens_are_checked() -> None:
+    for rule, checked in (("strict", True), ("block", True), ("mars", False), ("typical", False)):
+        config = replace(STRICT.config, rule=RuleConfig(rule))
+        assert bool(lane_check(config, 0.5, 10).state) is checked, rule
+    assert "Target alone" in self_check([PLAIN]).text
+    assert lane_check(STRICT.config, 0.0, 0).state == ""
+    assert "Add Target alone or Strict or Block verification" in self_check([MARS]).text
+
+
+def test_the_table_has_a_column_a_run_and_no_ratio() -> None:
+    table = summary_table([STRICT, MARS, PLAIN], SHIFT_QUANTITIES)
+    assert table.heads == ("", "Strict", "MARS", "Target alone")
+    assert [row[0] for row in table.rows] == [quantity.name for quantity in SHIFT_QUANTITIES]
+    assert all(len(cells) == 3 and not any(cell.ratio for cell in cells) for _, _, cells in table.rows)
+    assert table.rows[0][2][0].text == "0"
+
+
+def test_an_infinite_divergence_is_written_and_explained() -> None:
+    greedy = make_tree_trace(new_tokens=60)
+    assert greedy.summary.kl_sum == float("inf")
+    cells = {name: row[0] for name, _, row in summary_table([greedy], SHIFT_QUANTITIES).rows}
+    assert "∞" in cells["KL, summed"].text
+    assert "temperature 0" in infinite_note([greedy]) and "temperature 0" in infinite_note([STRICT, greedy])
+    assert infinite_note([STRICT]) == ""
+
+
+def test_the_figure_has_a_row_of_bars_a_run_on_one_scale() -> None:
+    figure = shift_plot([Run(STRICT, 0, "a"), Run(MARS, 2, "b")]).figure
+    shifted = [token for token in MARS.tokens if round(token.tv, 6)]
+    assert list(figure.data[0].y) == []
+    assert list(figure.data[1].y) == pytest.approx([token.tv for token in shifted], abs=1e-6)
+    assert list(figure.data[1].x) == [token.position for token in shifted]
+    assert figure.layout.xaxis.range == (-0.6, 79.6)
+    assert figure.layout.yaxis.range == figure.layout.yaxis2.range
+    assert figure.data[0].marker.color != figure.data[1].marker.color
+
+
+def faster(trace: Trace, factor: float) -> Trace:
+    return replace(trace, summary=replace(trace.summary, tokens_per_s=trace.summary.tokens_per_s * factor))
+
+
+def level(left: Trace, right: Trace, factor: float) -> Trace:
+    """``right`` at ``factor`` times the speed of ``left``."""
+    return replace(right, summary=replace(right.summary, tokens_per_s=left.summary.tokens_per_s * factor))
+
+
+LEFT, RIGHT = make_trace(rule="strict", new_tokens=120), make_trace(rule="mars", new_tokens=120)
+
+
+def test_passes_a_relaxed_count_and_the_first_relaxed_token_are_named() -> None:
+    sentence = plain(verdict([LEFT, level(LEFT, RIGHT, 1.234)]))
+    first = next(token for token in RIGHT.tokens if token.outcome is Outcome.RELAXED)
+    ours, base = RIGHT.summary, LEFT.summary
+    assert sentence.startswith(f"MARS took {ours.steps} target passes for 120 tokens, Strict {base.steps} for 120 (τ")
+    assert f"relaxed {RIGHT.summary.relaxed} tokens" in sentence
+    assert f"first differs at position {first.position}: kept" in sentence
+    assert sentence.endswith("). In this one run it was 1.23× faster.")
+
+
+def test_slower_is_called_slower_and_equal_texts_the_same() -> None:
+    assert "1.25× slower" in plain(verdict([LEFT, level(LEFT, RIGHT, 0.8)]))
+    assert "equally fast" in plain(verdict([LEFT, level(LEFT, RIGHT, 1.004)]))
+    other = make_trace(rule="mars", theta=1.0, new_tokens=120)
+    assert other.token_ids == LEFT.token_ids
+    sentence = plain(verdict([LEFT, other]))
+    assert "relaxed no token" in sentence and "both texts are the same, token for token." in sentence
+
+
+def test_the_same_work_claims_no_difference_in_time() -> None:
+    sentence = plain(verdict([LEFT, faster(LEFT, 2.47)]))
+    assert sentence.endswith("Same tokens, same passes: a difference in time is noise.") and "2.47" not in sentence
+    # by another drafter it is not the same work
+    other = replace(LEFT, config=replace(LEFT.config, drafter=replace(LEFT.config.drafter, kind="ngram", model=None)))
+    assert plain(verdict([LEFT, faster(other, 2.0)])).endswith("In this one run it was 2.00× faster.")
+
+
+def test_a_rounding_tie_is_not_blamed_on_the_rule() -> None:
+    step = LEFT.steps[0]
+    token = replace(step.emitted[0], id=9_999, own=9_999, piece=" other", edge=1e-7)
+    steps = (replace(step, tokens=(token, *step.emitted[1:])), *LEFT.steps[1:])
+    other = replace(LEFT, steps=steps)
+    assert plain(verdict([LEFT, other])).endswith("both were equally fast.")  # as many passes, but not the same work
+    parting = first_divergence(LEFT, other)
+    assert parting is not None and parting.cause is Cause.NUMERIC and not math.isnan(parting.gap)
+    assert "numeric tie" in plain(verdict([LEFT, other])) and "not the rule" in plain(verdict([LEFT, other]))
+
+
+def test_the_longer_text_is_named_and_a_relaxed_run_on_the_left_as_the_left_ones_deed() -> None:
+    short = replace(LEFT, steps=LEFT.steps[:3])
+    short = replace(short, summary=replace(LEFT.summary, new_tokens=len(short.tokens)))
+    assert "continues where" in plain(verdict([LEFT, short]))
+    assert ": MARS kept" in plain(verdict([RIGHT, LEFT]))
+
+
+def test_every_other_run_gets_its_line_and_its_links_point_into_its_own_lane() -> None:
+    third = make_trace(rule="mars-gap", new_tokens=120, theta=0.8)
+    sentence = verdict([LEFT, RIGHT, third])
+    lines = plain(sentence).split("\n")
+    assert len(lines) == 2
+    assert lines[0].startswith("MARS took") and lines[1].startswith("MARS, gap took")
+    assert all(", Strict " in line for line in lines)
+    assert {part.lane for part in sentence if part.lane is not None} <= {0, 1, 2}
+    second = sentence[[part.kind for part in sentence].index("break") :]
+    assert all(part.lane in (None, 0, 2) for part in second) and any(part.lane == 2 for part in second)
+    links = [(part.lane, part.position) for part in sentence if part.lane is not None and part.position is not None]
+    assert links and all(position < len((LEFT, RIGHT, third)[lane].tokens) for lane, position in links)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "said"),
+    [
+        ([1.9, 2.0, 2.1], " It was 2.00× faster (1.76× to 2.26×, 3 interleaved runs each)."),
+        ([1 / 1.9, 0.5, 1 / 2.1], " It was 2.00× slower (1.76× to 2.26×, 3 interleaved runs each)."),
+        (
+            [0.8, 1.3],
+            " No difference in time was measurable: 1.02× faster (0.0467× to 22.3×, 2 interleaved runs each).",
+        ),
+        ([math.nan, 1.9, 2.0, 2.1], " It was 2.00× faster (1.76× to 2.26×, 3 interleaved runs each)."),
+        ([1.5], " In this one run it was 1.50× faster."),
+        ([], " Its time was not measured."),
+    ],
+)
+def test_the_time_of_repeats_has_an_interval(rounds: list[float], said: str) -> None:
+    speeds = [100.0] * len(rounds), [100 * ratio for ratio in rounds]
+    assert plain(verdict([LEFT, RIGHT], speeds)).endswith(said)
+
+
+def test_stopped_and_failed_runs_claim_no_speed() -> None:
+    stopped = replace(RIGHT, status=Status.CANCELLED, stop_reason=StopReason.CANCELLED)
+    failed = make_trace(rule="mars", status=Status.FAILED, error="Out of memory.")
+    told = [plain(broken_sentence([("Strict", LEFT), ("MARS", other)])) for other in (stopped, failed)]
+    assert not any("faster" in sentence or "slower" in sentence for sentence in told)
+    words = "Stopped. Strict had ended with 120 tokens; MARS was stopped after 120 tokens. Completed text was saved."
+    assert told[0] == words
+    assert told[1] == "MARS failed after 40 tokens: Out of memory. Strict ended and is kept."
+    assert divergence(LEFT, stopped) is None
+
+
+def test_runs_that_never_started_are_named() -> None:
+    stopped = replace(LEFT, status=Status.CANCELLED)
+    two = plain(broken_sentence([("Strict", stopped), ("MARS", None)]))
+    assert two == "Stopped. Strict was stopped after 120 tokens; MARS was not started."
+    three = plain(broken_sentence([("Strict", None), ("MARS", stopped), ("FLy", None)]))
+    assert three.endswith("; Strict and FLy were not started.")
+    failed = make_trace(rule="mars", status=Status.FAILED, error="Out of memory.")
+    lost = plain(broken_sentence([("Strict", None), ("MARS", failed)]))
+    assert lost.endswith("Out of memory. Strict was not started.")
+
+
+def test_at_temperature_0_the_law_of_temperature_1_is_quoted_and_named() -> None:
+    left, right = (make_trace(rule=rule, new_tokens=120, temperature=0.0) for rule in ("strict", "mars"))
+    assert "p at temperature 1: " in plain(verdict([left, right]))
+
+
+TRACES = {lane: make_trace(rule=rule, new_tokens=60) for lane, rule in ((0, "none"), (1, "strict"), (3, "mars"))}
+
+
+def drawn(**fields: Any) -> str:
+    return planner_html(Fields(runs=runs_of(TRACES), **fields))
+
+
+def rows(html: str) -> list[dict[str, str]]:
+    return records(json.loads(read_panel(html).all(".mars-quality-chart")[0].attributes["data-csv"]))
+
+
+def test_the_runs_that_drafted_are_planned_with_the_pass_of_the_one_that_did_not() -> None:
+    runs = runs_of(TRACES)
+    assert [(run.lane, len(run.acceptance.rates)) for run in runs] == [(1, 5), (3, 5)]
+    trace, times, single = TRACES[1], times_of(TRACES[1]), times_of(TRACES[0])
+    acceptance = acceptance_of(trace)
+    assert times is not None and single is not None and acceptance is not None
+    costs = costs_of(times, single.pass_s)
+    assert (runs[0].draft, runs[0].slope) == (costs.draft, costs.slope)
+    table = rows(drawn())
+    expected = planned(acceptance, costs._replace(budget=256))
+    assert [float(row["speedup"]) for row in table] == pytest.approx([each.speedup for each in expected])
+    assert [row["extrapolated"] for row in table] == ["false"] * 5 + ["true"] * 11
+
+
+def test_fields_change_the_plan_and_another_run_brings_its_own_costs() -> None:
+    measured = rows(drawn())
+    assert rows(drawn(was=0, draft=40))[0]["speedup"] < measured[0]["speedup"]
+    assert float(rows(drawn(was=0, draft=-100, batch=8))[4]["speedup"]) < float(measured[4]["speedup"])
+    assert rows(drawn(was=0, draft=-300, batch=10, budget=1))[0]["speedup"] < "1"
+    assert "It does not pay" in drawn(was=0, draft=40, batch=10)
+    other = drawn(run=1, was=0, draft=40)
+    assert rows(other) == rows(drawn(run=1))  # the slider follows
+
+
+def test_where_nothing_was_drafted_a_sentence_says_so_and_a_label_is_text() -> None:
+    assert NOTHING in planner_html(None) and runs_of({0: TRACES[0]}) == runs_of({}) == []
+    run = runs_of(TRACES)[0]._replace(label="<script>alert(1)</script>\u202e")
+    html = planner_html(Fields([run]))
+    assert "<script" not in html and "\u202e" not in html
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"runs": []}, {"runs": "x"}, {"runs": [{}]}, {"budget": 0}, {"run": 7}, {"was": None}, {"lane": 9}, {"slope": "Infinity"},
+        {"slope": 1e308, "budget": 1e-308}, {"acceptance": [["x"], 0.5, [1], False]},
+        {"acceptance": [[float("nan")], 0.5, [1], False]}, {"label": "\ud800"},
+    ],
+)  # fmt: skip
+def test_what_cannot_be_drawn_changes_nothing(change: dict[str, Any]) -> None:
+    run: dict[str, Any] = runs_of(TRACES)[0]._asdict()
+    changed = run | {name: change[name] for name in change.keys() & run.keys()}
+    fields = {"runs": [list(changed.values())], "was": 0, "draft": "-100"}
+    event: Any = SimpleNamespace(_data=fields | {name: change[name] for name in change.keys() - run.keys()})
+    assert PlannerPanel._draw(event) == gr.skip()

@@ -8,8 +8,6 @@ from base64 import b64encode
 from hashlib import sha256
 from html.parser import HTMLParser
 
-import pytest
-
 from mars_core.types import PromptConfig, Status
 from storage import RunStore, StoredComparison
 from tests.unit.ui.places import keep
@@ -52,18 +50,14 @@ def read(report: str) -> Reader:
     return reader
 
 
-def test_the_report_asks_for_nothing(store: RunStore) -> None:
-    reader = read(report_html(kept(store)))
+def test_the_report_asks_for_nothing_and_only_scripts_with_a_named_hash_may_run(store: RunStore) -> None:
+    report = report_html(kept(store, HOSTILE))
+    reader = read(report)
     assert not [tag for tag, given in reader.tags if {"src", "href", "action", "data"} & given.keys()]
     assert not [tag for tag, _ in reader.tags if tag in ("link", "iframe", "object", "base", "form", "img")]
-    policy = next(given["content"] for tag, given in reader.tags if tag == "meta" and "http-equiv" in given)
-    assert policy and policy.startswith("default-src 'none'; script-src 'sha256-") and "unsafe-eval" not in policy
-    assert "url(" not in report_html(kept(store)).split("</style>")[0]
-
-
-def test_only_scripts_with_a_named_hash_may_run(store: RunStore) -> None:
-    reader = read(report_html(kept(store, HOSTILE)))
     policy = next(given["content"] for tag, given in reader.tags if tag == "meta" and "http-equiv" in given) or ""
+    assert policy.startswith("default-src 'none'; script-src 'sha256-") and "unsafe-eval" not in policy
+    assert "url(" not in report.split("</style>")[0]
     scripts = [text for kind, text in reader.scripts if not kind]
     hashes = [f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in scripts]
     assert len(scripts) == 2 and re.findall("'sha256-[^']+'", policy) == hashes
@@ -75,9 +69,7 @@ def test_hostile_text_is_never_markup(store: RunStore) -> None:
     reader = read(report)
     assert len(reader.scripts) == 3 and "img" not in [tag for tag, _ in reader.tags]
     assert not [text for kind, text in reader.scripts if not kind and "window.ran" in text]
-    assert (
-        "<img src=x onerror=alert(1)></script><script>window.ran=1</script>{{7*7}}" in reader.text
-    )  # the prompt, as text
+    assert "<img src=x onerror=alert(1)></script><script>window.ran=1</script>{{7*7}}" in reader.text  # the prompt
     assert not set("\u202e\x1b\ud800") & set(report)
     values = next(text for kind, text in reader.scripts if kind == "application/json")
     assert values.isascii() and "<" not in values and "window.ran=1" in values
@@ -89,29 +81,18 @@ def test_hostile_text_is_never_markup(store: RunStore) -> None:
 def test_the_report_holds_what_the_page_shows(store: RunStore) -> None:
     """Texts and tables without a script; tokens and figures as the values of the page's components."""
     reader = read(report_html(kept(store, "a lantern")))
-    for words in (
-        "a lantern",
-        "MARS",
-        "Tokens per second",
-        "Perplexity",
-        "Self-check",
-        "python -m mars_core compare",
-        "torch",
-    ):
+    command = "python -m mars_core compare"
+    for words in ("a lantern", "MARS", "Tokens per second", "Perplexity", "Self-check", command, "torch"):
         assert words in reader.text
-    assert {"prompt", "numbers", "shift", "settings", "repeat", "versions"} <= {
-        given.get("id") for _, given in reader.tags
-    }
+    parts = {"prompt", "numbers", "shift", "settings", "repeat", "versions"}
+    assert parts <= {given.get("id") for _, given in reader.tags}
     values = json.loads(next(text for kind, text in reader.scripts if kind == "application/json"))
     figures = [json.loads(piece["props"]["value"]) for piece in values if '"csv":' in piece["props"]["value"]]
     assert len(figures) >= 6 and all(figure["csv"] for figure in figures)
     assert sum(piece["props"].get("lane") in (0, 1) for piece in values) == 2
 
 
-@pytest.mark.parametrize("status", [Status.CANCELLED, Status.FAILED])
-def test_runs_that_did_not_end_are_reported_too(store: RunStore, status: Status) -> None:
-    assert "application/json" in report_html(kept(store, status=status))
-
-
-def test_a_comparison_without_runs_has_a_report(store: RunStore) -> None:
+def test_runs_that_did_not_end_are_reported_too_and_a_comparison_without_runs(store: RunStore) -> None:
+    for status in (Status.CANCELLED, Status.FAILED):
+        assert "application/json" in report_html(kept(store, status=status))
     assert "</html>" in report_html(store.load(store.new_comparison(PromptConfig("x"))))

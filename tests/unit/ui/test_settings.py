@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 import pytest
@@ -29,9 +28,8 @@ HOSTILE = "</textarea><script>alert(1)</script>\"' onfocus=x \u202e"
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Services]:
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        yield place_of(store)
+def place(store: RunStore) -> Services:
+    return place_of(store)
 
 
 @pytest.fixture
@@ -74,15 +72,10 @@ def test_a_form_survives_the_panel(panel: SettingsPanel, form: Any) -> None:
         assert (lane.draft and (lane.draft.drafter, lane.draft.k)) == (wanted.draft and ("ngram", 2))
 
 
-@pytest.mark.parametrize("drafter", ["model", "ngram", "none", "eagle3"])
-@pytest.mark.parametrize("shape", ["tree", "chain"])
-def test_the_fields_of_a_drafter_are_those_that_it_takes(panel: SettingsPanel, drafter: str, shape: str) -> None:
-    html = fields_of(panel, {"drafter": drafter, "shape": shape})
-    assert shown(html) & set(FIELDS) == taken(drafter, shape)
-
-
-def test_fields_of_ones_own_pair_are_shown_once_it_is_chosen(panel: SettingsPanel) -> None:
-    own = {"own_target", "own_draft", "own_head"}
+def test_the_fields_of_a_drafter_are_those_that_it_takes(panel: SettingsPanel) -> None:
+    for drafter, shape in product(("model", "ngram", "none", "eagle3"), ("tree", "chain")):
+        assert shown(fields_of(panel, {"drafter": drafter, "shape": shape})) & set(FIELDS) == taken(drafter, shape)
+    own = {"own_target", "own_draft", "own_head"}  # shown once one's own pair is chosen
     assert not own & shown(fields_of(panel, {})) and own <= shown(fields_of(panel, {"pair": CUSTOM}))
 
 
@@ -122,11 +115,8 @@ def test_values_of_any_type_become_texts_and_numbers_or_nothing(panel: SettingsP
     wild: list[Any] = [None, True, -1e400, [], {"a": 1}, HOSTILE, 10**400]
     names = {*form_values(FORM), "at", "fresh"}
     for value in wild:
-        values = parse(
-            json.dumps(
-                {"values": {name: value for name in names} | {"lanes": [{"rule": value, "k": value, "drafter": value}]}}
-            )
-        )
+        lane = {"rule": value, "k": value, "drafter": value}
+        values = parse(json.dumps({"values": dict.fromkeys(names, value) | {"lanes": [lane]}}))
         form = read_form("x", values)
         text = value if isinstance(value, str) else ""
         assert form.pair == form.system == form.lanes[0].rule == text
@@ -138,11 +128,8 @@ def test_texts_are_escaped_and_kept_to_the_letter(panel: SettingsPanel) -> None:
     values = parse(panel.value({"system": HOSTILE, "own_target": HOSTILE}))
     assert values["system"] == values["own_target"] == HOSTILE
     html = fields_of(panel, {"system": HOSTILE, "own_target": HOSTILE})
-    assert not html.all("script")
-    assert (
-        next(each for each in html.all("input") if each.attributes.get("data-name") == "own_target").attributes["value"]
-        == HOSTILE
-    )
+    inputs = {each.attributes.get("data-name"): each.attributes.get("value") for each in html.all("input")}
+    assert not html.all("script") and inputs["own_target"] == HOSTILE
 
 
 def test_a_public_page_offers_its_pairs_only_and_says_its_limits(place: Services) -> None:

@@ -10,9 +10,9 @@ import gradio as gr
 import pytest
 
 from mars_core.types import Trace
-from storage import RunStore, StorageError
+from storage import RunStore
 from tests.traces import make_trace, same
-from tests.unit.ui.places import FORM
+from tests.unit.ui.places import FORM, failing
 from ui.jobs.services import Services
 from ui.kit.address import address_component
 from ui.kit.components import message_strip
@@ -90,11 +90,10 @@ def test_history_keeps_ids(services: Services) -> None:
 
 @pytest.mark.usefixtures("page")
 def test_run_that_was_not_saved_is_shown_all_the_same(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> str:
-        raise StorageError("The disk is full.")
-
-    monkeypatch.setattr(RunStore, "save_run", fail)
-    details = list(run_comparison(services, FORM, "visitor"))[-1].details
+    monkeypatch.setattr(RunStore, "save_run", failing("The disk is full."))
+    frame = list(run_comparison(services, FORM, "visitor"))[-1]
+    assert frame.strip is not None and "Not saved: The disk is full." in frame.strip.side
+    details = frame.details
     assert details is not None and not any(details.ids.values())
     view = ResultView("x", message_strip(""), (LaneView(""),) * MOST_LANES, StoredRuns(services))
     tree = view.details.tree

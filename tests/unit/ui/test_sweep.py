@@ -16,7 +16,7 @@ from mars_core.models import ModelPool, PairSpec
 from mars_core.rules import RULES
 from mars_core.types import Status
 from storage import RunStore, Search, Source
-from tests.unit.ui.places import said
+from tests.unit.ui.places import lose_device, said
 from ui.jobs.services import Services
 from ui.tabs.sweep.form import (
     SweepForm,
@@ -61,10 +61,8 @@ def test_a_sweep_is_a_study_of_every_setting_on_every_prompt(ran: Ran) -> None:
     state, words = said(frames[-1])
     assert state == "done", words
     sweep = swept(frames)
-    assert (
-        words.startswith("All 4 comparisons ran. With fewer than 5 pairs a setting no fastest")
-        and len(sweep.pairs) == 4
-    )
+    assert words.startswith("All 4 comparisons ran. With fewer than 5 pairs a setting no fastest")
+    assert len(sweep.pairs) == 4
     found = points(sweep.plan, sweep.pairs)
     assert [point.n for point in found] == [2, 2] and [point.scored for point in found] == [1, 1]
     assert len({pair.comparison for pair in sweep.pairs}) == 2  # one a prompt, with all lanes
@@ -80,12 +78,7 @@ def test_a_sweep_is_a_study_of_every_setting_on_every_prompt(ran: Ran) -> None:
     assert services.store.find(Search(source=Source.SWEEP)).total == 2
     (study,) = services.store.studies(sweeps=True)
     assert (study.id, study.tasks, study.done, services.store.studies()) == (sweep.id, 2, 2, ())
-
-
-def test_a_stored_sweep_is_shown_as_it_was_live(ran: Ran) -> None:
-    last = ran.frames[-1]
-    assert last.shown is not None
-    assert reopened(ran.services.store, last.shown.id) == last
+    assert reopened(services.store, sweep.id) == frames[-1]
 
 
 def test_the_page_shows_every_pair_that_ended(ran: Ran) -> None:
@@ -97,51 +90,32 @@ def test_the_page_shows_every_pair_that_ended(ran: Ran) -> None:
     assert any(frame.strip.side.endswith("to go") for frame in frames)
 
 
-def ended(frames: list[SweepFrame], pairs: int) -> bool:
-    return any(frame.shown and len(frame.shown.pairs) >= pairs for frame in frames)
-
-
-def test_stop_stores_the_pairs_that_ended_and_not_the_run_under_way(services: Services) -> None:
-    frames: list[SweepFrame] = []
-    for frame in run(services, replace(FORM, max_new_tokens=120), "visitor"):
-        if not ended(frames, 2) and ended([frame], 2):
-            services.stops.request("visitor")
-        frames.append(frame)
-    state, words = said(frames[-1])
-    assert state == "cancelled" and words.startswith("Stopped after 2 of 4 comparisons; what ended is stored")
-    sweep = load_sweep(services.store, swept(frames).id)
-    assert (sweep.status, len(sweep.pairs)) == (Status.CANCELLED, 2)
-    assert said(reopened(services.store, sweep.id)) == (state, words)
-    assert not services.store.claims(sweep.id)
-
-
-@pytest.mark.parametrize("close", [True, False])
-def test_a_closed_tab_or_a_killed_process_leaves_the_pairs_that_ended(services: Services, close: bool) -> None:
+@pytest.mark.parametrize("end", ["stop", "close", "kill"])
+def test_a_stop_a_closed_tab_or_a_killed_process_leaves_the_pairs_that_ended(services: Services, end: str) -> None:
     frames = run(services, replace(FORM, max_new_tokens=120), "visitor")
     shown = next(frame.shown for frame in frames if frame.shown and len(frame.shown.pairs) == 2)
-    next(frames)
-    if close:
+    if end == "stop":
+        services.stops.request("visitor")
+        last = list(frames)[-1]
+        assert said(last)[1].startswith("Stopped after 2 of 4 comparisons; what ended is stored")
+        assert said(reopened(services.store, shown.id)) == said(last)
+        sweep = load_sweep(services.store, shown.id)
+        assert (sweep.status, len(sweep.pairs)) == (Status.CANCELLED, 2)
+    else:
+        next(frames)
+    if end == "close":
         frames.close()  # type: ignore[attr-defined]
-        assert not services.store.claims(shown.id)
+    assert end == "kill" or not services.store.claims(shown.id)
     state, words = said(reopened(services.store, shown.id))
     assert state == "cancelled" and words.startswith("Stopped after 2 of 4 comparisons")
     statuses = [status for row in services.store.comparisons()["status"] for status in row]
-    assert set(statuses) == {Status.COMPLETED}
+    assert set(statuses) == {Status.COMPLETED}  # not the run under way
+    for unknown in ("", "0" * 32, "<img onerror>"):
+        assert said(reopened(services.store, unknown))[0] == "failed"
 
 
 def test_a_run_that_breaks_ends_the_sweep_with_its_reason(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mars_core.text.assembly import Assembler
-
-    steps = []
-
-    def broken(self: Assembler, raw: object, elapsed: float) -> object:
-        steps.append(raw)
-        if len(steps) > 30:
-            raise RuntimeError("The device is gone.\nstack")
-        return real(self, raw, elapsed)  # type: ignore[arg-type]
-
-    real = Assembler.step
-    monkeypatch.setattr(Assembler, "step", broken)
+    lose_device(monkeypatch, 30)
     frames = list(run(services, FORM, "visitor"))
     state, words = said(frames[-1])
     assert state == "failed" and "The device is gone; " in words and "stack" not in words
@@ -166,46 +140,29 @@ def test_a_tree_has_no_k_and_a_rule_without_parameters_no_values(services: Servi
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"prompts": " \n"}, "There is no prompt"),
-        ({"prompts": "2 + 2 = =>"}, "nothing after =>"),
-        ({"values": "0.9, x"}, "'x' among the θ is not a number"),
-        ({"values": "0.9:0.8:0.1"}, "The range 0.9:0.8:0.1 of θ"),
-        ({"values": "0:1:0.0001"}, "The range 0:1:0.0001 of θ"),
-        ({"values": "2"}, "theta is 2; rule mars takes 0 to 1."),
-        ({"values": ""}, "The list of values of theta is empty"),
-        ({"ks": "2.5"}, "K is 2.5; it must be a whole number."),
-        ({"ks": "100"}, "K is 100"),
-        ({"ks": "nan"}, "'nan' among the K"),
-        ({"temperatures": "-1"}, "temperature is -1"),
-        ({"rule": "vars"}, "The rule is 'vars'"),
-        ({"rule": "strict"}, "is the baseline"),
-        ({"parameter": "gap"}, "The parameter of rule mars is 'gap'"),
-        ({"others": "theta"}, "'theta' is not a parameter"),
-        ({"others": "beta = 1"}, "no parameter beta"),
-        ({"repeats": None}, "repeats is empty"),
+        ({"prompts": " \n"}, "There is no prompt"), ({"prompts": "2 + 2 = =>"}, "nothing after =>"),
+        ({"values": "0.9, x"}, "'x' among the θ is not a number"), ({"values": "0.9:0.8:0.1"}, "The range 0.9:0.8:0.1 of θ"),
+        ({"values": "0:1:0.0001"}, "The range 0:1:0.0001 of θ"), ({"values": "2"}, "theta is 2; rule mars takes 0 to 1."),
+        ({"values": ""}, "The list of values of theta is empty"), ({"ks": "2.5"}, "K is 2.5; it must be a whole number."),
+        ({"ks": "100"}, "K is 100"), ({"ks": "nan"}, "'nan' among the K"), ({"temperatures": "-1"}, "temperature is -1"),
+        ({"rule": "vars"}, "The rule is 'vars'"), ({"rule": "strict"}, "is the baseline"),
+        ({"parameter": "gap"}, "The parameter of rule mars is 'gap'"), ({"others": "theta"}, "'theta' is not a parameter"),
+        ({"others": "beta = 1"}, "no parameter beta"), ({"repeats": None}, "repeats is empty"),
         ({"repeats": 100, "ks": "1,2,3,4,5"}, "The sweep has 3,000 runs; it must be at most 2,000"),
-        ({"max_new_tokens": 4096}, "Prompt 1 has"),
-        ({"top_p": 0}, "top_p is 0"),
+        ({"max_new_tokens": 4096}, "Prompt 1 has"), ({"top_p": 0}, "top_p is 0"),
         ({"thinking": "on"}, "thinking is on, but no chat template is used; it must be left at the model's default."),
-        ({"drafter": "none"}, "The drafter is none"),
-        ({"drafter": "eagle3"}, "has no EAGLE-3 head"),
+        ({"drafter": "none"}, "The drafter is none"), ({"drafter": "eagle3"}, "has no EAGLE-3 head"),
         ({"drafter": "ngram", "rule": "ensemble", "parameter": "weight"}, "needs the drafter's probabilities"),
         ({"pair": "no such pair"}, "The model pair is 'no such pair'"),
-        ({"pair": "custom", "own_target": "/nowhere"}, "/nowhere"),
-        ({"mode": "wild"}, "The draft mode is 'wild'"),
+        ({"pair": "custom", "own_target": "/nowhere"}, "/nowhere"), ({"mode": "wild"}, "The draft mode is 'wild'"),
     ],
-)
+)  # fmt: skip
 def test_a_bad_value_gets_one_sentence_and_saves_nothing(
     services: Services, change: dict[str, Any], words: str
 ) -> None:
     state, sentence = said(list(run(services, replace(FORM, **change), "visitor"))[-1])
     assert state == "failed" and words in sentence and sentence.endswith(".") and "\n" not in sentence
     assert services.store.count() == 0 and services.store.studies(sweeps=True) == ()
-
-
-def test_an_unknown_sweep_is_said_to_be_unknown(services: Services) -> None:
-    for name in ("", "0" * 32, "<img onerror>"):
-        assert said(reopened(services.store, name))[0] == "failed"
 
 
 def test_prompts_are_lines_or_blocks_with_answers() -> None:
@@ -227,13 +184,10 @@ def test_lists_may_hold_ranges() -> None:
     assert numbers("", "θ") == ()
 
 
-@pytest.mark.parametrize("rule", [name for name, rule in RULES.items() if rule.parameters])
-def test_suggested_values_are_the_rules_own(services: Services, rule: str) -> None:
-    for parameter in RULES[rule].parameters:
-        form = replace(
-            FORM, rule=rule, parameter=parameter.name, values=suggestion(parameter),
-            others=other_parameters(rule, parameter.name),
-        )  # fmt: skip
+def test_suggested_values_are_the_rules_own(services: Services) -> None:
+    for rule, parameter in [(name, each) for name, found in RULES.items() for each in found.parameters]:
+        others = other_parameters(rule, parameter.name)
+        form = replace(FORM, rule=rule, parameter=parameter.name, values=suggestion(parameter), others=others)
         plan = read_plan_of(form, services.catalog[0])
         assert len(values_of(plan)) >= 2 and parameter.default in values_of(plan)
 

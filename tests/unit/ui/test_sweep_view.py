@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 import plotly.graph_objects as go
 import pytest
-from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from evaluation.study.pairs import Paired, Sweep, load_sweep
@@ -21,9 +19,9 @@ from evaluation.study.sweep import Case, Grid, cells, sweep_plan
 from mars_core.types import DrafterConfig, ModelRef, Status
 from storage import RunStore
 from tests.old_sweeps import add_old_sweep
-from tests.unit.ui.places import place_of
+from tests.unit.ui.places import client_of, place_of, records
+from ui.figures.plot import Plot
 from ui.figures.tradeoff import LABELLED, PUBLISHED, tradeoff_plot
-from ui.routes import page_routes
 from ui.tabs.study.studies import sweeps_html
 from ui.tabs.sweep.panels import pairs_html, settings_html
 from ui.tabs.sweep.run import reopened
@@ -58,40 +56,37 @@ MANY = 3 * RESULTS  # enough pairs of every setting for a Pareto front
 SHOWN = Sweep("a" * 32, PLAN, RESULTS, Status.COMPLETED)
 
 
+def plotted(pairs: Sequence[Paired], cost: Cost = Cost.TV, plan: Plan = PLAN) -> Plot:
+    plot = tradeoff_plot(plan, points(plan, pairs), cost)
+    assert plot is not None
+    return plot
+
+
 @pytest.mark.parametrize("cost", list(Cost))
 def test_the_chart_is_a_figure_that_plotly_takes(cost: Cost) -> None:
-    plot = tradeoff_plot(PLAN, points(PLAN, RESULTS), cost)
-    assert plot is not None
+    """A click on a point names its row."""
+    plot = plotted(RESULTS, cost)
     go.Figure(plot.figure.to_plotly_json())  # validates
-    names = [trace.name for trace in plot.figure.data]
-    assert names[0] == "Pareto front" and names[-1] == "Paper: MARS / EAGLE-3"
-    assert names[1:-1] == ["T = 0, K = 3", "T = 0, K = 5", "T = 1, K = 3", "T = 1, K = 5"]
-    looks = {(trace.marker.color, trace.marker.symbol) for trace in plot.figure.data[1:-1]}
-    assert len(looks) == 4
+    front, *groups, paper = plot.figure.data
+    assert front.name == "Pareto front" and paper.name == "Paper: MARS / EAGLE-3"
+    assert [trace.name for trace in groups] == ["T = 0, K = 3", "T = 0, K = 5", "T = 1, K = 3", "T = 1, K = 5"]
+    assert len({(trace.marker.color, trace.marker.symbol) for trace in groups}) == 4
+    rows = [texts[trace.meta["position"]] for trace in groups for texts in trace.customdata]
+    assert rows == list(range(len(cells(PLAN))))
 
 
 def test_the_papers_points_share_only_the_height() -> None:
-    plot = tradeoff_plot(PLAN, points(PLAN, RESULTS), Cost.DIFFER)
-    assert plot is not None
-    paper = plot.figure.data[-1]
+    plot = plotted(RESULTS, Cost.DIFFER)
+    *others, paper = plot.figure.data
     assert paper.xaxis == "x2" and list(paper.y) == [entry.mars / entry.strict for entry in PUBLISHED]
-    assert not set(trace.xaxis for trace in plot.figure.data[:-1]) & {"x2"}
+    assert "x2" not in {trace.xaxis for trace in others}
     assert "T = 1, K = 7, arXiv 2601.15498" in plot.title and "gives no such cost" in plot.title
-
-
-def test_a_click_on_a_point_names_its_row() -> None:
-    plot = tradeoff_plot(PLAN, points(PLAN, RESULTS), Cost.TV)
-    assert plot is not None
-    rows = [texts[trace.meta["position"]] for trace in plot.figure.data[1:-1] for texts in trace.customdata]
-    assert rows == list(range(len(cells(PLAN))))
 
 
 def test_the_front_in_the_chart_is_the_front_of_the_points() -> None:
     found = points(PLAN, MANY)
     for cost in Cost:
-        plot = tradeoff_plot(PLAN, found, cost)
-        assert plot is not None
-        best = optimal(found, cost)
+        plot, best = plotted(MANY, cost), optimal(found, cost)
         assert best and "on the Pareto front" in plot.title
         assert list(plot.figure.data[0].x) == [found[row].cost(cost) for row in best]
         assert [row for row, values in enumerate(plot.data.rows[: len(found)]) if values[-1] == "true"] == sorted(best)
@@ -100,8 +95,8 @@ def test_the_front_in_the_chart_is_the_front_of_the_points() -> None:
 def test_few_pairs_have_no_front_and_the_chart_says_so() -> None:
     few, enough = points(PLAN, 2 * RESULTS), points(PLAN, MANY)
     assert {point.n for point in few} == {4} and optimal(few, Cost.TV) == () and optimal(enough, Cost.TV)
-    plot = tradeoff_plot(PLAN, few, Cost.TV)
-    assert plot is not None and "no Pareto front from fewer than 5 pairs" in plot.title
+    plot = plotted(2 * RESULTS)
+    assert "no Pareto front from fewer than 5 pairs" in plot.title
     assert list(plot.figure.data[0].x) == []
 
 
@@ -109,22 +104,19 @@ def test_settings_without_the_cost_are_not_drawn_and_none_leaves_no_chart() -> N
     bare = [replace(result, right=None, strict_right=None) for result in RESULTS]
     assert tradeoff_plot(PLAN, points(PLAN, bare), Cost.SCORE_LOSS) is None
     assert tradeoff_plot(PLAN, points(PLAN, ()), Cost.TV) is None
-    some = tradeoff_plot(PLAN, points(PLAN, RESULTS[:3]), Cost.TV)
-    assert some is not None and [row[0] for row in some.data.rows].count("sweep") == 3
+    assert [row[0] for row in plotted(RESULTS[:3]).data.rows].count("sweep") == 3
 
 
 def test_many_points_carry_no_text_but_on_the_front() -> None:
     values = tuple(at / 100 for at in range(40))
-    plan = planned(*values)
-    found = points(plan, LEAST_PAIRS * [replace(RESULTS[0], value=value, tv_sum=value) for value in values])
-    plot = tradeoff_plot(plan, found, Cost.TV)
-    assert len(values) > LABELLED and plot is not None
-    assert [text for text in plot.figure.data[1].text if text] == ["0"]
+    pairs = LEAST_PAIRS * [replace(RESULTS[0], value=value, tv_sum=value) for value in values]
+    shown = plotted(pairs, plan=planned(*values)).figure.data[1].text
+    assert len(values) > LABELLED and [text for text in shown if text] == ["0"]
 
 
 def test_chart_and_csv_of_the_chart_have_the_same_numbers() -> None:
     value = json.loads(chart_json(SHOWN, Cost.TV))
-    rows = list(csv.DictReader(io.StringIO(value["csv"], newline="")))
+    rows = records(value["csv"])
     found = points(PLAN, RESULTS)
     assert [float(row["speedup"]) for row in rows[:12]] == [point.speedup.value for point in found]
     assert [float(row["tv"]) for row in rows[:12]] == [point.tv for point in found]
@@ -136,11 +128,8 @@ def test_the_table_marks_the_front_of_the_chosen_trade_off() -> None:
     for cost in Cost:
         rows = re.findall(r'<tr class="(.*?)" data-event="select" data-value=\'(.*?)\'>', settings_html(many, cost))
         assert [json.loads(value) for _, value in rows] == [{"sweep": SHOWN.id, "row": row} for row in range(12)]
-        assert (
-            {at for at, (kind, _) in enumerate(rows) if kind == "best"}
-            == set(optimal(points(PLAN, MANY), cost))
-            != set()
-        )
+        best = {at for at, (kind, _) in enumerate(rows) if kind == "best"}
+        assert best and best == set(optimal(points(PLAN, MANY), cost))
     assert "tbody" not in settings_html(None, Cost.TV)
 
 
@@ -148,11 +137,8 @@ def test_hostile_prompts_are_text_and_nothing_else() -> None:
     shown = pairs_html(SHOWN, 0)
     assert "&lt;img onerror=alert(1)&gt; {{7*7}} &lt;/script&gt; ⟨U+202E⟩abc" in shown
     assert "<img" not in shown and "<script" not in shown and "\u202e" not in shown
-
-
-@pytest.mark.parametrize("row", [-1, 12, 10**9])
-def test_a_row_that_is_not_there_has_no_pairs(row: int) -> None:
-    assert pairs_html(SHOWN, row).strip() == "" == pairs_html(None, 0).strip()
+    absent = [*(pairs_html(SHOWN, row) for row in (-1, 12, 10**9)), pairs_html(None, 0)]
+    assert not any(html.strip() for html in absent)
 
 
 OLD_PLAN = {
@@ -190,27 +176,22 @@ def test_sweeps_of_this_and_of_earlier_releases_are_listed_latest_first(store: R
     assert "<img" not in shown
 
 
-def test_a_study_that_is_not_a_sweep_is_not_listed_nor_opened(store: RunStore) -> None:
+def test_other_studies_and_a_sweep_of_another_version_are_not_listed_nor_opened_and_hide_none(store: RunStore) -> None:
     study = store.new_study("quality", replace(PLAN, varied=None).as_dict(), PLAN.tasks)
     assert sweeps_html(store, "") == ""
-    assert reopened(store, study).strip.state == "failed"
-
-
-def test_a_sweep_of_another_version_does_not_hide_the_others(store: RunStore) -> None:
-    name = keep(store)
-    broken = add_old_sweep(store, {"flux": 1}, [])
+    name, broken = keep(store), add_old_sweep(store, {"flux": 1}, [])
     assert re.findall('"id": "([0-9a-f]{32})"', sweeps_html(store, "")) == [name]
-    assert reopened(store, broken).strip.state == "failed"
+    assert {reopened(store, other).strip.state for other in (study, broken)} == {"failed"}
 
 
 @pytest.fixture
 def client(store: RunStore) -> TestClient:
-    return TestClient(Starlette(routes=page_routes(place_of(store))))
+    return client_of(place_of(store))
 
 
 def test_the_csv_has_what_the_table_shows(store: RunStore, client: TestClient) -> None:
     answer = client.get(f"/downloads/sweep.csv?sweep={keep(store)}")
-    rows = list(csv.DictReader(io.StringIO(answer.text, newline="")))
+    rows = records(answer.text)
     assert answer.headers["content-type"].startswith("text/csv") and tuple(rows[0]) == POINT_HEADS
     found = points(PLAN, RESULTS)
     for row, point in zip(rows, found, strict=True):
@@ -223,14 +204,14 @@ def test_the_csv_has_what_the_table_shows(store: RunStore, client: TestClient) -
 
 def test_the_comparisons_csv_leads_to_every_pair_and_holds_no_formula(store: RunStore, client: TestClient) -> None:
     answer = client.get(f"/downloads/sweep-comparisons.csv?sweep={keep(store)}")
-    rows = list(csv.DictReader(io.StringIO(answer.text, newline="")))
+    rows = records(answer.text)
     assert tuple(rows[0]) == PAIR_HEADS
     assert [row["comparison"] for row in rows] == [result.comparison for result in RESULTS]
     assert [float(row["speedup"]) for row in rows] == [result.speedup for result in RESULTS]
     assert rows[0]["prompt"] == "'=cmd()" and rows[12]["prompt"] == HOSTILE
 
 
-@pytest.mark.parametrize(("query", "status"), [("", 400), ("?sweep=x", 400), (f"?sweep={'0' * 32}", 404)])
-def test_a_sweep_that_is_not_there_is_said_plainly(client: TestClient, query: str, status: int) -> None:
-    answer = client.get(f"/downloads/sweep.csv{query}")
-    assert answer.status_code == status and answer.text.endswith(".\n")
+def test_a_sweep_that_is_not_there_is_said_plainly(client: TestClient) -> None:
+    for query, status in (("", 400), ("?sweep=x", 400), (f"?sweep={'0' * 32}", 404)):
+        answer = client.get(f"/downloads/sweep.csv{query}")
+        assert answer.status_code == status and answer.text.endswith(".\n")

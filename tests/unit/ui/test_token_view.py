@@ -1,37 +1,41 @@
-"""The payload of a lane: every token once, in order, with its own characters, in a form that no text can break."""
+"""The payload of a lane: every token once, in order, in a form that no text can break; the view in other programs; the stored example."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import math
+from dataclasses import asdict, fields, replace
+from itertools import product
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from evaluation.format import displayable, number, visible
-from mars_core.types import DraftMode, Given, Outcome, Status
+from mars_core.types import DraftMode, Given, Outcome, Status, Trace
 from tests.traces import make_trace, make_tree_trace
+from tests.unit.ui.places import contrast
 from ui.kit.assets import to_json
 from ui.kit.theme import page_theme
+from ui.result import example
+from ui.result.stored_runs import ShownRuns, StoredRuns
+from ui.settings.form import FIRST_LANES
+from ui.tabs.compare.tab import example_result
+from ui.token_view.standalone import read_trace, token_view
 from ui.token_view.tiles import Counts, counts_of, stat_tiles
-from ui.token_view.view import FIELDS, GIVEN, HUES, MOST, OUTCOMES, Row, ended_view, given_rows, token_rows
+from ui.token_view.view import FIELDS, GIVEN, HUES, MOST, OUTCOMES, LaneView, Row, ended_view, given_rows, token_rows
 
 HOSTILE = ("<script>", "${1}", "{{7*7}}", "\ud800", "\u202eabc", "`", "\x1b[31m", "</script>", "'\"")
 
 
 def test_the_rows_spell_the_text() -> None:
+    """A refused draft is the struck alternative of the next token."""
     trace = make_trace(new_tokens=90)
     rows = ended_view(trace, "run").rows
     assert "".join(row[0] for row in rows) == displayable(trace.text)
     assert [OUTCOMES[row[1]] for row in rows] == [token.outcome for token in trace.tokens]
-
-
-def test_a_refused_draft_is_the_struck_alternative_of_the_next_token() -> None:
-    trace = make_trace(new_tokens=90)
-    tokens = [token for step in trace.steps for token in step.tokens]
-    rows = token_rows(tokens, trace.text, greedy=False)
-    recovered = [row for row in rows if OUTCOMES[row[1]] is Outcome.RECOVERED]
-    assert recovered and all(len(row[5]) == 1 for row in recovered)
-    assert all(row[5] == [] for row in rows if OUTCOMES[row[1]] is not Outcome.RECOVERED)
+    assert all(len(row[5]) == (OUTCOMES[row[1]] is Outcome.RECOVERED) for row in rows) and any(row[5] for row in rows)
 
 
 def test_all_refused_siblings_of_a_tree_are_listed_in_order() -> None:
@@ -46,23 +50,14 @@ def test_all_refused_siblings_of_a_tree_are_listed_in_order() -> None:
 
 def test_a_token_without_characters_keeps_its_place() -> None:
     trace = make_trace(new_tokens=12)
-    tokens = list(trace.tokens)
+    tokens = [*trace.tokens]
     tokens[3] = replace(tokens[3], piece="\ufffd", end=tokens[3].start)
     rows = token_rows(tokens, trace.text, greedy=False)
     assert len(rows) == 12 and rows[3][0] == "" and rows[3][2] == "\ufffd"
 
 
-NAMES = [name for name, _ in FIELDS]
-
-
 def numbers_of(row: Row) -> dict[str, float]:
-    return dict(zip(NAMES, map(float, row[3].split(",")), strict=True))
-
-
-def test_every_row_has_every_number() -> None:
-    rows = ended_view(make_trace(), "run").rows
-    assert all(list(numbers_of(row)) == NAMES for row in rows)
-    assert numbers_of(rows[7])["position"] == 7
+    return dict(zip((name for name, _ in FIELDS), map(float, row[3].split(",")), strict=True))
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -96,30 +91,21 @@ def test_given_tokens_come_first_and_carry_no_number() -> None:
     assert ended_view(shifted, "run").judged.count(",") == 7
 
 
-@pytest.mark.parametrize(
-    ("said", "shown"),
-    [
+def test_the_cause_does_not_say_the_position_again_and_times_are_the_ends_of_steps() -> None:
+    trace = make_trace(new_tokens=30)
+    for said, shown in (
         ("first differs at position 3: kept a where the target drew b.", "kept a where the target drew b."),
         ("differs from position 3 on, where a was chosen instead of b.", "a was chosen instead of b."),
         ("MARS goes on where Strict ends, at position 3.", "MARS goes on where Strict ends, at position 3."),
-    ],
-)
-def test_the_cause_does_not_say_the_position_again(said: str, shown: str) -> None:
-    assert ended_view(make_trace(), "run", diverges=3, cause=said).cause == shown
+    ):
+        assert ended_view(trace, "run", diverges=3, cause=said).cause == shown
+    assert ended_view(trace, "run").times == pytest.approx([step.elapsed_s for step in trace.steps], abs=1e-6)
 
 
-def test_the_times_of_a_view_are_the_ends_of_its_steps() -> None:
-    trace = make_trace(new_tokens=30)
-    times = ended_view(trace, "run").times
-    assert times == pytest.approx([step.elapsed_s for step in trace.steps], abs=1e-6)
-    assert list(times) == sorted(times)
-
-
-@pytest.mark.parametrize("suffix", ["", "_dark"])
-def test_text_on_every_tint_can_be_read(suffix: str) -> None:
+def test_text_on_every_tint_can_be_read() -> None:
     theme = vars(page_theme())
-    ground, ink = (theme[f"{name}{suffix}"] for name in ("background_fill_primary", "body_text_color"))
-    for hue in HUES.values():
+    for suffix, hue in product(("", "_dark"), HUES.values()):
+        ground, ink = (theme[f"{name}{suffix}"] for name in ("background_fill_primary", "body_text_color"))
         tinted = mixed(hue, ground, MOST)
         assert contrast(tinted, ink) >= 4.5
         assert contrast(mixed(ink, tinted, 0.05), ink) >= 4.5  # the shade of the text after a difference
@@ -129,18 +115,6 @@ def mixed(colour: str, ground: str, amount: float) -> str:
     """``amount`` of a #RRGGBB colour over another."""
     parts = (int(colour[i : i + 2], 16) * amount + int(ground[i : i + 2], 16) * (1 - amount) for i in (1, 3, 5))
     return f"#{''.join(f'{round(part):02X}' for part in parts)}"
-
-
-def contrast(one: str, other: str) -> float:
-    """WCAG 2 contrast ratio of two #RRGGBB colours."""
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-def luminance(colour: str) -> float:
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def test_a_lossless_lane_carries_its_self_check_and_others_none() -> None:
@@ -167,7 +141,64 @@ def test_live_numbers_end_as_the_summary_says() -> None:
     assert replace(counts, tv_sum=0.0) == replace(ended, tv_sum=0.0)
     assert counts.tv_sum == pytest.approx(ended.tv_sum)
     assert stat_tiles(counts) == ended_view(trace, "run").tiles
+    assert all(value == "–" for _, value, _, _ in stat_tiles(Counts()))  # before the first step
 
 
-def test_nothing_is_claimed_before_the_first_step() -> None:
-    assert all(value == "–" for _, value, _, _ in stat_tiles(Counts()))
+DOCS = Path(__file__).parents[3] / "docs" / "token-view.md"
+
+
+@pytest.fixture(scope="module")
+def stored() -> tuple[Trace, ...]:
+    return example.stored()
+
+
+def test_the_input_is_documented() -> None:
+    text = DOCS.read_text(encoding="utf-8")
+    assert [field.name for field in fields(LaneView) if f"| `{field.name}` |" not in text] == []
+    assert [name for name, _ in FIELDS if f"`{name}`" not in text] == []
+    outcomes = [*(outcome.value for outcome in Outcome), "given"]
+    assert ", ".join(f"{number} {name}" for number, name in enumerate(outcomes)) in text and len(outcomes) - 1 == GIVEN
+
+
+def test_what_would_be_published_stands_alone() -> None:
+    entry = token_view(make_trace(rule="mars"))._to_publish_format(name="Token view")
+    assert entry["id"] == "token-view" and "mars-text" in entry["html_template"]
+    assert "JSON.parse(props.value)" in entry["js_on_load"]
+    assert "--mars-relaxed:" in entry["head"] and ".mars-pop" in entry["head"] and "http" not in entry["head"]
+    assert json.loads(entry["default_props"]["value"])["state"] == "completed"
+
+
+def test_a_trace_is_read_from_its_json(stored: tuple[Trace, ...]) -> None:
+    trace = stored[1]
+    assert repr(read_trace(json.dumps(asdict(trace)))) == repr(trace)  # nan is not equal to itself
+    view = ended_view(trace, "mine")
+    assert json.loads(token_view(view).value)["run"] == "mine"
+    with pytest.raises(ValueError, match="steps"):
+        read_trace(json.dumps(json.loads(example.FILE.read_bytes())[0] | {"steps": 5}))
+
+
+def test_the_file_is_what_the_engine_makes(stored: tuple[Trace, ...]) -> None:
+    """After a change of the bundled pair or the engine: ``python -m ui.result.example``."""
+    made = example.run_again()
+    assert [trace.token_ids for trace in made] == [trace.token_ids for trace in stored]
+    assert [trace.text for trace in made] == [trace.text for trace in stored]
+    for new, old in zip(made, stored, strict=True):
+        assert new.config.rule == old.config.rule and new.config.sampling == old.config.sampling
+        assert [step.kept for step in new.steps] == [step.kept for step in old.steps]
+        for one, other in zip(new.tokens, old.tokens, strict=True):
+            assert one.outcome is other.outcome
+            assert math.isclose(one.z1, other.z1, abs_tol=1e-2) and math.isclose(one.p, other.p, abs_tol=1e-2)
+
+
+def test_it_is_a_result_of_as_many_lanes_as_the_page_begins_with(stored: tuple[Trace, ...]) -> None:
+    traces = dict(enumerate(stored))
+    result = example_result(traces, {lane: f"example-{lane}" for lane in traces})
+    assert len(result.lanes) == FIRST_LANES and result.details is not None
+    assert result.strip.state == "example" and {lane.state for lane in result.lanes} == {"example"}
+    assert all(result.details.plots[f"margins-{lane + 1}"] for lane in traces)
+    assert any(token.outcome == "relaxed" for token in stored[1].tokens)
+
+
+def test_its_trees_can_be_read_though_no_store_has_it(stored: tuple[Trace, ...]) -> None:
+    runs: Any = StoredRuns(SimpleNamespace(), {"example-1": stored[1]})  # type: ignore[arg-type]
+    assert runs.read(None, ShownRuns({1: "example-1"}), 1) is stored[1]

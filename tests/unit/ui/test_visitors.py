@@ -34,12 +34,13 @@ def owner(headers: dict[str, str] | None = None, session: dict[str, Any] | None 
 
 
 def signed_in(sub: Any = "123", **more: Any) -> dict[str, Any]:
-    return {
-        "oauth_info": {"userinfo": {"sub": sub, "preferred_username": "mia"}, "expires_at": time.time() + 60, **more}
-    }
+    user = {"sub": sub, "preferred_username": "mia"}
+    return {"oauth_info": {"userinfo": user, "expires_at": time.time() + 60, **more}}
 
 
-def test_in_private_mode_everybody_sees_everything() -> None:
+def test_in_private_mode_everybody_sees_everything_and_a_page_is_held_by_its_browser() -> None:
+    assert session_key({COOKIE: SECRET}, {}) == browser_owner(SECRET) != session_key({}, {}) == "page"
+    assert session_key({COOKIE: SECRET}, {"x-gradio-user": "mcp"}) == "mcp"
     assert visitor_of(None, public=False) == ANYBODY
     found = visitor_of(gr.Request(request({HEADER: SECRET}), session_hash="page1"), public=False)
     assert (found.owner, found.session, found.lasting) == (None, "page1", True)
@@ -58,12 +59,9 @@ def test_what_comes_first_says_who_it_is() -> None:
     )
 
 
-def test_only_the_bare_page_does_not_last() -> None:
+def test_a_request_that_names_nothing_is_nobody_twice_and_a_bare_page_does_not_last() -> None:
     for headers, lasting in (({HEADER: SECRET}, True), ({}, False)):
         assert visitor_of(gr.Request(request(headers), session_hash="p"), public=True).lasting is lasting
-
-
-def test_a_request_that_names_nothing_is_nobody_twice() -> None:
     first, second = (visitor_of(request(), public=True).owner for _ in range(2))
     assert first and second and first != second
     assert visitor_of(None, public=True).owner not in (None, "", first, second)
@@ -75,24 +73,12 @@ def test_the_shared_session_of_mcp_is_no_identity() -> None:
     assert owner({"x-gradio-user": "mcp", HEADER: SECRET}) == browser_owner(SECRET)
 
 
-@pytest.mark.parametrize(
-    "session",
-    [
-        {},
-        {"oauth_info": None},
-        {"oauth_info": {"userinfo": "mia"}},
-        signed_in(sub=None),
-        signed_in(sub=""),
-        signed_in(sub={"a": 1}),
-        signed_in(expires_at=time.time() - 1),
-    ],
-)
-def test_a_session_that_says_nothing_certain_is_not_believed(session: dict[str, Any]) -> None:
-    assert owner({}, session, sign_in=True) == owner()
-
-
-def test_a_session_is_not_believed_where_nobody_can_sign_in() -> None:
-    assert owner({}, signed_in()) == owner()
+def test_a_session_that_says_nothing_certain_is_not_believed_nor_is_any_where_nobody_can_sign_in() -> None:
+    nameless: list[dict[str, Any]] = [{}, {"oauth_info": None}, {"oauth_info": {"userinfo": "mia"}}]
+    unsure = [*(signed_in(sub=sub) for sub in (None, "", {"a": 1})), signed_in(expires_at=time.time() - 1)]
+    assert (
+        {owner({}, session, sign_in=True) for session in (*nameless, *unsure)} == {owner()} == {owner({}, signed_in())}
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,11 +89,6 @@ def test_a_secret_that_cannot_be_one_is_passed_over(said: str) -> None:
     assert owner({"Cookie": f"{COOKIE}={said}"}) == owner()
     assert owner({HEADER: said}) == owner()
     assert owner({"Cookie": f"{COOKIE}={said}", HEADER: SECRET}) == browser_owner(SECRET)
-
-
-def test_a_page_is_held_by_its_browser() -> None:
-    assert session_key({COOKIE: SECRET}, {}) == browser_owner(SECRET) != session_key({}, {}) == "page"
-    assert session_key({COOKIE: SECRET}, {"x-gradio-user": "mcp"}) == "mcp"
 
 
 def client(base: str = "http://testserver", **options: Any) -> TestClient:
@@ -130,6 +111,9 @@ def test_the_page_sets_the_cookie_once() -> None:
     assert "set-cookie" not in visitor.get("/").headers
     assert client().get("/").headers["set-cookie"] != said
     assert "set-cookie" in visitor.get("/", headers={"Cookie": f"{COOKIE}=<x>"}).headers
+    # pages of other origins get none in place of the visitor's own
+    assert "set-cookie" not in client().get("/", headers={"Origin": "http://testserver:81"}).headers
+    assert "set-cookie" in client().get("/", headers={"Origin": "http://testserver"}).headers
 
 
 @pytest.mark.parametrize(
@@ -149,22 +133,12 @@ def test_over_https_the_cookie_is_partitioned(
     assert said.endswith("SameSite=None; Secure; Partitioned" if secure else "SameSite=Lax")
 
 
-def test_pages_of_other_origins_get_no_cookie_in_place_of_the_visitors_own() -> None:
-    assert "set-cookie" not in client().get("/", headers={"Origin": "http://testserver:81"}).headers
-    assert "set-cookie" in client().get("/", headers={"Origin": "http://testserver"}).headers
-
-
 @pytest.mark.parametrize(
     ("root", "path"),
     [
-        ("", "/"),
-        ("/mars", "/mars"),
-        ("/mars/", "/mars"),
-        ("https://x.org/mars", "/mars"),
-        ("/a;b\r\nx: y", "/"),
-        (None, "/"),
+        ("", "/"), ("/mars", "/mars"), ("/mars/", "/mars"), ("https://x.org/mars", "/mars"), ("/a;b\r\nx: y", "/"), (None, "/"),
     ],
-)
+)  # fmt: skip
 def test_the_cookie_is_for_the_page_alone(root: str | None, path: str) -> None:
     assert root_path({"type": "http", "root_path": root}) == path
     assert f"; Path={path};" in new_cookie(path, secure=True)

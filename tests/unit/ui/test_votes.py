@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from secrets import token_hex
 
 import pytest
-from starlette.applications import Starlette
-from starlette.testclient import TestClient
 
 from evaluation.format import number
 from evaluation.report.files import csv_text
@@ -23,13 +18,12 @@ from mars_core.types import Status
 from storage import Choice, RunStore, Search, Source, StorageError, StoredVote, VoteCount
 from tests.panels import assert_inert, read_panel
 from tests.traces import make_trace
-from tests.unit.ui.places import FORM
+from tests.unit.ui.places import FORM, client_of, failing, keep, records
 from ui.jobs.services import Services
 from ui.kit.labels import lane_label, rule_label
 from ui.kit.values import plain
 from ui.public.visitors import Visitor
 from ui.result.sentence import divergence
-from ui.routes import page_routes
 from ui.settings.form import Form, LaneForm
 from ui.tabs.votes.round import MOST_OPEN, OpenRound, RoundFrame, Rounds, cast_vote, write_answers
 from ui.tabs.votes.tally import (
@@ -104,60 +98,42 @@ def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_sho
     progress = [frame.strip.progress for frame in before]  # of both, coarse, never falling
     assert progress == sorted(progress) and 0 < max(progress) <= 1
     assert all(math.isclose(value * 20, round(value * 20)) for value in progress)
-
-
-def test_both_ways_round_look_alike_before_the_vote() -> None:
-    views = [asking(round_of(left=left)) for left in (0, 1)]
-    assert views[0].texts == tuple(reversed(views[1].texts)) and views[0].state == views[1].state
+    assert saved(services) == [(0, 1, Status.COMPLETED), (1, 0, Status.COMPLETED)]  # the right one is the first lane's
+    (record,) = services.store.find(Search()).frame.to_dict("records")
+    assert record["source"] == "vote" and tuple(record["rules"]) == ("strict", "mars(theta=0.2)")
 
 
 @pytest.mark.parametrize("left", [0, 1])
-@pytest.mark.parametrize("choice", list(Choice))
-def test_the_vote_is_kept_for_the_run_behind_the_side(
-    services: Services, rounds: Rounds, left: int, choice: Choice
+def test_the_vote_is_kept_for_the_run_behind_the_side(services: Services, rounds: Rounds, left: int) -> None:
+    for choice in Choice:
+        cast = cast_vote(services, rounds, waiting_round(services, rounds, left), choice)
+        assert cast is not None
+        vote = next(vote for vote in services.store.votes() if vote.id == cast[0])
+        stored = services.store.load(vote.comparison_id)
+        rules = ["strict", "mars(theta=0.5)"]
+        assert [vote.left_rule, vote.right_rule] == [rules[left], rules[1 - left]]
+        assert [vote.left_run, vote.right_run] == [stored.runs[left].id, stored.runs[1 - left].id]
+        assert vote.choice is choice
+        view = revealed(cast[1], choice)
+        shown = [("A", vote.left_rule, choice is Choice.LEFT), ("B", vote.right_rule, choice is Choice.RIGHT)]
+        titles = [f"Answer {name}: {rule_label(rule)}{', your choice' * chosen}" for name, rule, chosen in shown]
+        assert [lane.title for lane in view.lanes] == titles
+    views = [asking(round_of(left=left)) for left in (0, 1)]  # both ways round look alike before the vote
+    assert views[0].texts == tuple(reversed(views[1].texts)) and views[0].state == views[1].state
+
+
+def test_a_vote_is_cast_once_and_may_be_tried_again_when_it_was_not_saved(
+    services: Services, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cast = cast_vote(services, rounds, waiting_round(services, rounds, left), choice)
-    assert cast is not None
-    (vote,) = services.store.votes()
-    stored = services.store.load(vote.comparison_id)
-    rules = ["strict", "mars(theta=0.5)"]
-    assert [vote.left_rule, vote.right_rule] == [rules[left], rules[1 - left]]
-    assert [vote.left_run, vote.right_run] == [stored.runs[left].id, stored.runs[1 - left].id]
-    assert vote.choice is choice and vote.id == cast[0]
-    view = revealed(cast[1], choice)
-    shown = [("A", vote.left_rule, choice is Choice.LEFT), ("B", vote.right_rule, choice is Choice.RIGHT)]
-    titles = [f"Answer {name}: {rule_label(rule)}{', your choice' * chosen}" for name, rule, chosen in shown]
-    assert [lane.title for lane in view.lanes] == titles
-
-
-def test_a_vote_is_cast_once(services: Services, rounds: Rounds) -> None:
     name = waiting_round(services, rounds)
+    with monkeypatch.context() as patch, pytest.raises(StorageError):
+        patch.setattr(RunStore, "add_vote", failing("The disk is full."))
+        cast_vote(services, rounds, name, Choice.TIE)
+    assert services.store.votes() == ()
     assert cast_vote(services, rounds, name, Choice.LEFT) is not None
     assert cast_vote(services, rounds, name, Choice.RIGHT) is None
     assert cast_vote(services, rounds, "no such round", Choice.RIGHT) is None
     assert [vote.choice for vote in services.store.votes()] == [Choice.LEFT]
-
-
-def test_a_vote_that_could_not_be_saved_may_be_tried_again(
-    services: Services, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name = waiting_round(services, rounds)
-
-    def broken(*_: object, **__: object) -> str:
-        raise StorageError("The disk is full.")
-
-    with monkeypatch.context() as patch, pytest.raises(StorageError):
-        patch.setattr(RunStore, "add_vote", broken)
-        cast_vote(services, rounds, name, Choice.TIE)
-    assert services.store.votes() == ()
-    assert cast_vote(services, rounds, name, Choice.TIE) is not None
-
-
-def test_runs_are_saved_by_lane_with_their_order_as_a_vote(services: Services, rounds: Rounds) -> None:
-    frames(services, rounds, side=lambda: 1)
-    assert saved(services) == [(0, 1, Status.COMPLETED), (1, 0, Status.COMPLETED)]
-    (record,) = services.store.find(Search()).frame.to_dict("records")
-    assert record["source"] == "vote" and tuple(record["rules"]) == ("strict", "mars(theta=0.2)")
 
 
 def test_the_same_text_asks_no_vote_and_is_counted(services: Services, rounds: Rounds) -> None:
@@ -169,6 +145,8 @@ def test_the_same_text_asks_no_vote_and_is_counted(services: Services, rounds: R
     (pair,) = tally(services.store.vote_counts())
     assert (pair.first, pair.second, pair.votes, pair.same_text) == ("none", "strict", 0, 1)
     assert math.isnan(pair.win_rate) and all(map(math.isnan, pair.interval))
+    words = plain(same_strip(round_of()).parts)  # as for a pair of other tokens
+    assert words == "Nothing to vote on: both rules wrote the same text with different tokens."
 
 
 def test_stop_keeps_the_run_and_asks_no_vote(services: Services, rounds: Rounds) -> None:
@@ -186,10 +164,7 @@ def test_stop_keeps_the_run_and_asks_no_vote(services: Services, rounds: Rounds)
 def test_runs_that_cannot_be_saved_get_no_vote(
     services: Services, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object, **__: object) -> str:
-        raise StorageError("The disk is full.")
-
-    monkeypatch.setattr(RunStore, "save_run", broken)
+    monkeypatch.setattr(RunStore, "save_run", failing("The disk is full."))
     last = frames(services, rounds)[-1]
     assert last.round == "" and last.strip.state == "failed" and "The disk is full." in plain(last.strip.parts)
 
@@ -197,13 +172,10 @@ def test_runs_that_cannot_be_saved_get_no_vote(
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"prompt": " "}, "The prompt is empty"),
         ({"k": 1.5}, "K is 1.5"),
         ({"pair": "no such pair"}, "The model pair is 'no such pair'"),
-        ({"seed": None}, "seed is empty"),
         ({"lanes": (LaneForm("strict", {}), LaneForm("strict", {}))}, "two rules that differ; both are Strict."),
         ({"lanes": (LaneForm("mars", {"theta": 0.9}),) * 2}, "both are MARS θ = 0.9."),
-        ({"lanes": (LaneForm("strict", {}), LaneForm("mars", {"theta": None}))}, "θ is empty"),
     ],
 )
 def test_a_bad_value_gets_one_sentence_and_saves_nothing(
@@ -244,7 +216,7 @@ def test_the_reveal_shows_every_token_of_both_runs_and_where_they_part() -> None
     assert not any(part.position for part in reveal_strip(round_, Choice.TIE).parts)
 
 
-def test_hostile_text_is_data() -> None:
+def test_hostile_texts_comments_and_prompts_are_data() -> None:
     trace = make_trace()
     hostile = "<img src=x onerror=alert(1)>{{7*7}}</script>\u202e\ud800\x1b[31m"
     round_ = Round("c" * 32, (replace(trace, text=hostile), replace(trace, text="")), 0)
@@ -252,16 +224,14 @@ def test_hostile_text_is_data() -> None:
     assert_inert(shown)
     first, second = read_panel(shown).all(".mars-vote-text")
     assert first.text.startswith("<img src=x onerror=alert(1)>{{7*7}}</script>") and second.text == NOTHING
-
-
-def test_equal_texts_of_other_tokens_are_not_called_token_for_token() -> None:
-    one, other = make_trace(), make_trace(rule="mars", theta=0.5)
-    words = plain(same_strip(Round("c" * 32, (one, other), 0)).parts)
-    assert words == "Nothing to vote on: both rules wrote the same text with different tokens."
-
-
-def vote(left: str, right: str, choice: Choice, comparison: str = "c" * 32) -> StoredVote:
-    return StoredVote("v", comparison, datetime(2026, 1, 2, tzinfo=UTC), choice, left, right, "a", "b", "", "Hello")
+    vote = StoredVote(
+        "v", "c" * 32, datetime(2026, 1, 2, tzinfo=UTC), Choice.TIE, "strict", "mars", "a", "b", "", "Hello"
+    )
+    said = replace(vote, prompt="</script>\u202e", comment="<b>\ud800")
+    shown = tally_html(tally([VoteCount("strict", "mars", Choice.TIE, 21)]), (said,))
+    assert_inert(shown)
+    assert read_panel(shown).one(".mars-tally-comment").text.startswith("<b>")
+    assert read_panel(shown).one("h3").text == "The last 1 of 21 votes"
 
 
 def test_results_count_rules_and_not_sides() -> None:
@@ -277,29 +247,27 @@ def test_results_count_rules_and_not_sides() -> None:
     assert (pair.first_wins, pair.second_wins, pair.ties, pair.both_bad, pair.same_text) == (1, 2, 1, 1, 1)
     assert (pair.votes, pair.decided, pair.win_rate, pair.interval) == (5, 3, 2 / 3, wilson(2, 3))
     assert (other.first, other.second, other.second_wins) == (mars, "typical", 2)
-
-
-def test_a_baseline_comes_first() -> None:
     assert ordered("mars", "strict") == ("strict", "mars") and ordered("strict", "none") == ("none", "strict")
 
 
-@pytest.mark.parametrize("rule", ["strict", "none", "mars"])
-def test_rules_of_the_store_are_named_as_lanes_are(rule: str, tmp_path: Path) -> None:
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        trace = make_trace(rule=rule, theta=0.85)
-        store.save_run(store.new_comparison(trace.config.prompt), trace, lane=0, order=0)
-        label = store.comparisons()["rules"].iloc[0][0]
-    assert rule_label(label) == lane_label(trace.config)
+def test_rules_of_the_store_are_named_as_lanes_are(store: RunStore) -> None:
+    rules = ("strict", "none", "mars")
+    keep(store, rules=rules, theta=0.85)
+    labels = store.comparisons()["rules"].iloc[0]
+    assert [*map(rule_label, labels)] == [lane_label(make_trace(rule=rule, theta=0.85).config) for rule in rules]
 
 
-def test_the_csv_holds_what_the_table_shows(services: Services, rounds: Rounds) -> None:
+def test_the_csv_holds_what_the_table_shows(
+    services: Services, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no formula; the tab reads the latest votes alone."""
+    assert "'=1+1" in csv_text(results_table(tally([VoteCount("=1+1", "strict", Choice.TIE, 1)])))
     for choice in (Choice.LEFT, Choice.RIGHT, Choice.RIGHT):
         cast_vote(services, rounds, waiting_round(services, rounds), choice)
     frames(services, rounds, SAME)
-    client = TestClient(Starlette(routes=page_routes(services)))
-    answer = client.get("/votes/vote_results.csv")
+    answer = client_of(services).get("/votes/vote_results.csv")
     assert answer.status_code == 200 and "vote_results.csv" in answer.headers["content-disposition"]
-    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    rows = records(answer.text)
     assert tuple(rows[0]) == COLUMNS and len(rows) == 2
     assert rows[0]["second_rule"] == "mars(theta=0.5)" and rows[0]["second_wins"] == "2"
     assert float(rows[0]["second_win_rate"]) == 2 / 3
@@ -307,16 +275,8 @@ def test_the_csv_holds_what_the_table_shows(services: Services, rounds: Rounds) 
     assert rows[1]["same_text"] == "1" and rows[1]["second_win_rate"] == ""
     shown = tally_now(services.store)
     cells = [cell.text for cell in read_panel(shown).one("tbody").all("tr")[0].all("td")]
-    assert (
-        cells[:6] == ["3", "1", "2", "0", "0", "66.7 %of 3 decided"] and read_panel(shown).one("h3").text == "All votes"
-    )
-
-
-def test_the_tab_reads_the_latest_votes_alone(
-    services: Services, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for _ in range(3):
-        cast_vote(services, rounds, waiting_round(services, rounds), Choice.TIE)
+    assert cells[:6] == ["3", "1", "2", "0", "0", "66.7 %of 3 decided"]
+    assert read_panel(shown).one("h3").text == "All votes"
     monkeypatch.setattr("ui.tabs.votes.tally.RECENT", 2)
     shown = read_panel(tally_now(services.store))
     assert len(shown.all(".mars-tally-vote")) == 2 and shown.one("h3").text == "The last 2 of 3 votes"
@@ -328,15 +288,3 @@ def test_a_deleted_round_counts_no_more(services: Services, rounds: Rounds) -> N
     assert cast is not None and len(tally(services.store.vote_counts())) == 1
     services.store.delete(cast[1].comparison)
     assert tally(services.store.vote_counts()) == () and NONE_YET in tally_now(services.store)
-
-
-def test_comments_and_prompts_of_votes_are_data() -> None:
-    hostile = replace(vote("strict", "mars", Choice.TIE), prompt="</script>\u202e", comment="<b>\ud800")
-    shown = tally_html(tally([VoteCount("strict", "mars", Choice.TIE, 21)]), (hostile,))
-    assert_inert(shown)
-    assert read_panel(shown).one(".mars-tally-comment").text.startswith("<b>")
-    assert read_panel(shown).one("h3").text == "The last 1 of 21 votes"
-
-
-def test_formulas_stay_text_in_the_csv() -> None:
-    assert "'=1+1" in csv_text(results_table(tally([VoteCount("=1+1", "strict", Choice.TIE, 1)])))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -21,11 +20,9 @@ def pair() -> Pair:
 
 
 def run(pair: Pair, drafter: DrafterConfig, theta: float, temperature: float, seed: int, rule: str = "mars") -> Trace:
-    parameters = {"theta": theta} if rule == "mars" else {}
+    more = {"theta": theta} if rule == "mars" else {}
     sampling = Sampling(temperature)
-    return decoded(
-        pair, config_for(pair, drafter, sampling, prompt="once upon", rule=rule, new=40, seed=seed, **parameters)
-    )
+    return decoded(pair, config_for(pair, drafter, sampling, prompt="once upon", rule=rule, new=40, seed=seed, **more))
 
 
 MADE = make_trace(rule="mars", theta=0.9, new_tokens=90)
@@ -34,16 +31,11 @@ SAMPLED = DrafterConfig("model", None, 5, DraftMode.SAMPLED)
 TREE = DrafterConfig("eagle3", None, 5, DraftMode.GREEDY, TreeShape(12, 3, 4))
 
 
-def runs(pair: Pair, drafter: DrafterConfig) -> Iterator[tuple[float, Trace]]:
-    for seed, (temperature, theta) in enumerate(((0.0, 0.8), (0.0, 1.0), (1.0, 0.5), (1.0, 0.9), (1.0, 0.97))):
-        yield theta, run(pair, drafter, theta, temperature, seed)
-
-
 @pytest.mark.parametrize("drafter", [CHAIN, SAMPLED, TREE], ids=["chain", "sampled", "tree"])
 def test_at_the_runs_own_theta_it_says_what_the_run_did(pair: Pair, drafter: DrafterConfig) -> None:
     both = set()
-    for theta, trace in runs(pair, drafter):
-        drafts = judged(trace)
+    for seed, (temperature, theta) in enumerate(((0.0, 0.8), (0.0, 1.0), (1.0, 0.5), (1.0, 0.9), (1.0, 0.97))):
+        drafts = judged(run(pair, drafter, theta, temperature, seed))
         assert [draft.kept_at(theta) for draft in drafts] == [draft.kept for draft in drafts]
         both |= {(draft.kept, draft.r > theta) for draft in drafts}
     assert len(both) == 4  # kept and refused, at low margin and elsewhere
@@ -74,19 +66,16 @@ def test_theta_one_is_strict_on_greedy_drafts(pair: Pair) -> None:
         assert all(draft.kept_at(1.0) == draft.kept for draft in strict)
 
 
-def test_no_draft_is_more_often_kept_at_a_higher_theta() -> None:
+def test_no_draft_is_more_often_kept_at_a_higher_theta_and_a_margin_without_a_ratio_is_decisive() -> None:
     drafts = judged(make_tree_trace(new_tokens=120))
     kept = [sum(draft.kept_at(theta / 20) for draft in drafts) for theta in range(21)]
     assert kept == sorted(kept, reverse=True) and kept[0] > kept[-1]
-
-
-def test_a_margin_without_a_ratio_is_decisive() -> None:
     drafts = judged(make_trace(rule="mars", new_tokens=400))
     without = [draft for draft in drafts if math.isnan(draft.r)]
     assert without and all(draft.kept_at(0.0) == draft.high for draft in without)
 
 
-@pytest.mark.parametrize("trace", [make_trace(rule="mars", new_tokens=90), make_tree_trace(new_tokens=90)])
+@pytest.mark.parametrize("trace", [MADE, make_tree_trace(new_tokens=90)])
 def test_the_codes_name_every_judged_draft_once_at_its_row(trace: Trace) -> None:
     entries = codes(trace).split(",")
     assert len(entries) == len(trace.tokens)
@@ -95,11 +84,9 @@ def test_the_codes_name_every_judged_draft_once_at_its_row(trace: Trace) -> None
     ]
     for entry, token in zip(entries, trace.tokens, strict=True):
         assert (token.outcome is Outcome.BONUS) == (entry == "")
-
-
-def test_a_run_without_stored_nodes_is_judged_by_its_tokens_alone() -> None:
-    steps = tuple(replace(step, nodes=()) for step in MADE.steps)
-    assert judged(replace(MADE, steps=steps)) == judged(MADE)  # a chain has no siblings
+    if trace is MADE:  # a chain has no siblings: without stored nodes it is judged by its tokens alone
+        bare = replace(MADE, steps=tuple(replace(step, nodes=()) for step in MADE.steps))
+        assert judged(bare) == judged(MADE)
 
 
 def test_drafts_are_sampled_only_where_they_are_judged_so(pair: Pair) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,12 +15,11 @@ from mars_core.jobs.accelerators import ZeroGpu
 from mars_core.models import PairSpec
 from mars_core.session import Run
 from mars_core.types import Sampling, Status, StopReason
-from tests.unit.ui.places import FORM, LONG, running, said, traces_of
+from tests.unit.ui.places import FORM, LONG, SWEEP, running, said, traces_of
 from tests.zero import FORK, ForkingGpu
 from ui.jobs.services import Services
 from ui.settings.form import Form
 from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more
-from ui.tabs.sweep.form import SweepForm
 from ui.tabs.sweep.run import run as run_sweep
 from ui.tabs.votes.round import Rounds, write_answers
 
@@ -40,13 +38,8 @@ def gpu() -> Iterator[ForkingGpu]:
 
 
 @pytest.fixture
-def local(services: Services) -> Services:
-    return services
-
-
-@pytest.fixture
-def place(local: Services, gpu: ForkingGpu) -> Services:
-    return replace(local, accelerator=ZeroGpu(local.pool, local.catalog, gpu))
+def place(services: Services, gpu: ForkingGpu) -> Services:
+    return replace(services, accelerator=ZeroGpu(services.pool, services.catalog, gpu))
 
 
 def written(place: Services, form: Form = FORM) -> list[tuple[str, tuple[int, ...], dict[str, str]]]:
@@ -56,18 +49,20 @@ def written(place: Services, form: Form = FORM) -> list[tuple[str, tuple[int, ..
 
 
 def test_a_whole_comparison_is_one_call_and_writes_what_a_thread_writes(
-    local: Services, place: Services, gpu: ForkingGpu
+    services: Services, place: Services, gpu: ForkingGpu
 ) -> None:
-    assert written(place) == written(local)
-    assert written(place, replace(FORM, seed=4)) == written(local, replace(FORM, seed=4))
+    assert written(place) == written(services)
+    for trace in traces_of(place.store):  # what goes through a pipe, eight times a second
+        assert len(pickle.dumps(trace.steps)) / len(trace.steps) < 20_000
+    assert written(place, replace(FORM, seed=4)) == written(services, replace(FORM, seed=4))
     assert len(gpu.durations) == 2 and len(set(gpu.pids)) == 1  # the process is kept for the next call
 
 
-def test_spaces_itself_changes_nothing_off_a_space(local: Services) -> None:
+def test_spaces_itself_changes_nothing_off_a_space(services: Services) -> None:
     import spaces
 
-    off = replace(local, accelerator=ZeroGpu(local.pool, local.catalog, spaces.GPU))
-    assert written(off) == written(local)
+    off = replace(services, accelerator=ZeroGpu(services.pool, services.catalog, spaces.GPU))
+    assert written(off) == written(services)
 
 
 def test_only_a_job_and_a_path_cross(place: Services, gpu: ForkingGpu) -> None:
@@ -102,7 +97,7 @@ def test_a_process_that_is_killed_fails_its_run_which_is_kept_and_the_next_one_w
     assert written(place) and len(set(gpu.pids)) == 2
 
 
-def test_a_call_that_is_refused_says_why_and_keeps_nothing_running(local: Services) -> None:
+def test_a_call_that_is_refused_says_why_and_keeps_nothing_running(services: Services) -> None:
     class Refused(Exception):
         message = 'You have exceeded your quota. <a href="https://x">Subscribe</a>\nmore'
 
@@ -113,30 +108,25 @@ def test_a_call_that_is_refused_says_why_and_keeps_nothing_running(local: Servic
 
         return lambda _: call
 
-    place = replace(local, accelerator=ZeroGpu(local.pool, local.catalog, gpu))
+    place = replace(services, accelerator=ZeroGpu(services.pool, services.catalog, gpu))
     state, words = said(list(run_comparison(place, FORM, "visitor"))[-1])
     assert state == "failed" and words.endswith("You have exceeded your quota. Subscribe.") and place.queue.running == 0
-    assert written(local)
+    assert written(services)
 
 
-def test_stop_is_heard_in_the_other_process(place: Services) -> None:
+@pytest.mark.parametrize("closes", [False, True])
+def test_a_stop_and_a_closed_tab_free_the_slot_and_the_process(place: Services, gpu: ForkingGpu, closes: bool) -> None:
     frames = run_comparison(place, LONG, "visitor")
     running(frames, 1)
-    place.stops.request("visitor")
-    assert said(list(frames)[-1])[0] == "cancelled"
-    (trace,) = traces_of(place.store)
-    assert trace.status is Status.CANCELLED and 0 < len(trace.tokens) < 3900
-    place.stops.begin("visitor")
-    assert written(place)
-
-
-def test_a_closed_tab_frees_the_slot_and_the_process(place: Services, gpu: ForkingGpu) -> None:
-    frames = run_comparison(place, LONG, "visitor")
-    running(frames, 1)
-    frames.close()  # type: ignore[attr-defined]
+    if closes:
+        frames.close()  # type: ignore[attr-defined]
+    else:
+        place.stops.request("visitor")
+        assert said(list(frames)[-1])[0] == "cancelled"
+        place.stops.begin("visitor")
     assert place.queue.running == 0
     (trace,) = traces_of(place.store)
-    assert trace.status is Status.CANCELLED and len(trace.tokens) < 3900
+    assert trace.status is Status.CANCELLED and 0 < len(trace.tokens) < 3900
     assert written(place) and len(set(gpu.pids)) == 1
 
 
@@ -146,11 +136,7 @@ def test_continuing_voting_and_sweeping_are_calls_too(place: Services, gpu: Fork
     assert said(ended)[0] == "done" and len(gpu.durations) == 2
     rounds = list(write_answers(place, Rounds(), FORM, "visitor"))
     assert rounds[-1].strip.state == "done" and len(gpu.durations) == 3
-    form = SweepForm(
-        prompts="Once\nTwice", pair="bundled", rule="mars", parameter="theta", values="0.1 0.9", temperatures="1",
-        ks="3", max_new_tokens=8, seed=3,
-    )  # fmt: skip
-    assert list(run_sweep(place, form, "visitor"))[-1].strip.state == "done"
+    assert list(run_sweep(place, SWEEP, "visitor"))[-1].strip.state == "done"
     assert len(gpu.durations) == 3 + 2 * 3  # one a run
 
 
@@ -180,15 +166,6 @@ def test_a_pair_that_was_not_placed_is_refused(place: Services, spec: PairSpec) 
         next(place.accelerator.run(Job(other, (), ()), place.stops.of("visitor")))
     state, words = said(list(run_comparison(place, replace(FORM, pair="custom", own_target="/x"), "visitor"))[-1])
     assert state == "failed" and "of its list only" in words
-
-
-def test_events_are_small(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step of a chain of four is a few kilobytes, of which eight times a second go through a pipe."""
-    monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
-    written(place)
-    for trace in traces_of(place.store):
-        assert len(pickle.dumps(trace.steps)) / len(trace.steps) < 20_000
-        json.dumps(trace.text)
 
 
 def test_a_closed_job_ends_before_the_next_step_and_not_at_the_next_event(

@@ -19,48 +19,32 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from tests.unit.ui.public.asking import Stranger, defaults
-from tests.unit.ui.public.conftest import Served
+from tests.unit.ui.public.conftest import Served, Stranger, defaults
 from ui.kit.errors import ErrorPages, error_message
 
 ID = re.compile(r"\(error ([0-9a-f]{8})\)")
 TRACES = ("Traceback", 'File "', "/site-packages/", "/ui/", "RuntimeError")
 JSON = {"Content-Type": "application/json"}
 NAMES = (
-    "compare",
-    "rules",
-    "pairs",
-    "comparisons",
-    "comparison",
-    "divergences",
-    "tokens",
-    "no_such_name",
-    "choose_3",
-    "../x",
-)
+    "compare", "rules", "pairs", "comparisons", "comparison", "divergences", "tokens", "no_such_name", "choose_3", "../x",
+)  # fmt: skip
 TAKEN = {
     "compare": ("rules", "prompt", "stop", "k"), "rules": (), "pairs": (), "comparisons": ("limit", "offset"),
     "comparison": ("id",), "divergences": ("baseline", "id"), "tokens": ("lane", "id"),
 }  # fmt: skip
-WILD = st.recursive(
+ALONE = (
     st.none()
     | st.booleans()
     | st.integers()
     | st.floats()
     | st.text(max_size=40)
-    | st.just("0" * 32)
-    | st.just("strict"),
+    | st.sampled_from(("0" * 32, "strict"))
+)
+WILD = st.recursive(
+    ALONE,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=6,
 )
-
-
-@pytest.fixture
-def broken(served: Served) -> Iterator[None]:
-    flag = served.folder / "broken"
-    flag.touch()
-    yield
-    flag.unlink()
 
 
 def in_log(served: Served, said: str) -> None:
@@ -71,15 +55,14 @@ def in_log(served: Served, said: str) -> None:
     assert "a reason that holds what a visitor wrote" not in said
 
 
-@pytest.mark.usefixtures("broken")
-def test_an_endpoint_that_breaks_tells_an_id(served: Served, stranger: Stranger) -> None:
+def test_endpoints_events_and_routes_that_break_tell_an_id_and_after_it_all_is_as_before(
+    served: Served, stranger: Stranger
+) -> None:
+    flag = served.folder / "broken"
+    flag.touch()
     (end,) = stranger.ask((1, [], None))
     assert end["success"] is False
     in_log(served, end["output"]["error"])
-
-
-@pytest.mark.usefixtures("broken")
-def test_an_event_and_a_route_that_break_tell_an_id(served: Served, stranger: Stranger) -> None:
     page = stranger.get("/config").json()
     table = next(each["id"] for each in page["components"] if each["props"].get("elem_id") == "votes-tally")
     tally = next(each["id"] for each in page["dependencies"] if each["outputs"] == [table] and not each["inputs"])
@@ -88,39 +71,35 @@ def test_an_event_and_a_route_that_break_tell_an_id(served: Served, stranger: St
     answer = stranger.get("/votes/vote_results.csv")
     assert answer.status_code == 500
     in_log(served, answer.text)
-
-
-def test_after_a_fault_all_is_as_before(stranger: Stranger) -> None:
+    flag.unlink()
     assert stranger.ask((1, [], None))[0]["success"] and stranger.get("/votes/vote_results.csv").status_code == 200
 
 
-calls: list[int] = []
+def test_100_calls_of_anything(served: Served, stranger: Stranger) -> None:
+    """Where 3 of 100 calls break something, one of these does so with a probability of 95 %."""
+    calls: list[int] = []
 
+    @settings(
+        max_examples=100,
+        deadline=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.sampled_from(NAMES), st.sampled_from(("v1", "v2", "join", "route")), st.lists(WILD, max_size=4), WILD)
+    def call(name: str, way: str, values: list[Any], more: Any) -> None:
+        answer = _send(stranger, name, way, values, more)
+        calls.append(answer.status_code)
+        said = answer.text
+        if answer.status_code == 200 and way != "route":
+            said += _heard(stranger, name, way, answer.json()["event_id"])
+        assert not any(trace in said for trace in TRACES), said
 
-@settings(
-    max_examples=200,
-    deadline=None,
-    derandomize=True,
-    phases=[Phase.generate],
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(
-    name=st.sampled_from(NAMES),
-    way=st.sampled_from(("v1", "v2", "join", "route")),
-    values=st.lists(WILD, max_size=4),
-    more=WILD,
-)
-def test_200_calls_of_anything(
-    served: Served, stranger: Stranger, name: str, way: str, values: list[Any], more: Any
-) -> None:
-    answer = _send(stranger, name, way, values, more)
-    calls.append(answer.status_code)
-    said = answer.text
-    if answer.status_code == 200 and way != "route":
-        said += _heard(stranger, name, way, answer.json()["event_id"])
-    assert not any(trace in said for trace in TRACES), said
-    if answer.status_code >= 500:
-        in_log(served, said)
+    call()
+    assert len(calls) >= 100 and set(calls) <= {200, 400, 404, 422}  # and no error of the program
+    assert calls.count(200) > 40
+    assert stranger.ask((1, [], None))[0]["success"]
+    assert httpx.get(served.url, timeout=60).status_code == 200
 
 
 def _send(stranger: Stranger, name: str, way: str, values: list[Any], more: Any) -> httpx.Response:
@@ -129,9 +108,8 @@ def _send(stranger: Stranger, name: str, way: str, values: list[Any], more: Any)
     named = {key: more if at % 2 else values for at, key in enumerate(TAKEN.get(name, ("id",)))}
     content = json.dumps({"data": values} if way == "v1" else named)
     if way == "join":
-        content = json.dumps(
-            {"fn_index": len(name), "data": values, "event_data": more, "session_hash": stranger.session}
-        )
+        asked = {"fn_index": len(name), "data": values, "event_data": more, "session_hash": stranger.session}
+        content = json.dumps(asked)
         return stranger.http.post("/gradio_api/queue/join", content=content, headers=JSON)
     version = "v2/" if way == "v2" else ""
     return stranger.http.post(f"/gradio_api/call/{version}{name}", content=content, headers=JSON)
@@ -143,19 +121,10 @@ def _heard(stranger: Stranger, name: str, way: str, event: str) -> str:
     return stranger.http.get(f"/gradio_api/call/{name}/{event}").text
 
 
-def test_the_page_lived_through_all_of_them(served: Served, stranger: Stranger) -> None:
-    assert len(calls) >= 200 and set(calls) <= {200, 400, 404, 422}  # and no error of the program
-    assert calls.count(200) > 80
-    assert stranger.ask((1, [], None))[0]["success"]
-    assert httpx.get(served.url, timeout=60).status_code == 200
-
-
-@pytest.mark.parametrize(
-    "body", [b"", b"[", b"\xff\xfe", b"[" * 100_000, b'{"session_hash": 5}', b'{"session_hash": {"a": []}}']
-)
-def test_bodies_that_are_none_are_refused(stranger: Stranger, body: bytes) -> None:
-    answer = stranger.http.post("/gradio_api/queue/join", content=body, headers=JSON)
-    assert answer.status_code in (400, 422) and not any(trace in answer.text for trace in TRACES)
+def test_bodies_that_are_none_are_refused(stranger: Stranger) -> None:
+    for body in (b"", b"[", b"\xff\xfe", b"[" * 100_000, b'{"session_hash": 5}', b'{"session_hash": {"a": []}}'):
+        answer = stranger.http.post("/gradio_api/queue/join", content=body, headers=JSON)
+        assert answer.status_code in (400, 422) and not any(trace in answer.text for trace in TRACES), body
 
 
 @pytest.mark.parametrize(
@@ -188,15 +157,11 @@ def test_a_session_that_is_unknown_is_told_so_and_leaves_no_log(served: Served, 
 def test_events_that_report_anything_are_no_faults(served: Served, stranger: Stranger) -> None:
     page = stranger.get("/config").json()
     values, before = defaults(page), served.written
-    names = {event["id"]: event["api_name"] for event in page["dependencies"]}
-    events = [
-        event
-        for event, name in names.items()
-        if event > 7 and name not in ("compare", "begin", "sweep", "load", "on_begin", "on_vote")
-    ]
-    queued = {event["id"] for event in page["dependencies"] if event["queue"] is not False}
-    stranger.ask(*((event, values[event], 5) for event in events if event in queued))
-    for event in set(events) - queued:
+    reporting = [event for event in page["dependencies"] if event["collects_event_data"]]
+    queued = {event["id"]: event["queue"] is not False for event in reporting}
+    assert len(queued) > 30
+    stranger.ask(*((event, values[event], 5) for event, queues in queued.items() if queues))
+    for event in (event for event, queues in queued.items() if not queues):
         stranger.direct(event, values[event], 5)
     assert "fault" not in served.written.removeprefix(before)
 
@@ -239,22 +204,14 @@ def test_an_answer_that_breaks_half_way_is_broken_off_and_logged(caplog: pytest.
     assert [record.name for record in caplog.records].count("mars.faults") == 1
 
 
-@pytest.mark.parametrize(
-    ("said", "public"),
-    [
-        (
-            "There is no comparison with the id 'ab'.",
-            "There is no comparison with the id 'ab', or it is not yours; its owner can share it.",
-        ),
-        (
-            "The run was not saved: disk is full (/root/data/runs.db). Free some.",
-            "The run was not saved: disk is full (…). Free some.",
-        ),
+def test_strangers_are_told_no_path() -> None:
+    absent = "There is no comparison with the id 'ab'"
+    for said, public in (
+        (f"{absent}.", f"{absent}, or it is not yours; its owner can share it."),
+        ("The disk is full (/root/data/runs.db). Free some.", "The disk is full (…). Free some."),
         (r"It is in C:\Users\mia\x or ~/models/a/b.", "It is in … or …"),
         ("It is sqlite:////root/runs.db here", "It is … here"),
         ("K is 3/4; see https://huggingface.co/a/b and 1/2.", "K is 3/4; see https://huggingface.co/a/b and 1/2."),
-    ],
-)
-def test_strangers_are_told_no_path(said: str, public: str) -> None:
-    assert error_message(ValueError(said), public=True).rstrip(".") == public.rstrip(".")
-    assert error_message(ValueError(said), public=False) == said
+    ):
+        assert error_message(ValueError(said), public=True).rstrip(".") == public.rstrip(".")
+        assert error_message(ValueError(said), public=False) == said

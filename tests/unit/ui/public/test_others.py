@@ -14,8 +14,7 @@ from gradio_client.exceptions import AppError
 
 from mars_core.types import Status
 from storage import RunStore, Shared
-from tests.unit.ui.public.asking import Asked, Stranger, defaults
-from tests.unit.ui.public.conftest import MARK, A, B, Kept, Served
+from tests.unit.ui.public.conftest import MARK, A, B, Kept, Served, Stranger, defaults
 from ui.public.visitors import HEADER, browser_owner
 from ui.report.downloads import ALL_FILES
 from ui.tabs.study.downloads import FILES as STUDY_FILES
@@ -30,10 +29,6 @@ EVENTS = frozenset((
     "refresh", "resume", "save", "search", "show", "start", "sweep", "take", "_draw", "against", "show_device", "write",
     "on_begin", "on_end", "on_enter", "on_keep", "on_stop", "on_vote", "on_write",
 ))  # fmt: skip
-REPORTED = frozenset((  # act on what a component reports
-    "_draw", "act", "arrange", "change", "choose", "go", "on_vote", "open_sweep", "press", "read", "redraw", "refresh", "search",
-    "with_theta", "write",
-))  # fmt: skip
 OURS = frozenset((
     "/downloads/{name}", "/mine/export.zip", "/votes/vote_results.csv", "/assets/plotly.min.js",
     *(f"/downloads/{name}" for name in (*STUDY_FILES, *SWEEP_FILES)),
@@ -47,16 +42,10 @@ HARMLESS = frozenset((
         "reset", "reset/", "queue/status",
     )),
 ))  # fmt: skip
-BY_SESSION = frozenset(
-    (
-        "/gradio_api/queue/join",
-        "/gradio_api/queue/data",
-        "/gradio_api/heartbeat/{session_hash}",
-        "/gradio_api/cancel",
-        "/gradio_api/run/{api_name}",
-        "/gradio_api/run/{api_name}/",
-    )
-)
+BY_SESSION = frozenset((
+    "/gradio_api/queue/join", "/gradio_api/queue/data", "/gradio_api/heartbeat/{session_hash}", "/gradio_api/cancel",
+    "/gradio_api/run/{api_name}", "/gradio_api/run/{api_name}/",
+))  # fmt: skip
 BY_EVENT = frozenset((  # by the name of an event, 128 random bits that only its sender gets
     "/gradio_api/call/{api_name}", "/gradio_api/call/{api_name}/", "/gradio_api/call/v2/{api_name}", "/gradio_api/call/v2/{api_name}/",
     "/gradio_api/call/{api_name}/{event_id}", "/gradio_api/call/v2/{api_name}/{event_id}",
@@ -76,19 +65,17 @@ def everything(store: RunStore, kept: Kept) -> list[Any]:
     """All that A has, to be compared."""
     mine = store.of(browser_owner(A))
     stored = [mine.load(kept.comparison), mine.load(kept.round), mine.study(kept.sweep), mine.study(kept.study)]
-    return [
-        *map(repr, (*stored, mine.votes(), mine.counts(), mine.shares(), mine.studies(), mine.studies(sweeps=True)))
-    ]
+    listed = [mine.votes(), mine.counts(), mine.shares(), mine.studies(), mine.studies(sweeps=True)]
+    return [*map(repr, (*stored, *listed))]
 
 
 def said_by_components(kept: Kept) -> Iterator[dict[str, Any]]:
     """What a hostile page may report, naming all that A has."""
     common = {"comparison": kept.comparison, "runs": ",".join(kept.runs), "sweep": kept.sweep, "study": kept.study}
     common |= {"index": 0, "token": 1, "row": 0, "theta": 0.5, "choice": "left", "page": 1}
-    ids = [(kept.comparison, kept.runs[0]), (kept.sweep, kept.runs[1]), (kept.study, kept.runs[0])]
-    actions = ["open", "choose", "undo"]
-    for (id_, run), action in zip(ids, actions, strict=True):
-        yield common | {"action": action, "id": id_, "run": run, "text": "asks for", "source": "all"}
+    common |= {"text": "asks for", "source": "all"}
+    for action, id_, run in (("open", kept.comparison, 0), ("choose", kept.sweep, 1), ("undo", kept.study, 0)):
+        yield common | {"action": action, "id": id_, "run": kept.runs[run]}
 
 
 def event_name(event: dict[str, Any]) -> str:
@@ -96,19 +83,16 @@ def event_name(event: dict[str, Any]) -> str:
     return re.sub(r"_\d+$", "", event["api_name"])
 
 
-def test_every_event_is_known(served: Served) -> None:
-    names = {event_name(event) for event in config(served)["dependencies"] if event["backend_fn"]}
-    assert names == EVENTS
+def test_the_page_and_its_configuration_are_compressed(served: Served) -> None:
+    for path in ("/", "/config"):
+        answer, plain = (httpx.get(served.url + path, headers={"Accept-Encoding": way}) for way in ("gzip", "identity"))
+        assert answer.headers["content-encoding"] == "gzip" and "content-encoding" not in plain.headers
+        assert int(answer.headers["content-length"]) < len(plain.content) / 3
+        assert len(answer.content) == len(plain.content)
 
 
-@pytest.mark.parametrize("path", ["/", "/config"])
-def test_the_page_and_its_configuration_are_compressed(served: Served, path: str) -> None:
-    answer, plain = (httpx.get(served.url + path, headers={"Accept-Encoding": way}) for way in ("gzip", "identity"))
-    assert answer.headers["content-encoding"] == "gzip" and "content-encoding" not in plain.headers
-    assert int(answer.headers["content-length"]) < len(plain.content) / 3 and len(answer.content) == len(plain.content)
-
-
-def test_every_route_is_known(served: Served) -> None:
+def test_every_event_and_every_route_is_known(served: Served) -> None:
+    assert {event_name(event) for event in config(served)["dependencies"] if event["backend_fn"]} == EVENTS
     paths = json.loads((served.folder / "routes.json").read_text())
     known = OURS | HARMLESS | BY_SESSION | BY_EVENT
     assert [path for path in paths if path not in known and not SHUT.match(path)] == []
@@ -121,33 +105,18 @@ def test_no_event_gives_or_changes_what_another_visitor_keeps(
 ) -> None:
     page, before = config(served), everything(served.store, kept)
     said = list(said_by_components(kept))[turn]
-    values, asked = defaults(page), []
-    for event in page["dependencies"]:
-        if event["backend_fn"] and (turn == 0 or event_name(event) in REPORTED):
-            given = [value if turn else _named(value, kept) for value in values[event["id"]]]
-            asked.append((event["id"], given, said))
-    _ask_all(stranger, asked)
-    for event in page["dependencies"] if turn == 2 else ():
-        if (
-            event["backend_fn"]
-            and not event["queue"]
-            and event_name(event) in REPORTED | {"save", "delete", "show", "enter"}
-        ):
-            assert MARK not in stranger.direct(event["id"], values[event["id"]], said).text
-    assert everything(served.store, kept) == before
-
-
-def _named(value: Any, kept: Kept) -> Any:
-    """An id of A's where a text is asked for that is empty."""
-    return kept.vote if value == "" else value
-
-
-def _ask_all(stranger: Stranger, asked: list[Asked]) -> None:
+    events, values = [event for event in page["dependencies"] if event["backend_fn"]], defaults(page)
+    if turn == 0:  # an id of A's where a text is asked for that is empty
+        values = {id_: [kept.vote if value == "" else value for value in given] for id_, given in values.items()}
+    asked = [(e["id"], values[e["id"]], said) for e in events if turn == 0 or e["collects_event_data"]]
     ended = stranger.ask(*asked)
-    assert len(ended) == len(asked)
+    assert len(ended) == len(asked) and sum(message["success"] for message in ended) > len(asked) // 2
     heard = json.dumps(ended)
     assert MARK not in heard and "Traceback" not in heard
-    assert sum(message["success"] for message in ended) > len(asked) // 2
+    for event in events if turn == 2 else ():
+        if not event["queue"] and (event["collects_event_data"] or event_name(event) in ("save", "show", "enter")):
+            assert MARK not in stranger.direct(event["id"], values[event["id"]], said).text
+    assert everything(served.store, kept) == before
 
 
 def test_endpoints_for_programs_give_only_ones_own(served: Served, kept: Kept) -> None:
@@ -159,9 +128,7 @@ def test_endpoints_for_programs_give_only_ones_own(served: Served, kept: Kept) -
         for stranger in (others, bare):
             assert kept.comparison not in {row["id"] for row in stranger.predict(api_name="/comparisons")}
             for name, more in (("comparison", ()), ("tokens", (0,)), ("divergences", (0,))):
-                with pytest.raises(
-                    AppError, match=r"There is no comparison .*, or it is not yours; its owner can share it."
-                ):
+                with pytest.raises(AppError, match=r"There is no comparison .*, or it is not yours"):
                     stranger.predict(kept.comparison, *more, api_name=f"/{name}")
         made = others.predict("Once", ["strict"], max_new_tokens=4, api_name="/compare")
         assert others.predict(made["id"], api_name="/comparison") == made
@@ -219,10 +186,8 @@ def test_a_link_shows_one_thing_until_it_ends(served: Served, stranger: Stranger
 
 def test_sweeps_and_studies_are_shared_by_links_too(served: Served, stranger: Stranger, kept: Kept) -> None:
     store = served.store.of(browser_owner(A))
-    for kind, id_, path in (
-        (Shared.SWEEP, kept.sweep, "/downloads/sweep.csv"),
-        (Shared.STUDY, kept.study, "/downloads/study-results.csv"),
-    ):
+    for kind, id_, name in ((Shared.SWEEP, kept.sweep, "sweep"), (Shared.STUDY, kept.study, "study-results")):
+        path = f"/downloads/{name}.csv"
         token = store.share(kind, id_)
         assert stranger.get(path, **{str(kind): id_, "share": token}).status_code == 200
         store.unshare(kind, id_)
@@ -233,9 +198,8 @@ def test_the_address_of_a_link_opens_it_to_read_only(served: Served, stranger: S
     store, page = served.store.of(browser_owner(A)), config(served)
     token = store.share(Shared.COMPARISON, kept.comparison)
     said = {"tab": "history", "comparison": kept.comparison, "share": token}
-    go, save, delete = (
-        next(e["id"] for e in page["dependencies"] if e["api_name"] == name) for name in ("go", "save", "delete")
-    )
+    ids = {event["api_name"]: event["id"] for event in reversed(page["dependencies"])}  # of several the first
+    go, save, delete = (ids[name] for name in ("go", "save", "delete"))
     heard = json.dumps(stranger.ask((go, [None], said)))
     assert MARK in heard and "Shared with you: read only." in heard and f"share={token}" in heard
     before = everything(served.store, kept)
@@ -247,29 +211,28 @@ def test_the_address_of_a_link_opens_it_to_read_only(served: Served, stranger: S
 
 
 def test_the_open_page_of_another_browser_is_out_of_reach(served: Served, kept: Kept, stranger: Stranger) -> None:
+    session = {"session_hash": "session-of-a"}
     mine = Stranger(served.url, A, "session-of-a")
     assert mine.ask((3, [20, 0, False], None))[0]["success"]
     assert MARK in json.dumps(mine.ask((4, [kept.comparison], None)))
+
+    def post(path: str, **body: Any) -> httpx.Response:
+        return stranger.http.post(f"/gradio_api/{path}", json=body)
+
     refused = [
         stranger.join(4, [kept.comparison], session="session-of-a"),
-        stranger.http.post(
-            "/gradio_api/queue/join?session_hash=own", json={"session_hash": "session-of-a", "fn_index": 4}
-        ),
-        stranger.get("/gradio_api/queue/data", session_hash="session-of-a"),
+        post("queue/join?session_hash=own", fn_index=4, **session),
+        stranger.get("/gradio_api/queue/data", **session),
         stranger.get("/gradio_api/heartbeat/session-of-a"),
-        stranger.http.post(
-            "/gradio_api/run/predict", json={"session_hash": "session-of-a", "fn_index": 8, "data": [None]}
-        ),
-        stranger.http.post("/gradio_api/cancel", json={"session_hash": "session-of-a", "fn_index": 4, "event_id": "x"}),
+        post("run/predict", fn_index=8, data=[None], **session),
+        post("cancel", fn_index=4, event_id="x", **session),
     ]
     assert [answer.status_code for answer in refused] == [403] * 6
     assert "opened by another browser" in refused[0].text
     shut = [
-        stranger.get("/gradio_api/deep_link", session_hash="session-of-a"),
-        stranger.http.post("/gradio_api/run/comparison", json={}),
-        stranger.http.post(
-            "/gradio_api/run/predict", json={"session_hash": "own", "fn_index": 4, "data": [kept.comparison]}
-        ),
+        stranger.get("/gradio_api/deep_link", **session),
+        post("run/comparison"),
+        post("run/predict", session_hash="own", fn_index=4, data=[kept.comparison]),
     ]
     assert [answer.status_code for answer in shut] == [404, 404, 404]  # the last: an event that queues
     mine.http.close()
