@@ -76,54 +76,36 @@ def damages(whole: bytes) -> dict[str, bytes]:
     }
 
 
-def test_good_database_is_opened_as_it_is(path: Path) -> None:
-    store, said = opened(path)
-    with store:
-        assert (said, store.path, store.count()) == ("", path, 3)
-        assert_works(store)
-    assert {each.name for each in path.parent.iterdir()} - {"runs.db-lock"} == {"runs.db"}
-
-
-def test_missing_and_empty_files_are_begun(path: Path) -> None:
-    for name in ("new folder/runs.db", "empty.db"):
-        file = path.parent / name
-        if name == "empty.db":
-            file.touch()
+def test_good_missing_and_empty_files_are_opened(path: Path) -> None:
+    (path.parent / "empty.db").touch()
+    for file, runs in ((path, 3), (path.parent / "new folder" / "runs.db", 0), (path.parent / "empty.db", 0)):
         store, said = opened(file)
         with store:
-            assert (said, store.path) == ("", file)
+            assert (said, store.path, store.count()) == ("", file, runs)
             assert_works(store)
+        assert {each.name for each in file.parent.glob("runs.db*")} <= {"runs.db-lock", "runs.db"}
 
 
 @pytest.mark.parametrize("name", ["cut", "cut in the first page", "overwritten", "overwritten schema", "one bit"])
 def test_damaged_database_is_moved_aside(path: Path, name: str) -> None:
+    """With its journals, and also if that happens twice in a second."""
     damaged = damages(path.read_bytes())[name]
-    path.write_bytes(damaged)
-    store, said = opened(path)
-    with store:
-        (aside,) = path.parent.glob("runs.db.damaged-*")
-        assert aside.read_bytes() == damaged
-        assert said.startswith(f"The database was damaged; it was moved to {aside}, and a new one was created. ")
-        assert len(said.splitlines()) == 1
-        assert (store.path, store.count()) == (path, 0)
-        assert_works(store)
-    if name != "cut":
-        return
-    path.write_bytes(damaged)  # in the same second once more
-    store, said = opened(path)
-    with store:
-        assert len({*path.parent.glob("runs.db.damaged-*")}) == 2
-        assert store.count() == 0
-
-
-def test_journals_go_along(path: Path) -> None:
-    path.write_bytes(damages(path.read_bytes())["cut"])
-    Path(f"{path}-journal").write_bytes(b"\x00left behind")  # no hot one: SQLite leaves it
-    store, said = opened(path)
-    with store:
-        assert "moved to" in said
-        assert [each.read_bytes() for each in path.parent.glob("*.damaged-*-journal")] == [b"\x00left behind"]
-        assert_works(store)
+    for times in (1, 2):
+        path.write_bytes(damaged)
+        Path(f"{path}-journal").write_bytes(b"\x00left behind")  # no hot one: SQLite leaves it
+        store, said = opened(path)
+        with store:
+            asides = [each for each in path.parent.glob("runs.db.damaged-*") if not each.name.endswith("-journal")]
+            assert [aside.read_bytes() for aside in asides] == [damaged] * times
+            journals = [each.read_bytes() for each in path.parent.glob("*.damaged-*-journal")]
+            assert journals == [b"\x00left behind"] * times
+            assert any(
+                said.startswith(f"The database was damaged; it was moved to {aside}, and a new one was created. ")
+                for aside in asides
+            )
+            assert len(said.splitlines()) == 1
+            assert (store.path, store.count()) == (path, 0)
+            assert_works(store)
 
 
 def test_default_file_of_anything_is_moved_aside(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

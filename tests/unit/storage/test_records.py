@@ -1,40 +1,23 @@
-"""Records: runs as they were saved, without steps and tokens, in the order asked."""
+"""Records: runs without steps and tokens, in the order asked; test_roundtrip.py says that they are as they were saved."""
 
 from __future__ import annotations
 
 import pytest
 
-from mars_core.types import PromptConfig, Status
+from mars_core.types import Status
 from storage import RunStore, StorageError
-from tests.traces import make_trace, make_tree_trace, same
+from tests.traces import make_trace
 from tests.unit.storage.exports import save
 from tests.unit.storage.test_comparisons import statements
-from tests.unit.storage.test_roundtrip import HOSTILE, hostile_trace
 
 
-def test_record_is_the_run_without_its_steps(store: RunStore) -> None:
-    traces = (
-        make_trace(rule="mars", new_tokens=30, prefix=(1, 2)),
-        make_trace(rule="none", new_tokens=0, status=Status.FAILED),
-        make_tree_trace(),
-    )
-    comparison_id = save(store, *traces)
+def test_a_record_says_where_its_run_is(store: RunStore) -> None:
+    comparison_id = save(store, make_trace(new_tokens=3), make_trace(rule="none", new_tokens=0, status=Status.FAILED))
     store.annotate(comparison_id, name="A name")
-    runs = store.load(comparison_id).runs
-    for record, run, trace in zip(store.records([run.id for run in runs]), runs, traces, strict=True):
+    made = store.load(comparison_id)
+    for record, run in zip(store.records([run.id for run in made.runs]), made.runs, strict=True):
         assert (record.id, record.comparison_id, record.lane) == (run.id, comparison_id, run.lane)
-        assert (record.name, record.text, record.error) == ("A name", trace.text, trace.error)
-        assert (record.status, record.stop_reason) == (trace.status, trace.stop_reason)
-        assert same(record.config, trace.config)
-        assert same(record.summary, trace.summary)
-        assert record.created_at >= store.load(comparison_id).created_at
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_record_is_exact(store: RunStore, text: str) -> None:
-    trace = hostile_trace(text)
-    (record,) = store.records([store.load(save(store, trace)).runs[0].id])
-    assert same((record.config, record.text, record.error), (trace.config, trace.text, trace.error))
+        assert record.name == "A name" and record.created_at >= made.created_at
 
 
 def test_order_is_that_asked_for(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,10 +37,9 @@ def test_records_read_no_traces(sqlite_store: RunStore) -> None:
     assert not any(word in seen[0] for word in ("run_traces", "prompt_ids"))
 
 
-@pytest.mark.parametrize("missing", ["", "0" * 32, "\x00", "\ud800", "' OR 1=1 --"])
-def test_unknown_run_is_named(store: RunStore, missing: str) -> None:
-    known = store.load(save(store, make_trace(new_tokens=1))).runs[0].id
-    with pytest.raises(StorageError, match="There is no run with the id"):
-        store.records([known, missing])
-    with pytest.raises(StorageError, match="There is no run with the id"):
-        store.records([store.new_comparison(PromptConfig("a comparison is no run"))])
+def test_unknown_run_is_named(store: RunStore) -> None:
+    made = save(store, make_trace(new_tokens=1))
+    known = store.load(made).runs[0].id
+    for missing in ("", "0" * 32, "\x00", "\ud800", "' OR 1=1 --", made):
+        with pytest.raises(StorageError, match="There is no run with the id"):
+            store.records([known, missing])

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from unittest.mock import patch
 
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mars_core.types import ModelRef, PromptConfig, Status, Trace
@@ -79,22 +80,7 @@ def test_text_is_found_in_prompt_name_comment_and_tags(store: RunStore) -> None:
     store.annotate(ids[1], name="no more")
     assert found(store, text="needle") == [ids[3], ids[2], ids[0]]
     assert found(store, text="a needle") == [ids[0]]
-
-
-@pytest.mark.parametrize(
-    ("stored", "asked"),
-    [("STRASSE", "straße"), ("Ωmega", "ωMEGA"), ("naïve ÉTÉ", "été"), ("日本", "日本"), ("İ", "İ"), ("ς", "Σ")],
-)
-def test_case_is_no_matter_in_any_script(store: RunStore, stored: str, asked: str) -> None:
-    (comparison_id,) = named(store, stored)
-    assert found(store, text=asked) == [comparison_id]
-
-
-@pytest.mark.parametrize("sign", ["%", "_", "*", "?", "\\", "[a]", "'", '"', "␛", "Z", "Y"])
-def test_signs_mean_themselves(store: RunStore, sign: str) -> None:
-    with_it, _, _ = named(store, f"100{sign} sure", "100 sure", "x")
-    assert found(store, text=sign) == [with_it]
-    assert found(store, text=f"0{sign} S") == [with_it]
+    assert found(store, text="x") == [ids[3]]
 
 
 def test_no_text_is_found_across_the_border_of_two(store: RunStore) -> None:
@@ -104,15 +90,32 @@ def test_no_text_is_found_across_the_border_of_two(store: RunStore) -> None:
         assert found(store, text=asked) == []
 
 
-@pytest.mark.parametrize("text", [text for text in HOSTILE if text])
-def test_hostile_text_is_found_and_runs_nothing(store: RunStore, text: str) -> None:
-    comparison_id = save(store, hostile_trace(text))
-    other = store.new_comparison(PromptConfig("other"))
-    assert found(store, text=text) == [comparison_id]
-    assert found(store, target=text) == [comparison_id]
-    assert found(store, tag=text) == found(store, rule=text) == []
-    assert found(store) == [other, comparison_id]
-    assert store.choices().targets == (text,)
+def test_a_text_is_found_where_it_stands_and_nowhere_else(store: RunStore) -> None:
+    """Signs mean themselves, case is no matter in any script, one character is enough, and hostile texts run nothing."""
+    signs = ("%", "_", "*", "?", "\\", "[a]", "'", '"', "␛", "Z", "Y")
+    words = ("STRASSE", "Ωmega", "naïve ÉTÉ", "日本", "İ", "ς", "100 sure", "zq1 xzq1x qy", "a", "é\x00%" * 3_000 + "!")
+    ids = {text: save(store, hostile_trace(text)) for text in HOSTILE if text}
+    ids |= {text: store.new_comparison(PromptConfig(text)) for text in (*words, *(f"100{sign} sure" for sign in signs))}
+    asked = (
+        "straße",
+        "ωMEGA",
+        "été",
+        "Σ",
+        "zq",
+        "ZQ1",
+        "qy",
+        "é\x00%" * 3_000 + "?",
+        *signs,
+        *(f"0{sign} S" for sign in signs),
+    )
+    for each in (*ids, *asked):
+        assert (
+            found(store, text=each) == [id_ for text, id_ in ids.items() if each.casefold() in text.casefold()][::-1]
+        ), each
+    for text in filter(None, HOSTILE):
+        assert found(store, target=text) == [ids[text]]
+        assert found(store, tag=text) == found(store, rule=text) == []
+    assert store.choices().targets == tuple(sorted(filter(None, HOSTILE)))
 
 
 @settings(max_examples=200, deadline=None)
@@ -140,14 +143,16 @@ def test_each_filter_is_of_any_run(store: RunStore) -> None:
     assert store.choices() == Choices(("mars", "none", "strict"), ("demo/target", "org/other"), ())
 
 
-@pytest.mark.parametrize("tag", ["a", 'q"uote', "com,ma", ",", "]", "\\", "\x00", "日本", "null"])
-def test_tag_is_matched_whole(store: RunStore, tag: str) -> None:
-    ids = [store.new_comparison(PromptConfig("p")) for _ in range(4)]
-    store.annotate(ids[0], tags=[tag, "other"])
-    store.annotate(ids[1], tags=[f"{tag}x", f"x{tag}", f'x","{tag}'])
-    store.annotate(ids[2], tags=[tag])
-    assert found(store, tag=tag) == [ids[2], ids[0]]
-    assert set(store.choices().tags) == {tag, "other", f"{tag}x", f"x{tag}", f'x","{tag}'}
+def test_tag_is_matched_whole(store: RunStore) -> None:
+    for tag in ("a", 'q"uote', "com,ma", ",", "]", "\\", "\x00", "日本", "null"):
+        ids = [store.new_comparison(PromptConfig("p")) for _ in range(3)]
+        store.annotate(ids[0], tags=[tag, "other"])
+        store.annotate(ids[1], tags=[f"{tag}x", f"x{tag}", f'x","{tag}'])
+        store.annotate(ids[2], tags=[tag])
+        assert found(store, tag=tag) == [ids[2], ids[0]]
+        assert set(store.choices().tags) == {tag, "other", f"{tag}x", f"x{tag}", f'x","{tag}'}
+        for comparison_id in ids:
+            store.delete(comparison_id)
 
 
 def test_time_is_from_since_to_before_until(store: RunStore) -> None:
@@ -173,61 +178,46 @@ def test_names_are_sorted_without_case_and_nameless_come_last(store: RunStore) -
     assert found(store, sort=Sort.NAME) == [accent, gamma, beta, alpha, nameless]
 
 
-@pytest.mark.parametrize("sort", [Sort.TOKENS_PER_S, Sort.TAU, Sort.NEW_TOKENS])
-def test_the_best_run_counts_and_what_has_no_number_comes_last(store: RunStore, sort: Sort) -> None:
-    trace, worst = make_trace(new_tokens=2), 0 if sort is Sort.NEW_TOKENS else math.nan
-    low, high, middle = (
-        save(store, *(with_summary(trace, **{sort.value: number}) for number in numbers))
-        for numbers in ((1, 2), (9, worst, 3), (4, 1, 5))
-    )
+def test_the_best_run_counts_and_what_has_no_number_comes_last(store: RunStore) -> None:
+    trace, sorts = make_trace(new_tokens=2), (Sort.TOKENS_PER_S, Sort.TAU, Sort.NEW_TOKENS)
+
+    def saved(*numbers: float) -> str:
+        worst = {Sort.NEW_TOKENS: 0}  # a whole number cannot be nan
+        values = (
+            {sort.value: worst.get(sort, number) if math.isnan(number) else number for sort in sorts}
+            for number in numbers
+        )
+        return save(store, *(with_summary(trace, **each) for each in values))
+
+    low, high, middle = saved(1, 2), saved(9, math.nan, 3), saved(4, 1, 5)
     empty = store.new_comparison(PromptConfig("no runs"))
-    assert found(store, sort=sort) == [high, middle, low, empty]
-    assert found(store, sort=sort, descending=False) == [low, middle, high, empty]
+    for sort in sorts:
+        assert found(store, sort=sort) == [high, middle, low, empty]
+        assert found(store, sort=sort, descending=False) == [low, middle, high, empty]
 
 
-@pytest.mark.parametrize("sort", list(Sort))
-@pytest.mark.parametrize("descending", [True, False])
-def test_pages_join_to_the_whole(store: RunStore, sort: Sort, descending: bool) -> None:
+def test_pages_join_to_the_whole(store: RunStore) -> None:
     ids = fill(store, 25)
-    pages = [store.find(Search(sort=sort, descending=descending, limit=10, offset=at)) for at in (0, 10, 20, 30)]
-    assert [(page.total, len(page.frame)) for page in pages] == [(25, 10), (25, 10), (25, 5), (25, 0)]
-    oldest_first = sort is Sort.CREATED and not descending  # whatever is equal is latest first
-    assert pd.concat([page.frame for page in pages])["id"].tolist() == (ids if oldest_first else ids[::-1])
+    for sort, descending in product(Sort, (True, False)):
+        pages = [store.find(Search(sort=sort, descending=descending, limit=10, offset=at)) for at in (0, 10, 20, 30)]
+        assert [(page.total, len(page.frame)) for page in pages] == [(25, 10), (25, 10), (25, 5), (25, 0)]
+        oldest_first = sort is Sort.CREATED and not descending  # whatever is equal is latest first
+        assert pd.concat([page.frame for page in pages])["id"].tolist() == (ids if oldest_first else ids[::-1])
+    for limit, offset in ((-1, 0), (5, -1)):
+        with pytest.raises(StorageError, match="must be 0 or more"):
+            store.find(Search(limit=limit, offset=offset))
 
 
-@pytest.mark.parametrize(("limit", "offset"), [(-1, 0), (5, -1)])
-def test_negative_page_is_refused(store: RunStore, limit: int, offset: int) -> None:
-    with pytest.raises(StorageError, match="must be 0 or more"):
-        store.find(Search(limit=limit, offset=offset))
-
-
-def test_long_text_is_found(store: RunStore) -> None:
-    long = "é\x00%" * 3_000
-    comparison_id = store.new_comparison(PromptConfig(long + "!"))
-    assert found(store, text=long.upper()) == [comparison_id]
-    assert found(store, text=long + "?") == []
-
-
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None)
 @example(text="\uffff", start=0, length=1)
 @example(text='"""', start=0, length=3)
 @example(text="a", start=0, length=1)
 @given(text=ANY_TEXT, start=st.integers(0, 40), length=st.integers(1, 40))
-def test_every_part_of_a_text_is_found(store: RunStore, text: str, start: int, length: int) -> None:
-    comparison_id = store.new_comparison(PromptConfig(text))
+def test_every_part_of_a_text_is_found(lasting_store: RunStore, text: str, start: int, length: int) -> None:
+    comparison_id = lasting_store.new_comparison(PromptConfig(text))
     if part := text[start : start + length]:
-        assert comparison_id in found(store, text=part, limit=1000)
-    store.delete(comparison_id)
-
-
-@pytest.mark.parametrize("asked", ["a", "zq", "zq1", "qy"])
-def test_short_texts_are_found_wherever_they_stand(store: RunStore, asked: str) -> None:
-    ids = [
-        store.new_comparison(PromptConfig(prompt)) for prompt in (asked, f"x{asked}", f"{asked}x", f"x{asked}x", "b")
-    ]
-    tagged = store.new_comparison(PromptConfig("b"))
-    store.annotate(tagged, tags=[f"c{asked}"])
-    assert found(store, text=asked) == [tagged, *ids[3::-1]]
+        assert comparison_id in found(lasting_store, text=part, limit=1000)
+    lasting_store.delete(comparison_id)
 
 
 def test_more_than_are_counted_are_said_to_be_more(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from mars_core.types import Status
@@ -33,35 +35,28 @@ def test_list_is_read_in_the_order_of_the_index(sqlite_store: RunStore, descendi
     assert page == every == ["SEARCH comparisons USING COVERING INDEX ix_comparisons_by_owner (owner=?)"]
 
 
-@pytest.mark.parametrize("sort", [Sort.TOKENS_PER_S, Sort.TAU, Sort.NEW_TOKENS, Sort.NAME])
 @pytest.mark.parametrize("owner", [None, "anna"])
-def test_a_sorted_list_is_read_in_the_order_of_an_index_of_its_own(
-    sqlite_store: RunStore, sort: Sort, owner: str | None
-) -> None:
+def test_a_sorted_list_is_read_in_the_order_of_an_index_of_its_own(sqlite_store: RunStore, owner: str | None) -> None:
     fill(sqlite_store, 50)
-    search = Search(sort=sort, descending=sort is not Sort.NAME)
-    page, *_ = plans_of(sqlite_store, lambda: sqlite_store.of(owner).find(search))
-    assert (
-        page[0]
-        == f"SCAN comparisons USING COVERING INDEX ix_comparisons_by_{'name_key' if sort is Sort.NAME else sort}"
-    )
-    assert page[1:] == (["USE TEMP B-TREE FOR RIGHT PART OF ORDER BY"] if sort is Sort.NAME else [])
+    mine = sqlite_store.of(owner)
+    for sort in (Sort.TOKENS_PER_S, Sort.TAU, Sort.NEW_TOKENS, Sort.NAME):
+        by, rest = ("name_key", ["USE TEMP B-TREE FOR RIGHT PART OF ORDER BY"]) if sort is Sort.NAME else (sort, [])
+        page, *_ = plans_of(mine, partial(mine.find, Search(sort=sort, descending=sort is not Sort.NAME)))
+        assert page == [f"SCAN comparisons USING COVERING INDEX ix_comparisons_by_{by}", *rest]
 
 
-@pytest.mark.parametrize("asked", [Search(rule="x"), Search(target="x"), Search(status=Status.FAILED), Search(tag="t")])
-def test_few_are_looked_up_by_what_was_asked_for(sqlite_store: RunStore, asked: Search) -> None:
+def test_few_are_looked_up_by_what_was_asked_for(sqlite_store: RunStore) -> None:
     fill(sqlite_store, 50)
-    _, page, *_ = plans_of(sqlite_store, lambda: sqlite_store.find(asked))
-    assert any("ix_facets_by_value" in step or "ix_facets_by_owner" in step for step in page)
-    assert not any(step.startswith("SCAN comparisons") for step in page)
+    for asked in (Search(rule="x"), Search(target="x"), Search(status=Status.FAILED), Search(tag="t")):
+        _, page, *_ = plans_of(sqlite_store, partial(sqlite_store.find, asked))
+        assert any("ix_facets_by_value" in step or "ix_facets_by_owner" in step for step in page)
+        assert not any(step.startswith("SCAN comparisons") for step in page)
 
 
 def test_choices_are_looked_up_one_after_the_other(sqlite_store: RunStore) -> None:
     fill(sqlite_store, 50)
-    for store, index in (
-        (sqlite_store, "ix_facets_by_value (kind=?"),
-        (sqlite_store.of("anna"), "ix_facets_by_owner (owner=?"),
-    ):
+    own = sqlite_store.of("anna")
+    for store, index in ((sqlite_store, "ix_facets_by_value (kind=?"), (own, "ix_facets_by_owner (owner=?")):
         for plan in plans_of(store, store.choices):
             looked = [step for step in plan if "facets" in step]
             assert len(looked) == 2 and all(step.startswith("SEARCH facets") and index in step for step in looked)

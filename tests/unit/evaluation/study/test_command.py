@@ -27,16 +27,7 @@ def options(folder: Path, session: Session, tmp_path: Path, url: str) -> list[st
     assert session.pair.draft is not None
     suite = tmp_path / "own.jsonl"
     suite.write_text(SUITE + SUITE.replace("1,", "2,", 1).replace("1 + 1", "2 + 2"), encoding="utf-8")
-    models = [
-        "--target",
-        str(folder / "target"),
-        "--draft",
-        str(folder / "draft"),
-        "--device",
-        "cpu",
-        "--dtype",
-        "float32",
-    ]
+    models = [f"--target={folder / 'target'}", f"--draft={folder / 'draft'}", "--device=cpu", "--dtype=float32"]
     return ["--suite", str(suite), *models, "--max-new-tokens", "12", "--no-chat", "--db", url, "--threads", "1"]
 
 
@@ -46,17 +37,8 @@ def _plan(store: RunStore) -> tuple[str, object]:
 
 
 def test_a_study_is_planned_and_run(options: list[str], url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    given = [
-        "run",
-        *options,
-        "--rules",
-        "none,strict,mars,typical",
-        "--theta",
-        "0.5,0.9",
-        "--set",
-        "typical.delta=0.2,0.3",
-    ]
-    assert main([*given, "--temperature", "0,1", "--seeds", "2", "--quiet"]) == 0
+    rules = ["--rules", "none,strict,mars,typical", "--theta", "0.5,0.9", "--set", "typical.delta=0.2,0.3"]
+    assert main(["run", *options, *rules, "--temperature", "0,1", "--seeds", "2", "--quiet"]) == 0
     said = capsys.readouterr()
     with RunStore(url) as store:
         study, plan = _plan(store)
@@ -133,21 +115,8 @@ def test_a_study_is_reported_and_exported(
     said = capsys.readouterr().out
     assert "mars(theta=0.9)" in said and "too few prompts" in said
     assert "--limit=1" in said  # the command that makes it again
-    assert (
-        main(
-            [
-                "report",
-                "latest",
-                "--db",
-                url,
-                "--folder",
-                str(tmp_path / "report"),
-                "--markdown",
-                str(tmp_path / "r.md"),
-            ]
-        )
-        == 0
-    )
+    files = ["--folder", str(tmp_path / "report"), "--markdown", str(tmp_path / "r.md")]
+    assert main(["report", "latest", "--db", url, *files]) == 0
     written = {Path(line).name for line in capsys.readouterr().err.split()}
     assert {"report.html", "report.md", "r.md", "results.csv", "measured.csv", "prompts.csv"} <= written
     assert main(["export", "latest", "--db", url, "--folder", str(tmp_path / "shapes")]) == 0

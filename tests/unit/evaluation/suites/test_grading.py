@@ -14,10 +14,7 @@ from tests.unit.evaluation.suites.files import field_file, row, write
 
 WORKED, WORKED_UNASKED = (
     ("exact_match,strict-match", "exact_match,flexible-extract"),
-    (
-        "exact_match,flexible-extract",
-        "exact_match,strict-match",
-    ),
+    ("exact_match,flexible-extract", "exact_match,strict-match"),
 )
 NUMBERS, BOXED, PHRASES = ("exact_match,flexible-extract",), ("exact_match,boxed",), ("contains,none",)
 TRANSLATION, SUMMARY, GENERIC = ("bleu,none", "chrf,none"), ("rougeL,none",), ("rougeL,none", "bleu,none", "chrf,none")
