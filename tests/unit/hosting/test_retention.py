@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -121,11 +120,12 @@ def test_after_a_failure_it_is_tried_again_sooner(
 
 
 def test_stopping_waits_for_nobody_longer_than_asked(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    let_go, begun = threading.Event(), threading.Event()
+    let_go, begun, ended = threading.Event(), threading.Event(), threading.Event()
 
     def purge(_store: RunStore, _before: datetime) -> int:
         begun.set()
         let_go.wait(120)
+        ended.set()
         return 0
 
     monkeypatch.setattr(RunStore, "purge", purge)
@@ -133,17 +133,7 @@ def test_stopping_waits_for_nobody_longer_than_asked(store: RunStore, monkeypatc
     started = Retention(store, None)
     started.start()
     assert begun.wait(600)
-    began = time.monotonic()
     started.stop(0.05)
-    assert time.monotonic() - began < 60
+    assert not ended.is_set()
     let_go.set()
     started.stop(600)
-
-
-def test_what_belongs_to_everybody_is_kept_whatever_its_age(store: RunStore) -> None:
-    trace = make_trace(new_tokens=4)
-    for each in (store, store.of("browser:a")):
-        each.save_run(each.new_comparison(trace.config.prompt), trace, lane=0, order=0)
-    later = datetime.now(UTC) + timedelta(days=1)
-    assert (store.expire(later), store.count(), store.of("browser:a").count()) == (1, 1, 0)
-    assert (store.expire(later, everybodys=True), store.count()) == (1, 0)

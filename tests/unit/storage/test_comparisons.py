@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import Connection, Engine, event, insert
 
 from mars_core.types import PromptConfig, Status
-from storage import RunStore
+from storage import RunStore, Search, Source
 from storage.runs.records import prompt_row, run_row
 from storage.runs.reindex import reindex
 from storage.schema import Comparison, Run
@@ -74,9 +74,17 @@ def test_one_row_a_comparison(store: RunStore) -> None:
     comparison_id = store.new_comparison(mars.config.prompt)
     for lane in (1, 2, 0):
         store.save_run(comparison_id, traces[lane], lane=lane, order=lane)
-    frame = store.comparisons()
-    assert list(frame.columns) == COLUMNS
+    store.annotate(comparison_id, name="A\x00 name", tags=["\x00", "a"], comment="\ud800")
+    assert list(store.comparisons().columns) == COLUMNS
+    frame = store.find(Search()).frame
+    settings = ["drafter", "k", "tree_tokens", "temperature", "seed"]
+    assert list(frame.columns) == [*COLUMNS, "name", "tags", "comment", "source", "run_ids", *settings]
     (row,) = frame.to_dict("records")
+    assert (row["name"], row["tags"], row["comment"]) == ("A\\u0000 name", ("\x00", "a"), "\\ud800")
+    runs = store.load(comparison_id).runs
+    assert (row["source"], row["run_ids"]) == (Source.COMPARE, tuple(run.id for run in runs))
+    assert row["seed"] == tuple(run.trace.config.seed for run in runs)
+    assert row["temperature"] == tuple(run.trace.config.sampling.temperature for run in runs)
     assert (row["id"], row["prompt"], row["target"]) == (comparison_id, mars.config.prompt.text, "demo/target")
     assert row["rules"] == ("strict", "mars(theta=0.84)", "none")
     assert row["status"] == ("completed", "cancelled", "completed")
@@ -96,13 +104,3 @@ def test_prompt_is_shortened_without_a_broken_escape(store: RunStore) -> None:
     for text, preview in shown.items():
         store.new_comparison(PromptConfig(text))
         assert store.comparisons()["prompt"][0] == preview
-
-
-def test_page_scans_no_table(sqlite_store: RunStore) -> None:
-    fill(sqlite_store, 50)
-    plans = plans_of(sqlite_store, lambda: sqlite_store.comparisons(limit=5, offset=5))
-    page, every, rows, lanes = plans
-    assert page == ["SCAN comparisons USING COVERING INDEX ix_comparisons_by_created_at"]  # until the page is full
-    assert len(every) == 1 and "USING COVERING INDEX" in every[0]
-    assert all(step.startswith("SEARCH comparisons USING INDEX sqlite_autoindex") for step in rows)
-    assert all(step.startswith("SEARCH runs USING INDEX") for step in lanes)

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from mars_core.types import PromptConfig
 from storage import (
     Choice,
     Claim,
@@ -265,18 +264,3 @@ def test_worker_without_owner_makes_what_is_the_studys_owners(store: RunStore) -
     study = store.of("anna").new_study("", {}, 1)
     worked_off(store, study)  # as a worker does, whose store has everything
     assert (store.of("anna").count(), store.of("boris").count()) == (1, 0)
-
-
-def test_only_old_comparisons_without_a_run_are_removed(tmp_path: Path) -> None:
-    with RunStore(f"sqlite:///{tmp_path}/unfinished.db") as store:
-        empty = store.of("anna").new_comparison(PromptConfig("its process was killed"))
-        trace = make_trace()
-        whole = store.of("anna").new_comparison(trace.config.prompt)
-        store.of("anna").save_run(whole, trace, lane=0, order=0)
-        now = datetime.now(UTC)
-        assert store.remove_unfinished(now - timedelta(days=1)) == 0  # perhaps still under way
-        assert store.load(empty).runs == ()
-        assert store.remove_unfinished(now + timedelta(minutes=1)) == 1
-        assert len(store.load(whole).runs) == 1
-        with pytest.raises(StorageError):
-            store.load(empty)

@@ -10,7 +10,7 @@ import pytest
 from mars_core.types import PromptConfig, Status
 from storage import ClaimLost, RunStore, Source, StorageError
 from tests.traces import make_trace, same
-from tests.unit.storage.studying import DATA, LEASE_S, claimed, conversation, counts, run_out, worked_off
+from tests.unit.storage.studying import DATA, LEASE_S, begun, claimed, conversation, counts, run_out, worked_off
 from tests.unit.storage.test_comparisons import statements
 from tests.unit.storage.test_roundtrip import HOSTILE
 from tests.unit.storage.test_safety import with_impossible_last_token
@@ -19,8 +19,7 @@ FAILED = DATA | {"status": "failed", "error": "".join(HOSTILE)}
 
 
 def test_conversation_is_a_comparison_a_turn_with_all_lanes(lasting_store: RunStore) -> None:
-    study_id = lasting_store.new_study("", {}, 1)
-    claim = claimed(lasting_store, study_id)
+    claim = begun(lasting_store)
     lanes = {1: conversation("mars", ("a\x00", "b")), 0: conversation("strict", ("\ud800", ""))}
     ids = {lane: lasting_store.save_result(claim, lane, lanes[lane], DATA, order=1 - lane) for lane in (1, 0)}
     records = lasting_store.records([*ids[0], *ids[1]])
@@ -53,14 +52,13 @@ def test_results_are_read_as_they_were_saved(lasting_store: RunStore) -> None:
 
 
 def test_relatives_are_saved_with_the_lane_that_makes_them_known(lasting_store: RunStore) -> None:
-    study_id = lasting_store.new_study("", {}, 1)
-    claim = claimed(lasting_store, study_id)
+    claim = begun(lasting_store)
     lasting_store.save_result(claim, 1, conversation("mars", ("a",)), DATA, order=0, source=Source.SWEEP)
     relatives = {0: {"same": True}, 1: {"same": False}}
     lasting_store.save_result(claim, 0, conversation("strict", ("b",)), DATA, order=1, relatives=relatives)
     lasting_store.release_task(claim)
-    assert lasting_store.results(study_id) == ()
-    found = lasting_store.results(study_id, unfinished=True)
+    assert lasting_store.results(claim.study_id) == ()
+    found = lasting_store.results(claim.study_id, unfinished=True)
     assert {result.lane: result.relative for result in found} == relatives
     (first,), (second,) = (
         {result.comparison_ids[:1] for result in found},
@@ -84,8 +82,7 @@ def test_results_are_read_in_one_go_in_order(lasting_store: RunStore) -> None:
 
 
 def test_lane_has_one_result(lasting_store: RunStore) -> None:
-    study_id = lasting_store.new_study("", {}, 1)
-    claim = claimed(lasting_store, study_id)
+    claim = begun(lasting_store)
     lasting_store.save_result(claim, 0, [make_trace(new_tokens=1)], DATA, order=0)
     before = counts(lasting_store)
     with pytest.raises(ClaimLost, match="Lane 0 of task 0 of the study has a result; nothing was saved"):
@@ -94,8 +91,7 @@ def test_lane_has_one_result(lasting_store: RunStore) -> None:
 
 
 def test_failed_save_leaves_nothing(lasting_store: RunStore) -> None:
-    study_id = lasting_store.new_study("", {}, 1)
-    claim = claimed(lasting_store, study_id)
+    claim = begun(lasting_store)
     first, second = conversation("mars", ("a",))
     before = counts(lasting_store)
     broken = (
@@ -113,8 +109,7 @@ def test_failed_save_leaves_nothing(lasting_store: RunStore) -> None:
 
 
 def test_deleted_comparisons_leave_the_results(lasting_store: RunStore) -> None:
-    study_id = lasting_store.new_study("", {}, 1)
-    claim = claimed(lasting_store, study_id)
+    claim = begun(lasting_store)
     first = lasting_store.save_result(claim, 0, conversation("strict", ("a",)), DATA, order=0)
     comparisons = [record.comparison_id for record in lasting_store.records(first)]
     for comparison_id in comparisons:
@@ -127,14 +122,14 @@ def test_deleted_comparisons_leave_the_results(lasting_store: RunStore) -> None:
         claim, 2, conversation("none", ("c",)), DATA, order=2
     )  # in the place of what is gone
     lasting_store.finish_task(claim, {})
-    assert [result.data for result in lasting_store.results(study_id)] == [DATA] * 3
+    assert [result.data for result in lasting_store.results(claim.study_id)] == [DATA] * 3
     again = [record.comparison_id for record in lasting_store.records(third)]
     assert again[0] not in comparisons and again[1] == comparisons[1]
     assert set(lasting_store.traces([*first, *third])) == {first[1], *third}
 
 
 def test_traces_are_there_until_they_are_purged(lasting_store: RunStore) -> None:
-    claim = claimed(lasting_store, lasting_store.new_study("", {}, 1))
+    claim = begun(lasting_store)
     traces = conversation("mars", ("a", "b"))
     run_ids = lasting_store.save_result(claim, 0, traces, DATA, order=0)
     lasting_store.delete(lasting_store.records(run_ids[1:2])[0].comparison_id)

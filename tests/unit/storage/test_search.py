@@ -19,7 +19,7 @@ from storage.runs import search
 from storage.schema.text import folded
 from tests.traces import make_trace
 from tests.unit.storage.exports import save
-from tests.unit.storage.test_comparisons import COLUMNS, fill
+from tests.unit.storage.test_comparisons import fill
 from tests.unit.storage.test_roundtrip import ANY_TEXT, HOSTILE, hostile_trace
 
 
@@ -45,22 +45,6 @@ def named(store: RunStore, *names: str) -> list[str]:
 
 def with_summary(trace: Trace, **numbers: float) -> Trace:
     return replace(trace, summary=replace(trace.summary, **numbers))  # type: ignore[arg-type]
-
-
-def test_frame_has_a_row_a_comparison(store: RunStore) -> None:
-    comparison_id = save(store, make_trace(new_tokens=9), make_trace(rule="mars", new_tokens=9))
-    store.annotate(comparison_id, name="A\x00 name", tags=["\x00", "a"], comment="\ud800")
-    frame = store.find(Search()).frame
-    settings = ["drafter", "k", "tree_tokens", "temperature", "seed"]
-    assert list(frame.columns) == [*COLUMNS, "name", "tags", "comment", "source", "run_ids", *settings]
-    (row,) = frame.to_dict("records")
-    assert (row["name"], row["tags"], row["comment"]) == ("A\\u0000 name", ("\x00", "a"), "\\ud800")
-    assert (row["source"], row["rules"]) == (Source.COMPARE, ("strict", "mars(theta=0.9)"))
-    assert row["run_ids"] == tuple(run.id for run in store.load(comparison_id).runs)
-    configs = [run.trace.config for run in store.load(comparison_id).runs]
-    assert row["seed"] == tuple(config.seed for config in configs)
-    assert row["temperature"] == tuple(config.sampling.temperature for config in configs)
-    pd.testing.assert_frame_equal(frame[COLUMNS], store.comparisons())
 
 
 def test_nothing_found_gives_an_empty_frame(store: RunStore) -> None:
