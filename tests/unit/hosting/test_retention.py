@@ -13,6 +13,7 @@ import pytest
 from hosting.retention import AGAIN_S, DAY_S, Retention
 from storage import RunStore, StorageError
 from tests.traces import make_trace
+from tests.unit.storage.exports import save
 
 
 class Clock:
@@ -90,7 +91,7 @@ def test_with_a_limit_all_that_is_older_goes_and_the_log_counts_it(
 ) -> None:
     caplog.set_level(logging.INFO, "mars.retention")
     trace, hers = make_trace(), store.of("anna")
-    hers.save_run(hers.new_comparison(trace.config.prompt), trace, lane=0, order=0)
+    save(hers, trace)
     clock = Clock(7)
     Retention(store, 7, clock.now, clock.wait).run()
     assert store.count() == 1 and not caplog.records

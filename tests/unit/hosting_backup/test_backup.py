@@ -25,16 +25,13 @@ from tests.data.before_columns import OWNER, said
 from tests.traces import make_trace
 from tests.unit.hosting_backup.conftest import REPO, Page, rows
 from tests.unit.hosting_backup.hub_server import TOKEN, Fault, Hub, Repo
+from tests.unit.storage.exports import save as save_traces
 
 Open = Callable[..., Page]
 
 
 def save(store: RunStore, prompt: str, runs: int = 1) -> str:
-    traces = [make_trace(new_tokens=5, seed=seed, prompt=prompt) for seed in range(runs)]
-    made = store.new_comparison(traces[0].config.prompt)
-    for lane, trace in enumerate(traces):
-        store.save_run(made, trace, lane=lane, order=lane)
-    return made
+    return save_traces(store, *(make_trace(new_tokens=5, seed=seed, prompt=prompt) for seed in range(runs)))
 
 
 def commits(hub: Hub) -> int:
@@ -289,10 +286,8 @@ def test_another_repository_and_one_that_was_emptied_get_everything(
     assert rows(page(tmp_path / "third" / "runs.db", repo="mars/other").store) == rows(again.store)
 
 
+@pytest.mark.usefixtures("first")
 def test_a_file_that_is_damaged_or_newer_leaves_no_database(tmp_path: Path, hub: Hub, page: Open) -> None:
-    first = page(tmp_path / "first" / "runs.db")
-    save(first.store, "a prompt")
-    first.push()
     repo = hub.repos[REPO]
     (path,) = [path for path in repo.files if path.startswith("data/runs/")]
     whole = repo.files[path]
@@ -300,18 +295,13 @@ def test_a_file_that_is_damaged_or_newer_leaves_no_database(tmp_path: Path, hub:
     pq.write_table(pa.table({"id": ["x"]}).replace_schema_metadata({"mars_schema": "9999"}), newer)
     for content, sentence in ((whole[:-50], "of runs is damaged"), (newer.getvalue(), "update the app")):
         repo.commit({**repo.files, path: content})
-        target = tmp_path / f"{len(content)}" / "runs.db"
-        target.parent.mkdir()
-        told = page(target).backup.problem
-        assert sentence in told
+        assert sentence in page(tmp_path / f"{len(content)}" / "runs.db").backup.problem
     repo.commit({**repo.files, path: whole})
     assert "comparisons: 1." in page(tmp_path / "last" / "runs.db").told
 
 
+@pytest.mark.usefixtures("first")
 def test_a_run_whose_comparison_was_not_pushed_is_left_out(tmp_path: Path, hub: Hub, page: Open) -> None:
-    first = page(tmp_path / "first" / "runs.db")
-    save(first.store, "a prompt")
-    first.push()
     repo = hub.repos[REPO]
     repo.commit({path: content for path, content in repo.files.items() if not path.startswith("data/comparisons/")})
     second = page(tmp_path / "second" / "runs.db")
@@ -319,10 +309,8 @@ def test_a_run_whose_comparison_was_not_pushed_is_left_out(tmp_path: Path, hub: 
     assert not any(rows(second.store).values())
 
 
+@pytest.mark.usefixtures("first")
 def test_what_a_lost_database_left_is_moved_aside(tmp_path: Path, page: Open) -> None:
-    first = page(tmp_path / "first" / "runs.db")
-    save(first.store, "a prompt")
-    first.push()
     target = tmp_path / "second" / "runs.db"
     target.parent.mkdir()
     Path(f"{target}-journal").write_bytes(b"of another file")
@@ -346,10 +334,8 @@ def test_a_snapshot_of_an_earlier_release_is_restored_and_replaced(
     assert rows(page(tmp_path / "third" / "runs.db").store) == rows(page(every_kind, repo="mars/other").store)
 
 
-def test_the_card_names_the_splits_and_describes_every_column(tmp_path: Path, hub: Hub, page: Open) -> None:
-    first = page(tmp_path / "runs.db")
-    save(first.store, "a prompt")
-    first.push()
+@pytest.mark.usefixtures("first")
+def test_the_card_names_the_splits_and_describes_every_column(hub: Hub) -> None:
     files = hub.repos[REPO].files
     card = files["README.md"].decode()
     configs = yaml.safe_load(card.split("---\n")[1])["configs"]

@@ -49,14 +49,11 @@ def test_a_rule_that_keeps_more_and_writes_longer_is_named() -> None:
     assert not any(f"{name} on sums" in found for name in ("strict", "none"))
 
 
-def test_many_comparisons_are_counted_and_corrected() -> None:
-    (warning,) = said(reported(), "comparisons with strict were tested")
-    assert warning.startswith("2 comparisons")
-    assert "Holm" in warning
-
-
-def test_few_prompts_are_named_for_each_suite() -> None:
-    assert len(said(reported(), "below 30 bootstrap intervals are too narrow")) == 2
+def test_many_comparisons_and_few_prompts_are_named() -> None:
+    report = reported()
+    (warning,) = said(report, "comparisons with strict were tested")
+    assert warning.startswith("2 comparisons") and "Holm" in warning
+    assert len(said(report, "below 30 bootstrap intervals are too narrow")) == 2  # for each suite
 
 
 def test_numeric_ties_are_counted() -> None:

@@ -10,7 +10,7 @@ from scipy.stats import norm, t
 
 from evaluation import statistics as module
 from evaluation.report.values import Interval
-from evaluation.statistics import percentile_intervals, quartiles, resampled_totals, share_interval, tail_level, wilson
+from evaluation.statistics import percentile_intervals, resampled_totals, share_interval, tail_level, wilson
 
 COLUMNS = np.random.default_rng(5).gamma(2.0, size=(40, 3))
 
@@ -74,12 +74,6 @@ def test_seeds_that_agree_are_one_run(right: int) -> None:
 def test_seeds_that_vary_less_than_independent_runs_count_no_more_than_those() -> None:
     hits, prompt = np.tile([1.0, 0.0], 10), np.repeat(np.arange(10), 2)
     assert share_interval(hits, prompt) == pytest.approx((0.5, *wilson(10, 20)))
-
-
-def test_quartiles_are_numpys() -> None:
-    assert quartiles([4.0, 1.0, 2.0, 8.0]) == (1.75, 3.0, 5.0)
-    assert quartiles([3.0]) == (3.0, 3.0, 3.0)
-    assert all(map(math.isnan, quartiles([])))
 
 
 def test_nothing_has_no_share() -> None:

@@ -27,13 +27,6 @@ def test_wilson_is_what_scipy_computes(tried: tuple[int, int]) -> None:
     assert wilson(*tried) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
-@given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-def test_wilson_holds_the_share_and_mirrors(tried: tuple[int, int]) -> None:
-    (successes, trials), (low, high) = tried, wilson(*tried)
-    assert 0 <= low <= successes / trials <= high <= 1
-    assert wilson(trials - successes, trials) == pytest.approx((1 - high, 1 - low), abs=1e-12)
-
-
 def test_nothing_tried_has_no_interval() -> None:
     assert all(math.isnan(bound) for bound in wilson(0, 0))
 

@@ -14,6 +14,7 @@ from mars_core.telemetry import first_divergence
 from mars_core.types import Outcome, PromptConfig, Status, StopReason
 from storage import RunStore
 from tests.traces import make_trace
+from tests.unit.children import Child
 
 STRICT = [make_trace(seed=seed, new_tokens=30) for seed in (1, 2)]
 MARS = [make_trace(seed=seed, new_tokens=30, rule="mars", theta=0.3) for seed in (1, 2)]
@@ -99,9 +100,12 @@ def test_a_failed_lane_says_why() -> None:
 def test_only_tasks_of_dead_processes_of_this_machine_are_freed(store: RunStore) -> None:
     study = store.new_study("s", {}, 4)
     machine, process, start = own_name().split(":")
-    dead, other = f"{machine}:{process}:{int(start) - 5}", f"elsewhere:{process}:{start}"
-    for worker in (own_name(), dead, other):
+    child = Child(lambda _pipe: None)
+    child.rest()
+    gone, earlier = f"{machine}:{child.process.pid}:{start}", f"{machine}:{process}:{int(start) - 5}"
+    other = f"elsewhere:{process}:{start}"
+    for worker in (own_name(), gone, earlier, other):
         assert store.claim_task(study, worker, 300) is not None
-    assert free_dead(store, study) == 1
+    assert free_dead(store, study) == 2
     assert {claim.worker for claim in store.claims(study)} == {own_name(), other}
     assert free_dead(store, study) == 0
