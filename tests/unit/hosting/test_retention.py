@@ -53,11 +53,7 @@ def texts(store: RunStore, ids: dict[str, str]) -> list[str]:
 
 def test_what_was_deleted_goes_for_good_after_thirty_days_of_a_page_that_runs_on(store: RunStore) -> None:
     """At the start nothing is old enough: that it goes all the same is the daily work."""
-    ids = {}
-    for text in ("deleted", "kept"):
-        trace = make_trace(prompt=text)
-        ids[text] = store.new_comparison(trace.config.prompt)
-        store.save_run(ids[text], trace, lane=0, order=0)
+    ids = {text: save(store, make_trace(prompt=text)) for text in ("deleted", "kept")}
     store.delete(ids["deleted"])
     counts = list[int]()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -138,12 +137,6 @@ def test_a_judgement_counts_where_both_orders_agree() -> None:
     (row,) = reported(judged=(*given, judgement(9, False, rule))).judged
     assert row == VoteRow("mars(theta=0.9)", 2, 1, 3, row.share)
     assert row.share.value == pytest.approx(2 / 3)
-
-
-@pytest.fixture
-def store(tmp_path: Any) -> Iterator[RunStore]:
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as opened:
-        yield opened
 
 
 def test_a_study_in_the_database_is_measured_as_it_was_saved(store: RunStore) -> None:

@@ -35,11 +35,6 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "PAUSE_S", 0.0)
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'runs.db'}"
-
-
 def run(url: str, *options: str, status: int = 0) -> tuple[Plan, list[Any]]:
     """The plan of a study and its results by task and lane."""
     assert main(["run", *options, "--db", url, "--quiet"]) == status

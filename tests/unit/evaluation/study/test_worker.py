@@ -134,6 +134,16 @@ def test_a_task_that_was_taken_over_is_not_written_twice(store: RunStore, sessio
     check_whole(store, study, plan)
 
 
+def test_a_task_of_a_dead_worker_is_taken_over(store: RunStore, session: Session) -> None:
+    plan = small_plan(session)
+    study = _new(store, plan)
+    assert store.claim_task(study, "dead", 80_000)
+    worker = _worker(store, study, plan, session, free_dead=lambda: store.release_worker(study, "dead"))
+    waits = [event is None for event in islice(worker.events(), 2000)]
+    assert sum(waits) < 100
+    check_whole(store, study, plan)
+
+
 def test_what_cannot_be_started_fails_with_its_reason_and_the_rest_goes_on(store: RunStore, session: Session) -> None:
     long = Suite("long", (Item("x", ("word " * 5000,)), Item("y", ("short",))))
     plan = replace(small_plan(session), suites=(long,))
