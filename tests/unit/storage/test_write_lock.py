@@ -150,15 +150,10 @@ def disk(point: object, kind: str) -> SimpleNamespace:
 
 
 def test_mount_of_a_path_is_the_deepest_and_the_last() -> None:
-    mounts = [
-        disk("/", "ext4"),
-        disk("/a disk", "ext4"),
-        disk("/a disk/net", "nfs4"),
-        disk("/twice", "ext4"),
-        disk("/twice", "9p"),
-    ]
-    kinds = {"/none": "ext4", "/a disk/b": "ext4", "/a disk/net/b": "nfs4", "/a disk/network": "ext4", "/twice": "9p"}
-    assert {folder: mount_of(Path(folder), mounts).fstype for folder in kinds} == kinds
+    kinds = [("/", "ext4"), ("/a disk", "ext4"), ("/a disk/net", "nfs4"), ("/twice", "ext4"), ("/twice", "9p")]
+    mounts = [disk(*each) for each in kinds]
+    found = {"/none": "ext4", "/a disk/b": "ext4", "/a disk/net/b": "nfs4", "/a disk/network": "ext4", "/twice": "9p"}
+    assert {folder: mount_of(Path(folder), mounts).fstype for folder in found} == found
 
 
 def test_no_lock_where_the_disk_is_not_known_to_be_local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
