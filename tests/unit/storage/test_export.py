@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from mars_core.types import Alternative, Exchange, Outcome, PassShape, PromptConfig, RuleConfig, TreeShape
@@ -255,3 +256,28 @@ def test_exports_take_constant_memory(
         export(sqlite_store, tmp_path)  # compiled statements are cached
         peaks.append(peak(lambda: export(sqlite_store, tmp_path)))
     assert peaks[1] < 1.25 * peaks[0]  # what is kept would add more than a half
+
+
+def test_parquet_has_the_columns_and_rows_of_csv(
+    store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage.export.ROWS_A_GROUP", 50)
+    monkeypatch.setattr("storage.export.tables.TOKENS_A_TABLE", 50)
+    save(store, make_trace(new_tokens=100), make_trace(rule="mars", new_tokens=100))
+    write_parquet("tokens", store, tmp_path / "tokens.parquet")
+    file = pq.ParquetFile(tmp_path / "tokens.parquet")
+    rows = parsed(tokens_csv(store))
+    assert file.schema_arrow.names == list(rows[0])
+    assert file.metadata.num_rows == len(rows)
+    assert file.num_row_groups == 2
+    assert file.schema_arrow.metadata[b"schema_version"] == b"6"
+    file.close()
+
+
+def test_failed_parquet_leaves_no_file(sqlite_store: RunStore, tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"The Parquet file was not written: .*missing"):
+        write_parquet("runs", sqlite_store, tmp_path / "missing" / "runs.parquet")
+    (tmp_path / "taken.parquet").mkdir()
+    with pytest.raises(StorageError, match="The Parquet file was not written"):
+        write_parquet("runs", sqlite_store, tmp_path / "taken.parquet")
+    assert list(tmp_path.glob("*.part")) == []
