@@ -245,10 +245,10 @@ def everything(store: RunStore, folder: Path) -> None:
 def test_exports_take_constant_memory(
     sqlite_store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, export: Callable[[RunStore, Path], None]
 ) -> None:
-    monkeypatch.setattr("storage.export.tables.TOKENS_A_TABLE", 200)
+    monkeypatch.setattr("storage.export.tables.TOKENS_A_TABLE", 100)
     monkeypatch.setattr("storage.export.tables.COMPARISONS_A_READ", 2)
-    monkeypatch.setattr("storage.export.ROWS_A_GROUP", 400)
-    trace = make_trace(new_tokens=120, prompt="p" * 5000)
+    monkeypatch.setattr("storage.export.ROWS_A_GROUP", 200)
+    trace = make_trace(new_tokens=60, prompt="p" * 5000)
     peaks = []
     for more in (8, 16):  # eight are enough for what is read ahead
         for _ in range(more):

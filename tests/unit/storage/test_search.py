@@ -98,8 +98,8 @@ def test_a_text_is_found_where_it_stands_and_nowhere_else(store: RunStore) -> No
             found(store, text=each) == [id_ for text, id_ in ids.items() if each.casefold() in text.casefold()][::-1]
         ), each
     for text in filter(None, HOSTILE):
-        assert found(store, target=text) == [ids[text]]
-        assert found(store, tag=text) == found(store, rule=text) == []
+        assert store.found_ids(Search(target=text)) == [ids[text]]
+        assert store.found_ids(Search(tag=text)) == store.found_ids(Search(rule=text)) == []
     assert store.choices().targets == tuple(sorted(filter(None, HOSTILE)))
 
 
