@@ -74,19 +74,19 @@ class Running:
                 return events
         raise AssertionError(f"The comparison did not begin; the page's log:\n{self.log}")
 
-    def stop(self, number: int = signal.SIGTERM) -> tuple[int, float]:
-        """Send a signal; the exit status, and the seconds until the process had ended."""
-        began = time.monotonic()
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal, and wait for the exit status."""
         self.process.send_signal(number)
-        return self.process.wait(timeout=PATIENCE_S), time.monotonic() - began
+        return self.process.wait(timeout=PATIENCE_S)
+
+    def limit_files(self, most: int) -> None:
+        """From now on no file may pass so many bytes: a write fails with an error, as on a full disk."""
+        resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
 
 
 @contextmanager
-def running(
-    folder: Path, *, largest_file: int | None = None, unready: str = "", **environment: str
-) -> Iterator[Running]:
-    """A public page over ``folder``/runs.db, once its pair is in memory. ``largest_file``: bytes that no file may pass;
-    ``unready``: the one reason for which it may not be ready."""
+def running(folder: Path, *, unready: str = "", **environment: str) -> Iterator[Running]:
+    """A public page over ``folder``/runs.db, once its pair is in memory. ``unready``: the one reason for which it may not be ready."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -95,17 +95,9 @@ def running(
         "MARS_DATABASE_URL": f"sqlite:///{folder / 'runs.db'}",
     }  # fmt: skip
     log_file = folder / "log"
-
-    def limit() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # then a write fails with an error, as on a full disk
-        if largest_file is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
-
+    command = [sys.executable, "-m", "tests.slow_runs"]
     with log_file.open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.slow_runs"], cwd=ROOT, env=os.environ | said | environment, stdout=log, stderr=log,
-            preexec_fn=limit,
-        )  # fmt: skip
+        process = subprocess.Popen(command, cwd=ROOT, env=os.environ | said | environment, stdout=log, stderr=log)
     page = Running(f"http://127.0.0.1:{port}/", process, log_file)
     try:
         until = time.monotonic() + PATIENCE_S

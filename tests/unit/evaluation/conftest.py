@@ -1,15 +1,28 @@
-"""The bundled pair, loaded once, behind two stand-in servers, started once."""
+"""A database, and the bundled pair, loaded once, behind two stand-in servers, started once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from mars_core.models import ModelPool
 from mars_core.models.catalog import CATALOG
 from mars_core.session import Session
+from storage import RunStore
 from tests.served_server import Serving, serve_models
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'runs.db'}"
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[RunStore]:
+    with RunStore(url) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

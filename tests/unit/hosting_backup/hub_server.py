@@ -25,13 +25,10 @@ STAMP = "2026-11-21T00:00:00.000Z"
 
 @dataclass
 class Fault:
-    """``status`` instead of an answer; ``delay_s`` before it; ``cut``: the connection ends half-way through the answer's body;
-    ``late``: the work is done and the answer lost.
-    """
+    """``status`` instead of an answer; ``delay_s`` before it; ``late``: the work is done and the answer lost."""
 
     status: int = 0
     delay_s: float = 0.0
-    cut: bool = False
     late: bool = False
 
 
@@ -108,18 +105,6 @@ class _Handler(BaseHTTPRequestHandler):
     def hub(self) -> Hub:
         raise NotImplementedError
 
-    def do_GET(self) -> None:
-        self._serve()
-
-    def do_HEAD(self) -> None:
-        self._serve()
-
-    def do_POST(self) -> None:
-        self._serve()
-
-    def do_PUT(self) -> None:
-        self._serve()
-
     def log_message(self, format: str, *args: Any) -> None:
         pass
 
@@ -141,7 +126,9 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.late:
             self.close_connection = True
             return None
-        return self._answer(*answer, cut=fault.cut)
+        return self._answer(*answer)
+
+    do_GET = do_HEAD = do_POST = do_PUT = _serve
 
     def _route(self, path: str, body: bytes) -> tuple[int, Any] | tuple[int, Any, Mapping[str, str]]:
         hub = self.hub()
@@ -171,15 +158,9 @@ class _Handler(BaseHTTPRequestHandler):
             siblings = [{"rfilename": path, **_large(path, content)} for path, content in repo.files.items()]
             return 200, {"id": name, "sha": repo.head, "private": repo.private, "siblings": siblings, "tags": []}
         if what.startswith("preupload/"):
-            modes = [
-                {
-                    "path": file["path"],
-                    "uploadMode": "lfs" if file["path"].endswith(LARGE) else "regular",
-                    "shouldIgnore": False,
-                }
-                for file in json.loads(body)["files"]
-            ]
-            return 200, {"files": modes}
+            paths = [file["path"] for file in json.loads(body)["files"]]
+            modes = {path: "lfs" if path.endswith(LARGE) else "regular" for path in paths}
+            return 200, {"files": [{"path": path, "uploadMode": modes[path], "shouldIgnore": False} for path in paths]}
         if what == "info/lfs/objects/batch":
             objects = [self._upload(name, said) for said in json.loads(body)["objects"]]
             return 200, {"transfer": "basic", "objects": objects}
@@ -230,7 +211,7 @@ class _Handler(BaseHTTPRequestHandler):
         repo.commit(files)
         return 200, {"commitUrl": f"{self.hub().url}/datasets/{name}/commit/{repo.head}", "commitOid": repo.head}
 
-    def _answer(self, status: int, said: Any, headers: Mapping[str, str] | None = None, *, cut: bool = False) -> None:
+    def _answer(self, status: int, said: Any, headers: Mapping[str, str] | None = None) -> None:
         body = said if isinstance(said, bytes) else json.dumps(said).encode()
         self.send_response(status)
         for name, value in (headers or {}).items():
@@ -238,6 +219,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(body[: len(body) // 2] if cut else body)
-        if cut:
-            self.close_connection = True
+            self.wfile.write(body)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatch
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +25,13 @@ from tests.data.before_columns import OWNER, said
 from tests.traces import make_trace
 from tests.unit.hosting_backup.conftest import REPO, Page, rows
 from tests.unit.hosting_backup.hub_server import TOKEN, Fault, Hub, Repo
+from tests.unit.storage.exports import save as save_traces
 
 Open = Callable[..., Page]
 
 
 def save(store: RunStore, prompt: str, runs: int = 1) -> str:
-    traces = [make_trace(new_tokens=5, seed=seed, prompt=prompt) for seed in range(runs)]
-    made = store.new_comparison(traces[0].config.prompt)
-    for lane, trace in enumerate(traces):
-        store.save_run(made, trace, lane=lane, order=lane)
-    return made
+    return save_traces(store, *(make_trace(new_tokens=5, seed=seed, prompt=prompt) for seed in range(runs)))
 
 
 def commits(hub: Hub) -> int:
@@ -140,33 +138,21 @@ def test_deleted_things_leave_files_history_and_storage(every_kind: Path, tmp_pa
     assert rows(second.store) == rows(first.store)
 
 
-def test_removing_the_last_row_leaves_an_empty_backup(tmp_path: Path, hub: Hub, page: Open) -> None:
+def test_history_that_could_not_be_removed_is_removed_the_next_time(tmp_path: Path, hub: Hub, page: Open) -> None:
     first = page(tmp_path / "runs.db")
     save(first.store.of("somebody"), "secret words")
     first.push()
     first.store.of("somebody").delete_everything()
     first.push()
-    assert first.tidy() == ""
-    assert sorted(hub.repos[REPO].files) == [".gitattributes", "README.md"]
-    assert "no backup" in page(tmp_path / "second" / "runs.db").told
-
-
-@pytest.mark.parametrize("word", ["/super-squash/", "/lfs-files"])
-def test_history_that_could_not_be_removed_is_removed_the_next_time(
-    tmp_path: Path, hub: Hub, page: Open, word: str
-) -> None:
-    first = page(tmp_path / "runs.db")
-    save(first.store.of("somebody"), "secret words")
-    save(first.store, "public")
-    first.push()
-    first.store.of("somebody").delete_everything()
-    first.push()
-    hub.fail(word, *[Fault(status=500)] * 6)
-    assert "not compacted: the dataset repository mars/backup answered with HTTP 500." in first.tidy()
-    assert b"secret words" in everything_stored(hub)
-    hub.faults.clear()
+    for word in ("/super-squash/", "/lfs-files"):
+        hub.fail(word, *[Fault(status=500)] * 6)
+        assert "not compacted: the dataset repository mars/backup answered with HTTP 500." in first.tidy()
+        assert b"secret words" in everything_stored(hub)
+        hub.faults.clear()
     assert first.tidy() == ""
     assert b"secret words" not in everything_stored(hub)
+    assert sorted(hub.repos[REPO].files) == [".gitattributes", "README.md"]
+    assert "no backup" in page(tmp_path / "second" / "runs.db").told
 
 
 @pytest.mark.parametrize(
@@ -243,17 +229,16 @@ def test_a_page_that_started_without_the_hub_adds_its_runs(tmp_path: Path, hub: 
     ]
 
 
-@pytest.mark.parametrize("word", ["/commit/", "/lfs/", "/preupload/"])
-@pytest.mark.parametrize("status", [401, 403, 500])
-def test_a_push_that_fails_is_made_up_for(tmp_path: Path, hub: Hub, page: Open, word: str, status: int) -> None:
+def test_a_push_that_fails_is_made_up_for(tmp_path: Path, hub: Hub, page: Open) -> None:
     first = page(tmp_path / "runs.db")
     save(first.store, "a prompt")
-    hub.fail(word, *[Fault(status=status)] * 30)  # huggingface_hub asks again up to five times
-    problem = first.push()
-    assert problem.startswith("The backup was not pushed: ") and f"HTTP {status}" in problem
-    assert TOKEN not in problem and "http:" not in problem
-    assert not table(hub, "data/runs")
-    hub.faults.clear()
+    for word, status in product(("/commit/", "/lfs/", "/preupload/"), (401, 403, 500)):
+        hub.fail(word, *[Fault(status=status)] * 30)  # huggingface_hub asks again up to five times
+        problem = first.push()
+        assert problem.startswith("The backup was not pushed: ") and f"HTTP {status}" in problem
+        assert TOKEN not in problem and "http:" not in problem
+        assert not table(hub, "data/runs")
+        hub.faults.clear()
     assert first.push() == ""
     assert len(table(hub, "data/runs")) == 1
 
@@ -264,34 +249,25 @@ def test_a_token_that_expires_is_said_and_never_told(
     caplog.set_level("DEBUG")
     first = page(tmp_path / "runs.db")
     save(first.store, "one")
-    first.push()
     hub.token = "hf_a_new_one"
-    save(first.store, "two")
     sentence = "the token may not read and write the dataset repository mars/backup (HTTP 401)."
     assert first.push() == f"The backup was not pushed: {sentence}"
     assert page(tmp_path / "second" / "runs.db").told == f"The backup was not restored: {sentence}"
     hub.token = TOKEN
     assert first.push() == ""
-    assert len(table(hub, "data/runs")) == 2
     assert TOKEN not in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("repo", "sentence"),
-    [(Repo(private=False), "is public"), (Repo(), "holds other files")],
-    ids=["public", "other files"],
-)
-def test_a_repository_that_is_not_for_backups_is_refused(
-    tmp_path: Path, hub: Hub, page: Open, repo: Repo, sentence: str
-) -> None:
-    if repo.private:
-        repo.commit({"train.parquet": b"data"})
-    hub.repos[REPO] = repo
-    first = page(tmp_path / "runs.db")
-    assert sentence in first.told
-    save(first.store, "a prompt")
-    assert sentence in first.push()
-    assert not table(hub, "data")
+def test_a_repository_that_is_not_for_backups_is_refused(tmp_path: Path, hub: Hub, page: Open) -> None:
+    others = Repo()
+    others.commit({"train.parquet": b"data"})
+    for name, repo, sentence in (("a", Repo(private=False), "is public"), ("b", others, "holds other files")):
+        hub.repos[REPO] = repo
+        first = page(tmp_path / name / "runs.db")
+        assert sentence in first.told
+        save(first.store, "a prompt")
+        assert sentence in first.push()
+        assert not table(hub, "data")
 
 
 def test_another_repository_and_one_that_was_emptied_get_everything(
@@ -310,10 +286,8 @@ def test_another_repository_and_one_that_was_emptied_get_everything(
     assert rows(page(tmp_path / "third" / "runs.db", repo="mars/other").store) == rows(again.store)
 
 
+@pytest.mark.usefixtures("first")
 def test_a_file_that_is_damaged_or_newer_leaves_no_database(tmp_path: Path, hub: Hub, page: Open) -> None:
-    first = page(tmp_path / "first" / "runs.db")
-    save(first.store, "a prompt")
-    first.push()
     repo = hub.repos[REPO]
     (path,) = [path for path in repo.files if path.startswith("data/runs/")]
     whole = repo.files[path]
@@ -321,18 +295,13 @@ def test_a_file_that_is_damaged_or_newer_leaves_no_database(tmp_path: Path, hub:
     pq.write_table(pa.table({"id": ["x"]}).replace_schema_metadata({"mars_schema": "9999"}), newer)
     for content, sentence in ((whole[:-50], "of runs is damaged"), (newer.getvalue(), "update the app")):
         repo.commit({**repo.files, path: content})
-        target = tmp_path / f"{len(content)}" / "runs.db"
-        target.parent.mkdir()
-        told = page(target).backup.problem
-        assert sentence in told
+        assert sentence in page(tmp_path / f"{len(content)}" / "runs.db").backup.problem
     repo.commit({**repo.files, path: whole})
     assert "comparisons: 1." in page(tmp_path / "last" / "runs.db").told
 
 
+@pytest.mark.usefixtures("first")
 def test_a_run_whose_comparison_was_not_pushed_is_left_out(tmp_path: Path, hub: Hub, page: Open) -> None:
-    first = page(tmp_path / "first" / "runs.db")
-    save(first.store, "a prompt")
-    first.push()
     repo = hub.repos[REPO]
     repo.commit({path: content for path, content in repo.files.items() if not path.startswith("data/comparisons/")})
     second = page(tmp_path / "second" / "runs.db")
@@ -340,10 +309,8 @@ def test_a_run_whose_comparison_was_not_pushed_is_left_out(tmp_path: Path, hub: 
     assert not any(rows(second.store).values())
 
 
+@pytest.mark.usefixtures("first")
 def test_what_a_lost_database_left_is_moved_aside(tmp_path: Path, page: Open) -> None:
-    first = page(tmp_path / "first" / "runs.db")
-    save(first.store, "a prompt")
-    first.push()
     target = tmp_path / "second" / "runs.db"
     target.parent.mkdir()
     Path(f"{target}-journal").write_bytes(b"of another file")
@@ -367,10 +334,8 @@ def test_a_snapshot_of_an_earlier_release_is_restored_and_replaced(
     assert rows(page(tmp_path / "third" / "runs.db").store) == rows(page(every_kind, repo="mars/other").store)
 
 
-def test_the_card_names_the_splits_and_describes_every_column(tmp_path: Path, hub: Hub, page: Open) -> None:
-    first = page(tmp_path / "runs.db")
-    save(first.store, "a prompt")
-    first.push()
+@pytest.mark.usefixtures("first")
+def test_the_card_names_the_splits_and_describes_every_column(hub: Hub) -> None:
     files = hub.repos[REPO].files
     card = files["README.md"].decode()
     configs = yaml.safe_load(card.split("---\n")[1])["configs"]

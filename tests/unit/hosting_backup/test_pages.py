@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 from huggingface_hub import HfApi
@@ -16,44 +19,32 @@ from hosting.backup import backup_of
 from hosting.backup.repository import Repository
 from hosting.backup.service import Backup
 from storage import RunStore
+from tests.unit.children import Child
 from tests.unit.hosting_backup.conftest import REPO, Page, rows
 from tests.unit.hosting_backup.hub_server import TOKEN, Fault, Hub
 from tests.unit.hosting_backup.test_backup import commits, save, table
 
 Open = Callable[..., Page]
 LOG = logging.getLogger("tests.backup")
-
-# Opens a page at the database with the Hub, saves a run and ends as it is told.
-CHILD = """
-import logging, sys, warnings
-from pathlib import Path
-from huggingface_hub import HfApi, constants
-from hosting.backup.repository import Repository
-from hosting.backup.service import Backup
-from storage import RunStore
-from tests.unit.hosting_backup.test_backup import save
-
-constants.HF_HUB_DISABLE_XET = True
-path, url, token, seconds = sys.argv[1:]
-backup = Backup(Path(path), Repository(HfApi(endpoint=url, token=token), "mars/backup"), 60, logging.getLogger("child"))
-backup.restore()
-store = RunStore(f"sqlite:///{path}")
-save(store, "by the child")
-backup.start(store)
-input()
-print(backup.stop(float(seconds)))
-store.close()
-"""
+ROOT = Path(__file__).parents[3]
 
 
-def child(path: Path, hub: Hub, seconds: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", CHILD, str(path), hub.url, TOKEN, seconds]
-    root = Path(__file__).parents[3]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, cwd=root, text=True, **pipes)  # type: ignore[call-overload,no-any-return]
+def run_page(path: Path, url: str, seconds: float, wait: Callable[[], object]) -> str:
+    """A page at the database with the Hub saves a run and ends when it may."""
+    backup = Backup(path, Repository(HfApi(endpoint=url, token=TOKEN), REPO), 60, LOG)
+    backup.restore()
+    with RunStore(f"sqlite:///{path}") as store:
+        save(store, "by the child")
+        backup.start(store)
+        wait()
+        return backup.stop(seconds)
 
 
-def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+def page_to_be_killed(pipe: Connection, path: Path, url: str) -> None:
+    run_page(path, url, 60, pipe.recv)
+
+
+def until(condition: Callable[[], object], seconds: float = 240.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not come about"
@@ -113,12 +104,11 @@ def test_a_page_killed_while_it_pushes_loses_nothing(
     path = tmp_path / "one" / "runs.db"
     path.parent.mkdir()
     hub.fail(word, *[fault] * 10)
-    process = child(path, hub, "60")
+    child = Child(page_to_be_killed, path, hub.url)
     until(lambda: any(word in request for request in hub.asked))
     if fault.late:
         until(lambda: table(hub, "data/runs"))
-    process.kill()
-    process.communicate()
+    child.kill()
     hub.faults.clear()
     first = page(path)
     assert first.push() == ""
@@ -130,13 +120,22 @@ def test_a_page_killed_while_it_pushes_loses_nothing(
 
 
 def test_a_push_that_hangs_keeps_no_process(tmp_path: Path, hub: Hub) -> None:
+    """With all that an interpreter does at its end, so it is not forked."""
     hub.fail("/commit/", *[Fault(delay_s=600)] * 10)
-    (tmp_path / "one").mkdir()
-    process = child(tmp_path / "one" / "runs.db", hub, "0.5")
-    until(lambda: commits(hub))
-    out, err = process.communicate("\n", timeout=60)
-    assert "did not end within 0.5 s" in out, err
-    assert process.returncode == 0
+    path = tmp_path / "one" / "runs.db"
+    path.parent.mkdir()
+    code = f"from tests.unit.hosting_backup.test_pages import *; print(run_page(Path({str(path)!r}), {hub.url!r}, 0.5, input))"
+    environment = os.environ | {"HF_HUB_DISABLE_XET": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, text=True, stdin=PIPE, stdout=PIPE
+    )
+    try:
+        until(lambda: commits(hub))
+        assert "did not end within 0.5 s" in process.communicate("\n", timeout=120)[0]
+        assert process.returncode == 0
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_a_page_killed_while_it_restores_begins_again(tmp_path: Path, hub: Hub, page: Open) -> None:
@@ -146,10 +145,9 @@ def test_a_page_killed_while_it_restores_begins_again(tmp_path: Path, hub: Hub, 
     hub.fail("/resolve/", *[Fault(delay_s=600)] * 10)
     path = tmp_path / "one" / "runs.db"
     path.parent.mkdir()
-    process = child(path, hub, "60")
+    child = Child(page_to_be_killed, path, hub.url)
     until(lambda: any("/resolve/" in request for request in hub.asked))
-    process.kill()
-    process.communicate()
+    child.kill()
     hub.faults.clear()
     assert not path.exists()
     assert rows(page(path).store) == rows(first.store)

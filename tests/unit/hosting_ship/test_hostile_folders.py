@@ -17,6 +17,7 @@ from mars_core.models import ModelError, ModelPool, Pair, custom_pair
 from tests.checkpoints import tiny_checkpoint
 
 ROOT = Path(__file__).parents[3]
+EVIL = {"AutoTokenizer": ["evil.Evil", "evil.Evil"]}
 
 
 @pytest.fixture(scope="module")
@@ -60,24 +61,15 @@ class Trap:
 
 
 def test_a_tokenizer_with_code_of_its_own_is_refused(copy: Path, tmp_path: Path) -> None:
-    edit(
-        copy,
-        "tokenizer_config.json",
-        tokenizer_class="EvilTokenizer",
-        auto_map={"AutoTokenizer": ["evil.Evil", "evil.Evil"]},
-    )
+    edit(copy, "tokenizer_config.json", tokenizer_class="EvilTokenizer", auto_map=EVIL)
     assert "brings its own Python code" in refusal(copy)
     assert not (tmp_path / "ran").exists()
 
 
 def test_code_beside_a_known_architecture_is_passed_over(copy: Path, tmp_path: Path) -> None:
-    edit(copy, "tokenizer_config.json", auto_map={"AutoTokenizer": ["evil.Evil", "evil.Evil"]})
-    edit(
-        copy,
-        "config.json",
-        auto_map={"AutoConfig": "evil.Evil", "AutoModelForCausalLM": "evil.Evil"},
-        trust_remote_code=True,
-    )
+    edit(copy, "tokenizer_config.json", auto_map=EVIL)
+    models = dict.fromkeys(("AutoConfig", "AutoModelForCausalLM"), "evil.Evil")
+    edit(copy, "config.json", auto_map=models, trust_remote_code=True)
     (copy / "custom_generate").mkdir()
     shutil.copy(copy / "evil.py", copy / "custom_generate" / "generate.py")
     edit(copy, "generation_config.json", custom_generate=str(copy))
@@ -103,15 +95,17 @@ def test_a_pickle_under_the_name_of_safetensors_is_refused(copy: Path, tmp_path:
 
 
 @pytest.mark.parametrize("opening", [b"[", b'{"a":'])
-def test_a_header_that_is_nested_without_end_is_refused(opening: bytes, copy: Path) -> None:
+def test_files_that_are_nested_without_end_are_refused(opening: bytes, copy: Path) -> None:
     header = opening * 100_000
-    (copy / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
-    assert "damaged" in refusal(copy)
-
-
-def test_a_configuration_that_is_nested_without_end_is_refused(copy: Path) -> None:
-    (copy / "config.json").write_text('{"a":' * 100_000)
-    assert "cannot be loaded" in refusal(copy)
+    config, weights = copy / "config.json", copy / "model.safetensors"
+    for file, content, said in (
+        (weights, len(header).to_bytes(8, "little") + header, "damaged"),
+        (config, header, "cannot be loaded"),
+    ):
+        whole = file.read_bytes()
+        file.write_bytes(content)
+        assert said in refusal(copy)
+        file.write_bytes(whole)
 
 
 @pytest.mark.parametrize("shard", ["../outside.safetensors", "/tmp/outside.safetensors", ".."])

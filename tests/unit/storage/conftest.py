@@ -36,11 +36,10 @@ def empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def postgres_tables(postgres_folder: Path) -> str:
+def postgres_tables(postgres_folder: Path) -> Iterator[RunStore]:
     """A PostgreSQL database on the current schema."""
-    url = _new_database(postgres_folder)
-    RunStore(url).close()
-    return url
+    with RunStore(_new_database(postgres_folder)) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -53,13 +52,12 @@ def sqlite_store(sqlite_url: str, empty_file: Path) -> Iterator[RunStore]:
 
 
 @pytest.fixture
-def postgres_store(postgres_tables: str) -> Iterator[RunStore]:
-    with RunStore(postgres_tables) as opened:
-        with opened.read() as connection:
-            for table in reversed(Base.metadata.sorted_tables):
-                connection.execute(delete(table))
-            connection.commit()
-        yield opened
+def postgres_store(postgres_tables: RunStore) -> RunStore:
+    with postgres_tables.read() as connection:
+        for table in reversed(Base.metadata.sorted_tables):
+            connection.execute(delete(table))
+        connection.commit()
+    return postgres_tables
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

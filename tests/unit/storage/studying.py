@@ -23,6 +23,11 @@ def claimed(store: RunStore, study_id: str, worker: str = "w") -> Claim:
     return claim
 
 
+def begun(store: RunStore, tasks: int = 1) -> Claim:
+    """The first task of a new study."""
+    return claimed(store, store.new_study("", {}, tasks))
+
+
 def worked_off(store: RunStore, study_id: str, lanes: int = 2, data: Mapping[str, Any] = DATA) -> Claim:
     """The next task, done."""
     claim = claimed(store, study_id)

@@ -10,7 +10,7 @@ import pytest
 
 from storage import Claim, ClaimLost, RunStore, StorageError
 from tests.traces import make_trace
-from tests.unit.storage.studying import DATA, LEASE_S, claimed, counts, run_out
+from tests.unit.storage.studying import DATA, LEASE_S, begun, claimed, counts, run_out
 from tests.unit.storage.test_comparisons import plans_of
 
 
@@ -34,10 +34,9 @@ def test_task_of_a_lease_that_ran_out_is_claimed_again(lasting_store: RunStore) 
 
 
 def test_lost_claim_writes_nothing(lasting_store: RunStore) -> None:
-    study_id = lasting_store.new_study("", {}, 1)
-    lost = claimed(lasting_store, study_id)
+    lost = begun(lasting_store)
     run_out(lasting_store, lost)
-    owner = claimed(lasting_store, study_id, "owner")
+    owner = claimed(lasting_store, lost.study_id, "owner")
     before = counts(lasting_store)
     for action in _writes(lasting_store, lost):
         with pytest.raises(ClaimLost, match="Task 0 of the study no longer belongs to this worker"):
@@ -45,7 +44,7 @@ def test_lost_claim_writes_nothing(lasting_store: RunStore) -> None:
     lasting_store.release_task(lost)
     assert counts(lasting_store) == before
     assert lasting_store.beat(owner, LEASE_S)
-    assert [row.worker for row in lasting_store.claims(study_id)] == ["owner"]
+    assert [row.worker for row in lasting_store.claims(lost.study_id)] == ["owner"]
     lasting_store.save_result(owner, 0, [make_trace(new_tokens=1)], DATA, order=0)
     lasting_store.finish_task(owner, {})
     for action in _writes(lasting_store, owner):  # it ends with the task
@@ -62,24 +61,22 @@ def _writes(store: RunStore, claim: Claim) -> tuple[Callable[[], object], ...]:
 
 
 def test_claim_holds_until_another_takes_the_task(lasting_store: RunStore) -> None:
-    study_id = lasting_store.new_study("", {}, 1)
-    late = claimed(lasting_store, study_id)
+    late = begun(lasting_store)
     run_out(lasting_store, late)
     lasting_store.save_result(late, 0, [make_trace(new_tokens=1)], DATA, order=0)
     assert lasting_store.beat(late, LEASE_S)
-    assert lasting_store.claim_task(study_id, "other", LEASE_S) is None
+    assert lasting_store.claim_task(late.study_id, "other", LEASE_S) is None
     lasting_store.finish_task(late, {})
-    assert lasting_store.claim_task(study_id, "other", LEASE_S) is None
-    assert lasting_store.claims(study_id) == ()
+    assert lasting_store.claim_task(late.study_id, "other", LEASE_S) is None
+    assert lasting_store.claims(late.study_id) == ()
 
 
 def test_task_that_was_given_back_keeps_its_results(lasting_store: RunStore) -> None:
-    study_id = lasting_store.new_study("", {}, 2)
-    claim = claimed(lasting_store, study_id)
+    claim = begun(lasting_store, 2)
     lasting_store.save_result(claim, 1, [make_trace(new_tokens=1)], DATA, order=0)
     lasting_store.release_task(claim)
-    assert claimed(lasting_store, study_id).task == 0
-    assert set(lasting_store.task_results(study_id, 0)) == {1}
+    assert claimed(lasting_store, claim.study_id).task == 0
+    assert set(lasting_store.task_results(claim.study_id, 0)) == {1}
 
 
 def test_tasks_of_a_worker_that_is_gone_are_taken_from_it(lasting_store: RunStore) -> None:

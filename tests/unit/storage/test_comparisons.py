@@ -1,4 +1,4 @@
-"""The table of comparisons: latest first, in pages, without touching their traces."""
+"""The table of comparisons: latest first, in pages, without touching their traces; and records: runs without steps and tokens."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from sqlalchemy import Connection, Engine, event, insert
 
 from mars_core.types import PromptConfig, Status
-from storage import RunStore
+from storage import RunStore, Search, Source, StorageError
 from storage.runs.records import prompt_row, run_row
 from storage.runs.reindex import reindex
 from storage.schema import Comparison, Run
 from tests.traces import make_trace
+from tests.unit.storage.exports import save
 
 COLUMNS = [
     "id", "created_at", "prompt", "target", "rules", "status", "new_tokens", "tau", "tokens_per_s", "ttft_s", "wall_s",
@@ -69,30 +71,28 @@ def plans_of(store: RunStore, read: Callable[[], object]) -> list[list[str]]:
 
 
 def test_one_row_a_comparison(store: RunStore) -> None:
-    strict, mars = (
-        make_trace(new_tokens=30),
-        make_trace(rule="mars", theta=0.84, new_tokens=30, status=Status.CANCELLED),
-    )
-    comparison_id = store.new_comparison(strict.config.prompt)
-    store.save_run(comparison_id, mars, lane=1, order=0)
-    store.save_run(comparison_id, strict, lane=0, order=1)
-    frame = store.comparisons()
-    assert list(frame.columns) == COLUMNS
+    mars = make_trace(rule="mars", theta=0.84, new_tokens=30, status=Status.CANCELLED)
+    traces = (make_trace(new_tokens=30), mars, make_trace(rule="none", new_tokens=3))
+    comparison_id = store.new_comparison(mars.config.prompt)
+    for lane in (1, 2, 0):
+        store.save_run(comparison_id, traces[lane], lane=lane, order=lane)
+    store.annotate(comparison_id, name="A\x00 name", tags=["\x00", "a"], comment="\ud800")
+    assert list(store.comparisons().columns) == COLUMNS
+    frame = store.find(Search()).frame
+    settings = ["drafter", "k", "tree_tokens", "temperature", "seed"]
+    assert list(frame.columns) == [*COLUMNS, "name", "tags", "comment", "source", "run_ids", *settings]
     (row,) = frame.to_dict("records")
-    assert row["id"] == comparison_id
-    assert row["prompt"] == strict.config.prompt.text
-    assert row["target"] == "demo/target"
-    assert row["rules"] == ("strict", "mars(theta=0.84)")
-    assert row["status"] == ("completed", "cancelled")
-    for name in ("new_tokens", "tau", "tokens_per_s", "ttft_s", "wall_s", "relaxed_share"):
-        assert row[name] == (getattr(strict.summary, name), getattr(mars.summary, name))
+    assert (row["name"], row["tags"], row["comment"]) == ("A\\u0000 name", ("\x00", "a"), "\\ud800")
+    runs = store.load(comparison_id).runs
+    assert (row["source"], row["run_ids"]) == (Source.COMPARE, tuple(run.id for run in runs))
+    assert row["seed"] == tuple(run.trace.config.seed for run in runs)
+    assert row["temperature"] == tuple(run.trace.config.sampling.temperature for run in runs)
+    assert (row["id"], row["prompt"], row["target"]) == (comparison_id, mars.config.prompt.text, "demo/target")
+    assert row["rules"] == ("strict", "mars(theta=0.84)", "none")
+    assert row["status"] == ("completed", "cancelled", "completed")
+    for name in COLUMNS[6:]:
+        assert row[name] == tuple(getattr(trace.summary, name) for trace in traces)
     assert str(frame["created_at"].dtype) == "datetime64[us, UTC]"
-
-
-def test_baseline_without_draft_is_called_none(store: RunStore) -> None:
-    trace = make_trace(rule="none", new_tokens=3)
-    store.save_run(store.new_comparison(trace.config.prompt), trace, lane=0, order=0)
-    assert store.comparisons()["rules"].tolist() == [("none",)]
 
 
 def test_comparison_without_runs_is_listed(store: RunStore) -> None:
@@ -108,11 +108,35 @@ def test_prompt_is_shortened_without_a_broken_escape(store: RunStore) -> None:
         assert store.comparisons()["prompt"][0] == preview
 
 
-def test_page_scans_no_table(sqlite_store: RunStore) -> None:
-    fill(sqlite_store, 50)
-    plans = plans_of(sqlite_store, lambda: sqlite_store.comparisons(limit=5, offset=5))
-    page, every, rows, lanes = plans
-    assert page == ["SCAN comparisons USING COVERING INDEX ix_comparisons_by_created_at"]  # until the page is full
-    assert len(every) == 1 and "USING COVERING INDEX" in every[0]
-    assert all(step.startswith("SEARCH comparisons USING INDEX sqlite_autoindex") for step in rows)
-    assert all(step.startswith("SEARCH runs USING INDEX") for step in lanes)
+def test_a_record_says_where_its_run_is(store: RunStore) -> None:
+    comparison_id = save(store, make_trace(new_tokens=3), make_trace(rule="none", new_tokens=0, status=Status.FAILED))
+    store.annotate(comparison_id, name="A name")
+    made = store.load(comparison_id)
+    for record, run in zip(store.records([run.id for run in made.runs]), made.runs, strict=True):
+        assert (record.id, record.comparison_id, record.lane) == (run.id, comparison_id, run.lane)
+        assert record.name == "A name" and record.created_at >= made.created_at
+
+
+def test_order_is_that_asked_for(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("storage.runs.runs.RUNS_A_READ", 2)
+    ids = [run.id for seed in range(3) for run in store.load(save(store, make_trace(seed=seed, new_tokens=1))).runs]
+    asked = [ids[2], ids[0], ids[2], ids[1]]
+    assert [record.id for record in store.records(asked)] == asked
+    assert store.records([]) == ()
+
+
+def test_records_read_no_traces(sqlite_store: RunStore) -> None:
+    comparison_id = save(sqlite_store, make_trace(new_tokens=3), make_trace(rule="mars", new_tokens=3))
+    ids = [run.id for run in sqlite_store.load(comparison_id).runs]
+    with statements() as seen:
+        sqlite_store.records(ids)
+    assert len(seen) == 1
+    assert not any(word in seen[0] for word in ("run_traces", "prompt_ids"))
+
+
+def test_unknown_run_is_named(store: RunStore) -> None:
+    made = save(store, make_trace(new_tokens=1))
+    known = store.load(made).runs[0].id
+    for missing in ("", "0" * 32, "\x00", "\ud800", "' OR 1=1 --", made):
+        with pytest.raises(StorageError, match="There is no run with the id"):
+            store.records([known, missing])

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import io
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,24 +14,9 @@ from sqlalchemy import Connection
 from mars_core.types import PromptConfig
 from storage import Choice, RunStore, Search, StorageError, write_csv
 from tests.traces import make_trace, same
+from tests.unit.children import Child, dies_at
 from tests.unit.storage.exports import nodes_csv, parsed, runs_csv, save, tokens_csv, votes_csv
 
-# Purges everything and kills itself before the commit. The cache is small, so that pages reach the file long before it.
-CHILD = """
-import os, signal, sys
-from datetime import UTC, datetime, timedelta
-from sqlalchemy import Engine, event
-from storage import RunStore
-
-def kill(connection, cursor, statement, *rest):
-    if statement.startswith("DELETE FROM comparisons"):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-if sys.argv[1].startswith("sqlite"):
-    event.listen(Engine, "connect", lambda connection, record: connection.execute("PRAGMA cache_size = 5"))
-event.listen(Engine, "after_cursor_execute", kill)
-RunStore(sys.argv[1]).purge(datetime.now(UTC) + timedelta(days=1))
-"""
 BELOW = ("comparisons", "runs", "run_traces", "votes")
 LATER = datetime.now(UTC) + timedelta(days=1)
 EXPORTS = (runs_csv, tokens_csv, nodes_csv, votes_csv)
@@ -111,15 +93,20 @@ def test_purge_takes_everything_below(store: RunStore) -> None:
         store.restore(gone)
 
 
+def purge_and_die(_pipe: object, url: str) -> None:
+    """Before the commit."""
+    dies_at("DELETE FROM comparisons", 1)
+    RunStore(url).purge(LATER)
+
+
 def test_killed_in_a_purge_leaves_what_was_deleted(url: str) -> None:
     with RunStore(url) as store:
         trace = make_trace(new_tokens=200)
         gone = save(store, trace)
         store.delete(gone)
         before = counts(store)
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
-    child = subprocess.run([sys.executable, "-c", CHILD, url], env=environment, check=False)
-    assert child.returncode == -signal.SIGKILL
+    child = Child(purge_and_die, url)
+    assert (child.rest(), child.process.exitcode) == ([], -signal.SIGKILL)
     with RunStore(url) as store:
         assert counts(store) == before
         store.restore(gone)

@@ -6,15 +6,16 @@ import io
 import json
 import math
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
-from mars_core.types import Alternative, Outcome, PassShape, PromptConfig, RuleConfig, TreeShape
-from storage import RunStore, StorageError, write_csv, write_parquet
+from mars_core.types import Alternative, Exchange, Outcome, PassShape, PromptConfig, RuleConfig, TreeShape
+from storage import RunStore, StorageError, write_csv, write_everything, write_parquet
 from storage.export.cells import cell, guarded
 from tests.traces import WORDS, make_trace, make_tree_trace, same
 from tests.unit.storage.exports import (
@@ -32,6 +33,7 @@ from tests.unit.storage.exports import (
     tokens_csv,
 )
 
+SUMMARY = ("tau", "acceptance_rate", "tv_mean", "tv_max", "kl_sum", "kl_mean", "kl_max", "shifted_share", "perplexity")
 DANGEROUS = ('=HYPERLINK("http://x")', "+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1", "－1", "＋1", "＠x")  # noqa: RUF001
 HARMLESS = ("", "plain", " =1", "'=1", "1-2", "a\r\nb", 'say "yes", then', "日本")
 
@@ -49,45 +51,36 @@ def test_runs_csv_says_what_was_saved(store: RunStore) -> None:
         assert json.loads(row["rule_parameters"]) == trace.config.rule.parameters
         assert json.loads(row["environment"]) == trace.config.environment
         assert json.loads(row["prompt_ids"]) == list(trace.prompt_ids)
-        assert same(number(row["tau"]), trace.summary.tau)
-        for name in (
-            "acceptance_rate",
-            "tv_mean",
-            "tv_max",
-            "kl_sum",
-            "kl_mean",
-            "kl_max",
-            "shifted_share",
-            "perplexity",
-        ):
+        for name in SUMMARY:
             assert same(number(row[name]), getattr(trace.summary, name))
-        assert (row["tree_tokens"], row["tree_depth"], row["tree_top_k"]) == ("", "", "")
         assert (row["chat"], row["status"]) == ("true", "completed")
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", row["created_at"])
         assert datetime.fromisoformat(row["created_at"]).utcoffset() is not None
 
 
-def test_tree_of_a_run_is_in_its_row(store: RunStore, tmp_path: Path) -> None:
-    traces = (make_tree_trace(), make_trace())
-    save(store, *traces)
-    row, _ = parsed(runs_csv(store))
-    assert (row["tree_tokens"], row["tree_depth"], row["tree_top_k"]) == ("24", "6", "4")
-    assert (row["drafter"], row["drafter_model"], row["kl_sum"]) == ("eagle3", "demo/eagle3", "inf")
+def test_what_a_run_began_with_is_in_its_row(store: RunStore, tmp_path: Path) -> None:
+    """That Parquet has the same of prompts and given tokens is in test_importing.py."""
+    history = (Exchange("one\x00", "=1"), Exchange("two", "\ud800"))
+    prompt = PromptConfig("three", history=history, thinking=False)
+    words, tree = ["a", "\x00", "=1", "b", "\ud800"], TreeShape(24, 6, 4)
+    given = make_trace(new_tokens=5, temperature=0.0, prefix=(2, 0, 4), words=words, prompt=prompt, tree=tree)
+    save(store, replace(given, config=replace(given.config, passes=PassShape(16, 512))))
+    save(store, make_trace(new_tokens=2))
+    row, plain = parsed(runs_csv(store))
+    assert [json.loads(row[name]) for name in ("history", "prefix")] == [
+        [turn._asdict() for turn in history],
+        [2, 0, 4],
+    ]
+    assert [token["piece"] for token in json.loads(row["given"])] == [token.piece for token in given.given]
+    assert (row["drafter"], row["drafter_model"]) == ("eagle3", "demo/eagle3")
+    names = ("tree_tokens", "tree_depth", "tree_top_k", "thinking", "pass_rows", "pass_width")
+    assert [row[name] for name in names] == ["24", "6", "4", "false", "16", "512"]
+    assert {plain[name] for name in names} == {""}
     write_parquet("runs", store, tmp_path / "runs.parquet")
-    tree, chain = read_parquet(tmp_path / "runs.parquet")
-    assert [tree[name] for name in ("tree_tokens", "tree_depth", "tree_top_k", "kl_max")] == [24, 6, 4, math.inf]
-    assert [chain[name] for name in ("tree_tokens", "tree_depth", "tree_top_k")] == [None] * 3
-
-
-def test_thinking_and_exact_passes_of_a_run_are_in_its_row(store: RunStore, tmp_path: Path) -> None:
-    plain = make_trace(new_tokens=2)
-    prompt = replace(plain.config.prompt, thinking=False)
-    save(store, replace(plain, config=replace(plain.config, prompt=prompt, passes=PassShape(16, 512))), plain)
-    names = ("thinking", "pass_rows", "pass_width")
-    assert [[row[name] for name in names] for row in parsed(runs_csv(store))] == [["false", "16", "512"], ["", "", ""]]
-    write_parquet("runs", store, tmp_path / "runs.parquet")
-    rows = read_parquet(tmp_path / "runs.parquet")
-    assert [[row[name] for name in names] for row in rows] == [[False, 16, 512], [None] * 3]
+    exact, bare = read_parquet(tmp_path / "runs.parquet")
+    assert list(exact) == list(row)
+    assert [exact[name] for name in names] == [24, 6, 4, False, 16, 512]
+    assert {bare[name] for name in names} == {None}
 
 
 def test_tokens_csv_says_what_was_saved(store: RunStore) -> None:
@@ -184,15 +177,17 @@ def test_values_and_other_texts_are_not_guarded(value: object, text: str) -> Non
     assert cell(value) == text
 
 
-@pytest.mark.parametrize("text", DANGEROUS)
-def test_formula_is_guarded(sqlite_store: RunStore, text: str) -> None:
-    trace = make_trace(prompt=PromptConfig(text, system=text), new_tokens=5, words=[text] * 5)
-    save(sqlite_store, replace(trace, error=text, config=replace(trace.config, rule=RuleConfig(text))))
-    (run,) = parsed(runs_csv(sqlite_store))
-    assert [run[name] for name in ("prompt", "system", "error", "rule")] == ["'" + text] * 4
-    assert run["text"] == "'" + trace.text
+def test_formula_is_guarded(sqlite_store: RunStore) -> None:
+    for text in DANGEROUS:
+        trace = make_trace(prompt=PromptConfig(text, system=text), new_tokens=5, words=[text] * 5)
+        save(sqlite_store, replace(trace, error=text, config=replace(trace.config, rule=RuleConfig(text))))
+    runs = {run["run_id"]: run for run in parsed(runs_csv(sqlite_store))}
+    for run, text in zip(runs.values(), DANGEROUS, strict=True):
+        assert [run[name] for name in ("prompt", "system", "error", "rule")] == ["'" + text] * 4
+        assert run["text"] == "'" + text * (len(run["text"]) // len(text))
     for rows in (parsed(tokens_csv(sqlite_store)), parsed(nodes_csv(sqlite_store))):
-        assert {row["piece"] for row in rows} == {json.dumps(text)}
+        assert {"'" + json.loads(row["piece"]) for row in rows} == {run["prompt"] for run in runs.values()}
+        assert all(runs[row["run_id"]]["prompt"] == "'" + json.loads(row["piece"]) for row in rows)
 
 
 def test_no_cell_can_break_a_reader(sqlite_store: RunStore) -> None:
@@ -220,48 +215,70 @@ def test_export_is_in_order_of_making_and_can_be_filtered(store: RunStore) -> No
     assert {row["comparison_id"] for row in parsed(tokens_csv(store))} == set(ids)
 
 
-@pytest.mark.parametrize("unknown", ["0" * 32, "\x00", "x"])
-def test_unknown_comparison_is_refused_before_anything_is_written(
-    store: RunStore, unknown: str, tmp_path: Path
-) -> None:
+def test_unknown_comparison_is_refused_before_anything_is_written(store: RunStore, tmp_path: Path) -> None:
     known = save(store, make_trace(new_tokens=1))
     stream = io.BytesIO()
-    for name in ("runs", "tokens", "nodes"):
+    for unknown in ("0" * 32, "\x00", "x"):
+        for name in ("runs", "tokens", "nodes"):
+            with pytest.raises(StorageError, match="There is no comparison with the id"):
+                write_csv(name, store, stream, [known, unknown])
         with pytest.raises(StorageError, match="There is no comparison with the id"):
-            write_csv(name, store, stream, [known, unknown])
-    with pytest.raises(StorageError, match="There is no comparison with the id"):
-        write_parquet("runs", store, tmp_path / "runs.parquet", [known, unknown])
+            write_parquet("runs", store, tmp_path / "runs.parquet", [known, unknown])
     assert stream.getvalue() == b""
     assert list(tmp_path.glob("*.parquet*")) == []
 
 
-class Sink(io.BytesIO):
-    """Counts what is written and keeps nothing."""
-
-    written = 0
-
-    def write(self, data: Any) -> int:
-        self.written += len(data)
-        return len(data)
+def all_csv(store: RunStore, folder: Path) -> None:
+    for name in ("tokens", "nodes", "runs"):
+        write_csv(name, store, folder / name)
 
 
-def test_csv_takes_constant_memory(sqlite_store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.export.tables.TOKENS_A_TABLE", 200)
+def tokens_parquet(store: RunStore, folder: Path) -> None:
+    write_parquet("tokens", store, folder / "tokens.parquet")
+
+
+def everything(store: RunStore, folder: Path) -> None:
+    write_everything(store, folder / "all.zip")
+
+
+@pytest.mark.parametrize("export", [all_csv, tokens_parquet, everything])
+def test_exports_take_constant_memory(
+    sqlite_store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, export: Callable[[RunStore, Path], None]
+) -> None:
+    monkeypatch.setattr("storage.export.tables.TOKENS_A_TABLE", 100)
     monkeypatch.setattr("storage.export.tables.COMPARISONS_A_READ", 2)
-    trace = make_trace(new_tokens=120, prompt="p" * 5000, tree=TreeShape(24, 6, 4))
-
-    def export() -> None:
-        for name in ("tokens", "nodes", "runs"):
-            write_csv(name, sqlite_store, sink)
-
-    for _ in range(4):  # enough for what is read ahead
+    monkeypatch.setattr("storage.export.ROWS_A_GROUP", 200)
+    trace = make_trace(new_tokens=60, prompt="p" * 5000)
+    for _ in range(8):  # enough for what is read ahead
         save(sqlite_store, trace)
-    sink = Sink()
-    export()  # compiled statements are cached
-    few, few_written = peak(export), sink.written // 2
-    for _ in range(20):
+    export(sqlite_store, tmp_path)  # compiled statements are cached
+    few = [peak(lambda: export(sqlite_store, tmp_path)) for _ in range(2)]
+    for _ in range(16):
         save(sqlite_store, trace)
-    sink = Sink()
-    many = peak(export)
-    assert sink.written > 5 * few_written
-    assert many < 1.25 * few
+    many = [peak(lambda: export(sqlite_store, tmp_path)) for _ in range(2)]  # what is read ahead is a matter of chance
+    assert min(many) < 1.25 * max(few)  # what is kept would add more than a half
+
+
+def test_parquet_has_the_columns_and_rows_of_csv(
+    store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage.export.ROWS_A_GROUP", 50)
+    monkeypatch.setattr("storage.export.tables.TOKENS_A_TABLE", 50)
+    save(store, make_trace(new_tokens=100), make_trace(rule="mars", new_tokens=100))
+    write_parquet("tokens", store, tmp_path / "tokens.parquet")
+    file = pq.ParquetFile(tmp_path / "tokens.parquet")
+    rows = parsed(tokens_csv(store))
+    assert file.schema_arrow.names == list(rows[0])
+    assert file.metadata.num_rows == len(rows)
+    assert file.num_row_groups == 2
+    assert file.schema_arrow.metadata[b"schema_version"] == b"6"
+    file.close()
+
+
+def test_failed_parquet_leaves_no_file(sqlite_store: RunStore, tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"The Parquet file was not written: .*missing"):
+        write_parquet("runs", sqlite_store, tmp_path / "missing" / "runs.parquet")
+    (tmp_path / "taken.parquet").mkdir()
+    with pytest.raises(StorageError, match="The Parquet file was not written"):
+        write_parquet("runs", sqlite_store, tmp_path / "taken.parquet")
+    assert list(tmp_path.glob("*.part")) == []

@@ -7,37 +7,37 @@ from zipfile import ZipFile
 
 import pytest
 
-from mars_core.types import Status, TreeShape
 from storage import RunStore, StorageError, write_everything, write_parquet
 from storage.__main__ import main
 from storage.importing import Imported, import_files
-from tests.data.before_columns import HOSTILE, PROMPT, TALK
 from tests.traces import make_trace
+from tests.unit.storage.exports import save
+from tests.unit.storage.test_roundtrip import HOSTILE, TRACES, hostile_trace
+
+TRACED = (*TRACES.values(), lambda: hostile_trace("".join(HOSTILE)))
+RUNS = len(TRACED) + 1
 
 
-@pytest.fixture
-def other(tmp_path: Path) -> RunStore:
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
     """Another instance, with runs of every kind."""
-    store = RunStore(f"sqlite:///{tmp_path / 'other.db'}")
-    for traces in (
-        [make_trace(rule="strict", new_tokens=24), make_trace(rule="mars", new_tokens=24, seed=1)],
-        [make_trace(rule="mars", new_tokens=16, words=HOSTILE, prompt=PROMPT)],
-        [make_trace(rule="mars", new_tokens=20, tree=TreeShape(12, 4, 3))],
-        [make_trace(rule="strict", new_tokens=6, prompt=TALK), make_trace(rule="none", new_tokens=6, prompt=TALK)],
-        [make_trace(rule="mars", new_tokens=6, prefix=[1, 2])],
-        [make_trace(new_tokens=0, status=Status.FAILED, prompt="")],
-    ):
-        made = store.new_comparison(traces[0].config.prompt)
-        for lane, trace in enumerate(traces):
-            store.save_run(made, trace, lane=lane, order=lane)
+    store = RunStore(f"sqlite:///{tmp_path_factory.mktemp('other') / 'runs.db'}")
+    for make in TRACED:
+        made = save(store, make())
+    store.save_run(made, make(), lane=1, order=1)
     store.annotate(made, name="=name\ud800", tags=["b", "a\x00"], comment="comment")
     return store
 
 
+@pytest.fixture(scope="module")
+def paths(other: RunStore, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return parquet(other, tmp_path_factory.mktemp("parquet"))
+
+
 def parquet(store: RunStore, folder: Path) -> list[Path]:
     paths = [folder / f"{name}.parquet" for name in ("runs", "tokens", "nodes")]
-    for name, path in zip(("runs", "tokens", "nodes"), paths, strict=True):
-        write_parquet(name, store, path)
+    for path in paths:
+        write_parquet(path.stem, store, path)
     return paths
 
 
@@ -53,62 +53,54 @@ def same(one: RunStore, another: RunStore, *, created: bool) -> None:
         assert repr(old) == repr(new)  # nan is nan
 
 
-def test_parquet_files_bring_every_run_exactly_and_once(other: RunStore, store: RunStore, tmp_path: Path) -> None:
-    paths = parquet(other, tmp_path)
-    assert import_files(store, paths) == Imported(runs=8, known=0)
-    assert import_files(store, paths[::-1]) == Imported(runs=0, known=8)
+def test_parquet_files_bring_every_run_exactly_and_once(other: RunStore, paths: list[Path], store: RunStore) -> None:
+    assert import_files(store, paths) == Imported(runs=RUNS, known=0)
+    assert import_files(store, paths[::-1]) == Imported(runs=0, known=RUNS)
     same(other, store, created=False)
 
 
 def test_the_zip_of_ones_data_brings_times_too(other: RunStore, store: RunStore, tmp_path: Path) -> None:
     write_everything(other, tmp_path / "data.zip")
-    assert import_files(store, [tmp_path / "data.zip"]).runs == 8
+    assert import_files(store, [tmp_path / "data.zip"]).runs == RUNS
     same(other, store, created=True)
 
 
-def test_imported_runs_belong_to_whom_they_were_imported_for(
-    other: RunStore, sqlite_store: RunStore, tmp_path: Path
-) -> None:
-    paths = parquet(other, tmp_path)
-    import_files(sqlite_store.of("ann"), paths)
-    assert sqlite_store.of("ann").count() == 6 and sqlite_store.of("bob").count() == 0
-    write_parquet("runs", other, tmp_path / "again.parquet")
-    sqlite_store.of("ann").delete(str(sqlite_store.of("ann").comparisons()["id"][0]))
-    assert import_files(sqlite_store.of("ann"), paths).runs == 0  # what was deleted stays so
-    assert sqlite_store.of("ann").count() == 5
+def test_imported_runs_belong_to_whom_they_were_imported_for(sqlite_store: RunStore, tmp_path: Path) -> None:
+    ann, bob = sqlite_store.of("ann"), sqlite_store.of("bob")
+    with RunStore(f"sqlite:///{tmp_path / 'other.db'}") as other:
+        first, second = (save(other, make_trace(new_tokens=2)) for _ in range(2))
+        paths = parquet(other, tmp_path)
+        import_files(ann, paths)
+        assert ann.count() == 2 and bob.count() == 0
+        ann.delete(first)
+        assert import_files(ann, paths).runs == 0  # what was deleted stays so
+        assert ann.count() == 1
+        other.save_run(second, make_trace(new_tokens=1), lane=1, order=1)
+        with pytest.raises(StorageError, match="belongs to another owner"):
+            import_files(bob, parquet(other, tmp_path))
+        assert bob.count() == 0
+        assert import_files(ann, parquet(other, tmp_path)) == Imported(runs=1, known=2)
 
 
-def test_a_run_of_somebody_elses_comparison_is_refused(other: RunStore, sqlite_store: RunStore, tmp_path: Path) -> None:
-    paths = parquet(other, tmp_path)
-    first = other.load(str(other.comparisons()["id"][0]))
-    import_files(sqlite_store.of("ann"), paths)
-    other.save_run(first.id, make_trace(new_tokens=0, status=Status.FAILED, prompt=""), lane=1, order=1)
-    with pytest.raises(StorageError, match="belongs to another owner"):
-        import_files(sqlite_store.of("bob"), parquet(other, tmp_path))
-    assert sqlite_store.of("bob").count() == 0
-    assert import_files(sqlite_store.of("ann"), parquet(other, tmp_path)) == Imported(runs=1, known=8)
-
-
-def test_what_is_no_export_is_named(other: RunStore, sqlite_store: RunStore, tmp_path: Path) -> None:
-    paths = parquet(other, tmp_path)
-    with pytest.raises(StorageError, match="steps, but the files of tokens have 0"):
-        import_files(sqlite_store, paths[:1])
-    with pytest.raises(StorageError, match="no file has runs"):
-        import_files(sqlite_store, paths[1:])
-    with pytest.raises(StorageError, match="does not exist"):
-        import_files(sqlite_store, [tmp_path / "nowhere.parquet"])
+def test_what_is_no_export_is_named(paths: list[Path], sqlite_store: RunStore, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("a")
     with ZipFile(tmp_path / "empty.zip", "w") as archive:
         archive.writestr("a", "b")
-    for name in ("text", "empty.zip"):
-        with pytest.raises(StorageError, match=f"{name} is not an export of MARS Playground"):
-            import_files(sqlite_store, [tmp_path / name])
+    for given, message in (
+        (paths[:1], "steps, but the files of tokens have 0"),
+        (paths[1:], "no file has runs"),
+        ([tmp_path / "nowhere.parquet"], "does not exist"),
+        ([tmp_path / "text"], "text is not an export of MARS Playground"),
+        ([tmp_path / "empty.zip"], "empty.zip is not an export of MARS Playground"),
+    ):
+        with pytest.raises(StorageError, match=message):
+            import_files(sqlite_store, given)
 
 
-def test_the_command_says_how_many(other: RunStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_says_how_many(paths: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"sqlite:///{tmp_path / 'runs.db'}"
-    assert main(["import", *map(str, parquet(other, tmp_path)), "--database", url, "--owner", "ann"]) == 0
-    assert capsys.readouterr().out == "8 runs imported; 0 were already stored.\n"
-    assert main(["import", str(tmp_path / "runs.parquet"), "--database", url]) == 0
+    assert main(["import", *map(str, paths), "--database", url, "--owner", "ann"]) == 0
+    assert capsys.readouterr().out == f"{RUNS} runs imported; 0 were already stored.\n"
+    assert main(["import", str(paths[0]), "--database", url]) == 0
     assert main(["import", str(tmp_path / "nowhere"), "--database", url]) == 2
     assert "does not exist" in capsys.readouterr().err

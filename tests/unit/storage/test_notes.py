@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mars_core.types import PromptConfig
 from storage import RunStore, Search, Source, StorageError, StoredComparison
 from tests.traces import make_trace
 from tests.unit.storage.exports import parsed, runs_csv, save
-from tests.unit.storage.test_roundtrip import ANY_TEXT, HOSTILE
+from tests.unit.storage.test_roundtrip import ANY_TEXT, with_hostile
 
 
 def notes(comparison: StoredComparison) -> tuple[str, tuple[str, ...], str]:
@@ -32,25 +34,16 @@ def test_what_is_not_given_is_left(store: RunStore) -> None:
     assert notes(store.load(comparison_id)) == ("", (), "")
 
 
-@pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_notes_are_kept(store: RunStore, text: str) -> None:
-    comparison_id = store.new_comparison(PromptConfig(text))
-    store.annotate(comparison_id, name=text, tags=[text], comment=text)
-    stripped = text.strip()
-    expected = (stripped, (stripped,) if stripped else (), text)
-    assert notes(store.load(comparison_id)) == expected
-    frame = store.find(Search(tag=stripped, text=text)).frame
-    assert frame["tags"].tolist() == [expected[1]]
-    assert store.choices().tags == expected[1]
-
-
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(name=ANY_TEXT, tags=st.lists(ANY_TEXT, max_size=20), comment=ANY_TEXT)
-def test_any_notes_are_kept(store: RunStore, name: str, tags: list[str], comment: str) -> None:
-    comparison_id = store.new_comparison(PromptConfig("x"))
-    store.annotate(comparison_id, name=name, tags=tags, comment=comment)
-    expected = tuple(sorted({tag.strip() for tag in tags} - {""}))
-    assert notes(store.load(comparison_id)) == (name.strip(), expected, comment)
+@settings(max_examples=40, deadline=None)
+@with_hostile(tags=())
+@given(text=ANY_TEXT, tags=st.lists(ANY_TEXT, max_size=19))
+def test_any_notes_are_kept(lasting_store: RunStore, text: str, tags: Sequence[str]) -> None:
+    comparison_id = lasting_store.new_comparison(PromptConfig("x"))
+    lasting_store.annotate(comparison_id, name=text, tags=[*tags, text], comment=text)
+    expected = tuple(sorted({tag.strip() for tag in [*tags, text]} - {""}))
+    assert notes(lasting_store.load(comparison_id)) == (text.strip(), expected, text)
+    assert set(expected) <= {*lasting_store.choices().tags}
+    assert comparison_id in lasting_store.found_ids(Search(tag=text.strip(), text=text, limit=1000))
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,11 @@ def path(three_runs: bytes) -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def opened(path: Path) -> tuple[RunStore, str]:
-    return open_or_set_aside(f"sqlite:///{path}")
+@contextmanager
+def opened(path: Path) -> Iterator[tuple[RunStore, str]]:
+    store, said = open_or_set_aside(f"sqlite:///{path}")
+    with store:
+        yield store, said
 
 
 def assert_works(store: RunStore) -> None:
@@ -76,54 +79,34 @@ def damages(whole: bytes) -> dict[str, bytes]:
     }
 
 
-def test_good_database_is_opened_as_it_is(path: Path) -> None:
-    store, said = opened(path)
-    with store:
-        assert (said, store.path, store.count()) == ("", path, 3)
-        assert_works(store)
-    assert {each.name for each in path.parent.iterdir()} - {"runs.db-lock"} == {"runs.db"}
-
-
-def test_missing_and_empty_files_are_begun(path: Path) -> None:
-    for name in ("new folder/runs.db", "empty.db"):
-        file = path.parent / name
-        if name == "empty.db":
-            file.touch()
-        store, said = opened(file)
-        with store:
-            assert (said, store.path) == ("", file)
+def test_good_missing_and_empty_files_are_opened(path: Path) -> None:
+    (path.parent / "empty.db").touch()
+    for file, runs in ((path, 3), (path.parent / "new folder" / "runs.db", 0), (path.parent / "empty.db", 0)):
+        with opened(file) as (store, said):
+            assert (said, store.path, store.count()) == ("", file, runs)
             assert_works(store)
+        assert {each.name for each in file.parent.glob("runs.db*")} <= {"runs.db-lock", "runs.db"}
 
 
 @pytest.mark.parametrize("name", ["cut", "cut in the first page", "overwritten", "overwritten schema", "one bit"])
 def test_damaged_database_is_moved_aside(path: Path, name: str) -> None:
+    """With its journals, and also if that happens twice in a second."""
     damaged = damages(path.read_bytes())[name]
-    path.write_bytes(damaged)
-    store, said = opened(path)
-    with store:
-        (aside,) = path.parent.glob("runs.db.damaged-*")
-        assert aside.read_bytes() == damaged
-        assert said.startswith(f"The database was damaged; it was moved to {aside}, and a new one was created. ")
-        assert len(said.splitlines()) == 1
-        assert (store.path, store.count()) == (path, 0)
-        assert_works(store)
-    if name != "cut":
-        return
-    path.write_bytes(damaged)  # in the same second once more
-    store, said = opened(path)
-    with store:
-        assert len({*path.parent.glob("runs.db.damaged-*")}) == 2
-        assert store.count() == 0
-
-
-def test_journals_go_along(path: Path) -> None:
-    path.write_bytes(damages(path.read_bytes())["cut"])
-    Path(f"{path}-journal").write_bytes(b"\x00left behind")  # no hot one: SQLite leaves it
-    store, said = opened(path)
-    with store:
-        assert "moved to" in said
-        assert [each.read_bytes() for each in path.parent.glob("*.damaged-*-journal")] == [b"\x00left behind"]
-        assert_works(store)
+    for times in (1, 2):
+        path.write_bytes(damaged)
+        Path(f"{path}-journal").write_bytes(b"\x00left behind")  # no hot one: SQLite leaves it
+        with opened(path) as (store, said):
+            asides = [each for each in path.parent.glob("runs.db.damaged-*") if not each.name.endswith("-journal")]
+            assert [aside.read_bytes() for aside in asides] == [damaged] * times
+            journals = [each.read_bytes() for each in path.parent.glob("*.damaged-*-journal")]
+            assert journals == [b"\x00left behind"] * times
+            assert any(
+                said.startswith(f"The database was damaged; it was moved to {aside}, and a new one was created. ")
+                for aside in asides
+            )
+            assert len(said.splitlines()) == 1
+            assert (store.path, store.count()) == (path, 0)
+            assert_works(store)
 
 
 def test_default_file_of_anything_is_moved_aside(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,8 +124,7 @@ def test_default_file_of_anything_is_moved_aside(path: Path, monkeypatch: pytest
 def test_file_that_never_was_a_database_stays_where_it_is(path: Path) -> None:
     letter = path.parent / "letter.txt"
     letter.write_text("Dear reader, " * 500)
-    store, said = opened(letter)
-    with store:
+    with opened(letter) as (store, said):
         assert said.startswith(f"{NOT_KEPT}could not be opened: file is not a database ({letter}).")
         assert_works(store)
     assert letter.read_text() == "Dear reader, " * 500
@@ -153,8 +135,7 @@ def test_newer_database_is_left_as_it_is(path: Path) -> None:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
         connection.commit()
     before = path.read_bytes()
-    store, said = opened(path)
-    with store:
+    with opened(path) as (store, said):
         assert isinstance(store, TemporaryStore)
         assert said.startswith(f"{NOT_KEPT}has the schema '9999', which this version of MARS Playground does not know")
         assert_works(store)
@@ -181,15 +162,13 @@ def test_locked_database_is_left_as_it_is(path: Path, monkeypatch: pytest.Monkey
         assert other.stdout is not None
         assert other.stdin is not None
         other.stdout.readline()
-        store, said = opened(path)
-        with store:
+        with opened(path) as (store, said):
             assert said.startswith(NOT_KEPT)
             assert "database is locked" in said
             assert "Another program is writing to it" in said
             assert_works(store)
         other.stdin.write("\n")
-    store, said = opened(path)
-    with store:
+    with opened(path) as (store, said):
         assert (said, store.count()) == ("", 3)
 
 
@@ -212,14 +191,12 @@ def test_read_only_database_is_left_as_it_is(path: Path, what: str) -> None:
     path.parent.chmod(0o777 if what == "file" else 0o555)
     before = path.read_bytes()
     asked = path.parent / "new" / "runs.db" if what == "no folder" else path
-    with without_rights():
-        store, said = opened(asked)
-        with store:
-            assert said.startswith(NOT_KEPT)
-            assert "writable" in said or "Check that the path" in said
-            assert len(said.splitlines()) == 1
-            assert isinstance(store, TemporaryStore)
-            assert_works(store)
+    with without_rights(), opened(asked) as (store, said):
+        assert said.startswith(NOT_KEPT)
+        assert "writable" in said or "Check that the path" in said
+        assert len(said.splitlines()) == 1
+        assert isinstance(store, TemporaryStore)
+        assert_works(store)
     assert path.read_bytes() == before
     assert {each.name for each in path.parent.iterdir()} <= {"runs.db", "runs.db-wal", "runs.db-shm", "runs.db-lock"}
 
@@ -233,12 +210,10 @@ def test_damage_that_cannot_be_moved_aside_is_told(path: Path) -> None:
     path.write_bytes(damaged)
     path.chmod(0o666)
     path.parent.chmod(0o555)
-    with without_rights():
-        store, said = opened(path)
-        with store:
-            assert said.startswith(NOT_KEPT)
-            assert "malformed" in said
-            assert_works(store)
+    with without_rights(), opened(path) as (store, said):
+        assert said.startswith(NOT_KEPT)
+        assert "malformed" in said
+        assert_works(store)
     assert path.read_bytes() == damaged
 
 
@@ -246,8 +221,7 @@ def test_killed_writer_is_no_damage(path: Path) -> None:
     killed = subprocess.run([sys.executable, "-c", KILLED_WRITER, str(path)], check=False)
     assert killed.returncode == -signal.SIGKILL
     assert Path(f"{path}-wal").stat().st_size > 0
-    store, said = opened(path)
-    with store:
+    with opened(path) as (store, said):
         assert (said, store.count()) == ("", 3)
         assert_works(store)
 
@@ -255,12 +229,11 @@ def test_killed_writer_is_no_damage(path: Path) -> None:
 def test_check_takes_no_longer_than_it_may(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("storage.opening.CHECK_S", -1.0)
     monkeypatch.setattr("storage.opening._STEPS_PER_CHECK", 10)
-    store, said = opened(path)
-    with store:
+    with opened(path) as (store, said):
         assert (said, store.count()) == ("", 3)
     path.write_bytes(damages(path.read_bytes())["one bit"])
-    store, said = opened(path)  # not found by then: what is read of it is explained when it is read
-    store.close()
+    with opened(path):  # not found by then: what is read of it is explained when it is read
+        pass
 
 
 def test_damage_met_later_is_one_sentence(path: Path) -> None:

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from mars_core.types import PromptConfig
 from storage import (
     Choice,
     Claim,
@@ -80,21 +79,9 @@ def make(store: RunStore, mark: str) -> Things:
     (result, *_rest) = store.results(study)
     (record,) = store.records(result.run_ids)
     claim = claimed(store, study, f"worker {mark}")
-    ids = (
-        comparison,
-        run,
-        vote,
-        deleted,
-        deleted_run,
-        sweep,
-        swept,
-        study,
-        claim.token,
-        record.comparison_id,
-        record.id,
-    )
-    marks = (mark, *ids)
-    return Things(marks, *ids[:8], claim, *ids[9:])
+    made = (comparison, run, vote, deleted, deleted_run, sweep, swept, study)
+    studied = (record.comparison_id, record.id)
+    return Things((mark, *made, claim.token, *studied), *made, claim, *studied)
 
 
 @pytest.fixture(scope="module")
@@ -189,32 +176,27 @@ def test_every_method_is_tried() -> None:
     assert public_names() == {*UNKNOWN, *LOST, *LISTS, *OF_THE_STORE_ITSELF, *OF_ALL_THAT_IS_OWNED}
 
 
-@pytest.mark.parametrize("name", UNKNOWN)
 @pytest.mark.usefixtures("untouched")
-def test_what_is_anothers_is_unknown(world: tuple[RunStore, Things, Things], name: str) -> None:
+def test_what_is_anothers_is_unknown(world: tuple[RunStore, Things, Things]) -> None:
     store, anna, _boris = world
-    for call in UNKNOWN[name]:
-        with pytest.raises(
-            StorageError, match=r"^There is no (comparison|run|sweep|vote|study) with the id '[0-9a-f]{32}'\.$"
-        ):
+    for calls in UNKNOWN.values():
+        for call in calls:
+            with pytest.raises(
+                StorageError, match=r"^There is no (comparison|run|sweep|vote|study) with the id '[0-9a-f]{32}'\.$"
+            ):
+                call(store.of("boris"), anna)
+    for call in LOST.values():
+        with pytest.raises(ClaimLost):
             call(store.of("boris"), anna)
 
 
-@pytest.mark.parametrize("name", LOST)
 @pytest.mark.usefixtures("untouched")
-def test_claim_of_another_is_lost(world: tuple[RunStore, Things, Things], name: str) -> None:
-    store, anna, _boris = world
-    with pytest.raises(ClaimLost):
-        LOST[name](store.of("boris"), anna)
-
-
-@pytest.mark.parametrize("name", LISTS)
-@pytest.mark.usefixtures("untouched")
-def test_lists_have_nothing_of_another(world: tuple[RunStore, Things, Things], name: str) -> None:
+def test_lists_have_nothing_of_another(world: tuple[RunStore, Things, Things]) -> None:
     store, anna, boris = world
-    seen = repr(LISTS[name](store.of("boris"), anna))
-    assert not [mark for mark in anna.marks if mark in seen]
     mine = store.of("boris")
+    for name, listed in LISTS.items():
+        seen = repr(listed(mine, anna))
+        assert not [mark for mark in anna.marks if mark in seen], name
     assert (mine.count(), store.of("nobody").count(), store.count()) == (3, 0, 6)
     assert not mine.beat(anna.claim, 60.0)
     assert any(mark in repr(mine.comparisons().to_csv()) for mark in boris.marks)
@@ -282,18 +264,3 @@ def test_worker_without_owner_makes_what_is_the_studys_owners(store: RunStore) -
     study = store.of("anna").new_study("", {}, 1)
     worked_off(store, study)  # as a worker does, whose store has everything
     assert (store.of("anna").count(), store.of("boris").count()) == (1, 0)
-
-
-def test_only_old_comparisons_without_a_run_are_removed(tmp_path: Path) -> None:
-    with RunStore(f"sqlite:///{tmp_path}/unfinished.db") as store:
-        empty = store.of("anna").new_comparison(PromptConfig("its process was killed"))
-        trace = make_trace()
-        whole = store.of("anna").new_comparison(trace.config.prompt)
-        store.of("anna").save_run(whole, trace, lane=0, order=0)
-        now = datetime.now(UTC)
-        assert store.remove_unfinished(now - timedelta(days=1)) == 0  # perhaps still under way
-        assert store.load(empty).runs == ()
-        assert store.remove_unfinished(now + timedelta(minutes=1)) == 1
-        assert len(store.load(whole).runs) == 1
-        with pytest.raises(StorageError):
-            store.load(empty)

@@ -1,4 +1,4 @@
-"""Results of studies: saved with their runs or not at all, read as they were saved, tried again where they failed."""
+"""Results of studies: saved with their runs or not at all, read as they were saved, tried again where they failed; judgements."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from mars_core.types import PromptConfig, Status
-from storage import ClaimLost, RunStore, Source, StorageError
+from storage import ClaimLost, Preferred, RunStore, Source, StorageError
 from tests.traces import make_trace, same
-from tests.unit.storage.studying import DATA, LEASE_S, claimed, conversation, counts, run_out, worked_off
+from tests.unit.storage.studying import DATA, LEASE_S, begun, claimed, conversation, counts, run_out, worked_off
 from tests.unit.storage.test_comparisons import statements
 from tests.unit.storage.test_roundtrip import HOSTILE
 from tests.unit.storage.test_safety import with_impossible_last_token
@@ -19,8 +19,7 @@ FAILED = DATA | {"status": "failed", "error": "".join(HOSTILE)}
 
 
 def test_conversation_is_a_comparison_a_turn_with_all_lanes(lasting_store: RunStore) -> None:
-    study_id = lasting_store.new_study("", {}, 1)
-    claim = claimed(lasting_store, study_id)
+    claim = begun(lasting_store)
     lanes = {1: conversation("mars", ("a\x00", "b")), 0: conversation("strict", ("\ud800", ""))}
     ids = {lane: lasting_store.save_result(claim, lane, lanes[lane], DATA, order=1 - lane) for lane in (1, 0)}
     records = lasting_store.records([*ids[0], *ids[1]])
@@ -53,14 +52,13 @@ def test_results_are_read_as_they_were_saved(lasting_store: RunStore) -> None:
 
 
 def test_relatives_are_saved_with_the_lane_that_makes_them_known(lasting_store: RunStore) -> None:
-    study_id = lasting_store.new_study("", {}, 1)
-    claim = claimed(lasting_store, study_id)
+    claim = begun(lasting_store)
     lasting_store.save_result(claim, 1, conversation("mars", ("a",)), DATA, order=0, source=Source.SWEEP)
     relatives = {0: {"same": True}, 1: {"same": False}}
     lasting_store.save_result(claim, 0, conversation("strict", ("b",)), DATA, order=1, relatives=relatives)
     lasting_store.release_task(claim)
-    assert lasting_store.results(study_id) == ()
-    found = lasting_store.results(study_id, unfinished=True)
+    assert lasting_store.results(claim.study_id) == ()
+    found = lasting_store.results(claim.study_id, unfinished=True)
     assert {result.lane: result.relative for result in found} == relatives
     (first,), (second,) = (
         {result.comparison_ids[:1] for result in found},
@@ -84,8 +82,7 @@ def test_results_are_read_in_one_go_in_order(lasting_store: RunStore) -> None:
 
 
 def test_lane_has_one_result(lasting_store: RunStore) -> None:
-    study_id = lasting_store.new_study("", {}, 1)
-    claim = claimed(lasting_store, study_id)
+    claim = begun(lasting_store)
     lasting_store.save_result(claim, 0, [make_trace(new_tokens=1)], DATA, order=0)
     before = counts(lasting_store)
     with pytest.raises(ClaimLost, match="Lane 0 of task 0 of the study has a result; nothing was saved"):
@@ -94,8 +91,7 @@ def test_lane_has_one_result(lasting_store: RunStore) -> None:
 
 
 def test_failed_save_leaves_nothing(lasting_store: RunStore) -> None:
-    study_id = lasting_store.new_study("", {}, 1)
-    claim = claimed(lasting_store, study_id)
+    claim = begun(lasting_store)
     first, second = conversation("mars", ("a",))
     before = counts(lasting_store)
     broken = (
@@ -113,8 +109,7 @@ def test_failed_save_leaves_nothing(lasting_store: RunStore) -> None:
 
 
 def test_deleted_comparisons_leave_the_results(lasting_store: RunStore) -> None:
-    study_id = lasting_store.new_study("", {}, 1)
-    claim = claimed(lasting_store, study_id)
+    claim = begun(lasting_store)
     first = lasting_store.save_result(claim, 0, conversation("strict", ("a",)), DATA, order=0)
     comparisons = [record.comparison_id for record in lasting_store.records(first)]
     for comparison_id in comparisons:
@@ -127,14 +122,14 @@ def test_deleted_comparisons_leave_the_results(lasting_store: RunStore) -> None:
         claim, 2, conversation("none", ("c",)), DATA, order=2
     )  # in the place of what is gone
     lasting_store.finish_task(claim, {})
-    assert [result.data for result in lasting_store.results(study_id)] == [DATA] * 3
+    assert [result.data for result in lasting_store.results(claim.study_id)] == [DATA] * 3
     again = [record.comparison_id for record in lasting_store.records(third)]
     assert again[0] not in comparisons and again[1] == comparisons[1]
     assert set(lasting_store.traces([*first, *third])) == {first[1], *third}
 
 
 def test_traces_are_there_until_they_are_purged(lasting_store: RunStore) -> None:
-    claim = claimed(lasting_store, lasting_store.new_study("", {}, 1))
+    claim = begun(lasting_store)
     traces = conversation("mars", ("a", "b"))
     run_ids = lasting_store.save_result(claim, 0, traces, DATA, order=0)
     lasting_store.delete(lasting_store.records(run_ids[1:2])[0].comparison_id)
@@ -177,3 +172,46 @@ def test_failure_in_a_task_that_is_worked_on_is_its_worker_s(lasting_store: RunS
     assert lasting_store.reopen_failed(study_id) == 2
     assert [set(lasting_store.task_results(study_id, task)) for task in range(3)] == [{0}, set(), set()]
     assert [lasting_store.beat(claim, LEASE_S) for claim in (busy, back, gone)] == [True, False, False]
+
+
+def test_judgements_are_read_as_they_were_saved(lasting_store: RunStore) -> None:
+    study_id, other = (lasting_store.new_study("", {}, 2) for _ in range(2))
+    for id_ in (study_id, study_id, other):
+        worked_off(lasting_store, id_)
+    text = "".join(HOSTILE)
+    places = [(1, 1, True), (0, 1, True), (0, 0, False), (0, 1, False)]
+    for (task, lane, swapped), choice in zip(places, (*Preferred, Preferred.TIE), strict=True):
+        lasting_store.add_judgement(study_id, task, lane, swapped=swapped, judge=text, choice=choice, text=text)
+    found = lasting_store.judgements(study_id)
+    assert [(one.task, one.lane, one.swapped) for one in found] == sorted(places)
+    assert [one.choice for one in found] == [Preferred.TIE, Preferred.TIE, Preferred.BASELINE, Preferred.RULE]
+    assert {(one.judge, one.text) for one in found} == {(text, text)}
+    assert abs(found[0].created_at - datetime.now(UTC)) < timedelta(minutes=1)
+    assert lasting_store.judgements(other) == ()
+
+
+def test_later_judgement_replaces_one_in_the_same_order(lasting_store: RunStore) -> None:
+    study_id = lasting_store.new_study("", {}, 1)
+    worked_off(lasting_store, study_id)
+    for judge, choice in (("one", Preferred.RULE), ("other", Preferred.BASELINE)):
+        lasting_store.add_judgement(study_id, 0, 1, swapped=True, judge=judge, choice=choice)
+    (found,) = lasting_store.judgements(study_id)
+    assert (found.judge, found.choice) == ("other", Preferred.BASELINE)
+
+
+@pytest.mark.parametrize(("task", "lane"), [(0, 2), (1, 0), (99, 0)])
+def test_only_what_has_a_result_is_judged(lasting_store: RunStore, task: int, lane: int) -> None:
+    study_id = lasting_store.new_study("", {}, 2)
+    worked_off(lasting_store, study_id)
+    with pytest.raises(StorageError, match=f"lane {lane} of task {task} of the study has no result"):
+        lasting_store.add_judgement(study_id, task, lane, swapped=False, judge="j", choice=Preferred.TIE)
+
+
+def test_judgements_go_with_what_was_judged(lasting_store: RunStore) -> None:
+    study_id = lasting_store.new_study("", {}, 2)
+    for status in ("completed", "failed"):
+        worked_off(lasting_store, study_id, data=DATA | {"status": status})
+    for task in (0, 1):
+        lasting_store.add_judgement(study_id, task, 1, swapped=False, judge="j", choice=Preferred.TIE)
+    lasting_store.reopen_failed(study_id)
+    assert [one.task for one in lasting_store.judgements(study_id)] == [0]

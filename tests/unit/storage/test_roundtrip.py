@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mars_core.types import (
@@ -29,6 +29,7 @@ from mars_core.types import (
 from storage import Choice, RunStore, StorageError
 from storage.schema.text import decode, encode
 from tests.traces import make_trace, make_tree_trace, same
+from tests.unit.storage.exports import save
 
 HOSTILE = (
     "", "plain text", "\x00", "\ud800", "\udc80\ud83d", "\ud83d\ude00", "😀", "␛", "␛0000", "␛␛d800", "\\u0000", "nan",
@@ -38,19 +39,39 @@ HOSTILE = (
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=40)  # surrogates and controls included
 
 
+def with_hostile(**others: object) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Adds every hostile text to the examples of a test of any ``text``."""
+
+    def added(test: Callable[..., None]) -> Callable[..., None]:
+        for text in HOSTILE:
+            test = example(text=text, **others)(test)
+        return test
+
+    return added
+
+
 def saved_and_loaded(store: RunStore, trace: Trace) -> Trace:
-    comparison_id = store.new_comparison(trace.config.prompt)
-    store.save_run(comparison_id, trace, lane=0, order=0)
-    return store.load(comparison_id).runs[0].trace
+    """Its record is the run as well, without the steps."""
+    run = store.load(save(store, trace)).runs[0]
+    (record,) = store.records([run.id])
+    assert same((record.config, record.summary), (trace.config, trace.summary))
+    assert (record.text, record.error, record.status, record.stop_reason) == (
+        trace.text, trace.error, trace.status, trace.stop_reason,
+    )  # fmt: skip
+    return run.trace
 
 
 def whole_configuration() -> Trace:
     trace = make_trace(rule="mars", new_tokens=6)
     drafter = DrafterConfig("eagle3", ModelRef("org/draft", None), 64, DraftMode.SAMPLED, TreeShape(1023, 12, 16))
     sampling = replace(trace.config.sampling, temperature=0.7000000000000001, top_k=2**40, top_p=0.1 + 0.2)
-    target, passes = ModelRef("org/target", "4f2a"), PassShape(16, 512)
+    target, passes, prompt = (
+        ModelRef("org/target", "4f2a"),
+        PassShape(16, 512),
+        replace(trace.config.prompt, thinking=False),
+    )
     config = replace(trace.config, drafter=drafter, sampling=sampling, seed=2**63 - 1, target=target, passes=passes)
-    return replace(trace, config=config)
+    return replace(trace, config=replace(config, prompt=prompt))
 
 
 TRACES: dict[str, Callable[[], Trace]] = {
@@ -74,22 +95,22 @@ TRACES: dict[str, Callable[[], Trace]] = {
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_loaded_trace_equals_saved(store: RunStore, name: str) -> None:
+def test_loaded_trace_equals_saved(lasting_store: RunStore, name: str) -> None:
     trace = TRACES[name]()
-    assert same(saved_and_loaded(store, trace), trace)
+    assert same(saved_and_loaded(lasting_store, trace), trace)
 
 
-@pytest.mark.parametrize("thinking", [True, False, None])
-def test_thinking_is_each_runs_own(store: RunStore, thinking: bool | None) -> None:
+@pytest.mark.parametrize("thinking", [True, False])
+def test_thinking_is_each_runs_own(lasting_store: RunStore, thinking: bool) -> None:
     trace = make_trace(new_tokens=2)
     config = replace(trace.config, prompt=replace(trace.config.prompt, thinking=thinking))
-    comparison_id = store.new_comparison(config.prompt)
-    store.save_run(comparison_id, replace(trace, config=config), lane=0, order=0)
-    store.save_run(comparison_id, trace, lane=1, order=1)
-    assert [run.trace.config for run in store.load(comparison_id).runs] == [config, trace.config]
+    comparison_id = lasting_store.new_comparison(config.prompt)
+    lasting_store.save_run(comparison_id, replace(trace, config=config), lane=0, order=0)
+    lasting_store.save_run(comparison_id, trace, lane=1, order=1)
+    assert [run.trace.config for run in lasting_store.load(comparison_id).runs] == [config, trace.config]
 
 
-def test_non_finite_numbers_are_kept(store: RunStore) -> None:
+def test_non_finite_numbers_are_kept(lasting_store: RunStore) -> None:
     trace = make_trace(rule="mars", new_tokens=3)
     first, *rest = trace.steps[0].tokens
     top = tuple(
@@ -108,7 +129,7 @@ def test_non_finite_numbers_are_kept(store: RunStore) -> None:
     )  # fmt: skip
     rule = replace(trace.config.rule, parameters={"theta": math.nan, "high": math.inf})
     odd_trace = replace(trace, steps=(step, *trace.steps[1:]), summary=summary, config=replace(trace.config, rule=rule))
-    assert same(saved_and_loaded(store, odd_trace), odd_trace)
+    assert same(saved_and_loaded(lasting_store, odd_trace), odd_trace)
 
 
 _NODE = st.builds(
@@ -123,14 +144,16 @@ _NODE = st.builds(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None)
 @given(nodes=st.lists(_NODE, max_size=8), kl=st.floats(), logprob=st.floats(), node=st.integers(0, 2**31 - 1))
-def test_any_draft_is_kept(store: RunStore, nodes: list[DraftNode], kl: float, logprob: float, node: int) -> None:
+def test_any_draft_is_kept(
+    lasting_store: RunStore, nodes: list[DraftNode], kl: float, logprob: float, node: int
+) -> None:
     trace = make_trace(new_tokens=1)
     (token,) = trace.steps[0].tokens
     token = replace(token, kl=kl, logprob=logprob, node=node, parent=node)
     trace = replace(trace, steps=(replace(trace.steps[0], nodes=tuple(nodes), tokens=(token,)),))
-    assert same(saved_and_loaded(store, trace), trace)
+    assert same(saved_and_loaded(lasting_store, trace), trace)
 
 
 def hostile_trace(text: str) -> Trace:
@@ -143,15 +166,11 @@ def hostile_trace(text: str) -> Trace:
     return replace(trace, config=config, error=text, given=(Given(2**31, text, 0, len(text)),))
 
 
-@pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_text_is_kept(store: RunStore, text: str) -> None:
-    assert same(saved_and_loaded(store, hostile_trace(text)), hostile_trace(text))
-
-
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None)
+@with_hostile()
 @given(text=ANY_TEXT)
-def test_any_text_is_kept(store: RunStore, text: str) -> None:
-    assert same(saved_and_loaded(store, hostile_trace(text)), hostile_trace(text))
+def test_any_text_is_kept(lasting_store: RunStore, text: str) -> None:
+    assert same(saved_and_loaded(lasting_store, hostile_trace(text)), hostile_trace(text))
 
 
 @given(text=ANY_TEXT)
@@ -170,55 +189,48 @@ def test_ordinary_text_is_readable_in_the_database(sqlite_store: RunStore) -> No
         assert connection.exec_driver_sql("SELECT text FROM runs").scalar_one() == trace.text
 
 
-def test_comparison_keeps_its_lanes_in_order(store: RunStore) -> None:
+def test_comparison_keeps_its_lanes_in_order(lasting_store: RunStore) -> None:
     traces = {lane: make_trace(rule=rule, new_tokens=12) for lane, rule in enumerate(("strict", "mars", "none"))}
     prompt = traces[0].config.prompt
-    comparison_id = store.new_comparison(prompt)
-    ids = {lane: store.save_run(comparison_id, traces[lane], lane=lane, order=2 - lane) for lane in (2, 0, 1)}
-    loaded = store.load(comparison_id)
+    comparison_id = lasting_store.new_comparison(prompt)
+    ids = {lane: lasting_store.save_run(comparison_id, traces[lane], lane=lane, order=2 - lane) for lane in (2, 0, 1)}
+    loaded = lasting_store.load(comparison_id)
     assert (loaded.id, loaded.prompt) == (comparison_id, prompt)
     assert [(run.id, run.lane, run.order) for run in loaded.runs] == [(ids[lane], lane, 2 - lane) for lane in range(3)]
     assert all(same(run.trace, traces[run.lane]) for run in loaded.runs)
 
 
-def test_times_are_utc(store: RunStore) -> None:
-    created = store.load(store.new_comparison(PromptConfig("x"))).created_at
+def test_times_are_utc(lasting_store: RunStore) -> None:
+    created = lasting_store.load(lasting_store.new_comparison(PromptConfig("x"))).created_at
     assert created.tzinfo is UTC
     assert abs(datetime.now(UTC) - created) < timedelta(minutes=1)
 
 
-def test_run_of_another_prompt_is_refused(store: RunStore) -> None:
-    comparison_id = store.new_comparison(PromptConfig("one"))
-    with pytest.raises(StorageError, match="its prompt is not the prompt of its comparison"):
-        store.save_run(comparison_id, make_trace(prompt="another", new_tokens=2), lane=0, order=0)
-    assert store.load(comparison_id).runs == ()
-
-
-def test_misnumbered_steps_are_refused(store: RunStore) -> None:
+def test_what_is_no_run_of_its_place_is_refused(lasting_store: RunStore) -> None:
     trace = make_trace(new_tokens=30)
-    comparison_id = store.new_comparison(trace.config.prompt)
-    with pytest.raises(StorageError, match="numbered"):
-        store.save_run(comparison_id, replace(trace, steps=trace.steps[1:]), lane=0, order=0)
-
-
-def test_place_is_taken_once(store: RunStore) -> None:
-    trace = make_trace(new_tokens=2)
-    comparison_id = store.new_comparison(trace.config.prompt)
-    store.save_run(comparison_id, trace, lane=0, order=0)
+    comparison_id = lasting_store.new_comparison(trace.config.prompt)
+    for wrong, message in (
+        (make_trace(prompt="another", new_tokens=2), "its prompt is not the prompt of its comparison"),
+        (replace(trace, steps=trace.steps[1:]), "numbered"),
+    ):
+        with pytest.raises(StorageError, match=message):
+            lasting_store.save_run(comparison_id, wrong, lane=0, order=0)
+    assert lasting_store.load(comparison_id).runs == ()
+    lasting_store.save_run(comparison_id, trace, lane=0, order=0)
     with pytest.raises(StorageError, match="The run was not saved"):
-        store.save_run(comparison_id, trace, lane=0, order=0)
-    assert len(store.load(comparison_id).runs) == 1
+        lasting_store.save_run(comparison_id, trace, lane=0, order=0)
+    assert len(lasting_store.load(comparison_id).runs) == 1
 
 
 @pytest.mark.parametrize("missing", ["", "0" * 32, "\x00", "\ud800", "' OR 1=1 --"])
-def test_unknown_comparison_is_named(store: RunStore, missing: str) -> None:
+def test_unknown_comparison_is_named(lasting_store: RunStore, missing: str) -> None:
     actions = (
-        lambda: store.load(missing),
-        lambda: store.delete(missing),
-        lambda: store.restore(missing),
-        lambda: store.annotate(missing, name="x"),
-        lambda: store.add_vote(missing, left_lane=0, right_lane=1, choice=Choice.TIE),
-        lambda: store.save_run(missing, make_trace(new_tokens=1), lane=0, order=0),
+        lambda: lasting_store.load(missing),
+        lambda: lasting_store.delete(missing),
+        lambda: lasting_store.restore(missing),
+        lambda: lasting_store.annotate(missing, name="x"),
+        lambda: lasting_store.add_vote(missing, left_lane=0, right_lane=1, choice=Choice.TIE),
+        lambda: lasting_store.save_run(missing, make_trace(new_tokens=1), lane=0, order=0),
     )
     for action in actions:
         with pytest.raises(StorageError, match="There is no comparison with the id"):

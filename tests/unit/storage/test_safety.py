@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -21,41 +18,19 @@ from mars_core.types import Trace
 from storage import RunStore, StorageError
 from storage.export.tables import EXPORTS
 from tests.traces import make_trace, same
+from tests.unit.children import Child, dies_at
+from tests.unit.storage.exports import save
 
-ROOT = Path(__file__).parents[3]
 TABLES = ("comparisons", "runs", "run_traces")
 
-# Saves runs; the cache is small, so that pages reach the file long before the commit. With a table's name: kills itself
-# at that table's second insert, which is in the middle of a transaction.
-CHILD = """
-import os, signal, sys
-from sqlalchemy import Engine, event
-from storage import RunStore
-from tests.traces import make_trace
 
-url, table = sys.argv[1:]
-seen = 0
-
-def kill(connection, cursor, statement, *rest):
-    global seen
-    seen += statement.startswith(f"INSERT INTO {table} ")
-    if table and seen == 2:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-event.listen(Engine, "connect", lambda connection, record: connection.execute("PRAGMA cache_size = 5"))
-event.listen(Engine, "before_cursor_execute" if table == "runs" else "after_cursor_execute", kill)
-store = RunStore(url)
-for seed in range(200):
-    trace = make_trace(seed=seed, new_tokens=100)
-    store.save_run(store.new_comparison(trace.config.prompt), trace, lane=0, order=0)
-    print(seed, flush=True)
-"""
-
-
-def start(url: str, table: str = "") -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", CHILD, url, table]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+def save_many(pipe: Connection, url: str, table: str = "", moment: str = "after_cursor_execute") -> None:
+    """Saves runs and tells each. With a table's name: kills itself at its second insert, in the middle of a transaction."""
+    dies_at(f"INSERT INTO {table} ", 2 if table else 0, moment)
+    with RunStore(url) as store:
+        for seed in range(200):
+            save(store, make_trace(seed=seed, new_tokens=100))
+            pipe.send(seed)
 
 
 def file_of(url: str) -> Path:
@@ -77,11 +52,12 @@ def assert_sound(path: Path) -> None:
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
 
 
-@pytest.mark.parametrize("table", ["runs", "run_traces"])
-def test_killed_in_a_save_leaves_the_runs_before_it(sqlite_url: str, table: str) -> None:
-    with start(sqlite_url, table) as child:
-        printed = [int(line) for line in child.stdout or ()]
-    assert (child.returncode, printed) == (-signal.SIGKILL, [0])
+@pytest.mark.parametrize(
+    ("table", "moment"), [("runs", "before_cursor_execute"), ("run_traces", "after_cursor_execute")]
+)
+def test_killed_in_a_save_leaves_the_runs_before_it(sqlite_url: str, table: str, moment: str) -> None:
+    child = Child(save_many, sqlite_url, table, moment)
+    assert (child.rest(), child.process.exitcode) == ([0], -signal.SIGKILL)
     if table == "run_traces":
         assert Path(f"{file_of(sqlite_url)}-wal").stat().st_size > 0, "the kill came before the file was touched"
     with RunStore(sqlite_url) as store:
@@ -91,18 +67,15 @@ def test_killed_in_a_save_leaves_the_runs_before_it(sqlite_url: str, table: str)
 
 @pytest.mark.parametrize("delay_s", [0.0, 0.017])
 def test_killed_at_any_time_loses_no_finished_run(sqlite_url: str, delay_s: float) -> None:
-    with start(sqlite_url) as child:
-        assert child.stdout is not None
-        printed = [int(child.stdout.readline()) for _ in range(3)]
-        threading.Event().wait(delay_s)
-        child.kill()
-        printed += [int(line) for line in child.stdout if line.endswith("\n")]
+    child = Child(save_many, sqlite_url)
+    told = [child.pipe.recv() for _ in range(3)]
+    threading.Event().wait(delay_s)
+    child.kill()
+    told += child.rest()
     with RunStore(sqlite_url) as store:
         seeds = seeds_in(store)
-        assert seeds[: len(printed)] == printed
-        assert len(seeds) <= len(printed) + 1
-        trace = make_trace(seed=500, new_tokens=100)
-        store.save_run(store.new_comparison(trace.config.prompt), trace, lane=0, order=0)
+        assert seeds[: len(told)] == told and len(seeds) <= len(told) + 1
+        save(store, make_trace(seed=500, new_tokens=100))
         assert seeds_in(store) == [*seeds, 500]
     assert_sound(file_of(sqlite_url))
 
@@ -130,15 +103,13 @@ def test_full_disk_is_said_and_harms_nothing(sqlite_url: str) -> None:
         pytest.raises(StorageError, match=r"not saved: database or disk is full \(.*runs.db\)\. Free some space"),
     ):
         for trace in traces:
-            comparison_id = store.new_comparison(trace.config.prompt)
-            store.save_run(comparison_id, trace, lane=0, order=0)
+            save(store, trace)
             saved.append(trace.config.seed)
     assert saved
     with RunStore(sqlite_url) as store:
         assert seeds_in(store) == saved
-        missed = traces[len(saved)]
-        store.save_run(store.new_comparison(missed.config.prompt), missed, lane=0, order=0)
-        assert seeds_in(store) == [*saved, missed.config.seed]
+        save(store, traces[len(saved)])
+        assert seeds_in(store) == [*saved, len(saved)]
     assert_sound(file_of(sqlite_url))
 
 
@@ -161,28 +132,10 @@ def test_failed_save_leaves_nothing(store: RunStore) -> None:
     assert same(store.load(comparison_id).runs[0].trace, trace)
 
 
-def test_threads_save_and_read_at_once(url: str) -> None:
-    def save(store: RunStore, seed: int) -> str:
-        trace = make_trace(seed=seed, new_tokens=100)
-        comparison_id = store.new_comparison(trace.config.prompt)
-        store.save_run(comparison_id, trace, lane=0, order=0)
-        assert same(store.load(comparison_id).runs[0].trace, trace)
-        store.comparisons(limit=3)
-        return comparison_id
-
-    # Two stores on one database, as two processes would have them.
-    with RunStore(url) as one, RunStore(url) as other, ThreadPoolExecutor(8) as pool:
-        ids = list(pool.map(lambda seed: save((one, other)[seed % 2], seed), range(16)))
-        assert set(one.comparisons(limit=100)["id"]) == set(ids)
-        assert seeds_in(one) == list(range(16))
-
-
 def test_long_export_holds_up_no_writer(sqlite_store: RunStore) -> None:
     trace = make_trace(new_tokens=100)
-    comparison_id = sqlite_store.new_comparison(trace.config.prompt)
-    sqlite_store.save_run(comparison_id, trace, lane=0, order=0)
+    comparison_id = save(sqlite_store, trace)
     tokens = EXPORTS["tokens"].tables(sqlite_store)
     first = next(tokens)
     sqlite_store.save_run(comparison_id, trace, lane=1, order=1)
-    rest = sum(map(len, tokens))
-    assert len(first) + rest == sum(len(step.tokens) for step in trace.steps)
+    assert len(first) + sum(map(len, tokens)) == sum(len(step.tokens) for step in trace.steps)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
-import sqlite3
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -59,22 +56,8 @@ def is_index_of_texts(item: object) -> bool:
     return getattr(item, "name", "").startswith(("comparison_texts", "comparison_trigrams", "ix_comparisons_search"))
 
 
-def test_comparison_refers_to_its_sweep(sqlite_store: RunStore) -> None:
-    with sqlite_store.read() as connection:
-        (reference,) = connection.exec_driver_sql("PRAGMA foreign_key_list(comparisons)").mappings()
-    assert [reference[name] for name in ("table", "from", "to", "on_delete")] == [
-        "sweeps",
-        "sweep_id",
-        "id",
-        "SET NULL",
-    ]
-
-
 def test_migrations_agree_with_models(store: RunStore) -> None:
     assert differences(store, Base.metadata) == []
-
-
-def test_difference_would_be_seen(store: RunStore) -> None:
     other = MetaData(naming_convention=Base.metadata.naming_convention)
     for table in Base.metadata.tables.values():
         table.to_metadata(other)
@@ -90,21 +73,6 @@ def test_opened_by_many_at_once_is_migrated_once(url: str) -> None:
     assert [store.count() for store in stores] == [6] * 6
     for store in stores:
         store.close()
-
-
-def test_newer_schema_is_refused_and_untouched(sqlite_url: str) -> None:
-    with RunStore(sqlite_url) as store:
-        store.new_comparison(PromptConfig("kept"))
-        path = store.path
-    assert path is not None
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE alembic_version SET version_num = 'f00d'")
-        connection.execute("ALTER TABLE runs ADD COLUMN novelty TEXT")
-    before = hashlib.sha256(path.read_bytes()).digest()
-    with pytest.raises(StorageError, match=r"schema 'f00d', which this version .* does not know.* nothing was changed"):
-        RunStore(sqlite_url)
-    assert hashlib.sha256(path.read_bytes()).digest() == before
-    assert {entry.name for entry in path.parent.iterdir()} - {f"{path.name}-lock"} == {path.name}
 
 
 def test_newer_schema_on_a_server_is_refused(postgres_url: str) -> None:
@@ -191,9 +159,7 @@ def test_bad_url_is_explained_without_its_password(url: str, message: str) -> No
 
 
 def test_unknown_word_in_the_database_is_explained(store: RunStore) -> None:
-    trace = make_trace(new_tokens=2)
-    comparison_id = store.new_comparison(trace.config.prompt)
-    store.save_run(comparison_id, trace, lane=0, order=0)
+    comparison_id = save(store, make_trace(new_tokens=2))
     with store.read() as connection:
         connection.exec_driver_sql("UPDATE runs SET status = 'exploded'")
         connection.commit()
@@ -209,26 +175,23 @@ READS: dict[str, Callable[[RunStore, str, str], object]] = {
 }
 
 
-@pytest.mark.parametrize("read", READS)
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"version": 99},
-            r"could not be read: the steps of a run have a format \(99\) that this version does not know",
-        ),
-        ({"data": b"nonsense"}, "could not be read: the steps of a run are damaged"),
-        ({"data": b""}, "could not be read: the steps of a run are damaged"),
+        ({"version": 99}, r"the steps of a run have a format \(99\) that this version does not know"),
+        ({"data": b"nonsense"}, "the steps of a run are damaged"),
+        ({"data": b""}, "the steps of a run are damaged"),
     ],
 )
-def test_damaged_steps_are_explained(store: RunStore, read: str, changes: dict[str, Any], message: str) -> None:
+def test_damaged_steps_are_explained(store: RunStore, changes: dict[str, Any], message: str) -> None:
     comparison_id = save(store, make_trace(new_tokens=2))
     (run,) = store.load(comparison_id).runs
     with store.read() as connection:
         connection.execute(update(RunTrace).values(**changes))
         connection.commit()
-    with pytest.raises(StorageError, match=message):
-        READS[read](store, comparison_id, run.id)
+    for read in READS.values():
+        with pytest.raises(StorageError, match=f"could not be read: {message}"):
+            read(store, comparison_id, run.id)
     assert store.records([run.id])[0].text == run.trace.text  # all else can still be read
 
 
@@ -238,12 +201,11 @@ def test_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         RunStore("postgresql://mars:secret@127.0.0.1:1/none")
 
 
-@pytest.mark.parametrize("place", ["letter.txt/runs.db", "folder"])
-def test_impossible_path_is_explained(tmp_path: Path, place: str) -> None:
+def test_impossible_path_is_explained(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("x")
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(StorageError, match="The database could not be opened: "):
-        RunStore(f"sqlite:///{tmp_path / place}")
+    for place in ("letter.txt/runs.db", "."):
+        with pytest.raises(StorageError, match="The database could not be opened: "):
+            RunStore(f"sqlite:///{tmp_path / place}")
 
 
 def test_the_known_schemas_are_those_of_the_migrations_the_current_one_last() -> None:

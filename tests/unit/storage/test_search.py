@@ -1,15 +1,17 @@
-"""Finding: every comparison that fits and no other, in the order asked for, page by page, whatever is typed."""
+"""Finding: every comparison that fits and no other, in the order asked for, page by page, whatever is typed; by indexes, not by reading."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import product
 from unittest.mock import patch
 
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mars_core.types import ModelRef, PromptConfig, Status, Trace
@@ -18,7 +20,7 @@ from storage.runs import search
 from storage.schema.text import folded
 from tests.traces import make_trace
 from tests.unit.storage.exports import save
-from tests.unit.storage.test_comparisons import COLUMNS, fill
+from tests.unit.storage.test_comparisons import fill, plans_of, statements
 from tests.unit.storage.test_roundtrip import ANY_TEXT, HOSTILE, hostile_trace
 
 
@@ -46,22 +48,6 @@ def with_summary(trace: Trace, **numbers: float) -> Trace:
     return replace(trace, summary=replace(trace.summary, **numbers))  # type: ignore[arg-type]
 
 
-def test_frame_has_a_row_a_comparison(store: RunStore) -> None:
-    comparison_id = save(store, make_trace(new_tokens=9), make_trace(rule="mars", new_tokens=9))
-    store.annotate(comparison_id, name="A\x00 name", tags=["\x00", "a"], comment="\ud800")
-    frame = store.find(Search()).frame
-    settings = ["drafter", "k", "tree_tokens", "temperature", "seed"]
-    assert list(frame.columns) == [*COLUMNS, "name", "tags", "comment", "source", "run_ids", *settings]
-    (row,) = frame.to_dict("records")
-    assert (row["name"], row["tags"], row["comment"]) == ("A\\u0000 name", ("\x00", "a"), "\\ud800")
-    assert (row["source"], row["rules"]) == (Source.COMPARE, ("strict", "mars(theta=0.9)"))
-    assert row["run_ids"] == tuple(run.id for run in store.load(comparison_id).runs)
-    configs = [run.trace.config for run in store.load(comparison_id).runs]
-    assert row["seed"] == tuple(config.seed for config in configs)
-    assert row["temperature"] == tuple(config.sampling.temperature for config in configs)
-    pd.testing.assert_frame_equal(frame[COLUMNS], store.comparisons())
-
-
 def test_nothing_found_gives_an_empty_frame(store: RunStore) -> None:
     for asked in (Search(), Search(text="x", rule="mars", tag="t", sort=Sort.TAU)):
         result = store.find(asked)
@@ -79,22 +65,7 @@ def test_text_is_found_in_prompt_name_comment_and_tags(store: RunStore) -> None:
     store.annotate(ids[1], name="no more")
     assert found(store, text="needle") == [ids[3], ids[2], ids[0]]
     assert found(store, text="a needle") == [ids[0]]
-
-
-@pytest.mark.parametrize(
-    ("stored", "asked"),
-    [("STRASSE", "straße"), ("Ωmega", "ωMEGA"), ("naïve ÉTÉ", "été"), ("日本", "日本"), ("İ", "İ"), ("ς", "Σ")],
-)
-def test_case_is_no_matter_in_any_script(store: RunStore, stored: str, asked: str) -> None:
-    (comparison_id,) = named(store, stored)
-    assert found(store, text=asked) == [comparison_id]
-
-
-@pytest.mark.parametrize("sign", ["%", "_", "*", "?", "\\", "[a]", "'", '"', "␛", "Z", "Y"])
-def test_signs_mean_themselves(store: RunStore, sign: str) -> None:
-    with_it, _, _ = named(store, f"100{sign} sure", "100 sure", "x")
-    assert found(store, text=sign) == [with_it]
-    assert found(store, text=f"0{sign} S") == [with_it]
+    assert found(store, text="x") == [ids[3]]
 
 
 def test_no_text_is_found_across_the_border_of_two(store: RunStore) -> None:
@@ -104,15 +75,32 @@ def test_no_text_is_found_across_the_border_of_two(store: RunStore) -> None:
         assert found(store, text=asked) == []
 
 
-@pytest.mark.parametrize("text", [text for text in HOSTILE if text])
-def test_hostile_text_is_found_and_runs_nothing(store: RunStore, text: str) -> None:
-    comparison_id = save(store, hostile_trace(text))
-    other = store.new_comparison(PromptConfig("other"))
-    assert found(store, text=text) == [comparison_id]
-    assert found(store, target=text) == [comparison_id]
-    assert found(store, tag=text) == found(store, rule=text) == []
-    assert found(store) == [other, comparison_id]
-    assert store.choices().targets == (text,)
+def test_a_text_is_found_where_it_stands_and_nowhere_else(store: RunStore) -> None:
+    """Signs mean themselves, case is no matter in any script, one character is enough, and hostile texts run nothing."""
+    signs = ("%", "_", "*", "?", "\\", "[a]", "'", '"', "␛", "Z", "Y")
+    words = ("STRASSE", "Ωmega", "naïve ÉTÉ", "日本", "İ", "ς", "100 sure", "zq1 xzq1x qy", "a", "é\x00%" * 3_000 + "!")
+    ids = {text: save(store, hostile_trace(text)) for text in HOSTILE if text}
+    ids |= {text: store.new_comparison(PromptConfig(text)) for text in (*words, *(f"100{sign} sure" for sign in signs))}
+    asked = (
+        "straße",
+        "ωMEGA",
+        "été",
+        "Σ",
+        "zq",
+        "ZQ1",
+        "qy",
+        "é\x00%" * 3_000 + "?",
+        *signs,
+        *(f"0{sign} S" for sign in signs),
+    )
+    for each in (*ids, *asked):
+        assert (
+            found(store, text=each) == [id_ for text, id_ in ids.items() if each.casefold() in text.casefold()][::-1]
+        ), each
+    for text in filter(None, HOSTILE):
+        assert store.found_ids(Search(target=text)) == [ids[text]]
+        assert store.found_ids(Search(tag=text)) == store.found_ids(Search(rule=text)) == []
+    assert store.choices().targets == tuple(sorted(filter(None, HOSTILE)))
 
 
 @settings(max_examples=200, deadline=None)
@@ -140,14 +128,16 @@ def test_each_filter_is_of_any_run(store: RunStore) -> None:
     assert store.choices() == Choices(("mars", "none", "strict"), ("demo/target", "org/other"), ())
 
 
-@pytest.mark.parametrize("tag", ["a", 'q"uote', "com,ma", ",", "]", "\\", "\x00", "日本", "null"])
-def test_tag_is_matched_whole(store: RunStore, tag: str) -> None:
-    ids = [store.new_comparison(PromptConfig("p")) for _ in range(4)]
-    store.annotate(ids[0], tags=[tag, "other"])
-    store.annotate(ids[1], tags=[f"{tag}x", f"x{tag}", f'x","{tag}'])
-    store.annotate(ids[2], tags=[tag])
-    assert found(store, tag=tag) == [ids[2], ids[0]]
-    assert set(store.choices().tags) == {tag, "other", f"{tag}x", f"x{tag}", f'x","{tag}'}
+def test_tag_is_matched_whole(store: RunStore) -> None:
+    for tag in ("a", 'q"uote', "com,ma", ",", "]", "\\", "\x00", "日本", "null"):
+        ids = [store.new_comparison(PromptConfig("p")) for _ in range(3)]
+        store.annotate(ids[0], tags=[tag, "other"])
+        store.annotate(ids[1], tags=[f"{tag}x", f"x{tag}", f'x","{tag}'])
+        store.annotate(ids[2], tags=[tag])
+        assert found(store, tag=tag) == [ids[2], ids[0]]
+        assert set(store.choices().tags) == {tag, "other", f"{tag}x", f"x{tag}", f'x","{tag}'}
+        for comparison_id in ids:
+            store.delete(comparison_id)
 
 
 def test_time_is_from_since_to_before_until(store: RunStore) -> None:
@@ -173,61 +163,46 @@ def test_names_are_sorted_without_case_and_nameless_come_last(store: RunStore) -
     assert found(store, sort=Sort.NAME) == [accent, gamma, beta, alpha, nameless]
 
 
-@pytest.mark.parametrize("sort", [Sort.TOKENS_PER_S, Sort.TAU, Sort.NEW_TOKENS])
-def test_the_best_run_counts_and_what_has_no_number_comes_last(store: RunStore, sort: Sort) -> None:
-    trace, worst = make_trace(new_tokens=2), 0 if sort is Sort.NEW_TOKENS else math.nan
-    low, high, middle = (
-        save(store, *(with_summary(trace, **{sort.value: number}) for number in numbers))
-        for numbers in ((1, 2), (9, worst, 3), (4, 1, 5))
-    )
+def test_the_best_run_counts_and_what_has_no_number_comes_last(store: RunStore) -> None:
+    trace, sorts = make_trace(new_tokens=2), (Sort.TOKENS_PER_S, Sort.TAU, Sort.NEW_TOKENS)
+
+    def saved(*numbers: float) -> str:
+        worst = {Sort.NEW_TOKENS: 0}  # a whole number cannot be nan
+        values = (
+            {sort.value: worst.get(sort, number) if math.isnan(number) else number for sort in sorts}
+            for number in numbers
+        )
+        return save(store, *(with_summary(trace, **each) for each in values))
+
+    low, high, middle = saved(1, 2), saved(9, math.nan, 3), saved(4, 1, 5)
     empty = store.new_comparison(PromptConfig("no runs"))
-    assert found(store, sort=sort) == [high, middle, low, empty]
-    assert found(store, sort=sort, descending=False) == [low, middle, high, empty]
+    for sort in sorts:
+        assert found(store, sort=sort) == [high, middle, low, empty]
+        assert found(store, sort=sort, descending=False) == [low, middle, high, empty]
 
 
-@pytest.mark.parametrize("sort", list(Sort))
-@pytest.mark.parametrize("descending", [True, False])
-def test_pages_join_to_the_whole(store: RunStore, sort: Sort, descending: bool) -> None:
+def test_pages_join_to_the_whole(store: RunStore) -> None:
     ids = fill(store, 25)
-    pages = [store.find(Search(sort=sort, descending=descending, limit=10, offset=at)) for at in (0, 10, 20, 30)]
-    assert [(page.total, len(page.frame)) for page in pages] == [(25, 10), (25, 10), (25, 5), (25, 0)]
-    oldest_first = sort is Sort.CREATED and not descending  # whatever is equal is latest first
-    assert pd.concat([page.frame for page in pages])["id"].tolist() == (ids if oldest_first else ids[::-1])
+    for sort, descending in product(Sort, (True, False)):
+        pages = [store.find(Search(sort=sort, descending=descending, limit=10, offset=at)) for at in (0, 10, 20, 30)]
+        assert [(page.total, len(page.frame)) for page in pages] == [(25, 10), (25, 10), (25, 5), (25, 0)]
+        oldest_first = sort is Sort.CREATED and not descending  # whatever is equal is latest first
+        assert pd.concat([page.frame for page in pages])["id"].tolist() == (ids if oldest_first else ids[::-1])
+    for limit, offset in ((-1, 0), (5, -1)):
+        with pytest.raises(StorageError, match="must be 0 or more"):
+            store.find(Search(limit=limit, offset=offset))
 
 
-@pytest.mark.parametrize(("limit", "offset"), [(-1, 0), (5, -1)])
-def test_negative_page_is_refused(store: RunStore, limit: int, offset: int) -> None:
-    with pytest.raises(StorageError, match="must be 0 or more"):
-        store.find(Search(limit=limit, offset=offset))
-
-
-def test_long_text_is_found(store: RunStore) -> None:
-    long = "é\x00%" * 3_000
-    comparison_id = store.new_comparison(PromptConfig(long + "!"))
-    assert found(store, text=long.upper()) == [comparison_id]
-    assert found(store, text=long + "?") == []
-
-
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None)
 @example(text="\uffff", start=0, length=1)
 @example(text='"""', start=0, length=3)
 @example(text="a", start=0, length=1)
 @given(text=ANY_TEXT, start=st.integers(0, 40), length=st.integers(1, 40))
-def test_every_part_of_a_text_is_found(store: RunStore, text: str, start: int, length: int) -> None:
-    comparison_id = store.new_comparison(PromptConfig(text))
+def test_every_part_of_a_text_is_found(lasting_store: RunStore, text: str, start: int, length: int) -> None:
+    comparison_id = lasting_store.new_comparison(PromptConfig(text))
     if part := text[start : start + length]:
-        assert comparison_id in found(store, text=part, limit=1000)
-    store.delete(comparison_id)
-
-
-@pytest.mark.parametrize("asked", ["a", "zq", "zq1", "qy"])
-def test_short_texts_are_found_wherever_they_stand(store: RunStore, asked: str) -> None:
-    ids = [
-        store.new_comparison(PromptConfig(prompt)) for prompt in (asked, f"x{asked}", f"{asked}x", f"x{asked}x", "b")
-    ]
-    tagged = store.new_comparison(PromptConfig("b"))
-    store.annotate(tagged, tags=[f"c{asked}"])
-    assert found(store, text=asked) == [tagged, *ids[3::-1]]
+        assert comparison_id in found(lasting_store, text=part, limit=1000)
+    lasting_store.delete(comparison_id)
 
 
 def test_more_than_are_counted_are_said_to_be_more(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,3 +238,54 @@ def test_owners_have_their_own_choices(store: RunStore) -> None:
     store.give("anna", "boris")
     assert anna.choices() == Choices((), (), ()) and boris.choices() == store.choices()
     assert found(boris, rule="mars") == found(boris, tag="tag of mars") != []
+
+
+def test_five_thousand_comparisons_are_found_in_few_statements(sqlite_store: RunStore) -> None:
+    ids = fill(sqlite_store, 5000)
+    sqlite_store.annotate(ids[7], name="the one", tags=["t"])
+    asked = Search(text="ONE", rule="mars", target="demo/target", status=Status.COMPLETED, tag="t", sort=Sort.TAU)
+    for each, total in ((Search(offset=4900), 5000), (asked, 1)):
+        with statements() as seen:
+            result = sqlite_store.find(each)
+        assert result.total == total and not result.more
+        assert len(seen) == 4
+        assert not any("run_traces" in statement for statement in seen)
+
+
+@pytest.mark.parametrize("descending", [True, False])
+def test_list_is_read_in_the_order_of_the_index(sqlite_store: RunStore, descending: bool) -> None:
+    fill(sqlite_store, 50)
+    search = Search(without_batches=True, descending=descending)
+    page, every, rows, lanes = plans_of(sqlite_store, lambda: sqlite_store.find(search))
+    index = "COVERING INDEX ix_comparisons_by_created_at"
+    assert page == every == [f"SCAN comparisons USING {index}"]  # no TEMP B-TREE: it stops at the end of the page
+    assert len(rows) == len(lanes) == 1 and lanes[0].startswith("SEARCH runs USING INDEX")
+    page, every, *_ = plans_of(sqlite_store.of("anna"), lambda: sqlite_store.of("anna").find(search))
+    assert page == every == ["SEARCH comparisons USING COVERING INDEX ix_comparisons_by_owner (owner=?)"]
+
+
+@pytest.mark.parametrize("owner", [None, "anna"])
+def test_a_sorted_list_is_read_in_the_order_of_an_index_of_its_own(sqlite_store: RunStore, owner: str | None) -> None:
+    fill(sqlite_store, 50)
+    mine = sqlite_store.of(owner)
+    for sort in (Sort.TOKENS_PER_S, Sort.TAU, Sort.NEW_TOKENS, Sort.NAME):
+        by, rest = ("name_key", ["USE TEMP B-TREE FOR RIGHT PART OF ORDER BY"]) if sort is Sort.NAME else (sort, [])
+        page, *_ = plans_of(mine, partial(mine.find, Search(sort=sort, descending=sort is not Sort.NAME)))
+        assert page == [f"SCAN comparisons USING COVERING INDEX ix_comparisons_by_{by}", *rest]
+
+
+def test_few_are_looked_up_by_what_was_asked_for(sqlite_store: RunStore) -> None:
+    fill(sqlite_store, 50)
+    for asked in (Search(rule="x"), Search(target="x"), Search(status=Status.FAILED), Search(tag="t")):
+        _, page, *_ = plans_of(sqlite_store, partial(sqlite_store.find, asked))
+        assert any("ix_facets_by_value" in step or "ix_facets_by_owner" in step for step in page)
+        assert not any(step.startswith("SCAN comparisons") for step in page)
+
+
+def test_choices_are_looked_up_one_after_the_other(sqlite_store: RunStore) -> None:
+    fill(sqlite_store, 50)
+    own = sqlite_store.of("anna")
+    for store, index in ((sqlite_store, "ix_facets_by_value (kind=?"), (own, "ix_facets_by_owner (owner=?")):
+        for plan in plans_of(store, store.choices):
+            looked = [step for step in plan if "facets" in step]
+            assert len(looked) == 2 and all(step.startswith("SEARCH facets") and index in step for step in looked)

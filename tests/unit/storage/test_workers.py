@@ -2,52 +2,36 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from multiprocessing.connection import Connection
 
 import pytest
 
 from mars_core.types import Trace
 from storage import Claim, ClaimLost, RunStore, StorageError
 from tests.traces import make_trace, same
+from tests.unit.children import Child, dies_at
 from tests.unit.storage.studying import LEASE_S, counts, run_out
 
-ROOT = Path(__file__).parents[3]
 TASKS, LANES = 12, 2
 
-# Works off a study; says what it does, and goes on when it has read a line. With the beginning of a statement: kills itself
-# after the second such one, which is in the middle of a transaction.
-CHILD = """
-import os, signal, sys
-from sqlalchemy import Engine, event
-from storage import RunStore
-from tests.unit.storage.test_workers import work
 
-url, study_id, worker, lease_s, statement = sys.argv[1:]
-seen = 0
+def at_work(pipe: Connection, url: str, study_id: str, worker: str, lease_s: float, dies: str = "") -> None:
+    """Works off a study; says what it does, and goes on when it is told so. ``dies``: the beginning of a statement after whose second
+    one it kills itself, in the middle of a transaction."""
 
-def kill(connection, cursor, executed, *rest):
-    global seen
-    seen += bool(statement) and executed.startswith(statement)
-    if seen == 2:
-        os.kill(os.getpid(), signal.SIGKILL)
+    def say(*words: object) -> None:
+        pipe.send(words)
+        pipe.recv()
 
-event.listen(Engine, "after_cursor_execute", kill)
-def say(*words):
-    print(*words, flush=True)
-    sys.stdin.readline()
-
-store = RunStore(url)
-say("ready")
-work(store, study_id, worker, float(lease_s), say)
-"""
+    dies_at(dies, 2 if dies else 0)
+    with RunStore(url) as store:
+        say("ready")
+        work(store, study_id, worker, lease_s, say)
 
 
 def trace_of(task: int, lane: int) -> Trace:
@@ -73,24 +57,15 @@ def _work_off(store: RunStore, claim: Claim, say: Callable[..., object]) -> None
     say("finished", claim.task)
 
 
-def start(url: str, study_id: str, worker: str, lease_s: float = LEASE_S, kill: str = "") -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", CHILD, url, study_id, worker, str(lease_s), kill]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+def may(child: Child, times: int) -> None:
+    """Let it go on so often."""
+    for _ in range(times):
+        child.pipe.send("go on")
 
 
-def said(child: subprocess.Popen[str], lines: int) -> list[str]:
-    assert child.stdout is not None
-    return [child.stdout.readline() for _ in range(lines)]
-
-
-def may(child: subprocess.Popen[str], lines: int) -> None:
-    """Let it go on after so many lines."""
-    assert child.stdin is not None
-    child.stdin.write("\n" * lines)
-    child.stdin.flush()
+def planned(url: str, tasks: int) -> str:
+    with RunStore(url) as store:
+        return store.new_study("", {}, tasks)
 
 
 def assert_whole(store: RunStore, study_id: str, tasks: int) -> None:
@@ -114,23 +89,23 @@ def assert_whole(store: RunStore, study_id: str, tasks: int) -> None:
 def test_killed_workers_lose_nothing_and_others_go_on(url: str) -> None:
     """Three at work, two of them killed at any time; their tasks go on when the leases have run out."""
     rng = random.Random(7)
+    study_id = planned(url, TASKS)
+    children = [Child(at_work, url, study_id, f"w{number}", 1.0) for number in range(3)]
+    assert [child.pipe.recv() for child in children] == [("ready",)] * 3
+    may(children[2], 4)  # so that tasks are left for the others, however slow they are
+    said = []
+    for child in children[:2]:
+        count = rng.randrange(2, 6)
+        may(child, count + 1)
+        said += [child.pipe.recv() for _ in range(count)]
+        time.sleep(rng.random() * 0.03)
+        child.kill()
+    may(children[2], 99)
+    said += [words for child in children for words in child.rest()]
+    assert [child.process.exitcode for child in children] == [-signal.SIGKILL, -signal.SIGKILL, 0]
+    done = [words for words in said if words != ("lost",)]
+    assert len(done) == len(set(done))
     with RunStore(url) as store:
-        study_id = store.new_study("", {}, TASKS)
-        children = [start(url, study_id, f"w{number}", lease_s=1.0) for number in range(3)]
-        assert [said(child, 1) for child in children] == [["ready\n"]] * 3
-        may(children[2], 4)  # so that tasks are left for the others, however slow they are
-        lines = []
-        for child in children[:2]:
-            count = rng.randrange(2, 6)
-            may(child, count + 1)
-            lines += said(child, count)
-            time.sleep(rng.random() * 0.03)
-            child.kill()
-        may(children[2], 999)
-        rest = [child.communicate(timeout=60)[0] for child in children]
-        assert [child.returncode for child in children] == [-signal.SIGKILL, -signal.SIGKILL, 0]
-        words = [line for line in "".join((*lines, *rest)).splitlines() if not line.startswith("lost")]
-        assert len(words) == len(set(words))
         assert_whole(store, study_id, TASKS)
         assert len(store.study_progress(study_id).workers) == 3
 
@@ -166,15 +141,15 @@ def test_worker_killed_in_a_transaction_leaves_none_of_it(
     request: pytest.FixtureRequest, database: str, statement: str
 ) -> None:
     url = request.getfixturevalue(f"{database}_url")
+    study_id = planned(url, 3)
+    child = Child(at_work, url, study_id, "killed", LEASE_S, statement)
+    may(child, 99)
+    saved = [words for words in child.rest() if words[0] == "saved"]
+    assert child.process.exitcode == -signal.SIGKILL
     with RunStore(url) as store:
-        study_id = store.new_study("", {}, 3)
-        child = start(url, study_id, "killed", kill=statement)
-        lines = child.communicate("\n" * 99, timeout=60)[0].splitlines()
-        assert child.returncode == -signal.SIGKILL
-        saved = [line for line in lines if line.startswith("saved")]
         assert store.study_progress(study_id).results == len(saved) == counts(store)["runs"] > 0
         (left,) = store.claims(study_id)
         assert left.worker == "killed"
         run_out(store, Claim(study_id, left.task, ""))
-        work(store, study_id, "heir", LEASE_S, lambda *_token_columns: None)
+        work(store, study_id, "heir", LEASE_S, lambda *_words: None)
         assert_whole(store, study_id, 3)

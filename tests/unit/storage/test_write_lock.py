@@ -5,9 +5,9 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
-import subprocess
-import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,55 +17,38 @@ from mars_core.types import PromptConfig
 from storage import RunStore, StorageError
 from storage.write_lock import acquire, lock_file, mount_of
 from tests.traces import make_trace, same
+from tests.unit.children import Child
 from tests.unit.storage.exports import save
-
-ROOT = Path(__file__).parents[3]
-# Takes the lock, says so in a file, and ends when told to, or is killed.
-HOLDER = """
-import os, sys
-from pathlib import Path
-sys.path.insert(0, "storage")  # the package takes seconds to import
-from write_lock import acquire
-held = acquire(Path(sys.argv[1]), 30)
-Path(sys.argv[2]).touch()
-sys.stdin.readline()
-os.close(held)
-"""
-# Threads that write and read at once, with one store.
-CROWD = """
-import sys
-from concurrent.futures import ThreadPoolExecutor
-from storage import RunStore
-from tests.traces import make_trace, same
-
-url, first = sys.argv[1], int(sys.argv[2])
-
-def write(seed):
-    trace = make_trace(seed=seed, new_tokens=30)
-    store.save_run(store.new_comparison(trace.config.prompt), trace, lane=0, order=0)
-
-def read(_):
-    for comparison_id in store.comparisons(limit=3)["id"]:
-        for run in store.load(comparison_id).runs:
-            assert same(run.trace, make_trace(seed=run.trace.config.seed, new_tokens=30))
-
-with RunStore(url) as store, ThreadPoolExecutor(8) as pool:
-    list(pool.map(lambda number: (write, read)[number % 2](first + number // 2), range(24)))
-"""
+from tests.unit.storage.test_owners import make
+from tests.unit.storage.test_safety import assert_sound
 
 
-def start(program: str, *arguments: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", program, *map(str, arguments)]
-    return subprocess.Popen(
-        command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdin=subprocess.PIPE, text=True
-    )
+def hold(pipe: Connection, lock: Path) -> None:
+    """Takes the lock when it is told so, says that it has it, and keeps it until it is told to let go."""
+    pipe.recv()
+    held = acquire(lock, 60)
+    pipe.send("had")
+    pipe.recv()
+    os.close(held)
 
 
-def await_file(path: Path) -> None:
-    until = time.monotonic() + 60
-    while not path.exists() and time.monotonic() < until:
-        time.sleep(0.002)
-    assert path.exists()
+def crowd(_pipe: object, url: str, first: int) -> None:
+    """Threads that write and read at once, with two stores."""
+
+    def write(store: RunStore, seed: int) -> None:
+        save(store, make_trace(seed=seed, new_tokens=30))
+
+    def read(store: RunStore, _seed: int) -> None:
+        for comparison_id in store.comparisons(limit=3)["id"]:
+            for run in store.load(comparison_id).runs:
+                assert same(run.trace, make_trace(seed=run.trace.config.seed, new_tokens=30))
+
+    def act(number: int) -> None:
+        (write, read)[number % 2](stores[number // 2 % 2], first + number // 2)
+
+    with RunStore(url) as one, RunStore(url) as other, ThreadPoolExecutor(8) as pool:
+        stores = (one, other)
+        list(pool.map(act, range(24)))
 
 
 def is_next_taken(lock: Path) -> bool:
@@ -79,29 +62,27 @@ def is_next_taken(lock: Path) -> bool:
 
 
 def test_one_process_at_a_time_and_a_killed_one_lets_go(tmp_path: Path) -> None:
-    lock, had = tmp_path / "runs.db-lock", tmp_path / "had"
-    with start(HOLDER, lock, had) as other:
-        await_file(had)
-        with pytest.raises(sqlite3.OperationalError, match="database is locked"):
-            acquire(lock, 0.01)
-        other.kill()
+    lock, other = tmp_path / "runs.db-lock", Child(hold, tmp_path / "runs.db-lock")
+    other.pipe.send("take it")
+    assert other.pipe.recv() == "had"
+    with pytest.raises(sqlite3.OperationalError, match="database is locked"):
+        acquire(lock, 0.01)
+    other.kill()
     os.close(acquire(lock, 1.0))
 
 
 def test_who_waits_comes_before_who_writes_again(tmp_path: Path) -> None:
-    lock, had = tmp_path / "runs.db-lock", tmp_path / "had"
+    lock, other = tmp_path / "runs.db-lock", Child(hold, tmp_path / "runs.db-lock")
     mine = acquire(lock, 1.0)
-    with start(HOLDER, lock, had) as other:
-        until = time.monotonic() + 60
-        while not is_next_taken(lock) and time.monotonic() < until:
-            time.sleep(0.002)
-        os.close(mine)
-        assert other.stdin is not None
-        other.stdin.write("\n")
-        other.stdin.flush()
-        mine = acquire(lock, 60.0)
-        assert had.exists()
-        os.close(mine)
+    other.pipe.send("take it")
+    until = time.monotonic() + 60
+    while not is_next_taken(lock) and time.monotonic() < until:
+        time.sleep(0.002)
+    os.close(mine)
+    other.pipe.send("let go")
+    mine = acquire(lock, 60.0)
+    assert other.rest() == ["had"]
+    os.close(mine)
 
 
 def test_writers_hold_the_lock_and_readers_do_not(sqlite_store: RunStore) -> None:
@@ -129,12 +110,13 @@ def test_lock_that_cannot_be_had_is_said(sqlite_store: RunStore, monkeypatch: py
 
 
 def test_what_was_removed_is_in_no_file(sqlite_store: RunStore) -> None:
-    sqlite_store.of("anna").new_comparison(PromptConfig("a secret of anna"))
+    make(sqlite_store.of("anna"), "a secret of anna")
     assert sqlite_store.path is not None
     files = [Path(f"{sqlite_store.path}{side}") for side in ("", "-wal")]
     assert any(b"a secret of anna" in file.read_bytes() for file in files)
     sqlite_store.of("anna").delete_everything()
     assert not any(b"a secret of anna" in file.read_bytes() for file in files)
+    assert_sound(sqlite_store.path)
 
 
 def test_wal_stays_small_while_others_read(sqlite_store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,11 +135,10 @@ def test_wal_stays_small_while_others_read(sqlite_store: RunStore, monkeypatch: 
 
 
 def test_many_writers_and_readers_lose_nothing(url: str) -> None:
+    RunStore(url).close()
+    children = [Child(crowd, url, 100 * number) for number in range(3)]
+    assert [(child.rest(), child.process.exitcode) for child in children] == [([], 0)] * 3
     with RunStore(url) as store:
-        crowd = [start(CROWD, url, 100 * number) for number in range(3)]
-        for each in crowd:
-            each.communicate(timeout=120)
-        assert [each.returncode for each in crowd] == [0, 0, 0]
         loaded = [store.load(id_).runs[0].trace for id_ in store.comparisons(limit=100)["id"]]
     seeds = sorted(trace.config.seed for trace in loaded)
     assert seeds == [100 * number + seed for number in range(3) for seed in range(12)]
@@ -169,15 +150,10 @@ def disk(point: object, kind: str) -> SimpleNamespace:
 
 
 def test_mount_of_a_path_is_the_deepest_and_the_last() -> None:
-    mounts = [
-        disk("/", "ext4"),
-        disk("/a disk", "ext4"),
-        disk("/a disk/net", "nfs4"),
-        disk("/twice", "ext4"),
-        disk("/twice", "9p"),
-    ]
-    kinds = {"/none": "ext4", "/a disk/b": "ext4", "/a disk/net/b": "nfs4", "/a disk/network": "ext4", "/twice": "9p"}
-    assert {folder: mount_of(Path(folder), mounts).fstype for folder in kinds} == kinds
+    kinds = [("/", "ext4"), ("/a disk", "ext4"), ("/a disk/net", "nfs4"), ("/twice", "ext4"), ("/twice", "9p")]
+    mounts = [disk(*each) for each in kinds]
+    found = {"/none": "ext4", "/a disk/b": "ext4", "/a disk/net/b": "nfs4", "/a disk/network": "ext4", "/twice": "9p"}
+    assert {folder: mount_of(Path(folder), mounts).fstype for folder in found} == found
 
 
 def test_no_lock_where_the_disk_is_not_known_to_be_local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

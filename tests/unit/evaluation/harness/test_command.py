@@ -38,21 +38,9 @@ def lines(folder: Path, name: str) -> list[Any]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_results_samples_telemetry_and_runs_belong_together(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/runs.db"
+def test_results_samples_telemetry_and_runs_belong_together(tmp_path: Path, url: str) -> None:
     arguments = f"pair=bundled,rule=mars,theta=0.9,db={url}"
-    command = [
-        "--model",
-        "mars",
-        "--model_args",
-        arguments,
-        "--tasks",
-        "demo_arithmetic",
-        "--limit",
-        "2",
-        "--seed",
-        "7",
-    ]
+    command = f"--model mars --model_args {arguments} --tasks demo_arithmetic --limit 2 --seed 7".split()
     assert main([*command, "--apply_chat_template", "--log_samples", "--output_path", str(tmp_path)]) == 0
 
     (path,) = tmp_path.rglob("results_*.json")

@@ -66,13 +66,10 @@ def verdicts(
     return sampled_findings(server, reference, prompts, draws, seed)  # type: ignore[arg-type]
 
 
-@pytest.mark.slow
-def test_a_correct_server_is_not_accused_in_a_hundred_repetitions() -> None:
-    """At a level of 0.1 %, two or more accusations in 100 repetitions of both tests have a probability of 0.5 %."""
-    found = [verdicts(Server(), Server(), 10_000 * number, 25, PROMPTS[:2]) for number in range(100)]
-    accused = sum(any(each.verdict is Verdict.NOT_LOSSLESS for each in findings) for findings in found)
-    assert accused <= 1
-    assert all(each.verdict is not Verdict.NOT_TESTED for findings in found for each in findings)
+def test_a_correct_server_is_not_accused_in_fifty_repetitions() -> None:
+    """Of both tests: at a level of 0.1 % an accusation has a probability of 5 %, at one of 5 % it would have one of 92 %."""
+    found = [verdicts(Server(), Server(), 10_000 * number, 25, PROMPTS[:2]) for number in range(50)]
+    assert {each.verdict for findings in found for each in findings} == {Verdict.LOSSLESS}
 
 
 @pytest.mark.parametrize("choose", [second_best, garbage])

@@ -163,8 +163,7 @@ def test_metrics_are_one_run_of_the_whole_server(file: Callable[[Any], Path]) ->
     assert (trace.summary.tau, trace.summary.acceptance_rate, trace.summary.steps) == (2.5, 0.5, UNKNOWN)
 
 
-def test_a_file_is_imported_once_and_shown_as_records_of_servers(file: Callable[[Any], Path], tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'runs.db'}"
+def test_a_file_is_imported_once_and_shown_as_records_of_servers(file: Callable[[Any], Path], url: str) -> None:
     hostile = LINE | {"model": "<script>\x00\ud800", "id": "‮"}
     lines = [LINE, hostile, LINE]
     path = file("\n".join(map(json.dumps, lines)) + "\n\n")
@@ -213,12 +212,11 @@ STEP = LINE["steps"][1]
     ],
 )
 def test_one_bad_entry_is_one_sentence_and_nothing_is_imported(
-    content: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    content: str, message: str, tmp_path: Path, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"
     good.write_text(json.dumps(VLLM))
     bad.write_bytes(content.encode("utf-8", "surrogateescape"))
-    url = f"sqlite:///{tmp_path / 'runs.db'}"
     assert main(["import", str(good), str(bad), "--database", url]) == 2
     err = capsys.readouterr().err
     assert message in err and err.startswith(f"Nothing was imported: {bad}") and err.count("\n") == 1
@@ -227,9 +225,8 @@ def test_one_bad_entry_is_one_sentence_and_nothing_is_imported(
 
 
 def test_the_command_says_how_many(
-    file: Callable[[Any], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    file: Callable[[Any], Path], url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    url = f"sqlite:///{tmp_path / 'runs.db'}"
     assert main(["import", str(file([VLLM, SGLANG, LLAMA])), "--database", url]) == 0
     assert capsys.readouterr().out == "3 runs imported; 0 were already stored.\n"
     assert main(["import", str(tmp_path / "none.json"), "--database", url]) == 2

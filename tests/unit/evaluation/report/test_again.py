@@ -5,11 +5,10 @@ from __future__ import annotations
 import io
 import math
 
-import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import brentq, minimize_scalar
-from scipy.stats import bootstrap, norm, t
+from scipy.stats import norm
 
 from evaluation.report.files import csv_text, results_table
 from evaluation.report.measure import measure
@@ -68,21 +67,3 @@ def test_recovery_is_the_documented_formula_with_the_likelihood_maximised_numeri
     assert found.verdict.outcome is (
         Outcome.SUPPORTED if expected[1] >= 0.98 else Outcome.NOT_SUPPORTED if expected[2] < 0.98 else Outcome.TOO_FEW
     )
-
-
-def test_speed_is_the_documented_bootstrap(table: pd.DataFrame, rows: dict[int, Measured]) -> None:
-    sums = table.groupby(["lane", "item"], sort=False)[["new_tokens", "wall_s"]].sum()
-    columns = [sums.loc[lane][name].to_numpy(float) for lane in (MARS, 0) for name in ("new_tokens", "wall_s")]
-    n = len(columns[0])
-    tail = norm.cdf(-t.ppf(0.975, n - 1) * math.sqrt(n / (n - 1)))
-    found = bootstrap(
-        columns,
-        lambda a, b, c, d, axis: (a.sum(axis) / b.sum(axis)) / (c.sum(axis) / d.sum(axis)),
-        paired=True,
-        vectorized=True,
-        method="percentile",
-        n_resamples=2000,
-        confidence_level=1 - 2 * tail,
-        rng=np.random.default_rng(0),
-    ).confidence_interval
-    assert (rows[MARS].speedup.low, rows[MARS].speedup.high) == pytest.approx((found.low, found.high), rel=1e-9)

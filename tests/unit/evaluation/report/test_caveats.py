@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -49,14 +48,11 @@ def test_a_rule_that_keeps_more_and_writes_longer_is_named() -> None:
     assert not any(f"{name} on sums" in found for name in ("strict", "none"))
 
 
-def test_many_comparisons_are_counted_and_corrected() -> None:
-    (warning,) = said(reported(), "comparisons with strict were tested")
-    assert warning.startswith("2 comparisons")
-    assert "Holm" in warning
-
-
-def test_few_prompts_are_named_for_each_suite() -> None:
-    assert len(said(reported(), "below 30 bootstrap intervals are too narrow")) == 2
+def test_many_comparisons_and_few_prompts_are_named() -> None:
+    report = reported()
+    (warning,) = said(report, "comparisons with strict were tested")
+    assert warning.startswith("2 comparisons") and "Holm" in warning
+    assert len(said(report, "below 30 bootstrap intervals are too narrow")) == 2  # for each suite
 
 
 def test_numeric_ties_are_counted() -> None:
@@ -141,12 +137,6 @@ def test_a_judgement_counts_where_both_orders_agree() -> None:
     (row,) = reported(judged=(*given, judgement(9, False, rule))).judged
     assert row == VoteRow("mars(theta=0.9)", 2, 1, 3, row.share)
     assert row.share.value == pytest.approx(2 / 3)
-
-
-@pytest.fixture
-def store(tmp_path: Any) -> Iterator[RunStore]:
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as opened:
-        yield opened
 
 
 def test_a_study_in_the_database_is_measured_as_it_was_saved(store: RunStore) -> None:

@@ -17,14 +17,7 @@ from markdown_it import MarkdownIt
 
 from evaluation.arguments import parser
 from evaluation.commands import study_command
-from evaluation.report.files import (
-    csv_text,
-    markdown_of,
-    measured_table,
-    results_table,
-    write_markdown,
-    write_report,
-)
+from evaluation.report.files import csv_text, markdown_of, measured_table, results_table, write_markdown, write_report
 from evaluation.study.result import read_result
 from mars_core.types import DrafterConfig
 from storage import RunStore

@@ -41,14 +41,10 @@ def frame() -> pd.DataFrame:
     rows = []
     for row in drawn_results(PLAN):
         task = PLAN.task(row.task)
-        setting = {
-            "task": row.task,
-            "lane": row.lane,
-            "suite": task.suite,
-            "item": task.item,
-            "temperature": task.temperature,
-        }
-        rows.append(setting | row.data | row.data["scores"] | (row.relative or {}))
+        setting = {name: getattr(task, name) for name in ("suite", "item", "temperature")}
+        rows.append(
+            {"task": row.task, "lane": row.lane} | setting | row.data | row.data["scores"] | (row.relative or {})
+        )
     return pd.DataFrame(rows)
 
 

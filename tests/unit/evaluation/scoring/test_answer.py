@@ -68,8 +68,3 @@ def test_a_number_is_found_however_it_is_grouped(value: int) -> None:
     for text in (f"so {value}.", f"so {value:,} apples", f"9 #### {value}"):
         assert final_number(text) == value
         assert score(text, f"{value:,}")
-
-
-@given(st.text(), st.text(min_size=1).filter(str.strip))
-def test_any_text_gets_a_verdict(text: str, reference: str) -> None:
-    assert score(text, reference) in (True, False)

@@ -30,12 +30,7 @@ SERVED = Served("http://one/v1", "big", "http://two/v1", "big too", (1, 4))
 PLAN = study_plan(
     items=10, repeats=4, served=SERVED, lanes=(Lane(RuleConfig("strict"), DRAFTER), Lane(RuleConfig("server"), DRAFTER))
 )  # fmt: skip
-UNKNOWN = {
-    "steps": "nan",
-    "drafted": "nan",
-    "accepted": "nan",
-    "relaxed": "nan",
-    "tv_sum": "nan",
+UNKNOWN = dict.fromkeys(("steps", "drafted", "accepted", "relaxed", "tv_sum"), "nan") | {
     "drafted_at": [],
     "kept_at": [],
 }

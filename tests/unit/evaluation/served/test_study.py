@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import time
 from collections import Counter
 from dataclasses import replace
@@ -24,22 +22,17 @@ from evaluation.study.servers import Served
 from mars_core.types import RuleConfig, Status
 from storage import RunStore
 from tests.served_server import MODEL, Fault, Serving
+from tests.unit.children import Child
 
 LONG = ["--suite", "demo_arithmetic", "--limit", "4", "--max-new-tokens", "48"]
 ITEMS = ["--suite", "demo_arithmetic", "--limit", "4", "--max-new-tokens", "16"]
 RULES = ["--rules", "strict,mars", "--theta", "0.6"]
 SAME = ("status", "ended", "prompt_tokens", "new_tokens", "characters", "scores")
-ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "PAUSE_S", 0.0)
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'runs.db'}"
 
 
 def run(url: str, *options: str, status: int = 0) -> tuple[Plan, list[Any]]:
@@ -110,16 +103,6 @@ def test_each_load_has_its_part_of_the_seeds(serving: Serving, url: str) -> None
     assert Counter(loads) == {"1": plan.items * 2, "3": plan.items * 2}
 
 
-def test_faults_are_retried(serving: Serving, tmp_path: Path) -> None:
-    """Each alone is in test_client.py."""
-    whole, broken = (f"sqlite:///{tmp_path / name}.db" for name in ("whole", "broken"))
-    options = [*ITEMS, *RULES, "--server", serving.url]
-    _, wanted = run(whole, *options)
-    serving.faults = [Fault.NONE, Fault.NONE, Fault.BUSY, Fault.KILL, Fault.NONE, Fault.CUT, Fault.ERROR]
-    _, found = run(broken, *options)
-    assert not serving.faults and outcomes(found) == outcomes(wanted) and texts(broken, found) == texts(whole, wanted)
-
-
 def test_nonsense_is_a_failed_lane_with_one_sentence_that_can_be_run_again(
     serving: Serving, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -152,17 +135,15 @@ def test_a_server_that_is_gone_stops_the_study_which_goes_on_later(
 
 
 def test_a_study_that_is_killed_loses_and_repeats_nothing(serving: Serving, url: str) -> None:
-    command = [sys.executable, "-m", "evaluation", "run", *ITEMS, *RULES, "--server", serving.url]
-    command += ["--concurrency", "2", "--quiet"]
-    process = subprocess.Popen([*command, "--db", url], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout is not None and process.stderr is not None
-    with process, RunStore(url) as store:
-        study = process.stdout.readline().decode().strip()
-        while store.study_progress(study).results < 3:
-            assert process.poll() is None
+    RunStore(url).close()
+    command = ["run", *ITEMS, *RULES, "--server", serving.url, "--concurrency", "2", "--quiet", "--db", url]
+    child = Child(lambda _pipe, *arguments: main(arguments), *command)
+    with RunStore(url) as store:
+        while not store.studies() or store.study_progress(store.studies()[0].id).results < 3:
+            assert child.process.is_alive()
             time.sleep(0.02)
-        process.kill()
-        process.communicate()
+        child.kill()
+        study = store.studies()[0].id
         before = {(one.task, one.lane): one.run_ids for one in store.results(study)}
         assert main(["resume", study, "--db", url, "--quiet"]) == 0
         results = store.results(study)

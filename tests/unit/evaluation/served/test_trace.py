@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +30,7 @@ from mars_core.types import (
 from storage import RunStore
 from tests.served_server import MODEL, Serving
 from tests.traces import same
+from tests.unit.storage.exports import save
 
 CONFIG = RunConfig(
     PromptConfig("Tell a story about a restless boy called Sam.", chat=False), ModelRef("m"), DrafterConfig("server", None, 0),
@@ -105,18 +105,13 @@ def test_nothing_is_claimed_that_the_server_did_not_report(serving: Serving) -> 
     assert (result.drafted_at, result.kept_at) == ((), ())
 
 
-def test_a_served_run_is_stored_as_it_is(serving: Serving, tmp_path: Path) -> None:
+def test_a_served_run_is_stored_as_it_is(serving: Serving, store: RunStore) -> None:
     traces = [answered(serving, MARS)[0]]
     serving.steps = False
     traces += [answered(serving, MARS)[0], answered(serving, STRICT, logprobs=0)[0]]
     traces.append(of("", error="It failed."))
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        comparison = store.new_comparison(CONFIG.prompt)
-        for lane, trace in enumerate(traces):
-            store.save_run(comparison, trace, lane=lane, order=lane)
-        loaded = [run.trace for run in store.load(comparison).runs]
-    for one, other in zip(loaded, traces, strict=True):
-        assert same(one, other)
+    loaded = [run.trace for run in store.load(save(store, *traces)).runs]
+    assert all(same(one, other) for one, other in zip(loaded, traces, strict=True))
 
 
 def test_steps_of_the_plugin_name_relaxed_and_rejected_tokens() -> None:

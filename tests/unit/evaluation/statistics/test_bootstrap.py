@@ -1,4 +1,4 @@
-"""The bootstrap of whole prompts against plain loops, SciPy's own and simulated coverage; shares against Wilson."""
+"""The bootstrap of whole prompts against plain loops, SciPy's own and simulated coverage; shares against Wilson; means of ratios."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import norm, t
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest, norm, t
 
 from evaluation import statistics as module
 from evaluation.report.values import Interval
-from evaluation.statistics import percentile_intervals, quartiles, resampled_totals, share_interval, tail_level, wilson
+from evaluation.statistics import mean_ratio, percentile_intervals, resampled_totals, share_interval, tail_level, wilson
 
 COLUMNS = np.random.default_rng(5).gamma(2.0, size=(40, 3))
 
@@ -76,11 +78,54 @@ def test_seeds_that_vary_less_than_independent_runs_count_no_more_than_those() -
     assert share_interval(hits, prompt) == pytest.approx((0.5, *wilson(10, 20)))
 
 
-def test_quartiles_are_numpys() -> None:
-    assert quartiles([4.0, 1.0, 2.0, 8.0]) == (1.75, 3.0, 5.0)
-    assert quartiles([3.0]) == (3.0, 3.0, 3.0)
-    assert all(map(math.isnan, quartiles([])))
-
-
 def test_nothing_has_no_share() -> None:
     assert all(map(math.isnan, share_interval(np.empty(0), np.empty(0, dtype=np.intp))))
+
+
+@pytest.mark.parametrize(
+    ("successes", "trials", "low", "high"),
+    # Newcombe 1998, Statistics in Medicine 17, table I, method 3
+    [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
+)
+def test_wilson_gives_the_published_values(successes: int, trials: int, low: float, high: float) -> None:
+    assert wilson(successes, trials) == pytest.approx((low, high), abs=5e-5)
+
+
+@given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_wilson_is_what_scipy_computes(tried: tuple[int, int]) -> None:
+    expected = binomtest(*tried).proportion_ci(0.95, method="wilson")
+    assert wilson(*tried) == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+def test_nothing_tried_has_no_interval() -> None:
+    assert all(math.isnan(bound) for bound in wilson(0, 0))
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(-1, 5), (6, 5), (0, -1)])
+def test_impossible_counts_are_refused(successes: int, trials: int) -> None:
+    with pytest.raises(ValueError, match="successes is"):
+        wilson(successes, trials)
+
+
+def test_the_interval_is_students_of_the_logarithms() -> None:
+    ratios = [1.1, 1.4, 1.2, 0.9]
+    logs = np.log(ratios)
+    low, high = t.interval(0.95, 3, loc=logs.mean(), scale=logs.std(ddof=1) / 2)
+    assert mean_ratio(ratios) == pytest.approx((math.exp(logs.mean()), math.exp(low), math.exp(high)))
+
+
+def test_one_ratio_has_no_interval() -> None:
+    value, low, high = mean_ratio([1.25])
+    assert value == 1.25 and math.isnan(low) and math.isnan(high)
+
+
+def test_the_interval_of_a_mean_ratio_holds_the_truth_as_often_as_it_says() -> None:
+    draws = np.random.default_rng(0).lognormal(0.2, 0.1, size=(4000, 3))
+    held = np.mean([low < math.exp(0.2) < high for _, low, high in map(mean_ratio, draws.tolist())])
+    assert 0.935 < held < 0.965
+
+
+@pytest.mark.parametrize("ratios", [[], [0.0], [1.0, -1.0], [math.nan], [math.inf]])
+def test_ratios_must_be_positive(ratios: list[float]) -> None:
+    with pytest.raises(ValueError, match="must be positive numbers, at least one"):
+        mean_ratio(ratios)

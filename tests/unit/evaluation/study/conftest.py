@@ -1,15 +1,13 @@
-"""Studies on a tiny pair, in a database of their own."""
+"""Studies on a tiny pair."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mars_core.models import ModelPool
 from mars_core.session import Session
-from storage import RunStore
 from tests.pairs import tiny_pair
 
 
@@ -24,12 +22,6 @@ def session(folder: Path) -> Session:
     return Session(ModelPool(device="cpu", dtype="float32").get(tiny_pair(folder)))
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'runs.db'}"
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[RunStore]:
-    with RunStore(url) as opened:
-        yield opened
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evaluation.study.worker.PAUSE_S", 0.02)

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
+import socket
 import sys
+from collections.abc import Iterator
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from accelerate import PartialState
 
 from evaluation.cli import main
+from evaluation.study import launch
 from evaluation.study.launch import INTERRUPTED
-from evaluation.study.plan import read_plan
+from evaluation.study.plan import Plan, read_plan
+from evaluation.study.worker import Saved, Worker
 from mars_core.session import Session
 from storage import RunStore
+from tests.unit.children import FORK, Child
 from tests.unit.evaluation.study.working import check_whole
 
-ROOT = Path(__file__).parents[4]
+GO_ON = ("--device", "cpu", "--dtype", "float32", "--threads", "1")  # more threads would stay for the tests after it
 SUITE = '{"question_id": 1, "category": "c", "turns": ["What is 1 + 1?"], "reference": ["2"]}\n'
 
 
@@ -27,45 +35,33 @@ def options(folder: Path, session: Session, tmp_path: Path, url: str) -> list[st
     assert session.pair.draft is not None
     suite = tmp_path / "own.jsonl"
     suite.write_text(SUITE + SUITE.replace("1,", "2,", 1).replace("1 + 1", "2 + 2"), encoding="utf-8")
-    models = [
-        "--target",
-        str(folder / "target"),
-        "--draft",
-        str(folder / "draft"),
-        "--device",
-        "cpu",
-        "--dtype",
-        "float32",
-    ]
+    models = [f"--target={folder / 'target'}", f"--draft={folder / 'draft'}", "--device=cpu", "--dtype=float32"]
     return ["--suite", str(suite), *models, "--max-new-tokens", "12", "--no-chat", "--db", url, "--threads", "1"]
 
 
-def _plan(store: RunStore) -> tuple[str, object]:
-    head = store.studies()[0]
-    return head.id, read_plan(store.study(head.id).plan)
+def planned(url: str) -> tuple[str, Plan]:
+    with RunStore(url) as store:
+        (head,) = store.studies()
+        return head.id, read_plan(store.study(head.id).plan)
+
+
+def whole(url: str) -> tuple[str, Plan]:
+    """The only study, which is done."""
+    study, plan = planned(url)
+    with RunStore(url) as store:
+        check_whole(store, study, plan)
+    return study, plan
 
 
 def test_a_study_is_planned_and_run(options: list[str], url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    given = [
-        "run",
-        *options,
-        "--rules",
-        "none,strict,mars,typical",
-        "--theta",
-        "0.5,0.9",
-        "--set",
-        "typical.delta=0.2,0.3",
-    ]
-    assert main([*given, "--temperature", "0,1", "--seeds", "2", "--quiet"]) == 0
+    rules = ["--rules", "none,strict,mars,typical", "--theta", "0.5,0.9", "--set", "typical.delta=0.2,0.3"]
+    assert main(["run", *options, *rules, "--temperature", "0,1", "--seeds", "2", "--quiet"]) == 0
     said = capsys.readouterr()
-    with RunStore(url) as store:
-        study, plan = _plan(store)
-        assert said.out.strip() == study
-        names = [lane.name for lane in plan.lanes]  # type: ignore[attr-defined]
-        assert names[:4] == ["none", "strict", "mars(theta=0.5)", "mars(theta=0.9)"]
-        assert len(names) == 6
-        assert all(name.startswith("typical(") for name in names[4:])
-        check_whole(store, study, plan)  # type: ignore[arg-type]
+    study, plan = whole(url)
+    assert said.out.strip() == study
+    names = [lane.name for lane in plan.lanes]
+    assert names[:4] == ["none", "strict", "mars(theta=0.5)", "mars(theta=0.9)"] and len(names) == 6
+    assert all(name.startswith("typical(") for name in names[4:])
     assert main(["list", "--db", url]) == 0
     assert f"{study}  " in (listed := capsys.readouterr().out) and "8/8 tasks  own" in listed
     assert main(["delete", study[:8], "--db", url]) == 0
@@ -78,16 +74,14 @@ def test_a_plan_may_be_made_first_and_run_later(
 ) -> None:
     assert main(["run", *options, "--plan-only", "--name", "a\x1b[2J\nb"]) == 0
     with RunStore(url) as store:
-        study, plan = _plan(store)
-        assert store.study_progress(study).results == 0
+        assert store.study_progress(store.studies()[0].id).results == 0
     assert main(["list", "--db", url]) == 0
     assert "a␛[2J b\n" in capsys.readouterr().out  # what a terminal would obey is spelt out
-    assert main(["resume", "latest", "--db", url, "--device", "cpu", "--dtype", "float32", "--failed"]) == 0
+    assert main(["resume", "latest", *GO_ON, "--db", url, "--failed"]) == 0
     said = capsys.readouterr().err
     assert "0 tasks are open again" in said
     assert "2/2 tasks: 100%" in said and "6/6 [" in said
-    with RunStore(url) as store:
-        check_whole(store, study, plan)  # type: ignore[arg-type]
+    whole(url)
 
 
 @pytest.mark.parametrize(
@@ -133,21 +127,8 @@ def test_a_study_is_reported_and_exported(
     said = capsys.readouterr().out
     assert "mars(theta=0.9)" in said and "too few prompts" in said
     assert "--limit=1" in said  # the command that makes it again
-    assert (
-        main(
-            [
-                "report",
-                "latest",
-                "--db",
-                url,
-                "--folder",
-                str(tmp_path / "report"),
-                "--markdown",
-                str(tmp_path / "r.md"),
-            ]
-        )
-        == 0
-    )
+    files = ["--folder", str(tmp_path / "report"), "--markdown", str(tmp_path / "r.md")]
+    assert main(["report", "latest", "--db", url, *files]) == 0
     written = {Path(line).name for line in capsys.readouterr().err.split()}
     assert {"report.html", "report.md", "r.md", "results.csv", "measured.csv", "prompts.csv"} <= written
     assert main(["export", "latest", "--db", url, "--folder", str(tmp_path / "shapes")]) == 0
@@ -172,37 +153,63 @@ def test_other_models_than_those_planned_are_refused(
     kept = weights.read_bytes()
     try:
         weights.write_bytes(kept[:-4] + b"\0\0\0\0")
-        assert main(["resume", "latest", "--db", url, "--device", "cpu"]) == 2
+        assert main(["resume", "latest", *GO_ON, "--db", url]) == 2
     finally:
         weights.write_bytes(kept)
     assert "The study was planned with" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_processes_of_accelerate_launch_share_one_study(options: list[str], url: str) -> None:
-    launch = [str(Path(sys.executable).with_name("accelerate")), "launch", "--multi_gpu", "--num_processes", "2"]
-    launch += ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no", "-m", "evaluation", "run"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [*launch, *options, "--seeds", "15", "--temperature", "1"], cwd=ROOT, env=environment, capture_output=True, text=True,
-        timeout=300, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
+def launched(_pipe: object, rank: int, port: int, both: Barrier, arguments: list[str]) -> None:
+    """One of two processes of a launcher; after its first lane it waits for the first one of the other."""
+
+    class Together(Worker):
+        def events(self) -> Iterator[Any]:
+            waiting = True
+            for event in super().events():
+                yield event
+                if waiting and isinstance(event, Saved):
+                    waiting = False
+                    both.wait(240)
+
+    launch.Worker = Together  # type: ignore[misc]
+    ranks = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "MASTER_PORT": port}
+    os.environ.update({name: str(value) for name, value in ranks.items()} | {"MASTER_ADDR": "127.0.0.1"})
+    PartialState._reset_state()  # what another test has made of it
+    torch.set_num_threads(1)  # OpenMP does not survive a fork
+    try:
+        sys.exit(main(["run", *arguments]))
+    finally:
+        both.abort()
+
+
+def test_processes_of_a_launcher_share_one_study(options: list[str], url: str) -> None:
+    """With the variables of ``accelerate launch`` and ``torchrun``."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    both = FORK.Barrier(2)
+    children = [Child(launched, rank, port, both, [*options, "--seeds", "2", "--temperature", "1"]) for rank in (0, 1)]
+    assert [(child.rest(), child.process.exitcode) for child in children] == [([], 0)] * 2
+    study, _ = whole(url)
     with RunStore(url) as store:
-        assert len(store.studies()) == 1
-        study, plan = _plan(store)
         assert len(store.study_progress(study).workers) == 2
-        check_whole(store, study, plan)  # type: ignore[arg-type]
 
 
 def test_further_workers_end_with_the_study(
-    options: list[str], url: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    options: list[str], url: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(ROOT)
+    """What would be started is noted and run afterwards."""
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\nprintf "%s\\n" "$MARS_DATABASE_URL" "$@" > "$0.asked"\n')
+    python.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(python))
     assert main(["run", *options, "--quiet", "--workers", "2"]) == 0
     assert "ended early" not in capfd.readouterr().err
-    with RunStore(url) as store:
-        check_whole(store, *_plan(store))  # type: ignore[arg-type]
+    asked = (tmp_path / "python.asked").read_text().splitlines()
+    assert asked[:3] == [url, "-m", "evaluation"]
+    whole(url)
+    monkeypatch.setenv("MARS_DATABASE_URL", url)
+    assert main(asked[3:]) == 0
 
 
 def test_items_that_do_not_fit_are_left_out_on_request(
@@ -213,9 +220,7 @@ def test_items_that_do_not_fit_are_left_out_on_request(
     assert main(["run", *options, "--plan-only"]) == 2
     assert main(["run", *options, "--plan-only", "--skip-long"]) == 0
     assert "1 of 2 items do not fit into the context" in capsys.readouterr().err
-    with RunStore(url) as store:
-        plan = read_plan(store.study(store.studies()[0].id).plan)
-    assert [item.id for item in plan.suites[0].items] == ["1"]
+    assert [item.id for item in planned(url)[1].suites[0].items] == ["1"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -229,9 +234,9 @@ def test_a_signal_stops_a_study_that_goes_on_later(
     with monkeypatch.context() as patch:  # the signal comes after the first lane
         patch.setattr("evaluation.study.launch.progress_line", lambda *_: os.kill(os.getpid(), number) or "")
         assert main(["run", *options]) == INTERRUPTED
+    study, _ = planned(url)
+    assert f"Continue with: python -m evaluation resume {study}" in capsys.readouterr().err
     with RunStore(url) as store:
-        study, plan = _plan(store)
-        assert f"Continue with: python -m evaluation resume {study}" in capsys.readouterr().err
         assert len(store.task_results(study, 0)) == 1 and not store.claims(study)
-        assert main(["resume", study, "--db", url, "--device", "cpu", "--dtype", "float32", "--quiet"]) == 0
-        check_whole(store, study, plan)  # type: ignore[arg-type]
+    assert main(["resume", study, *GO_ON, "--db", url, "--quiet"]) == 0
+    whole(url)

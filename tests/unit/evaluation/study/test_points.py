@@ -1,4 +1,4 @@
-"""Points from results made by hand, with numbers worked out on paper."""
+"""Points from results made by hand, with numbers worked out on paper; the Pareto front by its definition."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from evaluation.scoring.names import ANSWER
 from evaluation.statistics import mean_ratio, wilson
 from evaluation.study.pairs import Paired, pairs_of
 from evaluation.study.plan import Models
-from evaluation.study.points import points
+from evaluation.study.points import front, points
 from evaluation.study.result import Relative, relative_of, result_of
 from evaluation.study.sweep import Case, Cell, Grid, sweep_plan
 from mars_core.types import ModelRef, Status, Trace
@@ -93,3 +95,27 @@ def test_results_of_another_version_are_refused_in_one_sentence() -> None:
     rule = stored(1, trace, {}, relative_of([trace], [trace], None, likeness=False))
     with pytest.raises(ValueError, match="another version"):
         pairs_of(PLAN, [stored(0, trace, {}, None), replace(rule, data={"status": str(Status.COMPLETED)})])
+
+
+OPTIONS = st.lists(st.tuples(*[st.sampled_from((0.0, 0.25, 0.5, 0.75, 1.0, -1.0, math.nan))] * 2), max_size=12)
+
+
+def beats(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    return one != other and one[0] <= other[0] and one[1] >= other[1]
+
+
+@given(OPTIONS)
+def test_the_front_is_what_nothing_beats(options: list[tuple[float, float]]) -> None:
+    known = [index for index, option in enumerate(options) if not any(map(math.isnan, option))]
+    expected = {i for i in known if not any(beats(options[j], options[i]) for j in known)}
+    assert set(front(options)) == expected
+
+
+@given(OPTIONS)
+def test_along_the_front_more_cost_buys_more_gain(options: list[tuple[float, float]]) -> None:
+    along = [options[index] for index in front(options)]
+    assert along == sorted(along)
+
+
+def test_nothing_has_no_front() -> None:
+    assert front([]) == () and front([(math.nan, 1.0)]) == ()

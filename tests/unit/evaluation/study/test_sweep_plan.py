@@ -10,17 +10,7 @@ from typing import Any
 import pytest
 
 from evaluation.study.plan import Models, Plan
-from evaluation.study.sweep import (
-    MAX_DRAFT,
-    MAX_RUNS,
-    Case,
-    Cell,
-    Grid,
-    cells,
-    pairs_planned,
-    runs_planned,
-    sweep_plan,
-)
+from evaluation.study.sweep import MAX_DRAFT, MAX_RUNS, Case, Cell, Grid, cells, pairs_planned, runs_planned, sweep_plan
 from mars_core import validation
 from mars_core.types import DrafterConfig, ModelRef, TreeShape
 
@@ -54,10 +44,7 @@ def test_the_drafts_limit_is_the_engines() -> None:
     [
         ({"cases": ()}, "There is no prompt"),
         ({"cases": (Case("a"), Case(" "))}, "Prompt 2 is empty"),
-        (
-            {"rule": "strict", "parameter": "", "values": ()},
-            "'strict', which is the baseline",
-        ),
+        ({"rule": "strict", "parameter": "", "values": ()}, "'strict', which is the baseline"),
         ({"rule": "none", "parameter": "", "values": ()}, "'none', which has no drafts"),
         ({"rule": "vars"}, "'vars', which is unknown"),
         ({"parameter": "gap"}, "The parameter of rule mars is 'gap'; it must be one of theta."),

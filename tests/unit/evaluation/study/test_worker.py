@@ -8,9 +8,6 @@ from collections import deque
 from collections.abc import Generator
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
-
-import pytest
 
 from evaluation.study.engine import InProcess, config_of
 from evaluation.study.plan import Plan
@@ -21,7 +18,8 @@ from evaluation.suites.item import Item, Suite
 from mars_core.session import Session
 from mars_core.types import RunConfig, Status, Trace
 from storage import RunStore
-from tests.unit.evaluation.study.working import MARS, STRICT, check_whole, small_plan, start_worker
+from tests.unit.children import Child
+from tests.unit.evaluation.study.working import MARS, STRICT, check_whole, small_plan, work_on
 
 
 def _new(store: RunStore, plan: Plan) -> str:
@@ -55,7 +53,7 @@ def test_a_study_runs_to_its_end_and_says_what_single_runs_say(store: RunStore, 
             assert relative.same == (relative.divergence is None)
 
 
-def test_every_lane_is_warmed_up_before_the_first_run(store: RunStore, session: Session) -> None:
+def test_every_lane_is_warmed_up_before_the_first_run_and_says_how_far_it_is(store: RunStore, session: Session) -> None:
     plan = small_plan(session)
     calls: list[tuple[str, str]] = []
 
@@ -67,7 +65,14 @@ def test_every_lane_is_warmed_up_before_the_first_run(store: RunStore, session: 
             calls.append(("run", config.rule.name))
             return (yield from InProcess.run(self, config))
 
-    deque(Worker(store, _new(store, plan), plan, session, Noted(session), own_name()).events())
+    events = Worker(store, _new(store, plan), plan, session, Noted(session), own_name()).events()
+    first: list[int] = []
+    for event in events:
+        if isinstance(event, Saved):
+            break
+        first += [event.tokens] if isinstance(event, Writing) else []
+    assert first == sorted(first) and first[-1] == event.result.new_tokens
+    deque(events)
     assert calls[:3] == [("warm-up", name) for name in ("none", "strict", "mars")]
     assert {kind for kind, _ in calls[3:]} == {"run"}
 
@@ -103,32 +108,16 @@ def test_a_worker_that_is_stopped_loses_only_the_lane_under_way(store: RunStore,
 def test_every_lane_is_reported_and_compared_as_soon_as_it_can_be(store: RunStore, session: Session) -> None:
     plan = small_plan(session, lanes=(STRICT, MARS))
     study = _new(store, plan)
-    events = _worker(store, study, plan, session, order=lambda lanes: list(range(lanes))).events()
-    saved = [event for event in events if isinstance(event, Saved)]
-    assert [(event.task, event.lane) for event in saved] == [
-        (task, lane) for task in range(plan.tasks) for lane in (0, 1)
-    ]
-    second = _new(store, plan)
-    events = _worker(store, second, plan, session, order=lambda lanes: list(range(lanes))).events()
-    next(event for event in events if isinstance(event, Saved) and event.lane == 1)
-    events.close()
-    assert store.results(second) == ()  # the task is not done
-    strict, mars = store.results(second, unfinished=True)
-    assert strict.relative is not None and mars.relative is not None
-    assert strict.comparison_ids == mars.comparison_ids != ()
-
-
-def test_a_run_says_how_far_it_is(store: RunStore, session: Session) -> None:
-    plan = small_plan(session)
-    events = _worker(store, _new(store, plan), plan, session).events()
-    first: list[Writing] = []
-    for event in events:
+    saved = []
+    for event in _worker(store, study, plan, session, order=lambda lanes: list(range(lanes))).events():
         if isinstance(event, Saved):
-            break
-        first += [event] if isinstance(event, Writing) else []
-    events.close()
-    tokens = [event.tokens for event in first]
-    assert tokens == sorted(tokens) and tokens[-1] == event.result.new_tokens
+            saved.append((event.task, event.lane))
+            if saved == [(0, 0), (0, 1)]:  # the task is not done
+                assert store.results(study) == ()
+                strict, mars = store.results(study, unfinished=True)
+                assert strict.relative is not None and mars.relative is not None
+                assert strict.comparison_ids == mars.comparison_ids != ()
+    assert saved == [(task, lane) for task in range(plan.tasks) for lane in (0, 1)]
 
 
 def test_a_task_that_was_taken_over_is_not_written_twice(store: RunStore, session: Session) -> None:
@@ -145,6 +134,16 @@ def test_a_task_that_was_taken_over_is_not_written_twice(store: RunStore, sessio
     check_whole(store, study, plan)
 
 
+def test_a_task_of_a_dead_worker_is_taken_over(store: RunStore, session: Session) -> None:
+    plan = small_plan(session)
+    study = _new(store, plan)
+    assert store.claim_task(study, "dead", 80_000)
+    worker = _worker(store, study, plan, session, free_dead=lambda: store.release_worker(study, "dead"))
+    waits = [event is None for event in islice(worker.events(), 2000)]
+    assert sum(waits) < 100
+    check_whole(store, study, plan)
+
+
 def test_what_cannot_be_started_fails_with_its_reason_and_the_rest_goes_on(store: RunStore, session: Session) -> None:
     long = Suite("long", (Item("x", ("word " * 5000,)), Item("y", ("short",))))
     plan = replace(small_plan(session), suites=(long,))
@@ -157,31 +156,27 @@ def test_what_cannot_be_started_fails_with_its_reason_and_the_rest_goes_on(store
     assert store.study_progress(study).done == 1
 
 
-@pytest.mark.parametrize("database", ["sqlite", "postgres"])
-def test_workers_killed_at_random_leave_nothing_lost_and_nothing_twice(
-    request: pytest.FixtureRequest, session: Session, folder: Path, database: str
-) -> None:
-    url = request.getfixturevalue("url" if database == "sqlite" else "postgres_url")
+def test_workers_killed_at_random_leave_nothing_lost_and_nothing_twice(url: str, session: Session) -> None:
+    """On PostgreSQL: tests/unit/storage/test_workers.py."""
     chance = random.Random(7)
+    plan = small_plan(session, repeats=10)  # more than the workers can do before the last of them is killed
     with RunStore(url) as store:
-        plan = small_plan(session, repeats=6)  # more than the workers can do before the last of them is killed
         study = _new(store, plan)
-        seen, kills = 0, 0
-        while kills < 4:
-            workers = [start_worker(url, study, folder) for _ in range(2)]
-            until = time.monotonic() + 120
-            while store.study_progress(study).results <= seen and time.monotonic() < until:
-                time.sleep(0.02)
+    seen = 0
+    for _ in range(2):
+        workers = [Child(work_on, url, study, session) for _ in range(2)]
+        with RunStore(url) as store:
+            while store.study_progress(study).results <= seen:
+                assert any(worker.process.is_alive() for worker in workers)
+                time.sleep(0.01)
             time.sleep(chance.uniform(0, 0.15))
             for worker in workers:
                 worker.kill()
-                worker.join()
-                kills += 1
             seen = store.study_progress(study).results
-        assert 0 < seen < plan.tasks * len(plan.lanes)
+    assert 0 < seen < plan.tasks * len(plan.lanes)
+    with RunStore(url) as store:
         free_dead(store, study)
-        workers = [start_worker(url, study, folder) for _ in range(2)]
-        for worker in workers:
-            worker.join(600)
-            assert worker.exitcode == 0
+    workers = [Child(work_on, url, study, session) for _ in range(2)]
+    assert [(worker.rest(), worker.process.exitcode) for worker in workers] == [([], 0)] * 2
+    with RunStore(url) as store:
         check_whole(store, study, plan)
