@@ -10,7 +10,7 @@ from urllib.parse import urljoin
 
 import pandas as pd
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from mars_core.types import Status
 from storage import RunStore
@@ -205,7 +205,17 @@ def test_runs_stand_side_by_side_and_the_address_shows_them_again(window: Window
     heads = page.locator(".mars-runs thead th")
     page.locator(".mars-history-run input").first.click()
     expect(heads).to_have_count(1)
-    # three at once: none is lost while the list is drawn anew
+    held: list[Route] = []
+
+    def last_first(route: Route) -> None:
+        held.append(route)
+        if len(held) == 3:
+            answers = [(each, each.fetch()) for each in held]
+            for each, answer in reversed(answers):
+                each.fulfill(response=answer)
+
+    # three at once, of which the first is answered last: none is lost while the list is drawn anew
+    page.route("**/gradio_api/run/predict*", last_first, times=3)
     page.evaluate("[...document.querySelectorAll('.mars-history-run input')].slice(1, 4).forEach((box) => box.click())")
     expect(heads).to_have_count(4)
     expect(page.locator(".mars-history-run input:checked")).to_have_count(4)

@@ -94,5 +94,11 @@ listen("mars:history", document, () => {
 });
 for (const type of ["pointerdown", "keydown"]) listen(type, document, () => { awaited = null; });
 listen("popstate", window, report);
-watch("value", () => merge(JSON.parse(props.value)));
+let newest = 0;  // stamp of what was written last
+watch("value", () => {
+  const { at, ...patch } = JSON.parse(props.value);
+  if (at < newest) return;
+  newest = at ?? newest;
+  merge(patch);
+});
 if (props.names.some((name) => asked().get(name))) report();

@@ -3,6 +3,7 @@
 const box = element.firstElementChild;
 const QUIET_MS = 250;  // after the last key in a search field
 const SHOWN = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+let newest = 0;  // stamp of what is shown
 const marks = (window.marsMarks ??= {});  // what was scrolled to or focused last, also by a panel that was taken away since
 
 function send(node, more) {
@@ -56,6 +57,9 @@ function update() {
   const content = document.createElement("template"), key = box.contains(document.activeElement) && document.activeElement.dataset.key;
   const away = lost();
   content.innerHTML = props.value;  // escaped by ui/kit/panel.py
+  const [first] = content.content.childNodes, made = first?.nodeType === Node.COMMENT_NODE ? Number(first.data) : newest;
+  if (made < newest) return;
+  newest = made;
   content.content.querySelectorAll("time[datetime]").forEach((time) => { time.textContent = SHOWN.format(new Date(time.dateTime)); });
   content.content.querySelectorAll("[data-address]").forEach((field) => {
     field.setAttribute("value", location.origin + location.pathname + "?" + new URLSearchParams(JSON.parse(field.dataset.address)));

@@ -21,12 +21,14 @@ A template (Jinja, autoescaped) or a helper writes the HTML; assets/panel.js sho
 ``data-reveal="#ID"``     a click also opens, scrolls to and focuses the panel with that id, once it is there
 ``data-ready="NAME"``     the DOM event NAME is sent when the panel has appeared
 ``data-address="JSON"``   on a field: its value becomes this page's address with these parameters
+``<!--STAMP-->``          at the start (``stamped``): a value with an older one than what is shown is left out
 ``<time datetime>``       is written in the visitor's own time
 ========================  ======================================================================================================
 """
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +65,16 @@ def render(template: str, /, **values: Any) -> str:
 def static_component(html: str = "", *, elem_id: str | None = None) -> gr.HTML:
     """A component whose value is escaped HTML in which nothing can be clicked."""
     return gr.HTML(html, js_on_load=None, apply_default_css=False, elem_id=elem_id)
+
+
+def stamp() -> int:
+    """The time, in microseconds. Answers to events that follow each other quickly can overtake each other."""
+    return time.time_ns() // 1000
+
+
+def stamped(html: str) -> str:
+    """The value of a panel with its stamp."""
+    return f"<!--{stamp()}-->{html}"
 
 
 def panel_component(html: str = "", *, elem_id: str, name: str = "", **props: Any) -> gr.HTML:

@@ -20,7 +20,7 @@ from ui.kit.assets import to_json
 from ui.kit.components import RUN_FILES, VOTE_FILES, Group, downloads_component, downloads_html
 from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE, event_data
-from ui.kit.panel import panel_component
+from ui.kit.panel import panel_component, stamp, stamped
 from ui.result.result import title_of
 from ui.result.stored_runs import StoredRuns
 from ui.result.view import Updates
@@ -84,18 +84,18 @@ class History:
             choices = self.store.choices() if search else choices
         except StorageError as error:
             shown = Listing(message=self.message(error))
-        return ({self.search: search_html(view, choices)} if search else {}) | {
+        return ({self.search: stamped(search_html(view, choices))} if search else {}) | {
             self.session: view,
-            self.rows: shown.html(notice),
+            self.rows: stamped(shown.html(notice)),
             self.downloads: downloads_html(*_groups(view)),
-            self.address: to_json(history_parameters(view)),
+            self.address: to_json({"at": stamp(), **history_parameters(view)}),
         }
 
     def compared(self, view: Address, message: str = "") -> tuple[Address, Updates]:
         """The table of the view's runs; runs that are no longer there are left out of both. ``message``: what was not done."""
         runs, missing, share = self._chosen(view)
         view = replace(view, runs=tuple(run.id for run in runs))
-        return view, {self.runs: runs_html(run_table(runs), message or missing, share)}
+        return view, {self.runs: stamped(runs_html(run_table(runs), message or missing, share))}
 
     def _chosen(self, view: Address) -> tuple[tuple[RunRecord, ...], str, str]:
         """The view's runs, a message on missing ones, and the token of the link they are read through: of all of them, or of none."""
