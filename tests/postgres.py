@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,9 @@ def connection_to(folder: Path, *, autocommit: bool = False) -> Any:
 
 
 @contextmanager
-def cluster(network: str = "", port: int = 5432) -> Iterator[Path]:
-    """The socket folder of a running private cluster. It listens on ``port`` for a ``network`` (CIDR), without one on no port."""
+def cluster(network: str = "", port: int = 5432, inside: Sequence[str] = ()) -> Iterator[Path]:
+    """The socket folder of a running private cluster. It listens on ``port`` for a ``network`` (CIDR), without one on no port.
+    ``inside``: words before its commands."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
     if not found:
         reason = "PostgreSQL's programs are missing from /usr/lib/postgresql/*/bin (apt-get install postgresql)"
@@ -36,7 +37,7 @@ def cluster(network: str = "", port: int = 5432) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="mars-pg-", dir="/tmp"))  # a socket's path must be short
     if os.geteuid() == 0:
         shutil.chown(folder, "postgres")
-    run = [*_as_postgres(), str(found[-1] / "pg_ctl"), "-D", str(folder / "data"), "-w"]
+    run = [*inside, *_as_postgres(), str(found[-1] / "pg_ctl"), "-D", str(folder / "data"), "-w"]
     settings = f"-k {folder} -p {port} -c listen_addresses={'*' if network else chr(39) * 2} -c fsync=off -c max_connections=60"
     try:
         subprocess.run(

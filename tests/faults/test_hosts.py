@@ -1,4 +1,7 @@
-"""A study over two hosts with one PostgreSQL: network namespaces, one of which is cut off and comes back."""
+"""A study over two hosts with one PostgreSQL: network namespaces, one of which is cut off and comes back.
+
+The database is in a namespace as well: an interface that changes in this machine's own would end the requests of every Chromium here.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from storage.schema import Run
 from tests.faults.running import ROOT
 from tests.postgres import cluster
 
-HOSTS, PORT, TASKS = (1, 2), 54329, 12
+DATABASE, HOSTS, PORT, TASKS = "mars-0", (1, 2), 54329, 12
 PATIENCE_S = 400.0
 
 
@@ -26,20 +29,24 @@ def ip(*arguments: str) -> None:
 
 @pytest.fixture
 def hosts() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts a command on a host, which reaches this machine at 10.77.N.1. Needs the right to make network namespaces."""
-    made: list[int] = []
+    """Starts a command on a host, which reaches the database at 10.77.N.1. Needs the right to make network namespaces."""
+    made: list[str] = []
     try:
+        for name in (DATABASE, *(f"mars-{number}" for number in HOSTS)):
+            ip("netns", "add", name)
+            made.append(name)
         for number in HOSTS:
-            ip("netns", "add", f"mars-{number}")
-            made.append(number)
-            ip("link", "add", f"mars{number}", "type", "veth", "peer", "name", "eth0", "netns", f"mars-{number}")
-            ip("address", "add", f"10.77.{number}.1/24", "dev", f"mars{number}")
-            ip("link", "set", f"mars{number}", "up")
-            for arguments in (("address", "add", f"10.77.{number}.2/24", "dev", "eth0"), ("link", "set", "eth0", "up")):
-                ip("-n", f"mars-{number}", *arguments)
+            link, host = f"mars{number}", f"mars-{number}"
+            ip("-n", DATABASE, "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", host)
+            for where, device, address in (
+                (DATABASE, link, f"10.77.{number}.1/24"),
+                (host, "eth0", f"10.77.{number}.2/24"),
+            ):
+                ip("-n", where, "address", "add", address, "dev", device)
+                ip("-n", where, "link", "set", device, "up")
     except (OSError, subprocess.CalledProcessError) as error:
-        for number in made:
-            ip("netns", "delete", f"mars-{number}")
+        for name in made:
+            ip("netns", "delete", name)
         pytest.skip(f"network namespaces cannot be made here: {getattr(error, 'stderr', '') or error}")
     started: list[subprocess.Popen[str]] = []
 
@@ -56,15 +63,15 @@ def hosts() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     for process in started:
         process.kill()
         process.communicate()
-    for number in HOSTS:
-        ip("netns", "delete", f"mars-{number}")
+    for name in made:
+        ip("netns", "delete", name)
 
 
 def test_a_host_that_is_cut_off_and_comes_back_loses_and_repeats_nothing(
     hosts: Callable[..., subprocess.Popen[str]],
 ) -> None:
     plan = ("--suite", "demo_arithmetic", "--limit", str(TASKS), "--rules", "strict,mars", "--max-new-tokens", "96")
-    with cluster("10.77.0.0/16", PORT) as folder:
+    with cluster("10.77.0.0/16", PORT, ("ip", "netns", "exec", DATABASE)) as folder:
         url = f"postgresql://mars:secret@/postgres?host={folder}&port={PORT}"
         assert main(["run", *plan, "--plan-only", "--db", url]) == 0
         with RunStore(url) as store:
@@ -74,10 +81,10 @@ def test_a_host_that_is_cut_off_and_comes_back_loses_and_repeats_nothing(
                 hosts(number, "resume", study, "--workers", "1", "--threads", "1", "--quiet") for number in HOSTS
             ]
             _until(lambda: done() >= 3 and len(store.study_progress(study).workers) == 2, working)
-            ip("link", "set", "mars2", "down")
+            ip("-n", DATABASE, "link", "set", "mars2", "down")
             wanted = min(done() + 5, 2 * TASKS)
             _until(lambda: done() >= wanted, working)
-            ip("link", "set", "mars2", "up")
+            ip("-n", DATABASE, "link", "set", "mars2", "up")
             ended = [process.communicate(timeout=PATIENCE_S)[0] for process in working]
             results = store.results(study, unfinished=True)
             assert sorted((result.task, result.lane) for result in results) == [
