@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Window
-from tests.browser.steps import details_tab, fill, wait_for
+from tests.browser.steps import compare, details_tab, fill, wait_for
 
 pytestmark = pytest.mark.browser
 TITLES = ["Strict", "MARS θ = 0.9", "MARS θ = 0.5"]
@@ -104,3 +105,15 @@ def test_the_example_can_be_read_planned_with_and_run_with_another_theta(window:
     page.get_by_role("button", name="Run with this θ").click()
     wait_for(page, "done")
     assert [page.inner_text(f"#compare-lane-{lane} .mars-lane-title") for lane in range(3)] == TITLES
+
+
+def test_a_frame_of_a_run_restyles_its_new_tokens_and_not_the_page(window: Window) -> None:
+    page = window.page
+    browser = page.context.browser
+    assert browser
+    browser.start_tracing(page=page, categories=["devtools.timeline"])
+    compare(page, tokens=300)
+    events = json.loads(browser.stop_tracing())["traceEvents"]
+    restyled = [event["args"]["elementCount"] for event in events if event["name"] == "UpdateLayoutTree"]
+    assert sum(restyled) > 600, "every token of two lanes was styled"
+    assert sum(count > 500 for count in restyled) <= 4, "what begins and ends a comparison, of some twenty frames"
