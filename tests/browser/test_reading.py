@@ -66,6 +66,8 @@ def test_a_comparison_needs_no_mouse_and_streaming_does_not_move_the_page(window
     assert "was chosen instead of" in wait_for(page, "done")
     expect(page.locator("#compare-lane-3 .tok.given")).to_have_count(6)
     expect(page.locator("#compare-lane-3 .tok")).to_have_count(24)
+    reader.get_by_role("button", name="Run with this θ").click()
+    assert "All 4 lanes are in use" in wait_for(page, "failed")
 
 
 def test_the_example_can_be_read_planned_with_and_run_with_another_theta(window: Window) -> None:

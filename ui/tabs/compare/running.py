@@ -162,7 +162,8 @@ def _wire_wishes(parts: Running, compare: Callable[..., Iterator[Updates]]) -> N
             yield view.update(message_strip("There is no run to continue; press Compare first.", "failed"), ())
             return
         changed = opened(wanted, shown, value)
-        yield changed
+        if changed:
+            yield changed
         if shown is None:
             yield from compare(request, prompt, changed.get(panel, value))
         else:
