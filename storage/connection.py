@@ -19,6 +19,10 @@ from storage.writers import PATIENCE, WRITING, checkpoint
 
 SWITCH_S = 0.0005  # interpreter switch interval while the write lock is held; with the default of 5 ms a write takes ten times as long
 
+# How long a read waits for this store's writers: with many readers a writer would get a small share of the interpreter, and all other
+# writers wait for it.
+WRITERS_FIRST_S = 0.1
+
 
 class FairLock:
     """A lock that is granted in order of request; ``threading.Lock`` can starve other writers."""
@@ -35,6 +39,11 @@ class FairLock:
         with self._changed:
             self._served += 1
             self._changed.notify_all()
+
+    def let_pass(self, seconds: float) -> None:
+        """Wait until nobody has it or waits for it, at most ``seconds``."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._served == self._next, seconds)
 
 
 class Connected:
@@ -74,6 +83,7 @@ class Connected:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A connection with a consistent snapshot of the database. Keep it short: meanwhile a SQLite WAL can only grow."""
+        self._writing.let_pass(WRITERS_FIRST_S)
         with explained("The database could not be read", self.location), self._engine.connect() as connection:
             connection = connection.execution_options(**{SCOPE: self.scope})
             if self._engine.dialect.name == "postgresql":

@@ -14,7 +14,8 @@ from types import SimpleNamespace
 import pytest
 
 from mars_core.types import PromptConfig
-from storage import RunStore, StorageError
+from storage import RunStore, Source, StorageError
+from storage.runs.comparisons import add_comparison
 from storage.write_lock import acquire, lock_file, mount_of
 from tests.traces import make_trace, same
 from tests.unit.children import Child
@@ -97,6 +98,20 @@ def test_writers_hold_the_lock_and_readers_do_not(sqlite_store: RunStore) -> Non
     with pytest.raises(ZeroDivisionError), sqlite_store._write(""):
         _ = 1 / 0
     os.close(acquire(lock, 0.0))
+
+
+def test_a_read_lets_a_writer_of_its_store_go_first(sqlite_store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("storage.connection.WRITERS_FIRST_S", 60.0)
+    with ThreadPoolExecutor(1) as pool:
+        with sqlite_store._write("") as connection:
+            reading = pool.submit(sqlite_store.count)
+            with pytest.raises(TimeoutError):
+                reading.result(timeout=0.3)
+            add_comparison(connection, PromptConfig("x"), Source.COMPARE, "")
+        assert reading.result() == 1
+    monkeypatch.setattr("storage.connection.WRITERS_FIRST_S", 0.0)
+    with sqlite_store._write(""):
+        assert sqlite_store.count() == 1, "a read waits for so long only"
 
 
 def test_lock_that_cannot_be_had_is_said(sqlite_store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
