@@ -1,6 +1,6 @@
 """When drafting pays: the expected speed-up over K or the size of a tree, from the acceptance and the times of one run.
 
-Pure functions of plain numbers. Formulas: docs/statistics.md.
+Pure functions of plain numbers. Formulas: docs/evaluation.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Intervals and tests of paired measurements. Pure functions of numbers; docs/statistics.md defines each.
+"""Intervals and tests of paired measurements. Pure functions of numbers; docs/evaluation.md defines each.
 
 The unit of every interval is the prompt with all its seeds: R runs belong to N prompts, ``prompt`` [R] has the number of each run's prompt.
 """

@@ -36,7 +36,8 @@ PLATFORM = {
     "platform_machine": "x86_64", "os_name": "posix", "implementation_name": "cpython", "platform_python_implementation": "CPython",
 }  # fmt: skip
 NOT_SEEN = "for other platforms or versions of Python; not installed where this list was made"
-ROW = re.compile(r"^\| \[?([^\]|]+?)\]?(?:\(([^)]*)\))? \| ([^|]+) \| (.+) \|$", re.MULTILINE)
+LINE = re.compile(r"^\* \*\*(.+)\*\*: (.+)$", re.MULTILINE)
+PACKAGE = re.compile(r"\[?([^\]\s]+?)\]?(?:\((\S*)\))? (\S+?)(?:, |$)")
 
 
 def canonical(name: str) -> str:
@@ -77,8 +78,10 @@ def base(version: str) -> str:
 def licences(pythons: Iterable[str]) -> dict[tuple[str, str], tuple[str, str]]:
     """(package, version) → licence and address: what the page has, and over it what is installed."""
     found: dict[tuple[str, str], tuple[str, str]] = {}
-    for name, address, version, licence in ROW.findall(PAGE.read_text(encoding="utf-8")):
-        found[canonical(name), version] = licence, address
+    _, _, lists = PAGE.read_text(encoding="utf-8").partition("\n## ")
+    for licence, packages in LINE.findall(lists):
+        for name, address, version in PACKAGE.findall(packages):
+            found[canonical(name), version] = licence, address
     for python in pythons:
         options = ("--python", python, "--from=mixed", "--with-urls", "--with-system", "--format=json")
         for row in tool("pip-licenses", *options):
@@ -92,11 +95,12 @@ def page(found: Mapping[tuple[str, str], tuple[str, str]]) -> str:
     """The introduction stays as it is in the page: all before its first section."""
     parts = [re.split(r"^## ", PAGE.read_text(encoding="utf-8"), maxsplit=1, flags=re.MULTILINE)[0]]
     for lock, title in PARTS.items():
-        rows = []
+        lines: dict[str, list[str]] = {}
         for name, version in sorted({canonical(each.name): version_of(each) for each in locked(lock)}.items()):
             licence, address = found.get((name, version), (NOT_SEEN, ""))
-            rows.append(f"| {f'[{name}]({address})' if address else name} | {version} | {licence} |\n")
-        parts.append(f"## {title}\n\n| package | version | licence |\n|---|---|---|\n{''.join(rows)}")
+            lines.setdefault(licence, []).append(f"{f'[{name}]({address})' if address else name} {version}")
+        listed = "".join(f"* **{licence}**: {', '.join(packages)}\n" for licence, packages in sorted(lines.items()))
+        parts.append(f"## {title}\n\n{listed}")
     return parts[0] + "\n".join(parts[1:])
 
 

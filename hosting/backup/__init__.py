@@ -1,4 +1,4 @@
-"""Backs up the database to a private dataset repository on the Hub, for hosts without persistent disks (``docs/operations.md``)."""
+"""Backs up the database to a private dataset repository on the Hub, for hosts without persistent disks (``docs/hosting.md``)."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ Columns of runs have the names of storage.schema.runs, those of tokens and nodes
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -201,13 +202,21 @@ prompt | text | | of the comparison
 
 
 def described() -> str:
-    """All columns as Markdown, one table per export."""
-    titles = {"runs": RUNS, "tokens": TOKENS, "nodes": NODES, "votes": VOTES}
-    head = "| column | type | unit | meaning |\n|---|---|---|---|\n"
-    return "\n".join(
-        f"### {title}\n\n{head}" + "".join(f"| `{name}` | {' | '.join(rest)} |\n" for name, *rest in columns)
-        for title, columns in titles.items()
-    )
+    """All columns as Markdown, one list per export. A column that a list before describes in the same words is only named."""
+    lists = []
+    before: set[Column] = set()
+    for title, columns in {"runs": RUNS, "tokens": TOKENS, "nodes": NODES, "votes": VOTES}.items():
+        lines = ""
+        for again, group in groupby(columns, before.__contains__):
+            if again:
+                lines += f"* {', '.join(f'`{each.name}`' for each in group)}: as above\n"
+            else:
+                lines += "".join(
+                    f"* `{name}` ({kind}{unit and f', {unit}'}): {meaning}\n" for name, kind, unit, meaning in group
+                )
+        lists.append(f"### {title}\n\n{lines}")
+        before.update(columns)
+    return "\n".join(lists)
 
 
 def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:

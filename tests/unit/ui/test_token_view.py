@@ -154,7 +154,7 @@ def stored() -> tuple[Trace, ...]:
 
 def test_the_input_is_documented() -> None:
     text = DOCS.read_text(encoding="utf-8")
-    assert [field.name for field in fields(LaneView) if f"| `{field.name}` |" not in text] == []
+    assert [field.name for field in fields(LaneView) if f"* `{field.name}` " not in text] == []
     assert [name for name, _ in FIELDS if f"`{name}`" not in text] == []
     outcomes = [*(outcome.value for outcome in Outcome), "given"]
     assert ", ".join(f"{number} {name}" for number, name in enumerate(outcomes)) in text and len(outcomes) - 1 == GIVEN

@@ -1,4 +1,4 @@
-"""A report computed again from results.csv alone, as docs/statistics.md says it, without this program's statistics."""
+"""A report computed again from results.csv alone, as docs/evaluation.md says it, without this program's statistics."""
 
 from __future__ import annotations
 
