@@ -57,10 +57,8 @@ def custom_pair(
     target: str | ModelRef, draft: str | ModelRef | None = None, head: str | ModelRef | None = None, *,
     prompts: Sequence[str] = GENERAL_PROMPTS,
 ) -> PairSpec:  # fmt: skip
-    """A pair of the user's own: Hub ids (``owner/name`` or ``owner/name@revision``) or folders. Raises ModelError.
-
-    ``draft``: a smaller model; ``head``: an EAGLE-3 head. Without both, the target can be decoded with n-gram drafts or without drafts.
-    """
+    """A pair of the user's own: Hub ids (``owner/name`` or ``owner/name@revision``) or folders. Raises ModelError. ``draft``: a smaller
+    model; ``head``: an EAGLE-3 head. Without both, the target can be decoded with n-gram drafts or without drafts."""
     first = parse_ref(target) if isinstance(target, str) else target
     second = parse_ref(draft) if isinstance(draft, str) else draft
     third = parse_ref(head) if isinstance(head, str) else head

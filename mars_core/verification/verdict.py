@@ -14,11 +14,9 @@ Values = dict[str, Any]  # by column: a number, or a tuple where it is wide
 
 
 class Node(SimpleNamespace):
-    """One node of the tree after the verdict: an attribute for every column, and ``edge``, ``tv`` and ``kl`` on every draft.
-
-    Token columns describe the drafted token, judged by its parent's logits; the other columns describe the position after the
-    node. Without ``meter`` they are nan, 0 for integers, and no alternatives.
-    """
+    """One node of the tree after the verdict: an attribute for every column, and ``edge``, ``tv`` and ``kl`` on every draft. Token
+    columns describe the drafted token, judged by its parent's logits; the other columns describe the position after the node. Without
+    ``meter`` they are nan, 0 for integers, and no alternatives."""
 
 
 class Nodes:
@@ -68,10 +66,8 @@ class Nodes:
         return self._read(Of.DRAFTED, number - 1) | self._read(Of.TOKEN, number - 1)
 
     def _place(self, number: int) -> Values:
-        """Columns of the position after a node, values derived from them, and the values of absent columns.
-
-        ``edge``: the distance of the drawing uniform to the nearer end of own's interval, at temperature 0 z1 − z2.
-        """
+        """Columns of the position after a node, values derived from them, and the values of absent columns. ``edge``: the distance of
+        the drawing uniform to the nearer end of own's interval, at temperature 0 z1 − z2."""
         if number in self._places:
             return self._places[number]
         place = self._layout.absent | self._read(Of.NODE, number) | {"edge": math.nan}
