@@ -124,11 +124,6 @@ def test_a_draft_without_a_tokenizer_is_accepted_if_the_sizes_agree(llama: Path,
     assert f"vocabulary of {VOCABULARY + 1}" in refusal(llama, folders[1])
 
 
-def test_padded_rows_are_no_difference_and_are_never_drafted(llama: Path, tmp_path: Path) -> None:
-    padded = tiny_checkpoint("llama", tmp_path, vocab_size=128)
-    assert load(padded, llama).vocabulary == load(llama, padded).vocabulary == VOCABULARY
-
-
 def test_vocabularies_of_one_size_that_differ_are_refused(llama: Path, copy: Path) -> None:
     tokens = list(tiny_tokenizer().get_vocab().items())
     ordered = [token for token, _ in sorted(tokens, key=lambda item: item[1])]

@@ -44,9 +44,3 @@ def test_a_long_or_hostile_token_does_not_flood_the_message() -> None:
         shared_vocabulary(NAMES, {"a" * 10_000: 0}, {"\n\ud800": 0}, (1, 1))
     assert len(str(caught.value)) < 300 and "\n" not in str(caught.value)
     str(caught.value).encode()
-
-
-def test_without_a_tokenizer_the_sizes_decide() -> None:
-    assert shared_vocabulary(NAMES, TOKENS, None, (7, 7)) == 7
-    with pytest.raises(ModelError, match="small has no tokenizer and a vocabulary of 8, but big has 7"):
-        shared_vocabulary(NAMES, TOKENS, None, (7, 8))

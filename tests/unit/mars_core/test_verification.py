@@ -143,29 +143,11 @@ def test_rows_of_temperature_0_show_the_softmax_and_the_gap() -> None:
     assert (drafted.logprob, *root.top_p) == pytest.approx((float(soft[2].log()), *soft[[1, 2, 0]].tolist()))
 
 
-def test_rows_of_sampled_drafts_show_both_uniforms() -> None:
-    logits, draft = case("chain of 3", 0)
-    u = chance(draft, 0)
-    rows = columns(logits, draft, "strict", Sampling(1.0), u, mode=DraftMode.SAMPLED)
-    assert (column(rows, "u"), column(rows, "coin")) == (u[:, 0].tolist(), u[:, 1].tolist())
-    assert column(rows, "q")[1:] == pytest.approx(draft.q.tolist())
-
-
 def test_at_most_five_alternatives_are_shown() -> None:
     logits, draft = case("siblings", 0)
     for node, z in zip(decide(logits, draft, "mars", Sampling(1.0), chance(draft, 0)).nodes, logits, strict=True):
         assert node.top_z == tuple(z.sort(descending=True).values[:5].tolist())
         assert [float(z[int(token)]) for token in node.top_ids] == list(node.top_z)
-
-
-@pytest.mark.parametrize("tree", TREES)
-def test_rank_and_logprob_of_a_drafted_token_are_those_after_its_parent(tree: str) -> None:
-    logits, draft = case(tree, 5)
-    for node in list(decide(logits, draft, "strict", Sampling(1.0), chance(draft, 0)).nodes)[1:]:
-        z = logits[int(node.parent)]
-        assert node.rank == 1 + int((z > z[int(node.id)]).sum())
-        assert node.logprob == pytest.approx(float(z.log_softmax(-1)[int(node.id)]))
-        assert node.p == pytest.approx(math.exp(node.logprob))
 
 
 @pytest.mark.parametrize("mode", DraftMode)

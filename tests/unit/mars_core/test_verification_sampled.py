@@ -15,6 +15,7 @@ from mars_core.rules import RULES, Reach
 from mars_core.sampling import Use, target_distribution
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification import Verdict, chain_draft
+from tests.unit.mars_core.published import Distribution, accepted, correction, norm
 from tests.unit.mars_core.test_verification import (
     CHAINS,
     SAMPLINGS,
@@ -26,75 +27,15 @@ from tests.unit.mars_core.test_verification import (
     decide,
     divergence,
     total_variation,
-    values_of,
 )
 
 NEAR = 1e-9  # how close to a border the decisions on both sides of it are tried
 BY_TOKEN = [name for name, rule in RULES.items() if DraftMode.SAMPLED in rule.modes and rule.reach is Reach.TOKEN]
-Distribution = list[float]
 
 
-def norm(weights: Sequence[float], otherwise: Distribution) -> Distribution:
-    """norm((…)₊)."""
-    kept = [max(0.0, each) for each in weights]
-    return [each / sum(kept) for each in kept] if sum(kept) else otherwise
-
-
-def published(rule: str, z: Distribution, p: Distribution, q: Distribution) -> tuple[Distribution, Distribution]:
-    """(a, R) as the sources define it, in the form of verification.md."""
-    value = values_of(rule)
-    tokens = range(V)
-    soft = norm([math.exp(each) for each in z], z)
-    order = sorted(tokens, key=lambda y: -z[y])
-    first, second = order[:2]
-    ratio = [a / b for a, b in zip(p, q, strict=True)]
-    strict = [min(1.0, each) for each in ratio]
-    residual = norm([a - b for a, b in zip(p, q, strict=True)], p)
-    top1 = [float(y == first) for y in tokens]
-    low = z[first] > 0 and z[second] / z[first] > value.get("theta", 1)
-    close = z[first] - z[second] < value.get("gap", 0)
-    match rule:
-        case "mars" if low:
-            return [float(y in (first, second)) for y in tokens], p
-        case "mars-gap" if close:
-            return [float(y in (first, second)) for y in tokens], p
-        case "mars-algorithm1":
-            return [float(y == first or (low and y == second)) for y in tokens], top1
-        case "typical":
-            noise = -sum(each * math.log(each + 1e-5) for each in p)
-            return [float(each > min(value["epsilon"], value["delta"] * math.exp(-noise))) for each in p], p
-        case "topk-delta":
-            near = [y for y in order[: int(value["n"])] if soft[first] - soft[y] <= value["delta"]]
-            return [float(y in near) for y in tokens], top1
-        case "topk-ratio":
-            return [float(y in order[: int(value["n"])] and p[y] >= value["ratio"] * max(p)) for y in tokens], top1
-        case "threshold":
-            return [1.0 if r >= value["single"] else min(1.0, r / value["accumulated"]) for r in ratio], residual
-        case "lenience":
-            return [min(1.0, r / value["lenience"]) for r in ratio], residual
-        case "ears":
-            return [min(1.0, r + value["tolerance"] * (1 - max(p))) if r else 0.0 for r in ratio], residual
-        case "entropy":
-            spread = -sum(each * math.log(each) for each in p if each)
-            return [min(1.0, r / min(math.exp(-value["alpha"] * spread), value["limit"])) for r in ratio], residual
-        case "ensemble":
-            return [1 - value["weight"] + value["weight"] * each for each in strict], residual
-        case "cascade-token":
-            aim = cascade(p, q, value["alpha"])
-            pairs = list(zip(aim, q, strict=True))
-            return [min(1.0, a / b) for a, b in pairs], norm([a - b for a, b in pairs], aim)
-    return strict, residual
-
-
-def cascade(p: Distribution, q: Distribution, alpha: float) -> Distribution:
-    """q·1_A + η·p."""
-    trusted = [b if a >= (1 - alpha) * max(p) else 0.0 for a, b in zip(p, q, strict=True)]
-    return [t + (1 - sum(trusted)) * a for t, a in zip(trusted, p, strict=True)]
-
-
-def distribution_of(q: Distribution, accept: Distribution, correction: Distribution) -> Distribution:
+def distribution_of(q: Distribution, accept: Distribution, replaced: Distribution) -> Distribution:
     kept = [a * b for a, b in zip(q, accept, strict=True)]
-    return [each + (1 - sum(kept)) * r for each, r in zip(kept, correction, strict=True)]
+    return [each + (1 - sum(kept)) * r for each, r in zip(kept, replaced, strict=True)]
 
 
 def probes(borders: Sequence[float]) -> Iterator[tuple[float, float]]:
@@ -120,8 +61,8 @@ def test_law_of_the_decisions_is_the_published_one_and_the_meter_its_distance_fr
 ) -> None:
     """A chain of equal places tries every drafted token, weighted by q, with all uniforms that could matter."""
     z, p, q = place(sampling, seed)
-    accept, correction = published(rule, z[0].tolist(), p, q)
-    redraws = list(probes([sum(correction[: y + 1]) for y in range(V)]))
+    accept, replaced = accepted(rule, z[0].tolist(), p, q), correction(rule, z[0].tolist(), p, q)
+    redraws = list(probes([sum(replaced[: y + 1]) for y in range(V)]))
     trials = [(x, u, w) for x in range(V) for u, w in product(probes([accept[x]]), redraws)]
     x = torch.tensor([0, *(trial[0] for trial in trials)])
     u = torch.tensor([[w[0], u[0], 0.5] for _, u, w in trials] + [[0.5, 0.5, 0.5]], dtype=torch.float64)
@@ -132,10 +73,10 @@ def test_law_of_the_decisions_is_the_published_one_and_the_meter_its_distance_fr
     found = [0.0] * V
     for (token, accepting, drawing), kept, other in zip(trials, keep, emit, strict=False):
         found[token if kept else int(other)] += q[token] * accepting[1] * drawing[1]
-    assert found == pytest.approx(distribution_of(q, accept, correction), abs=1e-9)
+    assert found == pytest.approx(distribution_of(q, accept, replaced), abs=1e-9)
     assert column(rows, "tv")[0] == pytest.approx(total_variation(found, p), abs=1e-7)
-    assert column(rows, "tv")[0] == pytest.approx(total_variation(distribution_of(q, accept, correction), p), abs=1e-12)
-    assert column(rows, "kl")[0] == pytest.approx(divergence(distribution_of(q, accept, correction), p), abs=1e-12)
+    assert column(rows, "tv")[0] == pytest.approx(total_variation(distribution_of(q, accept, replaced), p), abs=1e-12)
+    assert column(rows, "kl")[0] == pytest.approx(divergence(distribution_of(q, accept, replaced), p), abs=1e-12)
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS[1:], ids=str)
