@@ -109,15 +109,16 @@ def after_node(
     best = sorted(drafted, key=order.index)
     without = norm([0.0 if y in drafted else each for y, each in enumerate(p)], [0.0] * V)
     match rule:
-        case "mars-reference" if not cold:
+        case "mars-reference" if not cold:  # as 5SSjw/MARS mars/model/utils.py evaluate_posterior has it
             runner_up = z[second] if p[second] else -math.inf
             if runner_up / (z[first] + 1e-10) > value["theta"]:
                 return in_turn(drafted, [float(y in (first, second)) for y in range(V)], p)
-            tried = 0.0
+            left = list(p)
             for x, c in zip(drafted, confidence, strict=True):
-                accept[x] = min(1.0, p[x] / (1 - tried) / c) if p[x] else 0.0
-                tried += p[x]
-            return in_turn(drafted, accept, without)
+                accept[x] = min(1.0, left[x] / max(c, 1e-10))
+                left[x] = max(0.0, left[x] - c)
+                left = norm(left, left)
+            return in_turn(drafted, accept, left)
         case "typical" if not cold:
             return in_turn(drafted, accept, p)
         case "mars-algorithm1" | "topk-delta" | "topk-ratio":

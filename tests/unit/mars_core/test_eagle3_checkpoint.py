@@ -12,13 +12,12 @@ import huggingface_hub.constants
 import pytest
 import torch
 from torch import Tensor
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 
 from mars_core.eagle3.config import read_config
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models import ModelError
 from mars_core.models.eagle import load_eagle, plan_eagle
-from mars_core.models.source import WEIGHTS_FOLDER
 from mars_core.types import ModelRef
 from tests.checkpoints import VOCABULARY, tiny_model
 from tests.eagle_heads import FAMILIES, LLAMA3, Family, random_head, raw_config, save_head, stored, tiny_config
@@ -401,11 +400,8 @@ def test_folders_without_weights_or_configuration_are_refused(shelf: Shelf) -> N
     shelf.save()
     (shelf.folder / "model.safetensors").unlink()
     assert "has no weights" in shelf.refusal()
-    config = shelf.folder / "config.json"
-    config.write_text("[]")
+    (shelf.folder / "config.json").write_text("[]")
     assert "not a JSON object" in shelf.refusal()
-    config.unlink()
-    assert "no config.json" in shelf.refusal()
 
 
 def test_other_targets_are_refused_with_the_list(tmp_path: Path) -> None:
@@ -435,15 +431,3 @@ def test_a_cached_hub_head_is_loaded_offline_with_its_commit(
     assert ref == ModelRef("org/head", COMMIT) and same(loaded, shelf.head)
     with pytest.raises(ModelError, match="org/other is not completely on this machine"):
         fetched(ModelRef("org/other"), shelf.target)
-
-
-def test_the_bundled_head_fits_the_bundled_target() -> None:
-    folder = WEIGHTS_FOLDER / "eagle3"
-    if not (folder / "model.safetensors").is_file():
-        pytest.skip("no bundled head")
-    target = AutoModelForCausalLM.from_pretrained(WEIGHTS_FOLDER / "target", dtype=torch.float32)
-    plan = plan_eagle(ModelRef(str(folder)), target.config, "bundled/target", MESSAGES.append)
-    loaded, _ = load_eagle(plan, target, MESSAGES.append)
-    assert loaded.embed_tokens is target.get_input_embeddings()
-    own = sum(weight.numel() for weight in loaded.parameters()) - loaded.embed_tokens.weight.numel()
-    assert plan.parameters == own and torch.isfinite(logits(loaded)).all()

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import importlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from mars_core.models import Pair
 from mars_core.rules import RULES, Siblings
 from mars_core.sampling import target_distribution
-from mars_core.types import DraftMode, Sampling
+from mars_core.session import Session
+from mars_core.text import assembly
+from mars_core.types import DrafterConfig, DraftMode, Outcome, Sampling, Token
 from mars_core.verification import Draft, Verdict, chain_draft, judge, walk
-from mars_core.verification.columns import Contents, pack
+from mars_core.verification import columns as table
+from mars_core.verification.columns import COLUMNS, Column, Contents, Of, pack
+from tests.live_pairs import config_for, random_pair
 
 V = 6
 SAMPLINGS = (Sampling(0.0), Sampling(1.0), Sampling(0.7, top_k=3), Sampling(1.3, top_p=0.8))
@@ -130,17 +139,6 @@ def test_rows_carry_what_the_trace_needs() -> None:
     assert root.entropy == pytest.approx(float(-(p * p.log()).sum()))
     assert (root.top_ids, root.top_z) == ((1, 2, 0), (3, 2, 1))
     assert root.top_p == pytest.approx(p[[1, 2, 0]].tolist())
-
-
-def test_rows_of_temperature_0_show_the_softmax_and_the_gap() -> None:
-    logits = torch.tensor([[1.0, 3.0, 2.5], [0.0, 1.0, 0.5]], dtype=torch.float64)
-    draft = chain_draft(torch.tensor([0, 2]), torch.tensor([0.4], dtype=torch.float64))
-    nodes = decide(logits, draft, "strict", Sampling(0.0), chance(draft, 0)).nodes
-    root, drafted = nodes
-    soft = logits[0].softmax(-1)
-    assert (root.edge, drafted.edge, drafted.p, nodes.emitted(0)["p"]) == (0.5, 0.5, 0, 1)
-    assert root.entropy == pytest.approx(float(-(soft * soft.log()).sum()))
-    assert (drafted.logprob, *root.top_p) == pytest.approx((float(soft[2].log()), *soft[[1, 2, 0]].tolist()))
 
 
 def test_at_most_five_alternatives_are_shown() -> None:
@@ -263,3 +261,104 @@ def test_a_child_that_the_target_draws_goes_before_a_forgiven_one() -> None:
     for own, path in [(0, (0, 1)), (1, (0, 2)), (2, (0, 1))]:
         u[0, 0] = middle_of(target_distribution(logits, Sampling(1.0))[0], own)
         assert decide(logits, draft, "mars", Sampling(1.0), u).path == path
+
+
+def test_mars_reference_keeps_an_impossible_runner_up_where_all_logits_are_negative() -> None:
+    """Top-k leaves the best alone, its ratio −∞/z₁ is +∞, and the token it filtered away is kept for sure."""
+    logits = torch.tensor([[-1.0, -9.0], [0.0, 0.0]], dtype=torch.float64)
+    draft = chain_draft(torch.tensor([0, 1]), torch.tensor([0.1], dtype=torch.float64))
+    u = torch.full((2, 3), 0.99, dtype=torch.float64)
+    root, drafted = decide(logits, draft, "mars-reference", Sampling(1.0, top_k=1), u).nodes
+    assert (drafted.keep, drafted.p, root.tv, root.kl) == (1, 0, 1, math.inf)
+    logits[0] += 5
+    root, drafted = decide(logits, draft, "mars-reference", Sampling(1.0, top_k=1), u).nodes
+    assert (drafted.keep, root.emit, root.tv, root.kl) == (0, 0, 0, 0)
+
+
+JUDGE = importlib.import_module("mars_core.verification.judge")  # the package's attribute of this name is the function
+
+
+@dataclass(frozen=True, slots=True)
+class Wider(Token):
+    surprise: float
+    second: int
+
+
+@pytest.fixture
+def planted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Two more metrics of a token: its surprise, and the second best id of its place. Table, computation and ``Token``: no more."""
+    measures = JUDGE._measures
+
+    def more(*given: Any) -> dict[str, Tensor]:
+        found = measures(*given)
+        return {**found, "surprise": -found["logprob"], "second": given[0].top_ids[:, 1]}
+
+    extra = Column("surprise", torch.float32, Of.TOKEN, root=0.0), Column("second", torch.long, Of.NODE)
+    monkeypatch.setattr(table, "COLUMNS", (extra[0], *COLUMNS, extra[1]))
+    monkeypatch.setattr(JUDGE, "_measures", more)
+    monkeypatch.setattr(assembly, "Token", Wider)
+    for cached in (table._groups, table.layout):
+        cached.cache_clear()
+    yield
+    for cached in (table._groups, table.layout):
+        cached.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def pair() -> Pair:
+    return random_pair("llama")
+
+
+@pytest.mark.usefixtures("planted")
+@pytest.mark.parametrize("mode", DraftMode)
+def test_a_new_metric_takes_a_line_of_the_table_its_values_and_a_field_of_token(pair: Pair, mode: DraftMode) -> None:
+    config = config_for(pair, DrafterConfig("model", k=3, mode=mode), Sampling(1.0), prompt="abc", new=30)
+    for meter in (True, False):
+        run = Session(pair).start(config, meter=meter)
+        tokens: list[Any] = [token for step in run for token in step.tokens]
+        assert {token.outcome for token in tokens} >= {Outcome.ACCEPTED, Outcome.REJECTED, Outcome.RECOVERED}
+        for token in tokens:
+            assert token.surprise == -token.logprob if meter else token.surprise != token.surprise
+            assert token.second == (token.id2 if meter else 0)
+            assert isinstance(token.second, int)
+
+
+def test_names_of_columns_are_distinct_and_every_one_is_stored_when_it_should_be() -> None:
+    assert len({column.name for column in COLUMNS}) == len(COLUMNS)
+    logits, draft = case("chain of 3", 0)
+    for sampling, mode, meter, contents in [
+        (Sampling(0.0), DraftMode.GREEDY, False, Contents.ALWAYS),
+        (Sampling(0.0), DraftMode.GREEDY, True, Contents.METERED | Contents.SHARES),
+        (Sampling(1.0), DraftMode.GREEDY, True, Contents.METERED | Contents.SHARES | Contents.DRAWS),
+        (Sampling(1.0), DraftMode.SAMPLED, True, Contents.METERED | Contents.DISTANCES | Contents.DRAWS),
+    ]:
+        row = columns(logits, draft, "strict", sampling, chance(draft, 0), mode=mode, meter=meter).tolist()
+        assert row[: table.HEAD] == [3, contents, 5]
+        lengths = {Of.DRAFTED: 3, Of.NODE: 4, Of.TOKEN: 7, Of.WIDE: 20}
+        assert len(row) == table.HEAD + sum(lengths[each.of] for each in COLUMNS if each.when in contents)
+
+
+class Operations(TorchDispatchMode):
+    """Names of the operations that run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.found.add(str(function).split(".")[1])
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize("rule", ["strict", "mars", "mars-reference"])
+def test_nothing_is_drawn_at_temperature_0(rule: str, tree: str) -> None:
+    if not takes(rule, tree):
+        return
+    logits, draft = case(tree, 0)
+    logits[:, :3] = 9.0  # of equal logits the first is the target's own
+    for sampling, draws in ((Sampling(0.0), False), (Sampling(1.0), True)):
+        with Operations() as operations:
+            row = columns(logits, draft, rule, sampling, chance(draft, 0))
+        assert ("cumsum" in operations.found) == ("searchsorted" in operations.found) == draws
+        assert draws or [node.own for node in walk(row.tolist()).nodes] == [0] * (draft.size + 1)
