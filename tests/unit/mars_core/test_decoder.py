@@ -157,11 +157,14 @@ def test_a_long_prompt_is_read_in_chunks_and_its_features_are_those_of_the_layer
     torch.testing.assert_close(steps.reread(ids[:50], 0), taps[:50], atol=1e-4, rtol=1e-3)
 
 
-def test_a_scaling_of_its_own_is_read_from_the_layer() -> None:
+def test_a_layer_with_a_scaling_of_its_own_is_replaced_and_one_that_computes_something_else_is_not() -> None:
     plain = built("llama")
     layer: Any = plain.get_decoder().layers[1]
     layer.self_attn.scaling *= 1.5
     assert is_fast(prepared(plain))
+    feed = layer.mlp.forward
+    layer.mlp.forward = lambda x: 2 * feed(x)
+    assert not is_fast(prepared(plain))
 
 
 ROWS = 16

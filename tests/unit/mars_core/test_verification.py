@@ -7,7 +7,8 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -39,6 +40,7 @@ VALUES: Mapping[str, Mapping[str, float]] = {  # parameters with which each rule
     "topk-ratio": {"n": 3, "ratio": 0.4},
     "threshold": {"single": 0.45, "accumulated": 0.7},
     "ears": {"tolerance": 0.5},
+    "entropy": {"alpha": 0.4, "limit": 0.6},
     "cascade-token": {"alpha": 0.5},
 }
 
@@ -95,13 +97,36 @@ def columns(
 def decide(
     logits: Tensor, draft: Draft, rule: str, sampling: Sampling, u: Tensor, values: Mapping[str, float] | None = None,
     mode: DraftMode = DraftMode.GREEDY,
-) -> Verdict:  # fmt: skip
-    return walk(columns(logits, draft, rule, sampling, u, values, mode).tolist())
+) -> Told:  # fmt: skip
+    return told(columns(logits, draft, rule, sampling, u, values, mode))
+
+
+class Told(NamedTuple):
+    """A verdict, and each node: what its token's columns say, and those of the position after it."""
+
+    verdict: Verdict
+    path: tuple[int, ...]
+    nodes: list[Any]
+
+    @property
+    def children(self) -> list[list[int]]:
+        return self.verdict.nodes.children
+
+
+def told(rows: Tensor) -> Told:
+    verdict = walk(rows.tolist())
+    token = ("keep", "strict", "parent", "id", "rank", "p", "q", "logprob", "forgiveness")
+    own = zip(*(verdict.nodes.column(name) for name in token), strict=True)
+    nodes = [
+        SimpleNamespace(**verdict.nodes.emitted(number) | dict(zip(token, values, strict=True)))
+        for number, values in enumerate(own)
+    ]
+    return Told(verdict, verdict.path, nodes)
 
 
 def column(rows: Tensor, name: str) -> list[float]:
     """One field of all nodes."""
-    return [getattr(node, name) for node in walk(rows.tolist()).nodes]
+    return [getattr(node, name) for node in told(rows).nodes]
 
 
 def middle_of(p: Tensor, token: int) -> float:
@@ -122,8 +147,8 @@ def test_rows_carry_what_the_trace_needs() -> None:
     logits = torch.tensor([[1.0, 3.0, 2.0], [0.0, 1.0, 0.5]], dtype=torch.float64)
     draft = chain_draft(torch.tensor([0, 2]), torch.tensor([0.4], dtype=torch.float64))
     u = torch.tensor([[0.5, 0.3, 0.9], [0.6, 0.2, 0.8]], dtype=torch.float64)
-    nodes = decide(logits, draft, "strict", Sampling(1.0), u).nodes
-    (root, drafted), emitted = nodes, nodes.emitted(0)
+    said = decide(logits, draft, "strict", Sampling(1.0), u)
+    (root, drafted), emitted = said.nodes, said.verdict.nodes.emitted(0)
     p = logits[0].softmax(-1)
     assert (root.parent, root.id, root.p, root.q, root.rank) == (-1, 0, 1, 1, 1)
     assert (drafted.parent, drafted.id, drafted.q, drafted.rank) == (0, 2, 0.4, 2)
@@ -133,7 +158,7 @@ def test_rows_carry_what_the_trace_needs() -> None:
     assert (emitted["id"], emitted["parent"], emitted["rank"], emitted["forgiveness"]) == (1, 0, 1, 0)
     assert (emitted["p"], emitted["logprob"]) == pytest.approx((float(p[1]), float(p[1].log())))
     assert math.isnan(emitted["q"])
-    assert nodes.drafted(1)["entropy"] == emitted["entropy"] == root.entropy
+    assert said.verdict.nodes.drafted(1)["entropy"] == emitted["entropy"] == root.entropy
     assert (root.u, drafted.u, root.coin, drafted.coin) == (0.5, 0.6, 0.3, 0.2)
     assert root.edge == pytest.approx(min(0.5 - float(p[0]), float(p[0] + p[1]) - 0.5))
     assert root.entropy == pytest.approx(float(-(p * p.log()).sum()))
@@ -159,12 +184,10 @@ def test_measuring_changes_no_decision(rule: str, sampling: Sampling, mode: Draf
         metered = columns(logits, draft, rule, sampling, chance(draft, 3), mode=mode)
         plain = columns(logits, draft, rule, sampling, chance(draft, 3), mode=mode, meter=False)
         for name in ("keep", "strict", "parent", "id", "own", "emit", "z1"):
-            assert walk(metered.tolist()).nodes.column(name) == walk(plain.tolist()).nodes.column(name)
-        full, bare = walk(metered.tolist()), walk(plain.tolist())
-        assert (full.path, full.nodes.children) == (bare.path, bare.nodes.children)
-        assert math.isnan(bare.nodes[0].tv)
-        assert (bare.nodes[0].own, bare.nodes[0].emit) == (full.nodes[0].own, full.nodes[0].emit)
-        assert bare.nodes[0].top_ids == ()
+            assert column(metered, name) == column(plain, name)
+        full, bare = told(metered), told(plain)
+        assert (full.path, full.children) == (bare.path, bare.children)
+        assert math.isnan(bare.nodes[0].tv) and bare.nodes[0].top_ids == ()
 
 
 def test_the_path_goes_to_the_first_child_that_is_kept() -> None:
@@ -176,9 +199,9 @@ def test_the_path_goes_to_the_first_child_that_is_kept() -> None:
         },
         Contents.ALWAYS, 5, 5,
     )  # fmt: skip
-    verdict = walk(row.tolist())
+    verdict = told(row)
     assert verdict.path == (0, 2, 4)
-    assert verdict.nodes.children == [[1, 2], [3], [4, 5], [], [], []]
+    assert verdict.children == [[1, 2], [3], [4, 5], [], [], []]
     assert [node.id for node in verdict.nodes] == [9, 1, 2, 3, 4, 5]
     root = verdict.nodes[0]
     assert (root.parent, root.keep, root.strict, root.emit) == (-1, 1, 1, 0)
@@ -248,7 +271,7 @@ def test_a_rule_never_says_what_p_excludes_unless_the_meter_reads_infinity(rule:
             verdict = decide(logits.float(), draft, rule, sampling, u, values)
             assert min(each for node in verdict.nodes for each in (node.tv, node.kl)) >= 0
             for number, node in enumerate(verdict.nodes):
-                kept = [child for child in verdict.nodes.children[number] if verdict.nodes[child].keep]
+                kept = [child for child in verdict.children[number] if verdict.nodes[child].keep]
                 token = verdict.nodes[kept[0]].id if kept else node.emit
                 assert p[number, int(token)] > 0 or node.kl == math.inf
 
@@ -361,4 +384,4 @@ def test_nothing_is_drawn_at_temperature_0(rule: str, tree: str) -> None:
         with Operations() as operations:
             row = columns(logits, draft, rule, sampling, chance(draft, 0))
         assert ("cumsum" in operations.found) == ("searchsorted" in operations.found) == draws
-        assert draws or [node.own for node in walk(row.tolist()).nodes] == [0] * (draft.size + 1)
+        assert draws or [node.own for node in told(row).nodes] == [0] * (draft.size + 1)

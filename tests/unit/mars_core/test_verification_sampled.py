@@ -14,11 +14,12 @@ from torch import Tensor
 from mars_core.rules import RULES, Reach
 from mars_core.sampling import Use, target_distribution
 from mars_core.types import DraftMode, Sampling
-from mars_core.verification import Verdict, chain_draft
+from mars_core.verification import chain_draft
 from tests.unit.mars_core.published import Distribution, accepted, correction, norm
 from tests.unit.mars_core.test_verification import (
     CHAINS,
     SAMPLINGS,
+    Told,
     V,
     case,
     chance,
@@ -143,7 +144,7 @@ def block(x: tuple[int, ...], p: Contexts, q: Contexts) -> tuple[list[float], li
     return [*ends, reach[-1]], [norm(row, p(x[:at])) for at, row in enumerate(excess)]
 
 
-def verify(rule: str, x: tuple[int, ...], p: Contexts, q: Contexts, u: Tensor) -> Verdict:
+def verify(rule: str, x: tuple[int, ...], p: Contexts, q: Contexts, u: Tensor) -> Told:
     prefixes = [x[:at] for at in range(len(x) + 1)]
     logits = torch.tensor([p(text) for text in prefixes], dtype=torch.float64).log()
     distribution = torch.tensor([q(text) for text in prefixes[:-1]], dtype=torch.float64)
