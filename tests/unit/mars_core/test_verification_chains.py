@@ -1,5 +1,5 @@
-"""Chains: of sampled drafts the distribution of every rule's decisions is q·a + (1 − Σ q·a)·R with the published pair (a, R), and blocks
-are lossless; of rules that look ahead, which mismatches FLy relaxes, the distribution that this makes, and what follows in the next step."""
+"""Chains. Sampled drafts: the distribution of every rule's decisions is q·a + (1 − Σ q·a)·R with the published pair (a, R), and blocks are
+lossless. Rules that look ahead: which mismatches FLy relaxes, the distribution that this makes, and what follows in the next step."""
 
 from __future__ import annotations
 
