@@ -38,14 +38,16 @@ WITHHELD = "(a message of a library; it may quote a visitor and is not kept)"
 
 
 def set_up(*, json: bool, public: bool, stream: TextIO | None = None) -> None:
-    """Log to ``stream`` (default: standard error) from now on, in the whole process.
-
-    Call it before the server is launched: uvicorn configures its logging at the start.
-    """
+    """Log to ``stream`` (default: standard error) from now on, in the whole process. Call it before the server is launched: uvicorn
+    configures its logging at the start."""
     handler = _Handler(stream or sys.stderr)
     handler.setFormatter(JsonLines() if json else TextLines())
     if json:
-        _replace_streams()
+        replaced = {id(stream): _Printed(stream) for stream in (sys.stdout, sys.stderr)}
+        sys.stdout, sys.stderr = replaced[id(sys.stdout)], replaced[id(sys.stderr)]
+        handlers = (each for own in logging.root.manager.loggerDict.values() for each in getattr(own, "handlers", ()))
+        for library in [each for each in handlers if isinstance(each, logging.StreamHandler)]:
+            library.setStream(replaced.get(id(library.stream), library.stream))
     root, make = logging.getLogger(), logging.getLogRecordFactory()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
@@ -56,16 +58,6 @@ def set_up(*, json: bool, public: bool, stream: TextIO | None = None) -> None:
         "uvicorn.access": {"handlers": [], "propagate": False},
     }
     _catch()
-
-
-def _replace_streams() -> None:
-    """Replaces the standard streams, also in handlers of libraries."""
-    replaced = {id(stream): _Printed(stream) for stream in (sys.stdout, sys.stderr)}
-    sys.stdout, sys.stderr = replaced[id(sys.stdout)], replaced[id(sys.stderr)]
-    for logger in list(logging.root.manager.loggerDict.values()):
-        for handler in getattr(logger, "handlers", ()):
-            if isinstance(handler, logging.StreamHandler) and id(handler.stream) in replaced:
-                handler.setStream(replaced[id(handler.stream)])
 
 
 def _cleaned(record: logging.LogRecord, public: bool) -> logging.LogRecord:
@@ -162,17 +154,12 @@ def _message(error: BaseException) -> str:
     return readable(first, MAX_MESSAGE)
 
 
-def _links(record: logging.LogRecord) -> tuple[Link, ...]:
-    found: tuple[Link, ...] = getattr(record, "trail", ())
-    return found
-
-
 class JsonLines(logging.Formatter):
     """One JSON object per record, in ASCII; ``error`` is the exception and its causes."""
 
     def format(self, record: logging.LogRecord) -> str:
         written = fields(record)
-        if links := _links(record):
+        if links := getattr(record, "trail", ()):
             written["error"] = [{name: value for name, value in link._asdict().items() if value} for link in links]
         return json.dumps(written)
 
@@ -184,7 +171,7 @@ class TextLines(logging.Formatter):
         written = fields(record)
         head = f"{written.pop('time')} {written.pop('level').upper()} {written.pop('logger')}: {written.pop('message')}"
         lines = [" ".join([head, *(f"{name}={value}" for name, value in written.items())])]
-        for link in _links(record):
+        for link in getattr(record, "trail", ()):
             lines.append(f"    {link.type}" + (f": {link.message}" if link.message else ""))
             lines += [f"        {frame}" for frame in link.frames]
         return "\n".join(lines)

@@ -49,15 +49,10 @@ class Guard:
             await self._app(scope, receive, guarded)
         finally:
             if self._requests or (status >= 500 and status != 503):
+                route, endpoint = getattr(scope.get("route"), "path", ""), scope.get("endpoint")
+                if not route and endpoint is not None:  # the function, where the route has no pattern
+                    route = f"{endpoint.__module__}.{getattr(endpoint, '__qualname__', type(endpoint).__qualname__)}"
                 ms = round((time.monotonic() - begun) * 1000)
                 method = scope["method"] if scope["method"] in METHODS else "other"
-                extra = {"method": method, "route": _pattern(scope), "status": status, "ms": ms}
+                extra = {"method": method, "route": str(route), "status": status, "ms": ms}
                 LOG.info("answered", extra=extra)
-
-
-def _pattern(scope: Scope) -> str:
-    """The pattern of the matched route, with names of its parameters; else the function's name; empty if no route matched."""
-    pattern = getattr(scope.get("route"), "path", "")
-    endpoint = scope.get("endpoint")
-    name = getattr(endpoint, "__qualname__", type(endpoint).__qualname__)
-    return str(pattern or (f"{endpoint.__module__}.{name}" if endpoint is not None else ""))

@@ -18,10 +18,8 @@ UNFINISHED_FOR = timedelta(days=1)  # older comparisons without a run are remove
 
 class Retention:
     """Removes comparisons deleted long ago, comparisons without a run because their process was killed, and with ``days`` everything
-    older than that. Failures are logged and retried after an hour.
-
-    ``now`` and ``wait`` (seconds → whether to stop) can be replaced in tests.
-    """
+    older than that. Failures are logged and retried after an hour. ``now`` and ``wait`` (seconds → whether to stop) can be replaced in
+    tests."""
 
     def __init__(
         self,
@@ -49,15 +47,12 @@ class Retention:
         ended = self._ended.is_set()
         while not ended:
             try:
-                self._clean(self._now())
-                seconds = DAY_S
+                now, seconds = self._now(), DAY_S
+                self._store.purge(now - DELETED_FOR)
+                self._store.remove_unfinished(now - UNFINISHED_FOR)
+                if self._days and (count := self._store.expire(now - timedelta(days=self._days))):
+                    LOG.info("removed", extra={"count": count, "where": f"older than {self._days} days"})
             except Exception as error:  # retried later
                 LOG.error("not removed", exc_info=error)
                 seconds = AGAIN_S
             ended = self._wait(seconds)
-
-    def _clean(self, now: datetime) -> None:
-        self._store.purge(now - DELETED_FOR)
-        self._store.remove_unfinished(now - UNFINISHED_FOR)
-        if self._days and (count := self._store.expire(now - timedelta(days=self._days))):
-            LOG.info("removed", extra={"count": count, "where": f"older than {self._days} days"})

@@ -51,7 +51,9 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     zero_gpu = get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
     public = _switch("MARS_PUBLIC", get("MARS_PUBLIC", AUTO), space)
     days = _whole("MARS_RETENTION_DAYS", get("MARS_RETENTION_DAYS", "0"), 0, 36_500)
-    root_path = _path(get("MARS_ROOT_PATH", ""))
+    root_path = get("MARS_ROOT_PATH", "").strip().rstrip("/")
+    if root_path and (not root_path.startswith("/") or not root_path.isprintable() or set(" ?#") & set(root_path)):
+        raise ValueError(f"MARS_ROOT_PATH is {get('MARS_ROOT_PATH', '')[:80]!r}; it must be a path such as /mars.")
     mcp = _switch("MARS_MCP", get("MARS_MCP", OFF), False)
     if mcp and importlib.util.find_spec("mcp") is None:  # Gradio would ignore it silently
         message = "MARS_MCP is on but the package mcp is missing; install the extra mcp, or requirements-mcp.txt."
@@ -115,10 +117,3 @@ def _whole(name: str, value: str, low: int, high: int) -> int:
     if not (word.isascii() and word.isdecimal() and low <= int(word) <= high):
         raise ValueError(f"{name} is {value[:80]!r}; it must be a whole number from {low} to {high}.")
     return int(word)
-
-
-def _path(value: str) -> str:
-    path = value.strip().rstrip("/")
-    if path and (not path.startswith("/") or not path.isprintable() or " " in path or "?" in path or "#" in path):
-        raise ValueError(f"MARS_ROOT_PATH is {value[:80]!r}; it must be a path such as /mars.")
-    return path

@@ -140,10 +140,8 @@ def _drafter(option: str | None) -> tuple[str | None, str | None]:
 
 
 def read_rules(names: Sequence[str], options: argparse.Namespace) -> list[RuleConfig]:
-    """Every named rule with every combination of the values of RULE_OPTIONS; parameters without a value are left out.
-
-    Raises ValueError for an unknown rule, a parameter that none of the rules has, and a value that is not a number.
-    """
+    """Every named rule with every combination of the values of RULE_OPTIONS; parameters without a value are left out. Raises ValueError
+    for an unknown rule, a parameter that none of the rules has, and a value that is not a number."""
     if unknown := [name for name in names if name not in RULES]:
         raise ValueError(f"The rule is {unknown[0]!r}; it must be one of {', '.join(RULES)}.")
     given = _parameters(options)

@@ -30,11 +30,9 @@ def uniforms(seed: int, count: int) -> Tensor:
 
 
 def step_uniforms(draws: Tensor, seed: int, position: int, count: int) -> Tensor:
-    """float64 [count, 3] for a step whose first token has output position ``position``; ``draws`` as returned by ``uniforms``.
-
-    Only the drawing uniform is indexed by output position. A rule may read the other two at positions that the step does not
-    reach (block verification, a window) and must not reuse them in the next step, so they depend on the step.
-    """
+    """float64 [count, 3] for a step whose first token has output position ``position``; ``draws`` as returned by ``uniforms``. Only the
+    drawing uniform is indexed by output position. A rule may read the other two at positions that the step does not reach (block
+    verification, a window) and must not reuse them in the next step, so they depend on the step."""
     source = random.Random(f"{seed}/{position}")
     others = torch.tensor([[source.random(), source.random()] for _ in range(count)], dtype=torch.float64)
     return torch.cat([draws[position : position + count, None], others], -1)
@@ -46,10 +44,8 @@ def lowest_argmax(logits: Tensor) -> Tensor:
 
 
 def target_distribution(logits: Tensor, sampling: Sampling) -> Tensor:
-    """p [N, V] from raw logits [N, V], with transformers' warpers: temperature, top-k (ties kept), top-p.
-
-    Temperature 0 is one-hot p, at the lowest of equal maxima.
-    """
+    """p [N, V] from raw logits [N, V], with transformers' warpers: temperature, top-k (ties kept), top-p. Temperature 0 is one-hot p,
+    at the lowest of equal maxima."""
     if sampling.temperature == 0:
         return torch.zeros_like(logits).scatter_(-1, lowest_argmax(logits)[:, None], 1.0)
     logits = logits / sampling.temperature

@@ -75,10 +75,8 @@ class Session:
         return Checked(replace(config, passes=passes), tuple(ids))
 
     def start(self, config: RunConfig, *, meter: bool = True) -> Run:
-        """A run that is ready to be iterated, with its caches. Raises ValueError as ``check``, and out-of-memory errors.
-
-        Without ``meter`` only times and outcomes are recorded, to measure the cost of the telemetry.
-        """
+        """A run that is ready to be iterated, with its caches. Raises ValueError as ``check``, and out-of-memory errors. Without
+        ``meter`` only times and outcomes are recorded, to measure the cost of the telemetry."""
         return Run(self.pair, *self.check(config), meter)
 
     def warm_up(self, config: RunConfig) -> None:

@@ -11,10 +11,8 @@ SHIFTED = 1e-9  # a token's distribution counts as shifted where its TV from p i
 
 
 def summarise(steps: Sequence[Step], *, prompt_tokens: int, prefill_s: float, peak_memory_bytes: int) -> Summary:
-    """All numbers of a run from its steps. The wall time ends with the last step.
-
-    A share, mean or maximum over an empty set is nan, an empty sum 0; values that the run did not measure (nan) propagate.
-    """
+    """All numbers of a run from its steps. The wall time ends with the last step. A share, mean or maximum over an empty set is nan, an
+    empty sum 0; values that the run did not measure (nan) propagate."""
     tokens = [token for step in steps for token in step.emitted]
     new_tokens, drafted = len(tokens), sum(step.drafted for step in steps)
     counts = {outcome: sum(token.outcome is outcome for token in tokens) for outcome in Outcome}
@@ -22,6 +20,8 @@ def summarise(steps: Sequence[Step], *, prompt_tokens: int, prefill_s: float, pe
     tv, kl = [token.tv for token in tokens], [token.kl for token in tokens]
     tv_sum, kl_sum, log_likelihood = math.fsum(tv), math.fsum(kl), math.fsum(token.logprob for token in tokens)
     wall_s = steps[-1].elapsed_s if steps else prefill_s
+    shifts = [_largest([token.tv for token in step.emitted]) for step in steps]
+    shifted = math.nan if any(map(math.isnan, shifts)) else sum(shift > SHIFTED for shift in shifts)
     return Summary(
         new_tokens=new_tokens, prompt_tokens=prompt_tokens, steps=len(steps),
         wall_s=wall_s, ttft_s=steps[0].elapsed_s if steps else math.nan, prefill_s=prefill_s,
@@ -33,7 +33,7 @@ def summarise(steps: Sequence[Step], *, prompt_tokens: int, prefill_s: float, pe
         relaxed_share=_ratio(relaxed, new_tokens),
         tv_sum=tv_sum, tv_mean=_ratio(tv_sum, new_tokens), tv_max=_largest(tv),
         kl_sum=kl_sum, kl_mean=_ratio(kl_sum, new_tokens), kl_max=_largest(kl),
-        shifted_share=_shifted_share(steps),
+        shifted_share=_ratio(shifted, len(steps)),
         log_likelihood=log_likelihood, perplexity=_exp(-_ratio(log_likelihood, new_tokens)),
         peak_memory_bytes=peak_memory_bytes,
     )  # fmt: skip
@@ -44,12 +44,6 @@ def _by_position(steps: Sequence[Step]) -> tuple[float, ...]:
     depths = [max((node.depth for node in step.nodes), default=0) for step in steps]  # smaller depths are drafted too
     places = range(1, max(depths, default=0) + 1)
     return tuple(_ratio(sum(step.kept >= i for step in steps), sum(depth >= i for depth in depths)) for i in places)
-
-
-def _shifted_share(steps: Sequence[Step]) -> float:
-    """Steps in which the distribution of any emitted token differs from p (TV > SHIFTED) / steps."""
-    largest = [_largest([token.tv for token in step.emitted]) for step in steps]
-    return math.nan if any(map(math.isnan, largest)) else _ratio(sum(tv > SHIFTED for tv in largest), len(steps))
 
 
 def _largest(values: Sequence[float]) -> float:
@@ -68,13 +62,13 @@ def _exp(x: float) -> float:
 
 
 def first_divergence(baseline: Trace, other: Trace) -> Divergence | None:
-    """The first output position at which the texts differ, and why; None where the token ids are the same.
-
-    Given tokens are the beginning of the text: a difference at a given token of either run has the cause CHOSEN.
-    """
+    """The first output position at which the texts differ, and why; None where the token ids are the same. Given tokens are the
+    beginning of the text: a difference at a given token of either run has the cause CHOSEN."""
     one: tuple[Given | Token, ...] = (*baseline.given, *baseline.tokens)
     two: tuple[Given | Token, ...] = (*other.given, *other.tokens)
-    position = next((at for at, pair in enumerate(zip(one, two, strict=False)) if _differ(*pair)), None)
+    # By their pieces where a server did not report an id.
+    differ = (a.piece != b.piece if UNKNOWN in (a.id, b.id) else a.id != b.id for a, b in zip(one, two, strict=False))
+    position = next((at for at, found in enumerate(differ) if found), None)
     if position is None:
         return None if len(one) == len(two) else Divergence(min(len(one), len(two)), Cause.LENGTH, math.nan)
     left, right = one[position], two[position]
@@ -82,11 +76,6 @@ def first_divergence(baseline: Trace, other: Trace) -> Divergence | None:
         return Divergence(position, Cause.CHOSEN, math.nan)
     cause = _cause(left, right)
     return Divergence(position, cause, min(left.edge, right.edge) if cause is Cause.NUMERIC else math.nan)
-
-
-def _differ(left: Given | Token, right: Given | Token) -> bool:
-    """Whether two tokens differ: by their pieces where a server did not report an id."""
-    return left.piece != right.piece if UNKNOWN in (left.id, right.id) else left.id != right.id
 
 
 def _cause(left: Token, right: Token) -> Cause:

@@ -52,7 +52,7 @@ def distribution_of(rule: Rule, place: tuple[float, ...]) -> Tensor:
 
 def _first(verdict: Verdict) -> int:
     """The first token that the step emits."""
-    node = verdict.nodes[verdict.path[1]].id if len(verdict.path) > 1 else verdict.nodes[0].emit
+    node = verdict.nodes.column("id")[verdict.path[1]] if len(verdict.path) > 1 else verdict.nodes.column("emit")[0]
     return int(node)
 
 

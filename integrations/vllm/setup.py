@@ -10,7 +10,6 @@ CORE = Path(__file__).resolve().parents[2] / "mars_core"
 FILES = (
     "__init__.py",
     "lazy.py",
-    "config.py",
     "types.py",
     *(f"rules/{file.name}" for file in (CORE / "rules").glob("*.py")),
 )

@@ -22,11 +22,9 @@ _ALIGNED = 64
 
 
 class CacheSize(NamedTuple):
-    """Size of a cache and shape of its passes.
-
-    ``rows``: tokens per pass, padded where there are fewer; None: no padding. ``whole``: passes attend over all positions
-    of the cache. With both set, the logits of a row do not depend on the other rows (except for prompts, see ``read``).
-    """
+    """Size of a cache and shape of its passes. ``rows``: tokens per pass, padded where there are fewer; None: no padding. ``whole``:
+    passes attend over all positions of the cache. With both set, the logits of a row do not depend on the other rows (except for
+    prompts, see ``read``)."""
 
     tokens: int  # of the longest text
     spare: int  # positions after the text that a pass may write to

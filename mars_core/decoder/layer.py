@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from mars_core.decoder.linear import FastLinear, freeze, joined
+from mars_core.decoder.linear import PlainLinear, freeze, joined
 
 
 class Rotary(NamedTuple):
@@ -69,7 +69,7 @@ class Core(nn.Module):
     """A layer without its first norm: attention and the feed-forward block."""
 
     def __init__(
-        self, heads: Heads, qkv: FastLinear, output: FastLinear, norm: Norm, up: FastLinear, down: FastLinear,
+        self, heads: Heads, qkv: PlainLinear, output: PlainLinear, norm: Norm, up: PlainLinear, down: PlainLinear,
         activation: nn.Module, head_norm: Norm | None,
     ) -> None:  # fmt: skip
         super().__init__()
@@ -79,29 +79,22 @@ class Core(nn.Module):
         freeze(self)
 
     def forward(self, x: Tensor, residual: Tensor, rotary: Rotary, mask: Tensor | None, cache: Any, at: int) -> Tensor:
-        """x [B, n, R], residual [B, n, H] → [B, n, H]. ``cache`` (or None) takes keys and values as layer ``at``.
-
-        mask: additive or bool, [.., n, keys]; additive [n · G, keys] with each row G = query/key heads times; None: all before.
-        """
+        """x [B, n, R], residual [B, n, H] → [B, n, H]. ``cache`` (or None) takes keys and values as layer ``at``. mask: additive or
+        bool, [.., n, keys]; additive [n · G, keys] with each row G = query/key heads times; None: all before."""
         heads, (batch, count, _) = self.heads, x.shape
         projected = self.qkv.forward(x).view(batch, count, -1, heads.size)  # query, key, value heads
         turned, values = projected[:, :, : self.turned], projected[:, :, self.turned :].transpose(1, 2)
         if self.head_norm is not None:
             turned = self.head_norm.forward(turned)
-        _rotate(turned, rotary)
+        size = rotary.cos.shape[-1]
+        part = turned if size == heads.size else turned[..., :size]
+        torch.addcmul(part.roll(size // 2, -1).mul_(rotary.sin), part, rotary.cos, out=part)
         queries, keys = turned[:, :, : heads.query], turned[:, :, heads.query :].transpose(1, 2)
         if cache is not None:
             keys, values = cache.update(keys, values, at)
         residual = self.output.added(_attend(queries, keys, values, mask, heads), residual)
         gate, up = self.up.forward(self.norm.forward(residual)).chunk(2, -1)
         return self.down.added(self.activation(gate) * up, residual)
-
-
-def _rotate(x: Tensor, rotary: Rotary) -> None:
-    """Rotary positions, in place: x [B, n, heads, d], of which the first d' are rotated."""
-    size = rotary.cos.shape[-1]
-    part = x if size == x.shape[-1] else x[..., :size]
-    torch.addcmul(part.roll(size // 2, -1).mul_(rotary.sin), part, rotary.cos, out=part)
 
 
 def _attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, heads: Heads) -> Tensor:
@@ -152,15 +145,12 @@ def core_of(attention: Any, feed: Any, norm: Any, heads: Heads) -> Core:
     names = ("qkv_proj",) if hasattr(attention, "qkv_proj") else ("q_proj", "k_proj", "v_proj")
     read = [getattr(attention, name) for name in names]
     up = [feed.gate_up_proj] if hasattr(feed, "gate_up_proj") else [feed.gate_proj, feed.up_proj]
+    head_norm = None  # the norms of queries and keys as one over all their heads
+    if getattr(attention, "q_norm", None) is not None:
+        q, k = attention.q_norm, attention.k_norm
+        weights = torch.cat([q.weight.expand(heads.query, -1), k.weight.expand(heads.key, -1)])
+        head_norm = Norm(weights, q.variance_epsilon)
     return Core(
         heads, joined(read), joined([attention.o_proj]), norm_of(norm), joined(up), joined([feed.down_proj]),
-        feed.activation_fn if hasattr(feed, "activation_fn") else feed.act_fn, _head_norm(attention, heads),
+        feed.activation_fn if hasattr(feed, "activation_fn") else feed.act_fn, head_norm,
     )  # fmt: skip
-
-
-def _head_norm(attention: Any, heads: Heads) -> Norm | None:
-    """The norms of queries and keys as one over all their heads."""
-    if getattr(attention, "q_norm", None) is None:
-        return None
-    q, k = attention.q_norm, attention.k_norm
-    return Norm(torch.cat([q.weight.expand(heads.query, -1), k.weight.expand(heads.key, -1)]), q.variance_epsilon)

@@ -15,19 +15,29 @@ from torch import Tensor, nn
 _SMALL = 2**26  # bytes: smaller embedding tables are copied for speed
 
 
-class PackedLinear(nn.Linear):
-    """A linear layer whose weight [out, in] is stored in ``packed`` only: ``weight`` has its shape and dtype but no data.
-
-    The product is that of float32, whatever the dtype of weight and input.
-    """
-
-    packed: Tensor
+class PlainLinear(nn.Linear):
+    """A linear layer that shares an existing weight and bias."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         nn.Module.__init__(self)
         self.out_features, self.in_features = weight.shape
-        self.weight = nn.Parameter(torch.empty_like(weight, device="meta"), requires_grad=False)
-        self.register_parameter("bias", _parameter(None if bias is None else bias.float()))
+        self.weight = nn.Parameter(weight, requires_grad=False)
+        self.register_parameter("bias", None if bias is None else nn.Parameter(bias, requires_grad=False))
+        freeze(self)
+
+    def added(self, input: Tensor, to: Tensor) -> Tensor:
+        """The product and ``to``."""
+        return to + self.forward(input)
+
+
+class PackedLinear(PlainLinear):
+    """A linear layer whose weight [out, in] is stored in ``packed`` only: ``weight`` has its shape and dtype but no data. The product
+    is that of float32, whatever the dtype of weight and input."""
+
+    packed: Tensor
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        super().__init__(torch.empty_like(weight, device="meta"), None if bias is None else bias.float())
         packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach().float())
         self.register_buffer("packed", packed, persistent=False)
         self._product: Any = torch.ops.mkldnn._linear_pointwise.default
@@ -39,30 +49,14 @@ class PackedLinear(nn.Linear):
         return product
 
     def added(self, input: Tensor, to: Tensor) -> Tensor:
-        """The product and ``to``, in one operation. float32 only."""
+        """In one operation. float32 only."""
         total: Tensor = self._product_and_sum(input, to, self.packed, self.bias, "add")
         return total
 
 
-class PlainLinear(nn.Linear):
-    """A linear layer that shares an existing weight and bias."""
-
-    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        nn.Module.__init__(self)
-        self.out_features, self.in_features = weight.shape
-        self.weight = nn.Parameter(weight, requires_grad=False)
-        self.register_parameter("bias", _parameter(bias))
-        freeze(self)
-
-    def added(self, input: Tensor, to: Tensor) -> Tensor:
-        return to + self.forward(input)
-
-
 class TiedLinear(PlainLinear):
-    """An output layer whose weight is the embedding table: oneDNN uses it unpacked, so that it is in memory once.
-
-    6 rows of a table of 150,000 × 1,024 took 63 ms, from a packed copy 66 ms, and in the plain product 144 ms.
-    """
+    """An output layer whose weight is the embedding table: oneDNN uses it unpacked, so that it is in memory once. 6 rows of a table of
+    150,000 × 1,024 took 63 ms, from a packed copy 66 ms, and in the plain product 144 ms."""
 
     def forward(self, input: Tensor) -> Tensor:
         product: Tensor = torch.ops.mkldnn._linear_pointwise.default(input, self.weight, self.bias, "none", [], "")
@@ -77,9 +71,6 @@ class WideLinear(PlainLinear):
         if self.bias is not None:
             rows += self.bias
         return rows.view(*input.shape[:-1], self.out_features)
-
-
-FastLinear = PackedLinear | PlainLinear
 
 
 def freeze(module: nn.Module) -> None:
@@ -98,7 +89,7 @@ def is_plain(layer: object) -> TypeGuard[nn.Linear]:
     )
 
 
-def joined(layers: Sequence[nn.Linear]) -> FastLinear:
+def joined(layers: Sequence[nn.Linear]) -> PlainLinear:
     """One layer that computes what ``layers``, all of them plain, compute of the same input, side by side."""
     weight = torch.cat([layer.weight.detach() for layer in layers]) if len(layers) > 1 else layers[0].weight.detach()
     biases = [layer.bias for layer in layers]
@@ -136,7 +127,3 @@ def packable(weight: Tensor) -> bool:
 def _can_pack() -> bool:
     """Whether oneDNN is part of this build of torch (not of those for macOS on ARM)."""
     return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-
-
-def _parameter(value: Tensor | None) -> nn.Parameter | None:
-    return None if value is None else nn.Parameter(value, requires_grad=False)

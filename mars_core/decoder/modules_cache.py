@@ -33,7 +33,10 @@ class ModulesCache(ModelCache):
         self._store.under_way.place = place
         options: dict[str, Any] = {}
         if not place.tight:
-            options = {"attention_mask": self._mask(place), "position_ids": place.positions[None]}
+            assert place.full is not None and place.windowed is not None
+            full, windowed = place.full[None, None], place.windowed[None, None]  # additive [1, 1, n, width]
+            mask = {"full_attention": full, "sliding_attention": windowed} if self._kinds else windowed
+            options = {"attention_mask": mask, "position_ids": place.positions[None]}
         with self._tapped() as found:
             output = self._model(
                 input_ids=ids[None], past_key_values=self._store, use_cache=True, return_dict=True,
@@ -41,12 +44,6 @@ class ModulesCache(ModelCache):
             )  # fmt: skip
         features = [found[tap].to(self.device) for tap in self._taps]
         return output.logits[0].float(), torch.cat(features, -1) if self._taps else self.features
-
-    def _mask(self, place: Place) -> Tensor | dict[str, Tensor]:
-        """Additive [1, 1, n, width], by kind of layer where there are several."""
-        assert place.full is not None and place.windowed is not None
-        full, windowed = place.full[None, None], place.windowed[None, None]
-        return {"full_attention": full, "sliding_attention": windowed} if self._kinds else windowed
 
     @contextmanager
     def _tapped(self) -> Iterator[dict[int, Tensor]]:

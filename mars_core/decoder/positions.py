@@ -27,11 +27,9 @@ class Place(NamedTuple):
 
 
 class PositionIndex:
-    """For a cache of ``capacity`` positions. ``like``: a tensor with the dtype of masks, on the device.
-
-    ``window``: of the layers with a sliding window. ``whole``: every pass attends over the whole cache, so that its shape does not depend
-    on its position; otherwise over the positions up to its last token.
-    """
+    """For a cache of ``capacity`` positions. ``like``: a tensor with the dtype of masks, on the device. ``window``: of the layers with
+    a sliding window. ``whole``: every pass attends over the whole cache, so that its shape does not depend on its position; otherwise
+    over the positions up to its last token."""
 
     def __init__(
         self, capacity: int, like: Tensor, *, group: int = 1, window: int | None = None, whole: bool = False

@@ -26,8 +26,12 @@ def prepare(model: PreTrainedModel, *, fast: bool = True) -> None:
     than its replacement. The output layer of a half-precision model then returns float32 logits."""
     decoder: Any = model.get_decoder()
     on_one_device = len({weight.device for weight in model.parameters()}) == 1
-    if fast and type(model).__name__ in _FAMILY and on_one_device and all(map(_is_plain, decoder.layers)):
-        _replace_layers(decoder)
+    if fast and type(model).__name__ in _FAMILY and on_one_device:
+        parts = [
+            part for layer in decoder.layers for own in (layer.self_attn, layer.mlp) for part in own.named_children()
+        ]
+        if all(is_plain(part) for name, part in parts if name.endswith("_proj")):
+            _replace_layers(decoder)
     output = model.get_output_embeddings()
     if output is not None and (wide := float32_output(output)) is not output:
         model.set_output_embeddings(wide)
@@ -39,11 +43,6 @@ def _layer_of(layer: Any, at: int) -> FastLayer:
     heads = Heads(config.num_attention_heads, config.num_key_value_heads, attention.head_dim, attention.scaling)
     core = core_of(attention, layer.mlp, layer.post_attention_layernorm, heads)
     return FastLayer(norm_of(layer.input_layernorm), core, at)
-
-
-def _is_plain(layer: Any) -> bool:
-    parts = (*layer.self_attn.named_children(), *layer.mlp.named_children())
-    return all(is_plain(part) for name, part in parts if name.endswith("_proj"))
 
 
 def _replace_layers(decoder: Any) -> None:

@@ -23,10 +23,8 @@ from mars_core.verification import Draft, chain_draft
 
 
 class Eagle3Drafter:
-    """Reads ``features`` [rows, taps · T], the target's features of its latest pass. ``shape`` with top_k 1 drafts chains.
-
-    For texts of at most ``tokens``. ``whole``: every draft of full depth uses the same operations, whatever was accepted before.
-    """
+    """Reads ``features`` [rows, taps · T], the target's features of its latest pass. ``shape`` with top_k 1 drafts chains. For texts of
+    at most ``tokens``. ``whole``: every draft of full depth uses the same operations, whatever was accepted before."""
 
     computes = True
 

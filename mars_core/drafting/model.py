@@ -20,10 +20,8 @@ from mars_core.verification import Draft, chain_draft
 
 
 class ModelDrafter:
-    """``vocabulary``: ids below it are shared with the target; others are never proposed. For texts of at most ``tokens``.
-
-    ``whole``: every draft of K tokens uses the same operations, whatever was read before.
-    """
+    """``vocabulary``: ids below it are shared with the target; others are never proposed. For texts of at most ``tokens``. ``whole``:
+    every draft of K tokens uses the same operations, whatever was read before."""
 
     computes = True
 

@@ -17,19 +17,18 @@ MAX_NGRAM = 3  # longest n-gram that is looked up; shorter ones follow, down to 
 
 
 class NgramDrafter:
-    """Keeps an index of the last position after each n-gram, updated in constant time per token.
-
-    ``k`` 0 disables drafts: plain decoding of the target.
-    """
+    """Keeps an index of the last position after each n-gram, updated in constant time per token. ``k`` 0 disables drafts: plain
+    decoding of the target."""
 
     computes = False
 
     def __init__(self, k: int) -> None:
         self.longest = k
-        self._forget()
+        self.begin((), None)
 
-    def begin(self, ids: Sequence[int], features: Tensor) -> None:
-        self._forget()
+    def begin(self, ids: Sequence[int], features: Tensor | None) -> None:
+        self._last: dict[tuple[int, ...], int] = {}
+        self._indexed = 0
 
     def inputs(self, ids: Sequence[int], limit: int) -> Inputs:
         self._index(ids)
@@ -43,10 +42,6 @@ class NgramDrafter:
 
     def commit(self, ids: Sequence[int], path: Sequence[int]) -> None:
         """Only committed ids are indexed."""
-
-    def _forget(self) -> None:
-        self._last: dict[tuple[int, ...], int] = {}
-        self._indexed = 0
 
     def _index(self, ids: Sequence[int]) -> None:
         """Indexes for each position in ids the n-grams that end just before it."""

@@ -33,11 +33,9 @@ _EMBEDDING, _OUTPUT, _OFFSETS, _MARKS = "embed_tokens.weight", "lm_head.weight",
 
 
 def load_head(folder: Path, config: HeadConfig, target: PreTrainedModel, name: str = "") -> Eagle3Head:
-    """The head in ``folder``, in evaluation mode, on the device of ``target``'s embedding and in its dtype.
-
-    An absent input embedding is replaced by ``target``'s module; so is the output embedding if the vocabularies are the same.
-    ``name`` is for messages (default: the folder's). Raises ModelError, and the errors of reading a damaged file.
-    """
+    """The head in ``folder``, in evaluation mode, on the device of ``target``'s embedding and in its dtype. An absent input embedding
+    is replaced by ``target``'s module; so is the output embedding if the vocabularies are the same. ``name`` is for messages (default:
+    the folder's). Raises ModelError, and the errors of reading a damaged file."""
     name = name or str(folder)
     with torch.device("meta"):
         head = Eagle3Head(config)

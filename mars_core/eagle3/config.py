@@ -31,10 +31,8 @@ _ONLY: Mapping[str, Any] = {  # keys of vLLM and NVIDIA's ModelOpt; the only sup
 
 
 def read_config(raw: Mapping[str, Any], target: PreTrainedConfig, name: str, target_name: str) -> HeadConfig:
-    """The head that ``raw`` describes, for a target with the configuration ``target``. Raises ModelError.
-
-    The names are for messages. A verifier of another name but of the same sizes is accepted: folders are renamed.
-    """
+    """The head that ``raw`` describes, for a target with the configuration ``target``. Raises ModelError. The names are for messages. A
+    verifier of another name but of the same sizes is accepted: folders are renamed."""
     text = target.get_text_config(decoder=True)
     width, vocabulary = int(text.hidden_size), int(text.vocab_size)
     speculators = "speculators_model_type" in raw or "transformer_layer_config" in raw
@@ -141,11 +139,8 @@ def _check_window(layer: _Keys, target: PreTrainedConfig) -> None:
 
 
 def _taps(head: _Keys, layers: int, target_name: str) -> tuple[int, ...]:
-    """Layers of the target whose input is read, in the order in which it is concatenated.
-
-    SGLang, SpecForge and ModelOpt count outputs of layers: 1, n/2 − 1, n − 4 for the same hidden states as 2, n/2, n − 3. Only
-    that exact list is converted.
-    """
+    """Layers of the target whose input is read, in the order in which it is concatenated. SGLang, SpecForge and ModelOpt count outputs
+    of layers: 1, n/2 − 1, n − 4 for the same hidden states as 2, n/2, n − 3. Only that exact list is converted."""
     key = "eagle_aux_hidden_state_layer_ids"
     default = (2, layers // 2, layers - 3)
     ids = default if head.get(key) in (None, []) else head.get(key)

@@ -51,10 +51,8 @@ class RawStep:
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """The target's part of a step: one pass over the draft, and the decisions of the rule.
-
-    ``parameters`` are complete and valid. Without ``meter`` only outcomes are computed.
-    """
+    """The target's part of a step: one pass over the draft, and the decisions of the rule. ``parameters`` are complete and valid.
+    Without ``meter`` only outcomes are computed."""
 
     target: ModelCache
     rule: Rule
@@ -106,10 +104,8 @@ class Engine:
         synchronise(self._target.device)
 
     def steps(self, prompt: Sequence[int], max_new_tokens: int, seed: int, given: int = 0) -> Iterator[RawStep]:
-        """Steps until EOS or ``max_new_tokens``. Never drafts past the last token that may be emitted.
-
-        The last ``given`` tokens of the prompt take the first output positions.
-        """
+        """Steps until EOS or ``max_new_tokens``. Never drafts past the last token that may be emitted. The last ``given`` tokens of the
+        prompt take the first output positions."""
         ids = list(prompt)
         first = len(prompt) - given
         end = given + max_new_tokens
@@ -164,7 +160,11 @@ class Engine:
         verify_call = self._ready(key and ("verify", *key), lambda: verifier.verify(start, draft, sent_u))
         row = capture.received(verify_call())
         synchronise(self._target.device)
-        verdict, draft_s = _walked(row.tolist()), watch.seconds()
+        verdict, draft_s = walk(row.tolist()), watch.seconds()
+        if not all(map(math.isfinite, verdict.nodes.column("z1"))):
+            raise InvalidLogitsError(
+                "The target's logits contain values that are not numbers (NaN or infinity); try another dtype."
+            )
         in_place = draft.is_chain or verdict.path == tuple(range(len(verdict.path)))
         self._unmoved = () if in_place else verdict.path
         self.drafter.commit(ids, verdict.path)
@@ -180,15 +180,6 @@ class Engine:
             synchronise(self._target.device)
             self._set_up_s += time.perf_counter() - started
         return self._captured[key].replay
-
-
-def _walked(row: list[float]) -> Verdict:
-    verdict = walk(row)
-    if not all(map(math.isfinite, verdict.nodes.column("z1"))):
-        raise InvalidLogitsError(
-            "The target's logits contain values that are not numbers (NaN or infinity); try another dtype."
-        )
-    return verdict
 
 
 class Engines:

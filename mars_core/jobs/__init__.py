@@ -23,13 +23,10 @@ RUN_FAILURES = (RuntimeError, ValueError, MemoryError)  # exceptions of iteratin
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Runs on one pair, one after the other, each directly after its warm-up. After a failed run the next one starts; a
-    cancelled run is the last.
-
-    ``order``: indices of ``configs`` in the order of execution. ``seconds``: wall time for all of them, after which the current
-    run is cancelled with reason deadline. ``interval_s``: between two reports of a run; its first step is reported immediately.
-    ``warm``: the job before ran the same configurations, so no warm-up is needed.
-    """
+    """Runs on one pair, one after the other, each directly after its warm-up. After a failed run the next one starts; a cancelled run
+    is the last. ``order``: indices of ``configs`` in the order of execution. ``seconds``: wall time for all of them, after which the
+    current run is cancelled with reason deadline. ``interval_s``: between two reports of a run; its first step is reported immediately.
+    ``warm``: the job before ran the same configurations, so no warm-up is needed."""
 
     pair: PairSpec
     configs: tuple[RunConfig, ...]
@@ -89,9 +86,7 @@ class Accelerator(Protocol):
 
     def run(self, job: Job, stop: Stop) -> Generator[Event, None, None]:
         """The events of ``job``: for every run Began, Wrote …, Ended. Closing the generator ends the current run before its next step.
-
-        Raises AcceleratorError if no run could be started.
-        """
+        Raises AcceleratorError if no run could be started."""
         ...
 
 

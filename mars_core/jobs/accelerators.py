@@ -24,11 +24,9 @@ LOOK_S = 0.05  # polling interval for a stop request from another process
 
 
 class Local:
-    """Executes all jobs in one thread. On a CPU a second thread would have OpenMP workers of its own, and with more workers
-    than cores OpenMP stops busy-waiting, which more than halves the speed of small models.
-
-    The thread computes up to the next event and then waits: an interval of steps costs two thread switches.
-    """
+    """Executes all jobs in one thread. On a CPU a second thread would have OpenMP workers of its own, and with more workers than cores
+    OpenMP stops busy-waiting, which more than halves the speed of small models. The thread computes up to the next event and then
+    waits: an interval of steps costs two thread switches."""
 
     loads = True
 
@@ -90,7 +88,11 @@ class ZeroGpu:
             try:
                 for event in events:
                     under_way = None if isinstance(event, Ended) else event.run
-                    self._learn(job, event)
+                    if isinstance(event, Wrote) and event.last and event.steps:  # the mean pace learns from the run
+                        step = event.steps[-1]
+                        tokens = step.emitted[-1].position + 1 - len(job.configs[event.run].prefix)
+                        before = self._pace_s.get(job.pair.key, step.elapsed_s / tokens)
+                        self._pace_s[job.pair.key] = 0.8 * before + 0.2 * step.elapsed_s / tokens
                     yield event
             except Exception as error:
                 if under_way is None:
@@ -110,14 +112,6 @@ class ZeroGpu:
     def _perform(self, job: Job, stop_path: str) -> Iterator[Event]:
         """Runs in the forked process, which shares the file system."""
         yield from _perform(self._pool, job, Path(stop_path).exists)
-
-    def _learn(self, job: Job, event: Event) -> None:
-        """Updates the mean pace with that of a run so far."""
-        if isinstance(event, Wrote) and event.last and event.steps:
-            step = event.steps[-1]
-            tokens = step.emitted[-1].position + 1 - len(job.configs[event.run].prefix)
-            before = self._pace_s.get(job.pair.key, step.elapsed_s / tokens)
-            self._pace_s[job.pair.key] = 0.8 * before + 0.2 * step.elapsed_s / tokens
 
 
 @contextmanager

@@ -17,10 +17,8 @@ Why = Callable[[], StopReason | None]  # reason to end before the next step, or 
 
 def perform(pool: ModelPool, job: Job, stopped: Callable[[], bool]) -> Generator[Event, None, None]:
     """The runs of ``job``, one after the other; a warm-up precedes the first run of each configuration. Raises ModelError if the pair
-    cannot be loaded.
-
-    The deadline is checked after the first step of a run at the earliest, so that the trace has that reason. A failed run frees its memory.
-    """
+    cannot be loaded. The deadline is checked after the first step of a run at the earliest, so that the trace has that reason. A failed
+    run frees its memory."""
     session = Session(pool.get(job.pair))
     ends = time.monotonic() + job.seconds
 

@@ -5,7 +5,6 @@ Hub models are pinned to a commit. Parameters are counted over all weights, tied
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mars_core.lazy import torch
@@ -54,19 +53,16 @@ class PairSpec:
 
 
 def custom_pair(
-    target: str | ModelRef, draft: str | ModelRef | None = None, head: str | ModelRef | None = None, *,
-    prompts: Sequence[str] = GENERAL_PROMPTS,
-) -> PairSpec:  # fmt: skip
-    """A pair of the user's own: Hub ids (``owner/name`` or ``owner/name@revision``) or folders. Raises ModelError.
-
-    ``draft``: a smaller model; ``head``: an EAGLE-3 head. Without both, the target can be decoded with n-gram drafts or without drafts.
-    """
+    target: str | ModelRef, draft: str | ModelRef | None = None, head: str | ModelRef | None = None
+) -> PairSpec:
+    """A pair of the user's own: Hub ids (``owner/name`` or ``owner/name@revision``) or folders. Raises ModelError. ``draft``: a smaller
+    model; ``head``: an EAGLE-3 head. Without both, the target can be decoded with n-gram drafts or without drafts."""
     first = parse_ref(target) if isinstance(target, str) else target
     second = parse_ref(draft) if isinstance(draft, str) else draft
     third = parse_ref(head) if isinstance(head, str) else head
     title = _short(first) if second is None else f"{_short(second)} → {_short(first)}"
     sizes = (_stored(first), 0 if second is None else _stored(second))
-    return PairSpec("custom", title, first, second, *sizes, "Your own models.", prompts=tuple(prompts), head=third)
+    return PairSpec("custom", title, first, second, *sizes, "Your own models.", head=third)
 
 
 def _short(ref: ModelRef) -> str:

@@ -52,10 +52,8 @@ class ModelError(ValueError):
 
 @contextmanager
 def explained(ref: ModelRef) -> Iterator[None]:
-    """Converts all exceptions raised while ``ref`` is fetched, read or built to ModelError.
-
-    Damaged or hostile checkpoints can make third-party code raise any exception, hence the broad handler.
-    """
+    """Converts all exceptions raised while ``ref`` is fetched, read or built to ModelError. Damaged or hostile checkpoints can make
+    third-party code raise any exception, hence the broad handler."""
     try:
         yield
     except ModelError:

@@ -37,10 +37,8 @@ _NO_LIMIT = 10**9  # tokenizers write a huge model_max_length for "unknown"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pair:
-    """A target and its drafters on a device, ready to run. The refs carry the resolved revisions.
-
-    Only ids below ``vocabulary`` may be drafted. ``context`` is the longest sequence, in tokens, that both can take.
-    """
+    """A target and its drafters on a device, ready to run. The refs carry the resolved revisions. Only ids below ``vocabulary`` may be
+    drafted. ``context`` is the longest sequence, in tokens, that both can take."""
 
     spec: PairSpec
     target: PreTrainedModel
@@ -165,19 +163,14 @@ def _read(
             folder, dtype=dtype, trust_remote_code=False, use_safetensors=True, output_loading_info=True,
             **(options if device.type == "cuda" else {}),
         )  # fmt: skip
-    _check_complete(plan.ref.name, loaded[1])
+    # transformers fills missing weights with random numbers
+    if wrong := sorted(map(str, [*loaded[1]["missing_keys"], *loaded[1]["mismatched_keys"]])):
+        raise ModelError(
+            f"The weights of {plan.ref.name} do not fit its config.json ({len(wrong)} tensors, e.g. {wrong[0]}): fetch or "
+            "save both again."
+        )
     model: PreTrainedModel = loaded[0].eval().requires_grad_(False)
     return model
-
-
-def _check_complete(name: str, report: dict[str, Any]) -> None:
-    """Raises ModelError for incomplete checkpoints: transformers fills missing weights with random numbers."""
-    wrong = sorted(map(str, [*report["missing_keys"], *report["mismatched_keys"]]))
-    if wrong:
-        raise ModelError(
-            f"The weights of {name} do not fit its config.json ({len(wrong)} tensors, e.g. {wrong[0]}): fetch or save "
-            "both again."
-        )
 
 
 def _spread(target: Plan, device: torch.device, dtype: torch.dtype) -> dict[int | str, int] | None:

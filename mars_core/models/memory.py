@@ -62,20 +62,16 @@ def pick_dtype(wanted: str, device: torch.device) -> torch.dtype:
 def free_bytes(device: torch.device) -> int:
     """Bytes available on ``device``; on a CPU also within the limit of a container (cgroup v2)."""
     if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0] + _cached(device)
+        index = torch.cuda.current_device() if device.index is None else device.index
+        unused: int = sum(  # reserved by torch's allocator; without the private pools of CUDA graphs
+            segment["total_size"] - segment["allocated_size"]
+            for segment in torch.cuda.memory_snapshot()
+            if segment["device"] == index and tuple(segment["segment_pool_id"]) == (0, 0)
+        )
+        return torch.cuda.mem_get_info(device)[0] + unused
     available = int(psutil.virtual_memory().available)
     limit = _container_free()
     return available if limit is None else min(available, limit)
-
-
-def _cached(device: torch.device) -> int:
-    """Bytes reserved by torch's allocator and not in use; without the private pools of CUDA graphs."""
-    index = torch.cuda.current_device() if device.index is None else device.index
-    return sum(
-        segment["total_size"] - segment["allocated_size"]
-        for segment in torch.cuda.memory_snapshot()
-        if segment["device"] == index and tuple(segment["segment_pool_id"]) == (0, 0)
-    )
 
 
 def elsewhere_bytes(device: torch.device) -> int:

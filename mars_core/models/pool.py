@@ -29,10 +29,8 @@ _Key = tuple[ModelRef, ModelRef | None, ModelRef | None]
 class ModelPool:
     """Pairs on one device. ``device``: auto, cpu, cuda, cuda:N; ``dtype``: auto, float32, bfloat16, float16. ``graphs``: record steps
     as CUDA graphs; not where every run is a process of its own (ZeroGPU). ``exact``: auto, on or off; whether all passes of a target
-    have one shape, auto: on CUDA, and elsewhere in every dtype but float32.
-
-    Loading is serialised by a lock; ``fits`` and ``loaded`` never wait for it.
-    """
+    have one shape, auto: on CUDA, and elsewhere in every dtype but float32. Loading is serialised by a lock; ``fits`` and ``loaded``
+    never wait for it."""
 
     def __init__(
         self, *, device: str = "auto", dtype: str = "auto", max_pairs: int = 2, graphs: bool = True, exact: str = "auto"
@@ -69,7 +67,10 @@ class ModelPool:
 
     def fits(self, spec: PairSpec) -> Fit:
         """Memory needed and available, with pairs that can be freed counted as free."""
-        reclaimable = sum(map(_bytes, list(self._pairs.values())))
+        models = [
+            model for pair in list(self._pairs.values()) for model in (pair.target, pair.draft, pair.head) if model
+        ]
+        reclaimable = sum(tensor.nbytes for model in models for tensor in model.parameters())
         available = free_bytes(self.device) + elsewhere_bytes(self.device) + reclaimable
         return Fit(spec.memory_bytes(self.dtype), available, str(self.device))
 
@@ -88,11 +89,9 @@ class ModelPool:
 
         plans = plan(spec, progress)
         self._free_memory(plans.target.ref.name, sum(each.bytes(self.dtype) for each in plans if each), progress)
-        return load(spec, plans, self.device, self.dtype, self._graphs, self._exact(), progress)
-
-    def _exact(self) -> bool:
-        wanted = self._wanted[2]
-        return wanted == "on" or (wanted == "auto" and (self.device.type == "cuda" or self.dtype != torch.float32))
+        automatic = self.device.type == "cuda" or self.dtype != torch.float32
+        exact = automatic if self._wanted[2] == "auto" else self._wanted[2] == "on"
+        return load(spec, plans, self.device, self.dtype, self._graphs, exact, progress)
 
     def _free_memory(self, name: str, needed: int, progress: Progress) -> None:
         """Frees pairs until this one fits and their number allows one more. Raises ModelError if it never fits."""
@@ -107,11 +106,6 @@ class ModelPool:
                 f"{name} needs about {gigabytes(needed)} with its drafters in {str(self.dtype).removeprefix('torch.')}, and "
                 f"{gigabytes(available)} are free here: choose a smaller pair or a smaller dtype."
             )
-
-
-def _bytes(pair: Pair) -> int:
-    models = [model for model in (pair.target, pair.draft, pair.head) if model is not None]
-    return sum(tensor.nbytes for model in models for tensor in model.parameters())
 
 
 def collect() -> None:

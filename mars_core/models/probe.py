@@ -35,10 +35,8 @@ class Trial(NamedTuple):
 
 
 def check_config(config: PreTrainedConfig, name: str) -> None:
-    """Raises ModelError for encoder-decoder models and for layers that do not keep every key.
-
-    Call it before a model is built, because some models overwrite parts of their configuration.
-    """
+    """Raises ModelError for encoder-decoder models and for layers that do not keep every key. Call it before a model is built, because
+    some models overwrite parts of their configuration."""
     if config.is_encoder_decoder:
         raise _refusal(name, "it is an encoder-decoder model")
     layers = getattr(config.get_text_config(decoder=True), "layer_types", None) or []
@@ -78,7 +76,8 @@ def check(model: PreTrainedModel, trial: Trial, *, rows: int | None = None, tree
         if is_out_of_memory(failure):
             raise
         raise _refusal(trial.name, "its forward pass does not work with a cache that is rolled back") from failure
-    if not error <= _tolerance(model):
+    quantised = getattr(model, "hf_quantizer", None) is not None  # may compute in half precision, whatever the dtype
+    if not error <= _TOLERANCE.get(torch.bfloat16 if quantised else model.dtype, _TOLERANCE[torch.bfloat16]):
         raise _refusal(trial.name, f"after a rollback its logits are off by {error:.2g} standard deviations")
 
 
@@ -144,12 +143,6 @@ def _difference(found: Tensor, wanted: Tensor) -> float:
     """Root mean square difference in standard deviations of the wanted logits; 0 for constant equal ones."""
     difference = (found.double() - wanted.double()).square().mean().sqrt()
     return float(difference / wanted.double().std().clamp_min(1e-12))
-
-
-def _tolerance(model: PreTrainedModel) -> float:
-    """Quantised layers may compute in half precision, whatever the dtype of the others."""
-    quantised = getattr(model, "hf_quantizer", None) is not None
-    return _TOLERANCE[torch.bfloat16] if quantised else _TOLERANCE.get(model.dtype, _TOLERANCE[torch.bfloat16])
 
 
 def _refusal(name: str, reason: str) -> ModelError:

@@ -106,10 +106,8 @@ def label(ref: ModelRef) -> str:
 
 
 def description(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
-    """The folder with configuration and tokenizer, fetched if need be, and ``ref`` pinned to its commit if on the Hub.
-
-    Raises ModelError.
-    """
+    """The folder with configuration and tokenizer, fetched if need be, and ``ref`` pinned to its commit if on the Hub. Raises
+    ModelError."""
     progress(f"Loading {label(ref)}: configuration")
     if not is_local(ref):
         folder = snapshot(ref, _DESCRIPTION, progress)
@@ -123,10 +121,8 @@ def description(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
 
 
 def weights(ref: ModelRef, progress: Progress, *, pickles: bool = False) -> tuple[Path, ModelRef]:
-    """The complete folder, and the reference with its revision resolved. ``pickles``: as in weight_files. Raises ModelError.
-
-    The revision of a Hub model is its commit; that of a folder is ``local:`` and 12 digits of a content hash.
-    """
+    """The complete folder, and the reference with its revision resolved. ``pickles``: as in weight_files. Raises ModelError. The
+    revision of a Hub model is its commit; that of a folder is ``local:`` and 12 digits of a content hash."""
     local = is_local(ref)
     folder = folder_of(ref) if local else snapshot(ref, [*_DESCRIPTION, _WEIGHTS], progress)
     if pickles and not local and not any(folder.glob(_WEIGHTS)):
@@ -138,9 +134,7 @@ def weights(ref: ModelRef, progress: Progress, *, pickles: bool = False) -> tupl
 
 def weight_files(folder: Path, name: str, *, pickles: bool = False) -> tuple[Path, ...]:
     """The single file, the shards of its index, or all weight files: safetensors or, with ``pickles`` if there are none, pickles.
-
-    Raises ModelError.
-    """
+    Raises ModelError."""
     for single, pattern in (("model.safetensors", _WEIGHTS), ("pytorch_model.bin", _TENSOR_PICKLES))[: 1 + pickles]:
         index = folder / f"{single}.index.json"
         if (folder / single).is_file():

@@ -49,12 +49,10 @@ def end_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> froze
 
 
 def shared_vocabulary(names: tuple[str, str], target: TokenIds, draft: TokenIds | None, rows: tuple[int, int]) -> int:
-    """The number of ids, from 0 on, that may be drafted: tokens of both models with the same text.
-
-    ``names`` and ``rows`` (of the embedding) belong to target and draft. Padded rows and tokens that only the target knows are fine as
-    long as the draft can embed them; tokens that only the draft has, after the target's last, are never drafted. A draft without a
-    tokenizer (None) must have as many rows as the target. Raises ModelError, naming both models and the first id that differs.
-    """
+    """The number of ids, from 0 on, that may be drafted: tokens of both models with the same text. ``names`` and ``rows`` (of the
+    embedding) belong to target and draft. Padded rows and tokens that only the target knows are fine as long as the draft can embed
+    them; tokens that only the draft has, after the target's last, are never drafted. A draft without a tokenizer (None) must have as
+    many rows as the target. Raises ModelError, naming both models and the first id that differs."""
     if draft is None:
         if rows[0] == rows[1]:
             return rows[0]

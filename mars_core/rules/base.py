@@ -16,10 +16,8 @@ from mars_core.types import DraftMode
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The input of a rule: P places of the draft, and E rows of candidates, each judged at one of the places.
-
-    C = 1 candidate a row on greedy drafts (the drafted token), C = V on sampled ones (the whole vocabulary).
-    """
+    """The input of a rule: P places of the draft, and E rows of candidates, each judged at one of the places. C = 1 candidate a row on
+    greedy drafts (the drafted token), C = V on sampled ones (the whole vocabulary)."""
 
     logits: torch.Tensor  # [P, V] z, the target's raw logits
     distribution: torch.Tensor  # [P, V] p, the target's distribution: one-hot at temperature 0
@@ -112,11 +110,9 @@ class Reach(Enum):
 @dataclass(frozen=True, slots=True)
 class Rule:
     """``accept(evidence, values)`` → [E, C] in [0, 1]: the probability of keeping a drafted token. All texts are shown to the user.
-
     ``redraw`` → bool [E, 1]: where a rejected token is replaced by a draw from p itself; elsewhere by a draw from norm((p − q)₊)
-    (greedy drafts with ``OWN_FIRST`` need no correction: the target's own draw is emitted).
-    ``aim`` → [E, V]: the distribution that replaces p in the correction, on sampled drafts and at temperature 0.
-    """
+    (greedy drafts with ``OWN_FIRST`` need no correction: the target's own draw is emitted). ``aim`` → [E, V]: the distribution that
+    replaces p in the correction, on sampled drafts and at temperature 0."""
 
     name: str
     summary: str

@@ -15,10 +15,8 @@ from mars_core.verification import Values
 
 
 class Assembler:
-    """Builds one run's text and tokens. ``text`` is complete up to the last whole character; ``count`` tokens are in it.
-
-    It begins with the tokens of ``prefix``; a character that they leave incomplete belongs to the new token that completes it.
-    """
+    """Builds one run's text and tokens. ``text`` is complete up to the last whole character; ``count`` tokens are in it. It begins with
+    the tokens of ``prefix``; a character that they leave incomplete belongs to the new token that completes it."""
 
     def __init__(
         self, tokenizer: PreTrainedTokenizerBase, pieces: Pieces, stop: Sequence[str], prefix: Sequence[int] = ()
@@ -41,7 +39,10 @@ class Assembler:
         kept, stopped = 0, False
         for at in range(len(raw.emitted)):
             last = raw.recovers and at == len(raw.emitted) - 1
-            tokens += self._rejected(raw, at) if last else ()
+            if last:  # the drafted tokens that the recovered one replaces
+                nodes, start = raw.verdict.nodes, len(self.text)
+                children = nodes.children[raw.verdict.path[at]]
+                tokens += [self._token(nodes.drafted(each), each, Outcome.REJECTED, at, start) for each in children]
             tokens.append(self._emitted(raw, at, last))
             kept += not last
             if stopped := self._ends(tokens[-1]):
@@ -94,12 +95,6 @@ class Assembler:
         parent = verdict.path[at]
         outcome = Outcome.RECOVERED if verdict.nodes.children[parent] else Outcome.BONUS
         return self._token(verdict.nodes.emitted(parent), 0, outcome, at, start)
-
-    def _rejected(self, raw: RawStep, at: int) -> list[Token]:
-        """The drafted tokens that the recovered one replaces."""
-        nodes, start = raw.verdict.nodes, len(self.text)
-        children = nodes.children[raw.verdict.path[at]]
-        return [self._token(nodes.drafted(child), child, Outcome.REJECTED, at, start) for child in children]
 
     def _token(self, values: Values, number: int, outcome: Outcome, at: int, start: int) -> Token:
         """``values`` as read by ``Nodes``: fields of Token with the name of a column take its value. ``number``: of the node,

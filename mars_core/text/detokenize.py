@@ -43,10 +43,8 @@ class Detokenizer:
 
 
 class Pieces(dict[int, str]):
-    """The text of single tokens, for labels: leading spaces kept, special tokens by name, lone bytes as the vocabulary has them.
-
-    Filled on access; shared by all runs with one tokenizer.
-    """
+    """The text of single tokens, for labels: leading spaces kept, special tokens by name, lone bytes as the vocabulary has them. Filled
+    on access; shared by all runs with one tokenizer."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         super().__init__()

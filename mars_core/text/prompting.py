@@ -14,11 +14,9 @@ _TEMPLATE_ERRORS = (TemplateError, ArithmeticError, AttributeError, LookupError,
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, prompt: PromptConfig) -> list[int]:
-    """Token ids of the prompt. With a chat template: system prompt, earlier turns, user turn, and the opening of the answer.
-
-    Without one they are joined by blank lines. Raises ValueError where the prompt has no tokens,
-    the template rejects the system prompt, or ``thinking`` is set and the template has no such switch.
-    """
+    """Token ids of the prompt. With a chat template: system prompt, earlier turns, user turn, and the opening of the answer. Without
+    one they are joined by blank lines. Raises ValueError where the prompt has no tokens, the template rejects the system prompt, or
+    ``thinking`` is set and the template has no such switch."""
     messages = messages_of(prompt)
     if not messages[-1]["content"]:
         raise ValueError("The prompt is empty; it needs at least 1 character.")

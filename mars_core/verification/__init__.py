@@ -6,6 +6,6 @@ the accepted path.
 
 from mars_core.verification.draft import Draft, ancestors, certain, chain_draft
 from mars_core.verification.judge import judge
-from mars_core.verification.verdict import Node, Values, Verdict, walk
+from mars_core.verification.verdict import Values, Verdict, walk
 
-__all__ = ["Draft", "Node", "Values", "Verdict", "ancestors", "certain", "chain_draft", "judge", "walk"]
+__all__ = ["Draft", "Values", "Verdict", "ancestors", "certain", "chain_draft", "judge", "walk"]

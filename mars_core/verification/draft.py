@@ -18,12 +18,10 @@ from mars_core.sampling import Draws
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A draft: N nodes after the root, which is the last committed token.
-
-    ``ids`` [N + 1], root first; ``parents`` [N] and ``depths`` [N + 1] as above; ``q`` [N] the drafter's probability of each
-    drafted token after its parent (1 where it has none); ``distribution`` [N, V'] the drafter's whole distribution at the place of each
-    drafted token of a chain, V' ≤ V, None where there is none. ``depth`` is an upper bound of the depths; ``is_chain``: there is one path.
-    """
+    """A draft: N nodes after the root, which is the last committed token. ``ids`` [N + 1], root first; ``parents`` [N] and ``depths``
+    [N + 1] as above; ``q`` [N] the drafter's probability of each drafted token after its parent (1 where it has none); ``distribution``
+    [N, V'] the drafter's whole distribution at the place of each drafted token of a chain, V' ≤ V, None where there is none. ``depth``
+    is an upper bound of the depths; ``is_chain``: there is one path."""
 
     ids: Tensor
     parents: Tensor

@@ -32,15 +32,23 @@ def decide_greedy(places: Places, draft: Draft, rule: Rule, values: Mapping[str,
     in_turn = rule.siblings is Siblings.IN_TURN
     # bool [N + 1]: whether the token after the node is drawn from p itself; true without children.
     redraws = ~children.any(~rule.redraw(evidence, values)[:, 0]) if in_turn and rule.redraw else None
+    # shares, Q [N]: the probability that each drafted token follows its parent.
     if rule.reach is Reach.WINDOW:
         size = int(values["window"])
         shares = window_shares(children.p, forgiveness, size)
         keep = window_keep(strict, children.place(coin) < children.p, forgiveness > 0, size)
         forgiveness = forgiveness * window_chance(children.p, size)
     else:
-        shares = _shares(rule, children, accept, forgiveness)
-        by_coin = rule.emits_top1 or redraws is not None
-        keep = _by_coin(children, shares, coin) if by_coin else _coupled(children, shares, coin, strict)
+        if in_turn:
+            shares = accept * children.product_before(1 - accept)
+        else:
+            missed = (1 - children.around(children.p)).clamp(min=0)
+            shares = children.p + missed * forgiveness * children.product_before(1 - forgiveness)
+        if rule.emits_top1 or redraws is not None:  # independent of the target's draw
+            low, u = children.sum_before(shares), children.place(coin)
+            keep = (low <= u) & (u < low + shares)
+        else:
+            keep = _coupled(children, shares, coin, strict)
     if rule.emits_top1:
         emit, rest = places.top_ids[:, 0], Rest.ONE
     elif redraws is not None and rule.redraw is not everywhere and not places.greedy:
@@ -78,14 +86,6 @@ def _evidence(places: Places, draft: Draft, children: Children) -> Evidence:
     )  # fmt: skip
 
 
-def _shares(rule: Rule, children: Children, accept: Tensor, forgiveness: Tensor) -> Tensor:
-    """Q [N]: the probability that each drafted token follows its parent."""
-    if rule.siblings is Siblings.IN_TURN:
-        return accept * children.product_before(1 - accept)
-    missed = (1 - children.around(children.p)).clamp(min=0)
-    return children.p + missed * forgiveness * children.product_before(1 - forgiveness)
-
-
 def _coupled(children: Children, shares: Tensor, coin: Tensor, own: Tensor) -> Tensor:
     """keep [N]: y, or instead a child with Q > p, only as often as P requires; own: bool [N], which child is y."""
     more, u = shares - children.p, children.place(coin)
@@ -97,9 +97,3 @@ def _coupled(children: Children, shares: Tensor, coin: Tensor, own: Tensor) -> T
     goal = u / yields * children.around(surplus)
     low = children.sum_before(surplus)
     return torch.where(u < yields, (low <= goal) & (goal < low + surplus), own)
-
-
-def _by_coin(children: Children, shares: Tensor, coin: Tensor) -> Tensor:
-    """keep [N]: whether the uniform is in the child's share, independent of the target's draw."""
-    low, u = children.sum_before(shares), children.place(coin)
-    return (low <= u) & (u < low + shares)

@@ -23,10 +23,8 @@ def judge(
     logits: Tensor, draft: Draft, rule: Rule, values: Mapping[str, float], sampling: Sampling, mode: DraftMode, u: Tensor,
     meter: bool = True,
 ) -> Tensor:  # fmt: skip
-    """The result row, float64 [M], for ``walk``.
-
-    logits [N + 1, V] float32; u [draft.depth + 1, 3] from this step's position on. At temperature 0 every draft is greedy.
-    """
+    """The result row, float64 [M], for ``walk``. logits [N + 1, V] float32; u [draft.depth + 1, 3] from this step's position on. At
+    temperature 0 every draft is greedy."""
     places = _places(logits, draft, sampling, u)
     sampled = mode is DraftMode.SAMPLED and not places.greedy and draft.distribution is not None
     given = places, draft, rule, values
@@ -53,10 +51,8 @@ def _places(logits: Tensor, draft: Draft, sampling: Sampling, u: Tensor) -> Plac
 
 
 def _best(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """The TOP largest logits, descending, and their ids; of equal logits the lowest id is first or second, as for argmax.
-
-    At least two columns: with a vocabulary of one token the second is -inf.
-    """
+    """The TOP largest logits, descending, and their ids; of equal logits the lowest id is first or second, as for argmax. At least two
+    columns: with a vocabulary of one token the second is -inf."""
     columns, left = [], logits
     for _ in range(2):
         id_ = lowest_argmax(left)[:, None]

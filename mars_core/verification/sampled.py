@@ -23,7 +23,14 @@ def decide_sampled(places: Places, draft: Draft, rule: Rule, values: Mapping[str
     if rule.reach is Reach.BLOCK:
         return _by_block(places, x, evidence, meter)
     count, p, q = len(x), evidence.distribution, evidence.q
-    accept, correction = _accept_and_correction(evidence, rule, values)
+    accept = rule.accept(evidence, values).clamp(0, 1)  # a [N, V], with the whole vocabulary as candidates
+    if rule.emits_top1:
+        correction = evidence.is_top(1).to(accept.dtype)  # R [N, V]
+    else:
+        goal = p if rule.aim is None else rule.aim(evidence, values)
+        correction = residual(goal, q)
+        if rule.redraw is not None:
+            correction = torch.where(rule.redraw(evidence, values), goal, correction)
     u = places.u[:count, Use.ACCEPT]
     chance, strict = accept.gather(-1, x)[:, 0], evidence.strict.gather(-1, x)[:, 0]
     bonus = places.top_ids[count:, 0] if rule.emits_top1 else places.own[count:]
@@ -56,16 +63,6 @@ def _exact(distribution: Tensor) -> Tensor:
     """float64, summing to 1."""
     distribution = distribution.double()
     return distribution / distribution.sum(-1, keepdim=True)
-
-
-def _accept_and_correction(evidence: Evidence, rule: Rule, values: Mapping[str, float]) -> tuple[Tensor, Tensor]:
-    """(a, R), both [N, V], with the whole vocabulary as candidates."""
-    accept = rule.accept(evidence, values).clamp(0, 1)
-    if rule.emits_top1:
-        return accept, evidence.is_top(1).to(accept.dtype)
-    goal = evidence.distribution if rule.aim is None else rule.aim(evidence, values)
-    correction = residual(goal, evidence.q)
-    return accept, correction if rule.redraw is None else torch.where(rule.redraw(evidence, values), goal, correction)
 
 
 def _by_block(places: Places, x: Tensor, evidence: Evidence, meter: bool) -> Decision:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from mars_core.verification.columns import HEAD, Of, layout
@@ -13,16 +12,9 @@ from mars_core.verification.shift import Rest, shift
 Values = dict[str, Any]  # by column: a number, or a tuple where it is wide
 
 
-class Node(SimpleNamespace):
-    """One node of the tree after the verdict: an attribute for every column, and ``edge``, ``tv`` and ``kl`` on every draft.
-
-    Token columns describe the drafted token, judged by its parent's logits; the other columns describe the position after the
-    node. Without ``meter`` they are nan, 0 for integers, and no alternatives.
-    """
-
-
 class Nodes:
-    """The nodes of a row of ``judge``; each is read on access: for most nodes of a tree only the draft is needed."""
+    """The nodes of a row of ``judge``; each is read on access: for most nodes of a tree only the draft is needed. Without ``meter``
+    measured columns are nan, 0 for integers, and there are no alternatives."""
 
     def __init__(self, row: Sequence[float]) -> None:
         self._row = row
@@ -38,11 +30,6 @@ class Nodes:
     def __len__(self) -> int:
         return self._count + 1
 
-    def __getitem__(self, number: int) -> Node:
-        if not 0 <= number <= self._count:
-            raise IndexError(number)
-        return Node(**self._place(number) | self._token(number))
-
     def column(self, name: str) -> list[float]:
         """The values of a column for all nodes; nan without ``meter``."""
         drafted, node, token, _ = self._starts
@@ -54,24 +41,18 @@ class Nodes:
 
     def drafted(self, number: int) -> Values:
         """All values of the drafted token of node 1 … N: its token columns, and those of its position, which is that after its parent."""
+        token = self._read(Of.DRAFTED, number - 1) | self._read(Of.TOKEN, number - 1)
         own_id = {"id": self._row[self._starts[Of.NODE]["id"] + number]}
-        return self._whole(self._place(self.parents[number]) | self._token(number) | own_id)
+        return self._whole(self._place(self.parents[number]) | token | own_id)
 
     def emitted(self, number: int) -> Values:
         """The same for the token that is emitted after a node if the step ends there."""
         place, token = self._place(number), self._read(Of.TOKEN, self._count + number)
         return self._whole(place | self._layout.emitted | token | {"id": place["emit"], "parent": number})
 
-    def _token(self, number: int) -> Values:
-        if number == 0:
-            return self._layout.root
-        return self._read(Of.DRAFTED, number - 1) | self._read(Of.TOKEN, number - 1)
-
     def _place(self, number: int) -> Values:
-        """Columns of the position after a node, values derived from them, and the values of absent columns.
-
-        ``edge``: the distance of the drawing uniform to the nearer end of own's interval, at temperature 0 z1 − z2.
-        """
+        """Columns of the position after a node, values derived from them, and the values of absent columns. ``edge``: the distance of
+        the drawing uniform to the nearer end of own's interval, at temperature 0 z1 − z2."""
         if number in self._places:
             return self._places[number]
         place = self._layout.absent | self._read(Of.NODE, number) | {"edge": math.nan}

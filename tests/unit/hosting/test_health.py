@@ -122,19 +122,18 @@ def file_of(store: RunStore) -> Path:
     return store.path
 
 
-def test_a_database_that_answers_is_left_as_it_is(store: RunStore) -> None:
-    before = file_of(store).read_bytes()
-    assert database_probe(store)() == ""
-    assert file_of(store).read_bytes() == before
-
-
-def test_a_database_that_another_program_writes_to(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_another_program_writes_to_or_whose_disk_is_full(
+    store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(health, "LOCKED_S", 0.05)
     with closing(sqlite3.connect(file_of(store), isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         assert database_probe(store)() == health.LOCKED
         other.execute("ROLLBACK")
-    assert database_probe(store)() == ""
+    before = file_of(store).read_bytes()
+    assert database_probe(store)() == "" and file_of(store).read_bytes() == before
+    monkeypatch.setattr(health, "MIN_FREE_BYTES", 2**62)
+    assert database_probe(store)() == health.FULL
 
 
 def test_a_database_that_is_gone_or_damaged(store: RunStore) -> None:
@@ -158,11 +157,6 @@ def test_a_stand_in_for_the_database_is_not_ready(tmp_path: Path, durable: bool)
     opened, _ = open_or_set_aside(url)
     with opened:
         assert database_probe(opened)() == ("" if durable else health.TEMPORARY)
-
-
-def test_a_disk_that_is_full(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "MIN_FREE_BYTES", 2**62)
-    assert database_probe(store)() == health.FULL
 
 
 def test_a_pair_that_is_loading_or_cannot_be_loaded() -> None:

@@ -18,7 +18,7 @@ import uvicorn.config
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hosting.logs import MAX_CHAIN, MAX_STACK, WITHHELD, readable, set_up, trail
+from hosting.logs import MAX_CHAIN, MAX_STACK, WITHHELD, set_up, trail
 from ui.kit.errors import fault
 
 SECRET = "zebra\npassphrase"  # what a visitor typed
@@ -218,10 +218,6 @@ def test_an_exception_that_cannot_be_told_is_told_by_its_type() -> None:
     (link,) = trail(Mute(), messages=True)
     assert link.type.endswith("Mute")
     assert link.message == ""
-
-
-def test_nothing_of_a_text_moves_the_cursor() -> None:
-    assert readable("a\r\n\x1b[2Jb\u202e\ud800é日") == "a\\r\\n\\x1b[2Jb\\u202e\\ud800é日"
 
 
 @pytest.mark.parametrize("public", [True, False])

@@ -97,13 +97,6 @@ def test_what_a_visitor_types_never_becomes_a_label() -> None:
     assert "zebra" not in repr(labels)
 
 
-def test_the_target_alone_is_not_counted_as_strict() -> None:
-    trace = make_trace(rule="none")
-    metrics = observed(trace)
-    assert value(metrics, "vllm:generation_tokens_total", model_name="the/model", rule="none") == 40
-    assert value(metrics, "vllm:generation_tokens_total", model_name="the/model", rule="strict") is None
-
-
 def test_a_run_that_wrote_nothing_has_an_end_and_no_times() -> None:
     trace = make_trace()
     summary = replace(trace.summary, new_tokens=0, tv_sum=math.nan, ttft_s=math.nan, steps=0)

@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from hosting.middleware import OWN, Guard
+from hosting.middleware import Guard
 from ui.kit.errors import ErrorPages
 
 
@@ -41,30 +41,19 @@ def client(**options: Any) -> TestClient:
     return TestClient(app, raise_server_exceptions=False)
 
 
-def test_an_answer_made_of_an_error_has_the_headers_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "mars.requests")
-    answer = client().get("/breaks")
-    assert answer.status_code == 500 and "zebra" not in answer.text
-    assert answer.headers["x-content-type-options"] == "nosniff"
-    assert [(record.name, vars(record).get("status")) for record in caplog.records] == [
-        ("mars.faults", None), ("mars.requests", 500),
-    ]  # fmt: skip
-
-
-def test_refusals_are_no_faults(caplog: pytest.LogCaptureFixture) -> None:
+def test_every_answer_has_the_headers_and_only_faults_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "mars")
-    answer = client().get("/refuses")
-    assert (answer.status_code, answer.text) == (404, "There is none.")
-    assert client().get("/unready").status_code == 503
+    fine, refuses, unready = (client().get(path) for path in ("/fine/a", "/refuses", "/unready"))
+    assert (refuses.status_code, refuses.text, unready.status_code) == (404, "There is none.", 503)
+    assert fine.headers["referrer-policy"] == "no-referrer", "the route's own"
+    assert refuses.headers["referrer-policy"] == "same-origin"
+    assert "content-security-policy" not in fine.headers
     assert caplog.records == []
-
-
-def test_headers_close_doors_and_leave_what_a_route_says() -> None:
-    plain, framed = client().get("/fine/a"), client(frames=OWN).get("/fine/a")
-    assert plain.headers["referrer-policy"] == "no-referrer"
-    assert client().get("/refuses").headers["referrer-policy"] == "same-origin"
-    assert "content-security-policy" not in plain.headers
-    assert framed.headers["content-security-policy"].startswith("frame-ancestors 'self' https://huggingface.co")
+    broken = client().get("/breaks")
+    assert broken.status_code == 500 and "zebra" not in broken.text
+    assert broken.headers["x-content-type-options"] == "nosniff"
+    logged = [(record.name, vars(record).get("status")) for record in caplog.records]
+    assert logged == [("mars.faults", None), ("mars.requests", 500)]
 
 
 def test_the_log_has_the_pattern_of_the_route_and_nothing_of_the_visitor(caplog: pytest.LogCaptureFixture) -> None:

@@ -139,7 +139,7 @@ def test_counts_that_would_fill_the_memory_are_refused_before_they_do(sizes: dic
 
 
 def test_a_template_cannot_reach_python(copy: Path) -> None:
-    """transformers renders templates in a sandbox; the session makes one sentence of its refusal (test_prompting)."""
+    """transformers renders templates in a sandbox; the session makes one sentence of its refusal (test_text)."""
     from jinja2.exceptions import SecurityError
 
     template = copy / "chat_template.jinja"

@@ -1,90 +1,130 @@
-"""The distribution after a node of a greedy draft as the sources of the rules define it, in the form of verification.md."""
+"""The rules as their sources define them, in the form of verification.md: a second implementation, in plain numbers."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from tests.unit.mars_core.test_verification import V, values_of
 
-
-def own_first(p: list[float], tokens: list[int], forgiven: list[float]) -> list[float]:
-    """P(xᵢ) = pᵢ + (1 − S)·fᵢ·Π(1 − fⱼ); the rest in proportion to p."""
-    distribution, missed, stays = list(p), max(0.0, 1 - sum(p[x] for x in tokens)), 1.0
-    for x, f in zip(tokens, forgiven, strict=True):
-        distribution[x] += missed * f * stays
-        stays *= 1 - f
-    return [each if y in tokens else each * stays for y, each in enumerate(distribution)]
+Distribution = list[float]
+TOP1 = ("mars-algorithm1", "topk-delta", "topk-ratio")  # emit top-1 instead of a rejected token
 
 
-def in_turn(tokens: list[int], accept: list[float], rest: list[float]) -> list[float]:
-    """P(xᵢ) = aᵢ·Π(1 − aⱼ); what is left goes to another distribution."""
-    distribution, left = [0.0] * V, 1.0
-    for x, a in zip(tokens, accept, strict=True):
-        distribution[x] += left * a
-        left *= 1 - a
-    return [each + left * other for each, other in zip(distribution, rest, strict=True)]
-
-
-def relaxed(a: float, p: float) -> float:
-    """The forgiveness of a rule that is published as an acceptance probability."""
-    return (min(1, a) - p) / (1 - p) if min(1, a) > p else 0.0
-
-
-def one(token: int) -> list[float]:
+def one(token: int) -> Distribution:
     return [float(y == token) for y in range(V)]
 
 
-def published(
-    rule: str,
-    z: list[float],
-    p: list[float],
-    drafted: list[int],
-    confidence: list[float],
-    q: list[float] | None,
-    cold: bool,
-) -> list[float]:
-    """The distribution after a node as the sources define it, in the form of verification.md; ``drafted`` are distinct, ``cold`` means T
-    = 0."""
-    value = values_of(rule)
-    total = sum(math.exp(each) for each in z)
-    soft = [math.exp(each) / total for each in z]
-    shown = soft if cold else p
-    order = sorted(range(V), key=lambda y: -z[y])
-    first, second = order[:2]
-    best = sorted(drafted, key=order.index)
-    gap, ratio = z[first] - z[second], z[second] / z[first]
-    without = [0.0 if y in drafted else each for y, each in enumerate(p)]
-    without = [each / sum(without) for each in without] if sum(without) else without
-    spread = -sum(each * math.log(each) for each in p if each)
+def norm(weights: Sequence[float], otherwise: Distribution) -> Distribution:
+    """norm((…)₊)."""
+    kept = [max(0.0, each) for each in weights]
+    return [each / sum(kept) for each in kept] if sum(kept) else otherwise
+
+
+def ranked(z: Distribution) -> list[int]:
+    return sorted(range(V), key=lambda y: -z[y])
+
+
+def low_margin(rule: str, z: Distribution) -> bool:
+    value, (first, second, *_) = values_of(rule), ranked(z)
+    if rule == "mars-gap":
+        return z[first] - z[second] < value["gap"]
+    return rule in ("mars", "mars-algorithm1") and z[first] > 0 and z[second] / z[first] > value["theta"]
+
+
+def cascade(p: Distribution, q: Distribution, alpha: float) -> Distribution:
+    """q·1_A + η·p."""
+    trusted = [b if a >= (1 - alpha) * max(p) else 0.0 for a, b in zip(p, q, strict=True)]
+    return [t + (1 - sum(trusted)) * a for t, a in zip(trusted, p, strict=True)]
+
+
+def accepted(
+    rule: str, z: Distribution, p: Distribution, q: Distribution | None = None, *, cold: bool = False
+) -> Distribution:
+    """a(x) of every token; without q for greedy drafts, ``cold`` means T = 0."""
+    value, low, (first, second, *_) = values_of(rule), low_margin(rule, z), ranked(z)
+    soft = norm([math.exp(each) for each in z], z)
+    shown, near = soft if cold else p, ranked(z)[: int(value.get("n", 0))]
+    ratio = [a / b for a, b in zip(p, q or [1.0] * V, strict=True)]
+    strict = [min(1.0, each) for each in ratio]
     match rule:
-        case "mars":
-            return own_first(p, best, [z[first] > 0 and ratio > value["theta"] and x in (first, second) for x in best])
-        case "mars-gap":
-            return own_first(p, best, [gap < value["gap"] and x in (first, second) for x in best])
+        case "mars" | "mars-gap" if low:
+            return [float(y in (first, second)) for y in range(V)]
         case "mars-algorithm1":
-            low = z[first] > 0 and ratio > value["theta"]
-            return in_turn(best, [x == first or (low and x == second) for x in best], one(first))
-        case "mars-reference" if not cold:
-            runner_up = z[second] if p[second] else -math.inf
-            if runner_up / (z[first] + 1e-10) > value["theta"]:
-                return in_turn(drafted, [x in (first, second) for x in drafted], p)
-            accept, tried = [], 0.0
-            for x, c in zip(drafted, confidence, strict=True):
-                accept.append(min(1.0, p[x] / (1 - tried) / c) if p[x] else 0.0)
-                tried += p[x]
-            return in_turn(drafted, accept, without)
+            return [float(y == first or (low and y == second)) for y in range(V)]
         case "typical" if not cold:
             noise = -sum(each * math.log(each + 1e-5) for each in p)
-            bar = min(value["epsilon"], value["delta"] * math.exp(-noise))
-            return in_turn(drafted, [p[x] > bar for x in drafted], p)
+            return [float(each > min(value["epsilon"], value["delta"] * math.exp(-noise))) for each in p]
         case "topk-delta":
-            near = [x for x in order[: int(value["n"])] if soft[first] - soft[x] <= value["delta"]]
-            return in_turn(best, [x in near for x in best], one(first))
+            return [float(y in near and soft[first] - soft[y] <= value["delta"]) for y in range(V)]
         case "topk-ratio":
-            near = [x for x in order[: int(value["n"])] if shown[x] >= value["ratio"] * max(shown)]
-            return in_turn(best, [x in near for x in best], one(first))
+            return [float(y in near and shown[y] >= value["ratio"] * max(shown)) for y in range(V)]
         case "threshold" if cold:
-            return in_turn(drafted, [soft[x] >= value["single"] or x == first for x in drafted], without)
+            return [float(each >= value["single"] or y == first) for y, each in enumerate(soft)]
+        case "threshold":
+            return [1.0 if r >= value["single"] else min(1.0, r / value["accumulated"]) for r in ratio]
+        case "lenience" if cold:
+            return [float(each >= value["lenience"] * max(soft)) for each in soft]
+        case "lenience":
+            return [min(1.0, r / value["lenience"]) for r in ratio]
+        case "ears":
+            return [min(1.0, r + value["tolerance"] * (1 - max(p))) if r else 0.0 for r in ratio]
+        case "entropy":
+            spread = -sum(each * math.log(each) for each in p if each)
+            return [min(1.0, r / min(math.exp(-value["alpha"] * spread), value["limit"])) for r in ratio]
+        case "ensemble":
+            return [1 - value["weight"] + value["weight"] * each for each in strict]
+        case "cascade-token" if q is None:
+            return [1.0 if s >= (1 - value["alpha"]) * max(shown) else a for s, a in zip(shown, p, strict=True)]
+        case "cascade-token" if q is not None:
+            return [min(1.0, a / b) for a, b in zip(cascade(p, q, value["alpha"]), q, strict=True)]
+    return strict
+
+
+def own_first(p: Distribution, tokens: list[int], accept: Distribution) -> Distribution:
+    """P(xᵢ) = pᵢ + (1 − S)·fᵢ·Π(1 − fⱼ); the rest in proportion to p. f follows from the probability of acceptance."""
+    distribution, missed, stays = list(p), max(0.0, 1 - sum(p[x] for x in tokens)), 1.0
+    for x in tokens:
+        forgiven = (accept[x] - p[x]) / (1 - p[x]) if accept[x] > p[x] else 0.0
+        distribution[x] += missed * forgiven * stays
+        stays *= 1 - forgiven
+    return [each if y in tokens else each * stays for y, each in enumerate(distribution)]
+
+
+def in_turn(tokens: list[int], accept: Distribution, rest: Distribution) -> Distribution:
+    """P(xᵢ) = aᵢ·Π(1 − aⱼ); what is left goes to another distribution."""
+    distribution, left = [0.0] * V, 1.0
+    for x in tokens:
+        distribution[x] += left * accept[x]
+        left *= 1 - accept[x]
+    return [each + left * other for each, other in zip(distribution, rest, strict=True)]
+
+
+def after_node(
+    rule: str, z: Distribution, p: Distribution, drafted: list[int], confidence: list[float], q: Distribution | None, cold: bool
+) -> Distribution:  # fmt: skip
+    """The distribution after a node of a greedy draft; ``drafted`` are distinct, ``q`` is the drafter's at the node."""
+    value, accept, order = values_of(rule), accepted(rule, z, p, cold=cold), ranked(z)
+    first, second = order[:2]
+    best = sorted(drafted, key=order.index)
+    without = norm([0.0 if y in drafted else each for y, each in enumerate(p)], [0.0] * V)
+    match rule:
+        case "mars-reference" if not cold:  # as 5SSjw/MARS mars/model/utils.py evaluate_posterior has it
+            runner_up = z[second] if p[second] else -math.inf
+            if runner_up / (z[first] + 1e-10) > value["theta"]:
+                return in_turn(drafted, [float(y in (first, second)) for y in range(V)], p)
+            left = list(p)
+            for x, c in zip(drafted, confidence, strict=True):
+                accept[x] = min(1.0, left[x] / max(c, 1e-10))
+                left[x] = max(0.0, left[x] - c)
+                left = norm(left, left)
+            return in_turn(drafted, accept, left)
+        case "typical" if not cold:
+            return in_turn(drafted, accept, p)
+        case "mars-algorithm1" | "topk-delta" | "topk-ratio":
+            return in_turn(best, accept, one(first))
+        case "threshold" if cold:
+            return in_turn(drafted, accept, without)
         case "threshold":
             distribution, summed, taken = [0.0] * V, 0.0, 0.0  # one coin for all siblings
             for x in drafted:
@@ -92,22 +132,19 @@ def published(
                 reach = 1.0 if p[x] >= value["single"] else max(taken, min(1, summed / value["accumulated"]))
                 distribution[x], taken = reach - taken, reach
             return [each + (1 - taken) * other for each, other in zip(distribution, without, strict=True)]
-        case "lenience" if cold:
-            return own_first(p, drafted, [soft[x] >= value["lenience"] * max(soft) for x in drafted])
-        case "lenience":
-            return own_first(p, drafted, [relaxed(p[x] / value["lenience"], p[x]) for x in drafted])
-        case "ears":
-            raised = [p[x] + value["tolerance"] * (1 - max(p)) if p[x] else 0.0 for x in drafted]
-            return own_first(p, drafted, [relaxed(a, p[x]) for x, a in zip(drafted, raised, strict=True)])
-        case "entropy":
-            bar = min(math.exp(-value["alpha"] * spread), value["limit"])
-            return own_first(p, drafted, [relaxed(p[x] / bar, p[x]) for x in drafted])
         case "ensemble" if cold:
             assert q is not None
+            soft = norm([math.exp(each) for each in z], z)
             mixed = [value["weight"] * a + (1 - value["weight"]) * b for a, b in zip(soft, q, strict=True)]
             return one(mixed.index(max(mixed)))
-        case "ensemble":
-            return own_first(p, drafted, [1 - value["weight"] for _ in drafted])
-        case "cascade-token":
-            return own_first(p, drafted, [shown[x] >= (1 - value["alpha"]) * max(shown) for x in drafted])
-    return p
+    return own_first(p, best if rule in ("mars", "mars-gap") else drafted, accept)
+
+
+def correction(rule: str, z: Distribution, p: Distribution, q: Distribution) -> Distribution:
+    """R, from which a rejected sampled token is replaced."""
+    if rule in TOP1:
+        return one(ranked(z)[0])
+    if rule == "typical" or low_margin(rule, z):
+        return p
+    aim = cascade(p, q, values_of(rule)["alpha"]) if rule == "cascade-token" else p
+    return norm([a - b for a, b in zip(aim, q, strict=True)], aim)

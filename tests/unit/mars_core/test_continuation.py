@@ -136,13 +136,6 @@ def test_bad_beginnings_are_named(free: Pair, prefix: tuple[int, ...], new: int,
     assert str(caught.value).endswith(".")
 
 
-def test_new_tokens_are_counted_without_the_given_ones(free: Pair) -> None:
-    for new in (1, 2, 252 - 240):
-        trace = run(free, "chain", prefix=(1,) * 240, new=new)
-        assert trace.summary.new_tokens == len(trace.tokens) == new
-        assert trace.stop_reason is StopReason.LENGTH
-
-
 def test_a_stop_string_must_end_in_a_new_token(free: Pair) -> None:
     whole = run(free, "chain")
     given = whole.token_ids[:8]

@@ -1,21 +1,32 @@
-"""Fast layers and caches in memory that is taken once: a pass over any of them gives the logits of a fresh pass through the model as it
-was loaded."""
+"""Fast layers, packed weights and caches: a pass over any of them gives the logits of a fresh pass through the model as it was loaded,
+whatever else is read, not rounded to half precision, with masks that every kernel takes."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
-from transformers import PreTrainedModel
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from mars_core.decoder import CacheSize, is_fast, open_cache, prepare
+from mars_core.decoder import CacheSize, ModelCache, is_fast, open_cache, prepare
 from mars_core.decoder.cache import CHUNK
-from mars_core.decoder.layer import FastLayer
+from mars_core.decoder.linear import (
+    PackedLinear,
+    PlainLinear,
+    TiedLinear,
+    WideLinear,
+    float32_output,
+    is_plain,
+    joined,
+    pack,
+)
 from mars_core.verification import ancestors
-from tests.checkpoints import KINDS, random_ids, tiny_model
+from tests.checkpoints import KINDS, random_ids, tiny_config, tiny_model
 
 FAST = ("llama", "mistral", "phi3", "qwen2", "qwen3")
 LONG = CHUNK + 100  # more than one chunk
@@ -146,17 +157,193 @@ def test_a_long_prompt_is_read_in_chunks_and_its_features_are_those_of_the_layer
     torch.testing.assert_close(steps.reread(ids[:50], 0), taps[:50], atol=1e-4, rtol=1e-3)
 
 
-@pytest.mark.parametrize("at", [0, 1])
-def test_layers_that_compute_something_else_are_left_alone(at: int) -> None:
+def test_a_layer_with_a_scaling_of_its_own_is_replaced_and_one_that_computes_something_else_is_not() -> None:
     plain = built("llama")
-    layer: Any = plain.get_decoder().layers[at]
+    layer: Any = plain.get_decoder().layers[1]
     layer.self_attn.scaling *= 1.5
-    assert is_fast(prepared(plain)), "a scaling of its own is read from the layer"
+    assert is_fast(prepared(plain))
     feed = layer.mlp.forward
     layer.mlp.forward = lambda x: 2 * feed(x)
-    model = prepared(plain)
-    layers: Any = model.get_decoder().layers
-    assert not is_fast(model) and not isinstance(layers[at], FastLayer)
-    ids = random_ids(9)
+    assert not is_fast(prepared(plain))
+
+
+ROWS = 16
+SHAPE = CacheSize(80, ROWS, ROWS, whole=True)
+HALF = torch.bfloat16
+
+
+def ready(kind: str, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
+    model = tiny_model(kind, seed=3, dtype=dtype)
+    prepare(model)
+    return model
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "cache_size", [CacheSize(60, 20), CacheSize(60, 20, whole=True), CacheSize(60, 20, ROWS, whole=True)], ids=str
+)
+@pytest.mark.parametrize("kind", ["llama", "mistral", "qwen3", "phi3", "gemma3", "gpt2"])
+def test_masks_are_contiguous_and_aligned(kind: str, cache_size: CacheSize, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels of CUDA check the address of a mask: one that begins amid another's memory stops a run there."""
+    model, masks = ready(kind), []
+    attention = nn.functional.scaled_dot_product_attention
+
+    def watched(*args: Any, attn_mask: Tensor | None = None, **options: Any) -> Tensor:
+        if attn_mask is not None:
+            masks.append(attn_mask)
+        return attention(*args, attn_mask=attn_mask, **options)
+
+    monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", watched)
+    cache, ids = open_cache(model, cache_size), random_ids(40)
+    for at in (0, 5, 17, 33):
+        cache.read(ids[:7], at)
+        for count in (1, 3, 6):
+            cache.forward(ids[:count], at)
+        if kind != "gpt2":
+            cache.forward_tree(ids[:4], at, torch.tensor([0, 1, 1, 2]), ancestors(torch.tensor([0, 0, 2]), 2))
+    assert len(masks) > 8
+    assert all(mask.is_contiguous() and mask.data_ptr() % 64 == 0 for mask in masks)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["llama", "qwen3", "mistral", "gemma3"])
+def test_in_passes_of_one_shape_a_rows_logits_are_bitwise_the_same(kind: str) -> None:
+    """Tokens one by one, six at once, forty at once (in several passes), and with other tokens in the rows behind them."""
+    cache, ids = open_cache(ready(kind, HALF), SHAPE), random_ids(60)
+    cache.read(ids[:10])
+
+    def read(count: int, behind: Callable[[int], Tensor] = lambda _: ids[:0]) -> Tensor:
+        chunks = [ids[at : at + count] for at in range(10, 60, count)]
+        starts = range(10, 60, count)
+        rows = [
+            cache.forward(torch.cat([chunk, behind(at)]), at)[: len(chunk)]
+            for at, chunk in zip(starts, chunks, strict=True)
+        ]
+        return torch.cat(rows)
+
+    alone = read(1)
+    assert torch.equal(read(6), alone)
+    assert torch.equal(read(40), alone)
+    assert torch.equal(read(2, lambda at: random_ids(9, seed=at)), alone)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["llama", "qwen3", "gemma2", "gemma3", "gpt2"])
+def test_logits_of_half_precision_are_not_rounded_to_it(kind: str) -> None:
+    """Whether the output layer stands behind fast layers or transformers' modules, soft-capped or tied to the input's."""
+    cache = open_cache(ready(kind, HALF), CacheSize(40, 8))
+    logits = cache.forward(random_ids(12), 0)
+    assert logits.dtype == torch.float32
+    assert (logits != logits.to(HALF).float()).float().mean() > 0.5
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_output_layer_of_cuda_gives_sums_that_were_never_rounded(
+    bias: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    product = torch.mm
+
+    def mm(left: Tensor, right: Tensor, *, out_dtype: torch.dtype) -> Tensor:
+        assert left.dtype == right.dtype == HALF
+        return product(left.to(out_dtype), right.to(out_dtype))
+
+    monkeypatch.setattr(torch, "mm", mm)  # only CUDA has the option
+    plain, x = nn.Linear(32, 7, bias=bias, dtype=HALF), torch.randn(2, 3, 32, dtype=HALF)
     with torch.no_grad():
-        torch.testing.assert_close(fresh(model, ids), fresh(plain, ids), atol=1e-4, rtol=1e-3)
+        found = WideLinear(plain.weight, plain.bias)(x)
+        torch.testing.assert_close(found, plain.float()(x.float()), atol=1e-5, rtol=1e-5)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["llama", "gemma3"])
+def test_a_prompt_of_one_token_leaves_nothing_to_read(kind: str) -> None:
+    model, ids = ready(kind), random_ids(3)
+    for cache_size in (CacheSize(40, 8), CacheSize(40, ROWS, ROWS, whole=True)):
+        cache: ModelCache = open_cache(model, cache_size, taps=(1,))
+        assert cache.read(ids[:0]).shape == cache.reread(ids[:0], 0).shape == (0, 32)
+        assert torch.isfinite(cache.forward(ids, 0)).all()
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("rows", [1, 2, 5, 17, 40, 300])
+@pytest.mark.parametrize("batch", [(), (1,), (2, 1)])
+def test_product_is_that_of_the_plain_layer(bias: bool, rows: int, batch: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    plain = nn.Linear(48, 33, bias=bias)
+    x, other = torch.randn(*batch, rows, 48), torch.randn(*batch, rows, 33)
+    with torch.inference_mode():
+        packed = PackedLinear(plain.weight, plain.bias)
+        assert packed(x).shape == (*batch, rows, 33)
+        torch.testing.assert_close(packed(x), plain(x), atol=1e-5, rtol=1e-5)
+        for layer in (packed, PlainLinear(plain.weight, plain.bias)):
+            torch.testing.assert_close(layer.added(x, other), other + plain(x), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_joined_layers_stand_side_by_side_also_where_one_has_no_bias(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    first, second = nn.Linear(8, 3, dtype=dtype), nn.Linear(8, 5, bias=False, dtype=dtype)
+    both, x = joined([first, second]), torch.randn(4, 8, dtype=dtype)
+    torch.testing.assert_close(both(x), torch.cat([first(x), second(x)], -1))
+    assert type(both) is (PackedLinear if dtype == torch.float32 else PlainLinear)
+
+
+def test_only_plain_float32_layers_are_packed_and_counts_stay() -> None:
+    class Odd(nn.Linear):
+        """A subclass may compute something else."""
+
+    model = nn.Sequential(nn.Linear(4, 4), Odd(4, 4), nn.Linear(4, 4).to(torch.bfloat16), nn.LayerNorm(4))
+    sizes = [(weight.shape, weight.dtype) for weight in model.parameters()]
+    pack(model)
+    assert [type(layer) for layer in model] == [PackedLinear, Odd, nn.Linear, nn.LayerNorm]
+    assert [(weight.shape, weight.dtype) for weight in model.parameters()] == sizes
+    first = model[0]
+    assert isinstance(first, PackedLinear) and first.weight.is_meta, "the numbers are in memory once"
+
+
+def test_layers_that_compute_something_of_their_own_are_not_plain() -> None:
+    hooked, quantised = nn.Linear(4, 4), nn.Linear(4, 4)
+    hooked.forward = lambda x: 2 * x  # type: ignore[method-assign]
+    quantised.weight = nn.Parameter(torch.zeros(4, 4, dtype=torch.int8), requires_grad=False)
+    assert [is_plain(each) for each in (nn.Linear(4, 4), hooked, quantised, nn.Identity())] == [
+        True,
+        False,
+        False,
+        False,
+    ]
+
+
+def test_half_precision_has_a_float32_output_layer_and_float32_keeps_its_own() -> None:
+    half, full = nn.Linear(4, 3, dtype=torch.bfloat16), nn.Linear(4, 3)
+    assert float32_output(half)(torch.randn(2, 4).bfloat16()).dtype == torch.float32
+    assert float32_output(full) is full
+
+
+@pytest.mark.parametrize("lacking", ["library", "operator"])
+def test_without_onednn_layers_stay_what_they_are(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in torch for macOS."""
+    if lacking == "library":
+        monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    else:
+        monkeypatch.setattr(torch.ops, "mkldnn", SimpleNamespace(), raising=False)
+    model, x = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), torch.randn(3, 4)
+    wanted = model(x)
+    pack(model)
+    assert [type(layer) for layer in model] == [nn.Linear, nn.Linear] and torch.equal(model(x), wanted)
+    assert type(joined([nn.Linear(4, 4), nn.Linear(4, 4)])) is PlainLinear
+    half = nn.Linear(4, 3, dtype=torch.bfloat16)
+    assert float32_output(half) is half
+
+
+@pytest.mark.parametrize("large", [True, False])
+def test_a_large_tied_table_is_in_memory_once(monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
+    monkeypatch.setattr("mars_core.decoder.linear._SMALL", 0 if large else 2**26)
+    config = tiny_config("llama", tie_word_embeddings=True)
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval().requires_grad_(False)
+    ids = torch.tensor([[5, 9, 5, 30, 7, 8]])
+    wanted = model(ids).logits
+    pack(model)
+    table, output = model.get_input_embeddings().weight, model.get_output_embeddings()
+    assert type(output) is (TiedLinear if large else PackedLinear)
+    assert (output.weight.data_ptr() == table.data_ptr()) is large and hasattr(output, "packed") is not large
+    torch.testing.assert_close(model(ids).logits, wanted, atol=1e-4, rtol=1e-4)

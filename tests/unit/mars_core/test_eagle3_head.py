@@ -1,6 +1,7 @@
-"""The head, as decoding runs it, computes what the papers' code computes: compared with the published equations, written a second time.
+"""EAGLE-3 heads of both families are loaded as written, or refused in one sentence that names the culprit; and the head, as decoding runs
+it, computes what the papers' code computes: compared with the published equations, written a second time.
 
-``Straight`` below shares nothing with mars_core.eagle3: it takes the tensors and the JSON of a checkpoint and plain operations, one
+``Straight`` shares nothing with mars_core.eagle3: it takes the tensors and the JSON of a checkpoint and plain operations, one
 position at a time (EAGLE ``cnets.py``; speculators for the norms that EAGLE's own heads do not have).
 """
 
@@ -8,22 +9,440 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import huggingface_hub.constants
 import pytest
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 
 from mars_core.decoder import CacheSize
 from mars_core.eagle3.cache import HeadCache, prepare_head
 from mars_core.eagle3.checkpoint import load_head
 from mars_core.eagle3.config import read_config
-from tests.checkpoints import tiny_checkpoint
-from tests.eagle_heads import FAMILIES, LLAMA3, Family, random_head, save_head, tiny_config
+from mars_core.eagle3.head import Eagle3Head, HeadConfig
+from mars_core.models import ModelError
+from mars_core.models.eagle import load_eagle, plan_eagle
+from mars_core.types import ModelRef
+from tests.checkpoints import VOCABULARY, tiny_model
+from tests.eagle_heads import FAMILIES, LLAMA3, Family, random_head, raw_config, save_head, stored, tiny_config
+from training.head_chain import finish, project
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+DRAFT = 40  # ids of a reduced draft vocabulary
+MESSAGES: list[str] = []
+
+
+@pytest.fixture(scope="module")
+def target() -> PreTrainedModel:
+    return tiny_model("llama", num_hidden_layers=8)
+
+
+@pytest.fixture(scope="module")
+def head(target: PreTrainedModel) -> Eagle3Head:
+    return random_head(tiny_config(target.config, draft_vocabulary=DRAFT), target)
+
+
+@pytest.fixture(scope="module")
+def whole(target: PreTrainedModel) -> Eagle3Head:
+    """With the target's vocabulary."""
+    return random_head(tiny_config(target.config), target)
+
+
+def fetched(ref: ModelRef, target: PreTrainedModel) -> tuple[Eagle3Head, ModelRef]:
+    return load_eagle(plan_eagle(ref, target.config, "org/target", MESSAGES.append), target, MESSAGES.append)
+
+
+@dataclass
+class Shelf:
+    """A folder, and the target that a head in it is loaded for."""
+
+    folder: Path
+    target: PreTrainedModel
+    head: Eagle3Head  # what is saved if no other is given
+
+    def save(self, head: Eagle3Head | None = None, family: Family = "eagle", **options: Any) -> None:
+        save_head(head or self.head, self.folder, family, **options)
+
+    def read(self, raw: dict[str, Any]) -> HeadConfig:
+        return read_config(raw, self.target.config, "the/head", "org/target")
+
+    def load(self) -> Eagle3Head:
+        return fetched(ModelRef(str(self.folder)), self.target)[0]
+
+    def refusal(self) -> str:
+        with pytest.raises(ModelError) as caught:
+            self.load()
+        message = str(caught.value)
+        assert "\n" not in message and "Traceback" not in message and message.endswith(".")
+        assert str(self.folder) in message and ":" in message
+        return message
+
+
+@pytest.fixture
+def shelf(head: Eagle3Head, target: PreTrainedModel, tmp_path: Path) -> Shelf:
+    return Shelf(tmp_path / "head", target, head)
+
+
+@torch.no_grad()
+def logits(head: Eagle3Head) -> Tensor:
+    """Draft logits and outputs of four entries that do not attend, so that every tensor but the keys' part matters."""
+    generator = torch.Generator().manual_seed(7)
+    config = head.config
+    taps = torch.randn(4, len(config.taps) * config.target_hidden_size, generator=generator)
+    ids = torch.arange(3, 7)[None]
+    residual, q, k, v = project(head, ids, head.fuse(taps)[None], torch.arange(4)[None])
+    attended = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    hidden, drafted = finish(head, residual, attended)
+    return torch.cat([hidden, drafted, head.target_ids(drafted.argmax(-1, keepdim=True))], -1)
+
+
+def same(loaded: Eagle3Head, written: Eagle3Head) -> bool:
+    """Every weight, and, in the layers' plain form (a fast one rounds in another order), every number computed."""
+    mine, theirs = loaded.state_dict(), written.state_dict()
+    assert mine.keys() == theirs.keys()
+    plain = Eagle3Head(loaded.config).eval()
+    plain.load_state_dict(mine)
+    return all(torch.equal(mine[name], theirs[name]) for name in mine) and torch.equal(logits(plain), logits(written))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("form", ["safetensors", "bin"])
+@pytest.mark.parametrize(("shards", "prefix"), [(1, ""), (3, "model.")])
+def test_what_either_family_writes_is_loaded_bit_for_bit(
+    family: Family, form: str, shards: int, prefix: str, shelf: Shelf
+) -> None:
+    inside = {"midlayer.self_attn.rotary_emb.inv_freq": torch.ones(4)}
+    shelf.save(family=family, form=form, shards=shards, prefix=prefix, extra=inside)
+    loaded, ref = fetched(ModelRef(str(shelf.folder)), shelf.target)
+    assert same(loaded, shelf.head)
+    torch.testing.assert_close(logits(loaded), logits(shelf.head), rtol=1e-5, atol=1e-5)
+    assert re.fullmatch(r"local:[0-9a-f]{12}", ref.revision or "")
+    assert not loaded.training and not any(weight.requires_grad for weight in loaded.parameters())
+    assert MESSAGES[-1].endswith(": weights")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"norm_before_residual": True},
+        {"norm_before_fc": True},
+        {"fc_norm": True, "norm_output": True},
+        {"qk_norm": True},
+        {"attention_bias": True, "mlp_bias": True},
+        {"rope_parameters": LLAMA3},
+        {"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 77.0}},
+        {"taps": (0, 3, 5, 7)},
+        {"num_key_value_heads": 1, "head_dim": 16, "hidden_act": "gelu"},
+    ],
+    ids=lambda options: "-".join(options),
+)
+def test_every_variant_is_read_from_its_configuration(options: dict[str, Any], family: Family, shelf: Shelf) -> None:
+    written = random_head(tiny_config(shelf.target.config, draft_vocabulary=DRAFT, **options))
+    shelf.save(written, family)
+    loaded = shelf.load()
+    assert loaded.config.layer.rope_parameters == written.config.layer.rope_parameters
+    assert replace(loaded.config, layer=written.config.layer) == written.config
+    assert same(loaded, written)
+
+
+def test_absent_embeddings_are_the_targets_own(whole: Eagle3Head, shelf: Shelf) -> None:
+    shelf.save(whole, without=["embed_tokens.weight", "lm_head.weight", "d2t", "t2d"])
+    loaded = shelf.load()
+    assert loaded.embed_tokens is shelf.target.get_input_embeddings()
+    assert loaded.lm_head.weight is shelf.target.get_output_embeddings().weight  # type: ignore[union-attr]
+    assert torch.equal(loaded.target_ids(torch.arange(VOCABULARY)), torch.arange(VOCABULARY))
+
+
+def test_a_tied_output_is_the_heads_own_embedding_if_it_has_one(whole: Eagle3Head, shelf: Shelf) -> None:
+    tied, own = {"tie_word_embeddings": True}, {"embed_tokens.weight": torch.randn(VOCABULARY, 32)}
+    shelf.save(whole, without=["lm_head.weight"], keys=tied, extra=own)
+    loaded = shelf.load()
+    assert loaded.lm_head.weight is loaded.embed_tokens.weight
+    assert torch.equal(loaded.lm_head.weight, own["embed_tokens.weight"])
+    shelf.save(whole, keys=tied)
+    assert torch.equal(shelf.load().lm_head.weight, whole.lm_head.weight)  # the key is wrong in published heads
+
+
+def test_biases_that_the_trainer_never_had_are_zero(shelf: Shelf) -> None:
+    shelf.save(keys={"attention_bias": True})
+    loaded = shelf.load()
+    assert loaded.layer.q_proj.bias is not None and not loaded.layer.q_proj.bias.any()
+    torch.testing.assert_close(logits(loaded), logits(shelf.head), rtol=1e-5, atol=1e-5)
+
+
+def test_the_head_takes_the_targets_dtype_and_keeps_its_frequencies(shelf: Shelf) -> None:
+    shelf.target = tiny_model("qwen3", num_hidden_layers=8, dtype=torch.bfloat16)
+    shelf.save()
+    loaded = shelf.load()
+    assert {weight.dtype for weight in loaded.parameters()} == {torch.bfloat16}
+    assert loaded.rotary.inv_freq.dtype == torch.float32 and loaded.d2t.dtype == torch.long
+
+
+def test_the_old_names_of_the_norms_of_the_taps_are_known(shelf: Shelf) -> None:
+    written = random_head(tiny_config(shelf.target.config, fc_norm=True))
+    norms = {f"aux_norm_{level}.weight": f"fc_norm.{i}.weight" for i, level in enumerate(("low", "mid", "high"))}
+    tensors = stored(written, "eagle")
+    extra = {old: tensors[new] for old, new in norms.items()}
+    shelf.save(written, without=norms.values(), extra=extra, keys={"fc_norm": False, "use_aux_norm": True})
+    assert same(shelf.load(), written)
+
+
+def edit(raw: dict[str, Any], keys: dict[str, Any]) -> dict[str, Any]:
+    """Without the keys that are None."""
+    return {key: value for key, value in {**raw, **keys}.items() if value is not None}
+
+
+IDS = "eagle_aux_hidden_state_layer_ids"
+
+
+@pytest.mark.parametrize(
+    ("family", "nested", "flat", "taps"),
+    [
+        ("eagle", None, None, (2, 4, 5)),
+        ("eagle", [], None, (2, 4, 5)),
+        ("eagle", [2, 6], None, (2, 6)),
+        ("eagle", None, [0, 3], (0, 3)),
+        ("eagle", [1, 3, 4], None, (2, 4, 5)),  # outputs of layers
+        ("eagle", [1, 6], None, (1, 6)),
+        ("eagle", [6, 2, 2], None, (6, 2, 2)),  # in the order of the file
+        ("speculators", None, None, (2, 4, 5)),
+        ("speculators", None, [1, 3, 4], (2, 4, 5)),
+        ("speculators", None, [1, 6], (1, 6)),
+    ],
+)
+def test_the_tapped_layers_follow_the_convention_of_the_file(
+    family: Family, nested: Any, flat: Any, taps: tuple[int, ...], shelf: Shelf
+) -> None:
+    keys = {"eagle_config": None if nested is None else {IDS: nested}, IDS: flat}
+    assert shelf.read(edit(raw_config(shelf.head.config, family), keys)).taps == taps
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({}, {"rope_theta": 10_000.0, "rope_type": "default"}),
+        ({"rope_theta": 1_000_000}, {"rope_theta": 1e6, "rope_type": "default"}),
+        ({"rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 4.0}},
+         {"rope_theta": 5e5, "rope_type": "linear", "factor": 4.0}),
+        ({"rope_parameters": LLAMA3, "rope_theta": 3.0}, LLAMA3),
+        ({"rope_theta": 500.0, "rope_scaling": {k: v for k, v in LLAMA3.items() if k != "rope_theta"}}, LLAMA3),
+    ],
+)  # fmt: skip
+def test_rotary_settings_are_carried_over_from_the_old_keys(
+    keys: dict[str, Any], expected: dict[str, Any], shelf: Shelf
+) -> None:
+    raw = edit(raw_config(shelf.head.config, "eagle"), {"rope_theta": None, "rope_scaling": None})
+    assert shelf.read({**raw, **keys}).layer.rope_parameters == expected
+
+
+def test_absent_keys_have_the_documented_defaults(whole: Eagle3Head, shelf: Shelf) -> None:
+    raw = raw_config(whole.config, "eagle")
+    absent = ("draft_vocab_size", "target_hidden_size", "vocab_size", "rms_norm_eps", "hidden_act", "head_dim",
+              "attention_bias", "eagle_config", "architectures", "model_type", "num_hidden_layers")  # fmt: skip
+    config = shelf.read(edit(raw, dict.fromkeys(absent)))
+    assert config.draft_vocabulary == config.target_vocabulary == VOCABULARY and config.target_hidden_size == 32
+    assert (config.layer.rms_norm_eps, config.layer.hidden_act, config.layer.head_dim) == (1e-6, "silu", 8)
+    assert not any((config.norm_before_residual, config.norm_before_fc, config.fc_norm, config.norm_output))
+
+
+@pytest.mark.parametrize(
+    ("family", "keys", "said"),
+    [
+        ("eagle", {"target_hidden_size": 64}, ["target_hidden_size of the target 64", "org/target has 32"]),
+        ("eagle", {"target_hidden_size": None, "hidden_size": 16}, ["hidden_size of the target 16", "has 32"]),
+        ("eagle", {"vocab_size": 512}, ["vocab_size 512", f"has {VOCABULARY}", "trained for org/target"]),
+        ("speculators", {"target_hidden_size": 48}, ["(made for org/base)", "48", "has 32"]),
+        ("eagle", {"draft_vocab_size": 999}, ["draft_vocab_size 999", f"has {VOCABULARY} tokens"]),
+        ("eagle", {"draft_vocab_size": "many"}, ["draft_vocab_size 'many'", "whole number above 0"]),
+        ("eagle", {"hidden_size": None}, ["has no hidden_size"]),
+        ("eagle", {"intermediate_size": None}, ["has no intermediate_size"]),
+        ("eagle", {"num_hidden_layers": 2}, ["num_hidden_layers 2", "1 layer"]),
+        ("eagle", {"num_key_value_heads": 3}, ["num_key_value_heads 3", "num_attention_heads 4"]),
+        ("eagle", {"head_dim": 7}, ["head_dim 7", "even number"]),
+        ("eagle", {"head_dim": 2**40}, ["head_dim 1099511627776", "up to 65536"]),
+        ("eagle", {"num_attention_heads": 6, "num_key_value_heads": 6}, ["cannot be built", "32", "6"]),
+        ("eagle", {"hidden_act": "sparkle"}, ["hidden_act 'sparkle'"]),
+        ("eagle", {"rms_norm_eps": -1}, ["rms_norm_eps -1", "number above 0"]),
+        ("eagle", {"attention_bias": "yes"}, ["attention_bias 'yes'", "true or false"]),
+        ("eagle", {"rope_theta": "big"}, ["rope_theta 'big'"]),
+        ("eagle", {"rope_scaling": [1]}, ["rope_scaling [1]", "an object"]),
+        ("eagle", {"rope_scaling": {"type": "mrope"}}, ["mrope", "llama3"]),
+        ("eagle", {"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, ["cannot be built", "low_freq_factor"]),
+        ("eagle", {"rope_scaling": {"type": "linear", "factor": "x"}}, ["cannot be built"]),
+        ("eagle", {"rope_parameters": {"full_attention": {}}}, ["rope_parameters", "only layer"]),
+        ("eagle", {"partial_rotary_factor": 0.5}, ["partial_rotary_factor 0.5", "only 1.0"]),
+        ("eagle", {"architectures": ["Eagle3DeepseekV2ForCausalLM"], "model_type": "deepseek_v3"}, ["'deepseek_v3'"]),
+        ("eagle", {"use_sliding_window": True, "sliding_window": 64}, ["sliding_window 64", "256 tokens"]),
+        ("eagle", {"eagle_config": {"use_aux_hidden_state": False}}, ["use_aux_hidden_state False", "only true"]),
+        ("eagle", {"eagle_config": {IDS: [2, 4, 8]}}, ["[2, 4, 8]", "layers 0 to 7"]),
+        ("eagle", {"eagle_config": {IDS: [5, -1]}}, ["[5, -1]", "layers 0 to 7"]),
+        ("eagle", {"eagle_config": {IDS: "2"}}, ["a list of layer numbers"]),
+        ("eagle", {"eagle_config": 3}, ["eagle_config 3", "an object"]),
+        ("eagle", {"num_aux_hidden_states": 4}, ["num_aux_hidden_states 4", "3 layers are read"]),
+        ("speculators", {"speculators_model_type": "mtp"}, ["speculators_model_type 'mtp'", "only eagle3"]),
+        ("speculators", {"norm_output": 1}, ["norm_output 1", "true or false"]),
+    ],
+)  # fmt: skip
+def test_a_configuration_that_does_not_fit_is_refused_before_the_weights(
+    family: Family, keys: dict[str, Any], said: list[str], shelf: Shelf
+) -> None:
+    raw = edit(raw_config(shelf.head.config, family, verifier="org/base"), keys)
+    shelf.folder.mkdir()
+    (shelf.folder / "config.json").write_text(json.dumps(raw))
+    message = shelf.refusal()
+    assert all(part in message for part in said), message
+
+
+def test_another_verifiers_name_and_the_converters_placeholder_are_no_difference(shelf: Shelf) -> None:
+    shelf.save(family="speculators", verifier="/renamed", keys={"vocab_size": 128_000})
+    assert same(shelf.load(), shelf.head)
+
+
+@pytest.mark.parametrize(
+    ("without", "extra", "said"),
+    [
+        (["fc.weight"], {}, ["lack fc.weight [32, 96]"]),
+        (["midlayer.self_attn.q_proj.weight"], {}, ["lack midlayer.self_attn.q_proj.weight [32, 64]"]),
+        (["lm_head.weight"], {}, ["lack lm_head.weight", f"of {DRAFT} ids", f"being {VOCABULARY}"]),
+        (["d2t"], {}, ["lack d2t", f"of {DRAFT} ids", f"being {VOCABULARY}"]),
+        ([], {"layers.1.mlp.up_proj.weight": torch.ones(1)}, ["a tensor layers.1.mlp.up_proj.weight [1]"]),
+        ([], {"fc.bias": torch.ones(32)}, ["a tensor fc.bias [32]"]),
+        ([], {"model.norm.weight": torch.ones(32)}, ["model.norm.weight", "mean the same"]),
+        ([], {"norm.weight": torch.ones(16)}, ["norm.weight of the shape [16], not [32]"]),
+        ([], {"embed_tokens.weight": torch.ones(50, 32)}, ["[50, 32]", f"[{VOCABULARY}, 32]"]),
+        ([], {"norm.weight": torch.ones(32, dtype=torch.int8)}, ["norm.weight as torch.int8"]),
+        ([], {"norm.weight": torch.full((32,), torch.nan)}, ["norm.weight", "not finite as torch.float32"]),
+        ([], {"fc.weight": torch.full((32, 96), torch.inf)}, ["fc.weight", "not finite"]),
+        ([], {"d2t": torch.zeros(7, dtype=torch.long)}, ["d2t of the shape [7], not [40]"]),
+        ([], {"d2t": torch.zeros(DRAFT)}, ["d2t as torch.float32, not as whole numbers"]),
+        ([], {"d2t": torch.full((DRAFT,), 70)}, [f"draft id {VOCABULARY - 70}, the target's id {VOCABULARY}, not one of 0 to"]),
+        ([], {"d2t": torch.full((DRAFT,), -1)}, ["draft id 0, the target's id -1"]),
+        ([], {"d2t": torch.tensor([3, 0, 1, *[5] * 37])}, ["target's id 3 for draft ids 0 and 2"]),
+        ([], {"t2d": torch.ones(VOCABULARY, dtype=torch.bool)}, [f"in t2d {VOCABULARY} ids", f"in d2t {DRAFT}"]),
+        ([], {"t2d": torch.arange(VOCABULARY) < DRAFT, "d2t": torch.ones(DRAFT, dtype=torch.long)},
+         ["target's id 40 for draft id 39, but t2d does not mark it"]),
+        ([], {"t2d": torch.ones(3)}, [f"t2d of the shape [3], not [{VOCABULARY}]"]),
+    ],
+)  # fmt: skip
+def test_weights_that_do_not_fit_are_refused_by_name(
+    without: list[str], extra: dict[str, Tensor], said: list[str], shelf: Shelf
+) -> None:
+    shelf.save(without=without, extra=extra)
+    message = shelf.refusal()
+    assert all(part in message for part in said), message
+
+
+def test_an_embedding_of_another_width_is_not_borrowed(shelf: Shelf) -> None:
+    narrow = random_head(tiny_config(shelf.target.config, hidden_size=16, num_attention_heads=2))
+    shelf.save(narrow, without=["embed_tokens.weight"])
+    message = shelf.refusal()
+    assert f"[{VOCABULARY}, 16]" in message and f"[{VOCABULARY}, 32]" in message
+    shelf.save(narrow)
+    assert same(shelf.load(), narrow)
+
+
+def test_values_that_overflow_the_targets_dtype_are_refused(shelf: Shelf) -> None:
+    shelf.target = tiny_model("llama", num_hidden_layers=8, dtype=torch.float16)
+    shelf.save(extra={"norm.weight": torch.full((32,), 1e6)})
+    assert "not finite as torch.float16" in shelf.refusal()
+
+
+class Evil:
+    """Unpickling it would write a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_pickle_with_code_is_refused_and_the_code_not_run(zipped: bool, shelf: Shelf, tmp_path: Path) -> None:
+    shelf.save(form="bin")
+    evil = {**stored(shelf.head, "eagle"), "evil": Evil(tmp_path / "ran")}
+    torch.save(evil, shelf.folder / "pytorch_model.bin", _use_new_zipfile_serialization=zipped)
+    assert "could run code, so it was not loaded" in shelf.refusal()
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("content", [{"model": {"fc.weight": torch.ones(2)}}, [torch.ones(2)], {"epoch": 3}])
+def test_a_pickle_of_other_things_is_refused(content: Any, shelf: Shelf) -> None:
+    shelf.save(form="bin")
+    torch.save(content, shelf.folder / "pytorch_model.bin")
+    assert "contains objects other than tensors" in shelf.refusal()
+
+
+@pytest.mark.parametrize("form", ["safetensors", "bin"])
+@pytest.mark.parametrize("length", [0, 5, 200, -1])
+def test_truncated_files_are_refused(form: str, length: int, shelf: Shelf) -> None:
+    shelf.save(form=form)
+    (path,) = (path for path in shelf.folder.iterdir() if path.suffix != ".json")
+    path.write_bytes(path.read_bytes()[:length])
+    shelf.refusal()
+
+
+def test_safetensors_come_before_a_pickle_beside_them(shelf: Shelf) -> None:
+    shelf.save()
+    (shelf.folder / "pytorch_model.bin").write_bytes(b"not read")
+    assert same(shelf.load(), shelf.head)
+
+
+def test_a_damaged_index_is_refused(shelf: Shelf) -> None:
+    shelf.save(shards=2)
+    index, part = shelf.folder / "model.safetensors.index.json", shelf.folder / "model-00002-of-00002.safetensors"
+    part.rename(shelf.folder / "elsewhere")
+    assert f"names {part.name}, which is not a weight file there" in shelf.refusal()
+    for content in ("{", "[]", '{"weight_map": {"a": "../x.safetensors"}}', '{"weight_map": {"a": 1}}'):
+        index.write_text(content)
+        message = shelf.refusal()
+        assert "index.json" in message and "damaged" in message
+
+
+def test_folders_without_weights_or_configuration_are_refused(shelf: Shelf) -> None:
+    shelf.save()
+    (shelf.folder / "model.safetensors").unlink()
+    assert "has no weights" in shelf.refusal()
+    (shelf.folder / "config.json").write_text("[]")
+    assert "not a JSON object" in shelf.refusal()
+
+
+def test_other_targets_are_refused_with_the_list(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"org/gpt is a gpt2 model.*Llama, Qwen2, Qwen3, Mistral, Phi-3 only"):
+        plan_eagle(ModelRef(str(tmp_path)), tiny_model("gpt2").config, "org/gpt", MESSAGES.append)
+
+
+def test_a_local_heads_revision_follows_its_content(shelf: Shelf) -> None:
+    found = []
+    for extra in ({}, {}, {"norm.weight": torch.ones(32)}):
+        shelf.save(form="bin", extra=extra)
+        found.append(fetched(ModelRef(str(shelf.folder)), shelf.target)[1].revision)
+    assert found[0] == found[1] != found[2]
+
+
+@pytest.mark.parametrize("form", ["safetensors", "bin"])
+def test_a_cached_hub_head_is_loaded_offline_with_its_commit(
+    form: Any, shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    repository = tmp_path / "models--org--head"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "main").write_text(COMMIT)
+    replace(shelf, folder=repository / "snapshots" / COMMIT).save(form=form)
+    loaded, ref = fetched(ModelRef("org/head"), shelf.target)
+    assert ref == ModelRef("org/head", COMMIT) and same(loaded, shelf.head)
+    with pytest.raises(ModelError, match="org/other is not completely on this machine"):
+        fetched(ModelRef("org/other"), shelf.target)
+
 
 PREFIX = 9  # entries with the target's own features
 
@@ -106,12 +525,6 @@ def slowed(turn: float, rope: Mapping[str, Any]) -> float:
         return float(turn / rope["factor"])
     blend = (turns - low) / (high - low)
     return float((1 - blend) * turn / rope["factor"] + blend * turn)
-
-
-@pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> PreTrainedModel:
-    folder = tiny_checkpoint("llama", tmp_path_factory.mktemp("target"), num_hidden_layers=8)
-    return AutoModelForCausalLM.from_pretrained(folder)
 
 
 PLAIN = {"rope_type": "default", "rope_theta": 500.0}

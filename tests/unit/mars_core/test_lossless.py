@@ -3,9 +3,11 @@ a relaxed rule emits the same up to the first token it forgave."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,10 +15,11 @@ from scipy.stats import kstest
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from mars_core.decoder import is_fast
-from mars_core.models import Pair
+from mars_core.models import CATALOG, ModelPool, Pair
 from mars_core.sampling import draw, uniforms
+from mars_core.session import Session
 from mars_core.telemetry import first_divergence
-from mars_core.types import Cause, DrafterConfig, DraftMode, Outcome, Sampling, Trace
+from mars_core.types import Cause, DrafterConfig, DraftMode, Outcome, Sampling, Trace, TreeShape
 from tests.checkpoints import KINDS
 from tests.live_pairs import config_for, decoded, loaded_pair, random_pair
 
@@ -112,3 +115,25 @@ def test_none_samples_the_law_of_generate() -> None:
     assert first == {seed: tuple(draw(law, uniforms(seed, 1)).ids.tolist()) for seed in first}
     assert len({*first.values()}) > 5
     assert kstest([float(uniforms(seed, 1)) for seed in range(2000)], "uniform").pvalue > 1e-3
+
+
+STORED: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "data" / "token_ids.json").read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def session() -> Session:
+    return Session(ModelPool(device="cpu", dtype="float32").get(CATALOG[0]))
+
+
+@pytest.mark.parametrize("stored", STORED, ids=lambda each: f"{each['rule']}-{each['drafter']}-{each['seed']}")
+def test_tokens_and_steps_are_those_of_before(session: Session, stored: dict[str, Any]) -> None:
+    tree = TreeShape(*stored["tree"]) if stored["tree"] else None
+    config = config_for(
+        session.pair, DrafterConfig(stored["drafter"], None, stored["k"], DraftMode(stored["mode"]), tree),
+        Sampling(stored["temperature"], stored["top_k"], stored["top_p"]), prompt=stored["prompt"], rule=stored["rule"],
+        new=64, seed=stored["seed"],
+    )  # fmt: skip
+    run = session.start(config)
+    steps = list(run)
+    assert [token.id for step in steps for token in step.emitted] == stored["token_ids"]
+    assert len(steps) == stored["steps"]

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import BartConfig, BartForCausalLM, MambaConfig, MambaForCausalLM
+from transformers import MambaConfig
 
 from mars_core.models import ModelError, ModelPool, Pair, custom_pair
 from mars_core.models.source import count_parameters, fingerprint
+from mars_core.models.vocabulary import shared_vocabulary
 from tests.checkpoints import BOS, CONTEXT, EOS, KINDS, VOCABULARY, tiny_checkpoint, tiny_tokenizer
 
 
@@ -63,11 +64,6 @@ def test_every_promised_architecture_is_loaded_in_float32_ready_to_run(kind: str
         assert not model.training and not any(weight.requires_grad for weight in model.parameters())
         assert model.dtype == torch.float32 and model.device.type == "cpu"
     assert (pair.context, pair.eos_ids, pair.vocabulary) == (CONTEXT, {EOS}, VOCABULARY)
-
-
-def test_the_dtype_can_be_overridden(llama: Path) -> None:
-    pair = ModelPool(device="cpu", dtype="bfloat16").get(custom_pair(str(llama)))
-    assert pair.dtype == pair.target.dtype == torch.bfloat16
 
 
 def test_stored_parameters_are_those_of_the_model(llama: Path) -> None:
@@ -124,11 +120,6 @@ def test_a_draft_without_a_tokenizer_is_accepted_if_the_sizes_agree(llama: Path,
     assert f"vocabulary of {VOCABULARY + 1}" in refusal(llama, folders[1])
 
 
-def test_padded_rows_are_no_difference_and_are_never_drafted(llama: Path, tmp_path: Path) -> None:
-    padded = tiny_checkpoint("llama", tmp_path, vocab_size=128)
-    assert load(padded, llama).vocabulary == load(llama, padded).vocabulary == VOCABULARY
-
-
 def test_vocabularies_of_one_size_that_differ_are_refused(llama: Path, copy: Path) -> None:
     tokens = list(tiny_tokenizer().get_vocab().items())
     ordered = [token for token, _ in sorted(tokens, key=lambda item: item[1])]
@@ -183,29 +174,58 @@ def test_a_model_that_needs_its_own_code_is_refused_and_the_code_not_run(copy: P
     assert not (copy / "ran").exists()
 
 
-@pytest.mark.parametrize("layer", ["chunked_attention", "linear_attention"])
-def test_layers_that_cannot_be_rolled_back_are_refused(layer: str, tmp_path: Path) -> None:
-    folder = tiny_checkpoint("qwen3", tmp_path)
-    edit(folder, "config.json", layer_types=["full_attention", layer])
-    assert f"layers of the kind {layer}" in refusal(folder)
+NAMES = ("big", "small")
+TOKENS = {"a": 0, "b": 1, "c": 2}
+
+
+@pytest.mark.parametrize(
+    ("draft", "rows"), [(TOKENS, (3, 3)), (TOKENS, (8, 3)), (TOKENS, (3, 8)), ({**TOKENS, "<extra>": 3}, (8, 8))]
+)
+def test_what_both_know_is_shared_without_padded_rows_and_tokens_of_the_draft_alone(
+    draft: dict[str, int], rows: tuple[int, int]
+) -> None:
+    assert shared_vocabulary(NAMES, TOKENS, draft, rows) == 3
+
+
+def test_tokens_that_only_the_target_has_need_a_row_in_the_draft() -> None:
+    target = {**TOKENS, "<think>": 3}
+    assert shared_vocabulary(NAMES, target, TOKENS, (8, 4)) == 4
+    with pytest.raises(ModelError, match=r"big and small .* '<think>' in the first and not a token in the second"):
+        shared_vocabulary(NAMES, target, TOKENS, (8, 3))
+
+
+@pytest.mark.parametrize(
+    ("target", "draft", "said"),
+    [
+        (TOKENS, {"a": 0, "x": 1, "y": 2}, "id 1 is 'b' in the first and 'x' in the second"),
+        ({"a": 0, "c": 2}, TOKENS, "id 1 is not a token in the first and 'b' in the second"),
+    ],
+)
+def test_the_first_id_with_another_text_is_named(target: dict[str, int], draft: dict[str, int], said: str) -> None:
+    with pytest.raises(ModelError, match=f"big and small .* {said}"):
+        shared_vocabulary(NAMES, target, draft, (3, 3))
+
+
+def test_a_long_or_hostile_token_does_not_flood_the_message() -> None:
+    with pytest.raises(ModelError) as caught:
+        shared_vocabulary(NAMES, {"a" * 10_000: 0}, {"\n\ud800": 0}, (1, 1))
+    assert len(str(caught.value)) < 300 and "\n" not in str(caught.value)
+    str(caught.value).encode()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        *(({"layer_types": ["full_attention", f"{kind}_attention"]}, f"layers of the kind {kind}") for kind in ("chunked", "linear")),
+        ({"is_encoder_decoder": True}, "it is an encoder-decoder model"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_rolled_back_is_refused(change: dict[str, Any], said: str, tmp_path: Path) -> None:
+    edit(tiny_checkpoint("qwen3", tmp_path), "config.json", **change)
+    assert said in refusal(tmp_path)
 
 
 def test_a_recurrent_model_is_refused_before_its_weights_are_read(tmp_path: Path) -> None:
-    config = MambaConfig(vocab_size=VOCABULARY, hidden_size=16, state_size=4, num_hidden_layers=1)
-    MambaForCausalLM(config).save_pretrained(tmp_path)
-    tiny_tokenizer(tmp_path)
-    (tmp_path / "model.safetensors").unlink()
+    MambaConfig(vocab_size=VOCABULARY, hidden_size=16, state_size=4, num_hidden_layers=1).save_pretrained(tmp_path)
     message = refusal(tmp_path)
     assert "recurrent state" in message or "linear_attention" in message
-
-
-def test_an_encoder_decoder_model_is_refused(tmp_path: Path) -> None:
-    config = BartConfig(
-        vocab_size=VOCABULARY, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
-        decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, is_encoder_decoder=True,
-        pad_token_id=EOS, bos_token_id=BOS, eos_token_id=EOS, decoder_start_token_id=EOS, forced_eos_token_id=None,
-    )  # fmt: skip
-    BartForCausalLM(config).save_pretrained(tmp_path)
-    edit(tmp_path, "config.json", is_encoder_decoder=True)
-    tiny_tokenizer(tmp_path)
-    assert "it is an encoder-decoder model" in refusal(tmp_path)

@@ -24,7 +24,6 @@ from mars_core.jobs.perform import perform
 from mars_core.models import ModelPool, PairSpec
 from mars_core.rules import Rule
 from mars_core.session import Run, Session
-from mars_core.text.assembly import Assembler
 from mars_core.types import DrafterConfig, RuleConfig, RunConfig, Sampling, Status, StopReason, Trace
 from mars_core.verification import judge
 from tests.live_pairs import config_for, decoded
@@ -177,20 +176,6 @@ def test_numbers_that_are_none_fail_one_run_and_not_the_others(bench: Bench, mon
     traces = bench.traces(0, 1)
     assert traces[0].status is Status.FAILED and "not numbers (NaN or infinity)" in traces[0].error
     assert traces[1].status is Status.COMPLETED
-
-
-def test_what_was_written_before_a_failure_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Assembler.step
-
-    def broken(self: Assembler, raw: object, elapsed: float) -> object:
-        if self._steps == 3:
-            raise RuntimeError("The device is gone.\nstack")
-        return real(self, raw, elapsed)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Assembler, "step", broken)
-    (trace,) = bench.traces(0).values()
-    assert len(trace.steps) == 3 and trace.text.startswith("".join(token.piece for token in trace.tokens[:1]))
-    assert trace.error == "The device is gone."
 
 
 def test_a_check_takes_no_memory_and_completes_the_parameters(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

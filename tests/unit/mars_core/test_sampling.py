@@ -92,10 +92,3 @@ def test_the_shown_law_is_p_and_at_temperature_0_the_softmax() -> None:
         p = target_distribution(logits, sampling)
         expected = p if sampling.temperature else logits.softmax(-1)
         assert torch.equal(displayed_distribution(logits, p, sampling), expected)
-
-
-def test_what_strict_keeps_and_the_residual_add_up_to_p() -> None:
-    p, q = torch.rand(2, 50, 9, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
-    p, q = p / p.sum(-1, keepdim=True), q / q.sum(-1, keepdim=True)
-    kept = torch.minimum(p, q)
-    assert torch.allclose(kept + (1 - kept.sum(-1, keepdim=True)) * residual(p, q), p, atol=1e-15)

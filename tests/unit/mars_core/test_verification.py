@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import importlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import product
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from mars_core.models import Pair
 from mars_core.rules import RULES, Siblings
 from mars_core.sampling import target_distribution
-from mars_core.types import DraftMode, Sampling
+from mars_core.session import Session
+from mars_core.text import assembly
+from mars_core.types import DrafterConfig, DraftMode, Outcome, Sampling, Token
 from mars_core.verification import Draft, Verdict, chain_draft, judge, walk
-from mars_core.verification.columns import Contents, pack
+from mars_core.verification import columns as table
+from mars_core.verification.columns import COLUMNS, Column, Contents, Of, pack
+from tests.live_pairs import config_for, random_pair
 
 V = 6
 SAMPLINGS = (Sampling(0.0), Sampling(1.0), Sampling(0.7, top_k=3), Sampling(1.3, top_p=0.8))
@@ -30,6 +40,7 @@ VALUES: Mapping[str, Mapping[str, float]] = {  # parameters with which each rule
     "topk-ratio": {"n": 3, "ratio": 0.4},
     "threshold": {"single": 0.45, "accumulated": 0.7},
     "ears": {"tolerance": 0.5},
+    "entropy": {"alpha": 0.4, "limit": 0.6},
     "cascade-token": {"alpha": 0.5},
 }
 
@@ -86,13 +97,36 @@ def columns(
 def decide(
     logits: Tensor, draft: Draft, rule: str, sampling: Sampling, u: Tensor, values: Mapping[str, float] | None = None,
     mode: DraftMode = DraftMode.GREEDY,
-) -> Verdict:  # fmt: skip
-    return walk(columns(logits, draft, rule, sampling, u, values, mode).tolist())
+) -> Told:  # fmt: skip
+    return told(columns(logits, draft, rule, sampling, u, values, mode))
+
+
+class Told(NamedTuple):
+    """A verdict, and each node: what its token's columns say, and those of the position after it."""
+
+    verdict: Verdict
+    path: tuple[int, ...]
+    nodes: list[Any]
+
+    @property
+    def children(self) -> list[list[int]]:
+        return self.verdict.nodes.children
+
+
+def told(rows: Tensor) -> Told:
+    verdict = walk(rows.tolist())
+    token = ("keep", "strict", "parent", "id", "rank", "p", "q", "logprob", "forgiveness")
+    own = zip(*(verdict.nodes.column(name) for name in token), strict=True)
+    nodes = [
+        SimpleNamespace(**verdict.nodes.emitted(number) | dict(zip(token, values, strict=True)))
+        for number, values in enumerate(own)
+    ]
+    return Told(verdict, verdict.path, nodes)
 
 
 def column(rows: Tensor, name: str) -> list[float]:
     """One field of all nodes."""
-    return [getattr(node, name) for node in walk(rows.tolist()).nodes]
+    return [getattr(node, name) for node in told(rows).nodes]
 
 
 def middle_of(p: Tensor, token: int) -> float:
@@ -113,8 +147,8 @@ def test_rows_carry_what_the_trace_needs() -> None:
     logits = torch.tensor([[1.0, 3.0, 2.0], [0.0, 1.0, 0.5]], dtype=torch.float64)
     draft = chain_draft(torch.tensor([0, 2]), torch.tensor([0.4], dtype=torch.float64))
     u = torch.tensor([[0.5, 0.3, 0.9], [0.6, 0.2, 0.8]], dtype=torch.float64)
-    nodes = decide(logits, draft, "strict", Sampling(1.0), u).nodes
-    (root, drafted), emitted = nodes, nodes.emitted(0)
+    said = decide(logits, draft, "strict", Sampling(1.0), u)
+    (root, drafted), emitted = said.nodes, said.verdict.nodes.emitted(0)
     p = logits[0].softmax(-1)
     assert (root.parent, root.id, root.p, root.q, root.rank) == (-1, 0, 1, 1, 1)
     assert (drafted.parent, drafted.id, drafted.q, drafted.rank) == (0, 2, 0.4, 2)
@@ -124,7 +158,7 @@ def test_rows_carry_what_the_trace_needs() -> None:
     assert (emitted["id"], emitted["parent"], emitted["rank"], emitted["forgiveness"]) == (1, 0, 1, 0)
     assert (emitted["p"], emitted["logprob"]) == pytest.approx((float(p[1]), float(p[1].log())))
     assert math.isnan(emitted["q"])
-    assert nodes.drafted(1)["entropy"] == emitted["entropy"] == root.entropy
+    assert said.verdict.nodes.drafted(1)["entropy"] == emitted["entropy"] == root.entropy
     assert (root.u, drafted.u, root.coin, drafted.coin) == (0.5, 0.6, 0.3, 0.2)
     assert root.edge == pytest.approx(min(0.5 - float(p[0]), float(p[0] + p[1]) - 0.5))
     assert root.entropy == pytest.approx(float(-(p * p.log()).sum()))
@@ -132,40 +166,11 @@ def test_rows_carry_what_the_trace_needs() -> None:
     assert root.top_p == pytest.approx(p[[1, 2, 0]].tolist())
 
 
-def test_rows_of_temperature_0_show_the_softmax_and_the_gap() -> None:
-    logits = torch.tensor([[1.0, 3.0, 2.5], [0.0, 1.0, 0.5]], dtype=torch.float64)
-    draft = chain_draft(torch.tensor([0, 2]), torch.tensor([0.4], dtype=torch.float64))
-    nodes = decide(logits, draft, "strict", Sampling(0.0), chance(draft, 0)).nodes
-    root, drafted = nodes
-    soft = logits[0].softmax(-1)
-    assert (root.edge, drafted.edge, drafted.p, nodes.emitted(0)["p"]) == (0.5, 0.5, 0, 1)
-    assert root.entropy == pytest.approx(float(-(soft * soft.log()).sum()))
-    assert (drafted.logprob, *root.top_p) == pytest.approx((float(soft[2].log()), *soft[[1, 2, 0]].tolist()))
-
-
-def test_rows_of_sampled_drafts_show_both_uniforms() -> None:
-    logits, draft = case("chain of 3", 0)
-    u = chance(draft, 0)
-    rows = columns(logits, draft, "strict", Sampling(1.0), u, mode=DraftMode.SAMPLED)
-    assert (column(rows, "u"), column(rows, "coin")) == (u[:, 0].tolist(), u[:, 1].tolist())
-    assert column(rows, "q")[1:] == pytest.approx(draft.q.tolist())
-
-
 def test_at_most_five_alternatives_are_shown() -> None:
     logits, draft = case("siblings", 0)
     for node, z in zip(decide(logits, draft, "mars", Sampling(1.0), chance(draft, 0)).nodes, logits, strict=True):
         assert node.top_z == tuple(z.sort(descending=True).values[:5].tolist())
         assert [float(z[int(token)]) for token in node.top_ids] == list(node.top_z)
-
-
-@pytest.mark.parametrize("tree", TREES)
-def test_rank_and_logprob_of_a_drafted_token_are_those_after_its_parent(tree: str) -> None:
-    logits, draft = case(tree, 5)
-    for node in list(decide(logits, draft, "strict", Sampling(1.0), chance(draft, 0)).nodes)[1:]:
-        z = logits[int(node.parent)]
-        assert node.rank == 1 + int((z > z[int(node.id)]).sum())
-        assert node.logprob == pytest.approx(float(z.log_softmax(-1)[int(node.id)]))
-        assert node.p == pytest.approx(math.exp(node.logprob))
 
 
 @pytest.mark.parametrize("mode", DraftMode)
@@ -179,12 +184,10 @@ def test_measuring_changes_no_decision(rule: str, sampling: Sampling, mode: Draf
         metered = columns(logits, draft, rule, sampling, chance(draft, 3), mode=mode)
         plain = columns(logits, draft, rule, sampling, chance(draft, 3), mode=mode, meter=False)
         for name in ("keep", "strict", "parent", "id", "own", "emit", "z1"):
-            assert walk(metered.tolist()).nodes.column(name) == walk(plain.tolist()).nodes.column(name)
-        full, bare = walk(metered.tolist()), walk(plain.tolist())
-        assert (full.path, full.nodes.children) == (bare.path, bare.nodes.children)
-        assert math.isnan(bare.nodes[0].tv)
-        assert (bare.nodes[0].own, bare.nodes[0].emit) == (full.nodes[0].own, full.nodes[0].emit)
-        assert bare.nodes[0].top_ids == ()
+            assert column(metered, name) == column(plain, name)
+        full, bare = told(metered), told(plain)
+        assert (full.path, full.children) == (bare.path, bare.children)
+        assert math.isnan(bare.nodes[0].tv) and bare.nodes[0].top_ids == ()
 
 
 def test_the_path_goes_to_the_first_child_that_is_kept() -> None:
@@ -196,9 +199,9 @@ def test_the_path_goes_to_the_first_child_that_is_kept() -> None:
         },
         Contents.ALWAYS, 5, 5,
     )  # fmt: skip
-    verdict = walk(row.tolist())
+    verdict = told(row)
     assert verdict.path == (0, 2, 4)
-    assert verdict.nodes.children == [[1, 2], [3], [4, 5], [], [], []]
+    assert verdict.children == [[1, 2], [3], [4, 5], [], [], []]
     assert [node.id for node in verdict.nodes] == [9, 1, 2, 3, 4, 5]
     root = verdict.nodes[0]
     assert (root.parent, root.keep, root.strict, root.emit) == (-1, 1, 1, 0)
@@ -268,7 +271,7 @@ def test_a_rule_never_says_what_p_excludes_unless_the_meter_reads_infinity(rule:
             verdict = decide(logits.float(), draft, rule, sampling, u, values)
             assert min(each for node in verdict.nodes for each in (node.tv, node.kl)) >= 0
             for number, node in enumerate(verdict.nodes):
-                kept = [child for child in verdict.nodes.children[number] if verdict.nodes[child].keep]
+                kept = [child for child in verdict.children[number] if verdict.nodes[child].keep]
                 token = verdict.nodes[kept[0]].id if kept else node.emit
                 assert p[number, int(token)] > 0 or node.kl == math.inf
 
@@ -281,3 +284,104 @@ def test_a_child_that_the_target_draws_goes_before_a_forgiven_one() -> None:
     for own, path in [(0, (0, 1)), (1, (0, 2)), (2, (0, 1))]:
         u[0, 0] = middle_of(target_distribution(logits, Sampling(1.0))[0], own)
         assert decide(logits, draft, "mars", Sampling(1.0), u).path == path
+
+
+def test_mars_reference_keeps_an_impossible_runner_up_where_all_logits_are_negative() -> None:
+    """Top-k leaves the best alone, its ratio −∞/z₁ is +∞, and the token it filtered away is kept for sure."""
+    logits = torch.tensor([[-1.0, -9.0], [0.0, 0.0]], dtype=torch.float64)
+    draft = chain_draft(torch.tensor([0, 1]), torch.tensor([0.1], dtype=torch.float64))
+    u = torch.full((2, 3), 0.99, dtype=torch.float64)
+    root, drafted = decide(logits, draft, "mars-reference", Sampling(1.0, top_k=1), u).nodes
+    assert (drafted.keep, drafted.p, root.tv, root.kl) == (1, 0, 1, math.inf)
+    logits[0] += 5
+    root, drafted = decide(logits, draft, "mars-reference", Sampling(1.0, top_k=1), u).nodes
+    assert (drafted.keep, root.emit, root.tv, root.kl) == (0, 0, 0, 0)
+
+
+JUDGE = importlib.import_module("mars_core.verification.judge")  # the package's attribute of this name is the function
+
+
+@dataclass(frozen=True, slots=True)
+class Wider(Token):
+    surprise: float
+    second: int
+
+
+@pytest.fixture
+def planted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Two more metrics of a token: its surprise, and the second best id of its place. Table, computation and ``Token``: no more."""
+    measures = JUDGE._measures
+
+    def more(*given: Any) -> dict[str, Tensor]:
+        found = measures(*given)
+        return {**found, "surprise": -found["logprob"], "second": given[0].top_ids[:, 1]}
+
+    extra = Column("surprise", torch.float32, Of.TOKEN, root=0.0), Column("second", torch.long, Of.NODE)
+    monkeypatch.setattr(table, "COLUMNS", (extra[0], *COLUMNS, extra[1]))
+    monkeypatch.setattr(JUDGE, "_measures", more)
+    monkeypatch.setattr(assembly, "Token", Wider)
+    for cached in (table._groups, table.layout):
+        cached.cache_clear()
+    yield
+    for cached in (table._groups, table.layout):
+        cached.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def pair() -> Pair:
+    return random_pair("llama")
+
+
+@pytest.mark.usefixtures("planted")
+@pytest.mark.parametrize("mode", DraftMode)
+def test_a_new_metric_takes_a_line_of_the_table_its_values_and_a_field_of_token(pair: Pair, mode: DraftMode) -> None:
+    config = config_for(pair, DrafterConfig("model", k=3, mode=mode), Sampling(1.0), prompt="abc", new=30)
+    for meter in (True, False):
+        run = Session(pair).start(config, meter=meter)
+        tokens: list[Any] = [token for step in run for token in step.tokens]
+        assert {token.outcome for token in tokens} >= {Outcome.ACCEPTED, Outcome.REJECTED, Outcome.RECOVERED}
+        for token in tokens:
+            assert token.surprise == -token.logprob if meter else token.surprise != token.surprise
+            assert token.second == (token.id2 if meter else 0)
+            assert isinstance(token.second, int)
+
+
+def test_names_of_columns_are_distinct_and_every_one_is_stored_when_it_should_be() -> None:
+    assert len({column.name for column in COLUMNS}) == len(COLUMNS)
+    logits, draft = case("chain of 3", 0)
+    for sampling, mode, meter, contents in [
+        (Sampling(0.0), DraftMode.GREEDY, False, Contents.ALWAYS),
+        (Sampling(0.0), DraftMode.GREEDY, True, Contents.METERED | Contents.SHARES),
+        (Sampling(1.0), DraftMode.GREEDY, True, Contents.METERED | Contents.SHARES | Contents.DRAWS),
+        (Sampling(1.0), DraftMode.SAMPLED, True, Contents.METERED | Contents.DISTANCES | Contents.DRAWS),
+    ]:
+        row = columns(logits, draft, "strict", sampling, chance(draft, 0), mode=mode, meter=meter).tolist()
+        assert row[: table.HEAD] == [3, contents, 5]
+        lengths = {Of.DRAFTED: 3, Of.NODE: 4, Of.TOKEN: 7, Of.WIDE: 20}
+        assert len(row) == table.HEAD + sum(lengths[each.of] for each in COLUMNS if each.when in contents)
+
+
+class Operations(TorchDispatchMode):
+    """Names of the operations that run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.found.add(str(function).split(".")[1])
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize("rule", ["strict", "mars", "mars-reference"])
+def test_nothing_is_drawn_at_temperature_0(rule: str, tree: str) -> None:
+    if not takes(rule, tree):
+        return
+    logits, draft = case(tree, 0)
+    logits[:, :3] = 9.0  # of equal logits the first is the target's own
+    for sampling, draws in ((Sampling(0.0), False), (Sampling(1.0), True)):
+        with Operations() as operations:
+            row = columns(logits, draft, rule, sampling, chance(draft, 0))
+        assert ("cumsum" in operations.found) == ("searchsorted" in operations.found) == draws
+        assert draws or [node.own for node in told(row).nodes] == [0] * (draft.size + 1)

@@ -1,0 +1,369 @@
+"""Chains. Sampled drafts: the distribution of every rule's decisions is q·a + (1 − Σ q·a)·R with the published pair (a, R), and blocks are
+lossless. Rules that look ahead: which mismatches FLy relaxes, the distribution that this makes, and what follows in the next step."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise, product
+
+import pytest
+import torch
+from torch import Tensor
+
+from mars_core.rules import RULES, Reach
+from mars_core.sampling import Use, target_distribution
+from mars_core.types import DraftMode, Sampling
+from mars_core.verification import chain_draft
+from mars_core.verification.window import window_shares
+from tests.unit.mars_core.published import Distribution, accepted, correction, norm
+from tests.unit.mars_core.test_verification import (
+    CHAINS,
+    SAMPLINGS,
+    Told,
+    V,
+    case,
+    chance,
+    column,
+    columns,
+    decide,
+    divergence,
+    middle_of,
+    total_variation,
+)
+
+NEAR = 1e-9  # how close to a border the decisions on both sides of it are tried
+BY_TOKEN = [name for name, rule in RULES.items() if DraftMode.SAMPLED in rule.modes and rule.reach is Reach.TOKEN]
+
+
+def distribution_of(q: Distribution, accept: Distribution, replaced: Distribution) -> Distribution:
+    kept = [a * b for a, b in zip(q, accept, strict=True)]
+    return [each + (1 - sum(kept)) * r for each, r in zip(kept, replaced, strict=True)]
+
+
+def probes(borders: Sequence[float]) -> Iterator[tuple[float, float]]:
+    """(u, weight): the intervals between the borders, at both ends and within."""
+    for low, high in pairwise(sorted({0.0, 1.0, *borders})):
+        if high - low > 4 * NEAR:
+            for u in (low + NEAR, low + 0.3 * (high - low), low + 0.7 * (high - low), high - NEAR):
+                yield u, (high - low) / 4
+
+
+def place(sampling: Sampling, seed: int) -> tuple[Tensor, Distribution, Distribution]:
+    """z [1, V], p and q; the drafter has no filters, so that p excludes some of what it drafts."""
+    logits, draft = case("chain of 1", seed)
+    assert draft.distribution is not None
+    return logits[:1], target_distribution(logits[:1], sampling)[0].tolist(), draft.distribution[0].tolist()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("sampling", SAMPLINGS[1:], ids=str)
+@pytest.mark.parametrize("rule", BY_TOKEN)
+def test_law_of_the_decisions_is_the_published_one_and_the_meter_its_distance_from_p(
+    rule: str, sampling: Sampling, seed: int
+) -> None:
+    """A chain of equal places tries every drafted token, weighted by q, with all uniforms that could matter."""
+    z, p, q = place(sampling, seed)
+    accept, replaced = accepted(rule, z[0].tolist(), p, q), correction(rule, z[0].tolist(), p, q)
+    redraws = list(probes([sum(replaced[: y + 1]) for y in range(V)]))
+    trials = [(x, u, w) for x in range(V) for u, w in product(probes([accept[x]]), redraws)]
+    x = torch.tensor([0, *(trial[0] for trial in trials)])
+    u = torch.tensor([[w[0], u[0], 0.5] for _, u, w in trials] + [[0.5, 0.5, 0.5]], dtype=torch.float64)
+    distribution = torch.tensor([q], dtype=torch.float64).expand(len(trials), -1)
+    draft = chain_draft(x, distribution[0, x[1:]], distribution)
+    rows = columns(z.expand(len(x), -1), draft, rule, sampling, u, mode=DraftMode.SAMPLED)
+    keep, emit = column(rows, "keep")[1:], column(rows, "emit")
+    found = [0.0] * V
+    for (token, accepting, drawing), kept, other in zip(trials, keep, emit, strict=False):
+        found[token if kept else int(other)] += q[token] * accepting[1] * drawing[1]
+    assert found == pytest.approx(distribution_of(q, accept, replaced), abs=1e-9)
+    assert column(rows, "tv")[0] == pytest.approx(total_variation(found, p), abs=1e-7)
+    assert column(rows, "tv")[0] == pytest.approx(total_variation(distribution_of(q, accept, replaced), p), abs=1e-12)
+    assert column(rows, "kl")[0] == pytest.approx(divergence(distribution_of(q, accept, replaced), p), abs=1e-12)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS[1:], ids=str)
+@pytest.mark.parametrize("rule", ["strict", "block"])
+def test_the_meter_of_the_lossless_rules_reads_nothing(rule: str, sampling: Sampling) -> None:
+    for seed in range(20):
+        logits, draft = case("chain of 3", seed)
+        assert draft.distribution is not None
+        draft = chain_draft(draft.ids, draft.q.float(), draft.distribution.float())  # as the models give them
+        rows = columns(logits.float(), draft, rule, sampling, chance(draft, seed), mode=DraftMode.SAMPLED)
+        assert max(*column(rows, "tv"), *column(rows, "kl")) < 1e-12
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_temperature_0_makes_every_draft_a_greedy_one(rule: str) -> None:
+    for tree in CHAINS:
+        for seed in range(5):
+            logits, draft = case(tree, seed)
+            sampled, greedy = (
+                columns(logits, draft, rule, Sampling(0.0), chance(draft, seed), mode=mode)
+                for mode in (DraftMode.SAMPLED, DraftMode.GREEDY)
+            )
+            assert torch.equal(sampled, greedy)
+
+
+@pytest.mark.parametrize("rule", [name for name in RULES if DraftMode.SAMPLED in RULES[name].modes])
+def test_ids_that_only_the_target_knows_are_never_drafted_but_may_be_drawn(rule: str) -> None:
+    logits, draft = case("chain of 1", 1)
+    logits[:, V - 1] = 9.0
+    known = draft.distribution
+    assert known is not None
+    distribution = known[:, : V - 2] / known[:, : V - 2].sum()
+    short = chain_draft(torch.tensor([0, 0]), distribution[:, 0], distribution)
+    full = chain_draft(torch.tensor([0, 0]), distribution[:, 0], torch.nn.functional.pad(distribution, (0, 2)))
+    for seed in range(5):
+        u = chance(short, seed)
+        rows = columns(logits, short, rule, Sampling(1.0), u, mode=DraftMode.SAMPLED)
+        assert torch.equal(rows, columns(logits, full, rule, Sampling(1.0), u, mode=DraftMode.SAMPLED))
+        assert column(rows, "emit")[1] == V - 1
+
+
+Contexts = Callable[[tuple[int, ...]], Distribution]
+
+
+def contexts(seed: str, size: int) -> Contexts:
+    """A language: the distribution of the next of ``size`` tokens after any text."""
+
+    def after(text: tuple[int, ...]) -> Distribution:
+        rng = random.Random(f"{seed}{text}")
+        weights = [rng.random() ** 2 + 0.02 for _ in range(size)]
+        return [weight / sum(weights) for weight in weights]
+
+    return after
+
+
+def block(x: tuple[int, ...], p: Contexts, q: Contexts) -> tuple[list[float], list[Distribution]]:
+    """Block verification (2403.10444): hᵢ of each place, and the correction after each beginning that is kept."""
+    reach = [1.0]
+    for at, token in enumerate(x):
+        reach.append(min(1.0, reach[-1] * p(x[:at])[token] / q(x[:at])[token]))
+    excess = [[reach[at] * a - b for a, b in zip(p(x[:at]), q(x[:at]), strict=True)] for at in range(len(x))]
+    mass = [sum(max(0.0, each) for each in row) for row in excess]
+    ends = [mass[at] / (mass[at] + 1 - reach[at]) if mass[at] + 1 - reach[at] else 1.0 for at in range(1, len(x))]
+    return [*ends, reach[-1]], [norm(row, p(x[:at])) for at, row in enumerate(excess)]
+
+
+def verify(rule: str, x: tuple[int, ...], p: Contexts, q: Contexts, u: Tensor) -> Told:
+    prefixes = [x[:at] for at in range(len(x) + 1)]
+    logits = torch.tensor([p(text) for text in prefixes], dtype=torch.float64).log()
+    distribution = torch.tensor([q(text) for text in prefixes[:-1]], dtype=torch.float64)
+    draft = chain_draft(torch.tensor([0, *x]), distribution.gather(-1, torch.tensor(x)[:, None])[:, 0], distribution)
+    return decide(logits, draft, rule, Sampling(1.0), u, mode=DraftMode.SAMPLED)
+
+
+def sides(chances: Sequence[float]) -> Iterator[tuple[tuple[float, ...], float]]:
+    """(uniforms, weight): just below and just above each chance, one of the two at every place."""
+    cells = [[(c - NEAR, c)] * (c > NEAR) + [(c + NEAR, 1 - c)] * (c < 1 - NEAR) for c in chances]
+    for cell in product(*cells):
+        yield tuple(u for u, _ in cell), math.prod(weight for _, weight in cell)
+
+
+def likelihood(text: tuple[int, ...], distribution: Contexts) -> float:
+    return math.prod(distribution(text[:at])[token] for at, token in enumerate(text))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("length", [2, 3])
+def test_block_verification_is_lossless(length: int, seed: int) -> None:
+    """The distribution of the first ``length`` tokens: every draft, every decision, every correction, continued with p."""
+    p, q = contexts(f"p{seed}", 3), contexts(f"q{seed}", 3)
+    found = dict.fromkeys(product(range(3), repeat=length), 0.0)
+    for x in product(range(3), repeat=length):
+        chances, corrections = block(x, p, q)
+        for accept, weight in sides(chances):
+            weight *= likelihood(x, q)
+            u = torch.tensor([[0.5, each, 0.5] for each in (*accept, 0.5)], dtype=torch.float64)
+            kept = len(verify("block", x, p, q, u).path) - 1
+            if kept == length:
+                found[x] += weight
+                continue
+            for token, share in enumerate(corrections[kept]):
+                if not share:
+                    continue
+                u[kept, Use.DRAW] = sum(corrections[kept][:token]) + share / 2
+                verdict = verify("block", x, p, q, u)
+                text = (*x[:kept], int(verdict.nodes[kept].emit))
+                assert text[-1] == token
+                for rest in product(range(3), repeat=length - len(text)):
+                    found[text + rest] += weight * share * likelihood(text + rest, p) / likelihood(text, p)
+    assert found == pytest.approx({text: likelihood(text, p) for text in found}, abs=1e-9)
+
+
+def test_block_verification_keeps_as_much_as_strict_on_average_or_more() -> None:
+    gains = []
+    for seed in range(4):
+        p, q = contexts(f"p{seed}", 3), contexts(f"q{seed}", 3)
+        length = {"block": 0.0, "strict": 0.0}
+        for x in product(range(3), repeat=2):
+            strict = [min(1.0, p(x[:at])[token] / q(x[:at])[token]) for at, token in enumerate(x)]
+            for rule, chances in (("block", block(x, p, q)[0]), ("strict", strict)):
+                for accept, weight in sides(chances):
+                    u = torch.tensor([[0.5, each, 0.5] for each in (*accept, 0.5)], dtype=torch.float64)
+                    length[rule] += weight * likelihood(x, q) * (len(verify(rule, x, p, q, u).path) - 1)
+        gains.append(length["block"] - length["strict"])
+    assert min(gains) > -1e-8
+    assert max(gains) > 0.01
+
+
+def test_entropy_is_that_of_the_three_best_in_the_full_law_and_the_bar_is_inclusive() -> None:
+    logits, draft = case("chain of 3", 2)
+    draft = chain_draft(torch.cat([draft.ids[:1], logits[0].argsort()[:1], logits[1:3].argmax(-1)]), torch.ones(3))
+    best = logits[0].softmax(-1).topk(3).values
+    bar = float(-(best * best.log()).sum())
+    for sampling in (Sampling(0.0), Sampling(1.0)):
+        u = torch.zeros(4, 3, dtype=torch.float64)  # with which every token passes that p does not exclude
+        for at, token in enumerate([int(logits[0].argmax()), *draft.ids[2:].tolist()]):
+            u[at, 0] = middle_of(logits[at].softmax(-1), token)
+        for entropy, kept in [(bar - 1e-9, 3), (bar + 1e-9, 0)]:
+            path = decide(logits, draft, "fly", sampling, u, {"window": 2, "entropy": entropy}).path
+            assert len(path) - 1 == kept
+
+
+def test_what_p_excludes_is_never_forgiven() -> None:
+    logits = torch.tensor([(1.0, 0.9, 0.8)] * 3, dtype=torch.float64)
+    draft = chain_draft(torch.tensor([0, 2, 0]), torch.ones(2))
+    u = torch.full((3, 3), 0.1, dtype=torch.float64)
+    for top_k, kept in [(3, 2), (2, 0)]:
+        assert len(decide(logits, draft, "fly", Sampling(1.0, top_k), u, {"window": 1}).path) - 1 == kept
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+@pytest.mark.parametrize("tree", CHAINS)
+def test_a_window_as_long_as_the_draft_is_strict(tree: str, sampling: Sampling) -> None:
+    for seed in range(4):
+        logits, draft = case(tree, seed)
+        u = chance(draft, seed)
+        rows = columns(logits, draft, "fly", sampling, u, {"window": draft.size, "entropy": 0})
+        strict = columns(logits, draft, "strict", sampling, u)
+        assert all(column(rows, name) == column(strict, name) for name in ("keep", "emit", "forgiveness"))
+        assert max(*column(rows, "tv"), *column(rows, "kl")) < 1e-12
+
+
+def outcomes(p: list[float]) -> Iterator[tuple[tuple[bool, ...], tuple[bool, ...], float]]:
+    """(own, passes, probability): which drafted tokens are the target's own draws, and which pass their own test."""
+    for flags in product([True, False], repeat=2 * len(p)):
+        weight = math.prod(each if flag else 1 - each for each, flag in zip(p * 2, flags, strict=True))
+        yield flags[: len(p)], flags[len(p) :], weight
+
+
+def kept(own: tuple[bool, ...], passes: tuple[bool, ...], gate: list[float], window: int) -> int:
+    """How many drafted tokens are kept."""
+    forced = 0
+    for at, match in enumerate(own):
+        after = passes[at + 1 : at + 1 + window]
+        if forced:
+            forced -= 1
+        elif not match and gate[at] and len(after) == window and all(after):
+            forced = window
+        elif not match:
+            return at
+    return len(own)
+
+
+def chain_distribution(p: list[float], lengths: Iterable[tuple[int, float]]) -> list[float]:
+    """P(xᵢ | x₁ … xᵢ₋₁) from the (kept tokens, probability) of all outcomes."""
+    reached = [0.0] * (len(p) + 1)
+    for length, weight in lengths:
+        for at in range(length + 1):
+            reached[at] += weight
+    return [after / before if before else math.nan for before, after in pairwise(reached)]
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", range(6))
+def test_window_shares_are_those_of_all_outcomes(seed: int, window: int) -> None:
+    source = torch.Generator().manual_seed(seed)
+    p = torch.rand(5, generator=source, dtype=torch.float64)
+    gate = (torch.rand(5, generator=source) < 0.6).double()
+    lengths = ((kept(own, passes, gate.tolist(), window), weight) for own, passes, weight in outcomes(p.tolist()))
+    expected = chain_distribution(p.tolist(), lengths)
+    assert window_shares(p, gate, window).tolist() == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("window", [1, 2])
+@pytest.mark.parametrize("sampling", SAMPLINGS[1:], ids=str)
+@pytest.mark.parametrize("seed", range(3))
+def test_law_and_meter_of_fly_are_those_of_all_outcomes_of_its_decisions(
+    sampling: Sampling, seed: int, window: int
+) -> None:
+    values = {"window": window, "entropy": 0.5}
+    logits, draft = case("chain of 3", seed)
+    distribution, x = target_distribution(logits, sampling), draft.ids[1:].tolist()
+    p = [float(distribution[at, token]) for at, token in enumerate(x)]
+    others = [next(y for y in range(V) if distribution[at, y] > 0 and y != token) for at, token in enumerate(x)]
+    best = distribution[:3].topk(3).values
+    gate = (-torch.xlogy(best, best).sum(-1) >= 0.5).double() * (torch.tensor(p) > 0)
+    lengths = []
+    for own, passes, weight in outcomes(p):
+        if not weight:
+            continue
+        u = torch.full((4, 3), 0.5, dtype=torch.float64)
+        for at, match in enumerate(own):
+            u[at, 0] = middle_of(distribution[at], x[at] if match else others[at])
+            u[at, 1] = p[at] - 1e-9 if passes[at] else p[at] + 1e-9
+        verdict = decide(logits, draft, "fly", sampling, u, values)
+        lengths.append((kept(own, passes, gate.tolist(), window), weight))
+        assert len(verdict.path) - 1 == lengths[-1][0]
+    nodes = decide(logits, draft, "fly", sampling, chance(draft, 0), values).nodes
+    for node, each, said in zip(nodes, p, chain_distribution(p, lengths), strict=False):
+        if math.isnan(said):  # no text comes here
+            continue
+        kl = sum(a * math.log(a / b) if b else math.inf for a, b in ((said, each), (1 - said, 1 - each)) if a > 1e-12)
+        assert node.tv == pytest.approx(abs(said - each), abs=1e-9)
+        assert node.kl == pytest.approx(kl, abs=1e-9)
+
+
+def test_after_a_refusal_the_meter_of_the_next_step_tells_the_law_of_its_token() -> None:
+    """Drawing uniforms belong to positions, accepting ones to steps, as the engine has it: the next draw is one from p.
+
+    p = (.5, .5) everywhere, drafts of zeros, W = 1: all texts of two tokens that begin with a refusal.
+    """
+    logits = torch.zeros(3, 2, dtype=torch.float64)
+    found, metered = [0.0, 0.0], []
+    for *draws, passes in product([0.25, 0.75], repeat=4):
+        u = torch.tensor([[each, passes, 0.5] for each in draws], dtype=torch.float64)
+        steps = [
+            decide(logits[: n + 1], chain_draft(torch.zeros(n + 1).long(), torch.ones(n)), "fly", Sampling(1.0), u[2 - n :],
+                   {"window": 1, "entropy": 0.0})
+            for n in (2, 1)
+        ]  # fmt: skip
+        if len(steps[0].path) == 1:  # refused at once: one token, the own one
+            end = steps[1].nodes[0]
+            found[int(steps[1].nodes[1].id if len(steps[1].path) > 1 else end.emit)] += 1
+            metered.append(end.tv)
+    distribution = [each / sum(found) for each in found]
+    assert metered == pytest.approx([abs(distribution[0] - 0.5)] * len(metered))
+
+
+@pytest.mark.parametrize("rule", ["strict", "block"])
+def test_lossless_rules_are_lossless_over_several_steps(rule: str) -> None:
+    """The first two tokens of texts of three: drafts of two, then of one, with uniforms of each step's own."""
+
+    def p(text: tuple[int, ...]) -> Distribution:
+        return [0.25, 0.75] if text and text[-1] == 0 else [0.75, 0.25]
+
+    def q(_: tuple[int, ...]) -> Distribution:
+        return [0.5, 0.5]
+
+    def texts(text: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], float]]:
+        count = 2 - len(text)
+        if count <= 0:
+            yield text[:2], 1.0
+            return
+        for x, accept in product(product((0, 1), repeat=count), product([0.125, 0.375, 0.625, 0.875], repeat=count)):
+            u = torch.tensor(
+                [[0.5, each, 0.5] for each in (*accept, 0.5)], dtype=torch.float64
+            )  # all chances are quarters
+            verdict = verify(rule, x, lambda more: p(text + more), q, u)  # all corrections are certain
+            emitted = (*x[: len(verdict.path) - 1], int(verdict.nodes[verdict.path[-1]].emit))
+            for end, weight in texts(text + emitted):
+                yield end, weight / 8**count
+
+    found = dict.fromkeys(product(range(2), repeat=2), 0.0)
+    for text, weight in texts(()):
+        found[text] += weight
+    assert found == pytest.approx({pair: likelihood(pair, p) for pair in found}, abs=1e-9)
