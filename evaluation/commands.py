@@ -8,8 +8,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from evaluation.study.plan import BASELINE, Lane, Models, Plan
-from evaluation.study.servers import SERVER, Served
+from evaluation.study.plan import BASELINE, SERVER, Lane, Models, Plan, Served
 from mars_core.models import CATALOG, PairSpec, custom_pair
 from mars_core.rules import PLAIN
 from mars_core.types import DrafterConfig, DraftMode, ModelRef, PromptConfig, RuleConfig, RunConfig
@@ -93,9 +92,8 @@ def comparison_commands(configs: Sequence[RunConfig]) -> str:
     if len(configs) > 1 and not any(map(_obstacle, configs)) and _one_command(configs):
         rules = [config.rule for config in configs if config.rule.name != BASELINE]  # strict is always included
         return _command("compare", _richest(configs), rules)
-    lines = [
-        f"# {_obstacle(config)}" if _obstacle(config) else _command("run", config, [config.rule]) for config in configs
-    ]
+    comments = [f"# {why}" if (why := _obstacle(config)) else "" for config in configs]
+    lines = (note or _command("run", config, [config.rule]) for note, config in zip(comments, configs, strict=True))
     return "\n".join(dict.fromkeys(lines))
 
 

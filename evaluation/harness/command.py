@@ -21,7 +21,7 @@ def main(arguments: Sequence[str]) -> int:
         from lm_eval._cli import HarnessCLI
         from lm_eval.utils import setup_logging
     except (ValueError, ModuleNotFoundError):
-        _note(MISSING)
+        sys.stderr.write(f"{MISSING}\n")
         return 2
     from evaluation.harness.options import OptionError
     from mars_core.models import ModelError
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
         _complete(options)
         parser.execute(options)
     except (OptionError, ModelError, StorageError) as error:
-        _note(str(error))
+        sys.stderr.write(f"{error}\n")
         return 2
     finally:
         _close_processes()
@@ -76,10 +76,8 @@ def _named(given: dict[str, Any], options: argparse.Namespace, file: dict[str, A
     given.setdefault("model", f"{target}_{given.get('rule', MODEL)}")
     output = options.output_path or file.get("output_path")
     if output and "telemetry" not in given:
-        path = Path(output)
-        given["telemetry"] = str(
-            path.parent if path.suffix == ".json" else path / sanitize_model_name(str(given["model"]))
-        )
+        path, name = Path(output), sanitize_model_name(str(given["model"]))
+        given["telemetry"] = str(path.parent if path.suffix == ".json" else path / name)
     return given
 
 
@@ -96,7 +94,3 @@ def _close_processes() -> None:
 
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
-
-
-def _note(text: str) -> None:
-    sys.stderr.write(f"{text}\n")

@@ -41,14 +41,9 @@ def read_suite(source: str, limit: int | None = None) -> Suite:
     if limit is not None and limit < 1:
         raise ValueError(f"limit is {limit}; it must be at least 1, or omitted.")
     suite = BUILT_IN[source]() if source in BUILT_IN else _read(_file(source), source)
-    return suite if limit is None else _first(suite, limit)
-
-
-def _first(suite: Suite, limit: int) -> Suite:
-    """The first items; a mixed suite keeps the metrics used by them."""
     items = suite.items[:limit]
-    metrics = union(items) if union(suite.items) else suite.metrics
-    return replace(suite, items=items, metrics=metrics)
+    # A mixed suite keeps the metrics that its first items use.
+    return replace(suite, items=items, metrics=union(items) if union(suite.items) else suite.metrics)
 
 
 def _file(source: str) -> Path:
@@ -60,9 +55,8 @@ def _file(source: str) -> Path:
             return path
     except (OSError, ValueError):  # not a valid file name
         pass
-    raise ValueError(
-        f"There is no suite {source!r}: it is not a file, and the built-in suites are {', '.join(BUILT_IN)}."
-    )
+    built_in = ", ".join(BUILT_IN)
+    raise ValueError(f"There is no suite {source!r}: it is not a file, and the built-in suites are {built_in}.")
 
 
 def _read(path: Path, source: str) -> Suite:

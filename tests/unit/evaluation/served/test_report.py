@@ -17,9 +17,8 @@ from evaluation.report.document.build import document
 from evaluation.report.files import markdown_of
 from evaluation.report.measure import measure
 from evaluation.report.values import Report
-from evaluation.study.plan import Lane, Models, Plan
+from evaluation.study.plan import Lane, Models, Plan, Served
 from evaluation.study.result import read_result
-from evaluation.study.servers import Served
 from evaluation.suites.read import read_suite
 from mars_core.types import DrafterConfig, ModelRef, RuleConfig
 from storage import StoredResult
