@@ -37,12 +37,11 @@ from mars_core.models import PairSpec
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, PromptConfig, RuleConfig
 from storage import RunStore, write_csv, write_parquet
-from storage.database import clock, open_database, parse_url
+from storage.database import clock
 from storage.lookup import new_id
 from storage.schema import Comparison, Run, RunTrace, StudyResult, StudyTask
 from storage.traces.flat import flatten
 from storage.traces.packing import pack
-from storage.writers import WRITING
 
 REPORT_S, GROWTH_MB, CSV_ROWS, PARQUET_ROWS = 2.0, 16, 150_000, 400_000  # goals: at most, at most, at least, at least
 SAVE_MS, READ_MS = 15.0, 10.0  # of a run of 512 tokens, at most
@@ -81,18 +80,13 @@ def run_tasks(store: RunStore, study_id: str, plan: Plan, session: Session, task
                 return
 
 
-def copy_tasks(url: str, study_id: str, done: int, tasks: int) -> None:
+def copy_tasks(store: RunStore, study_id: str, done: int, tasks: int) -> None:
     """Make tasks ``done`` to ``tasks`` copies of those before them."""
-    engine = open_database(parse_url(url))
     rng = random.Random(1)
-    with engine.connect().execution_options(**{WRITING: True}) as connection:
-        if engine.dialect.name == "sqlite":
-            connection.connection.cursor().execute("PRAGMA synchronous = OFF")
-        for start in range(done, tasks, TASKS_A_WRITE):
-            with connection.begin():
-                for task in range(start, min(start + TASKS_A_WRITE, tasks)):
-                    _copy_task(connection, study_id, task % done, task, rng)
-    engine.dispose()
+    for start in range(done, tasks, TASKS_A_WRITE):
+        with store._write("Not copied") as connection:
+            for task in range(start, min(start + TASKS_A_WRITE, tasks)):
+                _copy_task(connection, study_id, task % done, task, rng)
 
 
 def _copy_task(connection: Connection, study_id: str, source: int, task: int, rng: random.Random) -> None:
@@ -136,7 +130,7 @@ def build(url: str, runs: int, tokens: int, base: int) -> str:
     with RunStore(url) as store:
         study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
         run_tasks(store, study_id, plan, Session(pair), base)
-    copy_tasks(url, study_id, base, plan.tasks)
+        copy_tasks(store, study_id, base, plan.tasks)
     return study_id
 
 

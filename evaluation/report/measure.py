@@ -182,13 +182,11 @@ def _vote_row(rule: str, counts: Mapping[str, int]) -> VoteRow:
 
 def _uses_models(models: Models, run: RunRecord) -> bool:
     """Whether a run used the target of the study, and its drafter if it had one."""
+
+    def same(one: ModelRef, other: ModelRef) -> bool:
+        """The same name, and the same revision where both are known."""
+        return one.name == other.name and (None in (one.revision, other.revision) or one.revision == other.revision)
+
     drafter = run.config.drafter.model
-    drafts = drafter is None or any(_same_model(drafter, other) for other in (models.draft, models.head))
-    return _same_model(run.config.target, models.target) and drafts
-
-
-def _same_model(one: ModelRef | None, other: ModelRef | None) -> bool:
-    """The same name, and the same revision where both are known."""
-    if one is None or other is None:
-        return one is other
-    return one.name == other.name and (None in (one.revision, other.revision) or one.revision == other.revision)
+    drafts = drafter is None or any(same(drafter, other) for other in (models.draft, models.head) if other)
+    return same(run.config.target, models.target) and drafts

@@ -146,9 +146,11 @@ def latest_sweeps(store: RunStore, limit: int = 50) -> tuple[SweepHead, ...]:
 
 
 def _read_old(stored: StoredSweep) -> Sweep:
+    measured = ("strict_tokens_per_s", "tokens_per_s", "tv_sum")
     try:
         plan = _old_plan(stored.plan)
-        pairs = tuple(_old_pair(result) for result in stored.results)
+        unknown = [{name: math.nan for name in measured if pair[name] is None} for pair in stored.results]
+        pairs = tuple(Paired(runs=(), **pair | nans) for pair, nans in zip(stored.results, unknown, strict=True))
     except (TypeError, KeyError) as error:
         raise ValueError(f"The sweep was saved by another version of this program; {error} does not fit.") from None
     return Sweep(stored.id, plan, pairs, stored.status)
@@ -161,9 +163,3 @@ def _old_plan(stored: Mapping[str, Any]) -> Plan:
     models = Models(given["pair"], ModelRef(given.pop("pair")))
     given |= {name: tuple(given[name]) for name in ("temperatures", "stop")}
     return sweep_plan(models, cases, grid, sweep_name(grid, cases), **given)
-
-
-def _old_pair(stored: Mapping[str, Any]) -> Paired:
-    numbers = ("strict_tokens_per_s", "tokens_per_s", "tv_sum")
-    unknown = {name: math.nan for name in numbers if stored[name] is None}
-    return Paired(runs=(), **{**stored, **unknown})
