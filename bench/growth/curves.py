@@ -205,9 +205,9 @@ def _panel(curve: Curve, unit: str, lines: Sequence[tuple[Look, str, list[Spread
     y = y._replace(ticks=tuple(tick for tick in y.ticks if TOP <= tick[0] <= BOTTOM))
     drawn = []
     for look, name, values in lines:
-        ends = [Interval(*(_log(one, y.low) for one in (v.median, v.low, v.high))) for v in values]
-        places = zip(map(x.at, xs), ends, strict=True)
-        drawn.append(tuple(Mark(look, at, y.at(end.value), name, upright(at, end, y)) for at, end in places))
+        logs = [Interval(*(_log(one, y.low) for one in (v.median, v.low, v.high))) for v in values]
+        places = zip(map(x.at, xs), logs, strict=True)
+        drawn.append(tuple(Mark(look, at, y.at(log.value), name, upright(at, log, y)) for at, log in places))
     return Panel(left, right, x, y, tuple(drawn))
 
 

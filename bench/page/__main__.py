@@ -94,8 +94,8 @@ def visit(browser: Browser, clicks: int) -> tuple[Start, tuple[Click, ...], tupl
         with RunStore(f"sqlite:///{name}/runs.db") as store:
             ids = reversed(list(store.comparisons(limit=clicks)["id"]))
             loaded = [store.load(str(each)) for each in ids]
-    runs = ([*(run.trace for run in stored.runs), *stored.repeats] for stored in loaded)
-    return start, found, tuple(1000 * sum(run.summary.wall_s for run in each) for each in runs)
+    runs = ([run.trace.summary for run in stored.runs] + [each.summary for each in stored.repeats] for stored in loaded)
+    return start, found, tuple(1000 * sum(summary.wall_s for summary in each) for each in runs)
 
 
 def imported(module: str) -> float:

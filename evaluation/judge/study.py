@@ -60,7 +60,7 @@ def read_settings(
     found = {URL: url or environment.get(URL, ""), MODEL: model or environment.get(MODEL, "")}
     if empty := [name for name, value in found.items() if not value]:
         raise ValueError(f"{KEY} is set and {empty[0]} is empty; name the judge's URL and model.")
-    return Settings(*found.values(), key)
+    return Settings(found[URL], found[MODEL], key)
 
 
 class Endpoint(Client):

@@ -50,7 +50,7 @@ def _read(kind: Any, value: Any) -> Any:
         return tuple(_read(arguments[0], each) for each in value)
     if get_origin(kind) is Mapping:
         return {name: _read(arguments[1], each) for name, each in value.items()}
-    if is_dataclass(kind):
+    if is_dataclass(kind) and isinstance(kind, type):
         kinds = _fields(kind)
         return kind(**{name: _read(kinds[name], each) for name, each in value.items()})
     return kind(value) if issubclass(kind, Enum) or (kind is float and isinstance(value, str)) else value
