@@ -111,7 +111,7 @@ def test_a_report_says_what_is_not_certain_on_servers() -> None:
 def test_the_command_repeats_the_plan() -> None:
     suites = tuple(read_suite(name, 2) for name in ("demo_arithmetic", "demo_stories"))
     models = Models("server", ModelRef("big"))
-    plan = replace(PLAN, suites=suites, models=models, limit=2, seed=7, max_new_tokens=9, stop=("#",))
+    plan = replace(PLAN, suites=suites, models=models, limit=2, seed=7, margin=0.9, max_new_tokens=9, stop=("#",))
     command = study_command(plan)
     assert command is not None
     words = shlex.split(command)

@@ -99,6 +99,7 @@ def test_each_load_has_its_part_of_the_seeds(serving: Serving, url: str) -> None
     with RunStore(url) as store:
         loads = [record.config.environment["concurrency"] for one in results for record in store.records(one.run_ids)]
     assert Counter(loads) == {"1": plan.items * 2, "3": plan.items * 2}
+    assert plan.served and [*plan.served.waves(2, plan.items)] == [(plan.items, 1), (2 * plan.items, 3)]
 
 
 def test_nonsense_is_a_failed_lane_with_one_sentence_that_can_be_run_again(
